@@ -191,6 +191,40 @@ class Changes:
         return [(label, fixed[label], made[label]) for label in labels]
 
 
+@dataclass(frozen=True)
+class Scored:
+    """How well one pipeline answers.
+
+    name (str): Of the question, a key of `QUESTIONS`.
+    score (Score): F1, see `Changes`, with its interval; n is the number of sentences.
+    right (Tuple[Place, ...]), wrong (Tuple[Place, ...]): Places by whether the pipeline is right there.
+    """
+
+    name: str
+    score: Score
+    right: Tuple[Place, ...]
+    wrong: Tuple[Place, ...]
+
+    def by_label(self) -> List[Tuple[str, int, int]]:
+        """RETURNS (List[Tuple[str, int, int]]): Right label, places right, places wrong; most errors first."""
+        right, wrong = (Counter(place.label for place in places) for places in (self.right, self.wrong))
+        return [(label, right[label], wrong[label]) for label in sorted({*right, *wrong}, key=lambda x: (-wrong[x], x))]
+
+
+def score_answers(docs: Sequence[DocAnswers], *, seed: int = 0) -> List[Scored]:
+    """docs (Sequence[DocAnswers]): Of a pipeline.
+    seed (int): Of the bootstrap.
+    RETURNS (List[Scored]): One per question that the Docs and the pipeline answer.
+    """
+    found, answered = [], {name for doc in docs for name in doc.predicted}
+    for name in QUESTIONS:
+        if name in answered:
+            sums, places = _find_all(name, docs, docs)
+            score = bootstrap(sums, lambda total: _f1_of(total)[0], n=len(sums), seed=seed)
+            found.append(Scored(name, score, tuple(places[True, True]), tuple(places[False, False])))
+    return found
+
+
 def compare_answers(ours: Sequence[DocAnswers], theirs: Sequence[DocAnswers], *, seed: int = 0) -> List[Changes]:
     """ours (Sequence[DocAnswers]): Of the pipeline.
     theirs (Sequence[DocAnswers]): Of the baseline, on the same Docs.
@@ -202,7 +236,19 @@ def compare_answers(ours: Sequence[DocAnswers], theirs: Sequence[DocAnswers], *,
 
 
 def _compare(name: str, ours: Sequence[DocAnswers], theirs: Sequence[DocAnswers], seed: int) -> Changes:
-    counts: List[Floats] = []  # per sentence: our hits and answers, their hits and answers, right answers
+    sums, places = _find_all(name, ours, theirs)
+    difference = bootstrap(sums, lambda total: np.subtract(*_f1_of(total)), n=len(sums), seed=seed)
+    f_ours, f_theirs = (float(value[0]) for value in _f1_of(sums.sum(axis=0, keepdims=True)))
+    fixed, made = tuple(places[True, False]), tuple(places[False, True])
+    both_right, both_wrong = (len(places[is_right, is_right]) for is_right in (True, False))
+    return Changes(name, f_ours, f_theirs, difference, both_right, both_wrong, fixed, made)
+
+
+def _find_all(
+    name: str, ours: Sequence[DocAnswers], theirs: Sequence[DocAnswers]
+) -> Tuple[Floats, Dict[Tuple[bool, bool], List[Place]]]:
+    """Per sentence our hits and answers, their hits and answers, right answers; places by who is right there."""
+    counts: List[Floats] = []
     places: Dict[Tuple[bool, bool], List[Place]] = {(a, b): [] for a in (False, True) for b in (False, True)}
     for number, (one, other) in enumerate(zip(ours, theirs)):
         rows = np.zeros((len(one.starts), 5))
@@ -212,12 +258,7 @@ def _compare(name: str, ours: Sequence[DocAnswers], theirs: Sequence[DocAnswers]
             rows[sentence] += [len(our & gold), len(our), len(their & gold), len(their), len(gold)]
             places[our == gold, their == gold].append(place)
         counts.append(rows)
-    sums = np.concatenate(counts)  # (sentences, 5)
-    difference = bootstrap(sums, lambda total: np.subtract(*_f1_of(total)), n=len(sums), seed=seed)
-    f_ours, f_theirs = (float(value[0]) for value in _f1_of(sums.sum(axis=0, keepdims=True)))
-    fixed, made = tuple(places[True, False]), tuple(places[False, True])
-    both_right, both_wrong = (len(places[is_right, is_right]) for is_right in (True, False))
-    return Changes(name, f_ours, f_theirs, difference, both_right, both_wrong, fixed, made)
+    return np.concatenate(counts), places  # (sentences, 5)
 
 
 def _of(doc: DocAnswers, name: str) -> Set[Answer]:

@@ -1,6 +1,6 @@
 """The report on a training: files that it left, scores with and without ELMo, and the rest of its page as values.
 
-Notes say what is missing, and what the numbers cannot tell.
+Notes say what the numbers cannot tell, hints what would add to the page.
 """
 
 import hashlib
@@ -26,10 +26,10 @@ from ..pipeline.model import get_bilm
 from ..util import is_number
 from ..weights.identity import N_DIGITS, digest_bilm
 from ..weights.native import bilm_to_bytes
-from .answers import QUESTIONS, Changes, DocAnswers, compare_answers, read_answers
+from .answers import QUESTIONS, Changes, DocAnswers, Scored, compare_answers, read_answers, score_answers
 from .layer_weights import read_course
 
-METRICS, TIMING = "metrics.json", "timing.json"
+METRICS, META, TIMING = "metrics.json", "meta.json", "timing.json"
 PIPELINES = ("model-best", "model-last")
 PACKAGES = ("spacy-elmo", "spacy", "thinc", "torch", "numpy")
 # Factories of trained components whose answers `QUESTIONS` covers, and of those that have no answers.
@@ -58,7 +58,7 @@ class Run:
     """The scores of one seed.
 
     name (str): Its folder.
-    scores (Dict[str, float]): What `spacy evaluate --output` measured, shares between 0 and 1.
+    scores (Dict[str, float]): What `spacy evaluate --output` or `spacy train` measured, shares between 0 and 1.
     elapsed_s (Optional[float]): Seconds of the training, from timing.json.
     """
 
@@ -77,6 +77,8 @@ class TrainingOutput:
     meta (Dict[str, Any]): Its meta.json.
     runs (Tuple[Run, ...]): The folder first, then other seeds: folders beside it whose names differ in the number at
         the end. Only those with a metrics.json.
+    dev_runs (Tuple[Run, ...]): The same folders, with the scores on the development data that `spacy train` writes into
+        the meta.json of a pipeline. Only those with such scores.
     has_metrics (bool): Whether the folder itself has a metrics.json.
     score_log (Tuple[Row, ...]): A row per evaluation: step, score, scores. Empty without a log.
     weight_log (Dict[Tuple[str, int], List[Row]]): See `read_course`. Empty without a log.
@@ -87,6 +89,7 @@ class TrainingOutput:
     config: Dict[str, Any]
     meta: Dict[str, Any]
     runs: Tuple[Run, ...]
+    dev_runs: Tuple[Run, ...]
     has_metrics: bool
     score_log: Tuple[Row, ...]
     weight_log: Dict[Tuple[str, int], List[Row]]
@@ -98,16 +101,16 @@ def read_output(path: Path) -> TrainingOutput:
     RAISES (ValueError): EL430 if there is no pipeline, EL431 for a damaged file.
     """
     pipeline = _find_pipeline(path)
-    own = _read_run(path)
-    runs = [run for run in (own, *(_read_run(other) for other in _find_seeds(path))) if run is not None]
+    folders = [path, *_find_seeds(path)]
     score_log, weight_log = _read_logs(path)
     return TrainingOutput(
         path=path,
         pipeline=pipeline,
         config=_read(pipeline / "config.cfg", "a config", lambda file: dict(load_config(file))),
-        meta=_read_object(pipeline / "meta.json"),
-        runs=tuple(runs),
-        has_metrics=own is not None,
+        meta=_read_object(pipeline / META),
+        runs=tuple(_read_run(folder, folder / METRICS) for folder in folders if (folder / METRICS).is_file()),
+        dev_runs=tuple(run for run in map(_read_dev_run, folders) if run is not None),
+        has_metrics=(path / METRICS).is_file(),
         score_log=score_log,
         weight_log=weight_log,
     )
@@ -117,11 +120,18 @@ def _find_pipeline(path: Path) -> Path:
     if not path.is_dir():
         problem = "it is a file" if path.exists() else "the folder does not exist"
         raise ValueError(Errors.EL430.format(path=path, problem=problem))
-    for folder in (*(path / name for name in PIPELINES), path):
-        if (folder / "config.cfg").is_file() and (folder / "meta.json").is_file():
-            return folder
+    pipeline = _look_for_pipeline(path)
+    if pipeline is not None:
+        return pipeline
     names = ", ".join(sorted(file.name for file in path.iterdir())[:5]) or "nothing"
     raise ValueError(Errors.EL430.format(path=path, problem=f"the folder contains {names}"))
+
+
+def _look_for_pipeline(path: Path) -> Optional[Path]:
+    for folder in (*(path / name for name in PIPELINES), path):
+        if (folder / "config.cfg").is_file() and (folder / META).is_file():
+            return folder
+    return None
 
 
 def _find_seeds(path: Path) -> List[Path]:
@@ -136,13 +146,19 @@ def _find_seeds(path: Path) -> List[Path]:
     return [seeds[seed] for seed in sorted(seeds) if seeds[seed] != folder]
 
 
-def _read_run(path: Path) -> Optional[Run]:
-    if not (path / METRICS).is_file():
-        return None
-    found = _read_object(path / METRICS)
-    # Speed and tokenization are no scores of a component.
-    scores = {name: value for name, value in found.items() if name != "speed" and not name.startswith("token_")}
-    scores = {name: float(value) for name, value in scores.items() if is_number(value)}
+def _read_dev_run(path: Path) -> Optional[Run]:
+    pipeline = _look_for_pipeline(path)
+    run = None if pipeline is None else _read_run(path, pipeline / META)
+    return run if run is not None and run.scores else None
+
+
+def _read_run(path: Path, file: Path) -> Run:
+    found = _read_object(file)
+    if file.name == META:
+        found = found["performance"] if isinstance(found.get("performance"), dict) else {}
+    # Speed, tokenization and losses are no scores of a component.
+    names = [name for name in found if name != "speed" and not name.startswith("token_") and not name.endswith("_loss")]
+    scores = {name: float(found[name]) for name in names if is_number(found[name])}
     timing = _read_object(path / TIMING) if (path / TIMING).is_file() else {}
     elapsed_s: Any = timing.get("elapsed_s")
     return Run(path.resolve().name, scores, float(elapsed_s) if is_number(elapsed_s) else None)
@@ -253,33 +269,42 @@ class TrainingReport:
     """What the page shows.
 
     output (TrainingOutput), baseline (Optional[TrainingOutput]): Of the training, and of that without ELMo.
-    data (Optional[Path]): The Docs on which both were run.
-    scores (List[ScoreRow]): From metrics.json, over seeds.
-    changes (List[Changes]): Of errors on the data.
+    data (Optional[Path]): The Docs on which they were run.
+    runs (Sequence[Run]), baseline_runs (Sequence[Run]): With the scores of `source`.
+    source (str): "metrics.json" where both have one, else "meta.json", with scores on the development data.
+    scores (List[ScoreRow]): From `source`, over seeds.
+    scored (List[Scored]): On the data, without a baseline.
+    changes (List[Changes]): Of errors on the data, with a baseline.
     docs (List[DocAnswers]): Of the pipeline on the data, for the words around an error.
     mixes (List[TaskMix]): Layer weights.
     bilms (List[BiLMFacts]): In the pipeline.
     versions (Dict[str, str]): Of the packages that wrote the report.
-    notes (List[str]): What is missing, in sentences.
+    notes (List[str]): What the numbers cannot tell, in sentences.
+    hints (List[str]): What would add to the page, in sentences, the most important first.
     """
 
     output: TrainingOutput
     baseline: Optional[TrainingOutput]
     data: Optional[Path]
+    runs: Sequence[Run]
+    baseline_runs: Sequence[Run]
+    source: str
     scores: List[ScoreRow]
+    scored: List[Scored]
     changes: List[Changes]
     docs: List[DocAnswers]
     mixes: List[TaskMix]
     bilms: List[BiLMFacts]
     versions: Dict[str, str]
     notes: List[str]
+    hints: List[str]
 
 
 def make_report(path: AnyPath, *, baseline: Optional[AnyPath] = None, data: Optional[AnyPath] = None) -> TrainingReport:
     """path (AnyPath): The output folder of a training.
     baseline (Optional[AnyPath]): That of the same training without ELMo.
-    data (Optional[AnyPath]): Annotated Docs to run both pipelines on.
-    RETURNS (TrainingReport): With a note for each thing that is missing.
+    data (Optional[AnyPath]): Annotated Docs to run the pipelines on.
+    RETURNS (TrainingReport): Of what is there, with a hint for each thing that is not.
     RAISES (ValueError): See `read_output` and `read_answers`; if the baseline is the pipeline.
     """
     output = read_output(Path(os.fsdecode(path)))
@@ -292,21 +317,30 @@ def make_report(path: AnyPath, *, baseline: Optional[AnyPath] = None, data: Opti
         )
     nlp = spacy.load(output.pipeline)
     their_nlp = None if other is None else spacy.load(other.pipeline)
-    docs = [] if data is None or their_nlp is None else read_answers(nlp, data)
+    docs = [] if data is None else read_answers(nlp, data)
     their_docs = [] if data is None or their_nlp is None else read_answers(their_nlp, data)
+    outputs = [output] if other is None else [output, other]
+    is_tested = all(one.has_metrics for one in outputs) or not any(one.dev_runs for one in outputs)
+    runs, their_runs = [one.runs if is_tested else one.dev_runs for one in outputs] + ([()] if other is None else [])
     report = TrainingReport(
         output=output,
         baseline=other,
         data=data,
-        scores=make_score_rows(output.runs, () if other is None else other.runs),
+        runs=runs,
+        baseline_runs=their_runs,
+        source=METRICS if is_tested else META,
+        scores=make_score_rows(runs, their_runs),
+        scored=score_answers(docs) if other is None else [],
         changes=compare_answers(docs, their_docs) if their_docs else [],
         docs=docs,
         mixes=find_task_mixes(nlp),
         bilms=list(_find_bilms(nlp)),
         versions=_find_versions(),
         notes=[],
+        hints=[],
     )
-    report.notes.extend([*_note_gaps(report, nlp), *_note_baseline(report, their_nlp)])
+    report.notes.extend([*_find_notes(report), *_note_baseline(report, their_nlp)])
+    report.hints.extend(_find_hints(report, nlp))
     return report
 
 
@@ -339,65 +373,61 @@ def _find_versions() -> Dict[str, str]:
     return found
 
 
-def _note_gaps(report: TrainingReport, nlp: Language) -> Iterator[str]:
+def _find_hints(report: TrainingReport, nlp: Language) -> Iterator[str]:
     output = report.output
-    if output.pipeline.name == "model-last":
-        yield "There is no model-best: the report is on model-last."
-    if not output.has_metrics:
-        yield _note_metrics(output)
+    if report.baseline is None:
+        yield (
+            "--baseline FOLDER, the same training without ELMo, adds what ELMo changes: differences of scores, with "
+            "--data also their 95 % intervals and the errors fixed and introduced."
+        )
+    if report.data is None:
+        yield "--data DOCS.spacy adds scores on annotated Docs with 95 % intervals, and errors in their sentences."
+    for one in (output, report.baseline):
+        if one is not None and not one.has_metrics:
+            command = f"python -m spacy evaluate {one.pipeline} TEST.spacy --output {one.path}/{METRICS}"
+            yield f"Scores on test data instead of development data, also over seeds: {command}"
     if not output.score_log:
-        yield (
-            "There is no log of the training, and so no curve. With output_file in [training.logger] (for instance "
-            f"{output.path}/scores.jsonl) spaCy writes one."
-        )
+        yield f"A curve of the scores: set output_file in [training.logger], for instance {output.path}/scores.jsonl."
     if report.mixes and not output.weight_log:
-        yield (
-            "There is no log of the layer weights: they are shown at the end of the training only. The logger "
-            "spacy-elmo.LayerWeightsLogger.v1 writes one."
-        )
-    if not report.mixes:
-        yield "No component of this pipeline mixes the layers of a biLM: there are no layer weights."
+        yield "Layer weights over the training, not only at its end: the logger spacy-elmo.LayerWeightsLogger.v1."
     trained = [name for name, pipe in nlp.components if getattr(pipe, "is_trainable", False)]
     others = [name for name in trained if nlp.get_pipe_meta(name).factory not in COMPARED]
-    if report.changes and others:
-        yield f"Errors are compared for entities and tags only, not for: {', '.join(others)}."
+    if report.docs and others:
+        yield f"Errors are listed for entities and tags only, not for: {', '.join(others)}."
 
 
-def _note_metrics(output: TrainingOutput) -> str:
-    command = f"python -m spacy evaluate {output.pipeline} TEST.spacy --output {output.path}/metrics.json"
-    return f"'{output.path}' has no metrics.json, and so no scores in the table of seeds. This writes it: {command}"
+def _find_notes(report: TrainingReport) -> Iterator[str]:
+    if report.output.pipeline.name == "model-last":
+        yield "There is no model-best: the report is on model-last."
+    if not report.mixes:
+        yield "No component of this pipeline mixes the layers of a biLM: there are no layer weights."
+    asked = ", ".join(question.title.lower() for question in QUESTIONS.values())
+    if report.data is not None and not report.scored and not report.changes:
+        yield f"'{report.data}' has no scores: the Docs and the pipelines have none of these in common: {asked}."
+    yield from _note_contradictions(report)
 
 
 def _note_baseline(report: TrainingReport, their_nlp: Optional[Language]) -> Iterator[str]:
-    if report.baseline is None or their_nlp is None:
-        yield "No baseline was given (--baseline): the report cannot say what ELMo changes."
-        if report.data is not None:
-            yield f"The data '{report.data}' were not read: they are for the comparison with a baseline."
+    if their_nlp is None:
         return
-    if not report.baseline.has_metrics:
-        yield _note_metrics(report.baseline)
     if next(_find_bilms(their_nlp), None) is not None:
         yield "The baseline has a biLM, too: differences are not those between with and without ELMo."
-    if report.data is None:
-        yield "No data was given (--data): errors are not compared, and differences have no interval."
-    elif not report.changes:
-        asked = ", ".join(question.title.lower() for question in QUESTIONS.values())
-        yield f"There is nothing to compare: the Docs and both pipelines have none of these in common: {asked}."
-    n_ours, n_theirs = len(report.output.runs), len(report.baseline.runs)
+    n_ours, n_theirs = len(report.runs), len(report.baseline_runs)
     if n_ours == n_theirs == 1:
         yield "There is one seed each. Another seed can change a score as much as ELMo does: train several."
     elif n_ours != n_theirs and n_ours and n_theirs:
         yield f"The means are over different numbers of seeds: {n_ours} with ELMo, {n_theirs} without."
-    yield from _note_contradictions(report)
 
 
 def _note_contradictions(report: TrainingReport) -> Iterator[str]:
-    for change in report.changes:
-        score = QUESTIONS[change.name].score
-        for output, found in ((report.output, change.ours), (report.baseline, change.theirs)):
-            stored = output.runs[0].scores.get(score) if output is not None and output.has_metrics else None
-            if output is not None and stored is not None and abs(stored - found) > 1e-4:
-                yield (
-                    f"metrics.json of '{output.path}' says {stored:.2%} for {score}, but the pipeline has "
-                    f"{found:.2%} on '{report.data}': they are of different data or of different pipelines."
-                )
+    found = [(report.output, scored.name, scored.score.value) for scored in report.scored]
+    found += [(report.output, change.name, change.ours) for change in report.changes]
+    found += [(report.baseline, change.name, change.theirs) for change in report.changes if report.baseline is not None]
+    for output, name, value in found:
+        score = QUESTIONS[name].score
+        stored = output.runs[0].scores.get(score) if output.has_metrics else None
+        if stored is not None and abs(stored - value) > 1e-4:
+            yield (
+                f"metrics.json of '{output.path}' says {stored:.2%} for {score}, but the pipeline has "
+                f"{value:.2%} on '{report.data}': they are of different data or of different pipelines."
+            )

@@ -1,14 +1,14 @@
 """The page of a report on a training: one HTML file without outside assets, readable on a phone and in print."""
 
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from spacy.util import Config
 
-from .answers import QUESTIONS, Answer, Changes, DocAnswers, Place
+from .answers import QUESTIONS, Answer, Changes, DocAnswers, Place, Scored
 from .layer_weights import name_layers, name_mixes
 from .pages import draw_key, draw_lines, draw_shares, make_page, make_section, make_table, to_html
-from .report import TITLES, BiLMFacts, Row, Spread, TrainingReport
+from .report import METRICS, TITLES, BiLMFacts, Row, Spread, TrainingReport
 
 VARIANTS = ("with ELMo", "without ELMo")
 N_FINDINGS = 3  # scores named at the top, if there is no comparison of errors
@@ -26,10 +26,15 @@ CHANGES = (
     "both right",
     "both wrong",
 )
-INTRODUCTION = (
-    "Both pipelines were run on {n_docs:,} Docs, {n_words:,} tokens. An error is <i>fixed</i> where only the pipeline "
-    "with ELMo is right, and <i>introduced</i> where only the one without is. The interval is a bootstrap over "
-    "{n_units:,} sentences (Docs without sentence boundaries count as one); it does not cover other seeds."
+# Of the pipelines on the data.
+RUN_ON = " on {n_docs:,} Docs, {n_words:,} tokens. "
+FIXED = (
+    "An error is <i>fixed</i> where only the pipeline with ELMo is right, and <i>introduced</i> where only the one "
+    "without is. "
+)
+INTERVAL = (
+    "The interval is a bootstrap over {n_units:,} sentences (Docs without sentence boundaries count as one); it does "
+    "not cover other seeds."
 )
 
 
@@ -39,8 +44,9 @@ def render_report(report: TrainingReport) -> str:
     findings = "".join(f'<p class="finding">{to_html(line)}</p>' for line in summarize(report))
     notes = "".join(f"<li>{to_html(note)}</li>" for note in report.notes)
     data = report.data.name if report.data is not None else ""
-    changes = render_changes(report.changes, report.docs, data)
-    notes = f'<div class="notes"><b>What is missing or uncertain</b><ul>{notes}</ul></div>' if notes else ""
+    changes = render_changes(report.changes, report.docs, data) + render_scored(report.scored, report.docs, data)
+    notes = f'<div class="notes"><b>What is uncertain</b><ul>{notes}</ul></div>' if notes else ""
+    hints = "".join(f"<li>{to_html(hint)}</li>" for hint in report.hints)
     parts = [
         f"<h1>{to_html(title)}</h1>\n{findings}",
         notes,
@@ -48,22 +54,31 @@ def render_report(report: TrainingReport) -> str:
         make_section("Layer weights", _render_mixes(report)),
         make_section("Curves", _render_curves(report)),
         make_section("Errors fixed and introduced", render_errors(report.changes, report.docs)),
+        make_section("Errors", *(_render_wrong(scored, report.docs) for scored in report.scored)),
         make_section("Settings", _render_settings(report)),
+        make_section("What would add to this page", f"<ul>{hints}</ul>" if hints else ""),
     ]
     return make_page(title, parts)
 
 
 def summarize(report: TrainingReport) -> List[str]:
-    """RETURNS (List[str]): Differences with their intervals where both pipelines were run, else means."""
-    if report.changes:
-        return [_summarize(change) for change in report.changes]
+    """RETURNS (List[str]): Differences or scores with their intervals where there are data, else means."""
+    if report.changes or report.scored:
+        return [*map(_summarize, report.changes), *(_summarize_one(scored, report.data) for scored in report.scored)]
     rows = [row for row in report.scores if row.ours is not None][:N_FINDINGS]
-    texts = []
+    place, texts = "" if report.source == METRICS else " on the development data", []
     for row in rows:
-        gain = row.difference
+        n_seeds, gain = 0 if row.ours is None else row.ours.n, row.difference
+        seeds = f", mean of {n_seeds} seeds" if n_seeds > 1 else ""
         versus = "" if gain is None else f", {format_difference(gain)} points against the baseline"
-        texts += [f"{row.name} {row.ours.mean:.2%}{versus}."] if row.ours is not None else []
-    return texts or ["No scores are known."]
+        texts += [f"{row.name} {row.ours.mean:.2%}{place}{seeds}{versus}."] if row.ours is not None else []
+    return texts or [f"No scores are known: '{report.output.pipeline}' has none in its meta.json."]
+
+
+def _summarize_one(scored: Scored, data: object) -> str:
+    n, interval = len(scored.wrong), f"{scored.score.low * 100:.1f} to {scored.score.high * 100:.1f}"
+    score = f"{QUESTIONS[scored.name].title}: {name_score(scored)} {scored.score.value:.2%}"
+    return f"{score} (95 % interval {interval}) on {data}; {n:,} {'error' if n == 1 else 'errors'}."
 
 
 def _summarize(change: Changes) -> str:
@@ -87,17 +102,19 @@ def _render_scores(report: TrainingReport) -> str:
         difference = "\u2013" if row.difference is None else format_difference(row.difference)
         beside = [] if report.baseline is None else [_format(row.theirs), difference]
         rows.append([to_html(row.name), _format(row.ours), *beside])
-    counts = [len(report.output.runs), 0 if report.baseline is None else len(report.baseline.runs)]
+    counts = [len(report.runs), len(report.baseline_runs)]
     seeds = ", ".join(f"{n} {'seed' if n == 1 else 'seeds'} {name}" for n, name in zip(counts, VARIANTS) if n)
     spread = "; mean \u00b1 sample standard deviation" if max(counts) > 1 else ""
-    note = f'<p class="small">Percent, from metrics.json of <code>spacy evaluate</code>: {seeds}{spread}.</p>'
+    is_tested = report.source == METRICS
+    source = "metrics.json of <code>spacy evaluate</code>" if is_tested else "meta.json, on the development data"
+    note = f'<p class="small">Percent, from {source}: {seeds}{spread}.</p>'
     header = ("", "score") if report.baseline is None else ("", *VARIANTS, "difference")
     return make_table(header, rows) + note + _render_seconds(report)
 
 
 def _render_seconds(report: TrainingReport) -> str:
-    outputs = [report.output, *([report.baseline] if report.baseline is not None else [])]
-    times = [[run.elapsed_s for run in output.runs if run.elapsed_s is not None] for output in outputs]
+    outputs = (report.runs, report.baseline_runs)
+    times = [[run.elapsed_s for run in runs if run.elapsed_s is not None] for runs in outputs]
     texts = [f"{sum(found) / len(found):,.0f} s {name}" for found, name in zip(times, VARIANTS) if found]
     return f'<p class="small">Time of a training: {", ".join(texts)}.</p>' if texts else ""
 
@@ -187,7 +204,7 @@ def _render_settings(report: TrainingReport) -> str:
     output = report.output
     facts = [("Pipeline", output.pipeline), ("Components", ", ".join(output.meta.get("pipeline") or []))]
     facts += [("Baseline", report.baseline.pipeline)] if report.baseline is not None else []
-    facts += [("Seeds", ", ".join(run.name for run in output.runs))] if output.runs else []
+    facts += [("Seeds", ", ".join(run.name for run in report.runs))] if report.runs else []
     for bilm in report.bilms:
         facts += _describe_bilm(bilm)
     facts.append(("spaCy required", output.meta.get("spacy_version", "not known")))
@@ -218,15 +235,30 @@ def render_changes(changes: Sequence[Changes], docs: Sequence[DocAnswers], data:
     """RETURNS (str): A table of scores with intervals and numbers of errors as HTML, empty without changes."""
     if not changes:
         return ""
-    text = INTRODUCTION.format(
-        n_docs=len(docs),
-        n_words=sum(len(doc.words) for doc in docs),
-        n_units=changes[0].difference.n,
-    )
+    text = _introduce("Both pipelines were run", FIXED, docs, changes[0].difference.n)
     columns = [_make_column(change) for change in changes]
     header = ["", *(f"{QUESTIONS[change.name].title}, {name_score(change)}" for change in changes)]
     table = make_table(header, [[name, *cells] for name, *cells in zip(CHANGES, *columns)])
     return f"<h3>On {to_html(data)}</h3>\n<p>{text}</p>\n{table}"
+
+
+def render_scored(scored: Sequence[Scored], docs: Sequence[DocAnswers], data: object) -> str:
+    """RETURNS (str): A table of scores with intervals and numbers of errors as HTML, empty without scores."""
+    if not scored:
+        return ""
+    rows = []
+    for one in scored:
+        low, high = one.score.low * 100, one.score.high * 100
+        cells = f"{one.score.value * 100:.2f}", f"{low:.1f} to {high:.1f}", f"{len(one.right):,}", f"{len(one.wrong):,}"
+        rows.append([f"{QUESTIONS[one.name].title}, {name_score(one)}", *cells])
+    table = make_table(("", "score", "95 % interval", "right", "wrong"), rows)
+    text = _introduce("The pipeline was run", "", docs, scored[0].score.n)
+    return f"<h3>On {to_html(data)}</h3>\n<p>{text}</p>\n{table}"
+
+
+def _introduce(run: str, more: str, docs: Sequence[DocAnswers], n_units: int) -> str:
+    text = run + RUN_ON + more + INTERVAL
+    return text.format(n_docs=len(docs), n_words=sum(len(doc.words) for doc in docs), n_units=n_units)
 
 
 def render_errors(changes: Sequence[Changes], docs: Sequence[DocAnswers]) -> str:
@@ -234,9 +266,9 @@ def render_errors(changes: Sequence[Changes], docs: Sequence[DocAnswers]) -> str
     return "\n".join(_render_question(change, docs) for change in changes)
 
 
-def name_score(change: Changes) -> str:
+def name_score(found: Union[Changes, Scored]) -> str:
     """RETURNS (str): F1 of entities; of tags, with one answer per token, F1 is the accuracy."""
-    return "F1" if change.name == "ents" else "accuracy"
+    return "F1" if found.name == "ents" else "accuracy"
 
 
 def format_difference(value: float) -> str:
@@ -256,31 +288,43 @@ def _make_column(change: Changes) -> List[str]:
 
 
 def _render_question(change: Changes, docs: Sequence[DocAnswers]) -> str:
-    title = QUESTIONS[change.name].title
-    labels = change.by_label()
-    rows = [[to_html(label), f"{fixed:,}", f"{made:,}"] for label, fixed, made in labels[:N_LABELS]]
-    table = make_table(("right label", "fixed", "introduced"), rows) if rows else "<p>There is no difference.</p>"
-    more = f'<p class="small">{len(labels) - N_LABELS} more labels.</p>' if len(labels) > N_LABELS else ""
+    table = _render_labels(change, ("right label", "fixed", "introduced"))
     kinds = (("fixed", change.fixed), ("introduced", change.made))
-    lists = "".join(_render_list(kind, places, docs, is_open=change.name == "ents") for kind, places in kinds)
-    return f"<h3>{title}</h3>{table}{more}{lists}"
+    is_open = change.name == "ents"
+    lists = "".join(_render_list(kind, f" {kind} by ELMo", places, docs, is_open=is_open) for kind, places in kinds)
+    return table + lists
 
 
-def _render_list(kind: str, places: Sequence[Place], docs: Sequence[DocAnswers], *, is_open: bool) -> str:
+def _render_wrong(scored: Scored, docs: Sequence[DocAnswers]) -> str:
+    table = _render_labels(scored, ("right label", "right", "wrong"))
+    return table + _render_list("introduced", "", scored.wrong, docs, is_open=scored.name == "ents")
+
+
+def _render_labels(found: Union[Changes, Scored], header: Sequence[str]) -> str:
+    labels = found.by_label()
+    rows = [[to_html(label), f"{one:,}", f"{other:,}"] for label, one, other in labels[:N_LABELS]]
+    table = make_table(header, rows) if rows else "<p>There is no difference.</p>"
+    more = f'<p class="small">{len(labels) - N_LABELS} more labels.</p>' if len(labels) > N_LABELS else ""
+    return f"<h3>{QUESTIONS[found.name].title}</h3>{table}{more}"
+
+
+def _render_list(kind: str, of: str, places: Sequence[Place], docs: Sequence[DocAnswers], *, is_open: bool) -> str:
     if not places:
-        return f"<p>No error was {kind}.</p>"
+        return f"<p>No error was {kind}.</p>" if of else "<p>There is no error.</p>"
     n = len(places)
     shown = places if n <= N_SHOWN else [places[i * n // N_SHOWN] for i in range(N_SHOWN)]
     note = "" if len(shown) == n else f", {len(shown)} of them shown, evenly over the data"
     errors = "error" if n == 1 else "errors"
-    items = "".join(f"<li>{_render_place(place, docs[place.doc])}</li>" for place in shown)
-    summary = f"<summary>{n:,} {errors} {kind} by ELMo{note}</summary>"
+    items = "".join(f"<li>{_render_place(place, docs[place.doc], is_compared=bool(of))}</li>" for place in shown)
+    summary = f"<summary>{n:,} {errors}{of}{note}</summary>"
     return f'<details{" open" if is_open else ""}>{summary}<ol class="places {kind}">{items}</ol></details>'
 
 
-def _render_place(place: Place, doc: DocAnswers) -> str:
+def _render_place(place: Place, doc: DocAnswers, *, is_compared: bool) -> str:
     is_fixed = place.ours == place.gold
-    names = ("right, with ELMo", "without") if is_fixed else ("right, without", "with ELMo")
+    names = ("right", "found")
+    if is_compared:
+        names = ("right, with ELMo", "without") if is_fixed else ("right, without", "with ELMo")
     right = _render_answers(place.gold, doc)
     wrong = _render_answers(place.theirs if is_fixed else place.ours, doc)
     answers = f'<dt>{names[0]}</dt><dd>{right}</dd><dt>{names[1]}</dt><dd><span class="wrong">{wrong}</span></dd>'

@@ -24,7 +24,7 @@ def report_cli(
         None,
         "--data",
         "-d",
-        help="Annotated Docs (.spacy), for instance the test data, to run both pipelines on.",
+        help="Annotated Docs (.spacy), for instance the test data, to run the pipelines on.",
         exists=True,
     ),
     html: Optional[Path] = Opt(
@@ -33,9 +33,9 @@ def report_cli(
     force: bool = _common.FORCE_OPT,
     # fmt: on
 ) -> None:
-    """Write a page about a training run: scores with and without ELMo, errors fixed and introduced, layer weights, curves, settings.
+    """Write a page about a training run: scores, errors, layer weights, curves, settings; with a baseline what ELMo changes.
 
-    The page is one HTML file that needs no other file. What is missing, such as a baseline, is noted on it. Folders
+    The page is one HTML file that needs no other file. It shows what is there, and says what would add to it. Folders
     beside OUTPUT_DIR whose names differ in the number at the end are taken for other seeds.
     """
     path = output_dir / DEFAULT_NAME if html is None else html
@@ -44,7 +44,9 @@ def report_cli(
             check_output_file(path, force=force)
         report = make_report(output_dir, baseline=baseline, data=data)
         write_text(path, render_report(report), errors="replace")
+    print("\n".join(summarize(report)), flush=True)
     for note in report.notes:
         _common.msg.warn(note)
-    print("\n".join(summarize(report)))
+    if report.baseline is None:
+        _common.msg.info(report.hints[0])
     print(f"Report: {path.resolve()}")

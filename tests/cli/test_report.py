@@ -7,6 +7,7 @@ from typing import Any, List
 
 import pytest
 import spacy
+import srsly
 from report_outputs import write_docs, write_logs, write_output
 from typer.testing import CliRunner
 
@@ -79,36 +80,81 @@ def test_hostile_text_is_only_text(outputs: Path, tmp_path: Path) -> None:
     assert not re.search("\u202e|\x01|url\\(|https?:", page)
 
 
-def test_pipeline_alone_has_a_page_with_notes(outputs: Path) -> None:
+@pytest.mark.issue(40)
+def test_a_training_alone_shows_its_scores_first(tmp_path: Path) -> None:
+    """As `spacy train` leaves it: scores in meta.json, on the development data, and losses among them."""
+    folder = write_output(tmp_path / "training", {"Acme": "ORG"})
+    meta = srsly.read_json(folder / "model-best" / "meta.json")
+    meta["performance"] = {"ents_f": 0.446, "ents_per_type": {"ORG": {"f": 0.4}}, "tag_acc": 0.25, "ner_loss": 3108.2}
+    srsly.write_json(folder / "model-best" / "meta.json", meta)
+    result = _run(folder)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0] == "Entities F1 44.60% on the development data." and "Tag accuracy 25.00%" in lines[1]
+    assert result.output.index("44.60%") < result.output.index("--baseline")
+    assert (
+        result.stderr.count("--baseline") == 1 and result.stderr.count("\u2139") == 1 and "\u26a0" not in result.stderr
+    )
+    page = Elements((folder / "report.html").read_text(encoding="utf8")).text
+    assert page.index("44.60") < page.index("--baseline") and "3108" not in page and "3,108" not in page
+    assert "on the development data" in page and "1 seed with ELMo" in page
+
+
+@pytest.mark.issue(40)
+def test_seeds_without_metrics_have_a_mean(tmp_path: Path) -> None:
+    for name, has_elmo, score in (("elmo-0", True, 0.4), ("elmo-1", True, 0.6), ("baseline-0", False, 0.3)):
+        folder = write_output(tmp_path / name, {"Acme": "ORG"}, has_elmo=has_elmo)
+        meta = srsly.read_json(folder / "model-best" / "meta.json")
+        srsly.write_json(folder / "model-best" / "meta.json", {**meta, "performance": {"ents_f": score}})
+    (tmp_path / "elmo-2").mkdir()
+    srsly.write_json(tmp_path / "elmo-0" / "metrics.json", {"ents_f": 0.9})  # of other data than the baseline has
+    result = _run(tmp_path / "elmo-0", "--baseline", tmp_path / "baseline-0")
+    assert "50.00% on the development data, mean of 2 seeds, +20.00 points" in result.stdout, result.output
+    assert "different numbers of seeds" in " ".join(result.stderr.split()) and "\u2139" not in result.stderr
+
+
+@pytest.mark.issue(40)
+def test_data_alone_give_scores_and_errors(outputs: Path) -> None:
+    """Of a pipeline without a baseline: F1 with its interval, right and wrong by label, errors in their sentences."""
     pipeline = outputs / "elmo-0" / "model-best"
     result = _run(pipeline, "--data", outputs / "test.spacy")
     assert result.exit_code == 0, result.output
+    # Right: Acme, twice; and the hostile word. Missed: Ada, twice. Wrong: today.
+    assert "Entities: F1 66.67% (95 % interval" in result.stdout and "3 errors" in result.stdout
     page = Elements((pipeline / "report.html").read_text(encoding="utf8")).text
-    told = " ".join(result.stderr.split())
-    notes = ("No baseline was given", "were not read", "has no metrics.json", "log of the training", "log of the layer")
-    for note in notes:
-        assert note in page and note in told
-    assert "Layer weights" in page and "Errors fixed" not in page and "No scores are known" in result.stdout
+    assert (
+        "Layer weights" in page
+        and "3 errors" in page
+        and "Errors fixed" not in page
+        and "without ELMo" not in page[:300]
+    )
+    assert page.count("rightAda PER") == 2 and page.count("foundnothing") == 2 and page.count("foundtoday LOC") == 1
+    for hint in ("spacy evaluate", "A curve of the scores", "LayerWeightsLogger"):
+        assert hint in page and hint not in result.stderr
     again = _run(pipeline)
     assert again.exit_code == 1 and "--force" in again.output
-    assert _run(pipeline, "--force").exit_code == 0
+    shown = _run(pipeline, "--force")
+    assert shown.exit_code == 0 and "No scores are known" in shown.stdout and "--data" in shown.stderr
 
 
 def test_training_without_elmo_is_noted(outputs: Path, tmp_path: Path) -> None:
     arguments = ("--baseline", outputs / "elmo-0", "--html", tmp_path / "page.html")
     result = _run(outputs / "baseline-0", *arguments)
     assert result.exit_code == 0, result.output
-    for note in ("No component of this pipeline mixes", "The baseline has a biLM, too", "No data was given"):
+    for note in ("No component of this pipeline mixes", "The baseline has a biLM, too"):
         assert note in " ".join(result.stderr.split())
+    assert "--data DOCS.spacy adds" in Elements((tmp_path / "page.html").read_text(encoding="utf8")).text
 
 
 def test_nothing_in_common_is_noted(outputs: Path, tmp_path: Path) -> None:
     (tmp_path / "blank").mkdir()
     spacy.blank("en").to_disk(tmp_path / "blank" / "model-last")
-    arguments = ("--baseline", tmp_path / "blank", "--data", outputs / "test.spacy", "--html", tmp_path / "page.html")
-    result = _run(outputs / "elmo-0", *arguments)
-    assert result.exit_code == 0, result.output
-    assert "There is nothing to compare" in result.stderr
+    html = ("--html", tmp_path / "page.html", "--force")
+    data = ("--data", outputs / "test.spacy")
+    for arguments in ((outputs / "elmo-0", "--baseline", tmp_path / "blank"), (tmp_path / "blank",)):
+        result = _run(*arguments, *data, *html)
+        assert result.exit_code == 0, result.output
+        assert "none of these in common: entities, tags" in " ".join(result.stderr.split())
     assert "model-last" in _run(tmp_path / "blank").stderr
 
 
