@@ -1,6 +1,7 @@
 """Pages of HTML: escaped text, tables, small SVG charts, the frame with its style, and the page of a text's surprisal.
 
-A page needs no other file and no plotting library, and runs no script but its own. Colours are those of `plots`.
+A page needs no other file and no plotting library, and runs no script but its own. Colours are those of `plots`, light
+or dark as the reader's system is; in print light.
 """
 
 import math
@@ -15,45 +16,56 @@ from .plots import COLOURS
 UNSAFE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
+# Of every page, with the names and values of `explorer.css`.
+PALETTE = """
+:root { --ink: #1c2126; --soft: #59636e; --paper: #ffffff; --card: #f4f6f8; --line: #c9d1d9; --mark: #fff0b8;
+  color-scheme: light dark; }
+@media screen and (prefers-color-scheme: dark) { :root { --ink: #e8edf2; --soft: #a3afbb; --paper: #14181c;
+  --card: #1e252b; --line: #46515c; --mark: #5a4a00; } }
+@media print { :root { color-scheme: light; } }
+body { color: var(--ink); background: var(--paper); }
+"""
 STYLE = """
-:root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 60rem; margin: 0 auto;
-  padding: 1rem; overflow-wrap: anywhere; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 0 auto; padding: 1rem;
+  overflow-wrap: anywhere; }
 h1 { font-size: 1.6rem; line-height: 1.25; margin: 0.5rem 0; }
-h2 { font-size: 1.25rem; margin: 2.2rem 0 0.6rem; padding-top: 0.8rem; border-top: 1px solid #ccc; }
+h2 { font-size: 1.25rem; margin: 2.2rem 0 0.6rem; padding-top: 0.8rem; border-top: 1px solid var(--line); }
 h3 { font-size: 1.05rem; margin: 1.4rem 0 0.4rem; }
 p, ul { margin: 0.5rem 0; }
-.small, figcaption { font-size: 0.85rem; color: #555; }
+.small, figcaption { font-size: 0.85rem; color: var(--soft); }
 .finding { font-size: 1.1rem; }
-.notes { background: #fff7e0; border-left: 4px solid #E69F00; padding: 0.5rem 1rem; }
+.notes { background: var(--card); border-left: 4px solid #E69F00; padding: 0.5rem 1rem; }
 .notes ul { margin: 0.3rem 0; padding-left: 1.2rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 0.95rem; font-variant-numeric: tabular-nums; overflow-wrap: normal; }
 th, td { padding: 0.25rem 0.7rem 0.25rem 0; text-align: right; vertical-align: top; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
-thead th { border-bottom: 1px solid #888; font-weight: 600; }
-tbody tr + tr td { border-top: 1px solid #eee; }
+thead th { border-bottom: 1px solid var(--soft); font-weight: 600; }
+tbody tr + tr td { border-top: 1px solid var(--line); }
 table.facts td { text-align: left; white-space: normal; overflow-wrap: anywhere; }
-table.facts td:first-child { min-width: 7rem; color: #555; }
+table.facts td:first-child { min-width: 7rem; color: var(--soft); }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: 1rem 1.5rem; }
 figure { margin: 0; break-inside: avoid; }
 figure svg { width: 100%; height: auto; display: block; }
-figcaption { margin-bottom: 0.3rem; color: #222; }
+figcaption { margin-bottom: 0.3rem; color: var(--ink); }
+figure text { fill: var(--ink); }
+figure .grid { stroke: var(--line); }
 .key { font-size: 0.85rem; display: flex; flex-wrap: wrap; gap: 0.2rem 1rem; margin: 0.3rem 0; }
 .key svg { vertical-align: -1px; }
 ol.places { list-style: none; padding: 0; margin: 0.4rem 0; }
-ol.places li { border-left: 3px solid #ccc; padding: 0.1rem 0 0.1rem 0.8rem; margin: 0.9rem 0; break-inside: avoid; }
+ol.places li { border-left: 3px solid var(--line); padding: 0.1rem 0 0.1rem 0.8rem; margin: 0.9rem 0;
+  break-inside: avoid; }
 ol.fixed li { border-color: #009E73; }
 ol.introduced li { border-color: #D55E00; }
 .context { unicode-bidi: isolate; }
-mark { background: #fdf1c4; padding: 0 0.15em; border-radius: 0.2em; }
+mark { background: var(--mark); color: inherit; padding: 0 0.15em; border-radius: 0.2em; }
 dl { display: grid; grid-template-columns: auto 1fr; gap: 0 0.8rem; margin: 0.2rem 0 0; font-size: 0.9rem; }
-dt { color: #555; }
+dt { color: var(--soft); }
 dd { margin: 0; unicode-bidi: isolate; }
 .wrong { text-decoration: underline wavy #D55E00 1px; text-underline-offset: 3px; }
-.label { font-size: 0.8em; font-weight: 600; color: #444; }
+.label { font-size: 0.8em; font-weight: 600; color: var(--soft); }
 summary { cursor: pointer; margin-top: 0.8rem; }
-pre { font-size: 0.8rem; line-height: 1.4; white-space: pre-wrap; background: #f6f6f6; padding: 0.8rem; }
+pre { font-size: 0.8rem; line-height: 1.4; white-space: pre-wrap; background: var(--card); padding: 0.8rem; }
 @media (max-width: 32rem) { table { font-size: 0.85rem; } th { white-space: normal; }
   th, td { padding-right: 0.4rem; } td:first-child { white-space: normal; } }
 @media print { body { max-width: none; padding: 0; font-size: 11pt; } details:not([open]) { display: none; }
@@ -78,23 +90,23 @@ PAGE = """<!DOCTYPE html>
 WIDTH, HEIGHT = 360, 210  # units of the view box; the page scales it
 LEFT, RIGHT, TOP, BOTTOM = 44, 10, 8, 34  # margins for the labels of the axes
 DASHES = ("", "6 3", "2 3", "8 3 2 3")  # lines can be told apart without colours, too
-TEXT = 'font-size="11" fill="#333"'
 DARK = {"#0072B2"}  # colours that need white text
 STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # between the values of an axis
 MAX_TICKS = 6
 Points = Sequence[Tuple[float, float]]
 Place = Callable[[float, float], Tuple[float, float]]
 FULL_COLOUR = 16.0  # bits from which the colour is full
-DARK_SHARE = 0.87  # share of the colour from which white text has more contrast than dark text
+DARK_SHARE = 0.87  # share of the colour on white from which white text has more contrast than dark text
 RGB = "0, 114, 178"  # blue of `plots.COLOURS`
 TEXT_STYLE = """
-body { font: 18px/2 system-ui, sans-serif; max-width: 45em; margin: 2em auto; padding: 0 1em; color: #222; }
-.token { padding: 0.15em 0; border-radius: 0.2em; }
-.unknown { border-bottom: 2px dotted #222; }
-.legend { font-size: 14px; color: #555; }
+body { font: 18px/2 system-ui, sans-serif; max-width: 45em; margin: 2em auto; padding: 0 1em; }
+.token { padding: 0.15em 0; border-radius: 0.2em; color: var(--ink); }
+.strong { color: white; }
+.unknown { border-bottom: 2px dotted; }
+.legend { font-size: 14px; color: var(--soft); }
 p { white-space: pre-wrap; overflow-wrap: anywhere; }
 .token:focus::after { content: attr(title); position: fixed; left: 0; right: 0; bottom: 0; padding: 0.2em 1em;
-  background: #222; color: white; font-size: 16px; }
+  background: var(--ink); color: var(--paper); font-size: 16px; }
 details { font-size: 16px; line-height: 1.5; }
 summary { cursor: pointer; }
 .wide { overflow-x: auto; }
@@ -129,14 +141,14 @@ def make_section(title: str, *parts: str) -> str:
 def make_page(title: str, parts: Sequence[str], *, style: str = STYLE, script: str = "") -> str:
     """title (str): Plain text.
     parts (Sequence[str]): HTML.
-    style (str): CSS.
+    style (str): CSS, with the variables of `PALETTE`.
     script (str): JavaScript that runs at the end; without it the page may run none.
     RETURNS (str): The page. Its Content-Security-Policy lets it fetch nothing.
     """
     policy = SCRIPT_POLICY if script else POLICY
     end = f"<script>{script}</script>" if script else ""
     body = "\n".join(part for part in (*parts, end) if part)
-    return PAGE.format(policy=policy, title=to_html(title), style=style, body=body)
+    return PAGE.format(policy=policy, title=to_html(title), style=PALETTE + style, body=body)
 
 
 def draw_lines(lines: Sequence[Tuple[str, Points]], *, label: str, x_label: str = "training steps") -> str:
@@ -174,7 +186,7 @@ def draw_shares(shares: Sequence[float], *, label: str) -> str:
         if share >= 0.09:
             text = "white" if colour in DARK else "black"
             middle = f'x="{x + width / 2:.1f}" y="18" text-anchor="middle"'
-            parts.append(f'<text {middle} font-size="13" fill="{text}">{share:.0%}</text>')
+            parts.append(f'<text {middle} font-size="13" style="fill: {text}">{share:.0%}</text>')
         x += width
     return _wrap(parts, 26, label)
 
@@ -209,7 +221,7 @@ def _draw_grid(ticks: Sequence[float], last: float, place: Place) -> List[str]:
     parts = []
     for tick in ticks:
         left, y = place(0.0, tick)
-        parts.append(f'<path d="M{left:.1f} {y:.1f}H{WIDTH - RIGHT}" stroke="#ddd"/>')
+        parts.append(f'<path d="M{left:.1f} {y:.1f}H{WIDTH - RIGHT}" class="grid"/>')
         parts.append(_write(left - 5, y + 4, f"{tick:g} %", "end"))
     for x_value, anchor in ((0.0, "start"), (last / 2, "middle"), (last, "end")):
         x, y = place(x_value, ticks[0])
@@ -224,7 +236,7 @@ def _draw_line(points: Points, number: int, place: Place) -> str:
 
 
 def _write(x: float, y: float, text: str, anchor: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {TEXT}>{escape(text)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="11">{escape(text)}</text>'
 
 
 def _colour(number: int) -> str:
@@ -249,7 +261,7 @@ def render_surprisal(tokens: Iterable[Tuple[str, str, Surprisal]], *, title: str
         if not math.isnan(bits.mean)
     ]
     table = make_table(("token", "forward", "backward", "mean", ""), rows)
-    swatches = " ".join(f'<span class="token" style="{_shade(bits)}"> {bits} </span>' for bits in (0, 4, 8, 12, 16))
+    swatches = " ".join(f"<span {_shade(bits)}> {bits} </span>" for bits in (0, 4, 8, 12, 16))
     legend = f"Bits from {swatches}. Dotted: outside the vocabulary, predicted as &lt;UNK&gt;."
     parts = [
         f"<h1>{to_html(title)}</h1>",
@@ -263,18 +275,17 @@ def render_surprisal(tokens: Iterable[Tuple[str, str, Surprisal]], *, title: str
 def _render_token(text: str, found: Surprisal) -> str:
     if math.isnan(found.mean):
         return to_html(text)
-    classes = "token unknown" if found.is_unk else "token"
     forward, backward, bits = map(_format_bits, found[:3])
     hint = f"{bits} bits (forward {forward}, backward {backward})"
-    style = _shade(found.mean)
-    return f'<span class="{classes}" style="{style}" title="{hint}" tabindex="0">{to_html(text)}</span>'
+    look = _shade(found.mean, kind=" unknown" if found.is_unk else "")
+    return f'<span {look} title="{hint}" tabindex="0">{to_html(text)}</span>'
 
 
 def _format_bits(bits: float) -> str:
     return "none" if math.isnan(bits) else f"{bits:.1f}"
 
 
-def _shade(bits: float) -> str:
+def _shade(bits: float, *, kind: str = "") -> str:
     share = min(max(bits / FULL_COLOUR, 0.0), 1.0)
-    text = "white" if share > DARK_SHARE else "#222"
-    return f"background: rgba({RGB}, {share:.2f}); color: {text}"
+    strong = " strong" if share > DARK_SHARE else ""
+    return f'class="token{kind}{strong}" style="background: rgba({RGB}, {share:.2f})"'

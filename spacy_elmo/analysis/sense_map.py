@@ -26,15 +26,17 @@ N_STARTS = 5  # of k-means
 PERPLEXITY = 30.0
 SIZE, MARGIN = 560.0, 20.0  # of the drawing
 STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 62em; margin: 1.5em auto; padding: 0 1em; color: #222; }
-svg { width: 100%; max-width: 40em; border: 1px solid #ccc; border-radius: 4px; }
-circle { stroke: white; stroke-width: 1; cursor: pointer; }
-circle:focus, circle.shown { stroke: black; stroke-width: 3; outline: none; }
-#shown { min-height: 4.5em; padding: 0.5em; background: #f4f4f4; border-radius: 4px; overflow-wrap: anywhere; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 90em; margin: 1.5em auto; padding: 0 1em; }
+svg { width: 100%; background: var(--card); border-radius: 4px; display: block; }
+circle { stroke: var(--paper); stroke-width: 1; cursor: pointer; }
+circle:focus, circle.shown { stroke: var(--ink); stroke-width: 3; outline: none; }
+#shown { min-height: 4.5em; padding: 0.5em; background: var(--card); border-radius: 4px; overflow-wrap: anywhere; }
 .swatch { display: inline-block; width: 0.9em; height: 0.9em; border-radius: 50%; }
-b { background: #fff3b0; }
-small { color: #555; }
+b { background: var(--mark); }
+small { color: var(--soft); }
 li { overflow-wrap: anywhere; }
+@media (min-width: 60em) { main { display: grid; grid-template-columns: 3fr 2fr; gap: 0 1.5em; align-items: start; }
+  svg, #shown { position: sticky; top: 1em; max-height: 95vh; margin-top: 0; } }
 """
 SCRIPT = """
 "use strict";
@@ -214,9 +216,8 @@ def render_senses(uses: Sequence[Use], found: SenseMap, *, n_uses: Optional[int]
     parts = [
         f"<h1>{to_html(title)}</h1>",
         HELP,
-        f"<svg {box}>\n{points}\n</svg>",
-        '<p id="shown" aria-live="polite">No use is selected.</p>',
-        groups,
+        f"<main>\n<svg {box}>\n{points}\n</svg>",
+        f'<div>\n<p id="shown" aria-live="polite">No use is selected.</p>\n{groups}\n</div>\n</main>',
     ]
     return make_page(title, parts, style=STYLE, script=SCRIPT)
 

@@ -1,16 +1,28 @@
-"""The page in a real browser, headless: its views, hostile text, state in the address, keyboard, and a phone."""
+"""Pages in a real browser, headless: views of the explorer, hostile text, state in the address, keyboard, and a phone;
+pages that commands write.
+"""
 
+import itertools
 import re
+from pathlib import Path
 from typing import Any, Iterator
 
+import numpy
 import pytest
 from explorer.browsing import Page, opened
 from explorer.serving import running
 from explorer.stub_index import HOSTILE, StubIndex
+from report_outputs import write_docs, write_logs, write_output
 
+from spacy_elmo.analysis.pages import render_surprisal
+from spacy_elmo.analysis.report import make_report
+from spacy_elmo.analysis.report_page import render_report
+from spacy_elmo.analysis.sense_map import SenseMap, render_senses
+from spacy_elmo.analysis.token_store import Use
 from spacy_elmo.explorer import views
 from spacy_elmo.explorer.views import Explorer
 from spacy_elmo.inference.bilm import BiLM
+from spacy_elmo.pipeline.surprisal import Surprisal
 
 pytestmark = pytest.mark.slow
 VIEWS = ("compare", "neighbours", "senses", "surprisal", "tokens")
@@ -304,4 +316,79 @@ def test_rebound_name_is_refused(browser: Any, packaged: str) -> None:
     port = packaged.rstrip("/").rpartition(":")[2]
     response = page.goto(f"http://rebound.example:{port}/api/settings")
     assert response.status == 403 and "EL412" in page.content()
+    context.close()
+
+
+# Of every text that is shown: its contrast with what is behind it, from 1 to 21 (WCAG 2.1, sec. 1.4.3).
+CONTRASTS = """() => {
+    const read = (colour) => colour.match(/[\\d.]+/g).map(Number);
+    const light = ([r, g, b]) => [r, g, b].map((c) => c / 255)
+        .map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+        .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+    const behind = (element) => {
+        if (!element) return [255, 255, 255];
+        const [r, g, b, a = 1] = read(getComputedStyle(element).backgroundColor);
+        return a === 1 ? [r, g, b] : behind(element.parentElement).map((c, i) => a * [r, g, b][i] + (1 - a) * c);
+    };
+    const texts = [...document.querySelectorAll("body, body *")].filter((element) =>
+        element.checkVisibility() && !element.parentElement.querySelector(":scope > rect") &&
+        [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim()));
+    return texts.map((element) => {
+        const style = getComputedStyle(element);
+        const ink = light(read(element instanceof SVGElement ? style.fill : style.color));
+        const paper = light(behind(element));
+        const ratio = (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);
+        return [ratio, element.textContent.trim().slice(0, 40)];
+    });
+}"""
+
+
+def write_pages(folder: Path) -> None:
+    """The page of a training, of the senses of a word, and of a text's surprisal."""
+    ours = write_output(folder / "elmo-0", {"Acme": "ORG", "today": "LOC"}, metrics={"ents_f": 0.5})
+    write_logs(ours)
+    docs = write_docs(folder / "test.spacy", [["Acme", "hires", "Ada", "today"]], [[(0, 1, "ORG"), (2, 3, "PER")]])
+    report = make_report(ours, data=docs)
+    tokens = [(f"{bits}", " ", Surprisal(bits, bits, bits, bits % 2 == 0)) for bits in range(20)]
+    uses = [Use("bank", [f"left{i}", "bank"], 1, "doc") for i in range(12)]
+    points = numpy.linspace(0.0, 1.0, 24).reshape(12, 2)
+    senses = SenseMap(numpy.repeat([0, 1], 6), [0, 6], points, [6, 6], 0.5)
+    pages = {
+        "report": render_report(report),
+        "surprisal": render_surprisal(tokens),
+        "senses": render_senses(uses, senses),
+    }
+    for name, text in pages.items():
+        (folder / f"{name}.html").write_text(text, encoding="utf8")
+
+
+@pytest.mark.issue(40)
+def test_written_pages_can_be_read_in_light_and_dark_on_a_phone_and_a_desktop(browser: Any, tmp_path: Path) -> None:
+    write_pages(tmp_path)
+    for scheme, width in itertools.product(("light", "dark"), (390, 1280)):
+        context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
+        page = context.new_page()
+        for name in ("report", "surprisal", "senses"):
+            page.goto((tmp_path / f"{name}.html").as_uri())
+            page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+            contrasts = page.evaluate(CONTRASTS)
+            assert len(contrasts) > 10 and min(contrasts)[0] >= 4.0, (scheme, name, min(contrasts))
+            assert page.evaluate("document.documentElement.scrollWidth") == width, (name, width)
+            paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+            assert (paper == "rgb(255, 255, 255)") == (scheme == "light"), (scheme, name, paper)
+        context.close()
+
+
+@pytest.mark.issue(40)
+def test_the_page_of_senses_uses_the_width(browser: Any, tmp_path: Path) -> None:
+    """The sentence of a use stands beside the map, and both are in the window."""
+    write_pages(tmp_path)
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    page.goto((tmp_path / "senses.html").as_uri())
+    page.hover("[data-use='3']")
+    view, told = page.locator("svg[role=group]").bounding_box(), page.locator("#shown").bounding_box()
+    assert "left3" in page.inner_text("#shown")
+    assert view["width"] > 640 and told["x"] > view["x"] + view["width"] and told["x"] + told["width"] > 0.95 * 1280
+    assert told["y"] + told["height"] < 900 and view["y"] < 300
     context.close()
