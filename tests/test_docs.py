@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Set, Tuple
 
 import pytest
+import spacy
 import srsly
 import typer
 from spacy.language import Language
@@ -68,6 +69,7 @@ def _options_of(name: str) -> Set[str]:
 
 def _component_settings() -> Iterator[Tuple[str, Any]]:
     model = {key: parameter.default for key, parameter in inspect.signature(ElmoModel).parameters.items()}
+    assert DEFAULT_BLOCKS["model"] == {"@architectures": "spacy-elmo.ElmoModel.v1", **model}
     for block, settings in (("model", model), ("mix", DEFAULT_BLOCKS["mix"])):
         yield from ((f"{block}.{key}", value) for key, value in settings.items())
     meta = Language.get_factory_meta("elmo")
@@ -119,6 +121,23 @@ def _anchors(page: Path) -> Set[str]:
     """Headings as GitHub makes anchors of them."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf8"), flags=re.S)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in re.findall(r"^#+ (.*)$", text, re.M)}
+
+
+@pytest.mark.issue(40)
+def test_lines_of_the_faq_that_add_the_component_do_what_they_promise() -> None:
+    text = (ROOT / "docs/faq.md").read_text(encoding="utf8")
+    lines = re.findall(r"`(nlp\.add_pipe\(.*?\))`", text)
+    assert len(lines) >= 3
+    for line in lines:
+        nlp = spacy.blank("en")
+        if "before=" in line:
+            nlp.add_pipe("elmo")
+        component = eval(line, {"nlp": nlp})
+        doc = nlp("The river bank.")
+        if "set_vectors" in line:
+            assert 0 < doc.similarity(nlp("A bank")) < 1
+        if "precision" in line:
+            assert component.model.attrs["settings"].precision == "int8"
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -245,7 +245,7 @@ def _replace_tok2vec(block: Block, tok2vec: Block) -> Block:
     return rewritten
 
 
-# Comments of the settings, in the form of a config. Those of [elmo] and [elmo.mix] are in `DEFAULT_CONFIG`.
+# Comments of the settings, in the form of a config. Those of the component are in `DEFAULT_CONFIG`.
 COMMENTS = """
 [paths]
 # The biLM: name of a packaged biLM, or path of weights in any known format. null: pass --paths.bilm when you train.
@@ -264,33 +264,6 @@ entity_vector_length =
 [training]
 # Components that annotate Docs during training, for those behind them; an entity linker needs sentences.
 annotating_components =
-
-[elmo.model]
-# Sizes of the biLM; null to take them from the weights.
-bilm =
-# Whether the biLM is frozen; false trains it with the components that listen.
-frozen =
-# Precision of the biLM: "float32", "bfloat16", "int8" (CPUs; faster if large, less exact) or "float16" (GPUs).
-precision =
-# Input sequences: "sentences", "doc", or "auto" for sentences if boundaries are set, else the Doc.
-contexts =
-# LSTM state at the start of a sequence: "reset" (zeros), "steady" (see docs) or "carry" (from the previous sequence).
-state =
-# Maximum sequence length in tokens; longer sequences are split into overlapping windows.
-max_tokens =
-# Overlap of two consecutive windows in tokens.
-overlap =
-# Tokens per batch; limits the working memory.
-batch_tokens =
-# Maximum size of the cache of word vectors in MB.
-word_cache_mb =
-# Maximum size in MB of the disk cache of layers of training Docs, for later epochs; 0 for none.
-layer_cache_mb =
-# Precision of the cached layers: "float32" or "float16".
-layer_cache_dtype =
-# How a biLM that is not frozen is trained, a block with @misc = "spacy-elmo.FineTuning.v1"; null trains all its layers
-# alike.
-fine_tuning =
 
 # ELMo at the input or the output of this component's encoder, or both: Peters et al. (2018), sec. 3.3 and 5.2.
 [ElmoTaskEncoder]

@@ -64,10 +64,35 @@ set_vectors = false
 # true: a merged token gets the mean of the vectors of its original tokens; false: reading its vector is an error.
 average_merged = false
 
-# The model that computes layers; the function has the defaults of its settings. Weights come from
-# [initialize.components.elmo.loader]; without it from the packaged biLM.
+# The model that computes layers. Weights come from [initialize.components.elmo.loader]; without it from the packaged
+# biLM.
 [elmo.model]
 @architectures = "spacy-elmo.ElmoModel.v1"
+# Sizes of the biLM; null to take them from the weights.
+bilm = null
+# Whether the biLM is frozen; false trains it with the components that listen.
+frozen = true
+# Precision of the biLM: "float32", "bfloat16", "int8" (CPUs; faster if large, less exact) or "float16" (GPUs).
+precision = "float32"
+# Input sequences: "sentences", "doc", or "auto" for sentences if boundaries are set, else the Doc.
+contexts = "auto"
+# LSTM state at the start of a sequence: "reset" (zeros), "steady" (see docs) or "carry" (from the previous sequence).
+state = "reset"
+# Maximum sequence length in tokens; longer sequences are split into overlapping windows.
+max_tokens = 512
+# Overlap of two consecutive windows in tokens.
+overlap = 64
+# Tokens per batch; limits the working memory.
+batch_tokens = 8192
+# Maximum size of the cache of word vectors in MB.
+word_cache_mb = 64.0
+# Maximum size in MB of the disk cache of layers of training Docs, for later epochs; 0 for none.
+layer_cache_mb = 1024.0
+# Precision of the cached layers: "float32" or "float16".
+layer_cache_dtype = "float32"
+# How a biLM that is not frozen is trained, a block with @misc = "spacy-elmo.FineTuning.v1"; null trains all its layers
+# alike.
+fine_tuning = null
 
 # The component's own mix of the layers, for doc._.elmo; it is not trained. Listeners have their own.
 [elmo.mix]

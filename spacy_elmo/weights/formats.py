@@ -432,10 +432,9 @@ def detect_format(path: Path) -> Tuple[Format, Any]:
     if not path.exists():
         path = find_checkpoint(path) or path
     if not path.exists():
-        wanted = [*(format.wanted for format in FORMATS), PACKAGED]
-        raise ValueError(
-            Errors.EL020.format(path=path, reason="there is no such file or folder", wanted="; ".join(wanted))
-        )
+        wanted = f"a folder, file or zip with a biLM in any known format; {PACKAGED}"
+        template = f"{Errors.EL020} `python -m spacy elmo download --list` lists published biLMs and how to get them."
+        raise ValueError(template.format(path=path, reason="there is no such file or folder", wanted=wanted))
     for format in FORMATS:
         files = format.detect(path)
         if files is not None:

@@ -630,6 +630,27 @@ def test_a_pipeline_without_listener_is_a_warning_with_lines_to_paste(names, tok
     assert fixed.get_pipe("elmo").listening_components == ["tagger"]
 
 
+@pytest.mark.issue(40)
+def test_a_pipeline_made_in_python_without_listener_gets_lines_of_python():
+    """They come before the blocks of a config, and run as they are, also for other names and two ELMo components."""
+    for elmo_names in (["elmo"], ["first", "second"]):
+        nlp, fixed = spacy.blank("en"), spacy.blank("en")
+        for pipeline in (nlp, fixed):
+            for name in elmo_names:
+                add_elmo(pipeline, name, prefix=name)
+        nlp.add_pipe("tagger", name="my_tagger")
+        nlp.add_pipe("ner")
+        with pytest.warns(UserWarning, match="WL065") as found:
+            nlp.initialize(lambda: make_examples(nlp))  # noqa: B023
+        text = str(found[0].message)
+        lines = re.findall(r"^nlp\.add_pipe\(.*\)$", text, flags=re.MULTILINE)
+        assert len(lines) == 2 and text.index(lines[1]) < text.index("[components.")
+        exec("\n".join(lines), {"nlp": fixed})
+        fixed.initialize(lambda: make_examples(fixed))  # noqa: B023
+        assert fixed.pipe_names == [*elmo_names, "my_tagger", "ner"]
+        assert fixed.get_pipe(elmo_names[0]).listening_components == ["my_tagger", "ner"]
+
+
 @pytest.mark.parametrize(
     "names,training",
     [

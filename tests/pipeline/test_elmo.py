@@ -244,6 +244,17 @@ def test_invalid_settings_are_an_error(config, message):
         spacy.blank("en").add_pipe("elmo", config=config)
 
 
+@pytest.mark.issue(40)
+@pytest.mark.parametrize("setting", ["precision", "frozen", "contexts", "state", "batch_tokens", "layer_cache_mb"])
+def test_a_setting_of_the_model_beside_it_is_an_error_that_shows_its_place(setting):
+    """spaCy refuses it before the component is asked; its message has the config, where the model has the setting."""
+    with pytest.raises(ValueError) as caught:
+        spacy.blank("en").add_pipe("elmo", config={setting: "int8"})
+    message = str(caught.value)
+    assert f"unexpected argument: '{setting}'" in message
+    assert f"'{setting}': " in message[message.index("'model': {") :].partition("}")[0]
+
+
 def test_analyze_pipes_knows_what_is_assigned(nlp):
     analysis = nlp.analyze_pipes()
     assert "doc._.elmo" in analysis["summary"]["elmo"]["assigns"]

@@ -14,7 +14,7 @@ import spacy_elmo.pipeline.model as elmo_model
 from spacy_elmo.pipeline.checks import check_weights
 from spacy_elmo.pipeline.model import BiLMLoader, make_random_bilm
 from spacy_elmo.pipeline.surprisal import ElmoSurprisal
-from spacy_elmo.weights import save_bilm
+from spacy_elmo.weights import load_bilm, save_bilm
 
 from .tiny import BILM, LISTENER, add_elmo, listening, loader_block, make_example, make_examples
 
@@ -88,6 +88,22 @@ def test_a_path_that_is_not_there_is_named_in_full(name, elsewhere, tmp_path):
         nlp(TEXT)
     with pytest.raises(ValueError, match="(?s)weights.*pattern"):
         spacy.blank("en").add_pipe("elmo", config={"weights": " "})
+
+
+@pytest.mark.issue(40)
+@pytest.mark.parametrize("name", ["original", "en_elmo_lg", "de", "https://host/elmo.hdf5"])
+@pytest.mark.parametrize("use", ["setting", "load_weights", "load_bilm", "surprisal"])
+def test_a_name_of_no_model_leads_to_the_list_of_published_ones(use, name):
+    nlp = spacy.blank("en")
+    uses = {
+        "setting": lambda: nlp.add_pipe("elmo", config={"weights": name}) and nlp(TEXT),
+        "load_weights": lambda: add_elmo(nlp).load_weights(name),
+        "load_bilm": lambda: load_bilm(name),
+        "surprisal": lambda: nlp.add_pipe("elmo_surprisal", config={"weights": name}) and nlp(TEXT),
+    }
+    with pytest.raises(ValueError, match=r"(?s)no such.*en_elmo_sm.*`python -m spacy elmo download --list`") as caught:
+        uses[use]()
+    assert len(str(caught.value)) < 450
 
 
 def test_a_saved_pipeline_does_not_need_the_path(path, tmp_path):
