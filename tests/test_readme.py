@@ -8,6 +8,7 @@ packaged biLM is absent, a tiny random one stands in for it.
 import gzip
 import re
 import shlex
+import shutil
 import warnings
 from pathlib import Path
 from typing import Dict, List, NamedTuple
@@ -173,6 +174,8 @@ def _write_labelled(folder: Path) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_page_runs(page: str, is_long: bool, workplace: Path) -> None:
     space: Dict[str, object] = {}
+    if page == "docs/migrating.md":  # which says how to make the folder
+        shutil.rmtree("elmo")
     for number, block in enumerate(read_blocks(page)):
         if any(re.search(rf"\b{name}\b", block.text) for name in OPTIONAL):
             for name in OPTIONAL:

@@ -13,7 +13,9 @@ from ..weights.origins import Downloaded, Origin, download, find_origin, read_or
 from . import _common
 from ._app import Arg, Opt, app
 
+NOTHING = "-"
 UNKNOWN = "not documented"
+EXAMPLE = "python -m spacy elmo download original --dest elmo"
 
 
 @app.command("download")
@@ -52,7 +54,7 @@ def download_cli(
         _print_list(as_json)
         return
     if name is None or dest is None:
-        raise typer.BadParameter("pass NAME and --dest FOLDER, or --list for all names")
+        raise typer.BadParameter(f"pass NAME and --dest FOLDER ({EXAMPLE}), or --list for all names")
     with _common.show_errors():
         origin = find_origin(name)
         with tqdm(unit="B", unit_scale=True, unit_divisor=1024, disable=None) as bar:
@@ -91,12 +93,13 @@ def _print_list(as_json: bool) -> None:
         return
     rows = [
         (
-            ", ".join([origin.name, *origin.aliases]),
-            origin.language or "",
-            origin.size,
+            ", ".join([origin.name, *origin.aliases[:1]]),
+            origin.language or NOTHING,
+            NOTHING if origin.size == UNKNOWN else origin.size,
             origin.format,
-            origin.licence or UNKNOWN,
+            (origin.licence or NOTHING).partition(";")[0],
         )
         for origin in read_origins()
     ]
-    _common.msg.table(rows, header=("Name", "Language", "Size", "Format", "Licence"), divider=True, max_col=60)
+    _common.msg.table(rows, header=("Name", "Language", "Size", "Format", "Licence"), divider=True)
+    print(f"{NOTHING} is not documented; --json has all that is known, with all names. Next, for instance:\n{EXAMPLE}")

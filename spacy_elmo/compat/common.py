@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from .._settings import to_path
 from ..inference.bilm import check_sentences
 from ..inference.words import WeightVersions
+from ..weights.origins import read_origins
 from ..weights.sources import PathLike as PathLike
 
 T = TypeVar("T")
@@ -39,7 +40,9 @@ def check_file(name: str, path: Any) -> Path:
     check_no_url(name, path)
     found = to_path(path)
     if not found.exists():
-        raise ConfigurationError(f"There is no {name} at '{found}'. Check the path.")
+        raise ConfigurationError(
+            f"There is no {name} at '{found}'. Check the path, or download a published biLM: `{_download()}`."
+        )
     return found
 
 
@@ -48,9 +51,15 @@ def check_no_url(name: str, path: Any) -> None:
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", str(path)) and not re.match(r"[A-Za-z]:/", str(path)):
         raise ConfigurationError(
             f"The {name} is '{path}', which is an address on the web, but should be the path of a file. Nothing is "
-            "downloaded at run time. Download the file once (`python -m spacy elmo download NAME --dest FOLDER`, or "
-            "with a browser), and pass its path; `python -m spacy elmo download --list` shows the names."
+            f"downloaded at run time. Download it once, with a browser or `{_download(str(path))}`, and pass its path; "
+            "`python -m spacy elmo download --list` shows the names."
         )
+
+
+def _download(address: str = "") -> str:
+    """The command that downloads a biLM: the one at this address, if it is a published one, else AllenNLP's."""
+    known = (origin.name for origin in read_origins() for file in origin.files if address.endswith(f"/{file.path}"))
+    return f"python -m spacy elmo download {next(known, 'original')} --dest elmo"
 
 
 def read_sentences(batch: Iterable[Sequence[str]]) -> List[List[str]]:

@@ -4,7 +4,7 @@ import os
 import warnings
 import weakref
 import zlib
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor, nn
@@ -19,9 +19,18 @@ from ..weights import load_bilm
 from ..weights.formats import load_model
 from ..weights.sources import PathLike
 from .inputs import IdBatch, Inputs, is_original, pad_rows, read_inputs, which_are_words, with_boundaries
-from .layers import ScalarMix, check_mask, describe_shape, mix_problems, refuse_layers
+from .layers import (
+    ALLENNLP,
+    ScalarMix,
+    check_mask,
+    describe_shape,
+    mix_problems,
+    refuse_layers,
+    refuse_other_arguments,
+)
 
 STATES = ("reset", "steady")
+IN_ALLENNLP = ALLENNLP.format(name="Elmo")
 FIRST_ID = BOW_CHARACTER + 1  # of words in UTF-8, shifted by one
 OF_MIXES = ("num_output_representations", "initial_weights", "initial_gamma", "layer_norm")
 NETWORK, FINGERPRINT = "network.", "fingerprint"
@@ -41,6 +50,14 @@ class ElmoOutput(NamedTuple):
 
     representations: List[Tensor]
     mask: Tensor
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, str):
+            raise TypeError(f"ElmoOutput has no '{place}': it is a tuple (representations, mask). {IN_ALLENNLP}.")
+        return tuple.__getitem__(self, place)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"ElmoOutput has no '{name}': it is a tuple (representations, mask). {IN_ALLENNLP}.")
 
 
 class Elmo(nn.Module):
@@ -68,6 +85,7 @@ class Elmo(nn.Module):
     RAISES (ValueError): EL060 for invalid settings, also for weights that are missing or cannot be read.
     """
 
+    @refuse_other_arguments
     @isolated
     def __init__(
         self,
@@ -215,6 +233,12 @@ class Elmo(nn.Module):
     def refresh(self) -> None:
         """Discard everything derived from the weights of the biLM, see `BiLM.refresh`."""
         self.bilm.refresh()
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError as error:
+            raise AttributeError(f"{error}. {IN_ALLENNLP}.") from None
 
     def extra_repr(self) -> str:
         """RETURNS (str): Settings, for `print`."""

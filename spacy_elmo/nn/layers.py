@@ -1,6 +1,9 @@
 """PyTorch modules for the models of tasks: the layer mix of Peters et al. (2018), eq. 1, and a bidirectional LSTM."""
 
-from typing import Any, Dict, List, Optional, Sequence, Union
+import inspect
+import os
+from functools import wraps
+from typing import Any, Callable, Dict, List, Optional, Sequence, TypeVar, Union, cast
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +12,30 @@ from .._choices import DROPPED, LAYER_NORMS
 from .._settings import find_no_booleans, find_texts, is_count, is_finite, is_whole
 from ..errors import Errors
 from ..inference.lstm_sequences import run_lstm
+
+F = TypeVar("F", bound=Callable[..., Any])
+ALLENNLP = "Code for AllenNLP runs with `from spacy_elmo.compat.allennlp import {name}`"
+
+
+def refuse_other_arguments(function: F) -> F:
+    """Let the error for arguments that do not fit name the module that has the signature of AllenNLP."""
+    signature = inspect.signature(function)
+    names = ", ".join(list(signature.parameters)[1:])
+
+    @wraps(function)
+    def call(self: Any, *args: Any, **settings: Any) -> None:
+        try:
+            given = signature.bind(self, *args, **settings).arguments
+            second = given.get("num_output_representations")
+            if isinstance(second, (str, os.PathLike)):
+                raise TypeError(f"num_output_representations is '{second}', should be a whole number")
+        except TypeError as error:
+            name = type(self).__name__
+            advice = ALLENNLP.format(name=function.__qualname__.partition(".")[0])
+            raise TypeError(f"{name}(): {error}. It takes {names}. {advice}.") from None
+        function(self, *args, **settings)
+
+    return cast(F, call)
 
 
 class ScalarMix(nn.Module):
@@ -27,6 +54,7 @@ class ScalarMix(nn.Module):
     RAISES (ValueError): EL060 for invalid settings.
     """
 
+    @refuse_other_arguments
     def __init__(
         self,
         n_layers: int,

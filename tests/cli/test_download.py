@@ -21,6 +21,8 @@ def test_list_has_language_size_and_licence() -> None:
     shown = call("download", "--list").stdout
     for text in ("small", "13.6 M parameters", "374 MB", "manylangs-zh", "MIT", "norelmo30", "not documented"):
         assert text in shown
+    assert max(map(len, shown.splitlines())) <= 100
+    assert shown.splitlines()[-1] == "python -m spacy elmo download original --dest elmo"
     record = {entry["name"]: entry for entry in call_json("download", "--list")}
     assert record["large"]["files"][1]["path"].endswith("5.5B_weights.hdf5")
     assert record["small"]["licence_source"].startswith("https://github.com/")
@@ -53,5 +55,6 @@ def test_mistakes_write_nothing(tf_path: Path, tmp_path: Path) -> None:
     shown = refused("download", "smal", *dest)
     assert "no published biLM" in shown and "small" in shown
     for arguments in ([], ["small"], ["--dest", "x"]):
-        assert "--dest" in refused("download", *arguments, code=2)
+        shown = " ".join(refused("download", *arguments, code=2).replace("\u2502", " ").split())
+        assert "python -m spacy elmo download original --dest elmo" in shown
     assert not (tmp_path / "out").exists()

@@ -90,10 +90,13 @@ def bilm_tf(f, *args, **settings):
     return bilm.BidirectionalLanguageModel(f.options, f.weights, *args, **settings)
 
 
+SMALL = "elmo/2x1024_128_2048cnn_1xhighway/elmo_2x1024_128_2048cnn_1xhighway"
 BAD = [  # what the error says, and the call
-    ("https://.*elmo download", lambda f: ElmoTokenEmbedder()),
-    ("https://.*elmo download", lambda f: ElmoEmbedder()),
-    ("https://host", lambda f: Elmo("https://host/options.json", f.weights, 1)),
+    ("https://.*`python -m spacy elmo download original --dest elmo`", lambda f: ElmoTokenEmbedder()),
+    ("https://.*`python -m spacy elmo download original --dest elmo`", lambda f: ElmoEmbedder()),
+    ("elmo download small --dest elmo", lambda f: Elmo(f"https://host/models/{SMALL}_options.json", f.weights, 1)),
+    ("https://host.*elmo download original", lambda f: Elmo("https://host/options.json", f.weights, 1)),
+    ("elmo/options.json.*elmo download original --dest elmo", lambda f: Elmo("elmo/options.json", f.weights, 1)),
     ("s3://", lambda f: Elmo(None, "s3://bucket/weights.hdf5", 1)),
     ("https://host", lambda f: bilm.BidirectionalLanguageModel("https://host/options.json", f.weights)),
     ("193.zip", lambda f: simple("http://vectors.nlpl.eu/repository/20/193.zip")),

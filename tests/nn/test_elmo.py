@@ -13,7 +13,7 @@ from nn.tiny import N_LAYERS, SENTENCES, WIDTH, make_bilm
 
 from spacy_elmo import BiLM, BiLMConfig, load_bilm, save_bilm
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.nn import Elmo, batch_to_ids
+from spacy_elmo.nn import Elmo, ScalarMix, batch_to_ids
 from spacy_elmo.text.vocabulary import Vocabulary
 
 LIMIT = 1e-5
@@ -363,3 +363,40 @@ def test_weights_are_read_from_paths_of_every_type(convert, tmp_path):
     save_bilm(make_bilm(), tmp_path / "bilm")
     found, _ = Elmo(convert(tmp_path / "bilm"), dropout=0.0)(SENTENCES)
     assert_close(found[0], make_elmo()(SENTENCES)[0][0])
+
+
+@pytest.mark.issue(40)
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: Elmo("elmo/options.json", "elmo/weights.hdf5", 2),
+        lambda: Elmo("elmo/options.json", "elmo/weights.hdf5", 2, dropout=0),
+        lambda: Elmo("elmo/options.json", Path("elmo/weights.hdf5")),
+        lambda: Elmo(options_file="options.json", weight_file="weights.hdf5", num_output_representations=1),
+        lambda: Elmo(make_bilm(), 1, requires_grad=True),
+        lambda: Elmo(make_bilm(), 1, do_layer_norm=True),
+        lambda: Elmo(make_bilm(), 1, scalar_mix_parameters=[0.0] * 3),
+        lambda: Elmo(make_bilm())(SENTENCES)["elmo_representations"],
+        lambda: Elmo(make_bilm())(SENTENCES)["mask"],
+        lambda: Elmo(make_bilm())(SENTENCES).get("mask"),
+        lambda: Elmo(make_bilm()).get_output_dim(),
+        lambda: Elmo(make_bilm()).scalar_mix_0,
+        lambda: Elmo(make_bilm())._elmo_lstm,
+        lambda: ScalarMix(3, do_layer_norm=True),
+        lambda: ScalarMix(mixture_size=3),
+    ],
+)
+def test_code_for_allennlp_is_led_to_the_module_that_runs_it(use):
+    with pytest.raises((TypeError, AttributeError), match=r"from spacy_elmo\.compat\.allennlp import (Elmo|ScalarMix)"):
+        use()
+
+
+@pytest.mark.issue(40)
+def test_the_output_is_a_tuple_with_names():
+    with torch.no_grad():
+        output = Elmo(make_bilm(), 2, dropout=0.0)(SENTENCES)
+    for again in (output, copy.deepcopy(output), pickle.loads(pickle.dumps(output))):
+        (first, second), mask = again
+        assert again[0] is again.representations and again[-1] is mask is again.mask and len(again[:2]) == 2
+        assert first.shape == second.shape and not hasattr(again, "to")
+    assert not hasattr(Elmo(make_bilm()), "weights")
