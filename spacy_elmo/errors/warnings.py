@@ -16,8 +16,8 @@ class Warnings(metaclass=Catalogue):
     )
     WL064 = (
         "The biLM of '{name}' was trained on the language '{found}', but the language of the pipeline is '{wanted}', "
-        "so its vectors will be poor. Load a biLM for '{wanted}' with `elmo.load_weights(path)` or the setting "
-        '`weights`. If the language of this biLM is recorded wrongly, correct "lang" in its meta.json.'
+        "so its vectors will be poor. {published} Load a biLM for '{wanted}' with `elmo.load_weights(path)` or the "
+        'setting `weights`. If the language of this biLM is recorded wrongly, correct "lang" in its meta.json.'
     )
     WL065 = (
         "No component listens to '{name}', so its layers have no effect on training: the models of {components} do not "

@@ -16,6 +16,7 @@ from spacy.training import Example
 from thinc.api import Model
 
 from ..errors import Errors, Warnings
+from ..weights.origins import describe_published
 from .listener import EARLIER, ElmoListener, find_listener_blocks
 from .model import get_settings, get_shim
 from .task_layers import has_elmo
@@ -70,7 +71,9 @@ def check_language(name: str, trained_on: Any, used_on: str) -> None:
     """Warn if the languages of the biLM (in its meta.json, None if unknown) and of the pipeline differ: WL064."""
     languages = {str(code).lower().replace("_", "-").split("-")[0] for code in (trained_on, used_on)}
     if trained_on and used_on and len(languages) > 1 and ANY_LANGUAGE not in languages:
-        warnings.warn(Warnings.WL064.format(name=name, found=trained_on, wanted=used_on), stacklevel=5)
+        published = describe_published(used_on)
+        text = Warnings.WL064.format(name=name, found=trained_on, wanted=used_on, published=published)
+        warnings.warn(text, stacklevel=5)
 
 
 def check_model(name: str, model: Model[Any, Any], is_fine: bool, wanted: str) -> None:

@@ -131,6 +131,17 @@ def find_origin(name: str) -> Origin:
     return _origin({**entry, "aliases": [], "n_parameters": None, "files": files}, sources)
 
 
+def describe_published(lang: str) -> str:
+    """RETURNS (str): A sentence on the published biLMs of a language, with the command that downloads the first."""
+    names = [
+        origin.name for origin in read_origins() if origin.language == lang.lower().replace("_", "-").split("-")[0]
+    ]
+    if not names:
+        return f"`elmo download --list` has none for '{lang}' either: train one with `elmo pretrain`."
+    command = f"python -m spacy elmo download {names[0]} --dest weights/{names[0]}"
+    return f"`elmo download --list` has for '{lang}': {', '.join(names)} (`{command}`)."
+
+
 def _origin(entry: Mapping[str, Any], sources: Mapping[str, Any]) -> Origin:
     """An entry with the facts of its source, where it has none of its own."""
     facts = {**sources[entry["source"]], **entry}

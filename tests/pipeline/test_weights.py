@@ -283,7 +283,7 @@ def test_another_language_is_a_warning(tmp_path, how):
     path = write_bilm(tmp_path / "bilm", lang="en")
     nlp = spacy.blank("ru")
     elmo = nlp.add_pipe("elmo", config={"weights": str(path)} if how == "setting" else {})
-    with pytest.warns(UserWarning, match="WL064.*'en'.*'ru'"):
+    with pytest.warns(UserWarning, match="WL064.*'en'.*'ru'.*rusvectores-lemmas, manylangs-ru"):
         if how == "setting":
             nlp(TEXT)
         elif how == "load_weights":
