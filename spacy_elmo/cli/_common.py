@@ -10,7 +10,7 @@ from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, Callable, Dict, Iterator, Literal, Optional, Type, Union
+from typing import Any, Callable, Dict, Iterator, Literal, Optional, Sequence, Type, Union
 
 import torch
 import typer
@@ -131,6 +131,12 @@ def _describe_system_error(error: OSError) -> str:
     path = f"'{error.filename2 or error.filename}'" if error.filename else "a file"
     remedy = REMEDIES.get(error.errno, "Check the path and the disk.")
     return Errors.EL177.format(path=path, reason=error.strerror, remedy=remedy)
+
+
+def tell_next(text: str, commands: Sequence[str]) -> None:
+    """Print commands to run next, each in one line that can be copied: the printer would break it."""
+    msg.info(text)
+    print("\n".join(commands), file=sys.stderr)
 
 
 @contextmanager

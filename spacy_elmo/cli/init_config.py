@@ -1,36 +1,36 @@
 """`elmo init-config`: an initial config for a pipeline with ELMo, for pretraining or for adaptation."""
 
+import re
+import shlex
 import warnings
 from pathlib import Path
 from typing import Literal, Optional
 
 from .._settings import check_output_file
-from ..corpora.texts import make_nlp
+from ..corpora.files import find_files
+from ..corpora.texts import make_nlp, read_docbin
 from ..pipeline.config import (
-    DEFAULT_PIPELINE,
     choose_bilm,
-    find_packaged,
+    find_annotated,
     make_pipeline_config,
-    missing_options,
     read_lang,
 )
-from ..pretraining.templates import make_adaptation_config, make_pretraining_config
+from ..pretraining.templates import SMALL_TEXT_MB, make_adaptation_config, make_pretraining_config, measure_text
 from ..util import write_text
 from . import _common
 from ._app import Arg, Opt, app
 
 STDOUT = "-"
-COMMANDS = {
-    "pipeline": "python -m spacy train {path} --output training --paths.train train.spacy --paths.dev dev.spacy{more}",
-    "pretraining": "python -m spacy elmo pretrain {path} runs/mine --paths.train train.txt --paths.valid valid.txt",
-    "adaptation": "python -m spacy elmo pretrain {path} runs/adapted --paths.train train.txt --paths.valid valid.txt{more}",
-}
+COMMAND = re.compile(r"^# (python -m spacy .*)$", flags=re.MULTILINE)  # in the header of a config
+REPORT = "python -m spacy elmo report {output} --baseline {baseline} --data test.spacy"
 
 
 @app.command("init-config")
 def init_config_cli(
     # fmt: off
-    output_path: Path = Arg(..., help="Config file to write, or - for stdout.", allow_dash=True, dir_okay=False),
+    output_path: Path = Arg(
+        Path("config.cfg"), help="Config file to write, or - for stdout.", allow_dash=True, dir_okay=False
+    ),
     lang: Optional[str] = Opt(
         None,
         "--lang",
@@ -39,9 +39,29 @@ def init_config_cli(
     ),
     pipeline: Optional[str] = Opt(
         None,
+        "--component",
         "--pipeline",
         "-p",
-        help=f"Names of components, separated by commas, without 'elmo'; {DEFAULT_PIPELINE} if not given.",
+        help="Names of components, separated by commas, without 'elmo'. By default those that --data has annotations for.",
+    ),
+    text: Optional[str] = Opt(
+        None,
+        "--data",
+        "--text",
+        "-d",
+        help="What will be trained on: annotated Docs (.spacy), or a text, whose size decides if --small is used for pretraining.",
+    ),
+    baseline: bool = Opt(
+        False,
+        "--baseline",
+        "-B",
+        help="Also write the config of the same networks without ELMo, to NAME_baseline.cfg; both write the logs that `elmo report` draws.",
+    ),
+    base: Optional[str] = Opt(
+        None,
+        "--from",
+        "-f",
+        help="Trained pipeline, an installed package or a path: the components are trained on ELMo, all others of it are kept as they are.",
     ),
     optimize: Optional[Literal["efficiency", "accuracy"]] = Opt(
         None,
@@ -92,8 +112,11 @@ def init_config_cli(
     path = str(output_path)
     config_path = "config.cfg" if path == STDOUT else path
     kind = "pretraining" if pretraining else "adaptation" if adaptation else "pipeline"
-    given = {"--pipeline": pipeline, "--optimize": optimize, "--placement": placement, "--gpu": gpu}
+    given = {"--component or --pipeline": pipeline, "--optimize": optimize, "--placement": placement, "--gpu": gpu}
+    given |= {"--baseline": baseline, "--from": base}
     others = [name for name, value in given.items() if value] + (["--bilm"] if pretraining and bilm else [])
+    baseline_path = output_path.with_name(f"{output_path.stem}_baseline{output_path.suffix}")
+    texts = {}
     with _common.show_errors():
         if pretraining and adaptation:
             raise _do_not_fit("--pretraining", "--adaptation")
@@ -104,35 +127,83 @@ def init_config_cli(
                 f"--small is for a config for pretraining, but a config of another kind ({kind}) was requested. Add "
                 "--pretraining, or remove --small."
             )
+        if bilm is not None and not bilm.strip():
+            raise ValueError(
+                "--bilm is empty, should be the name of a packaged biLM or a path (is it a variable that is not set?). "
+                "Name a biLM, or leave the option out."
+            )
         if placement is not None and optimize == "efficiency":
             raise _do_not_fit("--placement", "--optimize efficiency")
-        if path != STDOUT:
-            check_output_file(output_path, force=force)
-        names = DEFAULT_PIPELINE if pipeline is None else pipeline
+        if base is not None and lang is not None:
+            raise ValueError(f"--from cannot be combined with --lang: the language is that of {base}. Remove --lang.")
+        if baseline and path == STDOUT:
+            raise ValueError("--baseline writes two files, which stdout cannot hold. Give a path for the first one.")
+        for file in [output_path, *([baseline_path] if baseline else [])] if path != STDOUT else []:
+            check_output_file(file, force=force)
         if kind == "pipeline":
-            settings = {"lang": lang, "optimize": optimize, "placement": placement, "bilm": bilm}
-            text = make_pipeline_config(names, **settings, use_gpu=gpu, config_path=config_path)
+            names = pipeline or ("" if text is None else _find_components(text))
+            settings = {"lang": lang, "optimize": optimize, "placement": placement, "bilm": bilm, "base": base}
+            for file in (output_path, baseline_path) if baseline else (output_path,):
+                texts[file] = make_pipeline_config(
+                    names,
+                    **settings,
+                    is_baseline=file != output_path,
+                    logs=_output_of(file) if baseline else None,
+                    use_gpu=gpu,
+                    config_path=config_path if file == output_path else str(file),
+                )
         else:
             tokenizer = None if lang is None else _find_tokenizer(lang)
             chosen = lang or read_lang(bilm) or "en"
             if pretraining:
-                text = make_pretraining_config(
-                    lang=chosen, tokenizer=tokenizer, is_small=small, config_path=config_path
+                is_small = small or (text is not None and _is_small(text))
+                texts[output_path] = make_pretraining_config(
+                    lang=chosen, tokenizer=tokenizer, is_small=is_small, config_path=config_path
                 )
             else:
-                text = make_adaptation_config(
+                texts[output_path] = make_adaptation_config(
                     lang=chosen, tokenizer=tokenizer, bilm=choose_bilm(bilm, chosen), config_path=config_path
                 )
         if path == STDOUT:
-            print(text, end="")
+            print(texts[output_path], end="")
             return
-        write_text(output_path, text)
-    _common.msg.good(f"Saved the config of a {kind}" if kind == "pipeline" else f"Saved the config of {kind}", path)
-    has_bilm = bilm or find_packaged(lang or "en")
-    more = "" if has_bilm else " --paths.init BILM"
-    if kind == "pipeline":
-        more = missing_options(names, has_bilm)
-    _common.msg.info(f"Next, with your data: {COMMANDS[kind].format(path=path, more=more)}")
+        for file, config in texts.items():
+            write_text(file, config)
+    saved = " and ".join(str(file) for file in texts)
+    _common.msg.good(f"Saved the config of a {kind}" if kind == "pipeline" else f"Saved the config of {kind}", saved)
+    commands = [found[1] for found in map(COMMAND.search, texts.values()) if found]
+    commands += [REPORT.format(output=_output_of(output_path), baseline=_output_of(baseline_path))] if baseline else []
+    if text is not None:
+        commands = [re.sub(r"(?<=--paths.train )\S+", lambda _: shlex.quote(text), command) for command in commands]
+    _common.tell_next("Next, with your data:", commands)
+
+
+def _output_of(config_path: Path) -> str:
+    """RETURNS (str): The output folder of a training that has a baseline."""
+    return f"runs/{config_path.stem}"
+
+
+def _find_components(place: str) -> str:
+    """RETURNS (str): Names of the components that the Docs have annotations for, separated by commas.
+    RAISES (ValueError): If there are none.
+    """
+    vocab_nlp = make_nlp("xx")
+    names = find_annotated(doc for file in find_files(place) for doc in read_docbin(str(file), vocab_nlp))
+    if not names:
+        raise ValueError(
+            f"The Docs of '{place}' have no annotations that a component could learn: no entities, tags, "
+            "dependencies, categories or spans. Pass annotated Docs, or name the components with --component."
+        )
+    _common.msg.info(f"Components that '{place}' has annotations for: {', '.join(names)}")
+    return ",".join(names)
+
+
+def _is_small(place: str) -> bool:
+    n_mb = measure_text(place)
+    size = f"{n_mb:.1f} MB" if n_mb <= SMALL_TEXT_MB else f"more than {SMALL_TEXT_MB} MB"
+    name = "that of --small" if n_mb <= SMALL_TEXT_MB else "that of en_elmo_sm"
+    _common.msg.info(f"'{place}' has {size} of text, so the config is {name}")
+    return n_mb <= SMALL_TEXT_MB
 
 
 def _do_not_fit(option: str, others: str) -> ValueError:

@@ -10,8 +10,9 @@ class CLIErrors(metaclass=Catalogue):
     EL177 = "The operating system denies access to {path}: {reason}. {remedy}"
     EL178 = "'{path}' cannot be a folder: '{taken}' is a file. Choose another path."
     EL210 = (
-        "The pipeline '{pipeline}' for the language '{lang}' cannot be created: {problems}. List components with "
-        "--pipeline, separated by commas, for example --pipeline tagger,parser,ner."
+        "The pipeline '{pipeline}' for the language '{lang}' cannot be created: {problems}. Name components with "
+        "--component, separated by commas, for example --component ner or --component tagger,parser; or pass annotated "
+        "Docs with --data, for the components that they have annotations for."
     )
     EL381 = (
         "{text} has {found} of the word '{word}', fewer than the {wanted} asked for. Its tokens are: {tokens}. Give "

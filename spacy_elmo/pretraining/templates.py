@@ -6,11 +6,15 @@ from typing import Any, Optional
 
 import srsly
 
+from ..corpora.shards import find_shards, read_shards
+
 # An installed package contains the configs; in a checkout they are in the root of the repository.
 PACKAGE = Path(__file__).parent.parent
 PRETRAINING = "pretrain_en_elmo_sm.cfg"
 SMALL = "pretrain_small_text.cfg"
 ADAPTATION = "adapt.cfg"
+# The largest text for SMALL, see docs/pretraining.md.
+SMALL_TEXT_MB = 10
 # The header of PRETRAINING states the results of one text.
 HEADER = """\
 # Peters et al. (2018), sec. 3.1 to 3.4: a small biLM with the sizes of the packaged en_elmo_sm.
@@ -31,6 +35,18 @@ def find_configs() -> Path:
     """RETURNS (Path): The folder with the configs."""
     packaged = PACKAGE / "configs"
     return packaged if packaged.is_dir() else PACKAGE.parent / "configs"
+
+
+def measure_text(place: str) -> float:
+    """place (str): See `find_shards`.
+    RETURNS (float): Size of its text in MB of UTF-8, uncompressed; once above `SMALL_TEXT_MB`, no more of it is read.
+    """
+    n_mb = 0.0
+    for tokens in read_shards(find_shards(place)):
+        n_mb += (len(" ".join(tokens).encode("utf8", "replace")) + 1) / 1e6
+        if n_mb > SMALL_TEXT_MB:
+            break
+    return n_mb
 
 
 def make_pretraining_config(*, lang: str, tokenizer: Optional[str], is_small: bool, config_path: str) -> str:
@@ -71,5 +87,6 @@ def _read(file_name: str, config_path: str, *, name: str, more: str = "") -> str
     """RETURNS (str): A config of the repository; the command in its header has these paths, and `more` at its end."""
     text = (find_configs() / file_name).read_text(encoding="utf8")
     text = re.sub(r"corpus/(train|valid)\S*\.gz\b", r"\1.txt", text)
+    text = text.replace("domain/train.spacy", "train.txt").replace("domain/dev.spacy", "valid.txt")
     command = re.compile(r"pretrain configs/\S+ runs/\S+( --paths.*)?")
     return command.sub(lambda found: f"pretrain {config_path} runs/{name}{found[1] or ''}{more}", text)

@@ -1,16 +1,21 @@
 """`elmo init-config`: configs that are complete, in which every component listens, and which train as they are."""
 
+import gzip
+import warnings
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
+import numpy
 import pytest
 import spacy
+import srsly
 from annotated_docs import KB_WIDTH, make_docs, write_kb
 from cli.calls import call, refused
 from spacy.cli.init_config import fill_config
 from spacy.cli.train import train
 from spacy.language import Language
-from spacy.tokens import DocBin
+from spacy.tokens import Doc, DocBin, Span
+from spacy.training import Example
 from thinc.api import Config
 
 from spacy_elmo.pipeline.config import make_pipeline_config
@@ -156,6 +161,7 @@ def test_component_without_tok2vec_is_told() -> None:
 @pytest.mark.parametrize(
     "arguments, text",
     [
+        ([], "Name components with --component"),
         (["--pipeline", "nre"], "[EL210]"),
         (["--pipeline", "textcats"], "did you mean 'textcat'"),
         (["--bilm", " "], "--bilm is empty"),
@@ -171,6 +177,10 @@ def test_component_without_tok2vec_is_told() -> None:
         (["--adaptation", "--small"], "another kind (adaptation)"),
         (["--adaptation", "--placement", "both"], "--placement"),
         (["--placement", "input", "--optimize", "efficiency"], "--optimize efficiency"),
+        (["--pretraining", "--baseline"], "--baseline"),
+        (["--adaptation", "--from", "x"], "--from"),
+        (["--from", "nowhere", "--component", "ner"], "nowhere"),
+        (["--from", "nowhere", "--component", "ner", "--lang", "de"], "Remove --lang"),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(arguments: List[str], text: str, tmp_path: Path) -> None:
@@ -248,6 +258,74 @@ def test_run_config_is_that_of_the_repository_for_another_language(
     assert text.count("#") == (templates.find_configs() / source).read_text(encoding="utf8").count("#")
 
 
+@pytest.mark.issue(40)
+@pytest.mark.parametrize("suffix", [".txt", ".txt.gz", ".jsonl"])
+@pytest.mark.parametrize("n_sentences, is_small", [(50, True), (200_000, False)])
+def test_pretraining_config_fits_the_size_of_the_text(
+    suffix: str, n_sentences: int, is_small: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / f"text{suffix}"
+    line = "She sat on the bank of the river and watched the boats .\n"
+    content = (srsly.json_dumps({"text": line}) + "\n" if "json" in suffix else line) * n_sentences
+    path.write_bytes(gzip.compress(content.encode()) if suffix.endswith(".gz") else content.encode())
+    told = " ".join(call("init-config", tmp_path / "a.cfg", "--pretraining", "--text", path).output.split())
+    found = _read(tmp_path / "a.cfg")
+    wanted = _read(templates.find_configs() / (templates.SMALL if is_small else templates.PRETRAINING))
+    assert found["bilm"] == wanted["bilm"] and f"--paths.train {path}" in told
+
+
+@pytest.mark.issue(40)
+@pytest.mark.parametrize("lang, names", [("pt", "pt, pt-wikipedia, manylangs-pt"), ("de", "manylangs-de"), ("is", "")])
+def test_warning_for_another_language_names_published_bilms(lang: str, names: str, tmp_path: Path) -> None:
+    for option in ("--component=ner", "--adaptation"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            told = " ".join(call("init-config", tmp_path / f"a{option}.cfg", option, "--lang", lang).output.split())
+        assert f": {names} (`python -m spacy elmo download" in told if names else "has none for 'is'" in told
+
+
+@pytest.mark.issue(40)
+def test_components_are_those_that_the_data_have_annotations_for(tmp_path: Path) -> None:
+    docs = make_docs()
+    DocBin(docs=docs, store_user_data=True).to_disk(tmp_path / "all.spacy")
+    words = [Doc(doc.vocab, words=[token.text for token in doc]) for doc in docs]
+    DocBin(docs=words).to_disk(tmp_path / "none.spacy")
+    for doc in words:
+        doc.ents = [Span(doc, 0, 1, label="PERSON")]
+    DocBin(docs=words).to_disk(tmp_path / "ents.spacy")
+    every = ["tagger", "morphologizer", "trainable_lemmatizer", "parser", "ner", "spancat", "textcat"]
+    for name, wanted in (("all", every), ("ents", ["ner"])):
+        told = " ".join(
+            call("init-config", tmp_path / f"{name}.cfg", "--data", tmp_path / f"{name}.spacy").output.split()
+        )
+        assert _read(tmp_path / f"{name}.cfg")["nlp"]["pipeline"] == ["elmo", *wanted]
+        assert f"--paths.train {tmp_path / name}.spacy" in told
+    assert "no annotations" in refused("init-config", tmp_path / "b.cfg", "--data", tmp_path / "none.spacy")
+
+
+@pytest.mark.issue(40)
+@pytest.mark.parametrize("options", [[], ["--optimize", "accuracy"], ["--placement", "both"]])
+def test_baseline_is_the_same_training_without_elmo(options: List[str], tmp_path: Path) -> None:
+    path = tmp_path / "ner.cfg"
+    told = " ".join(call("init-config", path, "--component", "ner,textcat", "--baseline", *options).output.split())
+    ours, theirs = _read(path), _read(tmp_path / "ner_baseline.cfg")
+    assert theirs["nlp"]["pipeline"] == ["ner", "textcat"] and "elmo" not in theirs["components"]
+    assert not [name for name in _architectures(theirs) if "Elmo" in name]
+    for section in ("training", "corpora"):
+        assert {**ours[section], "logger": None} == {**theirs[section], "logger": None}
+    for name in ("ner", "textcat"):
+        ((first,), (second,)) = _tok2vecs(ours["components"][name]), _tok2vecs(theirs["components"][name])
+        assert second["@architectures"] == "spacy.Tok2Vec.v2"
+        assert first.get("encode", second["encode"]) == second["encode"]
+    for config, name in ((path, "ner"), (tmp_path / "ner_baseline.cfg", "ner_baseline")):
+        fill_config(tmp_path / "filled.cfg", config, silent=True)
+        assert _read(config) == _read(tmp_path / "filled.cfg")
+        assert f"python -m spacy train {config} --output runs/{name} --paths.train" in told
+    assert "elmo report runs/ner --baseline runs/ner_baseline" in told
+    path.unlink()
+    assert "ner_baseline.cfg" in refused("init-config", path, "--component", "ner", "--baseline")
+
+
 @pytest.mark.issue(15)
 @pytest.mark.parametrize("options", [[], ["--small"], ["--lang", "de"]])
 def test_pretraining_config_claims_no_results_of_another_text(options: List[str]) -> None:
@@ -257,6 +335,61 @@ def test_pretraining_config_claims_no_results_of_another_text(options: List[str]
     pretraining = Config().from_str(text)["pretraining"]
     assert pretraining["max_passes"] > 0 and pretraining["max_tokens"] == 0
     assert all(len(line) <= 160 for line in header.splitlines())
+
+
+def _write_trained(path: Path, *, elmo: Any = None, first: str = "tagger", second: str = "ner") -> Language:
+    """A pipeline with a tokenizer rule, vectors, shared layers, a disabled component and two trained ones."""
+    nlp = spacy.blank("en")
+    nlp.tokenizer.add_special_case("songs", [{"ORTH": "song"}, {"ORTH": "s"}])  # type: ignore[attr-defined]
+    nlp.vocab.set_vector("Ada", numpy.ones(8, dtype="float32"))
+    shared = "spacy.Tok2VecListener.v1" if elmo is None else "spacy-elmo.ElmoListener.v1"
+    tok2vec = {"@architectures": shared, **({"width": 96} if elmo is None else {})}
+    if elmo is None:
+        nlp.add_pipe("tok2vec")
+    else:
+        nlp.add_pipe("elmo", config={"weights": str(elmo), "store": "layers"})
+    nlp.add_pipe("tagger", name=first, config={"model": {"@architectures": "spacy.Tagger.v2", "tok2vec": tok2vec}})
+    nlp.add_pipe("sentencizer", name="unused")
+    model = nlp.get_factory_meta("ner").default_config["model"]
+    nlp.add_pipe("ner", name=second, config={"model": {**model, "hidden_width": 32, "tok2vec": tok2vec}})
+    examples = [Example.from_dict(nlp.make_doc("Ada sings"), {"tags": ["N", "V"], "entities": [(0, 3, "PERSON")]})]
+    nlp.initialize(lambda: examples)
+    nlp.disable_pipe("unused")
+    nlp.to_disk(path)
+    return nlp
+
+
+@pytest.mark.issue(40)
+@pytest.mark.parametrize("is_elmo", [False, True])
+@pytest.mark.parametrize(
+    "component, second", [("ner", "ner"), ("entities", "entities"), ("textcat", "ner"), ("tagger,ner", "ner")]
+)
+def test_one_component_of_a_trained_pipeline_moves_to_elmo(
+    component: str, second: str, is_elmo: bool, bilm_path: Path, tmp_path: Path
+) -> None:
+    before = _write_trained(tmp_path / "base", elmo=bilm_path if is_elmo else None, second=second)
+    path = tmp_path / "from.cfg"
+    bilm = [] if is_elmo else ["--bilm", bilm_path]
+    call("init-config", path, "--from", tmp_path / "base", "--component", component, *bilm)
+    fill_config(tmp_path / "filled.cfg", path, silent=True)
+    assert _read(path)["components"] == _read(tmp_path / "filled.cfg")["components"]
+    overrides = {**_overrides("ner", tmp_path), "training.max_steps": 2, "training.eval_frequency": 1}
+    train(path, tmp_path / "out", overrides=overrides)
+    after = spacy.load(tmp_path / "out" / "model-last")
+    names = component.split(",")
+    assert set(names) <= set(after.pipe_names) and after.disabled == ["unused"]
+    assert ("tok2vec" in after.pipe_names) == (not is_elmo and names != ["tagger", "ner"])
+    assert set(names) <= set(after.get_pipe("elmo").listening_components)  # type: ignore[attr-defined]
+    text = "Ada sings songs. Bob sleeps."
+    first, then = before(text), after(text)
+    assert [token.text for token in first] == [token.text for token in then] and then[0].vector.all()
+    for name, attribute in (("tagger", "tag_"), (second, "ent_type_")):
+        if name not in names:
+            assert [getattr(token, attribute) for token in first] == [getattr(token, attribute) for token in then]
+    weights = {name: value for name, value in _read(path)["training"]["score_weights"].items() if value is not None}
+    assert ("tag_acc" in weights) == ("tagger" in names) and sum(weights.values()) == pytest.approx(1)
+    if second in names:
+        assert _read(path)["components"][second]["model"]["hidden_width"] == 32
 
 
 def _overrides(name: str, folder: Path) -> Dict[str, Any]:
