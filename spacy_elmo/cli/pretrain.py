@@ -2,6 +2,7 @@
 
 import ctypes
 import math
+import shlex
 import sys
 from pathlib import Path
 from typing import Optional
@@ -165,6 +166,16 @@ def _finish(run: Pretraining) -> None:
         _common.msg.info(f"Stopped early: no improvement since step {run.best.step:,}")
     _common.msg.text(_draw_curve(run.output))
     _common.msg.good(f"Saved the biLM to {run.output / LAST}, the best one to {run.output / BEST}")
+    _common.msg.info(
+        f"Held-out perplexity {run.best.mean:.1f}: the best biLM is as unsure of the next word as if {run.best.mean:,.0f} "
+        "words were equally likely. Compare it only on the same text with the same vocabulary; docs/pretraining.md has "
+        "a table of what texts of other sizes give"
+    )
+    lang, best = run.meta.get("lang") or "en", shlex.quote(str(run.output / BEST))
+    train = f"python -m spacy elmo init-config ner.cfg --component ner --lang {lang} --bilm {best}"
+    _common.tell_next(
+        "Look at it in the browser, or train a pipeline on it:", [f"python -m spacy elmo explore --bilm {best}", train]
+    )
 
 
 def _draw_curve(output: Path) -> str:

@@ -28,6 +28,7 @@ from .vocabulary import choose_vocabulary, count_vocabulary
 
 SENTENCES_TO_CHECK = 1000  # for tokens that end in punctuation
 MANY_PASSES = 20
+FEW_UPDATES = 300
 
 
 def make_run(
@@ -69,6 +70,13 @@ def make_run(
             f"Training on {pretraining.max_tokens:,} predictions per direction: "
             f"{pretraining.max_tokens / n_predictions:.2f} passes through the text, {pretraining.n_updates:,} updates, "
             f"{pretraining.softmax.kind} softmax"
+        )
+    if init is None and pretraining.n_updates < FEW_UPDATES:
+        warn(
+            f"The run ends after {pretraining.n_updates:,} updates, and a biLM that starts from random weights learns "
+            f"little in fewer than {FEW_UPDATES}. For a small text, `python -m spacy elmo init-config --pretraining "
+            "--text FILE` writes a config with smaller batches and more passes. Otherwise lower batch_size, or raise "
+            "max_passes or max_tokens."
         )
     for text in corpus_warnings(pretraining, n_predictions=n_predictions, n_unknown=n_unknown):
         warn(text)

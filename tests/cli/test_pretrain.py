@@ -1,5 +1,6 @@
 """`elmo pretrain`: from a config and a text to a model."""
 
+import math
 import os
 import signal
 from pathlib import Path
@@ -195,10 +196,31 @@ def test_without_a_terminal_every_report_is_a_row(text, tmp_path):
 def test_a_small_text_with_the_settings_of_a_large_one_is_told(text, tmp_path):
     settings = ("--pretraining.max_passes", "1", "--pretraining.eval_every", "100")
     fitting = ("--vocabulary.n_words", "5", "--pretraining.schedule.warmup_steps", "1")
-    assert "⚠" not in _run(tmp_path / "b", text, *settings, *fitting)
+    longer = ("--pretraining.batch_size", "2", "--pretraining.max_passes", "14")
+    assert "⚠" not in _run(tmp_path / "b", text, *settings, *fitting, *longer, "--pretraining.max_tokens", "0")
     text.write_text("The cat sat.\n" * 30, encoding="utf8")
     shown = _run(tmp_path / "a", text, *settings)
     assert all(part in shown for part in ("warm-up of the learning rate", "WL102", "WL103"))
+
+
+@pytest.mark.issue(40)
+def test_a_run_that_is_too_short_is_told_before_it_starts(text, tmp_path):
+    shown = call("pretrain", CONFIG, tmp_path / "a", "--paths.train", text, "--paths.valid", text, *SMALL).stderr
+    assert shown.index("10 updates, and") < shown.index("Saved the biLM")
+    again = _run(tmp_path / "b", text, "--paths.init", tmp_path / "a" / "model-last")
+    assert "updates, and" not in again  # it knows the language already
+
+
+@pytest.mark.issue(40)
+def test_a_run_ends_with_what_its_perplexity_means_and_with_the_next_command(text, tmp_path):
+    paths = ("--paths.train", text, "--paths.valid", text)
+    shown = call("pretrain", CONFIG, tmp_path / "out", *paths, *SMALL, "--meta.lang", "la").stderr
+    best = min(math.sqrt(forward * backward) for forward, backward in _log(tmp_path / "out", "forward", "backward"))
+    assert f"Held-out perplexity {best:.1f}" in shown
+    explore, train = (line.split() for line in shown.splitlines()[-2:])  # each can be copied as it is
+    assert explore[:5] == ["python", "-m", "spacy", "elmo", "explore"] and explore[-1] == train[-1]
+    assert load_bilm(explore[-1]).meta["lang"] == "la" and train[-4:-2] == ["--lang", "la"]
+    call("init-config", tmp_path / "next.cfg", *train[6:])
 
 
 @pytest.mark.issue(15)
