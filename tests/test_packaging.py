@@ -1,20 +1,29 @@
 """The installed package: entry points agree with the registered names; wheel and sdist contain the model."""
 
 import ast
+import os
 import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
+import venv
+import warnings
 import zipfile
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Dict, List, Set, Tuple
 
 import pytest
+import spacy
 from packaging.requirements import Requirement
+from spacy.cli.package import package
+from spacy.training import Example
 
+from spacy_elmo import load_bilm
 from spacy_elmo.about import __version__
+from spacy_elmo.export.package import package_bilm
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -155,6 +164,58 @@ def test_wheel_and_sdist_hold_the_model(tmp_path: Path) -> None:
     assert {"LICENSE", "README.md", "constraints.txt", "project/project.yml"} <= in_sdist
     weights = {name for name in in_sdist if name.endswith(".safetensors") and not name.startswith("tests/")}
     assert weights == {(MODEL / "weights.safetensors").relative_to(ROOT).as_posix()}
+
+
+@pytest.mark.slow
+@pytest.mark.issue(40)
+def test_a_packaged_pipeline_is_installed_in_an_empty_environment(tmp_path: Path) -> None:
+    """As the docs say: the wheel of this package beside it, and --find-links. No index is asked."""
+    shared = tmp_path / "site"  # what an index would serve: all that is installed here, without this package
+    shared.mkdir()
+    for entry in Path(sysconfig.get_path("purelib")).iterdir():
+        if not entry.name.startswith(("spacy_elmo", "__editable__")):
+            (shared / entry.name).symlink_to(entry)
+    venv.create(tmp_path / "venv", symlinks=True)
+    python = tmp_path / "venv" / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+    (site,) = (tmp_path / "venv").glob("**/site-packages")
+    (site / "index.pth").write_text(f"{shared}\n", encoding="utf8")
+
+    def run(*command: Any) -> Tuple[int, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHONPATH", "PIP_"))}
+        settings: Any = {"env": {**kept, "PIP_CONFIG_FILE": os.devnull}, "cwd": tmp_path}
+        result = subprocess.run([python, *map(str, command)], capture_output=True, text=True, **settings)
+        return result.returncode, result.stdout + result.stderr
+
+    folder = tmp_path / "packages"
+    package_bilm(load_bilm("en_elmo_sm"), folder, name="mine", lang="en")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo")
+    listener = {"@architectures": "spacy-elmo.ElmoListener.v1"}
+    model = {"@architectures": "spacy.Tagger.v2", "tok2vec": listener}
+    nlp.add_pipe("tagger", config={"model": model})
+    example = Example.from_dict(nlp.make_doc("bank"), {"tags": ["NOUN"]})
+    nlp.initialize(lambda: [example])
+    nlp.to_disk(tmp_path / "trained")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # of spaCy
+        package(tmp_path / "trained", folder, name="tags", version="1.0", create_sdist=False)
+    packages = [next((folder / "en_elmo_mine-1.0.0" / "dist").glob("*.whl")), folder / "en_tags-1.0"]
+    install = ("-m", "pip", "install", "--no-index", "--no-build-isolation")
+    code, told = run(*install, *packages)
+    assert code and "spacy-elmo" in told
+
+    skipped = shutil.ignore_patterns(".*", "build", "*.egg-info", "corpus", "training", "packages", "runs")
+    shutil.copytree(ROOT, tmp_path / "source", ignore=skipped)
+    wheel = [sys.executable, "-m", "pip", "wheel", tmp_path / "source", "--no-deps", "--wheel-dir", folder]
+    done = subprocess.run([*wheel, "--no-index", "--no-build-isolation"], capture_output=True, text=True)
+    assert not done.returncode, done.stderr
+    code, told = run(*install, "--find-links", folder, *packages)
+    assert not code, told
+    script = (
+        "import spacy; print([spacy.load(name)('Hello bank')._.elmo.shape for name in ('en_elmo_mine', 'en_tags')])"
+    )
+    code, told = run("-c", script)
+    assert not code and "(2, 256), (2, 256)" in told, told
 
 
 def test_importing_the_package_brings_nothing_heavy() -> None:

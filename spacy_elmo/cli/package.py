@@ -52,3 +52,7 @@ def package_cli(
         lang = lang or str(bilm.meta.get("lang") or "xx")
         made = package_bilm(bilm, output_path, lang=lang, precision=precision, **names)
     _common.msg.good("Saved a spaCy package", str(made))
+    text = (
+        "It requires spacy-elmo, which no package index has. Pass on its wheel in the same FOLDER, made in a checkout:"
+    )
+    _common.tell_next(text, ["pip wheel . --no-deps -w FOLDER", f"pip install --find-links FOLDER FOLDER/{made.name}"])
