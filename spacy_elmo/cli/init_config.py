@@ -22,7 +22,7 @@ from ._app import Arg, Opt, app
 
 STDOUT = "-"
 COMMAND = re.compile(r"^# (python -m spacy .*)$", flags=re.MULTILINE)  # in the header of a config
-REPORT = "python -m spacy elmo report {output} --baseline {baseline} --data test.spacy"
+REPORT = "python -m spacy elmo report {} --baseline {} --data test.spacy"
 
 
 @app.command("init-config")
@@ -110,7 +110,7 @@ def init_config_cli(
     unchanged; an entity linker also needs --paths.kb, a knowledge base.
     """
     path = str(output_path)
-    config_path = "config.cfg" if path == STDOUT else path
+    config_path = "config.cfg" if path == STDOUT else shlex.quote(path)
     kind = "pretraining" if pretraining else "adaptation" if adaptation else "pipeline"
     given = {"--component or --pipeline": pipeline, "--optimize": optimize, "--placement": placement, "--gpu": gpu}
     given |= {"--baseline": baseline, "--from": base}
@@ -150,7 +150,7 @@ def init_config_cli(
                     is_baseline=file != output_path,
                     logs=_output_of(file) if baseline else None,
                     use_gpu=gpu,
-                    config_path=config_path if file == output_path else str(file),
+                    config_path=config_path if file == output_path else shlex.quote(str(file)),
                 )
         else:
             tokenizer = None if lang is None else _find_tokenizer(lang)
@@ -172,7 +172,7 @@ def init_config_cli(
     saved = " and ".join(str(file) for file in texts)
     _common.msg.good(f"Saved the config of a {kind}" if kind == "pipeline" else f"Saved the config of {kind}", saved)
     commands = [found[1] for found in map(COMMAND.search, texts.values()) if found]
-    commands += [REPORT.format(output=_output_of(output_path), baseline=_output_of(baseline_path))] if baseline else []
+    commands += [REPORT.format(*(shlex.quote(_output_of(file)) for file in texts))] if baseline else []
     if text is not None:
         commands = [re.sub(r"(?<=--paths.train )\S+", lambda _: shlex.quote(text), command) for command in commands]
     _common.tell_next("Next, with your data:", commands)

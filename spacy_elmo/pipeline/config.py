@@ -1,6 +1,7 @@
 """A starter config for a pipeline with ELMo: that of `spacy init config`, with every `tok2vec` block replaced."""
 
 import re
+import shlex
 import warnings
 from copy import deepcopy
 from difflib import get_close_matches
@@ -125,7 +126,7 @@ def make_pipeline_config(
         network=network,
         more=more + (BASE.format(base=base) if base else ""),
         config_path=config_path,
-        output=logs or "training",
+        output=shlex.quote(logs or "training"),
         options=("" if bilm or has_bilm else " --paths.bilm BILM") + (" --paths.kb kb" if LINKER in names else ""),
     )
     return header + _add_comments(filled.to_str(interpolate=False))

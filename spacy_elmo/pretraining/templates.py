@@ -7,6 +7,7 @@ from typing import Any, Optional
 import srsly
 
 from ..corpora.shards import find_shards, read_shards
+from ..errors import Errors
 
 # An installed package contains the configs; in a checkout they are in the root of the repository.
 PACKAGE = Path(__file__).parent.parent
@@ -40,12 +41,15 @@ def find_configs() -> Path:
 def measure_text(place: str) -> float:
     """place (str): See `find_shards`.
     RETURNS (float): Size of its text in MB of UTF-8, uncompressed; once above `SMALL_TEXT_MB`, no more of it is read.
+    RAISES (ValueError): EL101 if it has none.
     """
     n_mb = 0.0
     for tokens in read_shards(find_shards(place)):
         n_mb += (len(" ".join(tokens).encode("utf8", "replace")) + 1) / 1e6
         if n_mb > SMALL_TEXT_MB:
             break
+    if not n_mb:
+        raise ValueError(Errors.EL101.format(source=place))
     return n_mb
 
 
