@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.text.sentence_lanes import Chunk
-from spacy_elmo.text.vocabulary import WordTable
+from spacy_elmo.text.lanes import Chunk
+from spacy_elmo.text.words import WordTable
 
 PEAK_SIZES = (1024, 2048)
 GPU_PEAK_SIZES = (4096, 8192)

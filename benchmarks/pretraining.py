@@ -30,8 +30,8 @@ from spacy_elmo.pretraining.distributed import Ranks
 from spacy_elmo.pretraining.objective import make_objective
 from spacy_elmo.pretraining.trainer import Trainer
 from spacy_elmo.pretraining.vocabulary import count_vocabulary
-from spacy_elmo.text.sentence_lanes import Chunk, SentenceLanes
-from spacy_elmo.text.vocabulary import Vocabulary, WordTable
+from spacy_elmo.text.lanes import Chunk, SentenceLanes
+from spacy_elmo.text.words import Vocabulary, WordTable
 
 TEXT = Path("data") / "lm-english" / "train-00.txt.gz"
 BASELINE = "plain autograd"

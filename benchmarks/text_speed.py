@@ -24,8 +24,8 @@ from corpus import ROOT, SHARED, export_commit
 from spacy_elmo.corpora.shards import TextShard
 from spacy_elmo.inference import chunks as preparation
 from spacy_elmo.pretraining.data import BlockStream
-from spacy_elmo.text.sentence_lanes import Chunk, SentenceLanes
-from spacy_elmo.text.vocabulary import Vocabulary, WordTable
+from spacy_elmo.text.lanes import Chunk, SentenceLanes
+from spacy_elmo.text.words import Vocabulary, WordTable
 
 TEXT = Path("data") / "lm-english" / "train-00.txt.gz"
 SHAPES = {"1024 lanes, blocks": (1024, 32, 50), "1024 lanes, sentences": (1024, 32, 1), "64 lanes": (64, 32, 50)}

@@ -32,7 +32,7 @@ from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.inference.substitutes import find_substitutes
 from spacy_elmo.nn import Elmo, batch_to_ids
 from spacy_elmo.pipeline.model import make_random_bilm, set_bilm
-from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.text.words import Vocabulary
 
 pytestmark = pytest.mark.issue(37)
 WORDS = ["She", "sat", "on", "the", "bank", "."]

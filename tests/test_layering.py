@@ -14,7 +14,7 @@ import pytest
 PACKAGE = "spacy_elmo"
 ROOT = Path(__file__).parent.parent / PACKAGE
 # Open to all, and nothing but the standard library inside.
-OPEN = ("errors", "about", "util", "_choices", "_settings")
+OPEN = ("errors", "about", "util")
 # Optional or slow to import: only inside the function that needs them.
 LAZY = frozenset(["matplotlib", "sklearn", "onnx", "pyarrow", "ray", "cupy", "pandas", "faiss"])
 # Ways to reach a file from a ring that must not know of files.

@@ -37,7 +37,7 @@ from spacy_elmo.cli._app import COMMANDS
 from spacy_elmo.cli._app import app as elmo_app
 from spacy_elmo.explorer import serving
 from spacy_elmo.inference.bilm import BiLM
-from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.text.words import Vocabulary
 from spacy_elmo.weights import formats, save_bilm
 
 ROOT = Path(__file__).parent.parent

@@ -5,7 +5,7 @@ from typing import Dict, List, Optional, Tuple, Union
 
 import pytest
 
-from spacy_elmo._settings import fit_types, refuse_unknown
+from spacy_elmo.util import fit_types, refuse_unknown
 
 
 @dataclass(frozen=True)

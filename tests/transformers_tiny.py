@@ -8,7 +8,7 @@ from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.inference.bilm import BiLM
-from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.text.words import Vocabulary
 
 TRANSFORMER: Dict[str, Any] = {
     "char_cnn": {"embedding_width": 4, "filters": [[1, 8], [2, 8]], "n_highway": 1, "has_layer_norm": True},

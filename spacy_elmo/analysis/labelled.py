@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc, Token
 from spacy.vocab import Vocab
 
-from .._choices import AnyPath
 from ..corpora.files import COMPRESSED
 from ..corpora.labelled import SenseSentence, read_conllu, read_senses
 from ..corpora.texts import read_docbin
+from ..util import AnyPath
 
 Rows = NDArray[np.int64]
 # Labels that annotated Docs have, by name.

@@ -6,9 +6,9 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 import spacy
 import srsly
 
-from .._settings import is_finite, is_whole
 from ..errors import Errors
 from ..pipeline.layer_weights import TaskMix, find_task_mixes, find_untrained
+from ..util import is_finite, is_whole
 from .plots import COLOURS, STYLES, add_legend, new_figure, save_figure, set_title
 
 CONFIG = "config.cfg"  # in the folder of a pipeline

@@ -12,9 +12,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from .._settings import to_path
 from ..errors import Errors
 from ..inference.bilm import BiLM, check_positive, check_sentences
+from ..util import to_path
 from ..weights import load_bilm
 from .token_store import BLOCK, Ids, TokenStore, Use
 from .vector_search import open_search, search_cells

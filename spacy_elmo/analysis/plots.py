@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequenc
 
 import srsly
 
-from .._choices import AnyPath
-from ..util import atomic_file, has_matplotlib
+from ..util import AnyPath, atomic_file, has_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -18,12 +18,11 @@ import srsly
 from spacy.language import Language
 from spacy.util import load_config
 
-from .._choices import AnyPath
 from ..errors import Errors
 from ..pipeline.elmo import find_models
 from ..pipeline.layer_weights import TaskMix, find_task_mixes
 from ..pipeline.model import get_bilm
-from ..util import is_number
+from ..util import AnyPath, is_number
 from ..weights.identity import N_DIGITS, digest_bilm
 from ..weights.native import bilm_to_bytes
 from .answers import QUESTIONS, Changes, DocAnswers, Scored, compare_answers, read_answers, score_answers

@@ -6,13 +6,13 @@ Peters et al. (2018), sec. 3.1 and 3.4; `weights/` maps the names of the origina
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Dict, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar
 
-from .._settings import fit_types, refuse_unknown
+from ..util import fit_types, refuse_unknown
 
 ACTIVATIONS = ("relu", "tanh")
 DIRECTIONS = ("both", "forward")
 PROJECTIONS = ("after_highway", "after_cnn")
 ENCODERS = ("lstm", "bilstm", "transformer")  # see `bilm/model.py`
-# Character codecs, see `text/characters.py`, and their numbers of characters; None: the table of a `Lexicon`.
+# Character codecs, see `text/words.py`, and their numbers of characters; None: the table of a `Lexicon`.
 CODECS: Dict[str, Optional[int]] = {"utf8": 261, "lexicon": None}
 UTF8_CHARACTERS = 261
 TOKEN_EMBEDDERS = ("cnn", "lstm")

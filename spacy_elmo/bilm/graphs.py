@@ -8,7 +8,7 @@ from typing import Any, Callable, Optional, Tuple
 
 import torch
 
-from .._settings import is_on
+from ..util import is_on
 
 VARIABLE = "SPACY_ELMO_CUDA_GRAPHS"  # 0 launches kernels one by one; 1 uses graphs on CPUs, too, which tests need
 N_WARM_UPS = 2  # calls before a capture, in which libraries allocate their memory

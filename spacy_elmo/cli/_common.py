@@ -16,10 +16,10 @@ import torch
 import typer
 from wasabi import Printer
 
-from .._settings import check_output_file
 from ..errors import Errors
 from ..inference.bilm import BiLM
-from ..text.vocabulary import BYTE_ORDER_MARK
+from ..text.words import BYTE_ORDER_MARK
+from ..util import check_output_file
 from ..weights import load_bilm
 from ._app import Arg, Opt
 

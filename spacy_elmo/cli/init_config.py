@@ -6,7 +6,6 @@ import warnings
 from pathlib import Path
 from typing import Literal, Optional
 
-from .._settings import check_output_file
 from ..corpora.files import find_files
 from ..corpora.texts import make_nlp, read_docbin
 from ..pipeline.config import (
@@ -16,7 +15,7 @@ from ..pipeline.config import (
     read_lang,
 )
 from ..pretraining.templates import SMALL_TEXT_MB, make_adaptation_config, make_pretraining_config, measure_text
-from ..util import write_text
+from ..util import check_output_file, write_text
 from . import _common
 from ._app import Arg, Opt, app
 

@@ -11,7 +11,6 @@ import typer
 from spacy.cli._util import import_code, parse_config_overrides
 from tqdm import tqdm
 
-from .._settings import check_output_folder
 from ..analysis.plots import draw_perplexities, read_validations
 from ..pretraining.checkpoint import list_checkpoints
 from ..pretraining.config import read_config
@@ -19,7 +18,7 @@ from ..pretraining.distributed import connect, restart_count, tell_of_lost_ranks
 from ..pretraining.prepare import make_run
 from ..pretraining.run import Pretraining, Report
 from ..pretraining.run_folder import BEST, LAST, LOG, PICTURE
-from ..util import has_matplotlib
+from ..util import check_output_folder, has_matplotlib
 from . import _common
 from ._app import Arg, Opt, app
 

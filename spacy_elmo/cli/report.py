@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import Optional
 
-from .._settings import check_output_file
 from ..analysis.report import make_report
 from ..analysis.report_page import render_report, summarize
-from ..util import write_text
+from ..util import check_output_file, write_text
 from . import _common
 from ._app import Arg, Opt, app
 

@@ -6,11 +6,10 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import srsly
 
-from .._settings import check_output_file
 from ..analysis.pages import render_surprisal
 from ..corpora.texts import choose_lang, make_splitter
 from ..pipeline.surprisal import ElmoSurprisal, Surprisal
-from ..util import write_text
+from ..util import check_output_file, write_text
 from . import _common
 from ._app import Opt, app
 

@@ -16,11 +16,11 @@ from ..inference.runner import make_runner
 from ..inference.runtime import isolated
 from ..inference.words import WordEncoder
 from ..nn.inputs import NO_SENTENCES
-from ..text.characters import BOS_CHARACTER, BOW_CHARACTER, EOS_CHARACTER, EOW_CHARACTER, PAD_CHARACTER
-from ..text.characters import SENTENCE_BEGIN as BOS
-from ..text.characters import SENTENCE_END as EOS
 from ..text.lanes import plan_lanes
-from ..text.vocabulary import UNKNOWN as UNK
+from ..text.words import BOS_CHARACTER, BOW_CHARACTER, EOS_CHARACTER, EOW_CHARACTER, PAD_CHARACTER
+from ..text.words import SENTENCE_BEGIN as BOS
+from ..text.words import SENTENCE_END as EOS
+from ..text.words import UNKNOWN as UNK
 from ..weights import load_bilm
 from ..weights.bilm_tf import bad_embeddings
 from ..weights.hdf5 import read_hdf5

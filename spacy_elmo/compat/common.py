@@ -11,9 +11,9 @@ import h5py
 import torch
 from torch import Tensor, nn
 
-from .._settings import to_path
 from ..inference.bilm import check_sentences
 from ..inference.words import WeightVersions
+from ..util import to_path
 from ..weights.origins import read_origins
 from ..weights.sources import PathLike as PathLike
 

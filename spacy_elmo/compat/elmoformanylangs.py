@@ -15,7 +15,7 @@ from ..inference.bilm import BiLM
 from ..inference.encoder import BOS, EOS, number_words
 from ..inference.runtime import isolated
 from ..inference.words import WordEncoder
-from ..text.characters import PAD
+from ..text.words import PAD
 from ..weights import load_bilm
 from .common import ConfigurationError as ConfigurationError
 from .common import PathLike, check_count, check_no_url, invalid, read_sentences

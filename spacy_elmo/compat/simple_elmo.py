@@ -6,10 +6,10 @@ from typing import Any, Iterator, List, NamedTuple, NoReturn, Optional, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .._settings import to_path
 from ..bilm.state import BiLMState
 from ..errors import Errors
 from ..inference.bilm import BiLM
+from ..util import to_path
 from ..weights import load_bilm
 from ..weights.sources import list_sources
 from .bilm import Batcher

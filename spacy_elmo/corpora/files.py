@@ -21,9 +21,8 @@ from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Mapping, Optio
 import srsly
 
 from .. import util
-from .._choices import AnyPath
-from .._settings import to_path
 from ..errors import Errors
+from ..util import AnyPath, to_path
 
 # Suffixes searched for in folders. Files with other suffixes are read as text if they are named.
 SUFFIXES: Dict[str, str] = {

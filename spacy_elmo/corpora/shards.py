@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Union
 
 from .. import util
-from .._choices import AnyPath
-from .._settings import to_path
+from ..util import AnyPath, to_path
 from .files import (
     STDIN,
     Counts,

@@ -28,8 +28,8 @@ from spacy.language import Language
 from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc, DocBin, Span
 
-from .._choices import AnyPath
 from ..errors import Errors, Warnings
+from ..util import AnyPath
 from .files import (
     REPLACEMENT,
     Counts,

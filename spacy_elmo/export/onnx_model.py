@@ -7,13 +7,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._settings import to_path
 from ..about import __title__, __version__
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..inference.runtime import isolated
-from ..text.characters import SENTENCE_BEGIN, SENTENCE_END, Utf8Codec
-from ..util import atomic_file, has_onnx
+from ..text.words import SENTENCE_BEGIN, SENTENCE_END, Utf8Codec
+from ..util import atomic_file, has_onnx, to_path
 from ..weights.formats import not_saved
 from ..weights.sources import PathLike
 from .onnx_graph import (

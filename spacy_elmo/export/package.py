@@ -14,7 +14,6 @@ from spacy.cli.package import has_build, package
 from spacy.language import Language
 from spacy.util import get_minor_version_range
 
-from .._settings import to_path
 from ..about import __title__, __version__
 from ..corpora.texts import make_nlp
 from ..errors import Errors
@@ -22,6 +21,7 @@ from ..inference.bilm import BiLM
 from ..pipeline import elmo as _elmo  # noqa: F401  registers the factory
 from ..pipeline.model import set_bilm
 from ..pipeline.torch_bilm import copy_bilm
+from ..util import to_path
 from ..weights.sources import PathLike
 
 BUILDS = ("wheel", "sdist", "none")

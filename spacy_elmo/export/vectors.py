@@ -19,10 +19,9 @@ import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
-from .._settings import check_output_file
 from ..corpora.files import import_arrow
 from ..corpora.texts import TextRecord, to_doc
-from ..util import temporary_folder
+from ..util import check_output_file, temporary_folder
 from .embedder import BATCH_SIZE, Cutter, name_rows, read_vectors, to_arrow
 
 STDOUT = "-"

@@ -8,14 +8,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._choices import STATES
 from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import LMHead
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import BiLMState, State
 from ..errors import Errors
-from ..text.characters import Lexicon
-from ..text.vocabulary import Vocabulary
+from ..text.words import Lexicon, Vocabulary
+from ..util import STATES
 from .encoder import Encoder, Runs, check_state_of, refuse_state
 from .perplexity import Perplexity, finite, require_language_model, split_losses, summarize, text_losses
 from .products import check_precision, precision_of, quantize, require_float32

@@ -10,9 +10,8 @@ from torch import Tensor
 from ..bilm.config import BiLMConfig
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import State
-from ..text.characters import Ids, Utf8Codec
-from ..text.sentence_lanes import Chunk
-from ..text.vocabulary import Vocabulary, WordTable
+from ..text.lanes import Chunk
+from ..text.words import Ids, Utf8Codec, Vocabulary, WordTable
 from .runtime import to_device
 
 

@@ -13,10 +13,8 @@ from ..bilm.model import BiLMNetwork, BiLSTM
 from ..bilm.state import State
 from ..bilm.transformer import check_lengths
 from ..errors import Errors
-from ..text.characters import CharacterCodec, Ids, Lexicon, Utf8Codec
-from ..text.lanes import plan_lanes
-from ..text.sentence_lanes import Chunk, SentenceLanes
-from ..text.vocabulary import Vocabulary, WordTable
+from ..text.lanes import Chunk, SentenceLanes, plan_lanes
+from ..text.words import CharacterCodec, Ids, Lexicon, Utf8Codec, Vocabulary, WordTable
 from .dispatch import GPU_MAX_LANES, MAX_LANES
 from .runner import Runner, make_runner
 from .runtime import HeapTrimmer, Workspace, WorkspacePool, register_fork_handlers

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from ..bilm.graphs import Graph, make_pool
 from ..bilm.state import LSTMState, State
-from ..text.lanes import Ids, LanePlan
+from ..text.lanes import LanePlan
+from ..text.words import Ids
 from .dispatch import (
     GRAPH_GATE_BYTES,
     GRAPH_MIN_LANES,

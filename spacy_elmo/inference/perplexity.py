@@ -12,9 +12,8 @@ from torch import Tensor
 from ..bilm.lm_head import LMHead
 from ..bilm.model import BiLMNetwork
 from ..errors import Errors
-from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
-from ..text.sentence_lanes import SentenceLanes
-from ..text.vocabulary import Vocabulary
+from ..text.lanes import SentenceLanes
+from ..text.words import SENTENCE_BEGIN, SENTENCE_END, Vocabulary
 from .chunks import make_word_table
 from .encoder import Encoder, Slice, check_state_of
 from .products import precision_of, require_float32

@@ -16,12 +16,12 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Protocol, Tupl
 import torch
 from torch import Tensor, nn
 
-from .._choices import PRECISIONS
 from ..bilm.layers import Highway, LayerHighway, apply_highway
 from ..bilm.lstm import LSTMLayer
 from ..bilm.model import BiLMNetwork
 from ..bilm.transformer import TransformerLayer
 from ..errors import Errors
+from ..util import PRECISIONS
 from .dispatch import SINGLE_ROW_COLUMNS
 from .runtime import isolated
 

@@ -11,7 +11,8 @@ from ..bilm.layers import normalize
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import LSTMState, State
 from ..bilm.transformer import SequenceGroups, attend, group_sequences, sinusoids
-from ..text.lanes import Ids, LanePlan
+from ..text.lanes import LanePlan
+from ..text.words import Ids
 from .dispatch import GATE_BYTES, Path, can_join, choose_path
 from .lanes import Batch, LaneGraphs, LaneRun, Schedule, run_single_sequence
 from .lstm import LayerCombiner, PackedLayer, Pairs, Stack, UnpackedLayer, split_directions

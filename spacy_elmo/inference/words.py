@@ -21,16 +21,7 @@ from ..bilm.char_cnn import CharCNN, TokenEmbedder
 from ..bilm.config import BiLMConfig
 from ..bilm.layers import Highway, apply_highway
 from ..bilm.model import BiLMNetwork
-from ..text.characters import (
-    SENTENCE_BEGIN,
-    SENTENCE_END,
-    CharacterCodec,
-    Ids,
-    Lexicon,
-    LexiconCodec,
-    Utf8Codec,
-)
-from ..text.vocabulary import Vocabulary
+from ..text.words import SENTENCE_BEGIN, SENTENCE_END, CharacterCodec, Ids, Lexicon, LexiconCodec, Utf8Codec, Vocabulary
 from .dispatch import PREPACKED_WORD_WEIGHTS
 from .products import Product, has_packing, make_product
 from .runtime import CACHE_LOCK, isolated

@@ -9,12 +9,12 @@ from typing import Any, Callable, Dict, List, NamedTuple, NoReturn, Optional, Se
 import torch
 from torch import Tensor, nn
 
-from .._settings import find_no_booleans, find_texts, is_count, is_finite
 from ..errors import Errors, Warnings
 from ..inference.bilm import BiLM
 from ..inference.products import full_state
 from ..inference.runtime import isolated
-from ..text.characters import BOW_CHARACTER
+from ..text.words import BOW_CHARACTER
+from ..util import find_no_booleans, find_texts, is_count, is_finite
 from ..weights import load_bilm
 from ..weights.formats import load_model
 from ..weights.sources import PathLike

@@ -5,11 +5,11 @@ from typing import Iterable, List, NamedTuple, Optional, Sequence, Type, Union
 import torch
 from torch import Tensor, nn
 
-from .._settings import is_whole
 from ..errors import Errors
 from ..inference.bilm import check_sentences
 from ..inference.runtime import isolated
-from ..text.characters import character_ids
+from ..text.words import character_ids
+from ..util import is_whole
 
 Inputs = Union[Tensor, Iterable[Sequence[str]]]
 ID_TYPES = (torch.int64, torch.int32, torch.int16)  # 261, the largest id, does not fit into smaller ones

@@ -8,10 +8,9 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, TypeVar, Union
 import torch
 from torch import Tensor, nn
 
-from .._choices import DROPPED, LAYER_NORMS
-from .._settings import find_no_booleans, find_texts, is_count, is_finite, is_whole
 from ..errors import Errors
 from ..inference.lstm_sequences import run_lstm
+from ..util import DROPPED, LAYER_NORMS, find_no_booleans, find_texts, is_count, is_finite, is_whole
 
 F = TypeVar("F", bound=Callable[..., Any])
 ALLENNLP = "Code for AllenNLP runs with `from spacy_elmo.compat.allennlp import {name}`"

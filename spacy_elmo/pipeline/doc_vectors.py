@@ -29,9 +29,8 @@ from srsly import msgpack_decoders
 from thinc.types import Floats2d, Floats3d
 from thinc.util import get_array_module, is_xp_array, to_numpy
 
-from .._choices import COMPONENT_NORMS
 from ..errors import Errors
-from ..util import is_number
+from ..util import COMPONENT_NORMS, is_number
 from .mix import BoundarySums, mix_layers
 
 LARGEST_VALUE = 1e15  # the layer norm sums squares; larger values would overflow float32

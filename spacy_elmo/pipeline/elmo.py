@@ -15,7 +15,7 @@ from spacy.vocab import Vocab
 from thinc.api import Config, Model, Optimizer, set_dropout_rate
 from thinc.types import Floats3d
 
-from .._choices import AnyPath
+from ..util import AnyPath
 from .checks import (
     check_bilm,
     check_frozen,

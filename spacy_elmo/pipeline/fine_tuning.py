@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from ..bilm.model import BiLMNetwork, layer_parameters
 from ..errors import Warnings
 from ..inference.bilm import BiLM
-from .settings import FLOAT32_MAX, Count, NotNegative, Positive, Probability, WholeNumber
+from ..util import FLOAT32_MAX
+from .settings import Count, NotNegative, Positive, Probability, WholeNumber
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from thinc.api import Linear, Model
 from thinc.types import Floats1d, Floats2d, Floats3d
 from thinc.util import get_array_module
 
-from .._choices import DROPPED, LAYER_NORMS
 from ..errors import Errors
+from ..util import DROPPED, LAYER_NORMS
 from .settings import Count, Flag, LayerNorm, Mix, NotNegative, Number, Probability
 
 

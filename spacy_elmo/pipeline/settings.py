@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-FLOAT32_MAX = 3.4028234663852886e38
+from ..util import FLOAT32_MAX
+
 Count = Annotated[int, Field(strict=True, ge=1)]
 WholeNumber = Annotated[int, Field(strict=True, ge=0)]
 Number = Annotated[float, Field(strict=True, ge=-FLOAT32_MAX, le=FLOAT32_MAX)]

@@ -9,9 +9,9 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple, Type, Union
 
 from thinc.api import Config
 
-from .._choices import TRAINING_PRECISIONS as PRECISIONS
-from .._settings import fit_types, refuse_unknown
 from ..bilm.config import BiLMConfig
+from ..util import TRAINING_PRECISIONS as PRECISIONS
+from ..util import fit_types, refuse_unknown
 
 SOFTMAXES = ("auto", "sampled", "full", "adaptive")
 OPTIMIZERS = ("adagrad", "adam", "adamw")

@@ -15,7 +15,7 @@ from ..corpora.shards import Shard, find_shards, read_shards
 from ..corpora.texts import PunctuationCheck, make_nlp, warn_of_raw_text
 from ..errors import Errors, Warnings
 from ..inference.bilm import BiLM
-from ..text.vocabulary import UNKNOWN, Vocabulary
+from ..text.words import UNKNOWN, Vocabulary
 from ..weights import load_bilm
 from ..weights.parts import is_head_shared
 from ..weights.tensorflow import has_accumulators, no_accumulators, read_accumulators

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from ..bilm.config import BiLMConfig
 from ..corpora.files import Counts
 from ..inference.chunks import PreparedChunk, make_word_table, prepare_chunk
-from ..text.sentence_lanes import SentenceLanes, WholeSentenceLanes
-from ..text.vocabulary import Vocabulary, WordTable
+from ..text.lanes import SentenceLanes, WholeSentenceLanes
+from ..text.words import Vocabulary, WordTable
 from .config import PretrainConfig
 from .data import BlockStream
 

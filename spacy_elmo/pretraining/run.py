@@ -18,7 +18,7 @@ from ..corpora.shards import Shard
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..inference.perplexity import Perplexity, held_out_losses, summarize
-from ..text.vocabulary import Vocabulary
+from ..text.words import Vocabulary
 from ..weights import save_bilm
 from .checkpoint import Snapshot, list_checkpoints, load_checkpoint, prune_checkpoints, save_checkpoint
 from .config import PretrainConfig

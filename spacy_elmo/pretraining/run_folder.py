@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from ..bilm.config import BiLMConfig
 from ..corpora.shards import Shard
-from ..text.vocabulary import Vocabulary
+from ..text.words import Vocabulary
 from ..util import has_tensorboard, heal_folder
 from ..weights.parts import read_vocabulary
 from ..weights.sources import Source

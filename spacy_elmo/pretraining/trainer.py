@@ -13,7 +13,6 @@ from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional,
 import torch
 from torch import Tensor, nn
 
-from .._settings import is_on
 from ..bilm.config import BiLMConfig
 from ..bilm.graphs import uses_graphs
 from ..bilm.lm_head import LMHead
@@ -24,7 +23,8 @@ from ..bilm.state import State
 from ..bilm.transformer import transformer_of
 from ..inference.chunks import PreparedChunk, run_chunk
 from ..inference.runtime import to_device
-from ..text.vocabulary import Vocabulary
+from ..text.words import Vocabulary
+from ..util import is_on
 from ..weights.native import current_name, stored_name
 from .checkpoint import Snapshot
 from .config import PretrainConfig

@@ -11,15 +11,13 @@ from typing import Iterable, Iterator, List, Optional, Sequence, Tuple, cast
 
 from tqdm import tqdm
 
-from .._settings import to_path
 from ..corpora.files import Counts, Tell, say_nothing
 from ..corpora.shards import find_shards, read_shards
 from ..corpora.texts import PunctuationCheck, warn_of_raw_text
 from ..errors import Errors, Warnings
 from ..inference.bilm import BiLM
-from ..text.characters import SENTENCE_BEGIN, SENTENCE_END
-from ..text.vocabulary import UNKNOWN, Vocabulary
-from ..util import atomic_file
+from ..text.words import SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, Vocabulary
+from ..util import atomic_file, to_path
 from ..weights.parts import read_vocabulary, write_vocabulary
 from ..weights.sources import Source
 from .config import PathsConfig

@@ -19,8 +19,8 @@ from ..bilm.lm_head import SoftmaxHead
 from ..bilm.model import BiLMNetwork
 from ..errors import Errors, Warnings
 from ..inference.bilm import BiLM
-from ..text.vocabulary import Vocabulary
-from ..util import is_hidden
+from ..text.words import Vocabulary
+from ..util import is_hidden, listed, shorten
 from .allennlp_lm import is_language_model, read_language_model
 from .bilm_tf import (
     SOFTMAX_NAMES,
@@ -30,7 +30,6 @@ from .bilm_tf import (
     softmax_shapes,
     write_bilm_tf,
 )
-from .checks import MAX_JSON_BYTES, listed, refuse_misfits, shorten
 from .hdf5 import read_hdf5
 from .native import has_network
 from .parts import (
@@ -44,10 +43,21 @@ from .parts import (
     network_shapes,
     no_vocabulary,
     read_vocabulary,
+    refuse_misfits,
     table_rows,
     to_arrays,
 )
-from .sources import Source, TarMember, decode_text, is_tar, list_sources, parse_json, read_json, scan_tar
+from .sources import (
+    MAX_JSON_BYTES,
+    Source,
+    TarMember,
+    decode_text,
+    is_tar,
+    list_sources,
+    parse_json,
+    read_json,
+    scan_tar,
+)
 from .tensor_map import (
     DIRECTIONS,
     FORGET,

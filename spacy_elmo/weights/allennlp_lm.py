@@ -12,9 +12,19 @@ from ..bilm.lm_head import SoftmaxHead
 from ..bilm.transformer import sinusoids, transformer_of
 from ..errors import Warnings
 from ..inference.bilm import BiLM
-from ..text.vocabulary import UNKNOWN, Vocabulary
-from .checks import MAX_LAYERS, MAX_WIDTH, SettingsReader, listed, read_filters, shorten
-from .parts import as_float32, build_head, build_network, check_vocabulary, network_shapes
+from ..text.words import UNKNOWN, Vocabulary
+from ..util import listed, shorten
+from .parts import (
+    MAX_LAYERS,
+    MAX_WIDTH,
+    SettingsReader,
+    as_float32,
+    build_head,
+    build_network,
+    check_vocabulary,
+    network_shapes,
+    read_filters,
+)
 from .tensor_map import (
     DIRECTIONS,
     Array,

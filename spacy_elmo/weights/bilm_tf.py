@@ -14,21 +14,16 @@ from ..bilm.lm_head import AdaptiveHead, LMHead, SoftmaxHead
 from ..bilm.model import BiLMNetwork
 from ..errors import Errors
 from ..inference.bilm import BiLM
-from ..text.vocabulary import Vocabulary
-from .checks import (
-    MAX_ABSOLUTE,
+from ..text.words import Vocabulary
+from ..util import shorten
+from .hdf5 import read_hdf5, write_hdf5
+from .parts import (
     MAX_CHARACTERS,
     MAX_LAYERS,
     MAX_WIDTH,
     MAX_WORDS,
     Faults,
     SettingsReader,
-    read_filters,
-    refuse_misfits,
-    shorten,
-)
-from .hdf5 import read_hdf5, write_hdf5
-from .parts import (
     as_float32,
     build_head,
     build_network,
@@ -36,13 +31,25 @@ from .parts import (
     check_vocabulary,
     is_head_shared,
     network_shapes,
+    read_filters,
     read_vocabulary,
+    refuse_misfits,
     table_rows,
     to_arrays,
     write_vocabulary,
 )
 from .sources import Source, list_sources, read_json
-from .tensor_map import Array, Dataset, Shape, TensorSlice, export_arrays, find_misfits, import_arrays, permute
+from .tensor_map import (
+    MAX_ABSOLUTE,
+    Array,
+    Dataset,
+    Shape,
+    TensorSlice,
+    export_arrays,
+    find_misfits,
+    import_arrays,
+    permute,
+)
 
 # Find the files of a bilm-tf model: in a folder, in a zip, or an HDF5 file with its options in the same folder.
 

@@ -11,13 +11,11 @@ from typing import Any, Callable, Collection, Dict, List, Optional, Sequence, Se
 import torch
 from safetensors import SafetensorError
 
-from .._choices import DTYPES, PRECISIONS, AnyPath
-from .._settings import to_path
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..inference.products import check_precision, quantizable_names
 from ..inference.runtime import isolated
-from ..util import aside_of, atomic_folder, is_hidden
+from ..util import DTYPES, PRECISIONS, AnyPath, aside_of, atomic_folder, is_hidden, shorten, to_path
 from .allennlp import (
     ALLENNLP_WANTED,
     ALLENNLP_WEIGHTS,
@@ -41,7 +39,6 @@ from .bilm_tf import (
     read_bilm_tf,
     write_bilm_tf,
 )
-from .checks import shorten
 from .manylangs import MANYLANGS_WANTED, ManyLangsFiles, detect_manylangs, read_manylangs
 from .native import (
     CONFIG_NAME,
@@ -415,9 +412,8 @@ TF_CHECKPOINT = Format(
     wanted=CHECKPOINT_WANTED,
     required=("*.index", "*.data-*", "*options.json"),
 )
-FORMATS: Tuple[Format, ...] = (  # in the order of detection
-    *(NATIVE, MANYLANGS, ALLENNLP, TF_HUB, TF_CHECKPOINT, BILM_TF),
-)
+# In the order of detection: a dump in HDF5 may lie beside the checkpoint that it was made from.
+FORMATS: Tuple[Format, ...] = (NATIVE, MANYLANGS, ALLENNLP, BILM_TF, TF_HUB, TF_CHECKPOINT)
 PACKAGED = f"one of the packaged names ({', '.join(PACKAGED_NAMES)})"
 
 

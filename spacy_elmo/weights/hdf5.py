@@ -11,8 +11,8 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Tuple, TypeVar
 import h5py
 import numpy as np
 
-from .checks import expanded_limit, listed
-from .sources import Source, decoding, pickled, require_file
+from ..util import listed
+from .sources import Source, decoding, expanded_limit, pickled, require_file
 from .tensor_map import Array, Shape
 
 MAX_NODES = 20_000  # groups and datasets

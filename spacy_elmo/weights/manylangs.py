@@ -7,12 +7,13 @@ from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tupl
 from ..bilm.config import BiLMConfig, TokenEmbedderConfig
 from ..errors import Errors
 from ..inference.bilm import BiLM
-from ..text.characters import CHARACTERS_NEEDED, WORDS_NEEDED, Lexicon
-from .checks import MAX_ABSOLUTE, MAX_SHOWN, MIB, Faults, SettingsReader, find_excess, listed, shorten
-from .parts import build_network, network_shapes
-from .sources import Source, decode_text, is_zip, list_sources, read_json
+from ..text.words import CHARACTERS_NEEDED, WORDS_NEEDED, Lexicon
+from ..util import MAX_SHOWN, listed, shorten
+from .parts import Faults, SettingsReader, build_network, find_excess, network_shapes
+from .sources import MIB, Source, decode_text, is_zip, list_sources, read_json
 from .tensor_map import (
     DIRECTIONS,
+    MAX_ABSOLUTE,
     Array,
     Dataset,
     TensorSlice,

@@ -20,24 +20,39 @@ from ..inference.bilm import BiLM
 from ..inference.products import quantizable_names, to_int8
 from ..inference.runtime import isolated
 from ..inference.words import make_lexicon_codec
-from ..text.characters import Lexicon
-from ..text.vocabulary import Vocabulary
-from ..util import is_number
-from .checks import MAX_CUTOFFS, MAX_JSON_BYTES, MAX_WORDS, MIB, Faults, find_excess, refuse_misfits, shorten
+from ..text.words import Lexicon, Vocabulary
+from ..util import is_number, shorten
 from .parts import (
+    MAX_CUTOFFS,
+    MAX_WORDS,
+    Faults,
     as_float32,
     build_head,
     build_network,
     check_dtype_fits,
     check_vocabulary,
+    find_excess,
     is_head_shared,
     network_shapes,
     read_vocabulary,
+    refuse_misfits,
     table_rows,
     to_arrays,
     write_vocabulary,
 )
-from .sources import Source, check_size, decoding, is_zip, kind_of, list_sources, parse_json, read_json, unreadable
+from .sources import (
+    MAX_JSON_BYTES,
+    MIB,
+    Source,
+    check_size,
+    decoding,
+    is_zip,
+    kind_of,
+    list_sources,
+    parse_json,
+    read_json,
+    unreadable,
+)
 from .tensor_map import Array, Shape, find_misfits
 
 # Names of the arrays of a network in files. They do not change when modules of the code are renamed.

@@ -21,11 +21,10 @@ from ..bilm.config import BiLMConfig
 from ..errors import Errors
 from ..util import hash_file, is_hidden, write_text
 from .bilm_tf import HDF5_SUFFIXES, read_options
-from .checks import MAX_JSON_BYTES, MIB, find_excess
 from .formats import find_replaceable
 from .hdf5 import read_shapes
-from .parts import network_shapes
-from .sources import Source, read_json
+from .parts import find_excess, network_shapes
+from .sources import MAX_JSON_BYTES, MIB, Source, read_json
 
 REFUSED_ADDRESS = (
     "The address '{url}' is refused: {reason}. Pass another address, or fetch the file by other means and pass it "

@@ -12,8 +12,16 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Union, cast
 
 from ..errors import Errors
-from ..util import is_hidden
-from .checks import MAX_JSON_BYTES, MAX_JSON_DEPTH, MIB, expanded_limit, listed, shorten
+from ..util import is_hidden, listed, shorten
+
+# Maximum sizes that files may declare, checked before anything is allocated.
+# All of them are far above those of existing biLMs (cell width 4096, projection width 512, 2 to 4 layers, 800,000
+# words).
+
+MIB = 1024 * 1024
+MAX_JSON_BYTES = 2 * MIB  # options, config and meta data, which have some kB; in memory up to 32 times as much
+MAX_JSON_DEPTH = 64
+MAX_EXPANSION = 20  # uncompressed weights and words are at most a few times larger than their files
 
 GZIP_SUFFIX, GZIP_MAGIC, BZIP2_MAGIC, XZ_MAGIC = ".gz", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0"
 COMPRESSED = (GZIP_MAGIC, BZIP2_MAGIC, XZ_MAGIC)
@@ -30,6 +38,13 @@ DAMAGED = (
 )
 
 PathLike = Union[str, Path]
+
+
+def expanded_limit(n_bytes: int) -> int:
+    """n_bytes (int): Size in a file, compressed or not.
+    RETURNS (int): Maximum size after decompression.
+    """
+    return 64 * MIB + MAX_EXPANSION * n_bytes
 
 
 def pickled(path: object, kind: str) -> ValueError:

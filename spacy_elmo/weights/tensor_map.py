@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from ..bilm.config import CharCNNConfig
 from ..bilm.lstm import FORGET_BIAS
-from .checks import MAX_ABSOLUTE
+
+MAX_ABSOLUTE = 1e18  # the product of two such numbers is still finite in float32
 
 Array = NDArray[Any]
 Shape = Tuple[int, ...]

@@ -9,13 +9,12 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .._settings import to_path
 from ..errors import Errors
 from ..inference.bilm import BiLM
+from ..util import listed, to_path
 from .bilm_tf import (
     CHAR_TABLE,
     FORWARD_ONLY_PREFIX,
-    HDF5_SUFFIXES,
     SOFTMAX_BIAS,
     SOFTMAX_WEIGHT,
     TOKEN_EMBEDDINGS_NAME,
@@ -29,10 +28,9 @@ from .bilm_tf import (
     regular_name,
     tf_datasets,
 )
-from .checks import MIB, listed, refuse_misfits
 from .hdf5 import read_hdf5
-from .parts import LoadedMix, as_float32, is_head_shared, mixes_to_meta, network_shapes, to_arrays
-from .sources import PathLike, Source, list_sources
+from .parts import LoadedMix, as_float32, is_head_shared, mixes_to_meta, network_shapes, refuse_misfits, to_arrays
+from .sources import MIB, PathLike, Source, list_sources
 from .tensor_map import Array, Shape, find_misfits, import_arrays
 from .tf_bundle import DTYPES, INDEX_SUFFIX, Bundle, Damaged, Variable, incomplete, is_sorted_table, reading
 
@@ -200,10 +198,10 @@ def find_checkpoint(path: Path) -> Optional[Path]:
 
 def detect_tf_checkpoint(path: Path) -> Optional[TFFiles]:
     """path (Path): A folder, a file, or the prefix of the files of a checkpoint.
-    RETURNS (Optional[TFFiles]): The files; None for another format, also for a folder with HDF5 weights.
+    RETURNS (Optional[TFFiles]): The files; None for another format.
     RAISES (ValueError): EL020 without options, EL021 if there are several; see `find_checkpoint`.
     """
-    file = None if _has_hdf5_weights(path) else find_checkpoint(path)
+    file = find_checkpoint(path)
     return None if file is None else TFFiles(_options_beside(file), Source(file), *_words_beside(file))
 
 
@@ -230,12 +228,6 @@ def detect_tf_hub(path: Path) -> Optional[Source]:
         reason = f"{HUB_INDEX.as_posix()} is missing"
         raise ValueError(Errors.EL020.format(path=path, reason=reason, wanted=HUB_WANTED))
     return Source(folder / HUB_INDEX)
-
-
-def _has_hdf5_weights(path: Path) -> bool:
-    """Whether this is a folder that is read as bilm-tf: a dump may lie beside the checkpoint that it was made from."""
-    names = list_sources(path) if path.is_dir() else ()
-    return any(name.endswith(HDF5_SUFFIXES) and not name.endswith(TOKEN_EMBEDDINGS_NAME) for name in names)
 
 
 def _in_folder(folder: Path) -> Optional[Path]:

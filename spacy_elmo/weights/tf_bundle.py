@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import Errors
-from .checks import MIB, shorten
-from .sources import check_size
+from ..util import shorten
+from .sources import MIB, check_size
 from .tensor_map import Array, Shape
 
 INDEX_SUFFIX = ".index"

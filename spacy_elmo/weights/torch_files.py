@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from safetensors.torch import load as load_safetensors
 
-from .checks import MIB, listed, shorten
-from .sources import HEAD_BYTES, TORCH_MAGIC, ZIP_MAGIC, Source, decoding, kind_of, pickled
+from ..util import listed, shorten
+from .sources import HEAD_BYTES, MIB, TORCH_MAGIC, ZIP_MAGIC, Source, decoding, kind_of, pickled
 from .tensor_map import Array
 
 STATE_KEYS = ("state_dict", "model_state_dict", "model")  # of checkpoints, one in another at most

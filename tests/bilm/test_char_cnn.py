@@ -5,7 +5,7 @@ import torch
 
 from spacy_elmo.bilm.char_cnn import MIN_BUCKET, CharCNN, _LargestWindow
 from spacy_elmo.bilm.config import CharCNNConfig
-from spacy_elmo.text.characters import character_ids
+from spacy_elmo.text.words import character_ids
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])

@@ -7,8 +7,8 @@ import pytest
 import typer
 from cli.calls import call, call_json
 
-from spacy_elmo._settings import check_output_folder
 from spacy_elmo.cli._common import counted, show_errors
+from spacy_elmo.util import check_output_folder
 
 
 def _told(capsys, error):

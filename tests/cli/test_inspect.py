@@ -14,7 +14,7 @@ from spacy_elmo import load_mixes
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.inference.bilm import BiLM
-from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.text.words import Vocabulary
 from spacy_elmo.weights import save_bilm
 from spacy_elmo.weights.contents import read_contents
 

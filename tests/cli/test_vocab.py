@@ -6,7 +6,7 @@ import os
 import pytest
 from cli.calls import call, refused, told
 
-from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.text.words import Vocabulary
 
 
 @pytest.fixture

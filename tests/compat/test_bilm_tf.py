@@ -9,7 +9,7 @@ from spacy_elmo import BiLM, BiLMConfig
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.compat import bilm as compat
 from spacy_elmo.nn import batch_to_ids
-from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.text.words import Vocabulary
 from spacy_elmo.weights import save_bilm
 
 

@@ -16,7 +16,7 @@ from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.explorer.views import Explorer
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.pipeline.layer_weights import TaskMix
-from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.text.words import Vocabulary
 
 WORDS = ["<S>", "</S>", "<UNK>", "the", "He", "sat", "on", "bank", "of", "river", "."]
 BROWSER_OPTIONS = (

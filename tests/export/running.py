@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from spacy_elmo import BiLM
-from spacy_elmo.text.characters import character_ids
+from spacy_elmo.text.words import character_ids
 
 
 def open_graph(path: Path) -> Any:

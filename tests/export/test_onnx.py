@@ -20,7 +20,7 @@ from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.compat.allennlp.characters import check_fit
 from spacy_elmo.export import export_onnx, onnx_model
 from spacy_elmo.nn import batch_to_ids
-from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.text.words import Vocabulary
 
 FORMATS_PAGE = Path(__file__).parent.parent.parent / "docs" / "formats.md"
 WORDS = ["<S>", "</S>", "<UNK>", "the", "cat", "sat"]

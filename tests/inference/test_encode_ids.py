@@ -8,8 +8,7 @@ from spacy_elmo import load_bilm
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.inference.bilm import BiLM
-from spacy_elmo.text.characters import character_ids
-from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.text.words import Vocabulary, character_ids
 
 WORDS = ["She", "sat", "on", "the", "bank", "\N{WATER WAVE}", "a" * 60]
 INDEX = [[0, 1, 2, 3, 4], [], [5], [6, 3, 3], [1, 1]]

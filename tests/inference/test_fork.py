@@ -12,7 +12,7 @@ from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.inference.bilm import BiLM
-from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.text.words import Vocabulary
 
 torch.set_num_threads(2)
 characters = CharCNNConfig(embedding_width=16, filters=((1, 64), (2, 128)), n_highway=1)

@@ -10,7 +10,7 @@ from spacy_elmo import BiLM, BiLMConfig
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.inference.substitutes import find_substitutes
-from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.text.words import Vocabulary
 
 WORDS = ["<S>", "</S>", "<UNK>", *"the of bank river money sat on in".split()]
 SENTENCE = ["the", "bank", "of", "Xanadu"]

@@ -12,7 +12,7 @@ from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.inference.bilm import BiLM
-from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.text.words import Vocabulary
 
 SENTENCES = [["She", "sat", "on", "the", "bank"], ["Oslo"]]
 SIZES = {

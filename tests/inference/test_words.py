@@ -15,7 +15,7 @@ from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.inference import words as word_encoder
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.inference.words import ConstantWords
-from spacy_elmo.text.characters import Utf8Codec
+from spacy_elmo.text.words import Utf8Codec
 
 # Sums over 1,024 features: BLAS splits these.
 WIDE_CONFIG = CharCNNConfig(filters=((1, 64), (3, 192), (7, 768)), n_highway=1)

@@ -14,7 +14,7 @@ from nn.tiny import N_LAYERS, SENTENCES, WIDTH, make_bilm
 from spacy_elmo import BiLM, BiLMConfig, load_bilm, save_bilm
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.nn import Elmo, ScalarMix, batch_to_ids
-from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.text.words import Vocabulary
 
 LIMIT = 1e-5
 

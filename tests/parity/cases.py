@@ -19,7 +19,7 @@ from spacy_elmo import BiLM, load_bilm
 from spacy_elmo.inference.perplexity import text_losses
 from spacy_elmo.pipeline.listener import build_listener
 from spacy_elmo.pipeline.mix import BoundarySums, ElmoBatch
-from spacy_elmo.text.characters import character_ids
+from spacy_elmo.text.words import character_ids
 
 # Our rounding plus that of the reference, which grows with the layers: the tables of docs/exactness.md.
 LIMIT = 2e-5

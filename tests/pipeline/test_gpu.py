@@ -13,7 +13,7 @@ from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.inference.lanes import LaneRun
 from spacy_elmo.nn import BiLSTM
-from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.text.words import Vocabulary
 from spacy_elmo.util import has_cupy
 
 from .placements import make_tagger, task_encoder

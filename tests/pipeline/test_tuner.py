@@ -12,7 +12,7 @@ from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.model import BiLMNetwork, layer_parameters
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.pipeline.fine_tuning import FineTuner, FineTuning, slanted_triangular
-from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.text.words import Vocabulary
 
 SIZES = {"n_layers": 2, "cell_width": 8, "projection_width": 4}
 CHARACTERS = {"embedding_width": 4, "filters": [[1, 8]], "n_highway": 1}

@@ -16,7 +16,7 @@ from spacy_elmo.pretraining.config import FULL_SOFTMAX_WORDS, PretrainConfig, ch
 from spacy_elmo.pretraining.data import count_predictions
 from spacy_elmo.pretraining.prepare import corpus_warnings
 from spacy_elmo.pretraining.run_folder import changed_settings, describe_settings
-from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.text.words import Vocabulary
 
 CONFIG = Path(__file__).parents[2] / "configs" / "pretrain_en_elmo_sm.cfg"
 

@@ -12,7 +12,7 @@ from spacy_elmo.pretraining.config import PathsConfig, PretrainConfig
 from spacy_elmo.pretraining.distributed import Ranks
 from spacy_elmo.pretraining.prepare import make_run
 from spacy_elmo.pretraining.vocabulary import choose_vocabulary
-from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.text.words import Vocabulary
 from spacy_elmo.weights import save_bilm
 
 MARKS = ["<S>", "</S>", "<UNK>"]

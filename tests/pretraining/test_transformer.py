@@ -12,7 +12,7 @@ from spacy_elmo.corpora.shards import TextShard
 from spacy_elmo.inference.chunks import make_word_table, prepare_chunk, run_chunk
 from spacy_elmo.inference.perplexity import sentence_losses
 from spacy_elmo.pretraining.optimizer import layer_groups
-from spacy_elmo.text.sentence_lanes import WholeSentenceLanes
+from spacy_elmo.text.lanes import WholeSentenceLanes
 
 BILM = {
     "cell_width": 4096,  # the default, instead of that of the small LSTM

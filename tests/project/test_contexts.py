@@ -13,7 +13,7 @@ from spacy.tokens import Doc, DocBin
 
 from spacy_elmo import BiLM, save_bilm
 from spacy_elmo.bilm.lm_head import SoftmaxHead
-from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.text.words import Vocabulary
 
 TAGS = ["DET", "NOUN", "VERB"]
 

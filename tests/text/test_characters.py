@@ -2,7 +2,7 @@
 
 import pytest
 
-from spacy_elmo.text.characters import character_ids, word_characters
+from spacy_elmo.text.words import character_ids, word_characters
 
 BOW, EOW, PAD = 259, 260, 261
 

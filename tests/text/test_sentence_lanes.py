@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from spacy_elmo.text.characters import Utf8Codec
-from spacy_elmo.text.sentence_lanes import SentenceLanes
-from spacy_elmo.text.vocabulary import Vocabulary, WordTable
+from spacy_elmo.text.lanes import SentenceLanes
+from spacy_elmo.text.words import Utf8Codec, Vocabulary, WordTable
 
 SENTENCES = [["a", "b", "c"], ["d"], ["e", "f"], ["g", "h", "i", "j"], ["k"]]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.text.words import Vocabulary
 
 MARKS = ["<S>", "</S>", "<UNK>"]
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from spacy_elmo.text.sentence_lanes import WholeSentenceLanes
-from spacy_elmo.text.vocabulary import WordTable
+from spacy_elmo.text.lanes import WholeSentenceLanes
+from spacy_elmo.text.words import WordTable
 
 N_STEPS, N_LANES = 12, 3
 

@@ -15,7 +15,7 @@ from reference.seeded_weights import make_arrays, make_options
 from spacy_elmo import load_bilm
 from spacy_elmo.weights import sources
 from spacy_elmo.weights.allennlp import to_json
-from spacy_elmo.weights.checks import MAX_JSON_BYTES
+from spacy_elmo.weights.sources import MAX_JSON_BYTES
 from spacy_elmo.weights.torch_files import read_tensors
 
 OPTIONS = make_options(

@@ -11,7 +11,7 @@ from reference.numpy_transformer import NumpyTransformer, make_archive
 from torch import nn
 
 from spacy_elmo import load_bilm
-from spacy_elmo.text.characters import character_ids
+from spacy_elmo.text.words import character_ids
 from spacy_elmo.weights.allennlp_lm import read_language_model
 
 WIDTH, FILTERS = 6, [[1, 4], [3, 5]]

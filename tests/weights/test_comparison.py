@@ -10,7 +10,7 @@ from reference.seeded_weights import SENTENCES as SOME
 from reference.seeded_weights import WORDS, make_arrays, make_options, make_softmax, write_model
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
-from spacy_elmo.text.characters import Lexicon
+from spacy_elmo.text.words import Lexicon
 from spacy_elmo.weights.comparison import SENTENCES, compare_bilms
 
 

@@ -182,8 +182,8 @@ def test_json_that_is_too_large_is_not_read(native):
 
 @pytest.mark.issue(15)
 def test_a_member_that_expands_too_far_is_not_read(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("spacy_elmo.weights.checks.MIB", 0)
-    monkeypatch.setattr("spacy_elmo.weights.checks.MAX_EXPANSION", 2)
+    monkeypatch.setattr("spacy_elmo.weights.sources.MIB", 0)
+    monkeypatch.setattr("spacy_elmo.weights.sources.MAX_EXPANSION", 2)
     (folder / "options.json").write_bytes(b" " * 200_000 + (folder / "options.json").read_bytes())
     with zipfile.ZipFile(tmp_path / "model.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for name in ("options.json", "weights.hdf5"):

@@ -15,7 +15,7 @@ from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.cli._app import app
 from spacy_elmo.inference.chunks import make_word_table
 from spacy_elmo.nn import Elmo
-from spacy_elmo.text.characters import Lexicon
+from spacy_elmo.text.words import Lexicon
 from spacy_elmo.weights import bilm_from_bytes, bilm_to_bytes
 from spacy_elmo.weights.contents import read_contents
 

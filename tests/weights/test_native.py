@@ -10,9 +10,9 @@ from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.lm_head import AdaptiveHead
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.text.words import Vocabulary
 from spacy_elmo.weights import bilm_from_bytes, bilm_to_bytes
-from spacy_elmo.weights.checks import MAX_JSON_BYTES
+from spacy_elmo.weights.sources import MAX_JSON_BYTES
 
 
 def make_bilm(folder, has_softmax=True, **changes):

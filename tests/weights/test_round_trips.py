@@ -11,7 +11,7 @@ import torch
 from spacy_elmo import BiLM, BiLMConfig, CharCNNConfig, load_bilm, save_bilm
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.text.words import Vocabulary
 from spacy_elmo.weights.formats import FORMATS
 from spacy_elmo.weights.native import bilm_from_bytes, bilm_to_bytes
 from spacy_elmo.weights.parts import to_arrays

@@ -6,7 +6,7 @@ from reference.seeded_weights import WORDS, make_arrays, make_options, make_soft
 
 import spacy_elmo.weights.native
 from spacy_elmo import load_bilm, save_bilm, util
-from spacy_elmo.text.vocabulary import Vocabulary
+from spacy_elmo.text.words import Vocabulary
 from spacy_elmo.weights.parts import write_vocabulary
 
 

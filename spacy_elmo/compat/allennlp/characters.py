@@ -17,7 +17,7 @@ from ...inference.runtime import isolated
 from ...inference.words import WORDS_AT_ONCE, ConstantWords
 from ...nn import inputs as nn_inputs
 from ...nn.inputs import IdBatch, pad_rows, read_inputs, with_boundaries
-from ...text.characters import (
+from ...text.words import (
     BOS_CHARACTER,
     BOW_CHARACTER,
     EOS_CHARACTER,

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ...errors import Errors
 from ...inference.runtime import isolated
 from ...nn.inputs import is_original, pad_rows, which_are_words
-from ...text.characters import SENTENCE_BEGIN, SENTENCE_END
+from ...text.words import SENTENCE_BEGIN, SENTENCE_END
 from ..common import ConfigurationError, DerivingModule, PathLike, check_count, invalid, new_hdf5, read_sentences
 from .characters import (
     DEFAULT_OPTIONS_FILE,

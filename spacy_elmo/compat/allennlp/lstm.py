@@ -27,8 +27,8 @@ from ...inference.runtime import isolated
 from ...nn.inputs import pad_rows
 from ...nn.layers import parameter_dtype
 from ...text.lanes import plan_lanes
+from ...util import listed
 from ...weights.bilm_tf import regular_name
-from ...weights.checks import listed
 from ...weights.hdf5 import read_hdf5
 from ...weights.sources import Source
 from ...weights.tensor_map import find_misfits
