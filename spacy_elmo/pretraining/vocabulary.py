@@ -2,7 +2,6 @@
 
 import heapq
 import sqlite3
-import tempfile
 from collections import Counter
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from ..corpora.texts import PunctuationCheck, warn_of_raw_text
 from ..errors import Errors, Warnings
 from ..inference.bilm import BiLM
 from ..text.words import SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, Vocabulary
-from ..util import atomic_file, to_path
+from ..util import atomic_file, temporary_folder, to_path
 from ..weights.parts import read_vocabulary, write_vocabulary
 from ..weights.sources import Source
 from .config import PathsConfig
@@ -75,12 +74,12 @@ def count_vocabulary(
     counts: Counter[str] = Counter()
     table: Optional[sqlite3.Connection] = None
     with ExitStack() as stack:
-        place = stack.enter_context(tempfile.TemporaryDirectory(prefix=".counts.", dir=folder))
+        place = stack.enter_context(temporary_folder(".counts", folder))
         for tokens in sentences:
             n_tokens += len(tokens)
             counts.update(tokens)
             if len(counts) > max_entries:
-                table = table or stack.enter_context(closing(_make_table(Path(place) / "counts.sqlite")))
+                table = table or stack.enter_context(closing(_make_table(place / "counts.sqlite")))
                 _move_counts(counts, table)
         if table is not None:
             _move_counts(counts, table)
