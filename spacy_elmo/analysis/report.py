@@ -383,7 +383,7 @@ def _find_hints(report: TrainingReport, nlp: Language) -> Iterator[str]:
         yield "--data DOCS.spacy adds scores on annotated Docs with 95 % intervals, and errors in their sentences."
     for one in (output, report.baseline):
         if one is not None and not one.has_metrics:
-            command = f"python -m spacy evaluate {one.pipeline} TEST.spacy --output {one.path}/{METRICS}"
+            command = _write_command(one, "TEST.spacy")
             yield f"Scores on test data instead of development data, also over seeds: {command}"
     if not output.score_log:
         yield f"A curve of the scores: set output_file in [training.logger], for instance {output.path}/scores.jsonl."
@@ -395,6 +395,10 @@ def _find_hints(report: TrainingReport, nlp: Language) -> Iterator[str]:
         yield f"Errors are listed for entities and tags only, not for: {', '.join(others)}."
 
 
+def _write_command(output: TrainingOutput, data: object) -> str:
+    return f"python -m spacy evaluate {output.pipeline} {data} --output {output.path}/{METRICS}"
+
+
 def _find_notes(report: TrainingReport) -> Iterator[str]:
     if report.output.pipeline.name == "model-last":
         yield "There is no model-best: the report is on model-last."
@@ -402,7 +406,10 @@ def _find_notes(report: TrainingReport) -> Iterator[str]:
         yield "No component of this pipeline mixes the layers of a biLM: there are no layer weights."
     asked = ", ".join(question.title.lower() for question in QUESTIONS.values())
     if report.data is not None and not report.scored and not report.changes:
-        yield f"'{report.data}' has no scores: the Docs and the pipelines have none of these in common: {asked}."
+        yield (
+            f"'{report.data}' is not scored here: the Docs and the pipelines have none of these in common: {asked}. "
+            f"Scores of other components: {_write_command(report.output, report.data)}"
+        )
     yield from _note_contradictions(report)
 
 
