@@ -118,6 +118,11 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     _make_pipeline(folder / "elmo").to_disk(trained)
     (folder / "project/training/sample/baseline-0").mkdir()
     spacy.blank("en").to_disk(folder / "project/training/sample/baseline-0/model-best")
+    trained_ner = spacy.blank("en")
+    trained_ner.add_pipe("sentencizer")
+    trained_ner.add_pipe("ner").add_label("PERSON")
+    trained_ner.initialize()
+    trained_ner.to_disk(folder / "my_pipeline")
     monkeypatch.chdir(folder)
     monkeypatch.setattr(serving, "serve", lambda explorer, bound: None)  # which would wait for Ctrl+C
     if not (formats.MODELS_DIR / "en_elmo_sm").is_dir():
