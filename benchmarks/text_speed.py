@@ -22,7 +22,7 @@ import typer
 from corpus import ROOT, SHARED, export_commit
 
 from spacy_elmo.corpora.shards import TextShard
-from spacy_elmo.inference import chunks as preparation
+from spacy_elmo.pretraining import data as preparation
 from spacy_elmo.pretraining.data import BlockStream
 from spacy_elmo.text.lanes import Chunk, SentenceLanes
 from spacy_elmo.text.words import Vocabulary, WordTable

@@ -1,13 +1,24 @@
-"""LSTM layers with projection, for both directions (Sak et al. 2014; Peters et al. 2018, sec. 3.4)."""
+"""LSTM layers with projection, for both directions (Sak et al. 2014; Peters et al. 2018, sec. 3.4).
 
-from typing import List, Optional, Tuple
+The recurrent part has a hand-written backward pass. Autograd through a loop over time would record about twenty
+operations per step and compute the weight gradients step by step. Here the forward pass stores the gates, and the
+backward pass computes the weight gradients in two large products after its loop.
 
+tanh(x) is computed as 2 sigmoid(2x) - 1, which is several times faster in torch on CPUs and exact to 1e-7.
+
+In a training loop on a GPU the loop over time is launched at once, as a CUDA graph.
+"""
+
+import logging
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from .config import BiLMConfig
+from .graphs import VARIABLE, Graph, make_pool
 from .layers import LayerHighway, constant_, new_parameter, uniform_
-from .recurrence import RecurrenceGraphs, run_recurrence
 from .state import LSTMState, State
 
 FORGET_BIAS = 1.0  # added at run time and not part of the stored bias, as in the files of bilm-tf
@@ -18,7 +29,7 @@ class LSTMLayer(nn.Module):
     The attribute `graphs` has CUDA graphs of a training loop whose chunks have one shape.
     """
 
-    graphs: Optional[RecurrenceGraphs] = None
+    graphs: Optional["RecurrenceGraphs"] = None
 
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
@@ -161,3 +172,409 @@ def full_bias(bias: Tensor) -> Tensor:
     forget = bias.new_zeros(4, bias.shape[1] // 4)
     forget[2] = FORGET_BIAS
     return bias + forget.view(-1)
+
+
+HALF = (torch.bfloat16, torch.float16)
+Keeps = List[Optional[Tensor]]
+MAX_GRAPHS = 16  # layers times shapes
+
+logger = logging.getLogger("spacy_elmo")
+
+
+def run_recurrence(
+    gates: Tensor,
+    recurrent_weight: Tensor,
+    projection_weight: Optional[Tensor],
+    h: Tensor,
+    c: Tensor,
+    *,
+    resets: Optional[Tensor] = None,
+    mask: Optional[Tensor] = None,
+    cell_clip: Optional[float] = None,
+    projection_clip: Optional[float] = None,
+    graphs: Optional["RecurrenceGraphs"] = None,
+) -> Tuple[Tensor, Tensor, Tensor]:
+    """Run over time: i, j, f, o = gates + h W; c = clip(i j + f c); h = clip(W_P (o tanh(c))).
+
+    The gradient of a clip is zero beyond the bound and one exactly at the bound, as in TensorFlow (`tf.clip_by_value`),
+    with which the original models were trained, and whatever `torch.clamp` does: zero at the bound from torch 2.14 on.
+
+    gates (Tensor): Shape (d, S, B, 4H), input side and bias of the gates, order i, j, f, o. Products have its dtype,
+        states and sums are float32 or float64.
+    recurrent_weight (Tensor): Shape (d, R, 4H).
+    projection_weight (Optional[Tensor]): Shape (d, H, R), or None if R == H.
+    h (Tensor): Shape (d, B, R). It gets no gradient: backpropagation is truncated here.
+    c (Tensor): Shape (d, B, H). It gets no gradient either.
+    resets (Optional[Tensor]): Shape (S, B) bool, true where the state is set to zero before the step.
+    mask (Optional[Tensor]): Shape (d, B, R), factor of h as input of the gates, the same at all steps: variational
+        dropout (Gal & Ghahramani 2016). Outputs and states are not masked.
+    cell_clip (Optional[float]): Bound of c.
+    projection_clip (Optional[float]): Bound of h.
+    graphs (Optional[RecurrenceGraphs]): CUDA graphs of a training loop.
+    RETURNS (Tuple[Tensor, Tensor, Tensor]): Outputs (d, S, B, R) float32, last h, last c (both detached).
+    """
+    given = _Given(h, c, resets, mask, cell_clip, None if projection_weight is None else projection_clip)
+    weights = recurrent_weight, projection_weight
+    graph = None if graphs is None else graphs.find(gates, weights, given)
+    outputs, last_c = _Recurrence.apply(gates, *weights, given, graph)  # type: ignore[no-untyped-call]  # torch gives apply no types
+    return outputs, outputs[:, -1].detach(), last_c
+
+
+class _Given(NamedTuple):
+    """Arguments of `run_recurrence` that get no gradient; without a projection there is no clip of it."""
+
+    h: Tensor
+    c: Tensor
+    resets: Optional[Tensor]
+    mask: Optional[Tensor]
+    cell_clip: Optional[float]
+    output_clip: Optional[float]
+
+
+class _Recurrence(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        gates: Tensor,
+        recurrent_weight: Tensor,
+        projection_weight: Optional[Tensor],
+        given: _Given,
+        graph: Optional["_RecurrenceGraph"],
+    ) -> Tuple[Tensor, Tensor]:
+        ctx.graph = graph
+        if graph is not None:
+            outputs, last_c = graph.forward(gates, recurrent_weight, projection_weight, given)
+            ctx.turn = graph.turn
+        else:
+            kept = _allocate(gates, recurrent_weight.shape[1], given)
+            exact = kept.cells.dtype
+            recurrent = recurrent_weight.to(gates.dtype)
+            projection = None if projection_weight is None else projection_weight.to(gates.dtype)
+            keeps = _keeps(given.resets, gates.shape[1], exact)
+            layer = _Layer(recurrent, projection, keeps, given.mask, given.cell_clip, given.output_clip)
+            start_h, start_c = given.h.to(exact), given.c.to(exact)
+            _run_forward(layer, kept, gates, start_h, start_c)
+            ctx.save_for_backward(*kept, recurrent, projection, start_h, start_c, given.mask)
+            ctx.keeps, ctx.clips, ctx.gates_shape = keeps, (given.cell_clip, given.output_clip), gates.shape
+            outputs, last_c = kept.outputs, kept.cells[-1].clone()
+        ctx.mark_non_differentiable(last_c)
+        ctx.set_materialize_grads(False)
+        return outputs, last_c
+
+    @staticmethod
+    def backward(ctx: Any, d_outputs: Optional[Tensor], _: Any) -> Tuple[Optional[Tensor], ...]:
+        if d_outputs is None:
+            return (None,) * 5
+        if ctx.graph is not None:
+            return (*ctx.graph.backward(d_outputs, ctx.turn), None, None)
+        *tensors, recurrent, projection, h, c, mask = ctx.saved_tensors
+        layer = _Layer(recurrent, projection, ctx.keeps, mask, *ctx.clips)
+        gradients = _gradients(layer, _Kept(*tensors), d_outputs, h, c, recurrent.new_empty(ctx.gates_shape))
+        return (*gradients, None, None)
+
+
+class _Kept(NamedTuple):
+    """Values of each step that the backward pass needs.
+
+    acts (Tensor): Shape (S, 4, d, B, H), activations of i, j (candidate), f, o.
+    cells (Tensor): Shape (S, d, B, H), memory cells after the clip.
+    tanhs (Tensor): Shape (S, d, B, H), tanh of the cells.
+    outputs (Tensor): Shape (d, S, B, R), outputs after the clip.
+    raw_cells (Tensor): Cells before the clip; the same tensor as `cells` without a clip.
+    raw_outputs (Tensor): Outputs before the clip; the same tensor as `outputs` without a clip.
+    """
+
+    acts: Tensor
+    cells: Tensor
+    tanhs: Tensor
+    outputs: Tensor
+    raw_cells: Tensor
+    raw_outputs: Tensor
+
+    def by_step(self) -> List["_Kept"]:
+        """Views of each step, without the axis S."""
+        columns = [tensor.unbind(0) for tensor in (self.acts, self.cells, self.tanhs)]
+        columns += [self.outputs.unbind(1), self.raw_cells.unbind(0), self.raw_outputs.unbind(1)]
+        return [_Kept(*row) for row in zip(*columns)]
+
+
+class _Layer(NamedTuple):
+    """The weights in the dtype of the products, and the settings."""
+
+    recurrent: Tensor
+    projection: Optional[Tensor]
+    keeps: Keeps
+    mask: Optional[Tensor]
+    cell_clip: Optional[float]
+    output_clip: Optional[float]
+
+
+def _run_forward(layer: _Layer, kept: _Kept, gates: Tensor, h: Tensor, c: Tensor) -> None:
+    """Fill `kept`. gates (d, S, B, 4H), h (d, B, R), c (d, B, H)."""
+    d, _, n_lanes, width = gates.shape
+    pre = torch.empty(d, n_lanes, width, dtype=gates.dtype, device=gates.device)
+    by_gate = pre.view(d, n_lanes, 4, -1).permute(2, 0, 1, 3)  # (4, d, B, H)
+    for at, gate, keep in zip(kept.by_step(), gates.unbind(1), layer.keeps):
+        if keep is not None:
+            h, c = h * keep, c * keep
+        read = h if layer.mask is None else h * layer.mask
+        torch.baddbmm(gate, read.to(gate.dtype), layer.recurrent, out=pre)
+        by_gate[1].mul_(2)
+        torch.sigmoid(by_gate.to(c.dtype), out=at.acts)
+        _update_cells(at, c, layer.cell_clip)
+        _project(at, layer)
+        h, c = at.outputs, at.cells
+
+
+def _update_cells(at: _Kept, c: Tensor, clip: Optional[float]) -> None:
+    i, j, f, _ = at.acts.unbind(0)  # 4 x (d, B, H)
+    j.mul_(2).sub_(1)
+    torch.mul(f, c, out=at.raw_cells).addcmul_(i, j)
+    if clip is not None:
+        torch.clamp(at.raw_cells, -clip, clip, out=at.cells)
+    torch.mul(at.cells, 2, out=at.tanhs).sigmoid_().mul_(2).sub_(1)
+
+
+def _project(at: _Kept, layer: _Layer) -> None:
+    squashed = at.acts[3] * at.tanhs  # (d, B, H)
+    if layer.projection is not None:
+        squashed = torch.bmm(squashed.to(layer.projection.dtype), layer.projection)  # (d, B, R)
+    at.raw_outputs.copy_(squashed)
+    if layer.output_clip is not None:
+        torch.clamp(at.raw_outputs, -layer.output_clip, layer.output_clip, out=at.outputs)
+
+
+def _gradients(
+    layer: _Layer, kept: _Kept, d_outputs: Tensor, h: Tensor, c: Tensor, d_gates: Tensor
+) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
+    """Gradients of the gates (d, S, B, 4H), written to `d_gates`, and of both weights."""
+    dtype = layer.recurrent.dtype
+    d_projected = _run_backward(layer, kept, d_outputs, c, d_gates)
+    read = _read_outputs(kept.outputs, h, layer.mask, layer.keeps).to(dtype)  # (d, S * B, R)
+    d_recurrent = torch.bmm(read.transpose(1, 2), d_gates.flatten(1, 2)).to(h.dtype)
+    d_projection: Optional[Tensor] = None
+    if layer.projection is not None:
+        squashed = (kept.acts[:, 3] * kept.tanhs).to(dtype).transpose(0, 1)  # (d, S, B, H)
+        d_projection = torch.bmm(squashed.flatten(1, 2).transpose(1, 2), d_projected.flatten(1, 2)).to(h.dtype)
+    return d_gates, d_recurrent, d_projection
+
+
+def _run_backward(layer: _Layer, kept: _Kept, d_outputs: Tensor, c: Tensor, d_gates: Tensor) -> Tensor:
+    """Set `d_gates` (d, S, B, 4H); return the gradients of the projections (d, S, B, R)."""
+    recurrent = layer.recurrent
+    d_projected = recurrent.new_empty(kept.outputs.shape)
+    d_act = torch.empty_like(kept.acts[0])  # (4, d, B, H)
+    steps, d_steps, d_pre = kept.by_step(), d_outputs.unbind(1), d_gates.unbind(1)
+    d_h: Optional[Tensor] = None
+    d_c: Optional[Tensor] = None
+    for s in reversed(range(len(steps))):
+        at, keep = steps[s], layer.keeps[s]
+        d_h = d_steps[s] if d_h is None else d_h.to(d_act.dtype).add_(d_steps[s])
+        before = c if s == 0 else steps[s - 1].cells
+        d_squashed = _unproject(at, layer, d_h, d_projected[:, s])
+        by_gate = d_pre[s].view(*d_act.shape[1:3], 4, -1).permute(2, 0, 1, 3)  # (4, d, B, H)
+        d_c = _cell_backward(at, d_act, d_squashed, d_c, before if keep is None else before * keep, layer.cell_clip)
+        _gates_backward(at, d_act, d_act if by_gate.dtype != d_act.dtype else by_gate)
+        if by_gate.dtype != d_act.dtype:
+            by_gate.copy_(d_act)
+        if s > 0:
+            d_h = torch.bmm(d_pre[s], recurrent.transpose(1, 2))  # (d, B, R)
+            d_h = d_h if layer.mask is None else d_h * layer.mask
+            if keep is not None:
+                d_h, d_c = d_h * keep, d_c * keep
+    return d_projected
+
+
+def _unproject(at: _Kept, layer: _Layer, d_h: Tensor, d_projected: Tensor) -> Tensor:
+    """The gradient of the input of the projection, shape (d, B, H), new."""
+    if layer.projection is None:
+        return d_h.clone()
+    if layer.output_clip is not None:
+        d_h = _unclip(d_h, at.raw_outputs, layer.output_clip)
+    d_projected.copy_(d_h)
+    return torch.bmm(d_projected, layer.projection.transpose(1, 2)).to(at.tanhs.dtype)
+
+
+def _cell_backward(
+    at: _Kept, d_act: Tensor, d_squashed: Tensor, d_c: Optional[Tensor], before: Tensor, clip: Optional[float]
+) -> Tensor:
+    """Set `d_act` (4, d, B, H) to the gradient of the gates; return that of the cells of the previous step."""
+    i, j, f, o = at.acts.unbind(0)
+    d_i, d_j, d_f, d_o = d_act.unbind(0)
+    torch.mul(d_squashed, at.tanhs, out=d_o)
+    d_cell = d_squashed.mul_(o)
+    _tanh_backward(d_cell, at.tanhs, d_cell)
+    if d_c is not None:
+        d_cell.add_(d_c)
+    if clip is not None:
+        d_cell = _unclip(d_cell, at.raw_cells, clip)
+    torch.mul(d_cell, j, out=d_i)
+    torch.mul(d_cell, i, out=d_j)
+    torch.mul(d_cell, before, out=d_f)
+    return d_cell.mul_(f)
+
+
+def _gates_backward(at: _Kept, d_act: Tensor, d_pre: Tensor) -> None:
+    """Set `d_pre` (4, d, B, H) to the gradient of the gate pre-activations."""
+    _sigmoid_backward(d_act[0], at.acts[0], d_pre[0])
+    _tanh_backward(d_act[1], at.acts[1], d_pre[1])
+    _sigmoid_backward(d_act[2:], at.acts[2:], d_pre[2:])
+
+
+def _allocate(gates: Tensor, output_width: int, given: _Given) -> _Kept:
+    """Allocate the tensors. Without a clip, values before and after it share one tensor."""
+    d, n_steps, n_lanes, width = gates.shape
+    exact = torch.float32 if gates.dtype in HALF else gates.dtype
+
+    def room(*shape: int) -> Tensor:
+        return torch.empty(*shape, dtype=exact, device=gates.device)
+
+    cells, outputs = room(n_steps, d, n_lanes, width // 4), room(d, n_steps, n_lanes, output_width)
+    return _Kept(
+        acts=room(n_steps, 4, d, n_lanes, width // 4),
+        cells=cells,
+        tanhs=torch.empty_like(cells),
+        outputs=outputs,
+        raw_cells=cells if given.cell_clip is None else torch.empty_like(cells),
+        raw_outputs=outputs if given.output_clip is None else torch.empty_like(outputs),
+    )
+
+
+def _unclip(gradient: Tensor, raw: Tensor, clip: float) -> Tensor:
+    """The gradient where |raw| <= clip, else zero. The operation excludes its bounds, so they are one ulp larger."""
+    numbers = np.float64 if raw.dtype == torch.float64 else np.float32
+    bound = float(np.nextafter(numbers(clip), numbers(np.inf)))
+    unclipped: Tensor = torch.ops.aten.hardtanh_backward(gradient, raw, -bound, bound)
+    return unclipped
+
+
+def _sigmoid_backward(gradient: Tensor, values: Tensor, out: Tensor) -> None:
+    """Multiply a gradient by y (1 - y)."""
+    torch.ops.aten.sigmoid_backward.grad_input(gradient, values, grad_input=out)
+
+
+def _tanh_backward(gradient: Tensor, values: Tensor, out: Tensor) -> None:
+    """Multiply a gradient by 1 - y^2."""
+    torch.ops.aten.tanh_backward.grad_input(gradient, values, grad_input=out)
+
+
+def _keeps(resets: Optional[Tensor], n_steps: int, dtype: torch.dtype) -> Keeps:
+    """One factor (B, 1) for each step that resets something, None for the others."""
+    if resets is None:
+        return [None] * n_steps
+    is_needed = resets.any(dim=1).tolist()
+    return [(~row).to(dtype).unsqueeze(1) if needed else None for row, needed in zip(resets, is_needed)]
+
+
+def _read_outputs(outputs: Tensor, h: Tensor, mask: Optional[Tensor], keeps: Keeps) -> Tensor:
+    """Input of the recurrent product at each step, shape (d, S * B, R)."""
+    read = torch.cat([h.unsqueeze(1), outputs[:, :-1]], dim=1)  # (d, S, B, R)
+    for s, keep in enumerate(keeps):
+        if keep is not None:
+            read[:, s] *= keep
+    if mask is not None:
+        read *= mask.unsqueeze(1)
+    return read.flatten(1, 2)
+
+
+class RecurrenceGraphs:
+    """CUDA graphs of the recurrence of the layers that are trained: two for each layer, shape and dtype. A shape is
+    captured when it comes again. What is captured keeps its memory: the values of all steps, the gates, and copies of
+    the weights. A shape that does not fit in memory is computed by the loop.
+
+    Each shape has one backward pass at a time: that of the last forward pass.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device, self._pool = device, make_pool(device)
+        self._is_off = False
+        self._found: Dict[Any, Optional[_RecurrenceGraph]] = {}
+
+    def __reduce__(self) -> Any:
+        return RecurrenceGraphs, (self._device,)  # a copy captures again
+
+    def find(
+        self, gates: Tensor, weights: Tuple[Tensor, Optional[Tensor]], given: _Given
+    ) -> Optional["_RecurrenceGraph"]:
+        """None if there are no gradients, or for a new or an unusual shape."""
+        is_wanted = torch.is_grad_enabled() and (gates.requires_grad or weights[0].requires_grad) and not self._is_off
+        if not is_wanted or (gates.is_leaf and gates.requires_grad):  # a leaf would keep our memory as its gradient
+            return None
+        key = (weights[0].data_ptr(), gates.shape, gates.dtype, given.resets is None, given.mask is None)
+        if self._found.get(key) is None:
+            if key not in self._found and len(self._found) < MAX_GRAPHS:
+                self._found[key] = None  # captured if it comes again
+            elif key in self._found:
+                try:
+                    with torch.inference_mode(False), torch.no_grad():
+                        self._found[key] = _RecurrenceGraph(gates, weights, given, self._pool)
+                except RuntimeError as error:  # mostly too little memory
+                    logger.warning("The recurrence is computed without CUDA graphs: %s", error)
+                    self._is_off = True
+        return self._found.get(key)
+
+
+class _RecurrenceGraph:
+    """The graphs of one layer and shape, forward and backward. `turn` counts the forward passes, of which the last one
+    has a backward pass.
+    """
+
+    def __init__(self, gates: Tensor, weights: Tuple[Tensor, Optional[Tensor]], given: _Given, pool: Any) -> None:
+        recurrent_weight, projection_weight = weights
+        (d, n_steps, n_lanes, width), device = gates.shape, gates.device
+        self.turn = 0
+        self._gates = torch.zeros(
+            gates.shape, dtype=gates.dtype, device=device
+        )  # after the backward pass their gradient
+        self._kept = _allocate(gates, recurrent_weight.shape[1], given)
+        for tensor in self._kept:
+            tensor.zero_()
+        self._d_outputs = torch.zeros_like(self._kept.outputs)
+        self._h = self._kept.outputs.new_zeros(d, n_lanes, recurrent_weight.shape[1])
+        self._c = self._kept.cells.new_zeros(d, n_lanes, width // 4)
+        self._keep = None if given.resets is None else self._c.new_ones(n_steps, n_lanes, 1)
+        self._mask = None if given.mask is None else torch.ones_like(self._h)
+        keeps: Keeps = [None] * n_steps if self._keep is None else list(self._keep.unbind(0))
+        projection = None if projection_weight is None else projection_weight.to(gates.dtype, copy=True)
+        recurrent = recurrent_weight.to(gates.dtype, copy=True)
+        self._layer = layer = _Layer(recurrent, projection, keeps, self._mask, given.cell_clip, given.output_clip)
+
+        def forward() -> None:
+            _run_forward(layer, self._kept, self._gates, self._h, self._c)
+
+        def backward() -> Tuple[Tensor, Tensor, Optional[Tensor]]:
+            return _gradients(layer, self._kept, self._d_outputs, self._h, self._c, self._gates)
+
+        self._forward, self._backward = Graph(forward, device, pool), Graph(backward, device, pool)
+
+    def forward(
+        self, gates: Tensor, recurrent_weight: Tensor, projection_weight: Optional[Tensor], given: _Given
+    ) -> Tuple[Tensor, Tensor]:
+        """Outputs and last c, both new."""
+        self._layer.recurrent.copy_(recurrent_weight)
+        if self._layer.projection is not None and projection_weight is not None:
+            self._layer.projection.copy_(projection_weight)
+        if self._keep is not None and given.resets is not None:
+            self._keep.copy_((~given.resets).unsqueeze(2))
+        if self._mask is not None and given.mask is not None:
+            self._mask.copy_(given.mask)
+        self._h.copy_(given.h)
+        self._c.copy_(given.c)
+        self._gates.copy_(gates)
+        self.turn += 1
+        self._forward.replay()
+        return self._kept.outputs.clone(), self._kept.cells[-1].clone()
+
+    def backward(self, d_outputs: Tensor, turn: int) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
+        """Gradients of the gates, valid until the next call of `forward`, and of both weights.
+
+        RAISES (RuntimeError): If `forward` was called again since `turn`, which has overwritten its values.
+        """
+        if turn != self.turn:
+            raise RuntimeError(
+                "The backward pass of a recurrence that was computed by a CUDA graph comes after the next forward "
+                f"pass. Set the environment variable {VARIABLE} to 0 to compute several passes before their gradients"
+            )
+        self._d_outputs.copy_(d_outputs)
+        d_gates, d_recurrent, d_projection = self._backward.replay()
+        return d_gates.detach(), d_recurrent.clone(), None if d_projection is None else d_projection.clone()

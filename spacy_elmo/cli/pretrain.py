@@ -12,12 +12,11 @@ from spacy.cli._util import import_code, parse_config_overrides
 from tqdm import tqdm
 
 from ..analysis.plots import draw_perplexities, read_validations
-from ..pretraining.checkpoint import list_checkpoints
 from ..pretraining.config import read_config
 from ..pretraining.distributed import connect, restart_count, tell_of_lost_ranks
 from ..pretraining.prepare import make_run
 from ..pretraining.run import Pretraining, Report
-from ..pretraining.run_folder import BEST, LAST, LOG, PICTURE
+from ..pretraining.run_folder import BEST, LAST, LOG, PICTURE, list_checkpoints
 from ..util import check_output_folder, has_matplotlib
 from . import _common
 from ._app import Arg, Opt, app

@@ -14,9 +14,9 @@ from ..bilm.model import BiLMNetwork
 from ..errors import Errors
 from ..text.lanes import SentenceLanes
 from ..text.words import SENTENCE_BEGIN, SENTENCE_END, Vocabulary
-from .chunks import make_word_table
 from .encoder import Encoder, Slice, check_state_of
 from .products import precision_of, require_float32
+from .words import make_word_table
 
 STEPS = 64
 SENTENCES_PER_LANE = 8

@@ -21,7 +21,17 @@ from ..bilm.char_cnn import CharCNN, TokenEmbedder
 from ..bilm.config import BiLMConfig
 from ..bilm.layers import Highway, apply_highway
 from ..bilm.model import BiLMNetwork
-from ..text.words import SENTENCE_BEGIN, SENTENCE_END, CharacterCodec, Ids, Lexicon, LexiconCodec, Utf8Codec, Vocabulary
+from ..text.words import (
+    SENTENCE_BEGIN,
+    SENTENCE_END,
+    CharacterCodec,
+    Ids,
+    Lexicon,
+    LexiconCodec,
+    Utf8Codec,
+    Vocabulary,
+    WordTable,
+)
 from .dispatch import PREPACKED_WORD_WEIGHTS
 from .products import Product, has_packing, make_product
 from .runtime import CACHE_LOCK, isolated
@@ -138,6 +148,21 @@ def make_lexicon_codec(config: BiLMConfig, lexicon: Optional[Lexicon]) -> Lexico
             "weights belong to."
         )
     return LexiconCodec(lexicon, embedder.max_characters, is_fixed=embedder.kind == "cnn")
+
+
+def make_word_table(config: BiLMConfig, vocabulary: Optional[Vocabulary]) -> WordTable:
+    """A table with `<S>` and `</S>` only, for the codec of a config.
+
+    RAISES (ValueError): For a biLM with a token embedder.
+    """
+    if config.token_embedder is not None:
+        raise ValueError(
+            "A biLM with words and characters (token_embedder, ELMoForManyLangs) cannot be pretrained further and has "
+            "no perplexity: its files have no softmax, and text is read by the tables of symbols of the model. "
+            "Fine-tune it in a pipeline or with `spacy_elmo.nn.Elmo` instead."
+        )
+    characters = config.char_cnn
+    return WordTable(vocabulary, None if characters is None else Utf8Codec(characters.max_characters))
 
 
 class WordCache:

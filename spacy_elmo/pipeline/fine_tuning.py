@@ -16,7 +16,7 @@ from thinc.types import FloatsXd
 from thinc.util import torch2xp, xp2torch
 from torch import Tensor, nn
 
-from ..bilm.model import BiLMNetwork, layer_parameters
+from ..bilm.model import BiLMNetwork, layer_parameters, n_unfrozen, slanted_triangle
 from ..errors import Warnings
 from ..inference.bilm import BiLM
 from ..util import FLOAT32_MAX
@@ -71,8 +71,7 @@ class FineTuner:
         return sorted(self._order[self._n_unfrozen(n_updates) :])
 
     def _n_unfrozen(self, n_updates: int) -> int:
-        every = self.settings.unfreeze_every
-        return min(len(self._order), n_updates // every) if every else len(self._order)
+        return n_unfrozen(len(self._order), done=n_updates, every=self.settings.unfreeze_every, at_start=0)
 
     @property
     def n_pretrained_bytes(self) -> int:
@@ -208,8 +207,8 @@ def slanted_triangular(
     RAISES (ValueError): For invalid settings.
     """
     cut = int(num_steps * cut_frac)
-    heights = (step / cut if step < cut else 1.0 - (step - cut) / (num_steps - cut) for step in count(t))
-    rates = (max_rate * (1.0 + max(0.0, height) * (ratio - 1.0)) / ratio for height in heights)
+    steps = (min(step, num_steps) for step in count(t))
+    rates = (max_rate * slanted_triangle(step, total=num_steps, cut=cut, ratio=ratio) for step in steps)
     if ratio == 1:  # a constant rate has no end
         return rates
     lowest = f"{max_rate / ratio:g}"

@@ -13,8 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ..bilm.fine_tuning import n_unfrozen, slanted_triangle
-from ..bilm.model import BiLMNetwork, layer_parameters
+from ..bilm.model import BiLMNetwork, layer_parameters, n_unfrozen, slanted_triangle
 from .config import OptimizerConfig, ScheduleConfig
 
 Array = NDArray[Any]

@@ -20,7 +20,6 @@ from ..inference.bilm import BiLM
 from ..inference.perplexity import Perplexity, held_out_losses, summarize
 from ..text.words import Vocabulary
 from ..weights import save_bilm
-from .checkpoint import Snapshot, list_checkpoints, load_checkpoint, prune_checkpoints, save_checkpoint
 from .config import PretrainConfig
 from .data import BlockStream, Sentences
 from .distributed import Ranks
@@ -28,12 +27,17 @@ from .run_folder import (
     BEST,
     LAST,
     RunLog,
+    Snapshot,
     changed_settings,
     changed_text,
     describe_settings,
     describe_text,
     find_run,
+    list_checkpoints,
+    load_checkpoint,
     make_ready,
+    prune_checkpoints,
+    save_checkpoint,
     store_vocabulary,
 )
 from .trainer import Trainer, Update

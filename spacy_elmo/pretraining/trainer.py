@@ -8,7 +8,7 @@ import math
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor, nn
@@ -16,23 +16,20 @@ from torch import Tensor, nn
 from ..bilm.config import BiLMConfig
 from ..bilm.graphs import uses_graphs
 from ..bilm.lm_head import LMHead
-from ..bilm.lstm import LSTMStack
+from ..bilm.lstm import LSTMStack, RecurrenceGraphs
 from ..bilm.model import BiLMNetwork
-from ..bilm.recurrence import RecurrenceGraphs
 from ..bilm.state import State
 from ..bilm.transformer import transformer_of
-from ..inference.chunks import PreparedChunk, run_chunk
 from ..inference.runtime import to_device
 from ..text.words import Vocabulary
 from ..util import is_on
 from ..weights.native import current_name, stored_name
-from .checkpoint import Snapshot
 from .config import PretrainConfig
-from .data import BlockStream
+from .data import BlockStream, PreparedChunk, ReadAhead, TextReader
 from .distributed import Ranks
 from .objective import make_objective
 from .optimizer import LossScale, PretrainOptimizer
-from .reader import ReadAhead, TextReader
+from .run_folder import Snapshot
 
 READ_AHEAD = "SPACY_ELMO_READ_AHEAD"  # variable: 0 reads text between updates, 1 in another process; 1 on GPUs
 AUTOCAST = {"bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -235,6 +232,36 @@ class Trainer:
         self._wrapped = None
         self._use_graphs(False)
         self.reader.close()
+
+
+def run_chunk(
+    network: BiLMNetwork,
+    chunk: PreparedChunk,
+    state: State,
+    *,
+    with_resets: bool,
+    input_dropout: float = 0.0,
+    recurrent_dropout: float = 0.0,
+) -> Tuple[List[Tensor], State]:
+    """Compute the layers of one chunk: encode each distinct word once, then run the encoder. Gradients are recorded if
+    they are enabled.
+
+    with_resets (bool): Start each block of sentences from a zero state; always true without state.
+    RETURNS (Tuple[List[Tensor], State]): Layers (d, S, B, P) and the new state.
+    """
+    device = network.device
+    vectors = network.word_vectors(to_device(chunk.words, device).long(), chunk.lengths)
+    resets = to_device(chunk.begins, device) if with_resets or not network.config.has_state else None
+    layers, after = network(
+        vectors,
+        to_device(chunk.places, device),
+        state,
+        resets=resets,
+        positions=None if chunk.positions is None else to_device(chunk.positions, device),
+        input_dropout=input_dropout,
+        recurrent_dropout=recurrent_dropout,
+    )
+    return layers, after
 
 
 def _check_encoder_fit(config: PretrainConfig, bilm: BiLMConfig) -> None:

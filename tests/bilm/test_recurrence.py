@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from spacy_elmo.bilm.recurrence import run_recurrence
+from spacy_elmo.bilm.lstm import run_recurrence
 
 D, STEPS, LANES, CELL, OUT = 2, 4, 3, 5, 3
 

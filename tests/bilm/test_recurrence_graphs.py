@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.lstm import LSTMStack
-from spacy_elmo.bilm.recurrence import RecurrenceGraphs
+from spacy_elmo.bilm.lstm import LSTMStack, RecurrenceGraphs
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
 DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, needs_gpu])]

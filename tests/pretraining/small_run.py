@@ -20,7 +20,7 @@ from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.corpora.files import Counts
 from spacy_elmo.corpora.shards import TextShard
-from spacy_elmo.pretraining import checkpoint
+from spacy_elmo.pretraining import run_folder
 from spacy_elmo.pretraining.config import PretrainConfig
 from spacy_elmo.pretraining.data import count_predictions, read_held_out
 from spacy_elmo.pretraining.distributed import Ranks, connect, restart_count, tell_of_lost_ranks
@@ -120,7 +120,7 @@ def main():
         run = make_run(arguments.output, arguments.text, ranks=ranks, **arguments.settings)
         is_mortal = ranks.rank == arguments.kill_rank and not restart_count()
         if arguments.kill_in_checkpoint:
-            checkpoint.hash_file = lambda path: die()  # both files are written, the folder is not in place
+            run_folder.hash_file = lambda path: die()  # both files are written, the folder is not in place
         run.begin(resume=True)
         with tell_of_lost_ranks(ranks.rank):
             for report in run.reports():

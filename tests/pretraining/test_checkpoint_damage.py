@@ -8,7 +8,7 @@ import torch
 from pretraining.small_run import make_run, write_text
 from safetensors.torch import load_file, save_file
 
-from spacy_elmo.pretraining.checkpoint import CHECKSUMS, RECORD, TENSORS, list_checkpoints
+from spacy_elmo.pretraining.run_folder import CHECKSUMS, RECORD, TENSORS, list_checkpoints
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import srsly
 import torch
 from pretraining.small_run import make_run
 
+from spacy_elmo.pretraining.data import ReadAhead
 from spacy_elmo.pretraining.distributed import Ranks
-from spacy_elmo.pretraining.reader import ReadAhead
 
 pytestmark = [
     pytest.mark.gpu,

@@ -16,12 +16,12 @@ import torch
 from pretraining.small_run import environment, make_run, rows, train
 
 from spacy_elmo import load_bilm
-from spacy_elmo.pretraining import reader
-from spacy_elmo.pretraining.checkpoint import list_checkpoints
+from spacy_elmo.pretraining import data
+from spacy_elmo.pretraining.run_folder import list_checkpoints
 
 pytestmark = [
     pytest.mark.issue(41),
-    pytest.mark.skipif(not reader.ReadAhead.is_possible(), reason="processes cannot be forked"),
+    pytest.mark.skipif(not data.ReadAhead.is_possible(), reason="processes cannot be forked"),
 ]
 VARIABLE = "SPACY_ELMO_READ_AHEAD"
 TRANSFORMER = {
@@ -55,7 +55,7 @@ def test_results_are_those_of_reading_between_updates(text, tmp_path, monkeypatc
 
 def test_checkpoints_are_those_of_reading_between_updates(text, tmp_path, monkeypatch):
     """Also when words are forgotten at other updates than those of the checkpoints."""
-    monkeypatch.setattr(reader, "MAX_WORDS", 8)
+    monkeypatch.setattr(data, "MAX_WORDS", 8)
     found = []
     for value in "01":
         monkeypatch.setenv(VARIABLE, value)

@@ -12,7 +12,8 @@ import torch
 from pretraining.small_run import BILM, environment, make_run, rows, train
 
 from spacy_elmo import load_bilm
-from spacy_elmo.pretraining.checkpoint import RECORD, TENSORS, list_checkpoints, load_checkpoint
+from spacy_elmo.pretraining import run_folder
+from spacy_elmo.pretraining.run_folder import RECORD, TENSORS, list_checkpoints, load_checkpoint
 
 RUNNER = Path(__file__).parent / "small_run.py"
 
@@ -199,7 +200,6 @@ def test_a_log_that_has_lost_lines_is_not_filled_up(text, tmp_path, n_bytes):
 
 
 def test_a_full_disk_leaves_the_checkpoint_before(text, tmp_path, monkeypatch):
-    from spacy_elmo.pretraining import checkpoint
 
     def refuse(*arguments):
         raise OSError(28, "No space left on device")
@@ -209,7 +209,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(text, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="No space left on device.*step-00000014"):
         for report in run.reports():
             if report.step == 15:
-                monkeypatch.setattr(checkpoint, "save_file", refuse)
+                monkeypatch.setattr(run_folder, "save_file", refuse)
     assert [path.name for path in list_checkpoints(tmp_path / "run")] == ["step-00000014", "step-00000007"]
     assert load_checkpoint(tmp_path / "run")[0].record["step"] == 14
     assert not list((tmp_path / "run" / "checkpoints").glob(".*"))

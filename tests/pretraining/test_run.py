@@ -11,10 +11,10 @@ from pretraining.small_run import make_run
 from spacy_elmo import load_bilm
 from spacy_elmo.corpora.files import Counts
 from spacy_elmo.corpora.shards import TextShard
-from spacy_elmo.pretraining.checkpoint import list_checkpoints
 from spacy_elmo.pretraining.data import read_held_out
 from spacy_elmo.pretraining.optimizer import MAX_OVERFLOWS
 from spacy_elmo.pretraining.run import BestSoFar
+from spacy_elmo.pretraining.run_folder import list_checkpoints
 
 PLAIN = {"dropout": 0.0, "recurrent_dropout": 0.0, "report_every": 20, "checkpoint_every": 0}
 

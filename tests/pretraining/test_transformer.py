@@ -9,9 +9,11 @@ from transformers_tiny import make_transformer
 from spacy_elmo import load_bilm
 from spacy_elmo.corpora.files import Counts
 from spacy_elmo.corpora.shards import TextShard
-from spacy_elmo.inference.chunks import make_word_table, prepare_chunk, run_chunk
 from spacy_elmo.inference.perplexity import sentence_losses
+from spacy_elmo.inference.words import make_word_table
+from spacy_elmo.pretraining.data import prepare_chunk
 from spacy_elmo.pretraining.optimizer import layer_groups
+from spacy_elmo.pretraining.trainer import run_chunk
 from spacy_elmo.text.lanes import WholeSentenceLanes
 
 BILM = {

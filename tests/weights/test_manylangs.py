@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.cli._app import app
-from spacy_elmo.inference.chunks import make_word_table
+from spacy_elmo.inference.words import make_word_table
 from spacy_elmo.nn import Elmo
 from spacy_elmo.text.words import Lexicon
 from spacy_elmo.weights import bilm_from_bytes, bilm_to_bytes

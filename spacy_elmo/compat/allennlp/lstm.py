@@ -16,9 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from ...bilm.config import BiLMConfig
-from ...bilm.lstm import FORGET_BIAS, LSTMStack
+from ...bilm.lstm import FORGET_BIAS, LSTMStack, run_recurrence
 from ...bilm.model import BiLMNetwork
-from ...bilm.recurrence import run_recurrence
 from ...bilm.state import BiLMState, LSTMState, State
 from ...errors import Errors
 from ...inference.dispatch import MAX_LANES
