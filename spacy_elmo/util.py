@@ -1,5 +1,6 @@
 """What every package may need: allowed values, checks of values, paths, atomic writing, checks of settings in files."""
 
+import errno
 import glob
 import hashlib
 import math
@@ -20,6 +21,7 @@ from typing import (
     Iterable,
     Iterator,
     List,
+    Literal,
     Mapping,
     Optional,
     Sequence,
@@ -48,17 +50,20 @@ has_uvicorn: bool = find_spec("uvicorn") is not None
 has_zstandard: bool = find_spec("zstandard") is not None
 
 CHUNK_BYTES = 2**20
+SPARE_BYTES = 2**20  # for what HDF5 holds back, and its index
 RESOURCE_FORKS = "__MACOSX"  # folder of zips made on macOS
-
 
 # A path as Python programs have it: text, bytes (`os.fsencode`), `pathlib.Path`. `os.fsdecode` makes it text.
 AnyPath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 # State of the LSTMs at the beginning of a sequence.
-STATES = ("reset", "steady", "carry")
+State = Literal["reset", "steady", "carry"]
+STATES: Tuple[State, ...] = get_args(State)
 # Data types of stored values: vectors on Docs and in files.
-DTYPES = ("float32", "float16")
+DType = Literal["float32", "float16"]
+DTYPES: Tuple[DType, ...] = get_args(DType)
 # Precision of matrix products in inference and in pretraining.
-PRECISIONS = ("float32", "bfloat16", "float16", "int8")
+Precision = Literal["float32", "bfloat16", "float16", "int8"]
+PRECISIONS: Tuple[Precision, ...] = get_args(Precision)
 TRAINING_PRECISIONS = ("float32", "bfloat16", "float16")
 # Layer norms of the component's own mix. Batch norms are excluded: a vector must not depend on other Docs of the batch.
 COMPONENT_NORMS = (None, "token")
@@ -203,6 +208,17 @@ def temporary_folder(name: str, place: Optional[Path]) -> Iterator[Path]:
     prefix = f"{name}.{host}.{os.getpid()}."
     with tempfile.TemporaryDirectory(prefix=prefix, suffix=".part", dir=place) as folder:
         yield Path(folder)
+
+
+def check_space(path: Path, n_bytes: int) -> None:
+    """Before HDF5 is written, whose library ends the process when the disk is full.
+
+    path (Path): A file that is being written.
+    n_bytes (int): What will be added to it.
+    RAISES (OSError): If the disk has no space for it and for `SPARE_BYTES`.
+    """
+    if shutil.disk_usage(path.parent).free < n_bytes + SPARE_BYTES:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from spacy.tokens import Doc, DocBin
 
 from ..corpora.files import import_arrow
 from ..corpora.texts import TextRecord, to_doc
-from ..util import check_output_file, temporary_folder
+from ..util import check_output_file, check_space, temporary_folder
 from .embedder import BATCH_SIZE, Cutter, name_rows, read_vectors, to_arrow
 
 STDOUT = "-"
@@ -337,6 +337,7 @@ class Hdf5Writer(Writer):
         """doc (Doc): A Doc with vectors; a Doc without tokens gets an array without rows, or zeros if it is pooled."""
         name = str(self._n_docs)
         values = read_vectors(doc, self.store, self.pool)
+        check_space(self.folder / "result", values.nbytes)
         self._file.create_dataset(name, data=np.ascontiguousarray(values[-1] if self.vectors == "top" else values))
         if self.has_sentences:
             self._index[doc.text.strip()] = name
@@ -345,7 +346,9 @@ class Hdf5Writer(Writer):
     def finish(self, target: Path) -> None:
         """target (Path): The file."""
         if self.has_sentences:
+            content = json.dumps(self._index)
+            check_space(self.folder / "result", len(content))
             index = self._file.create_dataset(SENTENCES, (1,), dtype=h5py.string_dtype())
-            index[0] = json.dumps(self._index)
+            index[0] = content
         self.close()
         os.replace(self.folder / "result", target)

@@ -295,11 +295,6 @@ def register_fork_handlers() -> None:
         _fork["is_registered"] = True
 
 
-def compute_with_one_thread() -> None:
-    """Use one thread in this process from now on; other workers use the other cores."""
-    torch.set_num_threads(1)
-
-
 def _acquire() -> None:
     CACHE_LOCK.acquire()
     _fork["is_held"] = True
@@ -316,4 +311,4 @@ def _begin_child() -> None:
     _release()
     _pools.clear()  # their threads do not exist here
     _busy = threading.Lock()
-    compute_with_one_thread()
+    torch.set_num_threads(1)  # other workers use the other cores

@@ -11,8 +11,7 @@ from typing import Any
 from weakref import WeakSet
 
 import srsly
-
-from ..inference.runtime import compute_with_one_thread
+import torch
 
 _components: "WeakSet[Any]" = WeakSet()
 _registered = {"fork": False}
@@ -37,7 +36,7 @@ def configure_worker() -> None:
     The main process stores in the pickle that it is for a worker. While a spawned process unpickles its arguments,
     Python does not know yet that it is a worker.
     """
-    compute_with_one_thread()
+    torch.set_num_threads(1)
     load_encoders_once()
 
 

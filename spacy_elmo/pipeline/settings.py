@@ -8,6 +8,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ..util import FLOAT32_MAX
+from ..util import DType as DType
+from ..util import Precision as Precision
+from ..util import State as State
 
 Count = Annotated[int, Field(strict=True, ge=1)]
 WholeNumber = Annotated[int, Field(strict=True, ge=0)]
@@ -20,9 +23,6 @@ Prefix = Annotated[str, Field(pattern=r"^[^\W\d]\w*$")]  # a Python name
 WeightsPath = Annotated[str, Field(pattern=r"\S")]
 
 Contexts = Literal["auto", "sentences", "doc"]
-State = Literal["reset", "steady", "carry"]
-Precision = Literal["float32", "bfloat16", "float16", "int8"]
-DType = Literal["float32", "float16"]
 Store = Literal["mixed", "layers", "both"]
 LayerNorm = Literal["token", "bilm-tf", "allennlp"]
 Mix = Literal["learned", "fixed", "mean", "top"]

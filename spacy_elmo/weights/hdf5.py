@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Tuple, TypeVar
 import h5py
 import numpy as np
 
-from ..util import listed
+from ..util import check_space, listed
 from .sources import Source, decoding, expanded_limit, pickled, require_file
 from .tensor_map import Array, Shape
 
@@ -66,7 +66,9 @@ def write_hdf5(path: Path, arrays: Mapping[str, Array], dtype: str) -> None:
     """path (Path): A file that does not exist yet.
     arrays (Mapping[str, Array]): float32 arrays by their path in the file.
     dtype (str): "float32" or "float16", on disk.
+    RAISES (OSError): If the disk is full.
     """
+    check_space(path, sum(array.size for array in arrays.values()) * np.dtype(dtype).itemsize)
     with h5py.File(path, "w") as file:
         for name in sorted(arrays):
             file.create_dataset(name, data=np.ascontiguousarray(arrays[name], dtype=dtype))

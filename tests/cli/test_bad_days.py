@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List
 
+import h5py
 import numpy as np
 import pytest
 from export.test_onnx import make_bilm
@@ -30,9 +31,10 @@ def _npz(path: Path) -> int:
 # Command by name: arguments, the output, and what reads it, which raises an error for one that is not complete.
 COMMANDS: Dict[str, Any] = {
     "embed": ("embed bilm text.txt out.npz", "out.npz", _npz),
+    "hdf5": ("embed bilm text.txt out.h5", "out.h5", lambda path: h5py.File(path).close()),
     "convert": ("convert bilm out --to bilm-tf", "out", load_bilm),
     "index": ("index text.txt out --bilm bilm --layer 2", "out", lambda path: NeighborIndex.open(path).close()),
-    "package": ("package bilm out --name tiny", "out", lambda path: next(path.rglob("config.cfg"))),
+    "package": ("package bilm out --name tiny", "out/xx_elmo_tiny-1.0.0", lambda path: next(path.rglob("config.cfg"))),
     "vocab": ("vocab text.txt out.txt", "out.txt", lambda path: path.read_text("utf8").index("mat")),
 }
 
@@ -55,7 +57,9 @@ def run(place: Path, line: str, **settings: Any) -> "subprocess.CompletedProcess
 def others(place: Path) -> List[str]:
     """Names that are neither inputs nor outputs."""
     return sorted(
-        path.name for path in place.iterdir() if path.name not in ("bilm", "text.txt", "out", "out.npz", "out.txt")
+        path.name
+        for path in place.iterdir()
+        if path.name not in ("bilm", "text.txt", "out", "out.npz", "out.h5", "out.txt")
     )
 
 
@@ -68,6 +72,7 @@ def test_a_command_that_is_ended_leaves_nothing_that_looks_complete(end: Any, na
     before = {path.name for path in place.iterdir()}
     while process.poll() is None and {path.name for path in place.iterdir()} == before:
         time.sleep(0.001)
+    time.sleep(0.01)
     process.send_signal(end)
     process.wait()
     if end == signal.SIGTERM:
@@ -109,7 +114,9 @@ def test_a_full_or_read_only_disk_is_named(
     line, output, _ = COMMANDS[name]
     folder = small_disk(options)
     if options != "ro":
-        (folder / "filler").write_bytes(bytes(8192))
+        with pytest.raises(OSError), (folder / "filler").open("wb", buffering=0) as file:
+            while file.write(bytes(4096)):
+                pass
     done = run(place, line.replace(" out", " disk/out"), env={**os.environ, "TMPDIR": "/tmp"})
     assert done.returncode == 1 and message in " ".join(done.stderr.split()), done.stderr
     if name != "index":
