@@ -9,7 +9,7 @@ import srsly
 from ..errors import Errors
 from ..pipeline.layer_weights import TaskMix, find_task_mixes, find_untrained
 from ..util import is_finite, is_whole
-from .plots import COLOURS, STYLES, add_legend, new_figure, save_figure, set_title
+from .plots import COLOURS, HATCHES, STYLES, Look, add_legend, new_figure, save_figure, set_title
 
 CONFIG = "config.cfg"  # in the folder of a pipeline
 
@@ -60,16 +60,21 @@ def join_mixes(found: Sequence[Tuple[str, Sequence[TaskMix]]]) -> Tuple[List[Tas
 
 
 def draw_layer_weights(
-    mixes: Sequence[TaskMix], path: Path, *, names: Optional[Sequence[str]] = None, source: str = ""
+    mixes: Sequence[TaskMix],
+    path: Path,
+    *,
+    names: Optional[Sequence[str]] = None,
+    source: str = "",
+    look: Optional[Look] = None,
 ) -> None:
     """Draw a stacked bar per mix, its length divided by softmax(w), with gamma at the end.
 
     mixes (Sequence[TaskMix]): At least one.
-    path (Path): File to write, .png or .svg.
+    path (Path): File to write: .png, .svg or .pdf.
     names (Optional[Sequence[str]]): A name per mix, for those of several pipelines; None for `name_mixes`.
-    source (str): See `save_figure`.
+    source (str), look (Optional[Look]): See `save_figure`.
     """
-    figure, (axes,) = new_figure(height=1.4 + 0.5 * len(mixes))
+    figure, (axes,) = new_figure(height=1.4 + 0.5 * len(mixes), look=look)
     told = name_mixes(mixes) if names is None else names
     labels = [f"{name}\n$\\gamma$ = {mix.gamma:.2f}" for name, mix in zip(told, mixes)]
     n_layers = max(len(mix.shares) for mix in mixes)
@@ -77,9 +82,12 @@ def draw_layer_weights(
     left = [0.0] * len(mixes)
     for layer, label in enumerate(name_layers(n_layers)):
         shares = [mix.shares[layer] if layer < len(mix.shares) else 0.0 for mix in mixes]
-        bars = axes.barh(places, shares, left=left, label=label, color=COLOURS[layer % len(COLOURS)], height=0.6)
+        colour, hatch = COLOURS[layer % len(COLOURS)], HATCHES[layer % len(HATCHES)]
+        look_of = {"color": colour, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
+        bars = axes.barh(places, shares, left=left, label=label, height=0.6, **look_of)
         texts = [f"{share:.0%}" if share >= 0.06 else "" for share in shares]
-        axes.bar_label(bars, labels=texts, label_type="center", color="white" if layer == 0 else "black")
+        box = {"facecolor": colour, "edgecolor": "none", "pad": 1.5}  # over the hatching
+        axes.bar_label(bars, labels=texts, label_type="center", color="white" if layer == 0 else "black", bbox=box)
         left = [start + share for start, share in zip(left, shares)]
     axes.set_yticks(places, labels)
     axes.invert_yaxis()
@@ -88,26 +96,26 @@ def draw_layer_weights(
     axes.grid(visible=False)
     set_title(figure, _finding(mixes))
     add_legend(figure, axes, n_columns=min(n_layers, 4))
-    save_figure(figure, path, source=source)
+    save_figure(figure, path, source=source, look=look)
 
 
-def draw_course(log: Path, path: Path, *, source: str = "") -> None:
+def draw_course(log: Path, path: Path, *, source: str = "", look: Optional[Look] = None) -> None:
     """Draw softmax(w) of each mix over the steps of a training, a panel per mix.
 
     log (Path): What `spacy-elmo.LayerWeightsLogger.v1` wrote.
-    path (Path): File to write, .png or .svg.
-    source (str): See `save_figure`.
+    path (Path): File to write: .png, .svg or .pdf.
+    source (str), look (Optional[Look]): See `save_figure`.
     RAISES (ValueError): See `read_course`.
     """
     courses = read_course(log)
-    figure, panels = new_figure(height=2.6 * len(courses) + 0.6, n_panels=len(courses))
+    figure, panels = new_figure(height=2.6 * len(courses) + 0.6, n_panels=len(courses), look=look)
     highest = max(share for rows in courses.values() for row in rows for share in row["shares"])
     for axes, ((component, number), rows) in zip(panels, courses.items()):
         steps = [row["step"] for row in rows]
         for layer, label in enumerate(name_layers(len(rows[0]["shares"]))):
             shares = [row["shares"][layer] for row in rows]
-            look = {"color": COLOURS[layer % len(COLOURS)], "linestyle": STYLES[layer % len(STYLES)]}
-            axes.plot(steps, shares, label=label, **look)
+            kind = {"color": COLOURS[layer % len(COLOURS)], "linestyle": STYLES[layer % len(STYLES)]}
+            axes.plot(steps, shares, label=label, **kind)
         n_mixes = sum(name == component for name, _ in courses)
         title = _name_mix(component, number, rows[0].get("place"), n_mixes)
         axes.set(title=title, ylabel="softmax(w)", ylim=(0, min(1.0, 1.2 * highest)))
@@ -115,7 +123,7 @@ def draw_course(log: Path, path: Path, *, source: str = "") -> None:
     panels[-1].set_xlabel("training steps")
     set_title(figure, _find_change([(rows[0]["shares"], rows[-1]["shares"]) for rows in courses.values()]))
     add_legend(figure, panels[0], n_columns=4)
-    save_figure(figure, path, source=source)
+    save_figure(figure, path, source=source, look=look)
 
 
 def read_course(log: Path) -> Dict[Tuple[str, int], List[Dict[str, Any]]]:

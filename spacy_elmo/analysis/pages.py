@@ -182,11 +182,12 @@ def draw_shares(shares: Sequence[float], *, label: str) -> str:
     parts, x = [], 0.0
     for number, share in enumerate(shares):
         colour, width = COLOURS[number % len(COLOURS)], share * WIDTH
-        parts.append(f'<rect x="{x:.1f}" y="0" width="{width:.1f}" height="26" fill="{colour}"/>')
+        parts.append(_draw_bar(number, x, width, 26))
         if share >= 0.09:
             text = "white" if colour in DARK else "black"
             middle = f'x="{x + width / 2:.1f}" y="18" text-anchor="middle"'
-            parts.append(f'<text {middle} font-size="13" style="fill: {text}">{share:.0%}</text>')
+            halo = f'paint-order="stroke" stroke="{colour}" stroke-width="5"'  # over the lines
+            parts.append(f'<text {middle} font-size="13" style="fill: {text}" {halo}>{share:.0%}</text>')
         x += width
     return _wrap(parts, 26, label)
 
@@ -199,7 +200,7 @@ def draw_key(names: Sequence[str], *, is_lines: bool) -> str:
     items: List[str] = []
     for number, name in enumerate(names):
         line = _draw_line([(0.0, 6.0), (24.0, 6.0)], number, lambda x, y: (x, y))
-        shape = line if is_lines else f'<rect width="24" height="12" fill="{_colour(number)}"/>'
+        shape = line if is_lines else _draw_bar(number, 0, 24, 12)
         mark = f'<svg viewBox="0 0 24 12" width="24" height="12" aria-hidden="true">{shape}</svg>'
         items.append(f"<span>{mark} {escape(name)}</span>")
     return f'<p class="key">{" ".join(items)}</p>'
@@ -233,6 +234,13 @@ def _draw_line(points: Points, number: int, place: Place) -> str:
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in points))
     dashes = f' stroke-dasharray="{DASHES[number % len(DASHES)]}"' if number % len(DASHES) else ""
     return f'<polyline points="{path}" fill="none" stroke="{_colour(number)}" stroke-width="2"{dashes}/>'
+
+
+def _draw_bar(number: int, x: float, width: float, height: int) -> str:
+    """A bar with `number` white lines along it, so that bars differ by more than their colour."""
+    lines = "".join(f"M{x:.1f} {height * (i + 1) / (number + 1):.1f}h{width:.1f}" for i in range(number))
+    bar = f'<rect x="{x:.1f}" width="{width:.1f}" height="{height}" fill="{_colour(number)}"/>'
+    return bar + (f'<path d="{lines}" stroke="white"/>' if lines else "")
 
 
 def _write(x: float, y: float, text: str, anchor: str) -> str:

@@ -5,10 +5,13 @@ of pretraining are drawn here.
 """
 
 import os
+import re
+import warnings
+from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import srsly
 
@@ -23,13 +26,35 @@ DIRECTIONS = ("forward", "backward")
 MILLION = 1e6
 # The validations of a run, in order: "n_tokens", and "forward" and "backward" where the biLM has this direction.
 Run = Sequence[Dict[str, Any]]
-SUFFIXES = (".png", ".svg")
+SUFFIXES = (".png", ".svg", ".pdf")
 WIDTH = 7.0  # inches
+CM = 2.54  # of an inch
 DPI = 120
+SMALLEST = 0.75  # of the size of texts, in narrow pictures
+WORDS_OF_PANEL = 24
 TITLE_WIDTH = 80  # characters of a line
 # Curves differ in these, too, so that they can be told apart in grey.
 MARKERS = "osD^vp*"
 STYLES = ("-", "--", "-.", ":")
+HATCHES = ("", "///", "...", "\\\\\\", "xxx", "---", "ooo")  # of bars
+FONTS: Any = {"pdf.fonttype": 42, "hatch.linewidth": 0.6}  # TrueType, since journals refuse fonts of type 3
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a picture differs from the defaults, for instance for a paper.
+
+    title (Optional[str]): Instead of the finding; "" for no title.
+    width (Optional[float]), height (Optional[float]): In cm.
+    dpi (int): Resolution of .png files.
+    labels (Mapping[str, str]): Other texts for labels of the picture, for instance in another language.
+    """
+
+    title: Optional[str] = None
+    width: Optional[float] = None
+    height: Optional[float] = None
+    dpi: int = DPI
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 class Curve(NamedTuple):
@@ -51,26 +76,33 @@ class Curve(NamedTuple):
 
 def check_picture(path: Path) -> None:
     """path (Path): File that a picture will be written to.
-    RAISES (ValueError): For another suffix than .png or .svg, or without matplotlib.
+    RAISES (ValueError): For another suffix than .png, .svg or .pdf, or without matplotlib.
     """
     if path.suffix.lower() not in SUFFIXES:
         raise ValueError(
-            f"A picture cannot be written to '{path}': its suffix should be {' or '.join(SUFFIXES)}. Change "
+            f"A picture cannot be written to '{path}': its suffix should be one of {', '.join(SUFFIXES)}. Change "
             "the file name."
         )
     if not has_matplotlib:
         raise ValueError("A picture needs matplotlib, which is not installed. Install it: `pip install matplotlib`.")
 
 
-def new_figure(*, height: float, n_panels: int = 1) -> "Tuple[Figure, List[Any]]":
-    """height (float): In inches.
+def new_figure(
+    *, height: float, n_panels: int = 1, look: Optional[Look] = None, share_x: bool = True
+) -> "Tuple[Figure, List[Any]]":
+    """height (float): In inches, for the default width, if `look` has none.
     n_panels (int): Panels below each other.
+    look (Optional[Look]): Its size; its other settings are those of `save_figure`.
+    share_x (bool): Panels have the same horizontal axis.
     RETURNS (Tuple[Figure, List[Axes]]): The figure and its panels.
     """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
-    panels = list(figure.subplots(n_panels, squeeze=False, sharex=True)[:, 0])
+    look = look or Look()
+    width = look.width / CM if look.width else WIDTH
+    height = look.height / CM if look.height else height * min(1.0, max(SMALLEST, width / WIDTH))
+    figure = Figure(figsize=(width, height), layout="constrained")
+    panels = list(figure.subplots(n_panels, squeeze=False, sharex=share_x)[:, 0])
     for axes in panels:
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
@@ -109,27 +141,92 @@ def set_title(figure: "Figure", title: str) -> None:
     """figure (Figure): Its title is set.
     title (str): The finding, in a sentence.
     """
-    figure.suptitle(fill(title, TITLE_WIDTH), fontsize=10.5)
+    figure.suptitle(wrap(figure, title), fontsize=10.5)
 
 
-def add_legend(figure: "Figure", axes: Any, *, n_columns: int) -> None:
+def wrap(figure: "Figure", text: str, width: int = TITLE_WIDTH) -> str:
+    """RETURNS (str): A text for a figure in lines, with `width` characters where the figure has its default width. Its
+    dollar signs are no formulas.
+    """
+    return fill(text, max(10, int(width * figure.get_figwidth() / WIDTH))).replace("$", r"\$")
+
+
+def add_legend(figure: "Figure", axes: Any, *, n_columns: int, **look: Any) -> None:
     """figure (Figure): Its legend is below all panels.
     axes (Axes): Where the labels are.
-    n_columns (int): Labels in a row.
+    n_columns (int): Labels in a row, fewer in a narrow figure.
+    look (Any): Further settings of `Figure.legend`.
     """
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=n_columns, frameon=False)
+    n_columns = max(1, min(n_columns, round(n_columns * figure.get_figwidth() / WIDTH)))
+    place = {"loc": "outside lower center", "ncols": n_columns, "frameon": False}
+    figure.legend(*axes.get_legend_handles_labels(), **{**place, **look})
 
 
-def save_figure(figure: "Figure", path: AnyPath, *, source: str = "") -> None:
+def save_figure(figure: "Figure", path: AnyPath, *, source: str = "", look: Optional[Look] = None) -> None:
     """figure (Figure): What to save.
-    path (AnyPath): Where; the file is complete or not there. SVG files hold no date.
+    path (AnyPath): Where; the file is complete or not there. SVG and PDF files hold no date.
     source (str): What the picture was drawn from, noted in the file.
+    look (Optional[Look]): Its title, labels and resolution.
+    RAISES (ValueError): For labels that the picture does not have, or a picture that is too small for its labels.
     """
-    path = Path(os.fsdecode(path))
-    noted = {"Source": source} if source else {}
-    is_svg = path.suffix.lower() == ".svg"
-    with atomic_file(path) as part:
-        figure.savefig(part, dpi=DPI, metadata={**noted, "Date": None} if is_svg else noted)
+    from matplotlib import rc_context
+    from matplotlib.text import Text
+
+    path, look = Path(os.fsdecode(path)), look or Look()
+    if look.labels:
+        _rename(figure, look.labels)
+    if look.title is not None:
+        set_title(figure, look.title)
+        figure.suptitle(figure.get_suptitle()).set_in_layout(bool(look.title))
+    note, date = {".svg": ("Source", "Date"), ".pdf": ("Subject", "CreationDate")}.get(
+        path.suffix.lower(), ("Source", "")
+    )
+    noted = {**({note: source} if source else {}), **({date: None} if date else {})}
+    for text in figure.findobj(Text):
+        text.set_fontsize(float(text.get_fontsize()) * min(1.0, max(SMALLEST, figure.get_figwidth() / WIDTH)))
+    with atomic_file(path) as part, rc_context(FONTS), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")  # characters that the font lacks are drawn as boxes
+        warnings.filterwarnings("error", message="constrained_layout not applied")
+        try:
+            figure.savefig(part, dpi=look.dpi, metadata=noted)
+        except UserWarning as error:
+            raise ValueError(
+                "The picture is too small for its labels. Choose a larger size, or shorter labels."
+            ) from error
+
+
+def _rename(figure: "Figure", labels: Mapping[str, str]) -> None:
+    """Give labels other texts: names of curves and groups, of axes, and of the places on them. A label may go on with a
+    colon, a parenthesis or another line, which stays.
+    """
+    from matplotlib.ticker import FixedLocator
+
+    names = "|".join(map(re.escape, sorted(labels, key=len, reverse=True)))
+    pattern = re.compile(rf"({names})(?=$|\n|: | \()")
+    unused = dict.fromkeys(labels)
+    known: Dict[str, None] = {}
+
+    def change(text: str) -> str:
+        known.setdefault(re.split(r"\n|: | \(", text)[0])
+        found = pattern.match(text)
+        if not found:
+            return text
+        unused.pop(found[1], None)
+        return labels[found[1]].replace("$", r"\$") + text[found.end() :]
+
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            if isinstance(axis.get_major_locator(), FixedLocator):  # names, no numbers
+                axis.set_ticklabels([change(label.get_text()) for label in axis.get_ticklabels()])
+        for text in (axes.title, axes.xaxis.label, axes.yaxis.label):
+            text.set_text(change(text.get_text()))
+    for text in [text for legend in figure.legends for text in legend.get_texts()]:
+        text.set_text(change(text.get_text()))
+    if unused:
+        raise ValueError(
+            f"The picture has no label '{next(iter(unused))}'. Its labels: {', '.join(filter(None, known))}. Choose "
+            "one of them; the title has an option of its own."
+        )
 
 
 def read_validations(log: Path) -> Run:
@@ -144,7 +241,7 @@ def draw_perplexities(runs: Sequence[Run], path: Path, *, source: str = "") -> N
     """Draw a curve per direction; it is interrupted between runs, whose held-out texts may differ.
 
     runs (Sequence[Run]): Runs that continue each other, each with a validation; their tokens are added up.
-    path (Path): File to write, .png or .svg.
+    path (Path): File to write: .png, .svg or .pdf.
     source (str): See `save_figure`.
     """
     figure, (axes,) = new_figure(height=4.0)
@@ -186,3 +283,30 @@ def _perplexity_curve(run: Run, name: str, n_before: int, *, is_first: bool) -> 
 def _mean(row: Dict[str, Any]) -> float:
     values = [row[name] for name in DIRECTIONS if row.get(name) is not None]
     return float(sum(values) / len(values))
+
+
+def draw_surprisal(
+    tokens: Sequence[Tuple[str, Sequence[float]]], path: Path, *, title: str, look: Optional[Look] = None
+) -> None:
+    """Draw a curve per direction over the words of a text, `WORDS_OF_PANEL` in a panel.
+
+    tokens (Sequence[Tuple[str, Sequence[float]]]): Words with their surprisal: forward, backward; NaN for none.
+    path (Path): File to write: .png, .svg or .pdf.
+    title (str): Title.
+    look (Optional[Look]): See `save_figure`.
+    """
+    n_panels = max(1, -(-len(tokens) // WORDS_OF_PANEL))
+    n_words = -(-len(tokens) // n_panels)
+    highest = max((number for _, bits in tokens for number in bits[:2] if number > 0), default=0.0)
+    figure, panels = new_figure(height=0.8 + 2.2 * n_panels, n_panels=n_panels, look=look, share_x=False)
+    for i, axes in enumerate(panels):
+        some = tokens[i * n_words : (i + 1) * n_words]
+        curves = [
+            Curve(name, range(len(some)), [bits[number] for _, bits in some]) for number, name in enumerate(DIRECTIONS)
+        ]
+        draw_curves(axes, curves)
+        axes.set_xticks(range(len(some)), [wrap(figure, word, 1000) for word, _ in some], rotation=45, ha="right")
+        axes.set(ylabel="surprisal (bits)", xlim=(-0.5, n_words - 0.5), ylim=(0, 1.08 * highest or 1))
+    set_title(figure, title)
+    add_legend(figure, panels[0], n_columns=2)
+    save_figure(figure, path, look=look)

@@ -30,7 +30,7 @@ from .intervals import Score, bootstrap_accuracy
 from .labelled import SENSE, LabelledDocs, ProbeData, check_labels
 from .layer_vectors import MEAN, collect_layers, group_layers, name_all, predict_nearest
 from .layer_weights import name_layer
-from .plots import Curve, add_legend, draw_curves, draw_points, new_figure, save_figure, set_title
+from .plots import Curve, Look, add_legend, draw_curves, draw_points, new_figure, save_figure, set_title
 from .senses import SenseVectors, score_senses
 from .vectors import Vectors, require_sklearn
 
@@ -300,14 +300,14 @@ def _bounds(score: Score) -> Bounds:
     return {"value": score.value, "low": score.low, "high": score.high}
 
 
-def draw_probe(record: Record, path: Path, *, source: str = "") -> None:
+def draw_probe(record: Record, path: Path, *, source: str = "", look: Optional[Look] = None) -> None:
     """Draw a curve per kind of score over the layers, with a band; the mean of all layers stands beside them.
 
     record (Record): Of `probe_data`.
-    path (Path): File to write, .png or .svg.
-    source (str): See `save_figure`.
+    path (Path): File to write: .png, .svg or .pdf.
+    source (str), look (Optional[Look]): See `save_figure`.
     """
-    figure, (axes,) = new_figure(height=4.4)
+    figure, (axes,) = new_figure(height=4.4, look=look)
     layers = [row["layer"] for row in record["layers"]]
     numbered = [i for i, layer in enumerate(layers) if layer != MEAN]
     for number, (kind, label) in enumerate(KINDS):
@@ -324,7 +324,7 @@ def draw_probe(record: Record, path: Path, *, source: str = "") -> None:
     axes.set(ylabel=f"{record['metric']} on {record['n_test']:,} test tokens (%)", xlim=(-0.4, len(layers) - 0.6))
     set_title(figure, describe_probe(record))
     add_legend(figure, axes, n_columns=3)
-    save_figure(figure, path, source=source)
+    save_figure(figure, path, source=source, look=look)
 
 
 def describe_probe(record: Record) -> str:

@@ -5,7 +5,6 @@ silhouette (Rousseeuw 1987) is taken. The map is t-SNE (van der Maaten and Hinto
 distances between groups mean little. `draw_senses` draws it, `render_senses` writes a page of HTML.
 """
 
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .pages import make_page, to_html
-from .plots import COLOURS, new_figure, save_figure
+from .plots import COLOURS, MARKERS, Look, add_legend, new_figure, save_figure, set_title, wrap
 from .token_store import Use
 from .vectors import Vectors, require_sklearn, to_units
 
@@ -25,22 +24,34 @@ N_COMPONENTS = 30  # kept by a principal component analysis
 N_STARTS = 5  # of k-means
 PERPLEXITY = 30.0
 SIZE, MARGIN = 560.0, 20.0  # of the drawing
+# Paths around 0 that look like `plots.MARKERS`, so that groups differ by more than their colour.
+SHAPES = (
+    "M-6 0a6 6 0 1 0 12 0a6 6 0 1 0 -12 0",
+    "M-5 -5h10v10h-10z",
+    "M0 -7L6 0L0 7L-6 0z",
+    "M0 -7L6 5H-6z",
+    "M0 7L6 -5H-6z",
+    "M0 -7L6.7 -2.2L4.1 5.7H-4.1L-6.7 -2.2z",
+    "M0 -7L1.7 -2.3L6.7 -2.2L2.7 0.9L4.1 5.7L0 2.8L-4.1 5.7L-2.7 0.9L-6.7 -2.2L-1.7 -2.3z",
+)
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 90em; margin: 1.5em auto; padding: 0 1em; }
-svg { width: 100%; background: var(--card); border-radius: 4px; display: block; }
-circle { stroke: var(--paper); stroke-width: 1; cursor: pointer; }
-circle:focus, circle.shown { stroke: var(--ink); stroke-width: 3; outline: none; }
+main > svg { width: 100%; background: var(--card); border-radius: 4px; display: block; }
+.point { stroke: var(--paper); stroke-width: 1; cursor: pointer; }
+.point:focus, .point.shown { stroke: var(--ink); stroke-width: 3; outline: none; }
 #shown { min-height: 4.5em; padding: 0.5em; background: var(--card); border-radius: 4px; overflow-wrap: anywhere; }
-.swatch { display: inline-block; width: 0.9em; height: 0.9em; border-radius: 50%; }
+.swatch { width: 0.9em; height: 0.9em; }
 b { background: var(--mark); }
+.wide { overflow-x: auto; }
+th, td { padding: 0 1em 0 0; text-align: left; white-space: nowrap; overflow-wrap: normal; }
 small { color: var(--soft); }
 li { overflow-wrap: anywhere; }
 @media (min-width: 60em) { main { display: grid; grid-template-columns: 3fr 2fr; gap: 0 1.5em; align-items: start; }
-  svg, #shown { position: sticky; top: 1em; max-height: 95vh; margin-top: 0; } }
+  main > svg, #shown { position: sticky; top: 1em; max-height: 95vh; margin-top: 0; } }
 """
 SCRIPT = """
 "use strict";
-const points = Array.from(document.querySelectorAll("circle"));
+const points = Array.from(document.querySelectorAll(".point"));
 const shown = document.getElementById("shown");
 function show(point) {
   for (const other of points) { other.classList.toggle("shown", other === point); }
@@ -121,40 +132,46 @@ def cluster_uses(uses: Sequence[Use], vectors: Vectors, n_senses: Optional[int] 
     return SenseMap(labels, exemplars, _draw_map(reduced, seed), sizes, shown)
 
 
-def draw_senses(uses: Sequence[Use], found: SenseMap, path: Path, *, n_uses: Optional[int] = None) -> None:
+def draw_senses(
+    uses: Sequence[Use], found: SenseMap, path: Path, *, n_uses: Optional[int] = None, look: Optional[Look] = None
+) -> None:
     """Draw the map, with the exemplar of each cluster in the legend.
 
     uses (Sequence[Use]): Shape (N,).
     found (SenseMap): Their clusters.
-    path (Path): File to write, .png or .svg.
+    path (Path): File to write: .png, .svg or .pdf.
     n_uses (Optional[int]): Number of all uses, if these are a sample of them.
+    look (Optional[Look]): Size, title, labels.
     """
-    draw_map(record_map(uses, found, n_uses=n_uses), path)
+    draw_map(record_map(uses, found, n_uses=n_uses), path, look=look)
 
 
 def record_map(uses: Sequence[Use], found: SenseMap, *, n_uses: Optional[int] = None) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): What `draw_map` draws, for JSON: title, captions, labels and points."""
-    captions = [f"{size}: {shorten(uses[exemplar])}" for size, exemplar in zip(found.sizes, found.exemplars)]
+    captions = [
+        f"group {i} ({size:,}): {shorten(uses[exemplar])}"
+        for i, (size, exemplar) in enumerate(zip(found.sizes, found.exemplars), start=1)
+    ]
     points = [[round(value, 2) for value in point] for point in found.points.tolist()]
     title = describe(uses, found, n_uses=n_uses)
     return {"title": title, "captions": captions, "labels": found.labels.tolist(), "points": points}
 
 
-def draw_map(record: Mapping[str, Any], path: Path, *, source: str = "") -> None:
-    """Draw a record (see `record_map`) into a .png or .svg file; `source` is noted in it."""
+def draw_map(record: Mapping[str, Any], path: Path, *, source: str = "", look: Optional[Look] = None) -> None:
+    """Draw a record (see `record_map`) into a file. For `source` and `look` see `save_figure`."""
     labels, points, captions = np.asarray(record["labels"]), np.asarray(record["points"]), record["captions"]
-    figure, (axes,) = new_figure(height=4.2 + 0.25 * len(captions))
+    figure, (axes,) = new_figure(height=4.2 + 0.25 * len(captions), look=look)
     for label, caption in enumerate(captions):
-        own, text = points[labels == label], _escape_mathtext(caption)
-        axes.scatter(*own.T, s=14, color=COLOURS[label % len(COLOURS)], label=text, marker="os^Dv*P"[label % 7])
+        own, text = points[labels == label], wrap(figure, caption, 110)
+        axes.scatter(
+            *own.T, s=14, color=COLOURS[label % len(COLOURS)], label=text, marker=MARKERS[label % len(MARKERS)]
+        )
     axes.set_xticks([])
     axes.set_yticks([])
     axes.grid(visible=False)
-    figure.suptitle(_escape_mathtext(record["title"]))
-    figure.legend(loc="outside lower left", frameon=False, fontsize=8)
-    with warnings.catch_warnings():  # characters that the font lacks are drawn as boxes
-        warnings.filterwarnings("ignore", message="Glyph")
-        save_figure(figure, path, source=source)
+    set_title(figure, record["title"])
+    add_legend(figure, axes, n_columns=1, loc="outside lower left", fontsize=8)
+    save_figure(figure, path, source=source, look=look)
 
 
 def describe(uses: Sequence[Use], found: SenseMap, *, n_uses: Optional[int] = None) -> str:
@@ -172,10 +189,6 @@ def shorten(use: Use, n_words: int = 6) -> str:
     start, stop = max(0, use.position - n_words), use.position + n_words + 1
     words = [word if word.isprintable() else "\ufffd" for word in use.words[start:stop]]
     return f"{'… ' if start else ''}{' '.join(words)}{' …' if stop < len(use.words) else ''}"
-
-
-def _escape_mathtext(text: str) -> str:
-    return text.replace("$", r"\$")
 
 
 def _cluster(points: Floats, n_senses: int, seed: int) -> Tuple[NDArray[np.int64], float]:
@@ -203,21 +216,25 @@ def _draw_map(points: Floats, seed: int) -> Floats:
     return np.asarray(found, dtype="float64")
 
 
-def render_senses(uses: Sequence[Use], found: SenseMap, *, n_uses: Optional[int] = None) -> str:
-    """RETURNS (str): A page of HTML with the map. Every sentence stands in a list too, group by group."""
+def render_senses(
+    uses: Sequence[Use], found: SenseMap, *, n_uses: Optional[int] = None, title: str = "", table: str = ""
+) -> str:
+    """RETURNS (str): A page of HTML with the map. Every sentence stands in a list too, group by group. `title` replaces
+    the finding; `table` is HTML below the map.
+    """
     order = np.argsort(found.labels, kind="stable").tolist()
     low, high = found.points.min(axis=0), found.points.max(axis=0)
     scaled = (found.points - low) / np.where(high > low, high - low, 1) * (SIZE - 2 * MARGIN) + MARGIN
     places = [(x, SIZE - y) for x, y in scaled.tolist()]
     points = "\n".join(_render_point(number, use, places[use], found, uses) for number, use in enumerate(order))
     groups = "\n".join(_render_group(label, uses, found) for label in range(len(found.sizes)))
-    title = describe(uses, found, n_uses=n_uses)
+    title = title or describe(uses, found, n_uses=n_uses)
     box = f'viewBox="0 0 {SIZE:.0f} {SIZE:.0f}" role="group" aria-label="Map of the uses"'
     parts = [
         f"<h1>{to_html(title)}</h1>",
         HELP,
         f"<main>\n<svg {box}>\n{points}\n</svg>",
-        f'<div>\n<p id="shown" aria-live="polite">No use is selected.</p>\n{groups}\n</div>\n</main>',
+        f'<div>\n<p id="shown" aria-live="polite">No use is selected.</p>\n{table}\n{groups}\n</div>\n</main>',
     ]
     return make_page(title, parts, style=STYLE, script=SCRIPT)
 
@@ -226,13 +243,18 @@ def _render_point(number: int, use: int, point: Tuple[float, float], found: Sens
     (x, y), label = point, int(found.labels[use])
     name = to_html(f"Group {label + 1}: {shorten(uses[use])}")
     colour, focus = COLOURS[label % len(COLOURS)], 0 if number == 0 else -1
-    place = f'cx="{x:.1f}" cy="{y:.1f}" r="6" fill="{colour}" data-use="{use}"'
-    return f'<circle {place} tabindex="{focus}" role="img" aria-label="{name}"></circle>'
+    place = f'd="{_shape(label)}" transform="translate({x:.1f} {y:.1f})" fill="{colour}" data-use="{use}"'
+    return f'<path class="point" {place} tabindex="{focus}" role="img" aria-label="{name}"></path>'
+
+
+def _shape(label: int) -> str:
+    return SHAPES[label % len(SHAPES)]
 
 
 def _render_group(label: int, uses: Sequence[Use], found: SenseMap) -> str:
     members = np.flatnonzero(found.labels == label).tolist()
-    swatch = f'<span class="swatch" style="background: {COLOURS[label % len(COLOURS)]}"></span>'
+    shape = f'<path d="{_shape(label)}" fill="{COLOURS[label % len(COLOURS)]}"></path>'
+    swatch = f'<svg class="swatch" viewBox="-7 -7 14 14" aria-hidden="true">{shape}</svg>'
     title = f"<h2>{swatch} Group {label + 1}: {found.sizes[label]} uses</h2>"
     exemplar = f"<p>Most typical: {_render_use(uses[found.exemplars[label]])}</p>"
     items = "\n".join(f'<li id="use-{use}">{_render_use(uses[use])}</li>' for use in members)

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import signal
 import sys
 import threading
@@ -10,12 +11,13 @@ from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, Callable, Dict, Iterator, Literal, Optional, Sequence, Type, Union
+from typing import Any, Callable, Dict, Iterator, List, Literal, Optional, Sequence, Type, Union
 
 import torch
 import typer
 from wasabi import Printer
 
+from ..analysis.plots import DPI, Look, check_picture
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..text.words import BYTE_ORDER_MARK
@@ -52,6 +54,7 @@ REMEDIES: Dict[Optional[int], str] = {
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 STDERR = 2
+MIN_CM, MAX_CM = 3, 200  # of a side of a picture
 
 # Arguments and options of several commands.
 BILM_ARG = Arg(..., help="Folder, file or zip with biLM weights in any known format, or the name of a packaged biLM.")
@@ -81,6 +84,15 @@ CorpusFormat = Literal["auto", "text", "jsonl", "docbin", "parquet"]
 FORMAT_OPT = Opt("auto", "--format", "-f", help="Format of the files, by default what their suffix says.")
 RUNNING_TEXT_OPT = Opt(False, "--running-text", "-r", help="Split each line into sentences.")
 FORCE_OPT = Opt(False, "--force", "-F", help="Replace the output if it exists already.")
+# Of commands that draw.
+TITLE_OPT = Opt(None, "--title", help="Title of the picture and of the page, instead of the finding; '' for none.")
+SIZE_OPT = Opt(None, "--size", help="Width of the picture in cm, or its width and height: 16 or 16x9.")
+DPI_OPT = Opt(None, "--dpi", help=f"Dots per inch of a .png file; {DPI} by default.", min=10, max=2400)
+LABEL_OPT = Opt(
+    [],
+    "--label",
+    help="Another text for a label of the picture, for instance in another language: 'group 1=Ufer'. Repeat for several.",
+)
 JSON_OPT = Opt(False, "--json", "-j", help="Print one JSON object instead of tables.")
 
 
@@ -185,6 +197,33 @@ def check_output_files(*, force: bool, **paths: Optional[Path]) -> None:
             raise ValueError(
                 f"--{other} and --{name} would write the same file '{path}'. Choose another path for one of them."
             )
+
+
+def make_look(
+    picture: Optional[Path], title: Optional[str], size: Optional[str], dpi: Optional[int], labels: List[str]
+) -> Look:
+    """picture (Optional[Path]): File of the picture, None for none.
+    title (Optional[str]), size (Optional[str]), dpi (Optional[int]), labels (List[str]): As the user gives them.
+    RETURNS (Look): Of the picture, whose file name is checked.
+    RAISES (ValueError): For settings without a picture, or that cannot be read; see `check_picture`.
+    """
+    if picture is None:
+        given = {"--size": size, "--dpi": dpi, "--label": labels}
+        if needless := next((name for name, value in given.items() if value), None):
+            raise ValueError(f"{needless} is for a picture, and none is drawn. Name its file with --picture.")
+        return Look(title)
+    check_picture(picture)
+    found = re.fullmatch(r"(\d+\.?\d*)(?:x(\d+\.?\d*))?", size or "0")
+    width, height = (float(side or 0) for side in (found.groups() if found else ("1", "")))
+    if any(side and not MIN_CM <= side <= MAX_CM for side in (width, height)):
+        raise ValueError(
+            f"--size is '{size}', should be the width of the picture in cm, or width and height, each from {MIN_CM} to "
+            f"{MAX_CM}: 16 or 16x9."
+        )
+    if wrong := [label for label in labels if not label.partition("=")[0] or "=" not in label]:
+        raise ValueError(f"--label is '{wrong[0]}', should be NAME=TEXT, for instance 'group 1=Ufer'.")
+    named = {name: text for name, _, text in (label.partition("=") for label in labels)}
+    return Look(title, width or None, height or None, dpi or DPI, named)
 
 
 def open_bilm(

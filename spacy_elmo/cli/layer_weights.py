@@ -7,7 +7,6 @@ from typing import List, Optional, Sequence
 import srsly
 
 from ..analysis.layer_weights import check_log, draw_course, draw_layer_weights, join_mixes, load_mixes, name_layers
-from ..analysis.plots import check_picture
 from ..util import check_output_file
 from . import _common
 from ._app import Arg, Opt, app
@@ -20,7 +19,7 @@ def layer_weights_cli(
         ..., metavar="PIPELINE...", help="Trained pipelines with ELMo: folders, or names of installed packages."
     ),  # noqa: E501
     picture: Optional[Path] = Opt(
-        None, "--picture", "-p", help="Draw a bar per component into this file, .png or .svg."
+        None, "--picture", "-p", help="Draw a bar per component into this file: .png, .svg or .pdf."
     ),  # noqa: E501
     log: Optional[Path] = Opt(
         None,
@@ -29,6 +28,10 @@ def layer_weights_cli(
         exists=True,
         dir_okay=False,
     ),  # noqa: E501
+    title: Optional[str] = _common.TITLE_OPT,
+    size: Optional[str] = _common.SIZE_OPT,
+    dpi: Optional[int] = _common.DPI_OPT,
+    label: List[str] = _common.LABEL_OPT,
     as_json: bool = _common.JSON_OPT,
     force: bool = _common.FORCE_OPT,
     # fmt: on
@@ -52,17 +55,17 @@ def layer_weights_cli(
         twice = [name for i, name in enumerate(pipelines) if places[i] in places[:i]]
         if twice:
             raise ValueError(f"The pipeline '{twice[0]}' is named twice. Name each pipeline once.")
+        look = _common.make_look(picture, title, size, dpi, label)
         if picture is not None:
-            check_picture(picture)
             check_output_file(picture, force=force)
         found = [(name, load_mixes(path)) for name, path in zip(_shorten(pipelines), pipelines)]
         mixes, names = join_mixes(found)
         if log is not None:
             check_log(log, pipelines[0], mixes)
         if picture is not None and log is not None:
-            draw_course(log, picture)
+            draw_course(log, picture, look=look)
         elif picture is not None:
-            draw_layer_weights(mixes, picture, names=names)
+            draw_layer_weights(mixes, picture, names=names, look=look)
     if as_json:
         named = [({"pipeline": name} if name else {}, mix) for name, some in found for mix in some]
         print(srsly.json_dumps({"mixes": [{**pipeline, **asdict(mix)} for pipeline, mix in named]}))

@@ -11,7 +11,6 @@ from tqdm import tqdm
 from ..about import __version__
 from ..analysis.labelled import ATTRS, SENSE, ProbeData, load_probe_data
 from ..analysis.layer_weights import name_layer
-from ..analysis.plots import check_picture
 from ..analysis.probes import (
     CONTROL_SEEDS,
     MAX_ITER,
@@ -62,7 +61,11 @@ def probe_cli(
     seed: int = Opt(0, "--seed", "-s", help="Seed of the split and of the draw.", min=0),
     max_iter: int = Opt(MAX_ITER, "--max-iter", "-i", help="Limit of the iterations of a probe.", min=1),
     output: Optional[Path] = Opt(None, "--output", "-o", help="Write the scores into this JSON file.", dir_okay=False),
-    picture: Optional[Path] = Opt(None, "--picture", "-p", help="Draw the scores into this file, .png or .svg."),
+    picture: Optional[Path] = Opt(None, "--picture", "-p", help="Draw the scores into this file: .png, .svg or .pdf."),
+    title: Optional[str] = _common.TITLE_OPT,
+    size: Optional[str] = _common.SIZE_OPT,
+    dpi: Optional[int] = _common.DPI_OPT,
+    label: List[str] = _common.LABEL_OPT,
     as_json: bool = _common.JSON_OPT,
     force: bool = _common.FORCE_OPT,
     # fmt: on
@@ -74,8 +77,7 @@ def probe_cli(
     """
     with _common.show_errors():
         _common.check_output_files(output=output, picture=picture, force=force)
-        if picture is not None:
-            check_picture(picture)
+        look = _common.make_look(picture, title, size, dpi, label)
         if attr == SENSE and control_seeds is not None:
             raise ValueError(
                 "--control-seeds does not fit --attr sense: senses are found by nearest neighbour, which has no "
@@ -100,7 +102,7 @@ def probe_cli(
         if output is not None:
             write_text(output, srsly.json_dumps(record, indent=2) + "\n", errors="replace")
         if picture is not None:
-            draw_probe(record, picture)
+            draw_probe(record, picture, look=look)
     if as_json:
         print(srsly.json_dumps(record, indent=2))
     else:

@@ -7,9 +7,10 @@ from typing import Any, Dict, List, Optional, Tuple
 import srsly
 
 from ..analysis.pages import render_surprisal
+from ..analysis.plots import draw_surprisal
 from ..corpora.texts import choose_lang, make_splitter
 from ..pipeline.surprisal import ElmoSurprisal, Surprisal
-from ..util import check_output_file, write_text
+from ..util import write_text
 from . import _common
 from ._app import Opt, app
 
@@ -21,6 +22,13 @@ def surprisal_cli(
     text: str = _common.TEXT_ARG,
     lang: Optional[str] = _common.TEXT_LANG_OPT,
     html: Optional[Path] = Opt(None, "--html", "-H", help="Write a page with highlighted text into this file."),
+    picture: Optional[Path] = Opt(
+        None, "--picture", "-p", help="Draw the surprisal of each word into this file: .png, .svg or .pdf."
+    ),
+    title: Optional[str] = _common.TITLE_OPT,
+    size: Optional[str] = _common.SIZE_OPT,
+    dpi: Optional[int] = _common.DPI_OPT,
+    label: List[str] = _common.LABEL_OPT,
     as_json: bool = _common.JSON_OPT,
     force: bool = _common.FORCE_OPT,
     # fmt: on
@@ -32,23 +40,27 @@ def surprisal_cli(
     those of <UNK>.
     """
     with _common.show_errors():
-        if html is not None:
-            check_output_file(html, force=force)
+        _common.check_output_files(html=html, picture=picture, force=force)
+        look = _common.make_look(picture, title, size, dpi, label)
         given = _common.read_text(text)
         component = ElmoSurprisal(weights=bilm_path)
         doc = component(make_splitter(choose_lang(lang, component.bilm.meta.get("lang")))(given))
         rows = [(token.text, token._.elmo_surprisal) for token in doc if not token.is_space]
+        told = f"Surprisal by {bilm_path}"
         if html is not None:
             parts = [(token.text, token.whitespace_, token._.elmo_surprisal) for token in doc]
-            write_text(html, render_surprisal(parts, title=f"Surprisal by {bilm_path}"), errors="replace")
+            write_text(html, render_surprisal(parts, title=title or told), errors="replace")
+        if picture is not None:
+            draw_surprisal(rows, picture, title=told, look=look)
     if as_json:
         print(srsly.json_dumps({"tokens": [_record(text, found) for text, found in rows]}))
     else:
         _common.msg.table(
             _rows(rows), header=("token", "forward", "backward", "mean", " "), divider=True, aligns=tuple("lrrrl")
         )
-    if html is not None:
-        _common.msg.good(f"Wrote {html}")
+    for path in (html, picture):
+        if path is not None:
+            _common.msg.good(f"Wrote {path}")
 
 
 def _rows(rows: List[Tuple[str, Surprisal]]) -> List[Tuple[str, ...]]:

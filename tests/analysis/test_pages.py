@@ -1,12 +1,13 @@
 """Errors in their contexts and charts as HTML: what is shown of many, round axes, escaped text, well-formed XML."""
 
 import math
+import re
 from xml.etree import ElementTree
 
 import pytest
 
 from spacy_elmo.analysis.answers import DocAnswers, compare_answers
-from spacy_elmo.analysis.pages import choose_ticks, draw_lines, to_html
+from spacy_elmo.analysis.pages import choose_ticks, draw_key, draw_lines, to_html
 from spacy_elmo.analysis.report_page import N_AROUND, N_SHOWN, render_changes, render_errors
 
 
@@ -71,3 +72,10 @@ def test_lines_are_well_formed_and_escaped() -> None:
 
 def test_text_has_no_controls() -> None:
     assert to_html("a\u202e\x00<b>\ud800\n\u05d0") == "a\ufffd\ufffd&lt;b&gt;\ufffd\n\u05d0"
+
+
+@pytest.mark.issue(40)
+def test_bars_differ_in_more_than_colour() -> None:
+    key = draw_key([f"layer {i}" for i in range(7)], is_lines=False)
+    shapes = [re.sub('fill="[^"]*"', "", shape) for shape in re.findall(r"<svg.*?</svg>", key)]
+    assert len(set(shapes)) == 7

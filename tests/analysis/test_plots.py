@@ -6,14 +6,14 @@ from typing import Any, Callable, Dict, List
 import pytest
 import srsly
 
-from spacy_elmo.analysis import plots
+from spacy_elmo.analysis import layer_weights, plots
 from spacy_elmo.analysis.layer_weights import draw_course, draw_layer_weights, join_mixes, name_layer
 from spacy_elmo.analysis.probes import describe_probe, draw_probe
 from spacy_elmo.pipeline.layer_weights import TaskMix
 
 pytest.importorskip("matplotlib", reason="pictures need matplotlib")
 RUN = [{"n_tokens": 1_000_000, "forward": 200.0}, {"n_tokens": 2_000_000, "forward": 100.0, "backward": 90.0}]
-BEGINNINGS = {".png": b"\x89PNG", ".svg": b"<?xml"}
+BEGINNINGS = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 MIXES = [TaskMix("ner", 1, (0.2, 0.3, 0.5), (0.0, 0.0, 0.0), 1.0), TaskMix("tagger", 1, (0.6, 0.4), (0.0, 0.0), 1.0)]
 
 
@@ -43,6 +43,7 @@ DRAWINGS: Dict[str, Callable[[Path], Any]] = {
     "course": _draw_course,
     "perplexities": lambda path: plots.draw_perplexities([RUN, RUN], path),
     "probe": lambda path: draw_probe(_record(), path),
+    "surprisal": lambda path: plots.draw_surprisal([("$x_{$", (1.0, float("nan")))] * 30, path, title="$x_{$"),
 }
 
 
@@ -72,6 +73,52 @@ def test_curves_differ_in_more_than_colour() -> None:
     assert [(band.y0, band.y1) for band in bands] == [(i - 1, i + 1) for i in range(4)]
 
 
+@pytest.mark.issue(40)
+def test_layers_differ_in_more_than_colour(tmp_path: Path) -> None:
+    saved: List[Any] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(layer_weights, "save_figure", lambda figure, *_, **__: saved.append(figure))
+        draw_layer_weights(MIXES, tmp_path / "a.png")
+    bars = [container.patches[0] for container in saved[0].axes[0].containers]
+    assert len({bar.get_facecolor() for bar in bars}) == len({bar.get_hatch() for bar in bars}) == len(bars) == 3
+
+
+@pytest.mark.issue(40)
+def test_pictures_take_a_title_a_size_and_labels(tmp_path: Path) -> None:
+    path = tmp_path / "a.svg"
+    labels = {"token layer": "Tokenschicht $", "ner": "Namen"}
+    with plots_as_text():
+        draw_layer_weights(MIXES, path, look=plots.Look("Schichten <1>", 8, 6, labels=labels))
+    text = path.read_text(encoding="utf8")
+    assert all(word in text for word in ("Schichten &lt;1&gt;", "Tokenschicht $", "Namen", "layer 1", "tagger"))
+    assert "token layer" not in text and 'width="226.77' in text and 'height="170.07' in text  # points
+    with plots_as_text():
+        draw_layer_weights(MIXES, path, look=plots.Look("", labels={"layer 1": "layer 2", "layer 2": "layer 1"}))
+    assert "Tasks use" not in path.read_text(encoding="utf8")
+    png = tmp_path / "a.png"
+    draw_probe(_record(), png, look=plots.Look(width=10, height=8, dpi=254))
+    assert [int.from_bytes(png.read_bytes()[i : i + 4], "big") for i in (16, 20)] == [1000, 800]
+    with pytest.raises(ValueError, match="no label 'layer 9'.*token layer, layer 1, layer 2"):
+        draw_layer_weights(MIXES, path, look=plots.Look(labels={"layer 9": "x"}))
+    with pytest.raises(ValueError, match="too small for its labels"):
+        draw_layer_weights(MIXES, path, look=plots.Look("word " * 100, 3, 3))
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.png", "a.svg"]
+
+
+def plots_as_text() -> Any:
+    """RETURNS (ContextManager): SVG files with their texts as texts, not as paths."""
+    from matplotlib import rc_context
+
+    return rc_context({"svg.fonttype": "none"})
+
+
+@pytest.mark.issue(40)
+def test_pdf_embeds_fonts_that_journals_take(tmp_path: Path) -> None:
+    DRAWINGS["probe"](tmp_path / "a.pdf")
+    content = (tmp_path / "a.pdf").read_bytes()
+    assert b"/Type3" not in content and b"/FontFile2" in content and b"/CreationDate" not in content
+
+
 def test_titles_say_the_finding() -> None:
     title = "UPOS by linear probe: layer 1 scores highest, 80.0 %, "
     assert describe_probe(_record()) == title + "20.0 points above the word baseline"
@@ -94,7 +141,7 @@ def test_names_of_layers_and_pipelines() -> None:
 
 
 def test_bad_pictures_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="A picture cannot be written.*.png or .svg"):
+    with pytest.raises(ValueError, match="A picture cannot be written.*.png, .svg, .pdf"):
         plots.check_picture(Path("a.jpg"))
     monkeypatch.setattr(plots, "has_matplotlib", False)
     with pytest.raises(ValueError, match="A picture needs matplotlib"):

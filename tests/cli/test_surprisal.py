@@ -23,6 +23,18 @@ def test_surprisal_has_a_row_per_token() -> None:
     assert all(record["mean"] == pytest.approx((record["forward"] + record["backward"]) / 2) for record in records)
 
 
+@pytest.mark.issue(40)
+def test_picture_and_page_take_a_title(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    files = ("--picture", tmp_path / "a.pdf", "--html", tmp_path / "a.html")
+    look = ("--title", "Ufer <1>", "--size", "12x12", "--label", "forward=vorwärts")
+    call("surprisal", "en_elmo_sm", f"{TEXT} {TEXT} {TEXT} $x_{{$", *files, *look)
+    assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
+    assert "Ufer &lt;1&gt;" in (tmp_path / "a.html").read_text(encoding="utf8")
+    assert "EL134" in refused("surprisal", "en_elmo_sm", TEXT, *files)
+    assert "--dpi is for a picture" in refused("surprisal", "en_elmo_sm", TEXT, "--dpi", 300)
+
+
 @pytest.mark.issue(18)
 def test_page_escapes_the_text_and_is_read_without_a_mouse(tmp_path: Path) -> None:
     page = tmp_path / "out" / "page.html"
