@@ -100,6 +100,10 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     own = {name: array for name, array in arrays.items() if not name.startswith("softmax")}
     mix = {"weights": np.zeros(3, dtype="float32"), "scaling": np.array(1, dtype="float32")}
     write_module(folder / "elmo_module", own, mix)
+    (folder / "novels").mkdir()
+    for year in (1840, 1860):
+        lines = [f"It was train {i} of {year}." for i in range(5)]
+        (folder / "novels" / f"{year}_Bronte.txt").write_text(" ".join(lines), encoding="utf8")
     (folder / "corpus").mkdir()
     (folder / "corpus" / "valid.txt").write_text(text, encoding="utf8")
     for name in ("train", "train-00", "train-04", "train-05", "valid", "test"):

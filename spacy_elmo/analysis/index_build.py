@@ -8,8 +8,9 @@ after its last batch. Documents that are unchanged are skipped; changed ones are
 import hashlib
 import json
 import shutil
+from collections import Counter
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -17,18 +18,20 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 
 import numpy as np
 
-from ..corpora.files import STDIN, Counts, open_bytes
+from ..corpora.files import REPLACEMENT, STDIN, Counts, open_bytes
 from ..corpora.shards import DocBinShard, JsonShard, RawTextShard, Shard, TextShard
-from ..corpora.texts import Record, make_nlp
+from ..corpora.texts import SURROGATE, Fields, Record, make_nlp
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..util import has_faiss
 from .neighbors import Layer, make_probe
-from .token_store import FILE, LockedError, TokenStore
+from .token_store import DOCUMENT, FILE, LockedError, TokenStore, Value
 from .vector_search import EXACT_TOKENS, is_search_lost, require_faiss, write_search
 from .vectors import Vectors, to_units
 
 BATCH_TOKENS = 16_000
+LARGEST = 2**63  # SQLite stores smaller numbers
+MAX_DOCUMENTS = 10_000  # whose fields are stored in one transaction
 MAX_WORDS = 500  # of a stored sentence; longer ones are split
 NEW = "new.part"  # folder of an index that replaces another
 SEARCH_FILES = "vectors-*.faiss*"
@@ -46,11 +49,13 @@ class Document:
     name (str): Unique in the index.
     digest (str): Changes with the text; "" if unknown, so that the document is always read again.
     read (Callable[[int], Iterator[Record]]): Its records, without the first n.
+    fields (Fields): What else is known of it. A change does not change the digest.
     """
 
     name: str
     digest: str
     read: Callable[[int], Iterator[Record]]
+    fields: Fields = field(default_factory=dict)
 
 
 def find_documents(shards: Iterable[Shard], counts: Counts, tell_end: Optional[TellEnd] = None) -> Iterator[Document]:
@@ -68,9 +73,9 @@ def find_documents(shards: Iterable[Shard], counts: Counts, tell_end: Optional[T
             yield Document(_name(shard), _digest_file(shard.path), partial(_read, shard, counts))
             continue
         number = 0
-        for number, record in enumerate(shard.read_records(counts), start=1):
+        for number, (record, fields) in enumerate(shard.read_documents(counts), start=1):
             digest = hashlib.sha256(json.dumps(record).encode("utf8")).hexdigest()
-            yield Document(f"{_name(shard)}#{number}", digest, partial(_skip, [record]))
+            yield Document(f"{_name(shard)}#{number}", digest, partial(_skip, [record]), fields)
         if tell_end is not None:
             tell_end(_name(shard), number)
 
@@ -128,13 +133,14 @@ def open_for_writing(path: Path, settings: Dict[str, Any]) -> TokenStore:
 def read_settings(path: Path, *, is_needed: bool) -> Dict[str, Any]:
     """path (Path): Folder of an index, complete or not.
     is_needed (bool): Whether there must be one.
-    RETURNS (Dict[str, Any]): What it was built with; empty for none.
+    RETURNS (Dict[str, Any]): What it was built with, and the names of its "fields"; empty for none.
     RAISES (ValueError): EL390 if there is none, but it is needed.
     """
     if not is_needed and not (path / FILE).is_file():
         return {}
     with closing(TokenStore(path)) as store:
-        return dict(store.read_meta().get("settings") or {})
+        fields = [name for name in store.field_names() if name != DOCUMENT]
+        return {**(store.read_meta().get("settings") or {}), "fields": fields}
 
 
 def make_filter(stop_words: str) -> Optional[Keep]:
@@ -186,6 +192,7 @@ class IndexBuilder:
     store (TokenStore): Open for writing, with its settings.
     bilm (BiLM): That of the settings.
     keep (Optional[Keep]): Whether a word is stored; None: all are. All are read.
+    fields (Sequence[str]): Names of the fields of documents that are stored.
     batch_tokens (int): Tokens of a transaction.
     exact_tokens (int): Tokens up to which the search is exact.
     """
@@ -196,6 +203,7 @@ class IndexBuilder:
         bilm: BiLM,
         *,
         keep: Optional[Keep] = None,
+        fields: Sequence[str] = (),
         batch_tokens: int = BATCH_TOKENS,
         exact_tokens: int = EXACT_TOKENS,
     ) -> None:
@@ -204,9 +212,15 @@ class IndexBuilder:
         self.keep: Keep = keep or (lambda word: True)
         self.batch_tokens = batch_tokens
         self.exact_tokens = exact_tokens
+        if DOCUMENT in fields:
+            raise ValueError(f"A field cannot be named '{DOCUMENT}', which is the name of a document. Rename it.")
+        self.fields = list(fields)
         self.layer: Layer = store.read_meta()["settings"]["layer"]
         self.is_stopped = False
-        self.n_unchanged = self.n_replaced = self.n_read = self.n_dropped = 0
+        self.n_unchanged = self.n_replaced = self.n_read = self.n_dropped = self.n_updated = 0
+        self.n_documents = 0
+        self.n_with: Counter[str] = Counter()  # how many of them have a field, by its name
+        self.known_fields: List[str] = []  # of the first document that has any
 
     def stop(self) -> None:
         """Stop after the current batch."""
@@ -275,9 +289,20 @@ class IndexBuilder:
         for document in documents:
             begun = self.store.find_document(document.name)
             is_same = begun is not None and begun[0] == document.digest != ""
+            fields = self._pick(document)
             if is_same and begun is not None and begun[2]:
                 self.n_unchanged += 1
+                if (
+                    self.fields
+                    and {DOCUMENT: document.name, **fields} != self.store.read_fields([document.name])[document.name]
+                ):
+                    batch.fields[document.name] = fields
+                    self.n_updated += 1
+                if len(batch.fields) >= MAX_DOCUMENTS:
+                    yield batch
+                    batch = _Batch()
                 continue
+            batch.fields[document.name] = fields
             n_records = begun[1] if is_same and begun is not None else 0
             if begun is not None and not is_same:
                 batch.replaced.append(document.name)
@@ -291,8 +316,17 @@ class IndexBuilder:
                     yield batch
                     batch = _Batch()
             batch.progress[document.name] = (document.digest, n_records, True)
-        if batch.progress:
+        if batch.progress or batch.fields:
             yield batch
+
+    def _pick(self, document: Document) -> Dict[str, Value]:
+        """RETURNS (Dict[str, Value]): Those of the fields to store that the document has."""
+        found = {name: _to_value(document, name) for name in self.fields}
+        kept = {name: value for name, value in found.items() if value is not None}
+        self.n_documents += 1
+        self.n_with.update(kept.keys())
+        self.known_fields = self.known_fields or list(map(str, document.fields))
+        return kept
 
     def _encode(self, sentences: Sequence[List[str]]) -> Vectors:
         """RETURNS (Vectors): Shape (N, D), the unit vectors of all tokens."""
@@ -304,11 +338,14 @@ class IndexBuilder:
 
     def _write(self, batch: "_Batch", vectors: Vectors) -> None:
         with self.store.change():
-            self.store.write_meta(search=None)
+            if batch.progress:
+                self.store.write_meta(search=None)
             for name in batch.replaced:
                 self.store.delete_document(name)
             items = batch.progress.items()
             numbers = {name: self.store.set_document(name, *progress) for name, progress in items}
+            for name, fields in batch.fields.items():
+                self.store.set_fields(name, fields)
             kept, rows, first = [], [], 0
             for name, words in batch.sentences:
                 places = [place for place, word in enumerate(words) if self.keep(word)]
@@ -320,11 +357,12 @@ class IndexBuilder:
 
 
 class _Batch:
-    """Sentences of one transaction, and how far their documents have been read."""
+    """Sentences of one transaction, how far their documents have been read, and fields."""
 
     def __init__(self) -> None:
         self.sentences: List[Tuple[str, List[str]]] = []
         self.progress: Dict[str, Tuple[str, int, bool]] = {}
+        self.fields: Dict[str, Dict[str, Value]] = {}
         self.replaced: List[str] = []
         self.n_tokens = 0
 
@@ -333,6 +371,23 @@ class _Batch:
         while segment := list(islice(remaining, MAX_WORDS)):
             self.sentences.append((name, segment))
             self.n_tokens += len(segment)
+
+
+def _to_value(document: Document, name: str) -> Optional[Value]:
+    """RETURNS (Optional[Value]): A field; None if it is missing, null, an empty text, NaN or infinite.
+    RAISES (ValueError): For a list or an object.
+    """
+    value = document.fields.get(name)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return SURROGATE.sub(REPLACEMENT, value).strip() or None
+    if value is not None and not isinstance(value, (int, float)):
+        raise ValueError(
+            f"The field '{name}' of '{document.name}' is {value!r:.80}, should be a text or a number. Change it, or "
+            "leave the field out of --keep."
+        )
+    return value if value is None or abs(value) < LARGEST else None
 
 
 def start_replacement(path: Path) -> Path:

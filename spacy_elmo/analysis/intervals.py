@@ -1,9 +1,11 @@
 """Scores with confidence intervals: percentile bootstrap over sentences (Efron and Tibshirani 1993).
 
-Tokens of a sentence are not independent, so that sentences are drawn, not tokens.
+Tokens of a sentence are not independent, so that sentences are drawn, not tokens. Shares of few tokens, down to none,
+have the interval of Wilson (1927), with the design effect of their documents (Rao and Scott 1992).
 """
 
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, Callable
 
 import numpy as np
@@ -90,3 +92,41 @@ def bootstrap(
     drawn = np.stack([sums[rng.integers(0, n_groups, n_groups)].sum(axis=0) for _ in range(n_samples)])  # (samples, k)
     low, high = np.quantile(score(drawn), [(1 - confidence) / 2, (1 + confidence) / 2])
     return Score(float(score(sums.sum(axis=0, keepdims=True))[0]), float(low), float(high), n)
+
+
+def score_share(n_hits: float, n: int, *, effect: float = 1.0, confidence: float = CONFIDENCE) -> Score:
+    """A share of tokens with the interval of Wilson (1927), which holds for small numbers and for shares of 0 and 1.
+
+    n_hits (float), n (int): Tokens that count, of all tokens, at least one.
+    effect (float): Design effect, by which n is divided for the interval, see `find_design_effect`.
+    confidence (float): Of the interval.
+    """
+    share, n_effective, z = n_hits / n, n / effect, NormalDist().inv_cdf((1 + confidence) / 2)
+    scale = 1 + z**2 / n_effective
+    middle = (share + z**2 / (2 * n_effective)) / scale
+    half = z / scale * (share * (1 - share) / n_effective + z**2 / (4 * n_effective**2)) ** 0.5
+    return Score(share, max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half)), n)
+
+
+def find_design_effect(labels: ArrayLike, documents: ArrayLike, groups: ArrayLike) -> float:
+    """How many times the variance of shares is what it would be if tokens were drawn one by one, not in documents (Rao
+    and Scott 1992, pooled over groups and labels).
+
+    labels (ArrayLike), documents (ArrayLike), groups (ArrayLike): Shape (N,), of each token; the shares are those of
+        the labels in each group.
+    RETURNS (float): 1 or more; 1 where no group has two documents.
+    """
+    _, label = np.unique(np.asarray(labels), return_inverse=True)
+    found = expected = 0.0
+    for group in np.unique(np.asarray(groups)):
+        is_own = np.asarray(groups) == group
+        _, document = np.unique(np.asarray(documents)[is_own], return_inverse=True)
+        m = int(document.max()) + 1
+        if m < 2:
+            continue
+        sums = np.zeros((m, int(label.max()) + 1))
+        np.add.at(sums, (document, label[is_own]), 1)
+        shares = sums.sum(axis=0) / is_own.sum()
+        found += m / (m - 1) * float(((sums - shares * sums.sum(axis=1, keepdims=True)) ** 2).sum())
+        expected += float((is_own.sum() * shares * (1 - shares)).sum())
+    return max(1.0, found / expected) if expected else 1.0

@@ -16,7 +16,7 @@ from ..errors import Errors
 from ..inference.bilm import BiLM, check_positive, check_sentences
 from ..util import to_path
 from ..weights import load_bilm
-from .token_store import BLOCK, Ids, TokenStore, Use
+from .token_store import BLOCK, Ids, TokenStore, Use, Value
 from .vector_search import open_search, search_cells
 from .vectors import Vectors, to_units
 
@@ -122,7 +122,13 @@ class NeighborIndex:
         self.store.close()
 
     def query(
-        self, vector: Any, k: int = 10, *, word: Optional[str] = None, exclude: Optional[str] = None
+        self,
+        vector: Any,
+        k: int = 10,
+        *,
+        word: Optional[str] = None,
+        exclude: Optional[str] = None,
+        where: Optional[Tuple[str, Sequence[Value]]] = None,
     ) -> List[Neighbor]:
         """Find the uses whose vectors have the highest cosine with a vector.
 
@@ -130,12 +136,16 @@ class NeighborIndex:
         k (int): Number of neighbours.
         word (Optional[str]): Only uses of this word, upper and lower case alike.
         exclude (Optional[str]): No uses of this word.
+        where (Optional[Tuple[str, Sequence[Value]]]): Only uses in documents whose field of this name has one of these
+            values; the field "document" is the name of the document.
         RETURNS (List[Neighbor]): The most similar first; fewer than k if there are no more.
-        RAISES (ValueError): For a `k` below 1, or a vector that does not fit; EL392 if the index is damaged.
+        RAISES (ValueError): For a `k` below 1, a vector that does not fit, or an unknown field; EL392 if the index is
+            damaged.
         """
         check_positive("k", k)
         unit = self._to_unit(vector)
-        ids, cosines = self._find_best(unit, k, word and to_key(word), exclude and to_key(exclude))
+        among = None if where is None else self.store.ids_with(self.require_field(where[0]), where[1])
+        ids, cosines = self._find_best(unit, k, word and to_key(word), exclude and to_key(exclude), among)
         found = self.store.read_uses(ids.tolist())
         return [Neighbor(use, min(1.0, float(cosine))) for use, cosine in zip(found, cosines)]
 
@@ -187,6 +197,27 @@ class NeighborIndex:
                 f"{to_printable(', '.join(similar)) or 'none'}. Choose a word of the index, or add texts with it."
             )
 
+    def require_field(self, name: str) -> str:
+        """RETURNS (str): The name of a field of documents. RAISES (ValueError): If no document has it."""
+        names = self.store.field_names()
+        if name not in names:
+            raise ValueError(
+                f"No document of the index has a field '{to_printable(name)}'. Choose one of: "
+                f"{to_printable(', '.join(names))}; or add a field of the JSON texts: `elmo index CORPUS "
+                "INDEX --keep FIELD`."
+            )
+        return name
+
+    def values_of(self, uses: Sequence[Use], name: str) -> List[Optional[Value]]:
+        """uses (Sequence[Use]): Of this index.
+        name (str): A field of their documents, such as "year"; "document" is the name of the document.
+        RETURNS (List[Optional[Value]]): The value of each; None where a document does not have it.
+        RAISES (ValueError): If no document has it.
+        """
+        self.require_field(name)
+        found = self.store.read_fields([use.document for use in uses])
+        return [found[use.document].get(name) for use in uses]
+
     def embed(self, bilm: BiLM, words: Sequence[str], position: int) -> Vectors:
         """RETURNS (Vectors): Shape (D,), the vector of a word in its sentence on the layer of the index. For arguments
         and errors see `find`.
@@ -228,11 +259,15 @@ class NeighborIndex:
         cosine = float(probe @ np.asarray(self.settings["probe"], dtype="float32"))
         return "" if cosine > SAME_COSINE else f"its vector of a test word has cosine {cosine:.2f} with the stored one"
 
-    def _find_best(self, unit: Vectors, k: int, word: Optional[str], exclude: Optional[str]) -> Tuple[Ids, Vectors]:
-        if word is not None and (word == exclude or word not in self.words):
-            return np.empty(0, dtype="int64"), np.empty(0, dtype="float32")
-        among = None if word is None else self.store.ids_of(word)
-        without = self.store.ids_of(exclude) if exclude is not None and word is None else None
+    def _find_best(
+        self, unit: Vectors, k: int, word: Optional[str], exclude: Optional[str], among: Optional[Ids]
+    ) -> Tuple[Ids, Vectors]:
+        if word is not None:
+            ids = self.store.ids_of(word)
+            among = ids if among is None else np.intersect1d(ids, among)
+        without = None if exclude is None else self.store.ids_of(exclude)
+        if among is not None and without is not None:
+            among, without = np.setdiff1d(among, without), None
         if among is not None and len(among) <= EXACT_USES:
             return _best(*self.store.read_vectors(among.tolist(), self.width), unit, k)
         if self.search is None:

@@ -1,4 +1,5 @@
 """The tokens of an index in one SQLite file: vectors, words, sentences and documents, changed in transactions.
+Documents may have fields, such as their author and their year.
 
 A process that is killed leaves the file as it was after its last commit. Tokens have increasing numbers that are never
 used again. A sentence has the number of its first stored token, so that the sentence of a token is the last one whose
@@ -12,7 +13,7 @@ from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ from ..errors import Errors
 from .vectors import Vectors, to_units
 
 Ids = NDArray[np.int64]
+Value = Union[str, int, float]  # of a field
+ItemT = TypeVar("ItemT")
 FILE = "tokens.sqlite"
 VERSION = 1
 DTYPE = np.float16
@@ -39,6 +42,12 @@ CREATE TABLE removed (id INTEGER PRIMARY KEY);
 CREATE INDEX sentence_document ON sentence (document);
 CREATE INDEX token_word ON token (word);
 """
+# Indexes of earlier versions get this table when they are opened for writing.
+FIELDS = """
+CREATE TABLE IF NOT EXISTS field (document INTEGER NOT NULL, name TEXT NOT NULL, value NOT NULL,
+    PRIMARY KEY (document, name)) WITHOUT ROWID
+"""
+DOCUMENT = "document"  # the field that is the name of the document
 USE = """
 SELECT token.id, sentence.words, token.position, document.name FROM token
 JOIN sentence ON sentence.id = (SELECT max(id) FROM sentence WHERE id <= token.id)
@@ -114,6 +123,10 @@ class TokenStore:
         if found is None or found[0] != str(VERSION):
             problem = f"its version is {found and found[0]}, should be {VERSION}"
             raise ValueError(Errors.EL390.format(path=self.path, problem=problem))
+        if can_write:
+            self._file.execute(FIELDS)
+        found = self._file.execute("SELECT 1 FROM sqlite_master WHERE name = 'field'").fetchone()
+        self._has_fields = found is not None
 
     @contextmanager
     def _show_errors(self) -> Iterator[None]:
@@ -169,6 +182,13 @@ class TokenStore:
         (number,) = self._file.execute("SELECT id FROM document WHERE name = ?", (name,)).fetchone()
         return int(number)
 
+    def set_fields(self, document: str, fields: Mapping[str, Value]) -> None:
+        """Store the fields of a document by its name, instead of those that it has."""
+        (number,) = self._file.execute("SELECT id FROM document WHERE name = ?", (document,)).fetchone()
+        self._file.execute("DELETE FROM field WHERE document = ?", (number,))
+        rows = [(number, name, value) for name, value in fields.items()]
+        self._file.executemany("INSERT INTO field VALUES (?, ?, ?)", rows)
+
     def add_sentences(self, sentences: Sequence[Tuple[int, List[str], List[int]]], vectors: Vectors) -> None:
         """Store tokens with their sentences.
 
@@ -202,7 +222,10 @@ class TokenStore:
         found = self._file.execute(counts, (name,)).fetchall()
         self._file.executemany("UPDATE word SET n = n - ? WHERE id = ?", [(n, word) for word, n in found])
         self._file.execute(f"DELETE FROM token WHERE id IN ({OF_DOCUMENT})", (name,))
-        self._file.execute("DELETE FROM sentence WHERE document = (SELECT id FROM document WHERE name = ?)", (name,))
+        for table in ("sentence", "field"):
+            self._file.execute(
+                f"DELETE FROM {table} WHERE document = (SELECT id FROM document WHERE name = ?)", (name,)
+            )
         self._file.execute("DELETE FROM word WHERE n = 0")
         self._file.execute("DELETE FROM document WHERE name = ?", (name,))
         return n_tokens
@@ -217,6 +240,48 @@ class TokenStore:
         """RETURNS (Optional[Tuple[str, int, bool]]): Digest, records read, and whether all are; None if unknown."""
         found = self.fetch("SELECT digest, n_records, is_complete FROM document WHERE name = ?", (name,))
         return None if not found else (found[0][0], int(found[0][1]), bool(found[0][2]))
+
+    def read_fields(self, documents: Sequence[str]) -> Dict[str, Dict[str, Value]]:
+        """RETURNS (Dict[str, Dict[str, Value]]): The fields of documents, by their names."""
+        found: Dict[str, Dict[str, Value]] = {name: {DOCUMENT: name} for name in documents}
+        for some, marks in _split(list(found) if self._has_fields else []):
+            source = "document JOIN field ON field.document = document.id"
+            where = f"WHERE document.name IN ({marks})"
+            for document, name, value in self.fetch(
+                f"SELECT document.name, field.name, value FROM {source} {where}", some
+            ):
+                found[document][name] = value
+        return found
+
+    def field_names(self) -> List[str]:
+        """RETURNS (List[str]): The names of all fields."""
+        rows = self.fetch("SELECT DISTINCT name FROM field ORDER BY name") if self._has_fields else []
+        return [DOCUMENT, *(name for (name,) in rows)]
+
+    def read_values(self, name: str) -> List[Value]:
+        """RETURNS (List[Value]): The different values of a field."""
+        source, values = self._source(name)
+        return [value for (value,) in self.fetch(f"SELECT DISTINCT value FROM {source} ORDER BY value", values)]
+
+    def ids_with(self, name: str, values: Sequence[Value]) -> Ids:
+        """RETURNS (Ids): The tokens of the documents whose field has one of the values."""
+        rows: List[Tuple[Any, ...]] = []
+        source, first = self._source(name)
+        for some, marks in _split(list(values)):
+            tables = f"{source} AS known JOIN sentence ON sentence.document = known.document"
+            rows += self.fetch(f"SELECT sentence.id, n_tokens FROM {tables} WHERE value IN ({marks})", [*first, *some])
+        ranges = [np.arange(start, start + n, dtype="int64") for start, n in sorted(rows)]
+        return np.concatenate([np.empty(0, dtype="int64"), *ranges])
+
+    def _source(self, name: str) -> Tuple[str, List[str]]:
+        """RETURNS (Tuple[str, List[str]]): A table of the values of a field by the number of the document, and its
+        parameters.
+        """
+        if name == DOCUMENT:
+            return "(SELECT id AS document, name AS value FROM document)", []
+        if not self._has_fields:
+            return "(SELECT id AS document, name AS value FROM document WHERE 0)", []
+        return "(SELECT document, value FROM field WHERE name = ?)", [name]
 
     def find_numbered(self, name: str, above: int) -> List[str]:
         """RETURNS (List[str]): Documents `name#N` with a larger N than `above`."""
@@ -275,7 +340,7 @@ class TokenStore:
         return ids, to_units(numbers.astype("float32").reshape(len(rows), width))
 
 
-def _split(ids: List[int]) -> Iterator[Tuple[List[int], str]]:
-    """Parts of the numbers for one statement each, with their question marks."""
-    parts = (ids[start : start + VARIABLES] for start in range(0, len(ids), VARIABLES))
+def _split(values: List[ItemT]) -> Iterator[Tuple[List[ItemT], str]]:
+    """Parts of the values for one statement each, with their question marks."""
+    parts = (values[start : start + VARIABLES] for start in range(0, len(values), VARIABLES))
     return ((part, ",".join("?" * len(part))) for part in parts)

@@ -14,6 +14,18 @@ from ._app import Arg, Opt
 INDEX_ARG = Arg(..., help="Folder that `elmo index` wrote.")
 BILM_OPT = Opt(None, "--bilm", "-b", help="The biLM of the index, if it is no longer where it was.")
 LAYER_OPT = Opt(None, "--layer", "-L", help="Layer: 0 (the token layer) to the number of LSTM layers, or mean.")
+GROUP_BY_OPT = Opt(
+    None,
+    "--group-by",
+    "-y",
+    help="A field of the documents that `elmo index --keep` stored, for instance year; or document, for each document.",
+)
+BIN_WIDTH_OPT = Opt(
+    None,
+    "--bin-width",
+    help="Join numbers and dates of --group-by into groups of this width, for instance 10 for decades; by default at most 10 groups.",
+    min=1e-6,
+)
 SIDE = 36  # characters of context on each side
 
 
@@ -46,6 +58,14 @@ def open_bilm_of(index: NeighborIndex, bilm_path: Optional[str], gpu_id: int = -
         difference = f"'{path}' has the digest {digest}, that of the index {index.bilm_digest}"
         raise ValueError(Errors.EL394.format(path=index.path, difference=difference, bilm=index.settings["bilm"]))
     return bilm.set_precision(index.settings["precision"])
+
+
+def check_bin_width(bin_width: Optional[float], group_by: Optional[str]) -> None:
+    """RAISES (ValueError): For a width without groups."""
+    if bin_width is not None and group_by is None:
+        raise ValueError(
+            "--bin-width joins the values of a field. Name it with --group-by, for instance --group-by year."
+        )
 
 
 def to_layer(layer: str) -> Layer:

@@ -4,7 +4,7 @@ import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 import srsly
 import typer
@@ -22,8 +22,8 @@ from ..analysis.index_build import (
     replace_index,
     start_replacement,
 )
-from ..analysis.neighbors import NeighborIndex, check_recall
-from ..analysis.token_store import FILE, LockedError
+from ..analysis.neighbors import NeighborIndex, check_recall, to_printable
+from ..analysis.token_store import DOCUMENT, FILE, LockedError
 from ..analysis.vector_search import repair_search
 from ..corpora.files import Counts
 from ..corpora.shards import find_shards
@@ -65,6 +65,12 @@ def index_cli(
         "-p",
         help="Precision of the computation; by default that of the index, float32 for a new one.",
     ),
+    keep: Optional[str] = Opt(
+        None,
+        "--keep",
+        "-k",
+        help="Fields of JSON texts and data sets to store for --group-by of other commands, separated by commas: author,year. They are added to those of the index.",
+    ),
     delete: List[str] = Opt([], "--delete", "-d", help="Delete a document by its name; repeat for several."),
     check: bool = Opt(False, "--check", "-c", help="Report recall@10 against exact search, and the time of a query."),
     corpus_format: _common.CorpusFormat = _common.FORMAT_OPT,
@@ -93,7 +99,8 @@ def index_cli(
         if places or delete:
             corpus = {"format": corpus_format, "lang": lang, "running_text": running_text}
             choices = {"bilm": bilm_path, "layer": layer, "content_words": content_words, "gpu_id": gpu_id}
-            given: Dict[str, Any] = {**choices, "precision": precision, "force": force}
+            fields = [name.strip() for name in (keep or "").split(",") if name.strip()]
+            given: Dict[str, Any] = {**choices, "precision": precision, "fields": fields, "force": force}
             has_index = (index_path / FILE).is_file()
             if not change_index(places, delete, index_path, corpus, **given):
                 _common.msg.warn(_describe_stop(force=force, has_index=has_index))
@@ -111,6 +118,7 @@ def change_index(
     layer: Optional[str] = None,
     content_words: Optional[bool] = None,
     precision: Optional[str] = None,
+    fields: Sequence[str] = (),
     gpu_id: int = -1,
     force: bool = False,
 ) -> bool:
@@ -121,6 +129,7 @@ def change_index(
     path (Path): Folder of the index.
     bilm (Optional[str]), layer (Optional[str]), precision (Optional[str]): None for those of the index.
     content_words (Optional[bool]): Store content words only; None for as in the index.
+    fields (Sequence[str]): Fields of documents to store, beside those of the index.
     gpu_id (int): GPU ID, -1 for the CPU.
     force (bool): Build it again; the old index stays until the new one is complete.
     RETURNS (bool): Whether everything was read: False if it was asked to stop.
@@ -143,6 +152,7 @@ def change_index(
         "content_words": stop_words,
         "reading": reading,
     }
+    kept = dict.fromkeys([*before.get("fields", []), *fields])
     settings = make_settings(model, name=str(name), digest=digest, **chosen)
     differences = find_differences(before, settings) if is_replaced and before else []
     if differences:
@@ -152,7 +162,8 @@ def change_index(
         store = open_for_writing(target, settings)
         try:
             check = PunctuationCheck()
-            is_complete = _fill(IndexBuilder(store, model, keep=make_filter(stop_words)), shards, delete, check)
+            builder = IndexBuilder(store, model, keep=make_filter(stop_words), fields=list(kept))
+            is_complete = _fill(builder, shards, delete, check)
             warn_of_raw_text(check, places, reading.get("lang"), _common.msg.warn, model.meta)
         finally:
             store.close()
@@ -219,7 +230,11 @@ def _fill(builder: IndexBuilder, shards: Any, delete: List[str], check: Punctuat
         with tqdm(disable=None, unit="tok", unit_scale=True, file=sys.stderr, desc="search") as bar:
             builder.finish(bar.update)
     if shards:
-        found = {"unchanged": builder.n_unchanged, "replaced": builder.n_replaced}
+        found = {
+            "unchanged": builder.n_unchanged - builder.n_updated,
+            "with changed fields": builder.n_updated,
+            "replaced": builder.n_replaced,
+        }
         also = "".join(f"; {_common.counted(n, 'document')} {what}" for what, n in found.items() if n)
         if builder.n_dropped:
             dropped = _common.counted(builder.n_dropped, "document")
@@ -227,7 +242,18 @@ def _fill(builder: IndexBuilder, shards: Any, delete: List[str], check: Punctuat
         if not builder.n_read and not builder.n_unchanged:
             _common.msg.warn("The corpus has no tokens.")
         _common.msg.info(f"Read {_common.counted(builder.n_read, 'token')}{also}")
+        for name in builder.fields:
+            _tell_of_field(builder, name)
     return True
+
+
+def _tell_of_field(builder: IndexBuilder, name: str) -> None:
+    n, n_with = builder.n_documents, builder.n_with[name]
+    if not n_with and n:
+        known = to_printable(", ".join(builder.known_fields)) or "none; --keep reads JSON texts and data sets"
+        _common.msg.warn(f"No document has the field '{to_printable(name)}'. Fields of the first document: {known}")
+    elif n_with < n:
+        _common.msg.warn(f"{_common.counted(n - n_with, 'document')} of {n:,} without the field '{to_printable(name)}'")
 
 
 def _watch(document: Document, check: PunctuationCheck) -> Callable[[int], Iterator[Record]]:
@@ -245,11 +271,13 @@ def _watch(document: Document, check: PunctuationCheck) -> Callable[[int], Itera
 def _report(path: Path, *, check: bool, as_json: bool) -> None:
     with NeighborIndex.open(path) as index:
         size = sum(file.stat().st_size for file in path.iterdir())
+        fields = [to_printable(name) for name in index.store.field_names() if name != DOCUMENT]
         record: Dict[str, Any] = {
             "tokens": index.n_tokens,
             "words": len(index.words),
             "documents": index.n_documents,
             "layer": index.layer,
+            **({"fields": ", ".join(fields)} if fields else {}),
             "bilm": index.settings["bilm"],
             "digest": index.bilm_digest,
             "megabytes": round(size / 1e6, 1),

@@ -6,10 +6,22 @@ from typing import List, Optional, Tuple
 import srsly
 
 from ..analysis.neighbors import Neighbor, to_printable
+from ..analysis.shares import Group, make_groups
 from ..corpora.texts import choose_lang, find_word, make_splitter
 from . import _common
 from ._app import Opt, app
-from ._index import BILM_OPT, INDEX_ARG, LAYER_OPT, open_bilm_of, open_index, to_line, to_record
+from ._index import (
+    BILM_OPT,
+    BIN_WIDTH_OPT,
+    GROUP_BY_OPT,
+    INDEX_ARG,
+    LAYER_OPT,
+    check_bin_width,
+    open_bilm_of,
+    open_index,
+    to_line,
+    to_record,
+)
 
 
 @app.command("neighbors")
@@ -23,6 +35,8 @@ def neighbors_cli(
     same_word: bool = Opt(
         False, "--same-word/--any-word", "-s/-a", help="Only uses of the same word, or uses of any word."
     ),
+    group_by: Optional[str] = GROUP_BY_OPT,
+    bin_width: Optional[float] = BIN_WIDTH_OPT,
     layer: Optional[str] = LAYER_OPT,
     bilm_path: Optional[str] = BILM_OPT,
     lang: Optional[str] = _common.TEXT_LANG_OPT,
@@ -32,22 +46,34 @@ def neighbors_cli(
 ) -> None:
     """Show the uses of words in an index that are most similar to a word in its sentence, with their cosines."""
     with _common.show_errors(), open_index(index_path, layer) as index:
+        check_bin_width(bin_width, group_by)
         bilm = open_bilm_of(index, bilm_path, gpu_id)
         nlp = make_splitter(choose_lang(lang, index.lang, bilm.meta.get("lang")))
         words, position = find_word(nlp, _common.read_text(text), _common.to_unicode(word), occurrence)
         if same_word:
             index.require(words[position])
-        found = index.find(bilm, words, position, k, uses="same" if same_word else "any")
-        stored = index.layer
+        vector, only = index.embed(bilm, words, position), words[position] if same_word else None
+        stored, groups = index.layer, [Group("", 0.0, None, None, [])]
+        if group_by is not None:
+            groups = make_groups(index.store.read_values(index.require_field(group_by)), group_by, bin_width)
+        wanted = [None if group_by is None else (group_by, group.values) for group in groups]
+        found = [index.query(vector, k, word=only, where=where) for where in wanted]
     if as_json:
-        records = [to_record(one.use, cosine=one.cosine) for one in found]
+        names = [{} if group_by is None else {"value": group.label} for group in groups]
+        records = [to_record(one.use, cosine=one.cosine, **name) for name, some in zip(names, found) for one in some]
         print(srsly.json_dumps({"sentence": words, "position": position, "layer": stored, "neighbors": records}))
         return
-    if not found:
+    if not any(found):
         _common.msg.warn("The index has no tokens.")
         return
     header = ("cosine", "", "word", "", "document")
-    _common.msg.table(_rows(found), header=header, divider=True, aligns=tuple("rrlll"), max_col=80)
+    for group, some in zip(groups, found):
+        if group_by is not None:
+            _common.msg.divider(to_printable(f"{group_by} {group.label}"))
+        if some:
+            _common.msg.table(_rows(some), header=header, divider=True, aligns=tuple("rrlll"), max_col=80)
+        else:
+            _common.msg.text("no use")
 
 
 def _rows(found: List[Neighbor]) -> List[Tuple[str, ...]]:

@@ -1,17 +1,19 @@
 """`elmo senses`: groups of the uses of a word."""
 
 from pathlib import Path
-from typing import List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import srsly
 
 from ..analysis.neighbors import to_printable
-from ..analysis.plots import check_picture
-from ..analysis.sense_map import cluster_uses, describe, draw_senses, render_senses
+from ..analysis.pages import make_table, to_html
+from ..analysis.sense_map import cluster_uses, describe, draw_senses, render_senses, shorten
+from ..analysis.shares import Shares, count_shares, draw_shares, write_table
+from ..analysis.token_store import DOCUMENT
 from ..util import write_text
 from . import _common
 from ._app import Arg, Opt, app
-from ._index import INDEX_ARG, open_index, to_line, to_record
+from ._index import BIN_WIDTH_OPT, GROUP_BY_OPT, INDEX_ARG, check_bin_width, open_index, to_line, to_record
 
 MAX_USES = 500
 
@@ -38,27 +40,55 @@ def senses_cli(
         help="Number of uses that are grouped; of more a sample is drawn with a fixed seed, and the output says so.",
         min=3,
     ),
-    picture: Optional[Path] = Opt(None, "--picture", "-p", help="Draw the map into this file, .png or .svg."),
+    group_by: Optional[str] = GROUP_BY_OPT,
+    bin_width: Optional[float] = BIN_WIDTH_OPT,
+    table: Optional[Path] = Opt(None, "--table", "-t", help="Write the shares of --group-by into this CSV file."),
+    picture: Optional[Path] = Opt(
+        None,
+        "--picture",
+        "-p",
+        help="Draw the map, or with --group-by the shares, into this file: .png, .svg or .pdf.",
+    ),
     html: Optional[Path] = Opt(None, "--html", "-H", help="Write an interactive page into this file."),
+    title: Optional[str] = _common.TITLE_OPT,
+    size: Optional[str] = _common.SIZE_OPT,
+    dpi: Optional[int] = _common.DPI_OPT,
+    label: List[str] = _common.LABEL_OPT,
     seed: int = Opt(0, "--seed", help="Seed of the groups and of the map."),
     as_json: bool = _common.JSON_OPT,
     force: bool = _common.FORCE_OPT,
     # fmt: on
 ) -> None:
-    """Group the uses of a word in an index by their vectors, with the most typical use of each group."""
+    """Group the uses of a word in an index by their vectors, with the most typical use of each group.
+
+    --group-by compares the shares of the groups between years, authors or documents, with 95 % intervals.
+    """
     with _common.show_errors():
-        _common.check_output_files(picture=picture, html=html, force=force)
-        if picture is not None:
-            check_picture(picture)
+        check_bin_width(bin_width, group_by)
+        if table is not None and group_by is None:
+            raise ValueError("--table is for the shares of --group-by. Add for instance --group-by year.")
+        _common.check_output_files(picture=picture, html=html, table=table, force=force)
+        look = _common.make_look(picture, title, size, dpi, label)
         with open_index(index_path) as index:
             index.require(word, match_case=match_case)
             uses, vectors = index.uses(word, max_uses, match_case=match_case)
             n_uses = index.count_uses(word, match_case=match_case)
+            values = [] if group_by is None else index.values_of(uses, group_by)
         found = cluster_uses(uses, vectors, n_senses, seed)
-        if picture is not None:
-            draw_senses(uses, found, picture, n_uses=n_uses)
+        told, shares = describe(uses, found, n_uses=n_uses), None
+        if group_by is not None:
+            shares = count_shares(uses, found.labels.tolist(), values, group_by, bin_width)
+        if picture is not None and shares is not None:
+            captions = [shorten(uses[exemplar]) for exemplar in found.exemplars]
+            draw_shares(shares, picture, title=f"{told}, by {group_by}", captions=captions, look=look)
+        elif picture is not None:
+            draw_senses(uses, found, picture, n_uses=n_uses, look=look)
         if html is not None:
-            write_text(html, render_senses(uses, found, n_uses=n_uses), errors="replace")
+            below = "" if shares is None else make_table(*_cells(shares, to_html))
+            page = render_senses(uses, found, n_uses=n_uses, title=title or "", table=below)
+            write_text(html, page, errors="replace")
+        if table is not None and shares is not None:
+            write_text(table, write_table(shares), errors="replace")
     if as_json:
         groups = [
             {"size": size, "exemplar": to_record(uses[exemplar])}
@@ -66,14 +96,54 @@ def senses_cli(
         ]
         silhouette = None if len(groups) == 1 else found.silhouette
         labelled = [to_record(use, group=int(label)) for use, label in zip(uses, found.labels)]
+        for record, value in zip(labelled, values):
+            record["value"] = value
         sizes = {"n_uses": n_uses, "n_sampled": len(uses)}
-        print(srsly.json_dumps({**sizes, "silhouette": silhouette, "groups": groups, "uses": labelled}))
+        record = {**sizes, "silhouette": silhouette, "groups": groups, "uses": labelled}
+        if shares is not None:  # groups are numbered from 0 in JSON
+            record["shares"] = [{**row, "group": row["group"] - 1} for row in shares.rows]
+            record["design_effect"], record["n_without"] = shares.effect, shares.n_without
+        print(srsly.json_dumps(record))
     else:
-        _common.msg.text(to_printable(describe(uses, found, n_uses=n_uses)))
+        _common.msg.text(to_printable(told))
         rows: List[List[str]] = [
             [str(size), *to_line(uses[place])] for size, place in zip(found.sizes, found.exemplars)
         ]
         _common.msg.table(rows, header=("uses", "", "most typical", ""), divider=True, aligns=tuple("rrll"), max_col=80)
-    for path in (picture, html):
+        if shares is not None:
+            header, cells = _cells(shares, to_printable)
+            _common.msg.table(cells, header=header, divider=True, aligns=("l", *"r" * (len(header) - 1)), max_col=40)
+    if shares is not None:
+        _tell(shares)
+    for path in (picture, html, table):
         if path is not None:
             _common.msg.good(f"Wrote {path}")
+
+
+def _cells(shares: Shares, clean: Callable[[str], str]) -> Tuple[List[str], List[List[str]]]:
+    """RETURNS (Tuple[List[str], List[List[str]]]): Header and rows: shares in percent with their intervals."""
+    n = shares.n_senses
+    header = [clean(shares.field), "uses", "documents", *(f"group {i + 1} (%)" for i in range(n))]
+    groups = [shares.rows[start : start + n] for start in range(0, len(shares.rows), n)]
+    return header, [
+        [clean(rows[0]["value"]), f"{rows[0]['uses']:,}", f"{rows[0]['documents']:,}", *map(_interval, rows)]
+        for rows in groups
+    ]
+
+
+def _interval(row: Dict[str, Any]) -> str:
+    return f"{100 * row['share']:.0f} ({100 * row['low']:.0f} to {100 * row['high']:.0f})"
+
+
+def _tell(shares: Shares) -> None:
+    _common.msg.info(f"95 % intervals; design effect of documents {shares.effect:.1f}")
+    if shares.field != DOCUMENT and all(row["documents"] == 1 for row in shares.rows):
+        _common.msg.warn(
+            "Each group has the uses of one document, so that the intervals say nothing about other documents. Join "
+            "groups with --bin-width, or read more documents."
+        )
+    if shares.n_without:
+        uses = _common.counted(shares.n_without, "use")
+        _common.msg.warn(
+            f"{uses} in documents without the field '{to_printable(shares.field)}' are left out of the shares"
+        )

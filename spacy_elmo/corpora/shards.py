@@ -4,7 +4,7 @@ import os
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Union
+from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from .. import util
 from ..util import AnyPath, to_path
@@ -22,7 +22,18 @@ from .files import (
     say_nothing,
     skip_items,
 )
-from .texts import Item, Read, Record, SentenceCutter, make_nlp, parse_json, read_docbin, read_json, read_parquet
+from .texts import (
+    Fields,
+    Item,
+    Read,
+    Record,
+    SentenceCutter,
+    make_nlp,
+    parse_json,
+    read_docbin,
+    read_json,
+    read_parquet,
+)
 
 FORMATS = ("auto", "text", "jsonl", "docbin", "parquet")
 # Data sets of the Hugging Face `datasets` package.
@@ -49,6 +60,12 @@ class Shard:
         RAISES (ValueError): If there are fewer records than `skip`.
         """
         raise NotImplementedError
+
+    def read_documents(self, counts: Counts) -> Iterator[Tuple[Record, Fields]]:
+        """YIELDS (Tuple[Record, Fields]): Each record with its fields, such as the author and the year of a line of
+        JSON. For `counts` and errors see `read_records`.
+        """
+        return ((record, {}) for record in self.read_records(counts))
 
     def read(self, counts: Counts) -> Iterator[List[str]]:
         """The tokens of each sentence, none empty; empty records and invalid UTF-8 are added to `counts`."""
@@ -84,10 +101,15 @@ class _CutShard(Shard):
 
     def read_records(self, counts: Counts, *, skip: int = 0) -> Iterator[Record]:
         """See `Shard.read_records`; a record is a line, a Doc or a row."""
-        for record, n_replaced in self._cutter.records(self._read_items(skip)):
+        return (record for record, _ in self.read_documents(counts, skip=skip))
+
+    def read_documents(self, counts: Counts, *, skip: int = 0) -> Iterator[Tuple[Record, Fields]]:
+        """See `Shard.read_documents`."""
+        for item, n_replaced, fields in self._read_items(skip):
+            record = self._cutter.cut(item)
             counts.n_undecodable += n_replaced
             counts.n_empty += not record
-            yield record
+            yield record, fields
 
     def _read_items(self, skip: int) -> Iterator[Read]:
         raise NotImplementedError
@@ -108,7 +130,7 @@ class RawTextShard(_FileShard):
         with open_bytes(self.path) as file:
             for line in skip_items(read_lines(file), skip, name=self.name):
                 text, n_replaced = decode(line)
-                yield text.strip(), n_replaced
+                yield text.strip(), n_replaced, {}
 
 
 class JsonShard(_FileShard):
@@ -118,16 +140,16 @@ class JsonShard(_FileShard):
         with open_bytes(self.path) as file:
             for where, line in skip_items(read_json(file, self.path), skip, name=self.name):
                 text, n_replaced = decode(line)
-                item, n_surrogates = parse_json(text.strip(), where)
-                yield item, n_replaced + n_surrogates
+                item, n_surrogates, fields = parse_json(text.strip(), where)
+                yield item, n_replaced + n_surrogates, fields
 
 
 class ParquetShard(_FileShard):
     """The column `words`, `tokens` or `text` of a Parquet file."""
 
     def _read_items(self, skip: int) -> Iterator[Read]:
-        for _, (item, _) in skip_items(read_parquet(str(self.path)), skip, name=self.name):
-            yield item, 0
+        for _, (item, row) in skip_items(read_parquet(str(self.path), None), skip, name=self.name):
+            yield item, 0, row
 
 
 class DocBinShard(_FileShard):
@@ -136,7 +158,7 @@ class DocBinShard(_FileShard):
     def _read_items(self, skip: int) -> Iterator[Read]:
         # A vocabulary per file: DocBin adds all its strings to it, and they are freed with the file.
         docs = read_docbin(str(self.path), make_nlp("xx"))
-        return ((doc, 0) for doc in skip_items(docs, skip, name=self.name))
+        return ((doc, 0, {}) for doc in skip_items(docs, skip, name=self.name))
 
 
 class DatasetShard(_CutShard):
@@ -171,7 +193,7 @@ class DatasetShard(_CutShard):
                 rows = iter(())
             skip_items(rows, 1, name=self.name, n_before=skip - 1)
         for row in rows:
-            yield self._item_of(row), 0
+            yield self._item_of(row), 0, row
 
     def _item_of(self, row: Mapping[str, Any]) -> Item:
         columns = [self._column] if self._column else COLUMNS

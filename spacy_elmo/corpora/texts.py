@@ -48,6 +48,10 @@ from .files import (
 Record = List[List[str]]
 # A text to tokenize, a list of words, or a Doc.
 Item = Union[str, List[str], Doc]
+# What else a record of JSON or a row of a data set says, its text included; empty for other texts.
+Fields = Mapping[str, Any]
+# An item, the number of invalid UTF-8 sequences in it, and its fields.
+Read = Tuple[Item, int, Fields]
 
 
 class TextRecord(NamedTuple):
@@ -65,8 +69,6 @@ class TextRecord(NamedTuple):
     error: Optional[ValueError] = None
 
 
-# An item, and the number of invalid UTF-8 sequences in it.
-Read = Tuple[Item, int]
 SURROGATE = re.compile("[\ud800-\udfff]")
 SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 # Strings in spaCy's vocabulary before it is replaced by an empty one.
@@ -178,8 +180,8 @@ def read_json(file: BinaryIO, path: object) -> Iterator[Tuple[str, bytes]]:
         yield f"{path}, element {number}", json.dumps(record).encode("ascii")
 
 
-def parse_json(line: str, where: str) -> Tuple[Item, int]:
-    """The text or the words of a line, and the number of unpaired surrogates replaced by U+FFFD.
+def parse_json(line: str, where: str) -> Read:
+    """The text or the words of a line, the number of unpaired surrogates replaced by U+FFFD, and the object.
 
     line (str): A JSON object with `text`, or with `words` or `tokens`; a blank line is an empty text.
     where (str): File and line number, for the error.
@@ -202,7 +204,7 @@ def _load_json(line: str, where: str) -> Dict[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
-def _item_of(record: Mapping[str, Any], line: str, where: str) -> Tuple[Item, int]:
+def _item_of(record: Mapping[str, Any], line: str, where: str) -> Read:
     words = record.get("words", record.get("tokens"))
     item = words if isinstance(words, list) and all(isinstance(word, str) for word in words) else record.get("text")
     if not isinstance(item, (str, list)):
@@ -210,7 +212,7 @@ def _item_of(record: Mapping[str, Any], line: str, where: str) -> Tuple[Item, in
             f"Line {where} is '{line[:60]}', but should be a JSON object with 'text' (a string) or 'words' (a "
             "list of strings). Correct the line."
         )
-    return _replace_surrogates(item) if SURROGATE_ESCAPE.search(line) else (item, 0)
+    return (*(_replace_surrogates(item) if SURROGATE_ESCAPE.search(line) else (item, 0)), record)
 
 
 def read_docbin(file: str, nlp: Language) -> Iterator[Doc]:
@@ -226,11 +228,11 @@ def read_docbin(file: str, nlp: Language) -> Iterator[Doc]:
     yield from docs.get_docs(nlp.vocab)
 
 
-def read_parquet(file: str, keep: Sequence[str] = ()) -> Iterator[Tuple[str, Tuple[Item, Dict[str, Any]]]]:
+def read_parquet(file: str, keep: Optional[Sequence[str]] = ()) -> Iterator[Tuple[str, Tuple[Item, Dict[str, Any]]]]:
     """Stream the rows of a Parquet file.
 
     file (str): A path or an address. Its column `words` or `tokens` (lists of strings) or `text` is read.
-    keep (Sequence[str]): Further columns.
+    keep (Optional[Sequence[str]]): Further columns; None for all but lists, such as vectors.
     YIELDS (Tuple[str, Tuple[Item, Dict[str, Any]]]): The place, the text (empty for null) and the columns of a row.
     RAISES (ValueError): If it is damaged or has no column of texts; if pyarrow is missing.
     """
@@ -242,6 +244,9 @@ def read_parquet(file: str, keep: Sequence[str] = ()) -> Iterator[Tuple[str, Tup
         except Exception as error:  # pyarrow raises several kinds
             raise ValueError(f"'{file}' cannot be read as Parquet: {error}. Is it complete?") from error
         text = next((name for name in ("words", "tokens", "text") if name in names), None)
+        if keep is None:
+            is_nested = import_arrow("pyarrow.types", file).is_nested
+            keep = [field.name for field in table.schema_arrow if not is_nested(field.type)]
         if text is None or set(keep) - set(names):
             raise ValueError(
                 f"'{file}' has the columns {', '.join(names)}, should have {', '.join(['text (or words)', *keep])}. "
@@ -269,18 +274,11 @@ class SentenceCutter:
         self._nlp = make_nlp(self._lang)
         self._sentencizer = Sentencizer() if running_text else None
 
-    def records(self, items: Iterable[Read]) -> Iterator[Tuple[Record, int]]:
-        """Split items, in bounded memory.
-
-        YIELDS (Tuple[Record, int]): The sentences of an item, and its number of invalid UTF-8 sequences.
-        """
-        for item, n_replaced in items:
-            # spaCy stores every string. A memory zone frees them too, but halves the speed.
-            if len(self._nlp.vocab.strings) > MAX_STRINGS:
-                self._nlp = make_nlp(self._lang)
-            yield self._cut(item), n_replaced
-
-    def _cut(self, item: Item) -> Record:
+    def cut(self, item: Item) -> Record:
+        """RETURNS (Record): The sentences of an item. Memory stays bounded, however many items are split."""
+        # spaCy stores every string. A memory zone frees them too, but halves the speed.
+        if len(self._nlp.vocab.strings) > MAX_STRINGS:
+            self._nlp = make_nlp(self._lang)
         if isinstance(item, str):
             item = self._nlp.make_doc(item) if self._tokenizes else item.split()
         if isinstance(item, list):
@@ -408,8 +406,7 @@ def _parse(content: Any, kind: str, place: str, keep: Sequence[str]) -> Tuple[It
         content = _decode(content, place).rstrip("\r\n")
     if kind != "jsonl":
         return (content, 0, {}) if kind != "parquet" else (content[0], 0, _select(content[1], keep, place))
-    record = _load_json(content, place)
-    item, n_replaced = _item_of(record, content, place)
+    item, n_replaced, record = parse_json(content, place)
     return item, n_replaced, _select(record, keep, place) if keep else {}
 
 

@@ -7,14 +7,23 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, List
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from spacy_elmo.analysis import index_build, token_store, vector_search
-from spacy_elmo.analysis.index_build import find_documents, make_settings, replace_index, start_replacement
+from spacy_elmo.analysis.index_build import (
+    Document,
+    IndexBuilder,
+    find_documents,
+    make_settings,
+    replace_index,
+    start_replacement,
+)
 from spacy_elmo.analysis.neighbors import NeighborIndex, check_recall
 from spacy_elmo.analysis.token_store import FILE, Use
 from spacy_elmo.analysis.vector_search import repair_search
@@ -413,3 +422,120 @@ def test_an_index_that_cannot_be_opened_closes_its_file(tmp_path, sql):
         with pytest.raises((ValueError, KeyError)) as caught:
             use(tmp_path)
         assert not is_open(tmp_path) and caught.tb is not None  # which still has the frames
+
+
+def _texts(n: int, **fields: Any) -> List[Document]:
+    """Documents `0` to `n - 1` of a sentence each."""
+    one = [make_document(str(i), [[*sentence, "target"]]) for i, sentence in enumerate(make_sentences(n, 3))]
+    return [
+        replace(document, fields={key: value(i) for key, value in fields.items()}) for i, document in enumerate(one)
+    ]
+
+
+def _add(path: Path, documents: List[Document], *fields: str) -> IndexBuilder:
+    builder = open_builder(path, BILM, fields=fields)
+    builder.add(documents)
+    builder.finish()
+    builder.store.close()
+    return builder
+
+
+@pytest.mark.issue(40)
+def test_fields_of_documents_are_stored_and_restrict_a_search(tmp_path):
+    _add(tmp_path / "index", _texts(30, year=lambda i: 1840 + i % 3, text=lambda i: "left out"), "year")
+    with NeighborIndex.open(tmp_path / "index") as index:
+        uses, vectors = index.uses("target")
+        assert index.values_of(uses, "year") == [1840 + int(use.document) % 3 for use in uses]
+        assert index.values_of(uses, "document") == [use.document for use in uses]
+        for where, n in ((("year", [1840]), 10), (("year", [1840, 1842]), 20), (("document", ["4"]), 1)):
+            own = [use.document for use in uses if index.values_of([use], where[0])[0] in where[1]]
+            found = index.query(vectors[0], 50, word="target", where=where)
+            assert sorted(one.use.document for one in found) == sorted(own) and len(own) == n
+            others = index.query(vectors[0], 500, exclude="target", where=where)
+            assert {one.use.document for one in others} == set(own)
+            assert "target" not in {one.use.word for one in others}
+        assert index.query(vectors[0], where=("year", ["1840"])) == []  # a text is not a number
+        with pytest.raises(ValueError, match="has a field 'text'.*Choose one of: document, year"):
+            index.query(vectors[0], where=("text", ["a"]))
+
+
+@pytest.mark.issue(40)
+def test_fields_change_without_new_vectors(tmp_path):
+    path, year = tmp_path / "index", {"year": lambda i: 1840 + i}
+    _add(path, _texts(9))
+    before = describe_index(path)
+    first = _add(path, _texts(9, **year), "year")
+    assert (first.n_updated, first.n_read) == (9, 0)
+    other = _add(path, _texts(9, year=lambda i: None if i == 4 else 1840), "year")
+    assert (other.n_updated, other.n_read, other.n_with["year"], other.n_documents) == (8, 0, 8, 9)
+    with NeighborIndex.open(path) as index:
+        assert index.store.read_values("year") == [1840]
+    kept = _add(path, _texts(9))  # no field is named: those of the index stay
+    assert kept.n_updated == 0
+    assert describe_index(path) == before
+    builder = open_builder(path, BILM)
+    for i in range(9):
+        builder.delete(str(i))
+    assert builder.store.fetch("SELECT count(*) FROM field") == [(0,)]
+    builder.store.close()
+
+
+@pytest.mark.issue(40)
+def test_an_index_of_an_earlier_version_is_read_and_gets_fields(tmp_path):
+    path = tmp_path / "index"
+    _add(path, _texts(6))
+    with closing(sqlite3.connect(path / FILE)) as file, file:
+        file.execute("DROP TABLE field")
+    before = (path / FILE).read_bytes()
+    with NeighborIndex.open(path) as index:
+        uses, vectors = index.uses("target")
+        assert len(index.query(vectors[0], where=("document", ["1", "2"]))) > 2
+        assert index.values_of(uses, "document") == [use.document for use in uses]
+        with pytest.raises(ValueError, match="has a field 'year'.*--keep"):
+            index.values_of(uses, "year")
+    assert (path / FILE).read_bytes() == before
+    assert _add(path, _texts(6, year=lambda i: i), "year").n_read == 0
+    with NeighborIndex.open(path) as index:
+        assert index.values_of(index.uses("target")[0], "year") == list(range(6))
+
+
+@pytest.mark.issue(40)
+@pytest.mark.parametrize(
+    "value, stored",
+    [
+        (1848, 1848),
+        (18.5, 18.5),
+        (" Brontë ", "Brontë"),
+        (True, "true"),
+        ("a\ud800", "a\ufffd"),
+        ("", None),
+        (None, None),
+        (float("nan"), None),
+        (10**30, None),
+    ],
+)
+def test_values_of_fields(tmp_path, value, stored):
+    _add(tmp_path / "index", _texts(2, x=lambda i: value if i else 0), "x")
+    with NeighborIndex.open(tmp_path / "index") as index:
+        assert index.values_of(index.uses("target")[0], "x") == [0, stored]
+
+
+@pytest.mark.issue(40)
+@pytest.mark.parametrize("value", [["a"], {"a": 1}])
+def test_fields_that_are_no_single_value_are_refused(tmp_path, value):
+    with pytest.raises(ValueError, match="The field 'x' of '0' is .* should be a text or a number"):
+        _add(tmp_path / "index", _texts(2, x=lambda i: value), "x")
+
+
+@pytest.mark.issue(40)
+def test_fields_in_approximate_search(index):
+    builder = open_builder(index, BILM, fields=["x"], exact_tokens=100)
+    texts = {"a": make_sentences(80, 1), "b": make_sentences(4, 2)}
+    builder.add(replace(make_document(name, some), fields={"x": name}) for name, some in texts.items())
+    builder.finish()
+    builder.store.close()
+    with NeighborIndex.open(index) as opened:
+        assert opened.search is not None
+        for name in "ab":
+            found = opened.query(opened.uses("bank")[1][0], 5, where=("x", [name]))
+            assert len(found) == 5 and {one.use.document for one in found} == {name}

@@ -239,3 +239,99 @@ def test_documents_beyond_the_end_of_a_shorter_file_are_deleted(folder, tmp_path
 def test_commands_close_the_index_whether_they_succeed_or_not(folder, code, options):
     result = call(*(folder / "index" if option == "INDEX" else option for option in options), code=code)
     assert result.exc_info is not None and not is_open(folder / "index")  # which still has the frames of a mistake
+
+
+NOVELS = [
+    {"text": f"The train of ladies left {i} . Her train came in .", "year": 1840 + i, "author": author}
+    for author in ("Brontë", "Wells")
+    for i in range(12)
+]
+
+
+@pytest.fixture(scope="module")
+def novels(folder, tmp_path_factory) -> Path:
+    """An index of JSON texts with authors and years; one has no year."""
+    path = tmp_path_factory.mktemp("novels")
+    lines = [json.dumps(novel) for novel in [*NOVELS, {"text": "A train .", "author": "Wells", "year": None}]]
+    (path / "novels.jsonl").write_text("\n".join(lines), encoding="utf8")
+    options = ("--bilm", folder / "bilm", "--running-text", "--lang", "en", "--keep", "year, author,absent")
+    result = call("index", path / "novels.jsonl", path / "index", *options, "--json")
+    shown = " ".join(result.stderr.split())
+    assert "1 document of 25 without the field 'year'" in shown
+    assert "No document has the field 'absent'. Fields of the first document: text, year, author" in shown
+    assert json.loads(result.stdout)["fields"] == "author, year"
+    return path
+
+
+@pytest.mark.issue(40)
+def test_senses_are_compared_between_years_and_authors(novels, tmp_path):
+    files = ("--table", tmp_path / "t.csv", "--picture", tmp_path / "t.pdf", "--html", tmp_path / "t.html")
+    senses = ("senses", novels / "index", "train", "--n-senses", 2)
+    result = call(*senses, "--group-by", "year", "--bin-width", 10, *files)
+    shown = " ".join(result.output.split())
+    assert "1840–1849 40 20" in shown and "1850–1859 8 4" in shown and "95 % intervals" in shown
+    assert "1 use in documents without the field 'year'" in shown
+    rows = (tmp_path / "t.csv").read_text(encoding="utf8").splitlines()
+    assert rows[0] == "value,from,to,documents,uses,group,n,share,low,high" and len(rows) == 5
+    assert rows[1].startswith("1840–1849,1840,1849,20,40,1,")
+    assert (tmp_path / "t.pdf").read_bytes().startswith(b"%PDF")
+    assert "1850–1859" in (tmp_path / "t.html").read_text(encoding="utf8")
+    found = call_json(*senses, "--group-by", "author")
+    assert [(row["value"], row["uses"]) for row in found["shares"][::2]] == [("Brontë", 24), ("Wells", 25)]
+    by_group = [sum(row["n"] for row in found["shares"][group::2]) for group in (0, 1)]
+    assert by_group == [group["size"] for group in found["groups"]]
+    assert {use["value"] for use in found["uses"]} == {"Brontë", "Wells"}
+    assert len(call_json(*senses, "--group-by", "document")["shares"]) == 2 * 25
+    years = call_json(*senses, "--group-by", "year")["shares"]
+    assert [row["value"] for row in years[::2]] == [f"{year}–{year + 1}" for year in range(1840, 1852, 2)]
+
+
+@pytest.mark.issue(40)
+def test_neighbors_are_compared_between_years(novels):
+    command = ("neighbors", novels / "index", "The train came in .", "--word", "train", "--k", 2, "--same-word")
+    found = call_json(*command, "--group-by", "year", "--bin-width", 10)["neighbors"]
+    assert [one["value"] for one in found] == ["1840–1849"] * 2 + ["1850–1859"] * 2
+    shown = told(*command, "--group-by", "author")
+    assert "author Brontë" in shown and "author Wells" in shown
+    assert "value" not in call_json(*command)["neighbors"][0]
+
+
+@pytest.mark.issue(40)
+def test_fields_stay_when_documents_are_added_or_the_index_is_replaced(folder, novels, tmp_path):
+    one, two = tmp_path / "1.jsonl", tmp_path / "2.jsonl"
+    for path, year in ((one, 1900), (two, 1910)):
+        path.write_text(json.dumps({"text": "A train", "year": year, "place": "York"}), encoding="utf8")
+    index = tmp_path / "index"
+    call("index", one, index, "--bilm", folder / "bilm", "--keep", "year")
+    call("index", two, index)
+    senses = ("senses", index, "train", "--group-by")
+    assert [row["value"] for row in call_json(*senses, "year")["shares"]] == ["1900", "1910"]
+    refusal = refused(*senses, "place")
+    assert "No document of the index has a field 'place'. Choose one of: document, year" in refusal
+    again = call("index", one, two, index, "--keep", "place")
+    assert "2 documents with changed fields" in " ".join(again.stderr.split())
+    call("index", one, two, index, "--force")
+    assert [row["value"] for row in call_json(*senses, "place")["shares"]] == ["York"]
+    assert [row["value"] for row in call_json(*senses, "year")["shares"]] == ["1900", "1910"]
+
+
+@pytest.mark.issue(40)
+def test_mistakes_with_fields_and_pictures_are_clear(novels, tmp_path):
+    senses = ("senses", novels / "index", "train", "--n-senses", 2)
+    picture = ("--picture", tmp_path / "a.png")
+    for message, command in (
+        ("has a field 'yaer'", (*senses, "--group-by", "yaer")),
+        ("does not fit the field 'author'", (*senses, "--group-by", "author", "--bin-width", 10)),
+        ("Name it with --group-by", (*senses, "--bin-width", 10)),
+        ("Name it with --group-by", ("neighbors", novels / "index", "A train", "-w", "train", "--bin-width", 5)),
+        ("--table is for the shares", (*senses, "--table", tmp_path / "a.csv")),
+        ("--size is for a picture", (*senses, "--size", "8")),
+        ("--size is '16,9'", (*senses, *picture, "--size", "16,9")),
+        ("--size is '1x9'", (*senses, *picture, "--size", "1x9")),
+        ("--label is 'group 1'", (*senses, *picture, "--label", "group 1")),
+        ("no label 'group 9'", (*senses, *picture, "--label", "group 9=x")),
+        ("cannot be named 'document'", ("index", novels / "novels.jsonl", novels / "index", "--keep", "document")),
+    ):
+        shown = refused(*command)
+        assert message in shown, (message, shown)
+    assert not list(tmp_path.iterdir())
