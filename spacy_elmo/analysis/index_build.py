@@ -18,12 +18,13 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 
 import numpy as np
 
-from ..corpora.files import REPLACEMENT, STDIN, Counts, open_bytes
-from ..corpora.shards import DocBinShard, JsonShard, RawTextShard, Shard, TextShard
+from ..corpora.files import REPLACEMENT, STDIN, Counts, import_arrow, open_bytes
+from ..corpora.shards import DocBinShard, JsonShard, ParquetShard, RawTextShard, Shard, TextShard
 from ..corpora.texts import SURROGATE, Fields, Record, make_nlp
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..util import has_faiss
+from ..weights.identity import fingerprint_bilm
 from .neighbors import Layer, make_probe
 from .token_store import DOCUMENT, FILE, LockedError, TokenStore, Value
 from .vector_search import EXACT_TOKENS, is_search_lost, require_faiss, write_search
@@ -80,6 +81,26 @@ def find_documents(shards: Iterable[Shard], counts: Counts, tell_end: Optional[T
             tell_end(_name(shard), number)
 
 
+def use_stored_vectors(shards: Iterable[Shard], bilm: BiLM, layer: Layer) -> int:
+    """Let Parquet files of `elmo embed` give the vectors that they have, instead of computing them again.
+
+    bilm (BiLM): That of the index; files of another biLM, in another precision or without the layer are not used.
+    layer (Layer): 0 to L, or "mean".
+    RETURNS (int): Number of files whose vectors are used.
+    """
+    wanted = {"fingerprint": fingerprint_bilm(bilm), "precision": bilm.precision, "pool": None}
+    column = "elmo" if layer == "mean" else f"elmo_layer_{layer}"
+    n_files = 0
+    for shard in shards:
+        if isinstance(shard, ParquetShard):
+            schema = import_arrow("pyarrow.parquet", shard.path).read_schema(shard.path)
+            meta = json.loads((schema.metadata or {}).get(b"spacy_elmo", b"{}"))
+            if column in schema.names and all(meta.get(name, "") == value for name, value in wanted.items()):
+                shard.vectors = column
+                n_files += 1
+    return n_files
+
+
 def _read(shard: Shard, counts: Counts, n_skipped: int) -> Iterator[Record]:
     return shard.read_records(counts, skip=n_skipped)
 
@@ -89,8 +110,10 @@ def _skip(records: List[Record], n_skipped: int) -> Iterator[Record]:
 
 
 def _name(shard: Shard) -> str:
-    has_path = isinstance(shard, (TextShard, RawTextShard, JsonShard, DocBinShard)) and shard.path != STDIN
-    return str(shard.path) if has_path else shard.name  # type: ignore[attr-defined]  # these four have a path
+    has_path = (
+        isinstance(shard, (TextShard, RawTextShard, JsonShard, ParquetShard, DocBinShard)) and shard.path != STDIN
+    )
+    return str(shard.path) if has_path else shard.name  # type: ignore[attr-defined]  # these have a path
 
 
 def _digest_file(path: Path) -> str:
@@ -236,7 +259,7 @@ class IndexBuilder:
         """
         for batch in self._batches(documents):
             n_tokens = sum(len(words) for _, words in batch.sentences)
-            vectors = self._encode([words for _, words in batch.sentences])
+            vectors = self._encode(batch)
             self._write(batch, vectors)
             if not has_faiss and self.store.read_meta()["next_id"] > self.exact_tokens:
                 require_faiss(self.store.count("token"), self.exact_tokens)  # now, not after hours
@@ -307,9 +330,11 @@ class IndexBuilder:
             if begun is not None and not is_same:
                 batch.replaced.append(document.name)
                 self.n_replaced += 1
+            rows = getattr(document.fields, "vectors", None)
             for record in document.read(n_records):
                 for sentence in record:
-                    batch.add(document.name, sentence)
+                    batch.add(document.name, sentence, rows)
+                    rows = None if rows is None else rows[len(sentence) :]
                 n_records += 1
                 if batch.n_tokens >= self.batch_tokens:
                     batch.progress[document.name] = (document.digest, n_records, False)
@@ -328,8 +353,11 @@ class IndexBuilder:
         self.known_fields = self.known_fields or list(map(str, document.fields))
         return kept
 
-    def _encode(self, sentences: Sequence[List[str]]) -> Vectors:
-        """RETURNS (Vectors): Shape (N, D), the unit vectors of all tokens."""
+    def _encode(self, batch: "_Batch") -> Vectors:
+        """RETURNS (Vectors): Shape (N, D), the unit vectors of all tokens: those that were read, or computed now."""
+        sentences = [words for _, words in batch.sentences]
+        if len(batch.vectors) == len(sentences) > 0:
+            return np.concatenate([to_units(rows.astype("float32")) for rows in batch.vectors])
         parts = [np.empty((0, self.bilm.config.output_width), dtype="float32")]
         for _, _, layers in self.bilm.iter_encode(sentences, reuse_memory=True):
             chosen = layers.mean(0) if self.layer == "mean" else layers[int(self.layer)]
@@ -364,12 +392,16 @@ class _Batch:
         self.progress: Dict[str, Tuple[str, int, bool]] = {}
         self.fields: Dict[str, Dict[str, Value]] = {}
         self.replaced: List[str] = []
+        self.vectors: List[Vectors] = []  # of the sentences, if they were read
         self.n_tokens = 0
 
-    def add(self, name: str, words: Sequence[str]) -> None:
+    def add(self, name: str, words: Sequence[str], rows: Optional[Vectors]) -> None:
         remaining = iter(words)
         while segment := list(islice(remaining, MAX_WORDS)):
             self.sentences.append((name, segment))
+            if rows is not None:
+                self.vectors.append(rows[: len(segment)])
+                rows = rows[len(segment) :]
             self.n_tokens += len(segment)
 
 

@@ -6,7 +6,9 @@ used again. A sentence has the number of its first stored token, so that the sen
 number is not larger.
 """
 
+import errno
 import json
+import os
 import sqlite3
 import weakref
 from collections import Counter
@@ -136,6 +138,8 @@ class TokenStore:
         except sqlite3.Error as error:
             if "locked" in str(error):
                 raise LockedError(Errors.EL401.format(path=self.path)) from error
+            if "disk is full" in str(error):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path)) from error
             is_other = "not a database" in str(error) or "no such table" in str(error)
             template = Errors.EL390 if is_other else Errors.EL392
             raise ValueError(template.format(path=self.path, problem=f"{FILE}: {error}")) from error

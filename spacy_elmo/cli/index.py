@@ -21,6 +21,7 @@ from ..analysis.index_build import (
     read_settings,
     replace_index,
     start_replacement,
+    use_stored_vectors,
 )
 from ..analysis.neighbors import NeighborIndex, check_recall, to_printable
 from ..analysis.token_store import DOCUMENT, FILE, LockedError
@@ -153,6 +154,8 @@ def change_index(
         "reading": reading,
     }
     kept = dict.fromkeys([*before.get("fields", []), *fields])
+    if n_files := use_stored_vectors(shards, model, chosen["layer"]):
+        _common.msg.info(f"The vectors of {_common.counted(n_files, 'Parquet file')} are used as they are.")
     settings = make_settings(model, name=str(name), digest=digest, **chosen)
     differences = find_differences(before, settings) if is_replaced and before else []
     if differences:

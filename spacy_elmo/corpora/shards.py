@@ -145,10 +145,15 @@ class JsonShard(_FileShard):
 
 
 class ParquetShard(_FileShard):
-    """The column `words`, `tokens` or `text` of a Parquet file."""
+    """The column `words`, `tokens` or `text` of a Parquet file.
+
+    vectors (Optional[str]): A column with a vector per token, which the fields of a document then have.
+    """
+
+    vectors: Optional[str] = None
 
     def _read_items(self, skip: int) -> Iterator[Read]:
-        for _, (item, row) in skip_items(read_parquet(str(self.path), None), skip, name=self.name):
+        for _, (item, row) in skip_items(read_parquet(str(self.path), None, self.vectors), skip, name=self.name):
             yield item, 0, row
 
 

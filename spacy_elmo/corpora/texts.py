@@ -24,6 +24,7 @@ from typing import (
 )
 
 import spacy
+from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc, DocBin, Span
@@ -228,12 +229,24 @@ def read_docbin(file: str, nlp: Language) -> Iterator[Doc]:
     yield from docs.get_docs(nlp.vocab)
 
 
-def read_parquet(file: str, keep: Optional[Sequence[str]] = ()) -> Iterator[Tuple[str, Tuple[Item, Dict[str, Any]]]]:
+class Row(Dict[str, Any]):
+    """Columns of a row of Parquet.
+
+    vectors (Optional[NDArray]): Shape (T, D), of the tokens that are not blank.
+    """
+
+    vectors: Optional[NDArray[Any]] = None
+
+
+def read_parquet(
+    file: str, keep: Optional[Sequence[str]] = (), vectors: Optional[str] = None
+) -> Iterator[Tuple[str, Tuple[Item, Row]]]:
     """Stream the rows of a Parquet file.
 
     file (str): A path or an address. Its column `words` or `tokens` (lists of strings) or `text` is read.
     keep (Optional[Sequence[str]]): Further columns; None for all but lists, such as vectors.
-    YIELDS (Tuple[str, Tuple[Item, Dict[str, Any]]]): The place, the text (empty for null) and the columns of a row.
+    vectors (Optional[str]): A column with a vector per token, as `elmo embed` writes it.
+    YIELDS (Tuple[str, Tuple[Item, Row]]): The place, the text (empty for null) and the columns of a row.
     RAISES (ValueError): If it is damaged or has no column of texts; if pyarrow is missing.
     """
     parquet = import_arrow("pyarrow.parquet", file)
@@ -252,11 +265,23 @@ def read_parquet(file: str, keep: Optional[Sequence[str]] = ()) -> Iterator[Tupl
                 f"'{file}' has the columns {', '.join(names)}, should have {', '.join(['text (or words)', *keep])}. "
                 "Rename the column of the texts, and keep columns that the file has."
             )
+        columns = list(dict.fromkeys([text, *keep]))
         number = 0
-        for batch in table.iter_batches(PARQUET_ROWS, columns=list(dict.fromkeys([text, *keep]))):
-            for row in batch.to_pylist():
+        for batch in table.iter_batches(PARQUET_ROWS, columns=columns if vectors is None else [*columns, vectors]):
+            arrays = _vectors_of(batch.column(vectors)) if vectors is not None else None
+            for i, row in enumerate(map(Row, batch.select(columns).to_pylist())):
                 number += 1
-                yield f"{file}, row {number}", (row[text] if row[text] is not None else "", row)
+                item = row[text] if row[text] is not None else ""
+                if arrays is not None and isinstance(item, list):
+                    row.vectors = arrays[i][[bool(word) and not word.isspace() for word in item]]
+                yield f"{file}, row {number}", (item, row)
+
+
+def _vectors_of(column: Any) -> List[NDArray[Any]]:
+    """RETURNS (List[NDArray]): Per row of a column of lists of fixed-size lists, shape (T, D)."""
+    offsets = column.offsets.to_numpy()
+    flat = column.values.flatten().to_numpy(zero_copy_only=False).reshape(-1, column.type.value_type.list_size)
+    return [flat[start:end] for start, end in zip(offsets, offsets[1:])]
 
 
 class SentenceCutter:

@@ -13,10 +13,10 @@ from typing import Any, Dict, List
 import numpy as np
 import pytest
 import srsly
-from cli.calls import call, refused
+from cli.calls import call, call_json, refused
 from export.test_onnx import make_bilm
 
-from spacy_elmo import load_bilm, save_bilm
+from spacy_elmo import BiLM, load_bilm, save_bilm
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
 pq = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
@@ -193,6 +193,23 @@ def test_nothing_gives_a_file_with_its_columns(place: Path) -> None:
     embed(place, source="empty.txt", output="out.parquet")
     table = pq.read_table(place / "out.parquet")
     assert table.num_rows == 0 and table.schema.names == ["id", "tokens", "elmo"]
+
+
+def test_an_index_takes_the_vectors_of_a_folder(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("faiss", reason="needs faiss")
+    embed(place, "--keep", "id,year", "--store", "layers")
+    call("index", place / "in", place / "computed", "--bilm", place / "bilm", "--layer", 1)
+    arguments = ["index", place / "out", place / "stored", "--bilm", place / "bilm", "--keep", "year"]
+    with monkeypatch.context() as patch:
+        patch.setattr(BiLM, "iter_encode", None)
+        shown = call(*arguments, "--layer", 1).stderr
+    assert "The vectors of 6 Parquet files are used" in shown
+    found = [
+        call_json("neighbors", place / name, "the cat sat", "--word", "cat", "--bilm", place / "bilm")["neighbors"]
+        for name in ("computed", "stored")
+    ]
+    assert [hit["cosine"] for hit in found[0]] == pytest.approx([hit["cosine"] for hit in found[1]], abs=1e-5)
+    call(*arguments, "--layer", "mean", "--force")  # the folder does not have it: it is computed
 
 
 def test_addresses_are_read_and_written(place: Path) -> None:
