@@ -80,7 +80,7 @@ def pretrain_cli(
         config = read_config(config_path, overrides)
         if verbose and ranks.is_writer:
             _common.msg.text(config.to_str())
-        resume = resume or bool(restart_count())
+        resume = ranks.any(resume or bool(restart_count()))  # a node that replaces another one counts from 0
         check_output_folder(output_path)
         run = make_run(config, output_path, ranks, resume=resume, tell=_common.msg.info, warn=_common.msg.warn)
         run.begin(resume=resume, force=force)

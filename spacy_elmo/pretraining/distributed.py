@@ -8,11 +8,13 @@ rows in the gradient of some rank are sent.
 import gc
 import importlib
 import os
+import time
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Callable, Iterable, Iterator, List, Optional, TypeVar
+from uuid import uuid4
 
 import torch
 import torch.distributed as dist
@@ -24,6 +26,7 @@ from ..errors import Errors
 
 # The other ranks wait while the first one validates.
 TIMEOUT = timedelta(hours=2)
+ANSWER_S = 0.05  # between two looks at who joins
 ValueT = TypeVar("ValueT")
 
 
@@ -165,15 +168,34 @@ def connect(device: str) -> Iterator[Ranks]:
     try:
         with tell_of_lost_ranks(rank), _without_torch_advice():
             store = next(iter(rendezvous("env://", rank, world_size, timeout=TIMEOUT)))[0]
-            # torchrun may keep its store when it restarts: the prefix hides the addresses of dead processes.
-            prefix = f"attempt_{restart_count() or 0}"
-            store = dist.PrefixStore(prefix, store)  # type: ignore[attr-defined]  # exported without a stub
+            store = _agree_on_prefix(store, rank, world_size)
             dist.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=TIMEOUT)
             yield Ranks(rank, world_size, own)
             gc.collect()  # DistributedDataParallel is in a reference cycle and keeps the group alive
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
+
+
+def _agree_on_prefix(store: Any, rank: int, world_size: int) -> Any:
+    """The store under a prefix that is new and the same on all ranks. torchrun may keep its store when it restarts,
+    with addresses of dead processes. Its count of restarts differs between nodes, so it cannot be the prefix.
+
+    Rank 0 answers each rank that asks, until all have its answer; questions of dead processes do no harm.
+    """
+    own = uuid4().hex
+    prefix = own
+    if rank:
+        store.set(f"asked_by_{rank}", own)
+        prefix = store.get(f"answer_to_{own}").decode()  # waits
+        store.add(f"n_answers_{prefix}", 1)
+    else:
+        while store.add(f"n_answers_{prefix}", 0) < world_size - 1:
+            for name in (f"asked_by_{other}" for other in range(1, world_size)):
+                if store.check([name]):
+                    store.set(f"answer_to_{store.get(name).decode()}", prefix)
+            time.sleep(ANSWER_S)
+    return dist.PrefixStore(prefix, store)  # type: ignore[attr-defined]  # exported without a stub
 
 
 @contextmanager

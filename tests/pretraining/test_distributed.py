@@ -1,8 +1,12 @@
 """Several processes against one."""
 
 import json
+import os
+import signal
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +20,7 @@ from spacy_elmo.pretraining.distributed import Ranks
 RUNNER = Path(__file__).parent / "small_run.py"
 CONFIG = Path(__file__).parents[2] / "configs" / "pretrain_en_elmo_sm.cfg"
 PLAIN = {"dropout": 0.0, "recurrent_dropout": 0.0}
+LONG = {**PLAIN, "max_tokens": 32 * 150}  # time to kill a process
 SPARSE = {"sparse": True, "name": "adagrad", "learn_rate": 0.2}
 
 
@@ -24,6 +29,25 @@ def _torchrun(output, text, n_ranks, *arguments, settings=None, launch=()):
     command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", *launch]
     command += [RUNNER, output, text, "--settings", json.dumps({**PLAIN, **(settings or {})}), *arguments]
     return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=240, env=environment())
+
+
+def _agent(output, text, port, variables):
+    """Start the agent of one of two nodes, with one worker."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", 2, "--nproc-per-node", 1, "--max-restarts", 2]
+    command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{port}", "--rdzv-id", "run"]
+    command += ["--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=3", RUNNER, output, text]
+    command += ["--settings", json.dumps(LONG)]
+    return subprocess.Popen(list(map(str, command)), stderr=subprocess.DEVNULL, env={**environment(), **variables})
+
+
+def _kill(agent, *, is_with_agent):
+    """Kill the worker of an agent, and the agent before it."""
+    children = Path(f"/proc/{agent.pid}/task/{agent.pid}/children")
+    workers = children.read_text().split() if children.exists() else []
+    if is_with_agent:
+        agent.kill(), agent.wait()
+    for worker in workers:
+        os.kill(int(worker), signal.SIGKILL)
 
 
 def _torchrun_cli(output, text, *arguments):
@@ -133,3 +157,35 @@ def test_torchrun_restarts_automatically(text, tmp_path):
     assert result.returncode == 0, result.stderr
     _alone(tmp_path / "one", text)
     assert _losses(tmp_path / "run") == pytest.approx(_losses(tmp_path / "one"), rel=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.issue(39)
+@pytest.mark.parametrize("is_with_agent", [False, True], ids=["worker", "node"])
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the worker of an agent in /proc")
+def test_a_killed_process_of_two_nodes_is_replaced(text, tmp_path, is_with_agent):
+    """A node that is lost with its agent is replaced by one that has counted no restart."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    output = tmp_path / "two"
+    # An agent that keeps its store does not tell a new agent where it is (torch 2.13).
+    variables = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"} if is_with_agent else {}
+    agents = [_agent(output, text, port, variables) for _ in range(2)]
+    try:
+        while not (output / "checkpoints" / "step-00000014").exists():
+            assert agents[0].poll() is None and agents[1].poll() is None
+            time.sleep(0.01)
+        killed = agents[1]  # the agent that began first has the store of the rendezvous
+        _kill(killed, is_with_agent=is_with_agent)
+        assert len(_losses(output)) < 150
+        if is_with_agent:
+            agents[1] = _agent(output, text, port, variables)
+        assert [agent.wait(timeout=150) for agent in agents] == [0, 0]
+    finally:
+        for agent in agents:
+            _kill(agent, is_with_agent=True)
+    _alone(tmp_path / "one", text, max_tokens=LONG["max_tokens"])
+    assert _losses(output) == pytest.approx(_losses(tmp_path / "one"), rel=1e-5)
+    first, second = (load_bilm(tmp_path / name / "model-last").network.state_dict() for name in ("one", "two"))
+    assert all(torch.allclose(first[key], second[key], atol=1e-4) for key in first)
