@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import Iterator, List, Optional, Tuple
+from typing import AbstractSet, Iterator, List, Optional, Tuple
 
 import numpy
 from numpy.typing import NDArray
@@ -55,8 +55,9 @@ class TextReader:
     """
 
     def __init__(self, lang: str = "en") -> None:
-        self._lang = lang
+        self.lang = lang
         self._nlp = make_splitter(lang)
+        self.stop_words: AbstractSet[str] = self._nlp.Defaults.stop_words
 
     def read(self, text: str, limit: int = MAX_TOKENS) -> Doc:
         """text (str): Any text.
@@ -65,7 +66,7 @@ class TextReader:
         RAISES (ValueError): For more tokens.
         """
         if len(self._nlp.vocab.strings) > MAX_STRINGS:
-            self._nlp = make_splitter(self._lang)
+            self._nlp = make_splitter(self.lang)
         words, spaces = zip(*found) if (found := list(self._split(text))) else ((), ())
         check_length(len(words), "tokens", limit)
         doc = Doc(self._nlp.vocab, words=list(words), spaces=list(spaces))

@@ -1,19 +1,23 @@
-"""The views of the explorer: each answers a request with JSON. Nothing is kept from one request to the next.
+"""The views of the explorer: each answers a request with JSON. Only an index that the page has built is kept.
 
 Limits of what one request may ask for bound its memory and its time.
 """
 
 import json
 import math
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from heapq import nlargest
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Lock
-from typing import Any, Callable, Dict, Iterator, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 import numpy
 from numpy.typing import NDArray
 from spacy.tokens import Token
 
 from ..about import __version__
+from ..analysis.index_build import Document, IndexBuilder, make_settings, open_for_writing
 from ..analysis.layer_weights import name_mixes
 from ..analysis.neighbors import NeighborIndex, Use
 from ..analysis.sense_map import MAX_SENSES, MIN_USES, cluster_uses
@@ -32,6 +36,7 @@ from .reading import (
     find_place,
     invalid,
 )
+from .texts import find_examples
 
 __all__ = ["VIEWS", "Busy", "Explorer", "Fields", "compare_layers", "invalid"]
 
@@ -40,6 +45,10 @@ MAX_COMPARED = 60  # tokens of each text of the view Compare
 MAX_WORD = 200  # characters of a word to look up
 MAX_RESULTS = 50
 MAX_USES = 500  # points of a map of senses
+MAX_INDEXED = 150_000  # characters of a text that the page has indexed: 8 s with en_elmo_sm on one thread
+SAMPLE = Path(__file__).parent / "static" / "sample.txt"  # English, written for this page
+MANY = 20  # uses from which a map of a word is worth a look
+N_SUGGESTED = 6
 SHOWN = 25  # words of a use on either side
 BUSY_SECONDS = 60.0  # that a request waits for others
 DIGITS = 6  # significant ones of products
@@ -117,14 +126,17 @@ class Explorer:
     ) -> None:
         self.bilm, self.name = bilm, name
         self.index, self.mixes = index, mixes
+        self._folder: Optional[TemporaryDirectory[str]] = None  # of an index that the page has built
         self._reader = reader or TextReader()
         self._busy_seconds = busy_seconds
         self._lock = Lock()
 
     def close(self) -> None:
-        """Close the index."""
+        """Close the index, and delete it if the page has built it."""
         if self.index is not None:
             self.index.close()
+        if self._folder is not None:
+            self._folder.cleanup()
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -155,6 +167,10 @@ class Explorer:
     def settings(self) -> Answer:
         """RETURNS (Dict[str, Any]): What the page needs to know of the biLM, the index and the limits."""
         names, index, sizes = name_mixes(self.mixes), self.index, ("layer", "n_tokens", "n_documents")
+        lang = self._reader.lang
+        texts = find_examples(lang)
+        if index is not None and index.count_uses(texts.word) < MANY:
+            texts = texts._replace(word=next(iter(self._suggest(index)), texts.word))
         return {
             "version": __version__,
             "bilm": self.name,
@@ -166,8 +182,60 @@ class Explorer:
                 {"name": name, "shares": list(mix.shares), "gamma": mix.gamma} for name, mix in zip(names, self.mixes)
             ],
             "index": None if index is None else {name: getattr(index, name) for name in sizes},
-            "limits": {"characters": MAX_CHARACTERS, "tokens": MAX_TOKENS, "compared": MAX_COMPARED},
+            "can_index": index is None or self._folder is not None,
+            "has_sample": lang == "en",
+            "lang": lang,
+            "texts": texts._asdict(),
+            "limits": {
+                "characters": MAX_CHARACTERS,
+                "tokens": MAX_TOKENS,
+                "compared": MAX_COMPARED,
+                "indexed": MAX_INDEXED,
+            },
         }
+
+    def build_index(self, fields: Fields) -> Answer:
+        """Index a text, or the sample in place of an empty one, in a temporary folder.
+
+        RETURNS (Dict[str, Any]): The new settings.
+        RAISES (ValueError): If the explorer was started with an index; for a text without tokens.
+        """
+        if self.index is not None and self._folder is None:
+            raise invalid("the explorer was started with an index, which is not replaced")
+        text = fields.text("text", MAX_INDEXED).strip()
+        if not text and self._reader.lang != "en":
+            raise invalid("the text to index is empty")
+        name = "pasted text" if text else "sample text"
+        doc = self._reader.read(text or SAMPLE.read_text(encoding="utf8"), limit=MAX_INDEXED)
+        sentences = [[token.text for token in sentence if not token.is_space] for sentence in doc.sents]
+        records = [[words] for words in sentences if words]
+        if not records:
+            raise invalid("the text to index has no words")
+        folder = TemporaryDirectory(prefix="elmo-explore-")
+        try:
+            layer = self.bilm.config.n_layers
+            settings = make_settings(self.bilm, name=self.name, digest="", layer=layer, content_words="")
+            with closing(open_for_writing(Path(folder.name), settings)) as store:
+                builder = IndexBuilder(store, self.bilm, exact_tokens=MAX_INDEXED)
+                builder.add([Document(name, "", lambda n_skipped: iter(records[n_skipped:]))])
+                builder.finish()
+            index = NeighborIndex.open(Path(folder.name))
+        except BaseException:
+            folder.cleanup()
+            raise
+        self.close()
+        self.index, self._folder = index, folder
+        return self.settings()
+
+    def _suggest(self, index: NeighborIndex, least: int = MIN_USES) -> List[str]:
+        """RETURNS (List[str]): The most frequent words of the index, with at least so many uses, without stop words."""
+        stops = self._reader.stop_words
+        found = (
+            (n, word)
+            for word, n in index.words.items()
+            if n >= least and word.isalpha() and (len(word) > 1 or not word.isascii()) and word not in stops
+        )
+        return [word for _, word in nlargest(N_SUGGESTED, found)]
 
     def tokens(self, fields: Fields) -> Answer:
         """RETURNS (Dict[str, Any]): Tokens and contexts of a text."""
@@ -223,7 +291,8 @@ class Explorer:
 
     def senses(self, fields: Fields) -> Answer:
         """RETURNS (Dict[str, Any]): The number of uses of a word; these uses, or a sample, with their points and
-        groups, whose number the silhouette chooses where `n_senses` is null; sizes and exemplars of the groups.
+        groups, whose number the silhouette chooses where `n_senses` is null; sizes and exemplars of the groups. For
+            too few uses none, but words with more of them.
         """
         index = self._require_index()
         word = fields.text("word", MAX_WORD).strip()
@@ -231,10 +300,7 @@ class Explorer:
         uses, vectors = index.uses(word, limit=MAX_USES)
         wanted = max(MIN_USES, n_senses or 0)
         if len(uses) < wanted:
-            raise ValueError(
-                f"The index has {len(uses)} uses of '{word}', and a map needs at least {wanted}. Choose a more "
-                "frequent word."
-            )
+            return {"n_uses": len(uses), "uses": [], "n_wanted": wanted, "suggested": self._suggest(index, wanted)}
         found = cluster_uses(uses, vectors, n_senses)
         return {
             "n_uses": index.count_uses(word),
@@ -257,6 +323,7 @@ class Explorer:
 
 VIEWS: Dict[str, Callable[[Explorer, Fields], Answer]] = {
     "compare": Explorer.compare,
+    "index": Explorer.build_index,
     "neighbours": Explorer.neighbours,
     "senses": Explorer.senses,
     "substitutes": Explorer.substitutes,

@@ -40,6 +40,7 @@ class StubIndex:
         sentences = [*PLACES, *MONEY, HOSTILE] * n_copies
         self._uses = [self._make_use(sentence, i) for i, sentence in enumerate(sentences)]
         self.n_tokens, self.n_documents = len(self._uses), min(len(self._uses), 7)
+        self.words = {"bank": len(self._uses)} if self._uses else {}
 
     @staticmethod
     def _make_use(sentence: str, i: int) -> StubUse:

@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, List
 
@@ -51,8 +52,31 @@ def test_explorer_asks_a_real_index(tmp_path: Path, bilm_path: Path) -> None:
     assert all(use["words"][use["position"]] != "bank" for use in others)
     senses = _ask(explorer, "senses", word="BANK", n_senses=2)
     assert len(senses["uses"]) == 6 and len(senses["exemplars"]) == 2
-    with pytest.raises(ValueError, match="The index has"):
-        _ask(explorer, "senses", word="money", n_senses=None)
+    few = _ask(explorer, "senses", word="money", n_senses=None)
+    assert few["n_uses"] == 2 and few["uses"] == [] and few["suggested"][0] == "bank"
+    assert explorer.settings()["texts"]["word"] == "bank"
+
+
+@pytest.mark.issue(40)
+@pytest.mark.parametrize("lang, text", [("en", ""), ("en", "A cat sat. " * 5), ("de", "Ein Haus am See. " * 5)])
+def test_explorer_indexes_the_sample_or_a_text(tmp_path: Path, bilm_path: Path, lang: str, text: str) -> None:
+    """The word that Senses shows first has a map; the folder is gone when the explorer is closed."""
+    pytest.importorskip("sklearn", reason="a map needs scikit-learn")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(tmp_path))
+        explorer = open_explorer(bilm=str(bilm_path), lang=lang)
+        for _ in range(2):  # again, in place of the first
+            settings = _ask(explorer, "index", text=text)
+            assert settings["can_index"] and settings["index"]["n_documents"] == 1
+            assert len(list(tmp_path.glob("elmo-explore-*"))) == 1
+    word = settings["texts"]["word"]
+    assert word == ("bank" if not text else "sat" if lang == "en" else "see")
+    found = _ask(explorer, "neighbours", text=f"Hier {word}", token=1, k=1, uses="same")["neighbours"]
+    assert found[0]["words"][found[0]["position"]].lower() == word
+    assert found[0]["document"] == ("pasted text" if text else "sample text")
+    assert _ask(explorer, "senses", word=word, n_senses=None)["n_uses"] >= 5
+    explorer.close()
+    assert not list(tmp_path.glob("elmo-explore-*"))
 
 
 def test_explorer_refuses_the_index_of_another_bilm(tmp_path: Path, bilm_path: Path) -> None:

@@ -4,6 +4,7 @@ pages that commands write.
 
 import itertools
 import re
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -14,12 +15,14 @@ from explorer.serving import running
 from explorer.stub_index import HOSTILE, StubIndex
 from report_outputs import write_docs, write_logs, write_output
 
+from spacy_elmo import load_bilm
 from spacy_elmo.analysis.pages import render_surprisal
 from spacy_elmo.analysis.report import make_report
 from spacy_elmo.analysis.report_page import render_report
 from spacy_elmo.analysis.sense_map import SenseMap, render_senses
 from spacy_elmo.analysis.token_store import Use
 from spacy_elmo.explorer import views
+from spacy_elmo.explorer.reading import TextReader
 from spacy_elmo.explorer.views import Explorer
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.pipeline.surprisal import Surprisal
@@ -150,13 +153,87 @@ def test_a_text_too_long_for_the_address_is_still_read(page: Page) -> None:
     assert page.page.evaluate("location.hash") == "#view=tokens"
 
 
-def test_empty_index_and_no_index_have_a_message(browser: Any, tiny: BiLM) -> None:
+def test_empty_index_has_a_message(browser: Any, tiny: BiLM) -> None:
     with running(Explorer(tiny, "tiny", index=StubIndex(0))) as address, opened(browser, address) as page:
         assert "The index is empty" in page.open("neighbours", text="bank", token=0).text("#neighbours .result")
-        assert "The index has" in page.open("senses", word="bank").text("#senses .error")
-    with running(Explorer(tiny, "tiny")) as address, opened(browser, address) as page:
-        for view in ("neighbours", "senses"):
-            assert "needs an index" in page.open(view, text="bank", word="bank", token=0).text(f"#{view} .error")
+        assert "The index is empty" in page.open("senses", word="bank").text("#senses .result")
+        assert page.page.locator(".error:not(:empty)").count() == 0
+
+
+@pytest.mark.issue(40)
+@pytest.mark.parametrize("view", ["senses", "neighbours"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_without_an_index_one_click_builds_one(browser: Any, view: str, width: int) -> None:
+    """Whoever opens every tab meets no error; after the click both views answer with the words that they offer."""
+    explorer = Explorer(load_bilm("en_elmo_sm"), "en_elmo_sm")
+    with closing(explorer), running(explorer) as address, opened(browser, address, width=width) as page:
+        page.open("compare")
+        for name in (*VIEWS, view):
+            page.page.click(f"#tab-{name}")
+            page.wait(name)
+            assert page.page.locator(".error:not(:empty)").count() == 0, name
+            assert page.page.evaluate("document.documentElement.scrollWidth") == width, name
+        page.page.click(f"#{view} .corpus > button")
+        page.page.wait_for_function("() => document.querySelector('#model').textContent.includes('index of 1,')")
+        page.page.click("#tab-senses")
+        page.page.wait_for_selector("#senses svg.map")
+        assert page.text("#senses .groups mark >> nth=0") == page.page.input_value("#senses [name=word]")
+        page.page.click("#tab-neighbours")
+        page.page.click("#neighbours .word >> text=bank")
+        page.page.wait_for_selector("#neighbours ol.neighbours")
+        assert "river" in page.text("#neighbours ol.neighbours li >> nth=0")
+        assert page.page.locator(".error:not(:empty)").count() == 0
+
+
+@pytest.mark.issue(40)
+def test_texts_follow_the_language_and_a_pasted_text_becomes_the_corpus(browser: Any, tiny: BiLM) -> None:
+    explorer = Explorer(tiny, "tiny", reader=TextReader("de"))
+    with closing(explorer), running(explorer) as address, opened(browser, address) as page:
+        assert "Sie saß auf der Bank im Park." == page.open("compare").page.input_value("[name=a]")
+        page.page.click("#tab-senses")
+        assert page.page.input_value("#senses [name=word]") == "Bank"
+        page.page.fill("#senses [name=corpus]", "Das Haus steht am See. " * 4)
+        page.page.click("#senses .corpus button[type=submit]")
+        page.page.wait_for_selector("#senses svg.map, #senses .facts")
+        assert page.page.input_value("#senses [name=word]") in ("haus", "steht", "see")
+        page.open("senses", word="Bank")  # what is given counts
+        assert "The index has no use of “Bank”" in page.text("#senses .result")
+        page.page.click("#senses .result button >> nth=0")
+        page.page.wait_for_selector("#senses .facts")
+        assert page.page.locator(".error:not(:empty)").count() == 0
+
+
+@pytest.mark.issue(40)
+def test_surprisal_shows_its_numbers_and_says_that_a_word_can_be_chosen(page: Page) -> None:
+    page.open("surprisal")
+    shown = "element => getComputedStyle(element, '::after').content"
+    numbers = page.page.locator("#surprisal .word").evaluate_all(f"elements => elements.map({shown})")
+    assert len(numbers) == 18 and all(re.fullmatch(r'"\d+\.\d"', number) for number in numbers)
+    assert "Choose a word" in page.text("#surprisal .result")
+    page.page.select_option("#surprisal [name=direction]", "backward")
+    assert "Choose a word" in page.text("#surprisal .result")
+    page.page.click("#surprisal .word >> text=cheese")
+    page.page.wait_for_selector("#surprisal table.list")
+    assert "Choose a word" not in page.text("#surprisal .result")
+
+
+@pytest.mark.issue(40)
+def test_surprisal_without_a_softmax_says_what_to_do(browser: Any, tiny: BiLM) -> None:
+    with running(Explorer(BiLM(tiny.network), "bare")) as address, opened(browser, address) as page:
+        assert "--bilm en_elmo_sm" in page.open("surprisal", token=1).text("#surprisal .result")
+        assert page.page.locator(".error:not(:empty)").count() == 0
+
+
+@pytest.mark.issue(40)
+def test_the_map_of_senses_uses_the_width(browser: Any, packaged: str) -> None:
+    for width in (390, 1280):
+        with opened(browser, packaged, width=width) as page:
+            page.open("senses", word="bank", n=2)
+            drawn, told = (page.page.locator(f"#senses {name}").bounding_box() for name in (".map", ".readout"))
+            assert drawn["width"] > 0.85 * width and 250 < drawn["height"] < 500
+            assert told["y"] + told["height"] <= drawn["y"]  # so that it is in the window with the map
+            page.page.locator("#senses .exemplar").first.hover()
+            assert page.page.locator("#senses .map").bounding_box()["y"] == drawn["y"] or width == 390
 
 
 def test_two_users_see_their_own_text(browser: Any, packaged: str) -> None:

@@ -11,6 +11,8 @@ from explorer.serving import Client, running
 from explorer.stub_index import HOSTILE, StubIndex
 
 from spacy_elmo.explorer import serving, views
+from spacy_elmo.explorer.reading import TextReader
+from spacy_elmo.explorer.texts import EXAMPLES, find_examples
 from spacy_elmo.explorer.views import VIEWS, Busy, Explorer, Fields
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.inference.substitutes import find_substitutes
@@ -114,14 +116,46 @@ def test_senses_tells_the_number_of_all_uses(explorer: Explorer, monkeypatch: py
 def test_empty_index_has_no_neighbours_and_no_map(tiny: BiLM) -> None:
     empty = Explorer(tiny, "tiny", index=StubIndex(0))
     assert _ask(empty, "neighbours", text="bank", token=0, k=5, uses="any")["neighbours"] == []
-    with pytest.raises(ValueError, match="The index has 0 uses of 'bank'"):
-        _ask(empty, "senses", word="bank", n_senses=None)
+    found = _ask(empty, "senses", word="bank", n_senses=None)
+    assert found["uses"] == [] and found["n_uses"] == 0 and found["suggested"] == []
 
 
 def test_without_an_index_the_message_says_how_to_build_one(tiny: BiLM) -> None:
     for view in ("neighbours", "senses"):
         with pytest.raises(ValueError, match="This view needs an index.*elmo index CORPUS INDEX"):
             _ask(Explorer(tiny, "tiny"), view, text="bank", word="bank")
+
+
+@pytest.mark.issue(40)
+def test_an_index_that_was_given_is_not_replaced(explorer: Explorer) -> None:
+    assert not explorer.settings()["can_index"]
+    with pytest.raises(ValueError, match="started with an index"):
+        _ask(explorer, "index", text="the bank")
+
+
+@pytest.mark.issue(40)
+@pytest.mark.parametrize("lang", sorted(set(EXAMPLES) - {"ja"}))  # whose tokenizer is a package of its own
+def test_first_texts_have_the_word_in_two_contexts(tiny: BiLM, lang: str) -> None:
+    explorer = Explorer(tiny, "tiny", reader=TextReader(lang))
+    texts = explorer.settings()["texts"]
+    assert texts == find_examples(f"{lang}-XY")._asdict() and (lang == "en" or texts["a"] != find_examples("en").a)
+    words = {
+        name: [token["text"].lower() for token in _ask(explorer, "tokens", text=texts[name])["tokens"]]
+        for name in ("a", "b", "odd")
+    }
+    key = texts["word"].lower()
+    assert key in words["a"] and key in words["b"] and words["a"] != words["b"]
+    assert key not in words["odd"] and set(words["odd"]) & set(words["a"])
+
+
+@pytest.mark.issue(40)
+@pytest.mark.parametrize("lang", ["xx", "is", "en"])
+def test_first_texts_of_other_languages_are_english(tiny: BiLM, lang: str) -> None:
+    explorer = Explorer(tiny, "tiny", reader=TextReader(lang))
+    assert "bank" in explorer.settings()["texts"]["a"]
+    if lang != "en":
+        with pytest.raises(ValueError, match="is empty"):
+            _ask(explorer, "index", text=" ")
 
 
 def test_without_a_softmax_other_views_work(tiny: BiLM) -> None:

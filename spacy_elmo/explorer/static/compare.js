@@ -11,8 +11,8 @@ export function start(view) {
   const layers = view.form.elements.layer;
   names.forEach((name, j) => layers.append(make("option", { value: String(j) }, name)));
   layers.append(make("option", { value: "mix" }, "the mix"));
-  const sliders = names.map((name, j) => slider(`s${j}`, `s: ${name}`, { max: 100, value: Math.round(100 / n_layers) }));
-  view.find(".sliders").append(...sliders, slider("gamma", "γ", { max: 10, value: 1 }));
+  const sliders = names.map((name, j) => slider(`s${j}`, `Share of ${j ? name : `the ${name}`} (s)`, { max: 100, value: Math.round(100 / n_layers) }));
+  view.find(".sliders").append(...sliders, slider("gamma", "Length of the sum (γ)", { max: 10, value: 1 }));
   offerMixes(view, mixes);
   view.form.addEventListener("input", (event) => {
     if (event.target.tagName === "TEXTAREA") return;

@@ -36,6 +36,12 @@ class View {
     return this.section.querySelector(selector);
   }
 
+  // New settings, as after an index was built: they concern every view.
+  adopt(settings) {
+    Object.assign(this.settings, settings);
+    document.dispatchEvent(new CustomEvent("settings", { detail: this }));
+  }
+
   get fields() {
     return readForm(this.form);
   }
@@ -96,14 +102,41 @@ function restore() {
 
 function describe(settings) {
   const { bilm, n_layers, width, index } = settings;
-  const stored = index ? `index of ${index.n_tokens.toLocaleString("en")} tokens, layer ${index.layer}` : "no index";
+  const stored = index ? `index of ${index.n_tokens.toLocaleString("en")} tokens, layer ${index.layer}` : "no index yet";
   return `${bilm}: ${n_layers} layers of ${width} numbers per token; ${stored}`;
+}
+
+// Texts in the language of the biLM, and a word that the index has, in the fields that hold nothing else.
+function offerTexts({ lang, texts }) {
+  const { a, b, odd, word } = texts;
+  const found = {
+    compare: { a, b }, neighbours: { text: a }, senses: { word }, surprisal: { text: `${a} ${odd}` },
+    tokens: lang.startsWith("en") ? {} : { text: `${a} ${b}` },
+  };
+  for (const [name, fields] of Object.entries(found)) {
+    for (const [field, value] of Object.entries(fields)) {
+      const item = document.getElementById(name).querySelector("form").elements[field];
+      const isUntouched = item.value === item.defaultValue;
+      item.defaultValue = value;
+      if (isUntouched) item.value = value;
+    }
+  }
+}
+
+function show(settings) {
+  document.getElementById("model").textContent = visible(describe(settings));
+  offerTexts(settings);
 }
 
 async function main() {
   const response = await fetch("/api/settings");
   const settings = await response.json();
-  document.getElementById("model").textContent = visible(describe(settings));
+  show(settings);
+  document.addEventListener("settings", ({ detail: current }) => {
+    show(settings);
+    for (const view of Object.values(views)) view.hasRun = false;
+    current.run();
+  });
   for (const name of Object.keys(VIEWS)) views[name] = new View(name, settings);
   for (const tab of tabs) tab.addEventListener("click", () => select(tab.getAttribute("aria-controls")));
   rove(tabs);

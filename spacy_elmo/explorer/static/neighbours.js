@@ -1,5 +1,6 @@
 // Neighbours: the uses in a corpus that are closest to a word in its context.
 
+import { emptiness, hasCorpus } from "./corpus.js";
 import { keywordInContext, make, press, shorten, showWords } from "./dom.js";
 
 const SIDE = 12; // words on either side
@@ -9,11 +10,12 @@ export function restore({ token }) {
 }
 
 export async function run(view, question) {
-  const { text, uses, k } = view.fields;
+  const { text } = view.fields;
   const place = view.find(".text");
   const result = view.find(".result");
   place.replaceChildren();
   result.replaceChildren();
+  if (!hasCorpus(view)) return;
   const { tokens } = await question({ text });
   if (!tokens.length) return place.replaceChildren("The text is empty.");
   showWords(place, tokens, (button, token, i) => {
@@ -26,7 +28,7 @@ export async function run(view, question) {
     });
   });
   if (!place.querySelector("[aria-pressed=true]")) view.extra = {}; // the text has no such word
-  if (view.extra.token === undefined) result.replaceChildren(make("p", { class: "hint" }, "Choose a word of the text."));
+  if (view.extra.token === undefined) result.replaceChildren(make("p", { class: "hint" }, "Choose a word of the text to see where the corpus uses a word like it."));
   else await search(view, question, text, Number(view.extra.token));
 }
 
@@ -37,12 +39,8 @@ async function search(view, question, text, token) {
   const { neighbours } = await question({ text, token, uses, k: Math.round(Number(k)) });
   if (!neighbours.length) return result.replaceChildren(make("p", { class: "hint" }, emptiness(view)));
   const rows = neighbours.map(({ cosine, ...use }) => make("li", {},
-    make("span", { class: "cosine", title: "cosine" }, cosine.toFixed(3)),
+    make("span", { class: "cosine", title: "cosine: 1 for the same direction, 0 for none in common" }, cosine.toFixed(3)),
     make("span", { class: "kwic", title: shorten(use.words.join(" "), 300) }, ...keywordInContext(use, SIDE)),
     make("span", { class: "document hint", title: shorten(use.document, 300) }, shorten(use.document.split("/").pop()))));
   result.replaceChildren(make("ol", { class: "neighbours" }, ...rows));
-}
-
-function emptiness(view) {
-  return view.settings.index?.n_tokens ? "The index has no such use." : "The index is empty: it has no tokens.";
 }

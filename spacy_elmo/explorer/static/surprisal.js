@@ -16,7 +16,8 @@ export function start(view) {
     shade(swatch, bits / FULL);
     return swatch;
   });
-  view.find(".legend").append("Bits: ", ...swatches, make("span", { class: "hint" }, " "), make("span", { class: "unknown" }, "dotted"), ": outside the vocabulary, predicted as <UNK>.");
+  view.find(".legend").append("Bits: ", ...swatches, make("span", { class: "hint" }, " one more is half as probable; "), make("span", { class: "unknown" }, "dotted"), ": outside the vocabulary, predicted as <UNK>.");
+  view.find(".legend").hidden = !view.settings.has_softmax;
 }
 
 export function restore({ token }) {
@@ -25,12 +26,21 @@ export function restore({ token }) {
 
 export async function run(view, question) {
   const { text } = view.fields;
+  const result = view.find(".result");
   view.answer = null;
   view.find(".text").replaceChildren();
-  view.find(".result").replaceChildren();
+  result.replaceChildren();
+  if (!view.settings.has_softmax) {
+    return result.replaceChildren(make("p", { class: "hint" },
+      "This view needs a biLM with its softmax and vocabulary, and this one has none. Start the explorer with ",
+      make("code", {}, "--bilm en_elmo_sm"), " to see it at work, or with a biLM that has both."));
+  }
   view.answer = { text, tokens: (await question({ text })).tokens };
   draw(view);
   if (!view.find(".text [aria-pressed=true]")) view.extra = {}; // the text has no such word
+  if (view.extra.token === undefined && view.answer.tokens.length) {
+    result.replaceChildren(make("p", { class: "hint" }, "Choose a word to see what the model expects in its place."));
+  }
   if (view.extra.token !== undefined) await substitute(view, question, Number(view.extra.token));
 }
 
@@ -48,6 +58,7 @@ function draw(view) {
     const bits = bitsOf(token, direction);
     const number = bits === null ? "not predicted" : `${bits.toFixed(1)} bits`;
     if (bits !== null) shade(button, bits / FULL);
+    if (bits !== null) button.dataset.bits = bits.toFixed(1);
     button.title = `${number}${token.is_unknown ? ", as <UNK>" : ""}`;
     button.setAttribute("aria-label", `${shorten(token.text)}, ${button.title}`);
     button.setAttribute("aria-pressed", String(String(i) === view.extra.token));
