@@ -169,8 +169,8 @@ def embed_cli(
             else:
                 total = _embed_folder(settings, inputs, _read_shard(shard, force=force), check, force=force)
         else:
-            layout = {"vectors": vectors, "has_sentences": not forget_sentences, "pool": pool}
-            with open_vectors(output_path, to=to, store=store, force=force, **layout) as writer:  # type: ignore[arg-type]
+            layout: Dict[str, Any] = {"vectors": vectors, "has_sentences": not forget_sentences, "pool": pool}
+            with open_vectors(output_path, to=to, store=store, force=force, **layout) as writer:
                 total = _embed_file(settings, input_path, writer, check)
         if total.n_replaced:
             replaced = f"{total.n_replaced:,} unpaired surrogates, which are not valid characters,"
