@@ -162,14 +162,19 @@ def embed_cli(
             raise ValueError(f"--shard and --engine ray write a folder, but the output is '{output_path}'.")
         check = PunctuationCheck()
         if is_folder:
-            check_choice(format, vectors, not forget_sentences, store)
+            check_choice(format, vectors, not forget_sentences, store, settings.keep)
             inputs = find_files(input_path, _common.msg.info)
             if engine == "ray":
                 total = _embed_on_ray(settings, inputs, force=force, **cluster)
             else:
                 total = _embed_folder(settings, inputs, _read_shard(shard, force=force), check, force=force)
         else:
-            layout: Dict[str, Any] = {"vectors": vectors, "has_sentences": not forget_sentences, "pool": pool}
+            layout: Dict[str, Any] = {
+                "vectors": vectors,
+                "has_sentences": not forget_sentences,
+                "pool": pool,
+                "keep": settings.keep,
+            }
             with open_vectors(output_path, to=to, store=store, force=force, **layout) as writer:
                 total = _embed_file(settings, input_path, writer, check)
         if total.n_replaced:

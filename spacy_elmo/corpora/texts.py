@@ -125,6 +125,11 @@ def read_records(
     YIELDS (TextRecord): One per line, object, row or Doc; an empty line is an empty item.
     """
     kind = format if format != "auto" else format_of(file)
+    if keep and kind not in ("jsonl", "parquet"):
+        raise ValueError(
+            f"'{file}' is read as {kind}, which has no fields {', '.join(keep)} to keep. Give JSONL or Parquet, or "
+            "keep none."
+        )
     raw: Iterator[Tuple[str, Any]]
     if kind == "docbin":
         raw = ((f"{file}, Doc {i}", doc) for i, doc in enumerate(read_docbin(file, nlp), start=1))

@@ -10,7 +10,6 @@ import shutil
 import sys
 import zipfile
 from contextlib import ExitStack, contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, cast
 
@@ -97,6 +96,7 @@ def open_vectors(
     vectors: Sequence[str] = (),
     has_sentences: bool = True,
     pool: Optional[str] = None,
+    keep: Sequence[str] = (),
     force: bool = False,
 ) -> Iterator["Writer"]:
     """Open a writer for an output file. It writes to a temporary folder next to the output and renames at the end.
@@ -109,6 +109,7 @@ def open_vectors(
     has_sentences (bool): Whether an HDF5 file has `sentence_to_index`, a JSON object that maps each text to its number
         as a string; of equal texts the last one counts, as in AllenNLP.
     pool (Optional[str]): One of `POOLS`, for one vector per text instead of one per token, see `read_vectors`.
+    keep (Sequence[str]): Fields of the texts that are kept, for Parquet and DocBins.
     force (bool): Replace an existing output.
     YIELDS (Writer): The writer.
     RAISES (ValueError): EL134 if the output exists; for an unknown suffix, and settings of another format.
@@ -121,7 +122,7 @@ def open_vectors(
             "dataset per text), .parquet or .spacy (one DocBin), have no suffix (a folder of Parquet files), or be '-' "
             "(.npz on stdout). Choose one of these, and leave out --to."
         )
-    check_choice(format, vectors, has_sentences, store)
+    check_choice(format, vectors, has_sentences, store, keep)
     target, place = Path(path), None
     if path != STDOUT:
         check_output_file(target, force=force)
@@ -139,7 +140,9 @@ def open_vectors(
             writer.finish(target)
 
 
-def check_choice(format: str, vectors: Sequence[str], has_sentences: bool, store: str) -> None:
+def check_choice(
+    format: str, vectors: Sequence[str], has_sentences: bool, store: str, keep: Sequence[str] = ()
+) -> None:
     """RAISES (ValueError): For options of one format with another, where they would be lost."""
     given = [f"--{name}" for name in (*vectors, *([] if has_sentences else ["forget-sentences"]))]
     problem = ""
@@ -149,6 +152,10 @@ def check_choice(format: str, vectors: Sequence[str], has_sentences: bool, store
     elif format == "hdf5" and store != "mixed":
         remedy = "Select the vectors of an HDF5 file with --all, --top or --average"
         problem = f"--store {store} cannot be used here: the output is HDF5. {remedy}."
+    elif keep and format not in ("parquet", "docbin"):
+        problem = f"--keep cannot be used here: the output is {format}. Choose Parquet or DocBins."
+    elif taken := [name for name in keep if name == "tokens" or name.startswith(OUTPUT)]:
+        problem = f"--keep {','.join(taken)} cannot be used: the output has a column of this name. Rename the field."
     elif len(vectors) > 1:
         problem = f"{', '.join(given)} cannot be used here: an HDF5 file has one array per text. Choose one of them."
     if problem:
@@ -283,12 +290,12 @@ class ParquetWriter(Writer):
         """doc (Doc): A Doc with vectors.
         record (TextRecord): Its place is the `id`, unless it has a field of that name.
         """
-        row = {"id": record.place, **record.fields}
-        text: Any = [token.text for token in doc]
+        row: Dict[str, Any] = {"id": record.place, **record.fields}
         if self.pool:
-            text = record.item if isinstance(record.item, str) else doc.text.rstrip()
-        vectors = name_rows(doc, self.store, self.pool, OUTPUT)
-        for name, value in chain(row.items(), [("text" if self.pool else "tokens", text)], vectors):
+            row["text"] = record.item if isinstance(record.item, str) else doc.text.rstrip()
+        else:
+            row["tokens"] = [token.text for token in doc]
+        for name, value in {**row, **dict(name_rows(doc, self.store, self.pool, OUTPUT))}.items():
             self._columns.setdefault(name, []).append(value)
         self._n_rows += 1 if self.pool else len(doc) + 1
         if self._n_rows >= ROW_GROUP_TOKENS:

@@ -170,6 +170,28 @@ def test_texts_without_a_field_to_keep_are_errors(place: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "source, output, keep, message",
+    [
+        ("text.txt", "out", "id", "is read as text, which has no fields id"),
+        ("in", "out.npz", "id", "the output is npz"),
+        ("in", "out.h5", "id", "the output is hdf5"),
+        ("in", "out", "elmo", "has a column of this name"),
+        ("in", "out", "tokens", "has a column of this name"),
+    ],
+)
+def test_fields_are_never_lost(source: str, output: str, keep: str, message: str, place: Path) -> None:
+    (place / "text.txt").write_text("the cat\n")
+    assert message in refused("embed", place / "bilm", place / source, place / output, "--keep", keep)
+
+
+def test_the_text_is_a_field_like_others(place: Path) -> None:
+    (place / "texts.jsonl").write_text('{"id": "a", "text": "the  cat"}\n{"id": "b", "text": "sat"}\n')
+    for pool in ([], ["--pool", "mean"]):
+        embed(place, "--keep", "id,text", *pool, "--force", source="texts.jsonl", output="out.parquet")
+        assert pq.read_table(place / "out.parquet")["text"].to_pylist()[1] == "sat"
+
+
 def test_parquet_is_read_and_pooled(place: Path) -> None:
     embed(place, "--keep", "id,year", output="first.parquet")
     embed(place, "--keep", "id", "--pool", "max", source="first.parquet", output="second")
