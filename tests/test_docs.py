@@ -157,6 +157,19 @@ def test_index_has_every_page() -> None:
     assert set(re.findall(r"^\| \[[^\]]+\]\(([^)]+)\)", index, flags=re.M)) == pages
 
 
+@pytest.mark.issue(40)
+def test_index_begins_with_installation_extras_and_goals() -> None:
+    """A reader finds there what to install, every extra but those of developers, and a goal."""
+    index = (ROOT / "docs/index.md").read_text(encoding="utf8")
+    parts = [index.index(part) for part in ("\npip install .\n", "import spacy", "## I want to ...", "## Reference")]
+    assert parts == sorted(parts)
+    pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf8")
+    section = re.split(r"^\[.*\]$", pyproject.partition("[project.optional-dependencies]")[2], flags=re.M)[0]
+    extras = set(re.findall(r"^(\w+) = ", section, flags=re.M)) - {"docs", "test"}
+    (line,) = re.findall(r"^Extras.*$", index, flags=re.M)
+    assert set(re.findall(r"`(\w+)`", line)) == extras
+
+
 def test_model_card_agrees_with_the_model() -> None:
     card = (ROOT / "docs/en_elmo_sm.md").read_text(encoding="utf8")
     meta = srsly.read_json(ROOT / "spacy_elmo/models/en_elmo_sm/meta.json")
