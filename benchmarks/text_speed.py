@@ -2,6 +2,7 @@
 
 python benchmarks/text_speed.py                  # lanes of en_elmo_sm on a GPU, and a small run
 python benchmarks/text_speed.py --base HEAD~1    # and the same of another commit, in alternate processes
+python benchmarks/text_speed.py --ranks 1 --ranks 16 --ranks 64    # text of one of so many ranks, see shard_text
 
 Both sides print a checksum of their arrays, which should be the same.
 """
@@ -15,20 +16,23 @@ import tempfile
 import time
 import zlib
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 import typer
 from corpus import ROOT, SHARED, export_commit
 
+from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.corpora.shards import TextShard
 from spacy_elmo.pretraining import data as preparation
-from spacy_elmo.pretraining.data import BlockStream
+from spacy_elmo.pretraining.config import PretrainConfig
+from spacy_elmo.pretraining.data import BlockStream, TextReader
 from spacy_elmo.text.lanes import Chunk, SentenceLanes
 from spacy_elmo.text.words import Vocabulary, WordTable
 
 TEXT = Path("data") / "lm-english" / "train-00.txt.gz"
 SHAPES = {"1024 lanes, blocks": (1024, 32, 50), "1024 lanes, sentences": (1024, 32, 1), "64 lanes": (64, 32, 50)}
+LANES_OF_RANK, STEPS_OF_RANK = 128, 20
 MAX_WORDS = 200_000  # as the trainer: above that, words that are in no lane are removed
 
 
@@ -37,6 +41,7 @@ def main(
     base: Optional[str] = typer.Option(None, "--base", "-b", help="A commit to compare with."),
     n_tokens: int = typer.Option(1_500_000, "--tokens", "-n", help="Tokens per measurement."),
     repeats: int = typer.Option(3, "--repeats", "-r", help="Measurements, each in a process of its own."),
+    ranks: List[int] = typer.Option([], "--ranks", "-k", help="Instead, measure one of so many ranks."),
     shared: Path = SHARED,
     side: bool = typer.Option(False, "--side", help="Measure this process and print JSON."),
     # fmt: on
@@ -44,6 +49,9 @@ def main(
     """Print tokens/s, the share of each stage, and the ratio to the other commit."""
     if side:
         print(json.dumps({name: measure(shared / TEXT, *shape, n_tokens) for name, shape in SHAPES.items()}))
+        return
+    if ranks:
+        measure_ranks(sorted(shared.glob("data/lm-english/train-*.txt.gz")), ranks, repeats)
         return
     with tempfile.TemporaryDirectory() as folder:
         places = {"here": ROOT}
@@ -92,6 +100,36 @@ def measure(text: Path, n_lanes: int, n_steps: int, block_sentences: int, n_toke
     total = sum(seconds.values())
     shares = {stage: part / total for stage, part in seconds.items()}
     return {"rate": n_timed / total, "shares": shares, "checksum": checksum}
+
+
+def measure_ranks(texts: Sequence[Path], counts: Sequence[int], repeats: int) -> None:
+    """Print the time in which a rank reads the text of an update, of all lanes or of its own, and the memory."""
+    words = sorted({word for tokens in _sentences(texts[0], 20_000) for word in tokens})
+    vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", *words[:30_000]])
+    network = BiLMConfig.from_dict({"char_cnn": {}})
+    for n_ranks in counts:
+        n_lanes = n_ranks * LANES_OF_RANK
+        config = PretrainConfig(batch_size=n_lanes, unroll_steps=STEPS_OF_RANK, shuffle_blocks=1000)
+        stream = BlockStream(
+            [TextShard(text) for text in texts],
+            block_sentences=config.block_sentences,
+            seed=0,
+            shuffle_blocks=config.shuffle_blocks,
+        )
+        reader = TextReader(stream, vocabulary, network, config, slice(0, LANES_OF_RANK))
+        began = time.process_time()
+        reader.read()
+        first = time.process_time() - began
+        n_updates = 40  # a block of a lane lasts about ten
+        times = []
+        for _ in range(repeats):
+            began = time.process_time()
+            for _ in range(n_updates):
+                reader.read()
+            times.append((time.process_time() - began) / n_updates)
+        state_mb = len(json.dumps(reader.state_dict()[1])) / 1e6
+        told = f"{statistics.median(times) * 1000:.2f} ms an update, {first:.2f} s the first one"
+        print(f"{n_ranks} ranks, {n_lanes:,} lanes: {told}; a position of {state_mb:.1f} MB", flush=True)
 
 
 def _prepare(chunk: Chunk, table: WordTable) -> List[Any]:
