@@ -69,7 +69,8 @@ def pretrain_cli(
     the end. Ctrl+C and SIGTERM stop a run after the current update, with a checkpoint. A stopped run continues with
     --resume; on a CPU with the same number of threads its results are bit-identical to those of an uninterrupted run.
 
-    With several processes: torchrun --nproc-per-node 2 -m spacy_elmo pretrain CONFIG OUTPUT
+    With several processes: torchrun --nproc-per-node 2 -m spacy_elmo pretrain CONFIG OUTPUT. All of them read the whole
+    text; with --pretraining.shard_text true each one reads its own files.
     """
     import_code(code_path)
     given = {"corpus.lang": lang, "corpus.running_text": running_text or None, "corpus.format": corpus_format}
@@ -155,7 +156,7 @@ def _tell_of_stop(run: Pretraining) -> None:
 
 
 def _tell_of_text(run: Pretraining) -> None:
-    _common.msg.text(f"{run.stream.counts.describe()}; in {run.stream.epoch + 1} pass(es)")
+    _common.msg.text(f"{run.read.describe()}; in {run.epoch + 1} pass(es)")
 
 
 def _finish(run: Pretraining) -> None:

@@ -147,6 +147,8 @@ class PretrainConfig:
     block_sentences (int): Consecutive sentences per block; each lane reads one block after the other.
     reset_blocks (bool): Start each block from a zero state, so that the model also learns to start from it.
     shuffle_blocks (int): Size of the shuffle buffer in blocks; 0 keeps the order of the corpus.
+    shard_text (bool): Each rank reads its own files, every N-th one of N ranks, into its own lanes; otherwise all ranks
+        read all files, and N ranks give the results of one.
     max_sentence_tokens (int): Longer sentences are split at this length.
     max_tokens (int): Predictions per direction to train on; the corpus is repeated if it is shorter. 0: no limit but
         `max_passes`.
@@ -174,6 +176,7 @@ class PretrainConfig:
     block_sentences: int = 8
     reset_blocks: bool = True
     shuffle_blocks: int = 0
+    shard_text: bool = False
     max_sentence_tokens: int = 1000
     max_tokens: int = 20_000_000
     max_passes: float = 0.0

@@ -1,8 +1,9 @@
 """Data-parallel training with several processes, started by `torchrun`.
 
 Every rank plans all lanes of the global batch and computes its own share, so N ranks read the same text as one process
-with the same global batch. `DistributedDataParallel` averages dense gradients. Sparse gradients are averaged here: only
-rows in the gradient of some rank are sent.
+with the same global batch; with `shard_text` each rank reads its own files into its own lanes.
+`DistributedDataParallel` averages dense gradients. Sparse gradients are averaged here: only rows in the gradient of
+some rank are sent.
 """
 
 import gc
@@ -13,7 +14,7 @@ import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Callable, Iterable, Iterator, List, Optional, TypeVar
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, TypeVar
 from uuid import uuid4
 
 import torch
@@ -28,6 +29,7 @@ from ..errors import Errors
 TIMEOUT = timedelta(hours=2)
 ANSWER_S = 0.05  # between two looks at who joins
 ValueT = TypeVar("ValueT")
+FileT = TypeVar("FileT")
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,17 @@ class Ranks:
                 "it counts the lanes of all processes together. Change batch_size or the number of processes."
             )
         return slice(self.rank * share, (self.rank + 1) * share)
+
+    def share_of_files(self, files: Sequence[FileT]) -> Sequence[FileT]:
+        """The files of this rank with `shard_text`: every N-th one. ValueError if there are fewer than ranks."""
+        if len(files) < self.world_size:
+            raise ValueError(
+                f"shard_text is true and paths.train has {len(files)} file(s), but should have {self.world_size} or "
+                "more, since each process reads its own. Split the text, for example with `split -n "
+                f"l/{self.world_size} --additional-suffix=.txt train.txt part-`, start fewer processes, or set "
+                "shard_text = false."
+            )
+        return files[self.rank :: self.world_size]
 
     def average(self, value: Tensor) -> Tensor:
         """RETURNS (Tensor): The mean over all ranks, the same on each."""

@@ -57,13 +57,15 @@ def make_run(
     init, sizes = _load_init(settings)
     sums = _accumulators(settings, init, tell)
     shards, held_out = _read_texts(settings, tell, warn)
+    if settings.pretraining.shard_text:
+        ranks.share_of_files(shards)
     stored = stored_vocabulary(output) if resume and ranks.is_writer else None
     counted = _vocabulary(settings, init, shards, stored, tell, warn) if ranks.is_writer else None
     vocabulary, counts, n_unknown = ranks.from_writer(counted)
 
     pretraining = settings.pretraining
     is_known = counts is not None or pretraining.max_passes > 0
-    n_predictions = count_predictions(shards, counts) if is_known else None
+    n_predictions = ranks.from_writer(count_predictions(shards, counts) if is_known and ranks.is_writer else None)
     pretraining = pretraining.fit_to_corpus(n_words=len(vocabulary), n_predictions=n_predictions)
     if n_predictions is not None:
         tell(

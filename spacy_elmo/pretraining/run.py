@@ -3,6 +3,7 @@
 import math
 import shutil
 import time
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
@@ -149,6 +150,8 @@ class Pretraining:
     meta (Mapping[str, Any]): Saved with the model: name, language, sources, licences.
     text_settings (Mapping[str, Any]): Settings of reading the text, plain JSON types; must not change on resume.
     is_stopped (bool): Whether `stop` ended the run before its end.
+    read (Counts): Counts of the text read up to the last report or checkpoint, by all ranks and in all passes.
+    epoch (int): Passes through the text that were complete then; with `shard_text`, the fewest of any rank.
     """
 
     def __init__(
@@ -171,14 +174,15 @@ class Pretraining:
         self.shards = shards
         self.text_settings = dict(text_settings or {})
         self.stream = BlockStream(
-            shards,
+            ranks.share_of_files(shards) if config.shard_text else shards,
             block_sentences=config.block_sentences,
-            seed=config.seed,
+            seed=config.seed + (ranks.rank if config.shard_text else 0),
             shuffle_blocks=config.shuffle_blocks,
             shuffle_shards=bool(config.shuffle_blocks),
             max_sentence_tokens=config.max_sentence_tokens,
         )
         self.trainer = Trainer(network, head, vocabulary, self.stream, config, ranks)
+        self.read, self.epoch = Counts(), 0
         self.best = BestSoFar()
         self.elapsed_s = 0.0
         self.warnings: List[str] = []
@@ -213,6 +217,7 @@ class Pretraining:
             torch.manual_seed(self.config.seed + self.ranks.rank)  # ranks need different dropout masks
         else:
             self.ranks.agree(lambda: self._restore(snapshot))
+            self._count_text()
         self.ranks.agree(lambda: self._open_folder(snapshot, force))
 
     def stop(self) -> None:
@@ -275,6 +280,7 @@ class Pretraining:
         self._validated_at = trainer.step if is_eval else self._validated_at
         is_best = validation is not None and self.best.add(trainer.step, validation)
         self.elapsed_s += time.perf_counter() - interval.began
+        self._count_text()
         report = Report(
             step=trainer.step,
             n_tokens=trainer.n_tokens,
@@ -286,7 +292,7 @@ class Pretraining:
             data_share=interval.data_s / seconds,
             validation=validation,
             is_best=is_best,
-            read=replace(self.stream.counts),
+            read=self.read,
         )
         if self._log is not None:
             if validation is not None:
@@ -324,7 +330,7 @@ class Pretraining:
         return {
             "spacy_elmo_version": __version__,
             "corpus": [shard.name for shard in self.shards],
-            "corpus_counts": self.stream.counts.to_dict(),
+            "corpus_counts": self.read.to_dict(),
             "settings": self.config.to_dict(),
             "n_tokens": report.n_tokens,
             "n_updates": report.step,
@@ -334,6 +340,7 @@ class Pretraining:
 
     def _save_checkpoint(self) -> None:
         self._check_weights()
+        self._count_text()
         snapshot = self.trainer.snapshot()
         if not self.ranks.is_writer or self._log is None:
             return
@@ -348,6 +355,15 @@ class Pretraining:
             "log_bytes": self._log.n_bytes,
         }
         self._unverified = save_checkpoint(self.output, self.trainer.step, Snapshot(snapshot.tensors, record))
+
+    def _count_text(self) -> None:
+        """Set `read` and `epoch`. A collective operation with `shard_text`: all ranks call it."""
+        own = (replace(self.stream.counts), self.stream.epoch)
+        parts = self.ranks.gather_objects(own) if self.config.shard_text else [own]
+        totals = Counter[str]()
+        for counts, _ in parts:
+            totals.update(counts.to_dict())
+        self.read, self.epoch = Counts.from_dict(totals), min(epoch for _, epoch in parts)
 
     def _verify_checkpoint(self) -> None:
         """Remove old checkpoints when the weights of the newest one have given a finite result."""
@@ -381,6 +397,8 @@ class Pretraining:
         record = snapshot.record
         try:
             settings = changed_settings(record, self._settings())
+            if self.config.shard_text and record["n_ranks"] != self.ranks.world_size:
+                settings.append(f"processes: {record['n_ranks']} then, {self.ranks.world_size} now, with shard_text")
             text = changed_text(record.get("text", self._text()), self._text())
             if not settings and not text:
                 self.trainer.restore(snapshot)

@@ -25,7 +25,7 @@ from ..text.words import Vocabulary
 from ..util import is_on
 from ..weights.native import current_name, stored_name
 from .config import PretrainConfig
-from .data import BlockStream, PreparedChunk, ReadAhead, TextReader
+from .data import Arrays, BlockStream, PreparedChunk, ReadAhead, TextReader
 from .distributed import Ranks
 from .objective import make_objective
 from .optimizer import LossScale, PretrainOptimizer
@@ -107,7 +107,12 @@ class Trainer:
         self.network, self.head, self.stream, self.config, self.ranks = network, head, stream, config, ranks
         _check_encoder_fit(config, network.config)
         self.own_lanes = ranks.lanes(config.batch_size)
-        reader = TextReader(stream, vocabulary, network.config, config, self.own_lanes)
+        n_lanes = self.own_lanes.stop - self.own_lanes.start
+        if config.shard_text:  # the stream has the text of this rank only
+            layout, lanes = replace(config, batch_size=n_lanes), slice(0, n_lanes)
+        else:
+            layout, lanes = config, self.own_lanes
+        reader = TextReader(stream, vocabulary, network.config, layout, lanes)
         is_ahead = is_on(READ_AHEAD, default=ranks.device.type == "cuda") and ReadAhead.is_possible()
         self.reader: Union[TextReader, ReadAhead] = ReadAhead(reader) if is_ahead else reader
         schedule = replace(config.schedule, warmup_steps=config.warmup_updates)
@@ -119,7 +124,7 @@ class Trainer:
             self.sparse.append(network.word_embedding)
         self._wrapped: Optional[nn.Module] = None
         self._wrapped_for: List[bool] = []
-        self.state = network.zero_state(self.own_lanes.stop - self.own_lanes.start)
+        self.state = network.zero_state(n_lanes)
         self.generator = torch.Generator().manual_seed(config.seed)
         self.loss_scale = LossScale(is_on=config.precision == "float16")
         self.step = self.n_tokens = 0
@@ -131,6 +136,8 @@ class Trainer:
         data_s = time.perf_counter() - started
         if not chunks:
             return None
+        if self.config.shard_text:
+            chunks = self._with_all_predictions(chunks)
         self.network.train()
         self.optimizer.zero_grad()
         loss = self._backward(chunks)
@@ -146,6 +153,8 @@ class Trainer:
     def snapshot(self) -> Snapshot:
         """The complete state for `restore`, the same on all ranks. A collective operation: all ranks call it."""
         lanes, text = self.reader.state_dict()
+        if self.config.shard_text:
+            lanes, text = _merge_positions(self.ranks.gather_objects((lanes, text)))
         moments, optimizer = self.optimizer.state_dict()
         tensors = {f"network.{stored_name(name)}": tensor for name, tensor in self.network.state_dict().items()}
         tensors.update({f"head.{name}": tensor for name, tensor in self.head.state_dict().items()})
@@ -167,7 +176,8 @@ class Trainer:
         return Snapshot({name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}, record)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Resume from a snapshot. With another number of ranks, only dropout differs from the original run."""
+        """Resume from a snapshot. With another number of ranks, only dropout differs from the original run; with
+        `shard_text` the number must be the same."""
         tensors, record, device = snapshot.tensors, snapshot.record, self.ranks.device
         weights = _under("network.", tensors)
         self.network.load_state_dict({current_name(name): tensor for name, tensor in weights.items()})
@@ -176,8 +186,10 @@ class Trainer:
         moments = {_renamed(name, current_name): tensor for name, tensor in moments.items()}
         self.optimizer.load_state_dict((moments, record["optimizer"]))
         self.step, self.n_tokens = record["step"], record["n_tokens"]
-        lanes = {name: part.numpy() for name, part in _under("lanes.", tensors).items()}
-        self.reader.load_state_dict(lanes, record)
+        rank, is_sharded = self.ranks.rank, self.config.shard_text
+        lanes = _under(f"lanes.{rank}." if is_sharded else "lanes.", tensors)
+        text = {name: record[name][rank] if is_sharded else record[name] for name in ("words", "stream")}
+        self.reader.load_state_dict({name: part.numpy() for name, part in lanes.items()}, text)
         # Copies, since PyTorch aligns its memory, and products may differ in the last bit for another alignment.
         states = _under("state.", tensors)
         own = {
@@ -193,6 +205,12 @@ class Trainer:
     def has_finite_weights(self) -> bool:
         """RETURNS (bool): Whether all weights are finite numbers, the same on all ranks."""
         return all(bool(torch.isfinite(parameter).all()) for parameter in self.optimizer.parameters)
+
+    def _with_all_predictions(self, chunks: Sequence[PreparedChunk]) -> List[PreparedChunk]:
+        """The chunks with the numbers of predictions of all ranks, which read different text."""
+        own = torch.tensor([[chunk.n_predictions for chunk in chunks]], device=self.ranks.device)
+        totals = self.ranks.gather(own, 0).sum(0).tolist()
+        return [replace(chunk, n_predictions=total) for chunk, total in zip(chunks, totals)]
 
     def _is_recoverable(self, loss: Tensor) -> bool:
         """Whether a smaller loss scale may help: the loss is finite on all ranks, and the overflow not persistent."""
@@ -297,6 +315,12 @@ def _autocast(config: PretrainConfig, device: torch.device) -> ContextManager[No
 def _renamed(name: str, rename: Callable[[str], str]) -> str:
     """Rename a parameter of the network; names of the softmax do not change."""
     return f"network.{rename(name.removeprefix('network.'))}" if name.startswith("network.") else name
+
+
+def _merge_positions(parts: Sequence[Tuple[Arrays, Dict[str, Any]]]) -> Tuple[Arrays, Dict[str, Any]]:
+    """The positions of the readers of all ranks, in order, see `TextReader.state_dict`."""
+    lanes = {f"{rank}.{name}": part for rank, (arrays, _) in enumerate(parts) for name, part in arrays.items()}
+    return lanes, {name: [text[name] for _, text in parts] for name in ("words", "stream")}
 
 
 def _random_states(device: torch.device) -> Dict[str, Tensor]:

@@ -18,8 +18,7 @@ import spacy_elmo
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.corpora.files import Counts
-from spacy_elmo.corpora.shards import TextShard
+from spacy_elmo.corpora.shards import TextShard, read_shards
 from spacy_elmo.pretraining import run_folder
 from spacy_elmo.pretraining.config import PretrainConfig
 from spacy_elmo.pretraining.data import count_predictions, read_held_out
@@ -58,10 +57,10 @@ def write_text(path, n_lines=90):
 
 
 def make_run(output, text, *, bilm=None, tied=False, ranks=Ranks(), meta=None, **settings):
-    """RETURNS (Pretraining): Not begun yet."""
-    shards = [TextShard(Path(text))]
+    """text: A file, or a folder of files. RETURNS (Pretraining): Not begun yet."""
+    shards = [TextShard(path) for path in (sorted(Path(text).iterdir()) if Path(text).is_dir() else [Path(text)])]
     config = PretrainConfig.from_dict({**SETTINGS, **settings})
-    vocabulary = count_vocabulary(shards[0].read(Counts()), n_words=100).vocabulary()
+    vocabulary = count_vocabulary(read_shards(shards), n_words=100).vocabulary()
     n_predictions = count_predictions(shards) if config.max_passes else None
     config = config.fit_to_corpus(n_words=len(vocabulary), n_predictions=n_predictions)
     torch.manual_seed(config.seed)
