@@ -1,12 +1,14 @@
 """A starter config for a pipeline with ELMo: that of `spacy init config`, with every `tok2vec` block replaced."""
 
+import inspect
 import re
 import shlex
 import warnings
 from copy import deepcopy
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
+from textwrap import wrap
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
 from spacy import blank
 from spacy.cli.init_config import init_config as make_spacy_config
@@ -20,7 +22,10 @@ from ..weights.formats import PACKAGED_NAMES, locate
 from ..weights.origins import describe_published
 from ..weights.sources import Source, read_json
 from .elmo import DEFAULT_CONFIG
-from .task_layers import BAG_OF_WORDS, reduce_classifier
+from .listener import build_listener
+from .mix import MixSettings
+from .model import BiLMLoader
+from .task_layers import BAG_OF_WORDS, BiLSTMEncoder, ElmoTaskEncoder, TextCatReduce, reduce_classifier
 
 HEADER = """\
 # {pipeline} {elmo}: the config of `spacy init config` for {optimize}, {network}.
@@ -51,6 +56,15 @@ ENCODER_WIDTH = 200  # of the BiLSTM, both directions together
 BATCH_SIZE = 256  # Docs per batch of `nlp.pipe`; with spaCy's 1,000 the layers need four times as much memory
 NO_LISTENER = "it has no component that could listen to ELMo"
 # Blocks of these architectures stand anywhere in a config: their comments are found by name, not by block.
+DOCUMENTED: Dict[str, List[Any]] = {
+    "ElmoTaskEncoder": [ElmoTaskEncoder],
+    "BiLSTMEncoder": [BiLSTMEncoder],
+    "TextCatReduce": [TextCatReduce],
+    "ElmoListener": [MixSettings, build_listener],
+    "initialize.components.elmo.loader": [BiLMLoader],
+}
+# A setting, or several, in a docstring: "name (type), name (type): text", with indented lines that continue it.
+SETTING = re.compile(r"^((?:\w+ \([^:]+\),? ?)+): (.*(?:\n +.*)*)", re.MULTILINE)
 ARCHITECTURES = ("ElmoTaskEncoder", "BiLSTMEncoder", "TextCatReduce", "ElmoListener")
 Block = Dict[str, Any]
 
@@ -391,65 +405,6 @@ frozen_components =
 # Components that annotate Docs during training, for those behind them; an entity linker needs sentences.
 annotating_components =
 
-# ELMo at the input or the output of this component's encoder, or both: Peters et al. (2018), sec. 3.3 and 5.2.
-[ElmoTaskEncoder]
-# Dropout of the encoder's input, 0 to below 1; null for the dropout of [training].
-dropout =
-# ELMo at the encoder's input, or null for none.
-elmo_input =
-# ELMo at the encoder's output, or null for none.
-elmo_output =
-
-# A bidirectional LSTM over each Doc.
-[BiLSTMEncoder]
-# Width of the output, both directions together.
-width =
-# Number of layers.
-depth =
-# Dropout of the output of each layer, 0 to below 1; null for the dropout of [training].
-dropout =
-
-# Pools the token vectors of a Doc and scores the result: `spacy.TextCatReduce.v1` for batches with empty Docs, too.
-[TextCatReduce]
-# Whether each Doc has exactly one category.
-exclusive_classes =
-# Whether to use the first vector.
-use_reduce_first =
-# Whether to use the last vector.
-use_reduce_last =
-# Whether to use the maximum of each value.
-use_reduce_max =
-# Whether to use the mean of the vectors.
-use_reduce_mean =
-# Number of categories; null to infer it from the data.
-nO =
-
-# The layers of the biLM with a mix of this component's own: Peters et al. (2018), eq. 1.
-[ElmoListener]
-# Name of the ELMo component; "*" for the nearest one upstream.
-upstream =
-# Initial weights w before the softmax, one per layer, the token layer first; null for equal weights.
-initial_weights =
-# Whether to train w.
-learn_weights =
-# Initial scale gamma of the mix.
-initial_gamma =
-# Whether to train the scale gamma.
-learn_gamma =
-# Layer dropout: probability of leaving a layer out of the mix of a batch, 0 to below 1.
-layer_dropout =
-# L2 penalty on w; it regularizes towards equal weights.
-weights_l2 =
-# Layer norm before the mix: "token" (mean 0, variance 1 over the values of a token), the reference implementations'
-# batch norms "bilm-tf" and "allennlp", or null.
-layer_norm =
-# Dropout probability of the mixed vector, 0 to below 1.
-output_dropout =
-# Width of a linear projection after the mix; null for none.
-projection_width =
-# "learned"; "fixed" (w stays as initial_weights gives it); "mean" of all layers; "top" (the highest layer alone).
-mix =
-
 # Reads the knowledge base from disk.
 [initialize.components.entity_linker.kb_loader]
 # See [paths].
@@ -457,25 +412,14 @@ kb_path =
 
 # The tokenizer and the vocabulary, with its vectors, are those of the trained pipeline.
 [initialize.before_init]
-
-# Loads the biLM when training starts; a trained pipeline contains its own copy.
-[initialize.components.elmo.loader]
-# Name or path of the biLM, see [paths].
-path =
-# Options file, if it is not in the folder of the weights.
-options =
-# Weights file, instead of `path`.
-weights =
-# Vocabulary file, one word per line; needed only by biLMs with word input.
-vocab =
-# HDF5 file with precomputed token vectors, in the order of `vocab`.
-token_embeddings =
 """
 
 
 def _add_comments(config: str) -> str:
     """Add comments above the settings of ELMo, for the first block of each architecture."""
     comments = {**_read_comments(DEFAULT_CONFIG), **_read_comments(COMMENTS)}
+    for documented, sources in DOCUMENTED.items():
+        comments.update({(documented, key): lines for source in sources for key, lines in _read_docstring(source)})
     names = _find_architectures(config)
     explained: Set[str] = set()
     lines: List[str] = []
@@ -511,6 +455,15 @@ def _read_comments(text: str) -> Dict[Tuple[str, str], List[str]]:
             found[block, _key_of(line)] = waiting
         waiting = []
     return found
+
+
+def _read_docstring(source: Any) -> Iterator[Tuple[str, List[str]]]:
+    """YIELDS (Tuple[str, List[str]]): Comment lines for the block ("") and for each setting of a function or class."""
+    summary, _, rest = (inspect.getdoc(source) or "").partition("\n")
+    yield "", [f"# {summary}"]
+    for names, text in re.findall(SETTING, rest):
+        lines = wrap(" ".join(text.split()), 120, initial_indent="# ", subsequent_indent="# ")
+        yield from ((name, lines) for name in re.findall(r"(\w+) \(", names))
 
 
 def _key_of(line: str) -> str:

@@ -245,11 +245,11 @@ def build_listener(
     projection_width: Optional[int] = None,
     mix: Mix = "learned",
 ) -> Model[List[Doc], List[Floats2d]]:
-    """Create a listener with its own layer mix, for use as a `tok2vec` layer.
+    """The layers of the biLM with a mix of this component's own: Peters et al. (2018), eq. 1. A `tok2vec` layer.
 
     The width is that of the biLM, or `projection_width`; it is known when the listener is linked to a component with
     weights.
-    upstream (str): Name of the ELMo component, "*" for the nearest one upstream.
+    upstream (str): Name of the ELMo component; "*" for the nearest one upstream.
     The other settings are those of the mix, see `MixSettings`.
     RETURNS (Model[List[Doc], List[Floats2d]]): The listener.
     RAISES (ValueError): For invalid settings.

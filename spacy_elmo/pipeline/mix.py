@@ -26,21 +26,21 @@ from .settings import Count, Flag, LayerNorm, Mix, NotNegative, Number, Probabil
 class MixSettings:
     """How a task mixes the layers.
 
-    initial_weights (Optional[List[float]]): Raw weights w at the start, one per layer, the token layer included; None
-        for equal shares.
-    learn_weights (bool): Train w; only a "learned" mix does.
-    initial_gamma (float): Scale of the mix at the start.
-    learn_gamma (bool): Train the scale.
-    layer_dropout (float): Probability that a layer is excluded from the softmax, per batch.
-    weights_l2 (float): L2 penalty on w, towards equal shares: weights_l2 * sum(w^2) is added to the loss. lambda in
+    initial_weights (Optional[List[float]]): Initial weights w before the softmax, one per layer, the token layer first;
+        null for equal weights.
+    learn_weights (bool): Whether to train w; only a "learned" mix does.
+    initial_gamma (float): Initial scale gamma of the mix.
+    learn_gamma (bool): Whether to train the scale gamma.
+    layer_dropout (float): Layer dropout: probability of leaving a layer out of the softmax of a batch, 0 to below 1.
+    weights_l2 (float): L2 penalty on w, towards equal weights: weights_l2 * sum(w^2) is added to the loss. lambda in
         Peters et al. (2018), sec. 5.1.
-    layer_norm (Optional[str]): Norm of each layer before the mix: "token" (over the values of one token); as the
-        references do it, so that the result depends on the batch: "bilm-tf" (over all tokens of the batch) or
-        "allennlp" (over all tokens and boundaries of the batch, which requires a frozen biLM); or None.
-    output_dropout (float): Dropout of the mixed vector, in addition to the dropout of the training.
-    projection_width (Optional[int]): Width of a linear layer after the mix, None for no layer.
-    mix (str): "learned"; "fixed" (w stays as `initial_weights` gives it); "mean" of all layers; "top" (the highest
-        layer alone).
+    layer_norm (Optional[str]): Norm of each layer before the mix: "token" (mean 0, variance 1 over the values of a
+        token); as the references do it, so that the result depends on the batch: "bilm-tf" (over all tokens of the
+        batch) or "allennlp" (over all tokens and boundaries of the batch, which requires a frozen biLM); or null.
+    output_dropout (float): Dropout probability of the mixed vector, 0 to below 1, in addition to that of [training].
+    projection_width (Optional[int]): Width of a linear projection after the mix; null for none.
+    mix (str): "learned"; "fixed" (w stays as initial_weights gives it); "mean" of all layers; "top" (the highest layer
+        alone).
     """
 
     initial_weights: Optional[List[Number]] = None

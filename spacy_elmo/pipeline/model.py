@@ -494,13 +494,15 @@ def BiLMLoader(
     vocab: Optional[str] = None,
     token_embeddings: Optional[str] = None,
 ) -> Loader:
-    """Load a biLM from files. Relative paths start in the working directory of this call.
+    """Loads the biLM when training starts; a trained pipeline contains its own copy.
 
-    path (Optional[str]): A packaged name, or a folder, zip or file in any known format; null if `weights` is given.
-    options (Optional[str]): An options file, if it is not in the folder of the weights.
-    weights (Optional[str]): A weights file.
-    vocab (Optional[str]): A vocabulary, one word per line.
-    token_embeddings (Optional[str]): A file of precomputed word vectors in the order of `vocab`.
+    Relative paths start in the working directory of this call.
+
+    path (Optional[str]): Name or path of the biLM in any known format; null if `weights` is given.
+    options (Optional[str]): Options file, if it is not in the folder of the weights.
+    weights (Optional[str]): Weights file, instead of `path`.
+    vocab (Optional[str]): Vocabulary file, one word per line; needed only by biLMs with word input.
+    token_embeddings (Optional[str]): HDF5 file with precomputed token vectors, in the order of `vocab`.
     RETURNS (Callable[[], BiLM]): The loader; it opens the files when it is called. RAISES (ValueError): When it is
         called, if neither `path` nor `weights` is given; others as `load_bilm`.
     """

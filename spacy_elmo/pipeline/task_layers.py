@@ -71,12 +71,12 @@ def BiLSTMEncoder(
     depth: Count = 1,
     dropout: Optional[Probability] = None,
 ) -> Model[Sequences, Sequences]:
-    """Encode each sequence by a bidirectional LSTM; takes the place of `spacy.MaxoutWindowEncoder.v2`.
+    """A bidirectional LSTM over each Doc; takes the place of `spacy.MaxoutWindowEncoder.v2`.
 
     A sequence is what comes in as one array: in a `tok2vec`, a Doc. It does not depend on the others of its batch.
     width (int): Width of the output, both directions together; even. The input may have any width.
     depth (int): Number of layers; each reads both directions of the layer below.
-    dropout (Optional[float]): Dropout of the output of each layer; null for that of [training].
+    dropout (Optional[float]): Dropout of the output of each layer, 0 to below 1; null for that of [training].
     RETURNS (Model[List[Floats2d], List[Floats2d]]): The encoder.
     RAISES (ValueError): For invalid settings.
     """
@@ -170,7 +170,7 @@ def ElmoTaskEncoder(
     elmo_output: Optional[Tok2Vec] = None,
     dropout: Optional[float] = None,
 ) -> Tok2Vec:
-    """Encode word features in their context, with ELMo beside the input, the output, or both.
+    """ELMo at the input or the output of this component's encoder, or both: Peters et al. (2018), sec. 3.3 and 5.2.
 
     embed (Model[List[Doc], List[Floats2d]]): x, the task's own word features, such as `spacy.MultiHashEmbed.v2`.
     encode (Model[List[Floats2d], List[Floats2d]]): The encoder. `spacy-elmo.BiLSTMEncoder.v1` reads the joined vectors
@@ -179,7 +179,7 @@ def ElmoTaskEncoder(
         the encoder's input; null for none.
     elmo_output (Optional[Model[List[Doc], List[Floats2d]]]): Another one, with a mix of its own, whose vectors are
         joined to the encoder's output; null for none.
-    dropout (Optional[float]): Dropout of the joined input; null for that of [training].
+    dropout (Optional[float]): Dropout of the encoder's input, 0 to below 1; null for that of [training].
     RETURNS (Model[List[Doc], List[Floats2d]]): A `tok2vec` layer.
     RAISES (ValueError): For invalid settings, or without any ELMo.
     """
@@ -268,13 +268,17 @@ def TextCatReduce(
     use_reduce_mean: bool = True,
     nO: Optional[int] = None,
 ) -> DocModel:
-    """`spacy.TextCatReduce.v1`, in which a Doc without tokens scores 0 in each category. spaCy's raises an error for
-    it beside other Docs if it pools by anything but the mean (spaCy 3.8), and scores it 0 in a batch of its own.
+    """Pools the token vectors of a Doc and scores the result: `spacy.TextCatReduce.v1`, also for empty Docs in a batch.
+
+    A Doc without tokens scores 0 in each category. spaCy's raises an error for it beside other Docs if it pools by
+    anything but the mean (spaCy 3.8), and scores it 0 in a batch of its own.
 
     tok2vec (Model[List[Doc], List[Floats2d]]): The vectors to pool.
-    exclusive_classes (bool): Whether a Doc has one category.
-    use_reduce_first (bool), use_reduce_last (bool): Pool by the vector of the first or last token.
-    use_reduce_max (bool), use_reduce_mean (bool): Pool by the maximum or mean of each value.
+    exclusive_classes (bool): Whether each Doc has exactly one category.
+    use_reduce_first (bool): Whether to use the first vector.
+    use_reduce_last (bool): Whether to use the last vector.
+    use_reduce_max (bool): Whether to use the maximum of each value.
+    use_reduce_mean (bool): Whether to use the mean of the vectors.
     nO (Optional[int]): Number of categories; null to infer it from the data.
     RETURNS (Model[List[Doc], Floats2d]): Scores, shape (Docs, categories).
     RAISES (ValueError): E1057 of spaCy if nothing pools.
