@@ -33,11 +33,12 @@ def _torchrun(output, text, n_ranks, *arguments, settings=None, launch=()):
     return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=240, env=environment())
 
 
-def _agent(output, text, port, variables):
-    """Start the agent of one of two nodes, with one worker."""
+def _agent(output, text, port, variables, *, is_host=False):
+    """Start the agent of one of two nodes, with one worker; one of them is the host of the rendezvous."""
     command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", 2, "--nproc-per-node", 1, "--max-restarts", 2]
     command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{port}", "--rdzv-id", "run"]
-    command += ["--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=3", RUNNER, output, text]
+    conf = f"is_host={int(is_host)},keep_alive_interval=1,keep_alive_max_attempt=3"
+    command += ["--rdzv-conf", conf, RUNNER, output, text]
     command += ["--settings", json.dumps(LONG)]
     return subprocess.Popen(list(map(str, command)), stderr=subprocess.DEVNULL, env={**environment(), **variables})
 
@@ -259,16 +260,15 @@ def test_a_killed_process_of_two_nodes_is_replaced(text, tmp_path, is_with_agent
     output = tmp_path / "two"
     # An agent that keeps its store does not tell a new agent where it is (torch 2.13).
     variables = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"} if is_with_agent else {}
-    agents = [_agent(output, text, port, variables) for _ in range(2)]
+    agents = [_agent(output, text, port, variables, is_host=is_host) for is_host in (False, True)]
     try:
         while not (output / "checkpoints" / "step-00000014").exists():
             assert agents[0].poll() is None and agents[1].poll() is None
             time.sleep(0.01)
-        killed = agents[1]  # the agent that began first has the store of the rendezvous
-        _kill(killed, is_with_agent=is_with_agent)
+        _kill(agents[0], is_with_agent=is_with_agent)
         assert len(_losses(output)) < 150
         if is_with_agent:
-            agents[1] = _agent(output, text, port, variables)
+            agents[0] = _agent(output, text, port, variables)
         assert [agent.wait(timeout=150) for agent in agents] == [0, 0]
     finally:
         for agent in agents:
