@@ -134,15 +134,29 @@ def _look_for_pipeline(path: Path) -> Optional[Path]:
 
 
 def _find_seeds(path: Path) -> List[Path]:
-    """Folders beside a folder that ends in a number, with other numbers."""
+    """Folders beside a folder that differ from it in the number at the end, which one of them may lack, without those
+    whose configs differ in more than seeds and paths.
+    """
     folder = path.resolve()
-    found = re.fullmatch(r"(.*\D)(\d+)", folder.name)
-    if found is None:
-        return []
-    names = re.compile(re.escape(found[1]) + r"(\d+)")
+    stem = re.fullmatch(r"(.*?)[-_]?\d*", folder.name)
+    names = re.compile(re.escape("" if stem is None else stem[1]) + r"[-_]?(\d*)")
     beside = [(names.fullmatch(other.name), other) for other in folder.parent.iterdir()]
-    seeds = {int(name[1]): other for name, other in beside if name is not None and other.is_dir()}
-    return [seeds[seed] for seed in sorted(seeds) if seeds[seed] != folder]
+    seeds = sorted((int(name[1] or -1), other) for name, other in beside if name is not None and other.is_dir())
+    others = [other for _, other in seeds if other != folder]
+    ours = _experiment_of(folder)
+    return [other for other in others if _experiment_of(other) in (None, ours)]
+
+
+def _experiment_of(folder: Path) -> Any:
+    """The config of a training without seeds and paths; None if there is none."""
+    pipeline = _look_for_pipeline(folder)
+    if pipeline is None:
+        return None
+    config: Dict[str, Any] = _read(pipeline / "config.cfg", "a config", lambda file: dict(load_config(file)))
+    for block, names in (("system", ("seed",)), ("training", ("seed",)), ("paths", tuple(config.get("paths", {})))):
+        for name in names:
+            config.get(block, {}).pop(name, None)
+    return config
 
 
 def _read_dev_run(path: Path) -> Optional[Run]:
@@ -420,7 +434,10 @@ def _note_baseline(report: TrainingReport, their_nlp: Optional[Language]) -> Ite
         yield "The baseline has a biLM, too: differences are not those between with and without ELMo."
     n_ours, n_theirs = len(report.runs), len(report.baseline_runs)
     if n_ours == n_theirs == 1:
-        yield "There is one seed each. Another seed can change a score as much as ELMo does: train several."
+        yield (
+            "There is one seed each. Another seed can change a score as much as ELMo does: train several, with other "
+            f"values of --training.seed, into {report.output.path.name}_1 and so on."
+        )
     elif n_ours != n_theirs and n_ours and n_theirs:
         yield f"The means are over different numbers of seeds: {n_ours} with ELMo, {n_theirs} without."
 

@@ -172,6 +172,8 @@ def init_config_cli(
     _common.msg.good(f"Saved the config of a {kind}" if kind == "pipeline" else f"Saved the config of {kind}", saved)
     commands = [found[1] for found in map(COMMAND.search, texts.values()) if found]
     commands += [REPORT.format(*(shlex.quote(_output_of(file)) for file in texts))] if baseline else []
+    if text is not None and lang is None and base is None and read_lang(bilm) is None:
+        _common.msg.info("The language is en, the default. Choose another with --lang.")
     if text is not None:
         commands = [re.sub(r"(?<=--paths.train )\S+", lambda _: shlex.quote(text), command) for command in commands]
     _common.tell_next("Next, with your data:", commands)

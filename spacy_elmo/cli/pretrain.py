@@ -165,9 +165,15 @@ def _finish(run: Pretraining) -> None:
         _common.msg.info(f"Stopped early: no improvement since step {run.best.step:,}")
     _common.msg.text(_draw_curve(run.output))
     _common.msg.good(f"Saved the biLM to {run.output / LAST}, the best one to {run.output / BEST}")
+    unk_rate = next((row["unk_rate"] for row in reversed(read_validations(run.output / LOG)) if "unk_rate" in row), 0.0)
+    easy = (
+        f" {unk_rate:.0%} of the words were <UNK>, which is easy to predict and makes it lower."
+        if unk_rate > 0.1
+        else ""
+    )
     _common.msg.info(
         f"Held-out perplexity {run.best.mean:.1f}: the best biLM is as unsure of the next word as if {run.best.mean:,.0f} "
-        "words were equally likely. Compare it only on the same text with the same vocabulary; docs/pretraining.md has "
+        f"words were equally likely.{easy} Compare it only on the same text with the same vocabulary; docs/pretraining.md has "
         "a table of what texts of other sizes give"
     )
     lang, best = run.meta.get("lang") or "en", shlex.quote(str(run.output / BEST))

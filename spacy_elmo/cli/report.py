@@ -39,8 +39,8 @@ def report_cli(
     """
     path = output_dir / DEFAULT_NAME if html is None else html
     with _common.show_errors():
-        if output_dir.is_dir():
-            check_output_file(path, force=force)
+        if output_dir.is_dir():  # the page in the folder of the training is made again
+            check_output_file(path, force=force or html is None)
         report = make_report(output_dir, baseline=baseline, data=data)
         write_text(path, render_report(report), errors="replace")
     print("\n".join(summarize(report)), flush=True)

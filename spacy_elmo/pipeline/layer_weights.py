@@ -110,8 +110,8 @@ def LayerWeightsLogger(path: Optional[Union[str, Path]] = None) -> Callable[...,
 def _append_to(path: Path) -> Write:
     if path.exists():
         raise ValueError(
-            f"The log of layer weights '{path}' exists already. Give another path in [training.logger], or move "
-            "that file."
+            f"The log of layer weights '{path}' exists already. Move it, or give another path in "
+            "[training.logger], for configs of `elmo init-config` with --paths.logs FOLDER."
         )
     path.parent.mkdir(parents=True, exist_ok=True)
 

@@ -76,9 +76,9 @@ def make_run(
     if init is None and pretraining.n_updates < FEW_UPDATES:
         warn(
             f"The run ends after {pretraining.n_updates:,} updates, and a biLM that starts from random weights learns "
-            f"little in fewer than {FEW_UPDATES}. For a small text, `python -m spacy elmo init-config --pretraining "
-            "--text FILE` writes a config with smaller batches and more passes. Otherwise lower batch_size, or raise "
-            "max_passes or max_tokens."
+            f"little in fewer than {FEW_UPDATES}. Raise max_passes or max_tokens, lower batch_size, take more text, or "
+            "continue a biLM (`python -m spacy elmo init-config --adaptation`). For a text of a few MB, "
+            "`init-config --pretraining --text FILE` writes a config with smaller batches and more passes."
         )
     for text in corpus_warnings(pretraining, n_predictions=n_predictions, n_unknown=n_unknown):
         warn(text)

@@ -251,7 +251,8 @@ def is_zip(path: Path) -> bool:
 def require_file(path: Path) -> None:
     """RAISES (ValueError): EL020 if there is no file at `path`."""
     if not path.is_file():
-        raise ValueError(Errors.EL020.format(path=path, reason="there is no such file", wanted="a file with this name"))
+        reason = "it is a folder" if path.is_dir() else "there is no such file"
+        raise ValueError(Errors.EL020.format(path=path, reason=reason, wanted="a file with this name"))
 
 
 def decode_text(content: bytes) -> str:

@@ -1,5 +1,7 @@
 """What is read from the folder of a training, what is refused, and means over seeds."""
 
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -7,7 +9,7 @@ import spacy
 import srsly
 from report_outputs import write_logs
 
-from spacy_elmo.analysis.report import Run, make_score_rows, read_output
+from spacy_elmo.analysis.report import Run, _find_seeds, make_score_rows, read_output
 
 
 @pytest.fixture
@@ -38,6 +40,19 @@ def test_seeds_are_the_folders_beside(folder: Path) -> None:
     output = read_output(folder)
     assert [run.name for run in output.runs] == ["out-0", "out-3", "out-12"]
     assert output.runs[0].scores == {"tag_acc": 0.5} and output.runs[0].elapsed_s == 2.5 and output.has_metrics
+
+
+@pytest.mark.issue(40)
+def test_other_experiments_are_no_seeds(folder: Path) -> None:
+    config = folder / "model-best" / "config.cfg"
+    for name in ("out", "out_1", "out-2"):
+        shutil.copytree(folder, folder.parent / name)
+        place = folder.parent / name / "model-best" / "config.cfg"
+        text = config.read_text(encoding="utf8")
+        changed = re.sub(r"(?m)^seed = .*$", "seed = 7", text)
+        place.write_text(re.sub(r"(?m)^batch_size = .*$", "batch_size = 9", changed) if name == "out-2" else changed)
+    names = {path.name for path in _find_seeds(folder)}
+    assert {"out", "out_1"} <= names and "out-2" not in names
 
 
 def test_logs_are_known_by_their_rows(folder: Path) -> None:

@@ -132,7 +132,7 @@ def test_data_alone_give_scores_and_errors(outputs: Path) -> None:
     for hint in ("spacy evaluate", "A curve of the scores", "LayerWeightsLogger"):
         assert hint in page and hint not in result.stderr
     again = _run(pipeline)
-    assert again.exit_code == 1 and "--force" in again.output
+    assert again.exit_code == 0
     shown = _run(pipeline, "--force")
     assert shown.exit_code == 0 and "No scores are known" in shown.stdout and "--data" in shown.stderr
 
