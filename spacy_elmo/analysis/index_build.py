@@ -20,7 +20,7 @@ import numpy as np
 
 from ..corpora.files import REPLACEMENT, STDIN, Counts, import_arrow, open_bytes
 from ..corpora.shards import DocBinShard, JsonShard, ParquetShard, RawTextShard, Shard, TextShard
-from ..corpora.texts import SURROGATE, Fields, Record, make_nlp
+from ..corpora.texts import SURROGATE, Fields, Record, find_field, make_nlp
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..util import has_faiss
@@ -409,7 +409,7 @@ def _to_value(document: Document, name: str) -> Optional[Value]:
     """RETURNS (Optional[Value]): A field; None if it is missing, null, an empty text, NaN or infinite.
     RAISES (ValueError): For a list or an object.
     """
-    value = document.fields.get(name)
+    value = find_field(document.fields, name)
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):

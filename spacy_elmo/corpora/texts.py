@@ -440,14 +440,22 @@ def _parse(content: Any, kind: str, place: str, keep: Sequence[str]) -> Tuple[It
     return item, n_replaced, _select(record, keep, place) if keep else {}
 
 
+def find_field(record: Mapping[str, Any], name: str) -> Any:
+    """RETURNS (Any): A field, or for "meta.year" that of an object in one; None if there is none."""
+    found: Any = record
+    for part in [name] if name in record else name.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
+
+
 def _select(record: Mapping[str, Any], keep: Sequence[str], place: str) -> Mapping[str, str]:
     """RETURNS (Mapping[str, str]): Fields as texts; other values than texts as JSON."""
-    if missing := [name for name in keep if name not in record]:
+    found = {name: find_field(record, name) for name in keep}
+    if missing := [name for name in keep if found[name] is None and name not in record]:
         raise ValueError(
             f"Line {place} does not have the field(s) {', '.join(missing)}; it has {', '.join(record) or 'none'}. Keep "
             "fields that every text has, or skip those without with --on-error skip."
         )
-    found = {name: record[name] for name in keep}
     return {
         name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
         for name, value in found.items()

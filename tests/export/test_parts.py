@@ -185,6 +185,14 @@ def test_fields_are_never_lost(source: str, output: str, keep: str, message: str
     assert message in refused("embed", place / "bilm", place / source, place / output, "--keep", keep)
 
 
+def test_fields_of_objects_have_dotted_names(place: Path) -> None:
+    (place / "texts.jsonl").write_text('{"meta": {"year": 1850}, "text": "the cat"}\n')
+    embed(place, "--keep", "meta.year", source="texts.jsonl", output="out.parquet")
+    assert pq.read_table(place / "out.parquet")["meta.year"].to_pylist() == ["1850"]
+    call("index", place / "texts.jsonl", place / "index", "--bilm", place / "bilm", "--keep", "meta.year")
+    assert "1850" in call("neighbors", place / "index", "a cat", "--word", "cat", "--group-by", "meta.year").stdout
+
+
 def test_the_text_is_a_field_like_others(place: Path) -> None:
     (place / "texts.jsonl").write_text('{"id": "a", "text": "the  cat"}\n{"id": "b", "text": "sat"}\n')
     for pool in ([], ["--pool", "mean"]):
