@@ -150,7 +150,7 @@ def test_wheel_and_sdist_hold_the_model(tmp_path: Path) -> None:
     description = metadata.partition("\n\n")[2]
     links = re.findall(r"\]\(([^)]+)\)", description)
     assert links and all(link.startswith(("https://", "#")) for link in links), "a package index has no other files"
-    assert "[All commands](https://" in description, "the text of a link stays"
+    assert "All commands" in description, "the text of a link stays"
     assert f"\nVersion: {__version__}\n" in metadata
     assert (MODEL.relative_to(ROOT) / "README.md").as_posix() in in_wheel, "the model card"
     wanted = {path.relative_to(ROOT).as_posix() for path in MODEL.iterdir()}
