@@ -42,11 +42,11 @@ class Batcher:
 
     bilm (BiLM): The model.
     max_waiting (int): Requests in the queue; further ones are refused.
-    max_tokens (int): Tokens that are computed together.
-    wait_s (float): How long the first request of a batch waits for others; 0 computes each by itself.
+    max_tokens (int): Tokens that are computed together; 0 computes each request by itself.
+    wait_s (float): How long the first request of a batch waits for others, beside those that have come meanwhile.
     """
 
-    def __init__(self, bilm: BiLM, *, max_waiting: int = 256, max_tokens: int = 8192, wait_s: float = 0.005) -> None:
+    def __init__(self, bilm: BiLM, *, max_waiting: int = 256, max_tokens: int = 8192, wait_s: float = 0.0) -> None:
         self.bilm, self.max_tokens, self.wait_s = bilm, max_tokens, wait_s
         self.waiting: asyncio.Queue[Job] = asyncio.Queue(max_waiting)
         self.counters: Dict[str, float] = dict.fromkeys(
@@ -92,7 +92,7 @@ class Batcher:
         jobs = [await self.waiting.get()]
         end = time.perf_counter() + self.wait_s
         n_tokens = sum(map(len, jobs[0].sentences))
-        while self.wait_s and n_tokens < self.max_tokens:
+        while n_tokens < self.max_tokens:
             if self.waiting.empty():
                 left = end - time.perf_counter()
                 if left <= 0:
@@ -183,12 +183,15 @@ def main(
     # fmt: off
     bilm_path: str = typer.Argument("en_elmo_sm", help="Name or path of a biLM."),
     port: int = typer.Option(8000, "--port", "-p", help="Port on this computer."),
-    wait_ms: float = typer.Option(5.0, "--wait-ms", "-w", help="How long a request waits for others; 0: not at all."),
+    wait_ms: float = typer.Option(0.0, "--wait-ms", "-w", help="How long a request waits for others."),
+    max_tokens: int = typer.Option(
+        8192, "--max-tokens", "-t", help="Tokens computed together; 0: a request at a time."
+    ),
     max_waiting: int = typer.Option(256, "--max-waiting", "-q", help="Waiting requests; further ones get 503."),
     # fmt: on
 ) -> None:
     """Serve vectors on localhost; put a proxy with access control in front of it for others."""
-    batcher = Batcher(load_bilm(bilm_path), max_waiting=max_waiting, wait_s=wait_ms / 1000)
+    batcher = Batcher(load_bilm(bilm_path), max_waiting=max_waiting, max_tokens=max_tokens, wait_s=wait_ms / 1000)
     uvicorn.run(make_app(batcher), port=port, log_level="warning")
 
 
