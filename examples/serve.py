@@ -1,6 +1,6 @@
 """A server for vectors: many clients share one biLM, and requests that arrive together are computed together.
 
-pip install "spacy-elmo[explore]"
+pip install starlette uvicorn
 python examples/serve.py en_elmo_sm --port 8000
 curl -s localhost:8000/embed -d '{"sentences": [["She", "sat", "on", "the", "bank", "."]], "pool": "mean"}'
 

@@ -10,9 +10,9 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from tqdm import tqdm
 
-from ..corpora.files import find_files, is_address
+from ..corpora.files import find_files, import_arrow, is_address
 from ..corpora.texts import PunctuationCheck, warn_of_raw_text
-from ..export.embedder import BATCH_SIZE, get_bilm
+from ..export.embedder import BATCH_SIZE, get_bilm, load_pipeline
 from ..export.parts import (
     FORMATS,
     TEXTS_PER_FILE,
@@ -24,7 +24,6 @@ from ..export.parts import (
     embed_parts,
     embed_parts_on_ray,
     embed_whole,
-    load_pipeline,
     size_of,
 )
 from ..export.vectors import STDOUT, Writer, check_choice, open_vectors
@@ -163,6 +162,8 @@ def embed_cli(
         check = PunctuationCheck()
         if is_folder:
             check_choice(format, vectors, not forget_sentences, store, settings.keep)
+            if format == "parquet":
+                import_arrow("pyarrow", output_path)
             inputs = find_files(input_path, _common.msg.info)
             if engine == "ray":
                 total = _embed_on_ray(settings, inputs, force=force, **cluster)
@@ -217,14 +218,14 @@ def _embed_on_ray(settings: PartSettings, inputs: List[str], *, force: bool, **c
 
 
 def _begin(settings: PartSettings, inputs: List[str], *, force: bool) -> Tuple[Language, Dict[str, Any]]:
-    nlp = load_pipeline(settings)
+    nlp = load_pipeline(settings, **dict(settings.files))
     description = describe(settings, get_bilm(nlp))
     begin_folder(settings, description, inputs, force=force)
     return nlp, description
 
 
 def _embed_file(settings: PartSettings, input_path: str, writer: Writer, check: PunctuationCheck) -> Totals:
-    nlp = load_pipeline(replace(settings, store=writer.store))
+    nlp = load_pipeline(replace(settings, store=writer.store), **dict(settings.files))
     writer.meta = describe(settings, get_bilm(nlp))
     inputs = find_files(input_path, _common.msg.info)
     with _Progress(inputs, check) as progress:

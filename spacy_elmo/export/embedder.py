@@ -52,31 +52,20 @@ class Loaded(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Embedder:
-    """Adds columns with ELMo vectors to batches of rows.
+class VectorSettings:
+    """Which vectors of texts are computed, and how.
 
-    A column per token vector is a list of rows: `list<fixed_size_list<float, D>>` in Arrow, an array (T, D) otherwise.
-    With `pool` it is one vector per text: `fixed_size_list<float, D>`, or an array (N, D).
-
-    model (str): Name or path of a biLM in any known format, or of a spaCy pipeline with an ELMo component, which then
-        tokenizes, finds sentences and has its own mix.
-    column (str): The column of texts: strings, or lists of strings, which are tokens.
-    output (str): Name of the new column with the mixed vectors; those of layer j are in OUTPUT_layer_j.
+    model (str): Name or path of a biLM in any known format.
     lang (Optional[str]): Language of spaCy's tokenizer for strings; None: tokens are separated by white space.
     store (str): "mixed", "layers" or "both".
-    pool (Optional[str]): "mean", "first", "last" or "max" over the tokens of a text; None for a vector per token, with
-        a column OUTPUT_tokens for strings.
+    pool (Optional[str]): "mean", "first", "last" or "max" over the tokens of a text; None for a vector per token.
     dtype (str): "float32" or "float16".
     precision (str): Of the computation, see `BiLM.set_precision`.
     batch_size (int): Maximum number of texts that are computed together.
     gpu_id (int): Number of the GPU, -1 for the CPU.
-    threads (Optional[int]): Threads of torch in the worker; None leaves them as they are.
-    RAISES (ValueError): For an unknown `store` or `pool`; when called, if there is no such model or column.
     """
 
     model: str = "en_elmo_sm"
-    column: str = "text"
-    output: str = "elmo"
     lang: Optional[str] = None
     store: str = "mixed"
     pool: Optional[str] = None
@@ -84,6 +73,25 @@ class Embedder:
     precision: str = "float32"
     batch_size: int = BATCH_SIZE
     gpu_id: int = -1
+
+
+@dataclass(frozen=True)
+class Embedder(VectorSettings):
+    """Adds columns with ELMo vectors to batches of rows.
+
+    A column per token vector is a list of rows: `list<fixed_size_list<float, D>>` in Arrow, an array (T, D) otherwise.
+    With `pool` it is one vector per text: `fixed_size_list<float, D>`, or an array (N, D).
+
+    The settings are those of `VectorSettings`; `model` may also be a spaCy pipeline with an ELMo component, which then
+    tokenizes, finds sentences and has its own mix. Without `pool`, strings also get a column OUTPUT_tokens.
+    column (str): The column of texts: strings, or lists of strings, which are tokens.
+    output (str): Name of the new column with the mixed vectors; those of layer j are in OUTPUT_layer_j.
+    threads (Optional[int]): Threads of torch in the worker; None leaves them as they are.
+    RAISES (ValueError): For an unknown `store`, `pool` or `dtype`; when called, if there is no such model or column.
+    """
+
+    column: str = "text"
+    output: str = "elmo"
     threads: Optional[int] = None
 
     def __post_init__(self) -> None:
@@ -131,18 +139,25 @@ class Embedder:
         return tokens, found
 
 
-def make_pipeline(
-    bilm: BiLM, *, lang: Optional[str], store: str, dtype: str = "float32", precision: str = "float32"
-) -> Language:
-    """RETURNS (Language): A tokenizer and an ELMo component, see `Embedder`."""
-    nlp = make_nlp(lang or "xx")
-    elmo = nlp.add_pipe("elmo", config={"store": store, "dtype": dtype, "model": {"precision": precision}})
+def load_pipeline(settings: VectorSettings, **files: Any) -> Language:
+    """Load a biLM into a pipeline of a tokenizer and an ELMo component, on its device.
+
+    settings (VectorSettings): The settings.
+    **files (Any): Further arguments of `load_bilm`; with `options` the model is the weights file.
+    RETURNS (Language): The pipeline.
+    """
+    if settings.gpu_id >= 0:
+        require_gpu(settings.gpu_id)
+    bilm = load_bilm(**files, weights=settings.model) if "options" in files else load_bilm(settings.model, **files)
+    nlp = make_nlp(settings.lang or "xx")
+    config = {"store": settings.store, "dtype": settings.dtype, "model": {"precision": settings.precision}}
+    elmo = nlp.add_pipe("elmo", config=config)
     set_bilm(elmo.model, bilm)  # type: ignore[attr-defined]  # an Elmo component
     return nlp
 
 
 def get_bilm(nlp: Language) -> BiLM:
-    """RETURNS (BiLM): That of a pipeline from `make_pipeline`."""
+    """RETURNS (BiLM): That of a pipeline from `load_pipeline`."""
     return fill(nlp.get_pipe("elmo").model)  # type: ignore[attr-defined]  # an Elmo component
 
 
@@ -150,17 +165,9 @@ def get_bilm(nlp: Language) -> BiLM:
 def _load(settings: Embedder, changed: float) -> Loaded:
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
-    if settings.gpu_id >= 0:
-        require_gpu(settings.gpu_id)
     if (Path(settings.model) / "config.cfg").is_file() or spacy.util.is_package(settings.model):
-        return Loaded(_load_pipeline(settings), Lock())
-    bilm = load_bilm(settings.model)
-    return Loaded(
-        make_pipeline(
-            bilm, lang=settings.lang, store=settings.store, dtype=settings.dtype, precision=settings.precision
-        ),
-        Lock(),
-    )
+        return Loaded(_load_saved(settings), Lock())
+    return Loaded(load_pipeline(settings), Lock())
 
 
 def _changed(model: str) -> float:
@@ -169,8 +176,10 @@ def _changed(model: str) -> float:
     return max((file.stat().st_mtime for file in (place, *place.glob("*"))), default=0.0) if place.exists() else 0.0
 
 
-def _load_pipeline(settings: Embedder) -> Language:
+def _load_saved(settings: Embedder) -> Language:
     """A pipeline up to its first ELMo component."""
+    if settings.gpu_id >= 0:
+        require_gpu(settings.gpu_id)
     nlp = spacy.load(settings.model)
     found = [i for i, (_, pipe) in enumerate(nlp.pipeline) if isinstance(pipe, Elmo)]
     if not found:

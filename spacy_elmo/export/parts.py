@@ -15,7 +15,6 @@ from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Mapping, Named
 
 from spacy.language import Language
 from spacy.tokens import Doc
-from thinc.api import require_gpu
 
 from .. import util
 from ..about import __version__
@@ -23,9 +22,8 @@ from ..corpora.files import Counts, filesystem_of, is_address
 from ..corpora.texts import TextRecord, read_records
 from ..inference.bilm import BiLM
 from ..util import temporary_folder, write_text
-from ..weights import load_bilm
 from ..weights.identity import fingerprint_bilm
-from .embedder import BATCH_SIZE, make_pipeline
+from .embedder import VectorSettings, load_pipeline
 from .vectors import Writer, embed_records, open_vectors
 
 MANIFEST = "embed.json"
@@ -35,34 +33,24 @@ TEXTS_PER_FILE = {"parquet": 10_000, "docbin": 1000}
 FREE = ("batch_size", "gpu_id", "on_error")
 
 
-@dataclass(frozen=True)
-class PartSettings:
-    """How the parts of a folder are made.
+@dataclass(frozen=True, kw_only=True)
+class PartSettings(VectorSettings):
+    """How the parts of a folder are made, beside `VectorSettings`.
 
-    model (str): Name or path of the biLM.
     folder (str): Path or address of the output.
     format (str): A key of `FORMATS`.
     texts_per_file (int): Lines, rows or Docs of a part; the last part of an input file may have fewer.
     files (Tuple[Tuple[str, str], ...]): Further arguments of `load_bilm`.
     input_format (str): See `read_records`.
-    lang, store, pool, dtype, precision, batch_size, gpu_id: See `Embedder`.
     keep (Tuple[str, ...]): Fields of the input that become columns.
     on_error (str): "stop" at a text that cannot be read, or "skip" it and list it beside its part.
     """
 
-    model: str
     folder: str
     format: str = "parquet"
     texts_per_file: int = TEXTS_PER_FILE["parquet"]
     files: Tuple[Tuple[str, str], ...] = ()
     input_format: str = "auto"
-    lang: Optional[str] = None
-    store: str = "mixed"
-    pool: Optional[str] = None
-    dtype: str = "float32"
-    precision: str = "float32"
-    batch_size: int = BATCH_SIZE
-    gpu_id: int = -1
     keep: Tuple[str, ...] = ()
     on_error: str = "stop"
 
@@ -166,7 +154,7 @@ def embed_parts(
     """Write the parts that are missing.
 
     settings (PartSettings): The settings; `begin_folder` has been called.
-    nlp (Language): From `make_pipeline`.
+    nlp (Language): From `load_pipeline`.
     description (Mapping[str, Any]): From `describe`.
     inputs (Sequence[str]): All input files.
     shard (Tuple[int, int]): Number of this job, from 0, and number of jobs. A job has each n-th file, or each n-th part
@@ -222,7 +210,7 @@ def embed_whole(
 ) -> Totals:
     """Write all texts to one output file; `settings.folder` is its path, beside which skipped texts are listed.
 
-    nlp (Language): From `make_pipeline`.
+    nlp (Language): From `load_pipeline`.
     inputs (Sequence[str]): The input files.
     writer (Writer): From `open_vectors`.
     progress (Progress): What is told of it.
@@ -377,22 +365,11 @@ class _FileEmbedder:
 
     def __init__(self, settings: PartSettings, description: Mapping[str, Any]) -> None:
         self.settings, self.description = settings, description
-        self.nlp = load_pipeline(settings)
+        self.nlp = load_pipeline(settings, **dict(settings.files))
 
     def __call__(self, row: Dict[str, Any]) -> Dict[str, Any]:
         total = embed_file(self.settings, self.nlp, self.description, int(row["number"]), str(row["name"]))
         return {**row, **total._asdict()}
-
-
-def load_pipeline(settings: PartSettings) -> Language:
-    """RETURNS (Language): A tokenizer and an ELMo component with the biLM."""
-    if settings.gpu_id >= 0:
-        require_gpu(settings.gpu_id)
-    files = dict(settings.files)
-    bilm = load_bilm(**files, weights=settings.model) if "options" in files else load_bilm(settings.model, **files)
-    return make_pipeline(
-        bilm, lang=settings.lang, store=settings.store, dtype=settings.dtype, precision=settings.precision
-    )
 
 
 def embed_parts_on_ray(
@@ -416,7 +393,7 @@ def embed_parts_on_ray(
     if not util.has_ray:
         raise ValueError(
             "The engine ray requires the package ray, which is not installed. Install it with `pip install "
-            '"spacy-elmo[ray]"`, or leave out --engine.'
+            "'ray[data]'`, or leave out --engine."
         )
     ray, data = import_module("ray"), import_module("ray.data")
     if not ray.is_initialized():

@@ -50,7 +50,7 @@ def embed_records(
 ) -> Tuple[int, int]:
     """Stream texts through the ELMo component, which computes on Thinc's device, to a writer.
 
-    nlp (Language): From `make_pipeline`.
+    nlp (Language): From `load_pipeline`.
     records (Iterable[TextRecord]): The texts.
     writer (Writer): From `open_vectors`.
     batch_size (int): Maximum number of Docs per batch; a batch has at most about 16,000 tokens or a single Doc.
@@ -123,6 +123,8 @@ def open_vectors(
             "(.npz on stdout). Choose one of these, and leave out --to."
         )
     check_choice(format, vectors, has_sentences, store, keep)
+    if format == "parquet":
+        import_arrow("pyarrow", path)
     target, place = Path(path), None
     if path != STDOUT:
         check_output_file(target, force=force)

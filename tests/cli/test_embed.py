@@ -16,7 +16,7 @@ import srsly
 from cli.calls import call, refused, told
 from spacy.tokens import Doc, DocBin
 
-from spacy_elmo import register_extensions
+from spacy_elmo import register_extensions, util
 from spacy_elmo.export.vectors import Cutter
 from spacy_elmo.inference import products
 from spacy_elmo.weights import load_bilm
@@ -295,3 +295,14 @@ def test_pooled_vectors_are_written_to_docs(
             np.testing.assert_allclose(doc.user_data["elmo_pooled_layers"], layers, atol=2e-3)
         if "" in names:
             assert doc.user_data["elmo_pooled"].shape == (16,)
+
+
+@pytest.mark.issue(39)
+@pytest.mark.parametrize("output, remedy", [("out", "--to docbin"), ("out.parquet", "pip install pyarrow")])
+def test_parquet_without_pyarrow_names_the_output_and_the_way(
+    output: str, remedy: str, bilm_path: Path, text_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(util, "has_pyarrow", False)
+    shown = refused("embed", bilm_path, text_path, tmp_path / output)
+    assert f"{output}' is Parquet" in shown and remedy in shown
+    assert not (tmp_path / output).exists()

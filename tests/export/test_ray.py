@@ -15,14 +15,13 @@ from export.test_onnx import make_bilm
 
 from spacy_elmo import save_bilm
 from spacy_elmo.corpora.files import find_files
-from spacy_elmo.export.embedder import get_bilm
+from spacy_elmo.export.embedder import get_bilm, load_pipeline
 from spacy_elmo.export.parts import (
     PartSettings,
     begin_folder,
     describe,
     embed_parts,
     embed_parts_on_ray,
-    load_pipeline,
 )
 
 ray = pytest.importorskip("ray", reason="needs ray")
@@ -62,7 +61,7 @@ def cluster() -> Iterator[Any]:
 
 
 def run(place: Path, name: str, engine: Callable[..., Any]) -> Any:
-    settings = PartSettings(str(place / "bilm"), str(place / name), texts_per_file=100)
+    settings = PartSettings(model=str(place / "bilm"), folder=str(place / name), texts_per_file=100)
     inputs = find_files(str(place / "in"))
     description = describe(settings, get_bilm(load_pipeline(settings)))
     begin_folder(settings, description, inputs, force=False)
