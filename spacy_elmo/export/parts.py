@@ -384,7 +384,7 @@ def embed_parts_on_ray(
     """Write the parts that are missing with Ray Data. Ray restarts workers and tasks that are lost.
 
     settings, description, inputs: See `embed_parts`; inputs and outputs are where all workers can read and write them.
-    address (Optional[str]): Of a running cluster; None starts Ray on this machine.
+    address (Optional[str]): Of a running cluster; None for one that runs on this machine, else for a new one.
     n_workers (Optional[int]): Workers, each with one CPU; None for as many as there are CPUs (with GPUs: GPUs).
     gpus_per_worker (float): GPUs that each worker has; a fraction shares a GPU.
     RETURNS (Totals): What was done.

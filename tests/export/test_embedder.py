@@ -154,21 +154,6 @@ def test_frames_of_daft_are_mapped(path: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of these libraries
-def test_ray_data_maps_batches(path: str) -> None:
-    ray = pytest.importorskip("ray", reason="needs ray")
-    data = pytest.importorskip("ray.data", reason="needs ray[data]")
-    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
-    try:
-        rows = data.from_items([{"text": text} for text in TEXTS])
-        found = rows.map_batches(Embedder(path), batch_format="pyarrow").take_all()
-        by_text = {row["text"]: row["elmo"] for row in found}
-        check([by_text[text] for text in TEXTS], wanted(path))
-    finally:
-        ray.shutdown()
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # of these libraries
 def test_spark_maps_arrow(path: str) -> None:
     sql = pytest.importorskip("pyspark.sql", reason="needs pyspark")
     pa = pytest.importorskip("pyarrow", reason="needs pyarrow")

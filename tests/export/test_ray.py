@@ -11,11 +11,12 @@ from typing import Any, Callable, Dict, Iterator, List
 
 import numpy as np
 import pytest
+from export import test_embedder
 from export.test_onnx import make_bilm
 
 from spacy_elmo import save_bilm
 from spacy_elmo.corpora.files import find_files
-from spacy_elmo.export.embedder import get_bilm, load_pipeline
+from spacy_elmo.export.embedder import Embedder, get_bilm, load_pipeline
 from spacy_elmo.export.parts import (
     PartSettings,
     begin_folder,
@@ -142,3 +143,12 @@ def test_a_driver_that_is_killed_continues(place: Path, cluster: Any) -> None:
     again = subprocess.run(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     assert again.returncode == 0 and "existed already" in " ".join(again.stderr.split()), again.stderr
     check(place, "out")
+
+
+def test_the_callable_maps_batches(tmp_path: Path, cluster: Any) -> None:
+    save_bilm(make_bilm(), tmp_path / "bilm")
+    rows = ray.data.from_items([{"text": text} for text in test_embedder.TEXTS])
+    found = rows.map_batches(Embedder(str(tmp_path / "bilm")), batch_format="pyarrow").take_all()
+    by_text = {row["text"]: row["elmo"] for row in found}
+    wanted = test_embedder.wanted(str(tmp_path / "bilm"))
+    test_embedder.check([by_text[text] for text in test_embedder.TEXTS], wanted)
