@@ -21,7 +21,8 @@ class TaskMix:
 
     component (str): Name of the component that mixes.
     number (int): Position of the mix among those of the component, from 1.
-    shares (Tuple[float, ...]): softmax(w), one per layer, the token layer first; they sum to one.
+    shares (Tuple[float, ...]): softmax(w), one per layer, the token layer first; they sum to one. Equal if the layers
+        are concatenated.
     weights (Tuple[float, ...]): Raw weights w.
     gamma (float): Scale of the mix.
     place (Optional[str]): "input" or "output" of `spacy-elmo.ElmoTaskEncoder.v1`; None in other networks.

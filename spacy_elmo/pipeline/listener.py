@@ -28,6 +28,7 @@ from .mix import (
     ScalarMix,
     add_boundary_sums,
     boundaries_without_gradient,
+    check_width,
     get_mix_settings,
     set_sizes,
     wrong_sizes,
@@ -118,6 +119,8 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         known = (self.mix.maybe_get_dim("nL"), self.mix.maybe_get_dim("nI"))
         if sizes is not None and self.is_initialized and known != sizes:
             raise wrong_sizes(self.owner, known, sizes)
+        if self.is_initialized:
+            check_width(self.mix, self.owner)
 
     # Which biLM it was trained with
 

@@ -40,7 +40,7 @@ class MixSettings:
     output_dropout (float): Dropout probability of the mixed vector, 0 to below 1, in addition to that of [training].
     projection_width (Optional[int]): Width of a linear projection after the mix; null for none.
     mix (str): "learned"; "fixed" (w stays as initial_weights gives it); "mean" of all layers; "top" (the highest layer
-        alone).
+        alone); "concat" (all layers side by side, the token layer first: L+1 times as wide, scaled by gamma).
     """
 
     initial_weights: Optional[List[Number]] = None
@@ -59,18 +59,23 @@ class MixSettings:
         has_weights, with_mix = self.initial_weights is not None, f'with mix = "{self.mix}"'
         if self.mix == "fixed" and not has_weights:
             raise ValueError(f"initial_weights is null, should be a list of weights {with_mix}")
-        if self.mix in ("mean", "top") and has_weights:
+        if self.mix in ("mean", "top", "concat") and has_weights:
             raise ValueError(f"initial_weights is {self.initial_weights}, should be null {with_mix}")
         if self.weights_l2 and not self.learns_weights:
             reason = with_mix if self.mix != "learned" else "with learn_weights = false"
             raise ValueError(f"weights_l2 is {self.weights_l2}, should be 0 {reason}, which learns no weights")
-        if self.mix == "top" and self.layer_dropout:
-            raise ValueError(f"layer_dropout is {self.layer_dropout}, should be 0 {with_mix}, which has one layer")
+        if self.mix in ("top", "concat") and self.layer_dropout:
+            reason = "which has one layer" if self.mix == "top" else "which weighs no layers"
+            raise ValueError(f"layer_dropout is {self.layer_dropout}, should be 0 {with_mix}, {reason}")
 
     @property
     def learns_weights(self) -> bool:
         """RETURNS (bool): Whether w is trained."""
         return self.learn_weights and self.mix == "learned"
+
+    def get_width(self, n_layers: int, width: int) -> int:
+        """RETURNS (int): Width of the mixed vector of L+1 layers of a width, before a projection."""
+        return n_layers * width if self.mix == "concat" else width
 
     @property
     def needs_boundaries(self) -> bool:
@@ -158,6 +163,13 @@ def softmax_backward(shares: Floats1d, d_shares: Floats1d) -> Floats1d:
     return shares * (d_shares - (shares * d_shares).sum())
 
 
+def concatenate_layers(layers: Floats3d, gamma: Floats1d) -> Floats2d:
+    """Map layers (L+1, T, D) to their vectors side by side, (T, (L+1) * D), scaled."""
+    n_layers, n_tokens, width = layers.shape
+    rows: Floats2d = layers.transpose(1, 0, 2).reshape(n_tokens, n_layers * width) * gamma
+    return rows.astype(get_array_module(layers).promote_types(layers.dtype, "float32"), copy=False)
+
+
 def weigh(layers: Floats3d, shares: Floats1d, gamma: float) -> Floats2d:
     """layers (Floats3d): Shape (L+1, T, D).
     shares (Floats1d): Shape (L+1,), output of `softmax`.
@@ -221,8 +233,8 @@ Sizes = Tuple[Optional[int], Optional[int]]
 
 
 def ScalarMix(settings: MixSettings) -> Model[Floats3d, Floats2d]:
-    """Create the layer, which maps layers (L+1, T, D) to (T, D), or (T, projection width). Parameters: `w`, shape
-    (L+1,), and `gamma`, shape (1,).
+    """Create the layer, which maps layers (L+1, T, D) to (T, D), (T, (L+1) * D) if it concatenates them, or (T,
+    projection width). Parameters: `w`, shape (L+1,), and `gamma`, shape (1,).
     """
     width = settings.projection_width
     return Model(
@@ -244,11 +256,25 @@ def set_sizes(model: Model[Floats3d, Floats2d], n_layers: int, width: int, *, ow
     known = (model.maybe_get_dim("nL"), model.maybe_get_dim("nI"))
     if model.has_param("w") and known != (n_layers, width):
         raise wrong_sizes(owner, known, (n_layers, width))
-    _check_count(get_mix_settings(model), n_layers, owner)
+    settings = get_mix_settings(model)
+    _check_count(settings, n_layers, owner)
     model.set_dim("nL", n_layers, force=True)
     model.set_dim("nI", width, force=True)
     if not model.layers:
-        model.set_dim("nO", width, force=True)
+        model.set_dim("nO", settings.get_width(n_layers, width), force=True)
+
+
+def check_width(model: Model[Floats3d, Floats2d], owner: str = "") -> None:
+    """RAISES (ValueError): If the layer after the mix was trained for the width of another setting `mix`."""
+    settings = get_mix_settings(model)
+    wanted = model.layers[0].maybe_get_dim("nI") if model.layers else model.maybe_get_dim("nO")
+    found = settings.get_width(model.get_dim("nL"), model.get_dim("nI"))
+    if wanted is not None and wanted != found:
+        raise ValueError(
+            f'mix = "{settings.mix}"{f" of {owner!r}" if owner else ""} gives vectors of width {found}, but the layers '
+            f'after it were trained with {wanted}: "concat" is {model.get_dim("nL")} times as wide as the other mixes. '
+            "Use the `mix` of the training, or train the component again."
+        )
 
 
 def init(model: Model[Floats3d, Floats2d], X: Optional[Floats3d] = None, Y: Any = None) -> None:
@@ -256,11 +282,11 @@ def init(model: Model[Floats3d, Floats2d], X: Optional[Floats3d] = None, Y: Any 
     if X is not None:
         set_sizes(model, X.shape[0], X.shape[2])
     settings, ops = get_mix_settings(model), model.ops
-    # Of "top", too: with `mix = "learned"` in a later training, all layers can gain weight.
+    # Of "top" and "concat", too: with `mix = "learned"` in a later training, all layers can gain weight.
     model.set_param("w", ops.asarray1f(equal_weights(settings.initial_weights, model.get_dim("nL"))))
     model.set_param("gamma", ops.asarray1f([settings.initial_gamma]))
     for projection in model.layers:
-        projection.set_dim("nI", model.get_dim("nI"))
+        projection.set_dim("nI", settings.get_width(model.get_dim("nL"), model.get_dim("nI")))
         projection.initialize()
 
 
@@ -322,6 +348,9 @@ def _mix(
     backprop_norm: Callable[[Floats3d], Floats3d] = _same
     if settings.layer_norm is not None:
         layers, backprop_norm = layer_norm(layers, settings.layer_norm, boundaries)
+    check_width(model)
+    if settings.mix == "concat":
+        return _concatenate(model, layers, gamma, backprop_norm)
     kept = xp.ones(weights.shape, dtype=bool)
     if is_train and settings.layer_dropout:
         kept = xp.random.uniform(size=weights.shape) >= settings.layer_dropout
@@ -339,6 +368,20 @@ def _mix(
         return backprop_norm((gamma * shares)[:, None, None] * d_mixed[None])
 
     return weigh(layers, shares, gamma), backprop
+
+
+def _concatenate(
+    model: Model[Floats3d, Floats2d], layers: Floats3d, gamma: Floats1d, backprop_norm: Callable[[Floats3d], Floats3d]
+) -> Tuple[Floats2d, Callable[[Floats2d, bool], Optional[Floats3d]]]:
+    n_layers, n_tokens, width = layers.shape
+
+    def backprop(d_mixed: Floats2d, has_input_grad: bool) -> Optional[Floats3d]:
+        d_layers: Floats3d = d_mixed.reshape(n_tokens, n_layers, width).transpose(1, 0, 2)
+        if get_mix_settings(model).learn_gamma:
+            model.inc_grad("gamma", (d_layers * layers).sum(keepdims=True).reshape(1).astype(gamma.dtype, copy=False))
+        return backprop_norm(d_layers * gamma) if has_input_grad else None
+
+    return concatenate_layers(layers, gamma), backprop
 
 
 def _same(array: Any) -> Any:

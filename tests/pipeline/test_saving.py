@@ -232,6 +232,24 @@ def test_a_mix_that_is_changed_on_loading_has_an_effect(settings, shares, tmp_pa
         numpy.testing.assert_allclose(vectors, wanted, atol=1e-5)
 
 
+@pytest.mark.issue(42)
+def test_concatenated_layers_are_trained_saved_and_replaced(tmp_path):
+    nlp = tagger_with({**LISTENER, "mix": "concat", "layer_norm": None})
+    train(nlp)
+    nlp.to_disk(tmp_path / "one")
+    loaded = spacy.load(tmp_path / "one")
+    doc = loaded(TEXT)
+    (vectors,) = loaded.get_pipe("tagger").model.get_ref("tok2vec").predict([doc])
+    (mix,) = find_task_mixes(loaded)
+    wanted = mix.gamma * numpy.concatenate(doc._.elmo_layers, axis=1)
+    numpy.testing.assert_allclose(vectors, wanted, atol=1e-6)
+    tags = [token.tag_ for token in doc]
+    loaded.replace_listeners("elmo", "tagger", ["model.tok2vec"])
+    assert [token.tag_ for token in loaded(TEXT)] == tags == [token.tag_ for token in nlp(TEXT)]
+    with pytest.raises(ValueError, match=r"'learned|\"learned.*gives vectors of width.*Use the `mix` of the training"):
+        spacy.load(tmp_path / "one", config={"components.tagger.model.tok2vec.mix": "learned"})(TEXT)
+
+
 @pytest.mark.issue(16)
 def test_a_fixed_mix_of_another_number_of_layers_is_an_error_on_loading(tmp_path):
     nlp = tagger_with(LISTENER)

@@ -93,7 +93,7 @@ def test_norm_with_bos_and_eos_has_the_gradient_of_the_tokens():
     is_mark = numpy.asarray([True, False, False, False, False, True])
     marked = split_marks(layers, is_mark)
     output, backprop = mix(marked, is_train=True)
-    d_output = numpy.random.default_rng(1).normal(size=output.shape)
+    d_output = numpy.random.default_rng(1).normal(size=output.shape).astype("float32")
     d_layers = backprop(d_output)
     expected = numeric_gradient(marked.layers, lambda: loss_of(mix, marked, d_output))
     numpy.testing.assert_allclose(d_layers, expected, atol=1e-5)
@@ -105,7 +105,7 @@ def test_norm_with_bos_and_eos_has_the_gradient_of_the_tokens():
 def test_scalar_mix_gradients_match_finite_differences(norm):
     mix, layers = make_mix(layer_norm=norm), make_layers()
     output, backprop = mix(layers, is_train=True)
-    d_output = numpy.random.default_rng(1).normal(size=output.shape)
+    d_output = numpy.random.default_rng(1).normal(size=output.shape).astype("float32")
     d_layers = backprop(d_output)
     is_word = layers.any(axis=(0, 2))
     assert not output[~is_word].any()  # of space tokens
@@ -165,6 +165,32 @@ def test_mix_without_learned_weights_keeps_its_shares(settings, shares):
         numpy.testing.assert_allclose(d_layers, gamma * numpy.multiply.outer(shares, output), rtol=1e-4, atol=1e-5)
         mix.finish_update(Adam(0.1))
     assert mix.get_param("gamma") != 1.0, "the scale is learned"
+
+
+@pytest.mark.issue(42)
+@pytest.mark.parametrize("layer_norm", [None, "token"])
+@pytest.mark.parametrize("projection_width", [None, 3])
+def test_concatenated_layers_stand_side_by_side(layer_norm, projection_width):
+    mix = ScalarMix(make_settings(mix="concat", layer_norm=layer_norm, projection_width=projection_width))
+    layers = make_layers().astype("float32")
+    n_layers, n_tokens, width = layers.shape
+    mix.initialize(X=layers)
+    mix.set_param("gamma", numpy.asarray([1.7], dtype="float32"))
+    output, backprop = mix(layers, is_train=True)
+    if projection_width:
+        assert mix.layers[0].get_dim("nI") == n_layers * width and output.shape == (n_tokens, projection_width)
+    elif layer_norm is None:
+        for j in range(n_layers):
+            numpy.testing.assert_allclose(output[:, j * width : (j + 1) * width], 1.7 * layers[j], rtol=1e-6)
+    assert mix.get_dim("nO") == output.shape[1] == (projection_width or n_layers * width)
+    d_output = numpy.random.default_rng(1).normal(size=output.shape).astype("float32")
+    d_layers = backprop(d_output)
+    assert not mix.has_grad("w"), "no layer is weighed"
+    expected = numeric_gradient(mix.get_param("gamma"), lambda: loss_of(mix, layers, d_output), step=1e-2)
+    numpy.testing.assert_allclose(mix.get_grad("gamma"), expected, atol=2e-2)
+    expected = numeric_gradient(layers, lambda: loss_of(mix, layers, d_output), step=1e-2)
+    no_space = layers.any(axis=(0, 2))
+    numpy.testing.assert_allclose(d_layers[:, no_space], expected[:, no_space], atol=2e-2)
 
 
 def test_both_layers_have_all_settings_of_a_mix():
@@ -241,6 +267,8 @@ def test_output_dropout_acts_in_training_only():
         ({"mix": "mean", "weights_l2": 1.0}, "weights_l2.*1.0"),
         ({"learn_weights": False, "weights_l2": 1.0}, "weights_l2.*1.0"),
         ({"mix": "top", "layer_dropout": 0.1}, "layer_dropout.*0.1"),
+        ({"mix": "concat", "layer_dropout": 0.1}, "layer_dropout.*0.1"),
+        ({"mix": "concat", "initial_weights": [1.0, 2.0, 3.0]}, "should be null with mix"),
     ],
 )
 def test_invalid_settings_are_an_error(settings, problem):
