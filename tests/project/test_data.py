@@ -2,7 +2,6 @@
 
 import gzip
 import re
-from collections import Counter
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Set
 
@@ -88,21 +87,13 @@ def test_goemotions_is_read_with_all_labels(script: Any, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "line",
-    ["{", "1", '{"labels": ["joy"]}', '{"text": "Hm"}', '{"text": "Hm", "labels": "joy"}', '{"text": 1, "labels": []}'],
+    ["{", "1", '{"text": "Hm", "labels": "joy"}'],
 )
 def test_broken_line_of_goemotions_is_named(script: Any, tmp_path: Path, line: str) -> None:
     path = tmp_path / "train.jsonl.gz"
     path.write_bytes(gzip.compress(f'{{"text": "Ok", "labels": ["neutral"]}}\n\n{line}\n'.encode()))
     with pytest.raises(ValueError, match=r"train\.jsonl\.gz', line 3"):
         script.read_comments(path)
-
-
-def test_goemotions_that_is_not_gzip_is_named(script: Any, tmp_path: Path) -> None:
-    path = tmp_path / "train.jsonl.gz"
-    for content in (b"{}", gzip.compress(b"\xff"), gzip.compress(b"text" * 99)[:20]):
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match=r"train\.jsonl\.gz' is not a gzip file"):
-            script.read_comments(path)
 
 
 def test_spacy_files_are_taken_as_they_are(script: Any, tmp_path: Path) -> None:
@@ -238,22 +229,6 @@ def test_sample_is_tokenized_as_spacy_does_and_has_no_sentence_twice(sample: Dic
     assert all([token.text for token in tokenizer(" ".join(words))] == list(words) for words in sentences)
 
 
-def test_readme_gives_the_counts_and_topics_of_the_sample(sample: Dict[str, List[Any]], script: Any) -> None:
-    readme = (SAMPLE_DIR / "README.md").read_text("utf8")
-    topics = []
-    for split, passages in sample.items():
-        row = re.search(rf"^\| `{split}\.txt` \|(.*)\|$", readme, re.MULTILINE)
-        assert row is not None
-        sentences = [sentence for passage in passages for sentence in passage]
-        iob_tags = Counter(iob for sentence in sentences for _, _, iob in sentence)
-        entities = [iob_tags[f"B-{label}"] for label in script.ENTITY_LABELS]
-        counts = [len(passages), len(sentences), sum(map(len, sentences)), *entities]
-        assert [int(cell) for cell in row.group(1).split("|")] == counts
-        text = (SAMPLE_DIR / f"{split}.txt").read_text("utf8")
-        topics.append(set(re.findall("^# topic: (.+)$", text, re.MULTILINE)))
-    assert topics[0] == topics[1] == topics[2] and all(topic in readme for topic in topics[0])
-
-
 def test_sample_keeps_tags_entities_and_sentences(script: Any, tmp_path: Path) -> None:
     good = "# topic: law\n# a comment\nIn/ADP [LOC New/PROPN York/PROPN] ,/PUNCT\n\nand/or/CCONJ //SYM [ORG [/X]\n"
     (tmp_path / "good.txt").write_text(good, encoding="utf8")
@@ -271,12 +246,9 @@ def test_sample_keeps_tags_entities_and_sentences(script: Any, tmp_path: Path) -
     [
         ("# topic: law\na/DET\nlight/NOUM\n", 3, ["'NOUM'", "'light'", "NOUN, NUM"]),
         ("# topic: law\nlight\n", 2, ["'light'", "a slash"]),
-        ("# topic: law\n[CITY Rome/PROPN]\n", 2, ["'CITY'", "PERSON, LOC, ORG, MISC"]),
-        ("# topic: law\n[LOC Rome/PROPN\n", 2, ["'[LOC'", "without an end"]),
         ("# topic: law\n[LOC New/PROPN [ORG York/PROPN]\n", 2, ["'[ORG' inside an entity"]),
         ("# topic: law\nRome/PROPN]\n", 2, ["'Rome/PROPN]' outside", "'[LABEL' before"]),
         ("Rome/PROPN\n", 1, ["# topic:"]),
-        ("# topic: law\n\n", 1, ["no sentence"]),
     ],
 )
 def test_bad_line_of_the_sample_is_named(script: Any, tmp_path: Path, text: str, line: int, words: List[str]) -> None:

@@ -1,14 +1,12 @@
 """Tables and pictures drawn from results: means, standard deviations, numbers of seeds, and the page around them."""
 
 import re
-import shutil
 from pathlib import Path
 from typing import Any, Callable, Dict
 
 import pytest
 import srsly
 
-from spacy_elmo.weights.formats import locate
 from spacy_elmo.weights.identity import digest_bilm
 
 ROOT = Path(__file__).parents[2]
@@ -73,20 +71,6 @@ def test_layer_weights_are_means_over_seeds_in_the_order_of_the_gains(script: An
     ]
 
 
-def test_fine_tuning_has_gain_and_cost(script: Any) -> None:
-    assert script.make_finetuned(GAINS) is None
-    tuned = _result("elmo-finetuned", 1, 0.3, task="wikigold")
-    tags = [_result(name, 1, 0.1, task="ewt-tags") for name in ("elmo", "elmo-finetuned")]
-    tags = [{**result, "test": {"pos_acc": 0.1}} for result in tags]
-    rows = script.make_finetuned([_result("elmo", 1, 0.2, task="wikigold"), tuned, *tags]).splitlines()[2:]
-    assert rows == [
-        "| Wikigold, NER F | frozen biLM | 20.00 (n = 1) |  | 1.0 | 150 | P |",
-        "| Wikigold, NER F | fine-tuned biLM | 30.00 (n = 1) | +10.00 (n = 1) | 1.0 | 150 | P |",
-        "| UD EWT, UPOS | frozen biLM | 10.00 (n = 1) |  | 1.0 | 150 | P |",
-        "| UD EWT, UPOS | fine-tuned biLM | 10.00 (n = 1) | +0.00 (n = 1) | 1.0 | 150 | P |",
-    ]
-
-
 @pytest.mark.issue(16)
 def test_cpu_times_are_those_of_one_processor(script: Any) -> None:
     tuned = [_result("elmo-finetuned", seed, 0.3) for seed in (0, 1, 2)]
@@ -98,20 +82,6 @@ def test_cpu_times_are_those_of_one_processor(script: Any) -> None:
     for result in tuned[1:]:
         del result["processor"]  # as results of the first version
     assert "| 1.5 | 225 | not recorded (2 of 3) |" in script.make_finetuned(tuned)
-
-
-def test_only_results_of_the_packaged_weights_are_drawn(script: Any, tmp_path: Path) -> None:
-    now = digest_bilm("en_elmo_sm")
-    older = _result("elmo", 2, 0.9, bilm="en_elmo_sm", bilm_digest="0123456789ab")
-    unknown = _result("elmo", 3, 0.9, bilm="en_elmo_sm")
-    parser = _result("elmo", 0, 0.5, task="ewt-parser", bilm="en_elmo_sm", bilm_digest="0123456789ab")
-    same = [_result("elmo", seed, 0.26, bilm="en_elmo_sm", bilm_digest=now) for seed in (0, 1)]
-    script.draw([*GAINS[:3], *same, older, unknown, parser], tmp_path / "results.md", tmp_path)
-    text = (tmp_path / "results.md").read_text(encoding="utf8")
-    assert "| 13.00 ± 3.61 (n = 3) | 26.00 ± 0.00 (n = 2) |" in text
-    assert f"`en_elmo_sm` {now}" in text
-    assert "Results of other weights, not shown: 3." in text
-    assert "90.00" not in text and "UD EWT" not in text and "earlier weights" not in text
 
 
 @pytest.mark.issue(16)
@@ -149,28 +119,6 @@ def test_alternatives_and_other_bilms_are_those_of_the_newest_result(script: Any
     assert "90.00" not in text and "50.00 (n = 1)" in text
 
 
-def test_table_says_what_the_bilm_was_made_from(script: Any) -> None:
-    packaged = {"bilm": "en_elmo_sm", "bilm_digest": digest_bilm("en_elmo_sm")}
-    made = [_result("tok2vec", 0, 0.2, source=SOURCE), _result("elmo", 0, 0.2, **packaged)]
-    made.append(_result("elmo-finetuned", 0, 0.2, bilm="tiny"))
-    table = script.make_alternatives(made)
-    meta = srsly.read_json(locate("en_elmo_sm") / "meta.json")
-    wanted = f"| with ELMo | {meta['corpus']['name']} | {meta['training']['n_tokens']:,} | "
-    assert wanted in table and " h | 20.00" in table
-    assert "| with ELMo, fine-tuned |  |  |  | 20.00" in table  # another biLM
-    made[1]["settings"]["bilm_digest"] = "0123456789ab"
-    assert "| with ELMo |  |  |  | 20.00" in script.make_alternatives(made)  # earlier weights
-
-
-def test_layers_of_other_weights_say_so(script: Any, tmp_path: Path) -> None:
-    found = srsly.read_json(script.PROJECT_DIR / "results" / "layers-pos.json")
-    srsly.write_json(tmp_path / "layers-pos.json", {**found, "bilm_digest": "0123456789ab"})
-    assert script.draw([], tmp_path / "results.md", tmp_path) == ["weights", "pos"]
-    text = (tmp_path / "results.md").read_text(encoding="utf8")
-    assert "other weights" not in text
-    assert "Measured with earlier weights of `en_elmo_sm` (0123456789ab)." in text
-
-
 def test_sections_change_and_other_text_stays(script: Any, tmp_path: Path) -> None:
     page = tmp_path / "results.md"
     page.write_text("# Results\n\nBefore.\n\n<!-- results: gains -->\nold\n<!-- end of gains -->\n\nAfter.\n")
@@ -183,29 +131,6 @@ def test_sections_change_and_other_text_stays(script: Any, tmp_path: Path) -> No
     assert "## Placement" not in text and "## Sample efficiency" not in text
     script.draw(script.read_results(tmp_path), page, tmp_path)
     assert page.read_text(encoding="utf8") == text
-
-
-def test_scores_of_layers_are_drawn_without_trainings(script: Any, tmp_path: Path) -> None:
-    """From the files of this repository, as if the packaged weights had made them."""
-    folder, page = tmp_path / "results", tmp_path / "results.md"
-    folder.mkdir()
-    for path in (script.PROJECT_DIR / "results").glob("layers-*.json"):
-        srsly.write_json(folder / path.name, {**srsly.read_json(path), "bilm": "tiny"})
-    assert script.draw([], page, folder) == ["weights", "senses", "pos"]
-    text = page.read_text(encoding="utf8")
-    assert "## Word senses by layer" in text and "| LSTM layer 2 |" in text
-    shutil.copy(folder / "layers-pos.json", tmp_path)
-    assert script.read_results(tmp_path) == []
-
-
-def test_shares_are_drawn(script: Any, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    shares = [_result(name, 0, score, share=10) for name, score in (("baseline", 0.05), ("elmo", 0.15))]
-    script.draw([*GAINS, *shares], tmp_path / "results.md", tmp_path)
-    text = (tmp_path / "results.md").read_text(encoding="utf8")
-    assert "| WNUT-17, NER F | 10 % | 100 | 5.00 (n = 1) | 15.00 (n = 1) |" in text
-    assert "![WNUT-17, NER F: higher with ELMo at every measured share](images/shares_wnut17.png)" in text
-    assert (tmp_path / "images" / "shares_wnut17.png").read_bytes().startswith(PNG)
 
 
 def test_missing_and_broken_results_are_named(script: Any, tmp_path: Path) -> None:
