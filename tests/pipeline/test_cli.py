@@ -9,10 +9,9 @@ import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
-from spacy.util import registry
 from thinc.api import Config
 
-from .tiny import BILM, LISTENER, TAGGED, loader_block
+from .tiny import LISTENER, TAGGED, loader_block
 
 pytestmark = pytest.mark.slow
 FROZEN = {"frozen_components": ["elmo"], "annotating_components": ["elmo"]}
@@ -112,21 +111,3 @@ def test_train_evaluate_apply_package(training, elmo, tmp_path):
     assert (tmp_path / "scores.json").is_file() and (tmp_path / "applied.spacy").is_file()
     (packaged,) = tmp_path.glob("en_elmo_test-*/en_elmo_test/en_elmo_test-*")
     numpy.testing.assert_allclose(spacy.load(packaged)("She sat on the bank")._.elmo, doc._.elmo, atol=1e-6)
-
-
-def test_frozen_component_without_source_takes_the_packaged_weights(tmp_path, monkeypatch):
-    from spacy.training.initialize import init_nlp
-    from spacy.training.loop import train
-
-    import spacy_elmo.pipeline.model as elmo_model
-    from spacy_elmo.pipeline.model import make_random_bilm
-
-    monkeypatch.setattr(elmo_model, "load_bilm", lambda name: make_random_bilm(BILM, 7))
-    write_corpus(tmp_path / "train.spacy")
-    write_config(tmp_path / "config.cfg", tmp_path / "train.spacy", FROZEN, initialize={})
-    config = Config().from_disk(tmp_path / "config.cfg", interpolate=False)
-    nlp = init_nlp(spacy.util.load_model_from_config(config, auto_fill=True).config)
-    (tmp_path / "out").mkdir()
-    train(nlp, tmp_path / "out")
-    assert spacy.load(tmp_path / "out" / "model-last")("Rivers flow")._.elmo.any()
-    assert registry.architectures.get("spacy-elmo.ElmoListener.v1")

@@ -58,24 +58,6 @@ assert not doc._.elmo_layers.flags.writeable
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, timeout=120)
 
 
-@pytest.mark.parametrize("how", ["bytes", "docbin", "pickle", "copy", "from_docs", "as_doc"])
-def test_copies_of_docs_keep_rows(nlp, how):
-    doc = nlp(TEXT)
-    expected, layers = doc._.elmo, doc._.elmo_layers
-    if how == "from_docs":
-        joined = Doc.from_docs([nlp("Something else."), doc])
-        assert joined._.elmo.any()  # read between two such steps
-        found = joined[-len(doc) :].as_doc(copy_user_data=True)
-    else:
-        found = change(nlp, doc, how)
-        expected, layers = expected[: len(found)], layers[:, : len(found)]
-    numpy.testing.assert_array_equal(found._.elmo, expected)
-    numpy.testing.assert_array_equal(found._.elmo_layers, layers)
-    for i, token in enumerate(found):
-        numpy.testing.assert_array_equal(token._.elmo, expected[i])
-        numpy.testing.assert_array_equal(token._.elmo_layers, layers[:, i])
-
-
 NAMES = ("elmo", "elmo_layers")
 
 
@@ -100,17 +82,6 @@ def test_arrays_cannot_be_written_to(store):
     for array in [*arrays, doc.tensor, doc[1].vector]:
         with pytest.raises(ValueError, match="read-only"):
             array[..., 0] = 1
-
-
-def test_retokenized_doc_is_an_error_until_computed_again(nlp):
-    doc = nlp(TEXT)
-    with doc.retokenize() as retokenizer:
-        retokenizer.merge(doc[3:5])
-    for owner in (doc, doc[0]):
-        with pytest.raises(ValueError, match="EL063"):
-            _ = owner._.elmo
-    nlp.get_pipe("elmo")(doc)
-    assert doc._.elmo.shape[0] == len(doc)
 
 
 @pytest.mark.parametrize("store", ["mixed", "layers", "both"])

@@ -18,7 +18,7 @@ from spacy_elmo.pipeline.listener import get_listeners
 from spacy_elmo.pipeline.model import make_random_bilm
 
 from .placements import task_encoder
-from .tiny import BILM, LISTENER, N_LAYERS, WIDTH, add_elmo, listening, make_examples
+from .tiny import BILM, LISTENER, WIDTH, add_elmo, listening, make_examples
 
 CNN = {
     "@architectures": "spacy.HashEmbedCNN.v2",
@@ -264,23 +264,6 @@ def test_listener_finds_its_upstream_by_name_and_else_the_nearest():
     assert nlp.get_pipe("wide").listeners[0].get_dim("nO") == 24
     train(nlp)
     assert len(nlp("She sat")) == 2
-
-
-def test_removed_listener_is_forgotten():
-    nlp = tagger_with(LISTENER)
-    elmo, (listener,) = nlp.get_pipe("elmo"), nlp.get_pipe("elmo").listener_map["tagger"]
-    elmo.add_listener(listener, "tagger")
-    assert elmo.listeners == [listener]
-    assert elmo.remove_listener(listener, "tagger") and not elmo.listener_map
-    assert not elmo.remove_listener(listener, "tagger")
-
-
-def test_layers_are_kept_while_components_listen():
-    nlp = tagger_with(LISTENER, store="mixed")
-    assert nlp("She sat")._.elmo_layers.shape == (N_LAYERS, 2, WIDTH)
-    nlp.remove_pipe("tagger")
-    with pytest.raises(ValueError, match="only the mixed vectors"):
-        _ = nlp("She sat")._.elmo_layers
 
 
 def test_empty_batches_and_docs_can_be_trained():

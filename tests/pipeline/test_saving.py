@@ -75,17 +75,6 @@ def test_component_and_pipeline_are_picklable():
     assert isinstance(pickle.loads(pickle.dumps(nlp)), English)
 
 
-def test_copied_model_has_weights_of_its_own():
-    nlp = tagger_with(LISTENER)
-    elmo = nlp.get_pipe("elmo")
-    copied = elmo.model.copy()
-    before = copied.predict([nlp.make_doc(TEXT)]).layers.copy()
-    for parameter in elmo.model.shims[0].bilm.network.parameters():
-        parameter.data.zero_()
-    copied.shims[0].bilm.refresh()
-    numpy.testing.assert_allclose(copied.predict([nlp.make_doc(TEXT)]).layers, before, atol=1e-6)
-
-
 PATHS = {
     "listener": ["model.tok2vec"],
     "projection": ["model.tok2vec"],
@@ -159,14 +148,6 @@ def test_components_are_sourced_through_the_config(tmp_path):
     check_same(source, nlp)
     assert all((before[key] == value).all() for key, value in get_bilm_weights(nlp).items())
     assert set(nlp.get_pipe("elmo").listening_components) == {"tagger", "ner"}
-
-
-def test_select_pipes():
-    nlp = tagger_with(LISTENER)
-    with nlp.select_pipes(enable=["elmo"]):
-        doc = nlp(TEXT)
-    assert doc._.elmo.any() and not doc[0].tag_
-    assert nlp(TEXT)[0].tag_
 
 
 def test_memory_zone():

@@ -100,18 +100,6 @@ def forks(test):
     return pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")(test)
 
 
-@forks
-def test_a_fork_continues_if_a_component_cannot_be_prepared():
-    nlp = spacy.blank("en")
-    elmo = nlp.add_pipe("elmo")
-    nlp.config["initialize"]["components"]["elmo"] = {"loader": {"@misc": "spacy-elmo.BiLMLoader.v1", "path": "none"}}
-    pid = os.fork()
-    if not pid:
-        os._exit(7)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
-    assert elmo.sizes is None
-
-
 @Language.component("tell")
 def tell(doc):
     doc.user_data["n_threads"] = torch.get_num_threads()
