@@ -21,11 +21,6 @@ def test_cut_rows_give_the_same_vectors(activation, max_characters):
         torch.testing.assert_close(char_cnn(ids, lengths), char_cnn(ids), rtol=0, atol=1e-6)
 
 
-def test_no_word_gives_no_vector():
-    char_cnn = CharCNN(CharCNNConfig(4, ((1, 3),), "relu", 0, 12), 6)
-    assert char_cnn(torch.zeros(0, 12, dtype=torch.long), []).shape == (0, 6)
-
-
 def test_new_weights_are_drawn_as_documented():
     torch.manual_seed(0)
     char_cnn = CharCNN(CharCNNConfig(16, ((2, 300),), "relu", 1, 50), 64)
