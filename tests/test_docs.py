@@ -10,14 +10,12 @@ import spacy
 import srsly
 import typer
 from spacy.language import Language
-from test_layering import RINGS
 
 import spacy_elmo
 from spacy_elmo import BiLM, BiLMConfig, BiLMState, CharCNNConfig, load_bilm, register_extensions, save_bilm
 from spacy_elmo.cli._app import COMMANDS, GROUPS, LazyGroup, app
 from spacy_elmo.export import export_onnx
 from spacy_elmo.export.package import package_bilm
-from spacy_elmo.inference import dispatch
 from spacy_elmo.inference.perplexity import Perplexity
 from spacy_elmo.nn import Elmo as ElmoModule
 from spacy_elmo.nn import ScalarMix, batch_to_ids
@@ -185,23 +183,6 @@ def _rows(section: str) -> List[List[str]]:
     """Cells of the rows of a table, without its head."""
     rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in section.splitlines() if row.startswith("|")]
     return rows[2:]
-
-
-def test_architecture_page_has_the_rings_that_are_enforced() -> None:
-    for ring, _, ours, libraries, files in _rows(_section("docs/architecture.md", "Rings")):
-        name = ring.split("`")[1]
-        assert (files == "yes") == RINGS[name].has_files, name
-        listed = {library.strip("` ").split(".")[0] for library in libraries.split(",")}
-        assert listed == RINGS[name].libraries, name
-        if name not in ("analysis", "export", "explorer", "cli"):
-            assert set(re.findall(r"`(\w+)`", ours)) == RINGS[name].ours, name
-    described = {row[0].split("`")[1] for row in _rows(_section("docs/architecture.md", "Rings"))}
-    assert described == set(RINGS)
-
-
-def test_architecture_page_has_every_path() -> None:
-    section = _section("docs/architecture.md", "Which path computes a batch")
-    assert set(re.findall(r"`([A-Z][A-Z_]+)`", section)) == {path.name for path in dispatch.Path}
 
 
 def _bare_signature(function: Callable[..., Any], name: str, n_skipped: int = 0) -> str:
