@@ -60,12 +60,6 @@ def test_pipelines_of_different_weights_are_not_ranked(script: Any, invoke: Call
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.issue(16)
-def test_missing_pipelines_name_an_experiment_that_exists(script: Any, import_script: Callable[[str], Any]) -> None:
-    assert set(script.KEPT_BY) == set(script.DATASETS)
-    assert set(script.KEPT_BY.values()) <= set(import_script("paper_experiments").EXPERIMENTS)
-
-
 @pytest.mark.slow
 def test_int8_is_scored_again(
     script: Any, invoke: Callable[..., Any], import_script: Callable[[str], Any], tmp_path: Path

@@ -3,7 +3,7 @@
 import gzip
 import re
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Set
+from typing import Any, Callable, Dict, List
 
 import pytest
 import spacy
@@ -85,17 +85,6 @@ def test_goemotions_is_read_with_all_labels(script: Any, tmp_path: Path) -> None
     assert second.cats == {"gratitude": 0.0, "joy": 0.0, "neutral": 1.0}
 
 
-@pytest.mark.parametrize(
-    "line",
-    ["{", "1", '{"text": "Hm", "labels": "joy"}'],
-)
-def test_broken_line_of_goemotions_is_named(script: Any, tmp_path: Path, line: str) -> None:
-    path = tmp_path / "train.jsonl.gz"
-    path.write_bytes(gzip.compress(f'{{"text": "Ok", "labels": ["neutral"]}}\n\n{line}\n'.encode()))
-    with pytest.raises(ValueError, match=r"train\.jsonl\.gz', line 3"):
-        script.read_comments(path)
-
-
 def test_spacy_files_are_taken_as_they_are(script: Any, tmp_path: Path) -> None:
     doc = Doc(Vocab(), words=["Back"], ents=["O"])
     _write_splits(tmp_path / "ner" / "wnut17", "{}.spacy", DocBin(docs=[doc]).to_bytes())
@@ -151,40 +140,6 @@ def test_missing_files_are_downloaded_only_where_the_project_can(script: Any, tm
 # The check before a workflow
 
 
-def _find_used(import_script: Callable[[str], Any], workflow: str) -> Set[str]:
-    """The data sets of every line of a workflow."""
-    scripts: Dict[str, List[str]] = {command["name"]: command["script"] for command in PROJECT["commands"]}
-    experiments = import_script("paper_experiments").EXPERIMENTS
-    found: Set[str] = set()
-    for _, path, *words in (line.split() for name in PROJECT["workflows"][workflow] for line in scripts[name]):
-        file = Path(path).name
-        if file == "paper.py":
-            found.update(run.dataset for run in experiments[words[0]])
-        elif file == "errors.py":
-            found.add(import_script("errors").TASKS[words[0]].dataset)
-        elif file == "choice.py":
-            found.add(import_script("choice").DATASETS[words[1]])
-        elif file == "layers.py":
-            found.add(import_script("layers").DATASETS[words[0]])
-        elif words[0] == "language":
-            found.add(words[1])
-        elif file == "contexts.py":
-            found.add("contexts")
-    return found
-
-
-@pytest.mark.issue(16)
-@pytest.mark.parametrize("workflow", ["paper", "paper-more"])
-def test_workflows_check_all_their_data_first(import_script: Callable[[str], Any], workflow: str) -> None:
-    first, *others = PROJECT["workflows"][workflow]
-    assert first == f"check-{workflow}" and not any(name.startswith("check-") for name in others)
-    (line,) = [line for command in PROJECT["commands"] if command["name"] == first for line in command["script"]]
-    names = line.partition(" --")[0].split()[3:]
-    assert set(names) == _find_used(import_script, workflow) and len(set(names)) == len(names)
-    assert "data.py check" in line and "--assets-dir '${vars.assets_dir}'" in line
-    assert ("--raw-text '${vars.raw_text}'" in line) == (workflow == "paper-more")
-
-
 @pytest.mark.issue(16)
 def test_check_names_all_that_is_missing(script: Any, invoke: Callable[..., Any], tmp_path: Path) -> None:
     _write_splits(tmp_path / "ner" / "wnut17", "{}.iob2", b"")
@@ -198,16 +153,6 @@ def test_check_names_all_that_is_missing(script: Any, invoke: Callable[..., Any]
     assert "'wikigold'" in result.output and "'semcor'" in result.output and "wnut17" not in result.output
     assert "no sentence" in result.output and "--vars.raw_text" in result.output
     assert invoke(script.app, "check", "sample", "--raw-text", tmp_path / "b.txt").exit_code == 1
-
-
-def test_share_takes_the_first_sentences_of_each_hundred(script: Any, tmp_path: Path) -> None:
-    text, lines = tmp_path / "a.txt", [f"The river number {i} ." for i in range(200)]
-    text.write_text("\n".join(lines), encoding="utf8")
-    assert [" ".join(tokens) for tokens in script.read_sentences([str(text)], 2)] == [*lines[:2], *lines[100:102]]
-    text.write_text("\n")
-    for nothing in (str(text), ""):
-        with pytest.raises(ValueError, match="no sentence"):
-            next(script.read_sentences([nothing]))
 
 
 # The sample

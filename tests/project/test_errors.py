@@ -64,22 +64,6 @@ def test_entities_are_counted_by_kind_of_error(script: Any) -> None:
     ]
 
 
-def test_categories_are_counted_by_their_training_texts(script: Any) -> None:
-    doc = Doc(spacy.blank("en").vocab, words=["x"])
-    doc.cats = {"rare": 1.0, "none": 0.0, "frequent": 1.0}
-    other = doc.copy()
-    other.cats = {"rare": 0.0, "frequent": 1.0}
-    ours = {"rare": {"f": 0.0}, "none": {"f": 1.0}, "frequent": {"f": 1.0}}
-    theirs = {**ours, "rare": {"f": 0.5}, "none": {"f": 0.0}}
-    found = script.count_categories([doc, *[other] * 499], ours, theirs)
-    assert found["rows"] == [
-        {"from": 0, "to": 500, "n": 2, "without": 0.25, "with": 0.5},
-        {"from": 500, "to": 1500, "n": 1, "without": 1.0, "with": 1.0},
-    ]
-    ordered = [(row["category"], row["n_train"]) for row in found["categories"]]
-    assert ordered == [("frequent", 500), ("rare", 1), ("none", 0)]
-
-
 def _keep(nlp: Language, folder: Path, condition: str, **settings: object) -> None:
     path = folder / f"sample-{condition}-100pct-seed0"
     nlp.to_disk(path)

@@ -86,25 +86,6 @@ def test_parts_of_speech_are_read_from_conllu(
     assert _scores(tmp_path / "pos.json")["most frequent tag"]["value"] == pytest.approx(100 / 3)
 
 
-@pytest.mark.issue(16)
-def test_relative_folder_starts_at_the_project(
-    script: Any,
-    import_script: Callable[[str], Any],
-    invoke: Callable[..., Any],
-    assets: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(import_script("data"), "PROJECT_DIR", tmp_path / "checkout" / "project")
-    (tmp_path / "checkout" / "project").mkdir(parents=True)
-    result = invoke(script.layers_cli, "senses", tmp_path / "out.json", "-a", "../..", "-b", tmp_path / "bilm")
-    assert result.exit_code == 0, result.output
-    from_root = invoke(script.layers_cli, "senses", tmp_path / "other.json", "-a", "..", "-b", tmp_path / "bilm")
-    assert from_root.exit_code == 1 and "missing below" in from_root.output
-    missing = invoke(script.layers_cli, "senses", tmp_path / "other.json", "-a", "../wsd", "-b", tmp_path / "bilm")
-    assert missing.exit_code == 1 and "'../../wsd'" in missing.output
-
-
 def test_a_finished_experiment_is_kept(script: Any, invoke: Callable[..., Any], assets: Path, tmp_path: Path) -> None:
     output = tmp_path / "senses.json"
     digest = script.digest_bilm(str(tmp_path / "bilm"))

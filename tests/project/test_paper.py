@@ -9,10 +9,9 @@ import pytest
 import spacy
 import srsly
 from nn.tiny import make_bilm
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import load_model_from_config
-from spacy.vocab import Vocab
 from thinc.api import set_dropout_rate
 
 from spacy_elmo import save_bilm
@@ -159,36 +158,6 @@ def test_command_says_what_is_wrong(
 ) -> None:
     result = invoke(script.paper_cli, *arguments, "--results", tmp_path)
     assert result.exit_code == 1 and problem in " ".join(result.output.split())
-
-
-def test_share_is_a_part_of_every_larger_share(import_script: Callable[[str], Any], tmp_path: Path) -> None:
-    script = import_script("paper_run")
-    source, vocab = tmp_path / "all.spacy", Vocab()
-    DocBin(docs=[Doc(vocab, words=[str(i)] * 2) for i in range(50)]).to_disk(source)
-    words: List[List[str]] = []
-    for share, n_docs in ((1, 1), (10, 5), (100, 50)):
-        target = tmp_path / f"{share}.spacy"
-        assert script.write_share(source, target, share) == (n_docs, 2 * n_docs)
-        words.append([doc[0].text for doc in DocBin().from_disk(target).get_docs(vocab)])
-    assert words[0] == words[1][:1] and words[1] == words[2][:5]
-    assert words[2] != sorted(words[2], key=int)
-
-
-def test_placements_are_where_they_say(import_script: Callable[[str], Any]) -> None:
-    experiments, script = import_script("paper_experiments"), import_script("paper_run")
-    found = {}
-    for run in experiments.EXPERIMENTS["placements"]:
-        config = script.make_config(run, experiments.Options())
-        tok2vec = config["components"]["ner"]["model"]["tok2vec"]
-        places = [place for place in ("input", "output") if tok2vec.get(f"elmo_{place}") is not None]
-        assert ("elmo" in config["nlp"]["pipeline"]) == run.has_elmo == bool(places)
-        found[run.condition] = places
-    assert found == {
-        "bilstm-none": [],
-        "bilstm-input": ["input"],
-        "bilstm-output": ["output"],
-        "bilstm-both": ["input", "output"],
-    }
 
 
 def test_network_without_elmo_keeps_the_dropout_of_its_input(

@@ -26,13 +26,6 @@ def test_fewer_steps_shorten_a_falling_learning_rate(script: Any) -> None:
 
 
 @pytest.mark.issue(16)
-@pytest.mark.parametrize("max_steps, eval_frequency", [(1, 1), (49, 49), (50, 50), (300, 50)])
-def test_a_shorter_training_is_evaluated_after_updates(script: Any, max_steps: int, eval_frequency: int) -> None:
-    overrides = script.shorten_training(script.find_config("sample", "baseline"), max_steps)
-    assert overrides["training.eval_frequency"] == eval_frequency
-
-
-@pytest.mark.issue(16)
 @pytest.mark.parametrize("name", ["goemotions", "conll2003"])
 def test_data_sets_with_a_config_are_named(script: Any, invoke: Callable[..., Any], name: str) -> None:
     with pytest.raises(ValueError, match=name) as error:
