@@ -1,4 +1,4 @@
-"""The CRF against enumeration of all tag sequences, its gradient against finite differences; its BILUO tags."""
+"""The CRF against enumeration of all tag sequences, its gradient against finite differences."""
 
 from itertools import product
 from typing import Dict, Sequence, Tuple
@@ -115,6 +115,3 @@ def test_scores_of_any_size_stay_finite(scale: float) -> None:
     assert (losses >= 0).all() and torch.isfinite(losses).all() and torch.isfinite(d_emissions).all()
     probabilities = d_emissions + admissible  # the gradient is what the model expects minus what is annotated
     numpy.testing.assert_allclose(probabilities.sum(dim=1), 1.0, atol=1e-9)
-
-
-# Entities as BILUO tags of words, and back

@@ -218,15 +218,6 @@ def test_a_saved_component_finds_the_same(trained: Language, tmp_path: Path) -> 
     assert not any(node.shims for node in crf_ner.model.walk()), "arrays only, nothing that torch would pickle"
 
 
-def test_replaced_listeners_find_the_same() -> None:
-    source = _make_nlp(LISTENER, n_updates=3)
-    wanted = [_read(doc) for doc in source.pipe(TEXTS)]
-    source.replace_listeners("elmo", "crf_ner", ["model.tok2vec"])
-    nlp = spacy.blank("en")
-    nlp.add_pipe("crf_ner", source=source)
-    assert [_read(doc) for doc in nlp.pipe(TEXTS)] == wanted
-
-
 # Labels and errors
 
 
@@ -237,12 +228,6 @@ def test_labels_can_be_given(trained: Language) -> None:
     crf_ner.initialize(lambda: _make_examples(nlp), labels=iter(["DATE", "LOC"]))
     assert crf_ner.labels == crf_ner.label_data == ("PER", "DATE", "LOC")
     assert crf_ner.model.get_ref("emit").get_dim("nO") == 13
-
-
-def test_labels_of_no_entity_are_told() -> None:
-    nlp = spacy.blank("en")
-    with pytest.warns(UserWarning, match=r"'crf_ner' \('B-PER', 'DATE'\).*which have 'LOC', 'PER'"):
-        nlp.add_pipe("crf_ner").initialize(lambda: _make_examples(nlp), labels=["B-PER", "DATE"])
 
 
 def test_model_of_another_component_is_an_error() -> None:

@@ -252,19 +252,6 @@ def make_doc(words, starts=None):
     return Doc(BLANK.vocab, words=words, sent_starts=starts)
 
 
-@pytest.mark.parametrize("state", ["reset", "carry"])
-@pytest.mark.parametrize("n_words", [7, 8, 9, 30])
-def test_windows_keep_each_word_once(n_words, state):
-    settings = make_settings(contexts="doc", state=state, max_tokens=8, overlap=0 if state == "carry" else 3)
-    words = [f"w{i}" for i in range(n_words)]
-    found = read_docs([make_doc([" ", *words]), make_doc(words)], settings)
-    assert all(len(run) <= 8 for run in found.runs)
-    positions, rows = found.gather(0, len(found.runs))
-    read = [word for run in found.runs for word in run]
-    assert [read[position] for position in positions] == 2 * words
-    assert rows.tolist() == [i for i in range(2 * n_words + 1) if i]
-
-
 @pytest.mark.parametrize("starts", [[False, False, True], [None, None, True], [True, False, True]])
 def test_the_first_token_starts_a_sentence_whatever_its_annotation(starts):
     found = read_docs([make_doc(["a", "b", "c"], starts)], make_settings())

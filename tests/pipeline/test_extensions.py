@@ -40,24 +40,6 @@ def test_registering_twice_does_no_harm_and_a_taken_name_is_an_error():
                     owner.remove_extension(name)
 
 
-@pytest.mark.slow
-def test_docs_are_read_without_a_pipeline(nlp, tmp_path):
-    doc = nlp(TEXT)
-    DocBin(docs=[doc], store_user_data=True).to_disk(tmp_path / "docs.spacy")
-    numpy.save(tmp_path / "expected.npy", doc._.elmo)
-    script = """
-import sys, numpy, spacy
-from spacy.tokens import DocBin
-from spacy_elmo import register_extensions
-register_extensions()
-doc, = DocBin().from_disk(sys.argv[1] + "/docs.spacy").get_docs(spacy.blank("en").vocab)
-numpy.testing.assert_array_equal(doc._.elmo, numpy.load(sys.argv[1] + "/expected.npy"))
-numpy.testing.assert_array_equal(doc[1]._.elmo, doc._.elmo[1])
-assert not doc._.elmo_layers.flags.writeable
-"""
-    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, timeout=120)
-
-
 NAMES = ("elmo", "elmo_layers")
 
 

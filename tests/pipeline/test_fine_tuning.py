@@ -69,17 +69,6 @@ def test_layers_are_unfrozen_one_by_one(owned, layers, order):
     assert get_shim(nlp).tuner.n_updates == 8
 
 
-def test_defaults_train_as_without_the_block():
-    with_block, without = make_pipeline(), spacy.blank("en")
-    add_elmo(without, model={"frozen": False})
-    without.add_pipe("tagger", config=listening())
-    without.initialize(lambda: make_examples(without))
-    for nlp in (with_block, without):
-        train(nlp, 3, Adam(0.01))
-    for name, weights in get_weights(without).items():
-        assert numpy.array_equal(weights, get_weights(with_block)[name]), name
-
-
 @pytest.mark.parametrize("owned", [False, True])
 def test_copies_have_the_settings_but_neither_count_nor_pretrained_weights(owned, tmp_path):
     nlp = make_pipeline(owned, unfreeze_every=1, l2_to_pretrained=0.1, layers=[2, 1])
@@ -138,14 +127,6 @@ def test_the_strongest_pull_as_weight_decay_is_back_to_the_pretrained_weights():
     train(nlp, 6, optimizer)
     largest = max(abs(weights - before[name]).max() for name, weights in get_weights(nlp).items())
     assert 0 < largest < 0.05  # one step of Adam
-
-
-def test_accumulated_gradients_are_one_update():
-    nlp = make_pipeline(unfreeze_every=1)
-    for _ in range(3):
-        nlp.update(make_examples(nlp), sgd=False)
-        train(nlp)
-    assert get_shim(nlp).tuner.n_updates == 3
 
 
 @pytest.mark.parametrize("owned, lag", [(False, 1), (True, 0)])

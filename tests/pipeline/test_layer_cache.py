@@ -57,14 +57,6 @@ def _nothing_to_compute(model, docs, write):
     assert not any(map(len, docs))
 
 
-def test_a_batch_may_be_known_in_part(nlp, elmo):
-    docs = make_docs(nlp)
-    compute(elmo, docs[1:2])
-    found = compute(elmo, docs)
-    assert cache_of(elmo).n_hits == 1
-    assert numpy.allclose(found, compute(elmo, docs, is_train=False), atol=1e-6)
-
-
 CUT = [True, False, True, False]
 
 
@@ -104,18 +96,6 @@ def test_what_matters_makes_it_forget(nlp, elmo, change):
     found = compute(elmo, docs)
     assert cache_of(elmo).n_hits == n_hits
     assert numpy.allclose(found, compute(elmo, docs, is_train=False), atol=1e-6)
-
-
-def test_float16_takes_half_the_space(nlp):
-    sizes = {}
-    for dtype, tolerance in (("float32", 0.0), ("float16", 1e-3)):
-        blank = spacy.blank("en")
-        elmo = add_elmo(blank, model={"layer_cache_dtype": dtype})
-        docs = make_docs(blank)
-        first, second = compute(elmo, docs).copy(), compute(elmo, docs)
-        assert second.dtype == "float32" and numpy.abs(first - second).max() <= tolerance
-        sizes[dtype] = cache_of(elmo).n_bytes
-    assert sizes["float32"] == 2 * sizes["float16"] == sum(map(len, docs)) * 4 * N_LAYERS * WIDTH
 
 
 def test_the_budget_is_kept_and_the_rest_computed(nlp):

@@ -293,25 +293,6 @@ def test_averages_of_the_optimizer_can_be_used():
 # A listener uses the layers of its own training batch, and no other
 
 
-@pytest.mark.parametrize("frozen", [True, False])
-def test_copies_of_the_batch_get_its_layers_and_return_its_gradient(make_pipeline, frozen):
-    """The entity linker trains on copies."""
-    nlp = make_pipeline(elmo={"model": {"frozen": frozen}})
-    elmo, examples = nlp.get_pipe("elmo"), make_examples(nlp)
-    elmo.update(examples)
-    (listener,) = get_listeners(nlp.get_pipe("tagger").model)
-    docs = [eg.predicted for eg in examples]
-    wanted, _ = listener.begin_update(docs)
-    found, backprop = listener.begin_update([doc.copy() for doc in docs])
-    check_rows(found, wanted)
-    backprop(found)
-    gradients = [parameter.grad for parameter in elmo.model.shims[0].bilm.network.parameters()]
-    assert all(gradient is None for gradient in gradients)
-    elmo._flush(None)
-    gradients = [parameter.grad for parameter in elmo.model.shims[0].bilm.network.parameters()]
-    assert all((gradient is None) == frozen for gradient in gradients)
-
-
 def check_rows(found, wanted):
     for one, other in zip(found, wanted, strict=True):
         numpy.testing.assert_allclose(one, other, atol=1e-6)

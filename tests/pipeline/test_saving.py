@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy
 import pytest
 import spacy
-from spacy.lang.en import English
 
 from spacy_elmo import load_bilm
 from spacy_elmo.pipeline.layer_weights import find_task_mixes
@@ -62,17 +61,6 @@ def test_model_bytes_hold_no_pickle():
     data = nlp.get_pipe("elmo").model.to_bytes()
     assert has_pickle(pickle.dumps({"a": 1})) and not has_pickle(data)
     assert b"PK\x03\x04" not in data and b"torch" not in data
-
-
-def test_component_and_pipeline_are_picklable():
-    nlp = tagger_with(LISTENER)
-    train(nlp)
-    elmo = pickle.loads(pickle.dumps(nlp.get_pipe("elmo")))
-    doc = elmo(nlp.make_doc(TEXT))
-    numpy.testing.assert_allclose(doc._.elmo, nlp(TEXT)._.elmo, atol=1e-6)
-    tagger = pickle.loads(pickle.dumps(nlp.get_pipe("tagger")))
-    assert [token.tag_ for token in tagger(doc)] == [token.tag_ for token in nlp(TEXT)]
-    assert isinstance(pickle.loads(pickle.dumps(nlp)), English)
 
 
 PATHS = {

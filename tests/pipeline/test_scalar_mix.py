@@ -187,16 +187,6 @@ def test_layer_dropout_leaves_layers_out_of_the_softmax():
     numpy.testing.assert_allclose(mix.predict(layers), make_mix().predict(layers))
 
 
-def test_output_dropout_acts_in_training_only():
-    mix, layers = make_mix(output_dropout=0.5), make_layers(n_tokens=40)
-    output, backprop = mix(layers, is_train=True)
-    plain = mix.predict(layers)
-    dropped = (output == 0) & (plain != 0)
-    assert 0 < dropped.sum() < plain.size
-    numpy.testing.assert_allclose(output[~dropped], 2 * plain[~dropped])
-    assert not backprop(numpy.ones_like(plain))[:, dropped].any()
-
-
 @pytest.mark.parametrize(
     "settings, problem",
     [
@@ -268,13 +258,6 @@ def test_logger_writes_each_mix_at_each_evaluation(two_mixes: Any, tmp_path: Pat
         assert row["gamma"] == mix.gamma
     assert rows[2]["shares"] == pytest.approx([0.0900, 0.2447, 0.6652], abs=1e-4)
     assert rows[0]["weights"] != rows[-3]["weights"]
-
-
-@pytest.mark.issue(16)
-def test_logger_without_a_path_prints(two_mixes: Any) -> None:
-    lines = _log_a_training(two_mixes, LayerWeightsLogger()).splitlines()
-    assert len(lines) == 9
-    assert lines[2] == "Layer weights of ner (2): 9.0%  24.5%  66.5%, gamma 1.000"
 
 
 @pytest.mark.issue(16)

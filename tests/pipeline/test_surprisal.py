@@ -93,13 +93,6 @@ def test_merged_tokens_are_an_error(nlp: Language) -> None:
     assert doc[1]._.elmo_surprisal.mean > 0
 
 
-def test_doc_without_the_component_is_an_error(nlp: Language) -> None:
-    with pytest.raises(ValueError, match="Berlin"):
-        nlp.make_doc("Berlin")[0]._.elmo_surprisal  # noqa: B018
-    with pytest.raises(AttributeError, match="cannot be set"):
-        nlp("Berlin")[0]._.elmo_surprisal = 1.0
-
-
 def test_bilm_without_softmax_is_an_error(tmp_path: Path) -> None:
     save_bilm(make_random_bilm(BILM, 1), tmp_path / "weights")
     pipeline = spacy.blank("en")

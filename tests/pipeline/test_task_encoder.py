@@ -5,7 +5,7 @@ import pytest
 import spacy
 import torch
 from spacy.training import Example
-from thinc.api import fix_random_seed, set_dropout_rate
+from thinc.api import fix_random_seed
 
 from spacy_elmo.pipeline.listener import get_listeners
 from spacy_elmo.pipeline.mix import mix_layers
@@ -137,21 +137,6 @@ def test_a_replaced_listener_may_refer_to_another(is_reversed, tmp_path):
     numpy.testing.assert_allclose(tok2vec_of(found).predict([found(TEXT)])[0], wanted, atol=1e-5)
 
 
-def test_taglm_is_an_encoder_above_an_encoder():
-    """Peters et al. (2017): the top layer beside the output of the first RNN, read by the second."""
-    first = {"@architectures": "spacy.Tok2Vec.v2", "embed": EMBED, "encode": BILSTM}
-    tok2vec = task_encoder("input", {**BILSTM, "width": 4}, embed=first, elmo_input={**LISTENER, "mix": "top"})
-    nlp = make_tagger(tok2vec)
-    train(nlp)
-    taglm, doc = tok2vec_of(nlp), nlp(TEXT)
-    below = taglm.get_ref("embed").get_ref("encode").predict(taglm.get_ref("embed").get_ref("embed").predict([doc]))
-    gamma = taglm.get_ref("elmo_input").mix.get_param("gamma")
-    joined = numpy.hstack([below[0], gamma * doc._.elmo_layers[-1]])
-    wanted = taglm.get_ref("encode").predict([joined])[0]
-    numpy.testing.assert_allclose(taglm.predict([doc])[0], wanted, atol=1e-5)
-    assert below[0].shape[1] == 10 and wanted.shape[1] == 4
-
-
 WRONG_NUMBER = r"initial_weights of 'tagger' has 2 weights \(\[1.0, 2.0\]\).*3 layers"
 COMPONENTS = {
     **{name: {"model": {}} for name in ("trainable_lemmatizer", "ner", "spancat")},
@@ -254,21 +239,6 @@ def test_encoding_does_not_depend_on_the_batch(is_train):
         numpy.testing.assert_allclose(encoder.predict([sequence])[0], found, atol=1e-6)
 
 
-def test_dropout_follows_the_training_or_has_a_rate_of_its_own():
-    def n_zeros(model, *, is_train=True):
-        return sum(int((output == 0).sum()) for output in model(make_sequences([50]), is_train)[0])
-
-    following, fixed = make_encoder(), make_encoder(dropout=0.5)
-    assert n_zeros(following) == 0 and n_zeros(fixed) > 50
-    for encoder in (following, fixed):
-        set_dropout_rate(encoder, 0.9)
-    assert n_zeros(following) > 200 and n_zeros(fixed) < 200
-    assert n_zeros(following, is_train=False) == n_zeros(fixed, is_train=False) == 0
-
-
-# Residual layers behind a listener: their width is that of their input
-
-
 # A text classifier that pools vectors by their maximum: Docs without tokens score 0, all others as with spaCy
 
 
@@ -310,13 +280,6 @@ def test_a_doc_without_tokens_scores_zero_and_changes_no_other(tok2vec):
     assert not scores(nlp, ["", ""]).any()
     with pytest.raises(ValueError, match="sequence lengths must be > 0"):  # what this is for
         scores(make_textcat("spacy"), ["", SENTENCES[0]])
-
-
-def test_a_doc_without_tokens_in_the_training_data():
-    texts = [SENTENCES[0], "", SENTENCES[2]]
-    nlp = make_textcat(texts=texts)
-    found = scores(nlp, texts)
-    assert found[0].argmax() == found[2].argmax() == 0 and not found[1].any()
 
 
 def test_a_label_added_later_is_scored_and_saved():

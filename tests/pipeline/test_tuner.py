@@ -11,7 +11,6 @@ from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.model import BiLMNetwork, layer_parameters
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.pipeline.fine_tuning import FineTuner, FineTuning, slanted_triangular
-from spacy_elmo.text.words import Vocabulary
 
 SIZES = {"n_layers": 2, "cell_width": 8, "projection_width": 4}
 CHARACTERS = {"embedding_width": 4, "filters": [[1, 8]], "n_highway": 1}
@@ -120,15 +119,6 @@ def test_l2_pulls_towards_the_pretrained_weights(is_decay):
         share = (1 - rate * [0.25, 0.5, 1.0][number_of(network, name)] * l2) ** 5
         numpy.testing.assert_allclose(weights - pretrained[name], share, atol=1e-5, err_msg=name)
     assert optimizer.L2 == 0.3
-
-
-def test_token_embeddings_are_not_trained():
-    vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "a"])
-    bilm = BiLM(make_network(), vocabulary=vocabulary, token_embeddings=torch.zeros(4, SIZES["projection_width"]))
-    assert make_tuner(None, bilm).n_trained == 2
-    assert not any(parameter.requires_grad for parameter in bilm.network.char_cnn.parameters())
-    with pytest.raises(ValueError, match=r"names \[0\].*are \[1, 2\]"):
-        make_tuner(None, bilm, layers=[0, 1])
 
 
 # The slanted triangular schedule has the values of the paper, and ends where it should

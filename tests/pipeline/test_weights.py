@@ -139,15 +139,6 @@ def test_a_loader_of_a_component_that_is_not_there_is_an_error():
 
 
 @pytest.mark.issue(16)
-def test_the_loader_of_an_excluded_component_is_no_error(tmp_path):
-    nlp = spacy.blank("en")
-    add_elmo(nlp)
-    add_elmo(nlp, "second", prefix="second")
-    nlp.to_disk(tmp_path)
-    spacy.load(tmp_path, exclude=["second"]).initialize()
-
-
-@pytest.mark.issue(16)
 def test_a_path_that_no_loader_reads_is_told(path):
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo")
