@@ -10,16 +10,8 @@ from inference.forcing import force_path
 
 from spacy_elmo import load_bilm
 from spacy_elmo.inference import lanes
-from spacy_elmo.inference import runtime as system_memory
 from spacy_elmo.inference.dispatch import Path
 from spacy_elmo.inference.runtime import map_pages
-
-
-@pytest.fixture()
-def trims(monkeypatch):
-    calls = []
-    monkeypatch.setattr(system_memory, "_trim", lambda: calls.append)
-    return calls
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
@@ -33,16 +25,6 @@ def test_a_forked_process_has_pages_of_its_own():
         os._exit(0)
     os.waitpid(child, 0)
     assert pages[:] == b"\0" * 8
-
-
-@pytest.mark.parametrize("state", ["reset", "carry"])
-def test_a_stream_gives_back(trims, monkeypatch, state):
-    monkeypatch.setattr(system_memory, "TRIM_TOKENS", 6)
-    bilm = load_bilm("en_elmo_sm")
-    runs = [["Oslo", "sleeps"]] * 7
-    n_rows = sum(rows.shape[1] for _, _, rows in bilm.iter_encode(runs, state=state, batch_tokens=2, reuse_memory=True))
-    assert n_rows == 14
-    assert trims == [0, 0]
 
 
 SENTENCES = [f"the river runs past mill {n} and the bank".split()[: 3 + n % 6] for n in range(40)]

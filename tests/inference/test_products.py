@@ -6,13 +6,11 @@ import sys
 
 import pytest
 import torch
-from inference.forcing import force_path
 
 from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.inference import dispatch, lstm, products, runner
+from spacy_elmo.inference import lstm, products, runner
 from spacy_elmo.inference.bilm import BiLM
-from spacy_elmo.inference.dispatch import Path
 from spacy_elmo.inference.products import PackedProduct, has_packing
 
 WIDE, NARROW = 2048, 24
@@ -38,24 +36,6 @@ def test_a_row_is_identical_in_any_batch(n_in, n_out):
     for n_rows in (1, 2, 3, 7, 8, 9, 31, 64, 129):
         assert torch.equal(product(rows[:, :n_rows], bias), wanted[:, :n_rows])
         assert torch.equal(product.plus(rows[:, :n_rows], other[:, :n_rows]), wanted_plus[:, :n_rows])
-
-
-@needs_packing
-@pytest.mark.parametrize("directions", ["both", "forward"])
-def test_layers_are_the_same_with_the_input_side_in_the_product_of_a_step(monkeypatch, directions):
-    network = make_network(directions, n_layers=3)
-    sentences = [["She", "sat"], [], ["the", "bank", "of", "the", "river"], ["Oslo"], ["in", "June"]]
-    force_path(monkeypatch, Path.PARALLEL)
-    calls = []
-    join = lstm.PackedLayer._join
-    monkeypatch.setattr(lstm.PackedLayer, "_join", lambda self, *parts: calls.append(1) or join(self, *parts))
-    found = BiLM(network).embed(sentences)
-    n_calls = len(calls)
-    monkeypatch.setattr(dispatch, "JOINT_WEIGHTS", 0)
-    wanted = BiLM(network).embed(sentences)
-    assert n_calls > 0 and len(calls) == n_calls
-    for one, other in zip(found, wanted):
-        torch.testing.assert_close(torch.from_numpy(one), torch.from_numpy(other), atol=1e-6, rtol=0.0)
 
 
 @pytest.mark.parametrize("directions", ["both", "forward"])

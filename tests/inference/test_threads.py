@@ -51,26 +51,6 @@ def test_an_error_in_a_thread_reaches_the_caller_who_can_go_on(set_threads):
     assert [item for item, _, _, _ in run_parallel(look, [1, 2])] == [1, 2]
 
 
-def test_a_second_caller_does_not_wait_for_the_first(set_threads):
-    set_threads(2)
-    inside, found = threading.Event(), []
-    names = []
-
-    def hold(item):
-        inside.set()
-        assert done.wait(timeout=20)
-        return item
-
-    done = threading.Event()
-    first = threading.Thread(target=lambda: found.extend(run_parallel(hold, [1, 2])))
-    first.start()
-    assert inside.wait(timeout=20)
-    names = [name for _, name, _, _ in run_parallel(look, ["forward", "backward"])]
-    done.set()
-    first.join()
-    assert names == [threading.current_thread().name] * 2 and found == [1, 2]
-
-
 SCRIPT = """
 import threading, time, torch
 from spacy_elmo.inference.runtime import run_parallel

@@ -1,12 +1,9 @@
 """Errors in the config of `elmo pretrain`, reported before training starts."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from list_shard import ListShard
-from pretraining.small_run import make_run, write_text
-from thinc.api import Config
 
 from spacy_elmo.pretraining.config import FULL_SOFTMAX_WORDS, PretrainConfig, check_config, read_config
 from spacy_elmo.pretraining.data import count_predictions
@@ -42,12 +39,6 @@ def test_all_values_of_wrong_types_are_named_at_once():
 
 def test_whole_numbers_may_be_written_with_an_exponent():
     assert check_config({"pretraining": {"max_tokens": 1e3}}).pretraining.max_tokens == 1000
-
-
-def test_settings_have_the_defaults_of_the_config_file():
-    file, none = check_config(Config().from_disk(CONFIG)), check_config({})
-    words = replace(none.words, min_count=1)  # that recipe has more than n_words words that occur twice
-    assert (file.paths, file.corpus, file.words) == (none.paths, none.corpus, words)
 
 
 @pytest.mark.parametrize(
@@ -91,14 +82,6 @@ def test_one_limit_is_needed():
     with pytest.raises(ValueError, match="max_tokens and max_passes are 0"):
         _config(max_tokens=0)
     assert count_predictions([ListShard("a", [["a", "b"], [], ["c"]])]) == 3 + 2
-
-
-@pytest.mark.issue(15)
-def test_a_run_counts_the_passes_through_its_text(tmp_path):
-    text = write_text(tmp_path / "text.txt")
-    n_tokens = sum(len(line.split()) + 1 for line in text.read_text().splitlines())
-    run = make_run(tmp_path / "run", text, max_tokens=0, max_passes=1.5, softmax={"kind": "auto"})
-    assert run.config.max_tokens == round(1.5 * n_tokens) and run.config.softmax.kind == "full"
 
 
 @pytest.mark.issue(15)

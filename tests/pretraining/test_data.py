@@ -34,15 +34,6 @@ def _stream(shards, **changes):
     return BlockStream(shards, **{"block_sentences": 3, "seed": 1, **changes})
 
 
-def test_text_shard_counts_its_records(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_bytes(b"\xef\xbb\xbfone two\r\n\n \t\nthr\xffee\nfour")
-    counts = Counts()
-    assert list(TextShard(path).read(counts)) == [["one", "two"], ["thr\ufffdee"], ["four"]]
-    assert counts == Counts(n_empty=2, n_undecodable=1)
-    assert list(TextShard(path).read_records(Counts(), skip=3)) == [[["thr\ufffdee"]], [["four"]]]
-
-
 def test_a_pass_gives_every_sentence_once_and_in_order(shards):
     stream = _stream(shards, repeat=False)
     blocks = list(stream)

@@ -9,7 +9,6 @@ from spacy_elmo.bilm.lm_head import AdaptiveHead, SoftmaxHead
 from spacy_elmo.pretraining import objective
 from spacy_elmo.pretraining.config import SoftmaxConfig
 from spacy_elmo.pretraining.objective import (
-    AdaptiveLoss,
     FullSoftmax,
     SampledSoftmax,
     log_sum_scores,
@@ -145,13 +144,3 @@ def test_autocast_changes_losses_little(kind, sampled):
     assert 0 < float((found - wanted).detach().abs().max()) < 0.1
     for part in torch.autograd.grad(found.mean(), (outputs, head.weight)):
         assert part.dtype == torch.float32 and bool(torch.isfinite(part).all())
-
-
-def test_adaptive_losses_are_those_of_the_head():
-    torch.manual_seed(0)
-    outputs, targets = _batch()
-    head = AdaptiveHead(N_WORDS, WIDTH, [50, 150])
-    wanted = -torch.log_softmax(head(outputs), 1)[torch.arange(len(targets)), targets]
-    loss = make_objective(head, SoftmaxConfig(kind="adaptive"))
-    assert isinstance(loss, AdaptiveLoss)
-    torch.testing.assert_close(loss(outputs, targets), wanted)

@@ -99,13 +99,6 @@ def test_blank_lines_of_a_new_vocabulary_are_refused(tmp_path, end):
             choose_vocabulary(None, PathsConfig(vocab=str(path)), is_new_head=False)
 
 
-def test_a_vocabulary_that_does_not_start_with_the_special_words_gives_a_warning(tmp_path):
-    told = []
-    assert _words_of(None, tmp_path, ["the", *MARKS], warn=told.append).words == ["the", *MARKS]
-    assert len(told) == 1 and "words.txt' starts with the, <S>, </S>" in told[0]
-    assert _words_of(None, tmp_path, WORDS, warn=told.append).words == WORDS and len(told) == 1
-
-
 def test_a_file_that_is_no_vocabulary_is_named(tmp_path):
     path = tmp_path / "words.txt"
     with pytest.raises(ValueError, match=r"words\.txt'"):

@@ -86,14 +86,6 @@ def test_a_run_that_is_ended_by_its_settings_is_validated_and_saved(text, tmp_pa
     assert len(rows(output)) == n_rows
 
 
-def test_a_finished_run_that_is_resumed_does_not_change(text, tmp_path):
-    train(make_run(tmp_path / "run", text))
-    before, saved = rows(tmp_path / "run"), (tmp_path / "run" / "model-last" / "meta.json").stat().st_mtime_ns
-    assert train(make_run(tmp_path / "run", text), resume=True).trainer.step == before[-1]["step"]
-    assert rows(tmp_path / "run") == before
-    assert (tmp_path / "run" / "model-last" / "meta.json").stat().st_mtime_ns == saved
-
-
 @pytest.mark.parametrize("harm", ["cut", "changed", "missing", "no checksums"])
 def test_a_damaged_checkpoint_is_passed_over(text, tmp_path, harm):
     train(make_run(tmp_path / "run", text), 40)

@@ -103,19 +103,3 @@ def test_discriminative_rates_and_unfreezing_know_its_layers(text, tmp_path):
 def test_settings_that_need_a_state_are_refused(text, tmp_path, settings, message):
     with pytest.raises(ValueError, match=f"{message}"):
         make_run(tmp_path / "out", text, **{**QUICK, **settings})
-
-
-def test_losses_of_ranks_average_to_that_of_one(text, tmp_path):
-    settings = {**QUICK, "dropout": 0.0, "recurrent_dropout": 0.0, "softmax": {"kind": "full"}}
-    trainer = make_run(tmp_path / "out", text, **settings).trainer
-    chunk, table = trainer.reader.lanes.next_chunk(QUICK["unroll_steps"]), trainer.reader.table
-    counts = [int(chunk.of_lanes(lanes).counted.sum()) for lanes in (slice(0, 2), slice(2, 4))]
-    assert sum(counts) == chunk.n_predictions
-    whole, *halves = (
-        prepare_chunk(table, chunk.of_lanes(lanes), 2, with_characters=True)
-        for lanes in (slice(0, 4), slice(0, 2), slice(2, 4))
-    )
-    wanted, _ = trainer.module(whole, trainer.state, trainer.generator)
-    trainer.module.n_ranks = 2
-    parts = [trainer.module(half, trainer.state, trainer.generator)[0] for half in halves]
-    assert sum(part.item() for part in parts) / 2 == pytest.approx(wanted.item(), rel=1e-5)
