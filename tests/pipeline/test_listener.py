@@ -69,7 +69,6 @@ TOK2VECS = {
     "listener": LISTENER,
     "projection": {**LISTENER, "projection_width": 5},
     "concatenate": {"@layers": "concatenate.v1", "*": {"own": CNN, "elmo": LISTENER}},
-    "elmo first": {"@layers": "concatenate.v1", "*": {"elmo": LISTENER, "own": CNN}},
     "twice": {"@layers": "concatenate.v1", "*": {"one": LISTENER, "two": {**LISTENER, "projection_width": 3}}},
     "with elmo": {"@architectures": "spacy-elmo.Tok2VecWithElmo.v1", "embed": CNN, "elmo": LISTENER},
     "encoded": {"@architectures": "spacy-elmo.Tok2VecWithElmo.v1", "embed": CNN, "elmo": LISTENER, "encode": ENCODER},
@@ -367,9 +366,10 @@ def make_links(nlp):
     return examples
 
 
-@pytest.mark.parametrize("frozen", [True, False])
 @pytest.mark.parametrize(
-    "tok2vec", [NORMED, TOK2VECS["with elmo"], task_encoder(), CNN], ids=["listener", "joined", "task encoder", "own"]
+    "tok2vec, frozen",
+    [(NORMED, True), (NORMED, False), (TOK2VECS["with elmo"], False), (task_encoder(), False), (CNN, True)],
+    ids=["listener, frozen", "listener", "joined", "task encoder", "own"],
 )
 def test_entity_linker_learns(tok2vec, frozen):
     spacy.util.fix_random_seed(0)
@@ -394,8 +394,7 @@ def test_entity_linker_learns(tok2vec, frozen):
         assert nlp(doc).ents[0].kb_id_ == wanted
 
 
-@pytest.mark.parametrize("frozen", [True, False])
-@pytest.mark.parametrize("norm", ["token", None])
+@pytest.mark.parametrize("norm, frozen", [("token", True), (None, False)])
 def test_rehearsal(frozen, norm):
     nlp = tagger_with({**LISTENER, "layer_norm": norm}, model={"frozen": frozen})
     train(nlp)
@@ -410,8 +409,9 @@ def test_rehearsal(frozen, norm):
     train(nlp, sgd=optimizer)
 
 
-@pytest.mark.parametrize("tok2vec", [LISTENER, task_encoder()], ids=["listener", "task encoder"])
-@pytest.mark.parametrize("frozen", [True, False])
+@pytest.mark.parametrize(
+    "tok2vec, frozen", [(LISTENER, True), (task_encoder(), False)], ids=["listener", "task encoder"]
+)
 def test_debug_model(frozen, tok2vec, tmp_path, capsys):
     nlp = tagger_with(tok2vec, model={"frozen": frozen})
     DocBin(docs=[eg.reference for eg in make_examples(nlp)]).to_disk(tmp_path / "train.spacy")
