@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from nn.tiny import N_LAYERS, SENTENCES, WIDTH, make_bilm
+from nn.tiny import SENTENCES, WIDTH, make_bilm
 
 from spacy_elmo import BiLM, BiLMConfig
 from spacy_elmo.bilm.model import BiLMNetwork
@@ -97,18 +97,6 @@ def test_dropout_in_training_only():
     assert 0.3 < (rows == 0).float().mean() < 0.7
     elmo.eval()
     assert torch.equal(elmo(SENTENCES).representations[0], elmo(SENTENCES).representations[0])
-
-
-def test_stored_layers_can_be_mixed_later():
-    elmo = make_elmo(2, initial_weights=[0.3, -1.0, 0.5], initial_gamma=2.0)
-    layers, mask = elmo.encode(SENTENCES)
-    assert layers.shape == (N_LAYERS, 4, 6, WIDTH) and not layers.requires_grad
-    wanted = elmo(SENTENCES).representations
-    for found, want in zip(elmo.mix(layers, mask).representations, wanted):
-        assert torch.equal(found, want)
-    half = elmo.mix(layers.half(), mask).representations[0]
-    assert half.dtype == torch.float32
-    torch.testing.assert_close(half, wanted[0], atol=1e-2, rtol=0.0)
 
 
 def test_norm_of_allennlp_counts_boundaries_in_every_way_of_reading():
