@@ -10,19 +10,17 @@ import spacy
 import srsly
 import typer
 from spacy.language import Language
-from test_layering import RINGS
 
 import spacy_elmo
 from spacy_elmo import BiLM, BiLMConfig, BiLMState, CharCNNConfig, load_bilm, register_extensions, save_bilm
 from spacy_elmo.cli._app import COMMANDS, GROUPS, LazyGroup, app
 from spacy_elmo.export import export_onnx
 from spacy_elmo.export.package import package_bilm
-from spacy_elmo.inference import dispatch
 from spacy_elmo.inference.perplexity import Perplexity
 from spacy_elmo.nn import Elmo as ElmoModule
 from spacy_elmo.nn import ScalarMix, batch_to_ids
 from spacy_elmo.pipeline.crf import CRFTagger
-from spacy_elmo.pipeline.crf_ner import CRFNer, make_crf_ner
+from spacy_elmo.pipeline.crf_ner import CRFNer
 from spacy_elmo.pipeline.elmo import DEFAULT_BLOCKS, Elmo, make_elmo
 from spacy_elmo.pipeline.fine_tuning import FineTuning, slanted_triangular
 from spacy_elmo.pipeline.layer_weights import LayerWeightsLogger
@@ -105,12 +103,6 @@ def test_component_page_has_every_setting_of_the_component() -> None:
     assert {*inspect.signature(make_elmo).parameters} - {"nlp", "name"} == {key.split(".")[0] for key in described}
 
 
-def test_component_page_has_every_setting_of_crf_ner() -> None:
-    rows = {row.split("`")[1]: row for row in _section("docs/component.md", "CRFNer").splitlines() if row[:3] == "| `"}
-    assert set(rows) == {*inspect.signature(make_crf_ner).parameters} - {"nlp", "name"}
-    assert f"`{srsly.json_dumps(Language.get_factory_meta('crf_ner').default_config['scorer'])}`" in rows["scorer"]
-
-
 def test_page_of_commands_has_every_command() -> None:
     rows = [row.split("|") for row in _section("docs/cli.md", "Commands").splitlines() if row.startswith("| ")]
     found = {row[1].strip(): re.findall(r"`([a-z-]+)`", row[2]) for row in rows[1:] if "---" not in row[1]}
@@ -151,12 +143,6 @@ def test_links_between_pages_lead_somewhere() -> None:
             assert not anchor or anchor in _anchors(path), f"{page.name}: {target}#{anchor}"
 
 
-def test_index_has_every_page() -> None:
-    index = (ROOT / "docs/index.md").read_text(encoding="utf8")
-    pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"}
-    assert set(re.findall(r"^\| \[[^\]]+\]\(([^)]+)\)", index, flags=re.M)) == pages
-
-
 @pytest.mark.issue(40)
 def test_index_begins_with_installation_extras_and_goals() -> None:
     """A reader finds there what to install, every extra but those of developers, and a goal."""
@@ -185,23 +171,6 @@ def _rows(section: str) -> List[List[str]]:
     """Cells of the rows of a table, without its head."""
     rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in section.splitlines() if row.startswith("|")]
     return rows[2:]
-
-
-def test_architecture_page_has_the_rings_that_are_enforced() -> None:
-    for ring, _, ours, libraries, files in _rows(_section("docs/architecture.md", "Rings")):
-        name = ring.split("`")[1]
-        assert (files == "yes") == RINGS[name].has_files, name
-        listed = {library.strip("` ").split(".")[0] for library in libraries.split(",")}
-        assert listed == RINGS[name].libraries, name
-        if name not in ("analysis", "export", "explorer", "cli"):
-            assert set(re.findall(r"`(\w+)`", ours)) == RINGS[name].ours, name
-    described = {row[0].split("`")[1] for row in _rows(_section("docs/architecture.md", "Rings"))}
-    assert described == set(RINGS)
-
-
-def test_architecture_page_has_every_path() -> None:
-    section = _section("docs/architecture.md", "Which path computes a batch")
-    assert set(re.findall(r"`([A-Z][A-Z_]+)`", section)) == {path.name for path in dispatch.Path}
 
 
 def _bare_signature(function: Callable[..., Any], name: str, n_skipped: int = 0) -> str:

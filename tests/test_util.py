@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from spacy_elmo.util import atomic_file, is_number, write_text
+from spacy_elmo.util import atomic_file, write_text
 
 
 def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -20,13 +20,3 @@ def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     (tmp_path / "new" / "plain").touch()
     assert path.read_bytes() == b"a?"
     assert path.stat().st_mode == (tmp_path / "new" / "plain").stat().st_mode, "permissions are those of other files"
-
-
-@pytest.mark.parametrize("value", [1, -2.5, 10**400])
-def test_numbers(value: object) -> None:
-    assert is_number(value)
-
-
-@pytest.mark.parametrize("value", [True, "1", None, [], float("nan"), float("inf")])
-def test_no_numbers(value: object) -> None:
-    assert not is_number(value)

@@ -21,21 +21,6 @@ def test_cut_rows_give_the_same_vectors(activation, max_characters):
         torch.testing.assert_close(char_cnn(ids, lengths), char_cnn(ids), rtol=0, atol=1e-6)
 
 
-def test_no_word_gives_no_vector():
-    char_cnn = CharCNN(CharCNNConfig(4, ((1, 3),), "relu", 0, 12), 6)
-    assert char_cnn(torch.zeros(0, 12, dtype=torch.long), []).shape == (0, 6)
-
-
-def test_new_weights_are_drawn_as_documented():
-    torch.manual_seed(0)
-    char_cnn = CharCNN(CharCNNConfig(16, ((2, 300),), "relu", 1, 50), 64)
-    assert (char_cnn.embedding[0] == 0).all() and char_cnn.embedding.abs().max() <= 1
-    assert char_cnn.filters[0].weight.abs().max() <= 0.05
-    bias = char_cnn.highways[0].bias
-    assert (bias[:300] == 0).all() and (bias[300:] == -2).all()
-    assert abs(float(char_cnn.highways[0].weight.detach().std()) - 300**-0.5) < 0.002
-
-
 def _words(n_words=30, n_characters=14):
     generator = torch.Generator().manual_seed(3)
     char_ids = torch.randint(1, 40, (n_words, n_characters), generator=generator)

@@ -55,10 +55,6 @@ def test_losses_without_gradients_equal_those_in_float64(n_words, n_rows, kind, 
     assert errors.abs().max() <= 1e-5 and errors.mean().abs() <= 1e-6
 
 
-def test_no_rows_give_no_losses(head):
-    assert head.token_losses(torch.zeros(0, WIDTH, dtype=torch.float64), torch.zeros(0, dtype=torch.long)).shape == (0,)
-
-
 @pytest.mark.parametrize("kind", ["full", "adaptive"])
 def test_gradients_equal_finite_differences(kind):
     torch.manual_seed(0)
@@ -102,14 +98,6 @@ def test_adaptive_head_equals_the_one_of_torch():
     torch.testing.assert_close(ours(outputs), theirs.log_prob(outputs))
 
 
-def test_clusters_without_a_target_have_zero_gradients():
-    head = AdaptiveHead(N_WORDS, WIDTH, [10, 25])
-    head.token_losses(torch.randn(4, WIDTH), torch.tensor([0, 1, 11, 12])).mean().backward()
-    gradients = {name: parameter.grad for name, parameter in head.named_parameters()}
-    assert all(gradient is not None for gradient in gradients.values())
-    assert float(gradients["tails.0.weight"].abs().max()) > 0 == float(gradients["tails.1.weight"].abs().max())
-
-
 def test_sums_are_exact_under_autocast(head, rows):
     outputs, targets = rows[0].float(), rows[1]
     wanted = head.float().token_losses(outputs, targets)
@@ -132,8 +120,3 @@ def test_tied_head_is_the_word_table():
     loss = head.token_losses(torch.randn(3, 4), torch.tensor([1, 2, 3])).mean()
     loss.backward()
     assert network.word_embedding.grad is not None and math.isfinite(float(loss.detach()))
-
-
-def test_characters_cannot_be_tied():
-    with pytest.raises(ValueError, match="tie_weights is true"):
-        SoftmaxHead.tied(None)

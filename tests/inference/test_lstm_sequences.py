@@ -1,10 +1,9 @@
 """torch's LSTM over sequences of different lengths: in groups of similar length, and packed."""
 
-import numpy
 import pytest
 import torch
 
-from spacy_elmo.inference.lstm_sequences import group_lengths, run_groups, run_packed
+from spacy_elmo.inference.lstm_sequences import run_groups, run_packed
 
 N_INPUTS, H = 5, 3
 
@@ -26,14 +25,3 @@ def test_groups_and_packed_sequences_are_equal_and_so_are_gradients(lengths):
     of_packed = torch.autograd.grad(wanted, [rows, *weights], d_outputs)
     for ours, theirs in zip(of_groups, of_packed):
         torch.testing.assert_close(ours, theirs, atol=2e-5, rtol=0)
-
-
-def test_at_most_half_of_a_group_is_padding():
-    lengths = numpy.random.default_rng(0).integers(0, 300, 200)
-    groups = group_lengths(lengths)
-    assert sorted(numpy.concatenate([sizes for _, sizes in groups])) == sorted(lengths[lengths > 0])
-    for starts, sizes in groups:
-        assert sizes.max() == sizes[0] <= 2 * sizes.min()
-        assert [lengths[numpy.cumsum(lengths) - lengths == start].max() for start in starts] == sizes.tolist()
-    assert len(groups) <= 9  # each at most half as long as the one before
-    assert group_lengths([]) == group_lengths([0, 0]) == []

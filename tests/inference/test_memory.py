@@ -10,16 +10,8 @@ from inference.forcing import force_path
 
 from spacy_elmo import load_bilm
 from spacy_elmo.inference import lanes
-from spacy_elmo.inference import runtime as system_memory
 from spacy_elmo.inference.dispatch import Path
-from spacy_elmo.inference.runtime import WorkspacePool, map_pages
-
-
-@pytest.fixture()
-def trims(monkeypatch):
-    calls = []
-    monkeypatch.setattr(system_memory, "_trim", lambda: calls.append)
-    return calls
+from spacy_elmo.inference.runtime import map_pages
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
@@ -35,49 +27,12 @@ def test_a_forked_process_has_pages_of_its_own():
     assert pages[:] == b"\0" * 8
 
 
-@pytest.mark.parametrize("state", ["reset", "carry"])
-def test_a_stream_gives_back(trims, monkeypatch, state):
-    monkeypatch.setattr(system_memory, "TRIM_TOKENS", 6)
-    bilm = load_bilm("en_elmo_sm")
-    runs = [["Oslo", "sleeps"]] * 7
-    n_rows = sum(rows.shape[1] for _, _, rows in bilm.iter_encode(runs, state=state, batch_tokens=2, reuse_memory=True))
-    assert n_rows == 14
-    assert trims == [0, 0]
-
-
-def test_a_reader_of_slices_may_stop(trims, monkeypatch):
-    monkeypatch.setattr(system_memory, "TRIM_TOKENS", 1)
-    slices = load_bilm("en_elmo_sm").iter_encode([["Oslo"], ["Rome"]], batch_tokens=1, reuse_memory=True)
-    next(slices)
-    assert trims == []
-    next(slices)
-    assert trims == [0]
-    slices.close()
-    assert trims == [0]
-
-
-CPU = torch.device("cpu")
 SENTENCES = [f"the river runs past mill {n} and the bank".split()[: 3 + n % 6] for n in range(40)]
 
 
 @pytest.fixture(scope="module")
 def bilm():
     return load_bilm("en_elmo_sm")
-
-
-def test_nobody_borrows_what_another_has():
-    pool = WorkspacePool(CPU, 1)
-    with pool.borrow() as one:
-        with pool.borrow() as two:
-            assert one is not two
-        with pool.borrow() as again:
-            assert again is two
-    with pool.borrow() as kept:
-        assert kept is two  # one is kept, the others are given up
-    with pytest.raises(KeyError), pool.borrow():
-        raise KeyError
-    with pool.borrow() as after:
-        assert after is not kept  # threads may still write to it
 
 
 def test_slices_share_memory_only_when_asked_to(bilm):
@@ -92,16 +47,6 @@ def test_slices_share_memory_only_when_asked_to(bilm):
     assert torch.equal(kept[-1], reused[-1]) and not torch.equal(kept[0], reused[0])
     whole = bilm.embed(SENTENCES, batch_tokens=30)
     np.testing.assert_array_equal(np.concatenate(whole, axis=1), torch.cat(kept, dim=1).numpy())
-
-
-@pytest.mark.parametrize("path", [Path.PARALLEL, Path.FEW_LANES])
-def test_gates_of_words_do_not_depend_on_how_many_are_computed_at_a_time(bilm, monkeypatch, path):
-    force_path(monkeypatch, path)
-    wanted = bilm.embed(SENTENCES)
-    monkeypatch.setattr(lanes, "WORD_GATE_STEP", 3)
-    bilm.refresh()  # what was kept holds the gates already
-    for one, other in zip(bilm.embed(SENTENCES), wanted):
-        np.testing.assert_allclose(one, other, rtol=0.0, atol=5e-6)
 
 
 @pytest.mark.parametrize("path", [Path.PARALLEL, Path.FEW_LANES])

@@ -6,14 +6,12 @@ import sys
 
 import pytest
 import torch
-from inference.forcing import force_path
 
 from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.inference import dispatch, lstm, products, runner
+from spacy_elmo.inference import lstm, products, runner
 from spacy_elmo.inference.bilm import BiLM
-from spacy_elmo.inference.dispatch import Path
-from spacy_elmo.inference.products import BatchedProduct, PackedProduct, has_packing
+from spacy_elmo.inference.products import PackedProduct, has_packing
 
 WIDE, NARROW = 2048, 24
 needs_packing = pytest.mark.skipif(not has_packing(torch.zeros(1)), reason="torch without oneDNN")
@@ -30,18 +28,6 @@ def make_network(directions, n_layers):
 
 
 @needs_packing
-@pytest.mark.parametrize("n_rows", [1, 2, 7, 64])
-@pytest.mark.parametrize("scale", [2.0, torch.arange(1.0, NARROW + 1)])
-def test_packed_product_equals_batched(n_rows, scale):
-    weight, rows = make_weight(), torch.randn(1, n_rows, WIDE)
-    other, bias = torch.randn(1, n_rows, NARROW), torch.randn(1, 1, NARROW)
-    packed, batched = PackedProduct(weight, scale=scale), BatchedProduct(weight * scale)
-    torch.testing.assert_close(packed(rows), batched(rows), atol=1e-4, rtol=1e-4)
-    torch.testing.assert_close(packed(rows, bias), batched(rows, bias), atol=1e-4, rtol=1e-4)
-    torch.testing.assert_close(packed.plus(rows, other), batched.plus(rows, other), atol=1e-4, rtol=1e-4)
-
-
-@needs_packing
 @pytest.mark.parametrize("n_in, n_out", [(24, 96), (128, 640), (1024, 128), (WIDE, NARROW), (512, 16384), (4096, 512)])
 def test_a_row_is_identical_in_any_batch(n_in, n_out):
     product, rows = PackedProduct(make_weight(n_in, n_out)), torch.randn(1, 130, n_in)
@@ -50,36 +36,6 @@ def test_a_row_is_identical_in_any_batch(n_in, n_out):
     for n_rows in (1, 2, 3, 7, 8, 9, 31, 64, 129):
         assert torch.equal(product(rows[:, :n_rows], bias), wanted[:, :n_rows])
         assert torch.equal(product.plus(rows[:, :n_rows], other[:, :n_rows]), wanted_plus[:, :n_rows])
-
-
-@needs_packing
-@pytest.mark.parametrize("n_in, n_out", [(128, 2560), (128, 4096), (512, 24)])
-def test_two_weights_in_one_product_equal_the_sum_of_two(n_in, n_out):
-    upper, lower = make_weight(n_in, n_out), make_weight(n_in, n_out).flip(1)
-    rows, bias = torch.randn(1, 130, 2 * n_in), torch.randn(1, 1, n_out)
-    product = PackedProduct(upper, lower, scale=2.0)
-    wanted = 2.0 * (torch.bmm(rows[..., :n_in], upper) + torch.bmm(rows[..., n_in:], lower)) + bias
-    torch.testing.assert_close(product(rows, bias), wanted, atol=5e-5, rtol=0.0)
-    for n_rows in (1, 2, 3, 7, 8, 9, 31, 64, 129):
-        assert torch.equal(product(rows[:, :n_rows], bias), product(rows, bias)[:, :n_rows])
-
-
-@needs_packing
-@pytest.mark.parametrize("directions", ["both", "forward"])
-def test_layers_are_the_same_with_the_input_side_in_the_product_of_a_step(monkeypatch, directions):
-    network = make_network(directions, n_layers=3)
-    sentences = [["She", "sat"], [], ["the", "bank", "of", "the", "river"], ["Oslo"], ["in", "June"]]
-    force_path(monkeypatch, Path.PARALLEL)
-    calls = []
-    join = lstm.PackedLayer._join
-    monkeypatch.setattr(lstm.PackedLayer, "_join", lambda self, *parts: calls.append(1) or join(self, *parts))
-    found = BiLM(network).embed(sentences)
-    n_calls = len(calls)
-    monkeypatch.setattr(dispatch, "JOINT_WEIGHTS", 0)
-    wanted = BiLM(network).embed(sentences)
-    assert n_calls > 0 and len(calls) == n_calls
-    for one, other in zip(found, wanted):
-        torch.testing.assert_close(torch.from_numpy(one), torch.from_numpy(other), atol=1e-6, rtol=0.0)
 
 
 @pytest.mark.parametrize("directions", ["both", "forward"])

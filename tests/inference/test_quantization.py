@@ -14,18 +14,12 @@ from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.inference import products
 from spacy_elmo.inference.dispatch import Path
 from spacy_elmo.inference.products import (
-    HalfMatrix,
     Int8Matrix,
     check_precision,
-    full_state,
-    precision_of,
-    quantizable_names,
     quantize,
     to_int8,
 )
 
-CPU = torch.device("cpu")
-NO_FOLD = torch.ones(1)
 CHAR_CNN = CharCNNConfig(embedding_width=4, filters=((1, 8), (2, 8)), activation="relu", n_highway=2)
 CONFIGS = {
     "skip": BiLMConfig(CHAR_CNN, None, 2, 16, 8, 3.0, 3.0),
@@ -52,19 +46,6 @@ def make_network(name="skip"):
     return BiLMNetwork(CONFIGS[name]).eval()
 
 
-def test_int8_is_as_near_as_its_levels_allow_and_rounding_twice_is_rounding_once():
-    weight = make_weight(2)
-    weight[1, :, 3] = 0.0
-    values, scale = to_int8(weight, 1)
-    assert values.dtype == torch.int8 and scale.shape == (2, 1, 24)
-    kept = values * scale
-    assert torch.equal((127.0 * scale).double(), 127.0 * scale.double())  # exact: nothing is rounded
-    assert ((kept - weight).abs() <= 0.5001 * scale).all()
-    assert (values.abs().amax(dim=1)[weight.abs().amax(dim=1) > 0] == 127).all()
-    again, same_scale = to_int8(kept, 1)
-    assert torch.equal(again, values) and torch.equal(same_scale[kept.abs().amax(1, True) > 0], scale[scale > 1e-9])
-
-
 @pytest.mark.parametrize("most", LEVELS)
 def test_int8_product_is_that_of_the_rounded_numbers(monkeypatch, most):
     monkeypatch.setattr(products, "most_levels", lambda: most)
@@ -85,68 +66,6 @@ def test_int8_product_is_that_of_the_rounded_numbers(monkeypatch, most):
         torch.testing.assert_close(found, (wanted + added).float().view(1, 7, 24), atol=2e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("most", LEVELS)
-def test_int8_rows_do_not_depend_on_the_batch(monkeypatch, most):
-    monkeypatch.setattr(products, "most_levels", lambda: most)
-    product = Int8Matrix(make_weight(), NO_FOLD).product(slice(0, 1))
-    rows = torch.randn(1, 65, 40) * torch.logspace(-3, 3, 65).view(1, 65, 1)
-    together = product(rows)
-    for i in (0, 1, 31, 64):
-        assert torch.equal(product(rows[:, i : i + 1]), together[:, i : i + 1])
-    assert torch.equal(product(rows[:, :9]), together[:, :9])
-
-
-@pytest.mark.parametrize("dtype", [pytest.param(torch.bfloat16, marks=needs_bfloat16), torch.float16])
-def test_half_product_is_near_with_and_without_packing(dtype):
-    weight, rows, other = make_weight(2), torch.randn(1, 5, 40), torch.randn(1, 5, 24)
-    matrix = HalfMatrix(weight, torch.full((24,), 2.0), dtype)
-    assert bool(matrix._packed) == (dtype != torch.float16)
-    torch.testing.assert_close(matrix.dense(), weight, atol=0.0, rtol=2**-8)
-    for k in (0, 1):
-        product = matrix.product(slice(k, k + 1))
-        wanted = 2.0 * rows @ weight[k]
-        for found, added in (
-            (product(rows), 0.0),
-            (product(rows, other[:, :1]), other[:, :1]),
-            (product.plus(rows, other), other),
-        ):
-            assert found.dtype == torch.float32
-            torch.testing.assert_close(found, wanted + added, atol=0.05, rtol=0.02)
-
-
-@pytest.mark.parametrize("name", CONFIGS)
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_every_large_matrix_is_quantized_and_float32_gives_its_rounded_values_back(name, precision):
-    network, original = make_network(name), make_network(name).state_dict()
-    quantize(network, precision)
-    missing = set(original) - set(network.state_dict())
-    large = {key for key, tensor in original.items() if tensor.ndim >= 2 and ("encoder" in key or "highways" in key)}
-    large = {key for key in large if not key.endswith("bias")}
-    assert missing == large == set(quantizable_names(network)) == set(quantizable_names(make_network(name)))
-    kept = full_state(network)
-    assert kept.keys() == original.keys()
-    quantize(network, "float32")
-    assert precision_of(network) == "float32" and network.state_dict().keys() == original.keys()
-    for key, tensor in network.state_dict().items():
-        assert torch.equal(tensor, kept[key])
-        torch.testing.assert_close(tensor, original[key], atol=0.02 if key in large else 0.0, rtol=0.0)
-        assert torch.equal(tensor, original[key]) != (key in large)
-    assert all(parameter.requires_grad for parameter in network.parameters())
-    assert not any(module.training for module in network.modules())
-    quantize(network, precision)
-    assert all(torch.equal(tensor, kept[key]) for key, tensor in full_state(network).items())
-
-
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda network: pickle.loads(pickle.dumps(network))])
-def test_a_quantized_network_can_be_copied(precision, copied):
-    network = make_network("highway")
-    quantize(network, precision)
-    other = copied(network)
-    assert precision_of(other) == precision
-    assert all(torch.equal(tensor, full_state(network)[key]) for key, tensor in full_state(other).items())
-
-
 @pytest.mark.parametrize(
     "precision, device, message",
     [
@@ -158,18 +77,6 @@ def test_a_quantized_network_can_be_copied(precision, copied):
 def test_what_cannot_be_computed_is_refused(precision, device, message):
     with pytest.raises(ValueError, match=message):
         check_precision(precision, torch.device(device))
-
-
-@pytest.mark.parametrize(
-    "missing, others", [({"int8"}, "'float32' or 'bfloat16'"), ({"int8", "bfloat16"}, "'float32' \\(")]
-)
-def test_products_that_are_missing_or_wrong_are_refused_before_anything_changes(monkeypatch, missing, others):
-    monkeypatch.setattr(products, "works", lambda precision: precision not in missing)
-    network = make_network()
-    for precision in missing:
-        with pytest.raises(ValueError, match=f"EL015.*this processor.* no fast {precision} products. Choose {others}"):
-            quantize(network, precision)
-    assert precision_of(network) == "float32" and len(network.state_dict()) == len(full_state(network))
 
 
 def test_weights_quantized_and_restored_in_inference_mode_can_be_trained():
@@ -264,7 +171,7 @@ def test_changing_the_precision_forgets_what_was_computed_before(exact, precisio
 
 
 @pytest.mark.parametrize("state", ["reset", "steady"])
-@pytest.mark.parametrize("batch_tokens", [1, 7, 4096])
+@pytest.mark.parametrize("batch_tokens", [1, 7])
 @pytest.mark.skipif(not products.works("int8"), reason="torch without int8 products")
 @pytest.mark.parametrize("path", [Path.PARALLEL, Path.IN_TURN])
 def test_int8_vectors_do_not_depend_on_batch_or_order(state, batch_tokens, path, monkeypatch):

@@ -7,7 +7,6 @@ from inference.forcing import force_path
 
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.inference import lanes
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.inference.dispatch import Path
 
@@ -91,15 +90,6 @@ def test_states_of_a_few_sentences_go_in_and_come_out(monkeypatch):
         assert torch.allclose(found, other, atol=5e-6)
         assert torch.equal(found[:, 2:], getattr(start, name)[:, 2:])
         assert not torch.equal(found[:, :2], getattr(start, name)[:, :2])
-
-
-@pytest.mark.parametrize("path", SINGLE)
-def test_blocks_of_steps_change_nothing(monkeypatch, path):
-    force_path(monkeypatch, path)
-    bilm = make_bilm()
-    whole = bilm.embed([SENTENCE * 5])[0]
-    monkeypatch.setattr(lanes, "SINGLE_GATE_BYTES", 1)  # four steps
-    np.testing.assert_allclose(bilm.embed([SENTENCE * 5])[0], whole, atol=5e-6)
 
 
 @pytest.mark.parametrize("path", SINGLE)

@@ -39,28 +39,6 @@ def look(item):
     return item, threading.current_thread().name, count_threads(), torch.is_grad_enabled()
 
 
-@pytest.mark.skipif("OpenMP" not in torch.__config__.parallel_info(), reason="torch without OpenMP")
-@pytest.mark.parametrize("n_threads, each", [(2, 1), (4, 2), (5, 2)])
-def test_each_item_has_a_thread_and_its_share_of_torch(set_threads, n_threads, each):
-    set_threads(n_threads)
-    meeting = threading.Barrier(2, timeout=20)  # nobody gets past it alone
-
-    def meet(item):
-        meeting.wait()
-        return look(item)
-
-    found = run_parallel(meet, ["forward", "backward"])
-    assert [item for item, _, _, _ in found] == ["forward", "backward"]
-    assert len({name for _, name, _, _ in found} | {threading.current_thread().name}) == 3
-    assert {(share, has_grad) for _, _, share, has_grad in found} == {(each, False)}
-    assert torch.get_num_threads() == count_threads() == n_threads
-    later = []
-    thread = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
-    thread.start()
-    thread.join()
-    assert later == [n_threads]
-
-
 def test_an_error_in_a_thread_reaches_the_caller_who_can_go_on(set_threads):
     set_threads(2)
 
@@ -71,26 +49,6 @@ def test_an_error_in_a_thread_reaches_the_caller_who_can_go_on(set_threads):
         with pytest.raises(RuntimeError, match="no forward"):
             run_parallel(fail, ["forward", "backward"])
     assert [item for item, _, _, _ in run_parallel(look, [1, 2])] == [1, 2]
-
-
-def test_a_second_caller_does_not_wait_for_the_first(set_threads):
-    set_threads(2)
-    inside, found = threading.Event(), []
-    names = []
-
-    def hold(item):
-        inside.set()
-        assert done.wait(timeout=20)
-        return item
-
-    done = threading.Event()
-    first = threading.Thread(target=lambda: found.extend(run_parallel(hold, [1, 2])))
-    first.start()
-    assert inside.wait(timeout=20)
-    names = [name for _, name, _, _ in run_parallel(look, ["forward", "backward"])]
-    done.set()
-    first.join()
-    assert names == [threading.current_thread().name] * 2 and found == [1, 2]
 
 
 SCRIPT = """

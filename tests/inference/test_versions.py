@@ -144,20 +144,6 @@ def test_changed_token_embeddings_are_noticed(is_replaced):
     np.testing.assert_array_equal(bilm.embed(SENTENCES)[0], fresh.embed(SENTENCES)[0])
 
 
-def test_what_was_derived_is_kept_while_weights_are_constant():
-    bilm = make_bilm()
-    bilm.embed(SENTENCES)
-    encoder, runner = bilm._encoder, bilm._encoder.runner
-    with torch.inference_mode():
-        bilm.embed(SENTENCES)
-    bilm.encode_with_grad(SENTENCES).sum().backward()  # gradients are no change
-    assert bilm._encoder is encoder and encoder.runner is runner
-    cache = bilm.word_cache
-    assert len(cache) == 8
-    change_in_place(bilm, None)
-    assert len(bilm.word_cache) == 0 and bilm.word_cache.max_bytes == cache.max_bytes
-
-
 @pytest.mark.slow
 @pytest.mark.issue(15)
 def test_the_first_vector_does_not_import_the_compiler_of_torch():

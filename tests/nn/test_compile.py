@@ -9,7 +9,7 @@ from compat.tiny import files  # noqa: F401  a fixture
 from nn.tiny import SENTENCES, WIDTH, make_bilm
 
 from spacy_elmo.compat import allennlp
-from spacy_elmo.nn import BiLSTM, Elmo, batch_to_ids
+from spacy_elmo.nn import Elmo, batch_to_ids
 
 pytestmark = [
     pytest.mark.slow,
@@ -74,11 +74,3 @@ def test_replacements_can_be_compiled(files):  # noqa: F811  the fixture
         for _ in range(2):
             found, wanted = compiled(inputs), modules[1](inputs)
             torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0.0)
-
-
-def test_functions_and_other_modules_can_be_compiled():
-    bilm, lstm = make_bilm(), BiLSTM(WIDTH, 3)
-    encode = torch.compile(lambda sentences: bilm.encode(sentences) * 2.0, backend="eager")
-    torch.testing.assert_close(encode(SENTENCES), bilm.encode(SENTENCES) * 2.0)
-    rows, mask = torch.rand(2, 5, WIDTH), torch.ones(2, 5, dtype=torch.bool)
-    torch.testing.assert_close(torch.compile(lstm, backend="eager")(rows, mask), lstm(rows, mask))

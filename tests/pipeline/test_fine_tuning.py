@@ -9,12 +9,11 @@ from spacy.training.initialize import init_nlp
 from thinc.api import Adam, Config
 
 from spacy_elmo.pipeline.fine_tuning import FineTuning, slanted_triangular
-from spacy_elmo.pipeline.model import get_bilm, make_random_bilm, set_bilm
+from spacy_elmo.pipeline.model import get_bilm
 
 from .tiny import LISTENER, add_elmo, listening, loader_block, make_examples
 
 BLOCK = {"@misc": "spacy-elmo.FineTuning.v1"}
-TEXT = "She sat on the bank"
 
 
 def make_pipeline(owned=False, **settings):
@@ -70,36 +69,6 @@ def test_layers_are_unfrozen_one_by_one(owned, layers, order):
     assert get_shim(nlp).tuner.n_updates == 8
 
 
-def test_vectors_change_as_soon_as_a_layer_is_trained():
-    nlp = make_pipeline(unfreeze_every=1)
-    vectors = [nlp(TEXT)._.elmo_layers.copy()]
-    for _ in range(2):
-        train(nlp)
-        vectors.append(nlp(TEXT)._.elmo_layers.copy())
-    is_changed = [[not numpy.array_equal(*pair) for pair in zip(*both)] for both in zip(vectors, vectors[1:])]
-    assert is_changed == [[False, False, False], [False, False, True]]
-
-
-def test_defaults_train_as_without_the_block():
-    with_block, without = make_pipeline(), spacy.blank("en")
-    add_elmo(without, model={"frozen": False})
-    without.add_pipe("tagger", config=listening())
-    without.initialize(lambda: make_examples(without))
-    for nlp in (with_block, without):
-        train(nlp, 3, Adam(0.01))
-    for name, weights in get_weights(without).items():
-        assert numpy.array_equal(weights, get_weights(with_block)[name]), name
-
-
-def test_layers_that_are_not_trained_yet_are_read_from_the_cache():
-    nlp = make_pipeline(unfreeze_every=2)
-    cache = get_shim(nlp).layer_cache
-    train(nlp, 2)
-    assert cache.n_hits and cache.n_bytes and not nlp.get_pipe("elmo").listeners[0]._backprop
-    train(nlp)
-    assert not cache.n_bytes and nlp.get_pipe("elmo").listeners[0]._backprop
-
-
 @pytest.mark.parametrize("owned", [False, True])
 def test_copies_have_the_settings_but_neither_count_nor_pretrained_weights(owned, tmp_path):
     nlp = make_pipeline(owned, unfreeze_every=1, l2_to_pretrained=0.1, layers=[2, 1])
@@ -119,16 +88,6 @@ def test_copies_have_the_settings_but_neither_count_nor_pretrained_weights(owned
         before = get_weights(nlp)
         train(nlp)
         assert moved(nlp, before) == [] and shim.tuner.n_updates == 1
-
-
-def test_a_setting_can_be_changed_when_a_pipeline_is_loaded(tmp_path):
-    nlp = make_pipeline(unfreeze_every=100)
-    nlp.to_disk(tmp_path)
-    config = {"components.elmo.model.fine_tuning.unfreeze_every": 0}
-    loaded = spacy.load(tmp_path, config=config)
-    before = get_weights(loaded)
-    train(loaded, 2)
-    assert moved(loaded, before) == [0, 1, 2]
 
 
 def resumed_config(path):
@@ -170,14 +129,6 @@ def test_the_strongest_pull_as_weight_decay_is_back_to_the_pretrained_weights():
     assert 0 < largest < 0.05  # one step of Adam
 
 
-def test_accumulated_gradients_are_one_update():
-    nlp = make_pipeline(unfreeze_every=1)
-    for _ in range(3):
-        nlp.update(make_examples(nlp), sgd=False)
-        train(nlp)
-    assert get_shim(nlp).tuner.n_updates == 3
-
-
 @pytest.mark.parametrize("owned, lag", [(False, 1), (True, 0)])
 def test_nlp_update_counts_updates_too(owned, lag):
     """It has the component `elmo` apply the gradient of a batch at the next one, as with spaCy's Tok2Vec."""
@@ -189,16 +140,6 @@ def test_nlp_update_counts_updates_too(owned, lag):
         found.append(moved(nlp, before))
     assert found == ([[], [], [], [2]] if lag else [[], [], [2], [2]])
     assert get_shim(nlp).tuner.n_updates == 4
-
-
-def test_averages_of_a_frozen_layer_are_its_weights():
-    nlp = make_pipeline(layers=[2])
-    optimizer, before = Adam(0.01), get_weights(nlp)
-    train(nlp, 3, optimizer)
-    after = get_weights(nlp)
-    with nlp.use_params(optimizer.averages):
-        assert moved(nlp, before) == moved(nlp, after) == [2]
-    assert moved(nlp, after) == []
 
 
 @pytest.mark.issue(16)
@@ -233,9 +174,7 @@ def config_with(model):
     [
         ({"frozen": True, "fine_tuning": {**BLOCK, "unfreeze_every": 100}}, "(?s)frozen.*true"),
         ({"frozen": False, "fine_tuning": {**BLOCK, "layers": [3]}}, r"names \[3\]"),
-        ({"frozen": False, "fine_tuning": {**BLOCK, "layer_decay": -0.5}}, "(?s)layer_decay.*-0.5"),
         ({"frozen": False, "fine_tuning": {**BLOCK, "layers": [2, 2]}}, "(?s)each layer once"),
-        ({"frozen": False, "fine_tuning": {**BLOCK, "layers": ["lstm"]}}, "not <class 'int'>"),
         ({"frozen": False, "fine_tuning": {**BLOCK, "unfreeze": 3}}, "unexpected argument: 'unfreeze'"),
         ({"frozen": False, "fine_tuning": 0.5}, "(?s)fine_tuning.*0.5"),
     ],
@@ -251,14 +190,11 @@ def test_bad_settings_are_errors_before_training_starts(model, problem):
         (FineTuning, {"layers": []}, "layers.*at least 1"),
         (FineTuning, {"layers": [1, 2, 1]}, r"layers.*\[1, 2, 1\]"),
         (FineTuning, {"top_rate": 0.0}, "top_rate.*0.0"),
-        (FineTuning, {"top_rate": "0.5"}, "top_rate.*'0.5'"),
         (FineTuning, {"layer_decay": 2.6}, "layer_decay.*2.6"),
         (FineTuning, {"unfreeze_every": 2.5}, "unfreeze_every.*2.5"),
         (FineTuning, {"l2_to_pretrained": float("nan")}, "l2_to_pretrained.*nan"),
-        (FineTuning, {"l2_to_pretrained": 1e39}, "l2_to_pretrained.*1e[+]39"),
         (slanted_triangular, {"max_rate": -1.0}, "max_rate.*-1.0"),
         (slanted_triangular, {"num_steps": 0}, "num_steps.*0"),
-        (slanted_triangular, {"num_steps": "10"}, "num_steps.*'10'"),
         (slanted_triangular, {"cut_frac": 1.0}, "cut_frac.*1.0"),
         (slanted_triangular, {"ratio": 0.5}, "ratio.*0.5"),
         (slanted_triangular, {"t": -1}, "t.*-1"),
@@ -281,14 +217,3 @@ def test_unfreezing_after_the_end_of_training_is_told():
                 init_nlp(config)
         else:
             init_nlp(config)
-
-
-def test_weights_without_the_layers_named_leave_everything_as_it_is():
-    nlp = make_pipeline(layers=[2], unfreeze_every=1)
-    train(nlp, 2)
-    smaller = {"char_cnn": {"embedding_width": 4, "filters": [[1, 8]], "n_highway": 1}}
-    smaller.update(n_layers=1, cell_width=16, projection_width=8)
-    before, shim = get_weights(nlp), get_shim(nlp)
-    with pytest.raises(ValueError, match="fine_tuning.layers names"):
-        set_bilm(elmo_model(nlp), make_random_bilm(smaller, 1))
-    assert shim.tuner.n_updates == 2 and moved(nlp, before) == []

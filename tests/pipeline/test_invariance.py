@@ -136,19 +136,3 @@ def test_no_doc_keeps_a_batch_alive(store, dtype, has_listener):
     arrays = [array for doc in docs for array in arrays_of(doc) if array.ndim > 1]
     shared = [(a, b) for a in arrays for b in arrays if a is not b and numpy.shares_memory(a, b)]
     assert not shared or all(a.shape == b.shape for a, b in shared)  # `doc.tensor` is the mixed array itself
-
-
-@pytest.mark.parametrize("store", ["mixed", "layers", "both"])
-def test_a_part_of_a_doc_does_not_keep_the_whole(store):
-    """Once it was read: spaCy carries everything along. (`part.tensor` is a view of `doc.tensor`: spaCy's doing.)"""
-    doc = make_stored(store, "float32", set_vectors=False)(TEXTS[0])
-    part = doc[2:4].as_doc(copy_user_data=True)
-    check_vectors_of(part)
-    check_vectors_of(Doc.from_docs([part, part]))
-
-
-def check_vectors_of(doc):
-    assert len(doc._.elmo) == len(doc)
-    vectors = [array for array in arrays_of(doc) if array.ndim > 1]
-    assert sum(array.shape[-2] for array in vectors if array.ndim == vectors[0].ndim) == len(doc)
-    assert [kept_bytes(array) for array in vectors] == [array.nbytes for array in vectors]

@@ -1,7 +1,6 @@
 """The cache for layers of training Docs."""
 
 import os
-import pickle
 import tempfile
 
 import numpy
@@ -58,20 +57,6 @@ def _nothing_to_compute(model, docs, write):
     assert not any(map(len, docs))
 
 
-def test_a_batch_may_be_known_in_part(nlp, elmo):
-    docs = make_docs(nlp)
-    compute(elmo, docs[1:2])
-    found = compute(elmo, docs)
-    assert cache_of(elmo).n_hits == 1
-    assert numpy.allclose(found, compute(elmo, docs, is_train=False), atol=1e-6)
-
-
-def test_prediction_does_not_use_it(nlp, elmo):
-    compute(elmo, make_docs(nlp), is_train=False)
-    list(nlp.pipe(TEXTS))
-    assert cache_of(elmo).n_bytes == cache_of(elmo).n_misses == 0
-
-
 CUT = [True, False, True, False]
 
 
@@ -113,18 +98,6 @@ def test_what_matters_makes_it_forget(nlp, elmo, change):
     assert numpy.allclose(found, compute(elmo, docs, is_train=False), atol=1e-6)
 
 
-def test_float16_takes_half_the_space(nlp):
-    sizes = {}
-    for dtype, tolerance in (("float32", 0.0), ("float16", 1e-3)):
-        blank = spacy.blank("en")
-        elmo = add_elmo(blank, model={"layer_cache_dtype": dtype})
-        docs = make_docs(blank)
-        first, second = compute(elmo, docs).copy(), compute(elmo, docs)
-        assert second.dtype == "float32" and numpy.abs(first - second).max() <= tolerance
-        sizes[dtype] = cache_of(elmo).n_bytes
-    assert sizes["float32"] == 2 * sizes["float16"] == sum(map(len, docs)) * 4 * N_LAYERS * WIDTH
-
-
 def test_the_budget_is_kept_and_the_rest_computed(nlp):
     blank = spacy.blank("en")
     docs = make_docs(blank)
@@ -145,12 +118,6 @@ def test_a_full_disk_gives_one_warning(nlp, elmo, monkeypatch):
     assert numpy.array_equal(compute(elmo, docs), first)
 
 
-def test_nothing_stays_in_the_folder(nlp, elmo, tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    compute(elmo, make_docs(nlp))
-    assert cache_of(elmo).n_bytes and not list(tmp_path.iterdir())
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 def test_a_forked_process_has_a_file_of_its_own():
@@ -168,13 +135,6 @@ def test_a_forked_process_has_a_file_of_its_own():
     cache.belong_to(owner)
     cache.write(b"b", 3 * ones)
     assert (cache.read(b"a", ones.shape) == 1).all() and (cache.read(b"b", ones.shape) == 3).all()
-
-
-def test_copies_start_empty(nlp, elmo):
-    compute(elmo, make_docs(nlp))
-    for other in (pickle.loads(pickle.dumps(elmo.model)), elmo.model.copy()):
-        assert other.shims[0].layer_cache.n_bytes == 0
-        assert other.shims[0].layer_cache is not cache_of(elmo)
 
 
 def test_training_is_the_same_with_and_without():

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy
 import pytest
 import spacy
-from spacy.lang.en import English
 
 from spacy_elmo import load_bilm
 from spacy_elmo.pipeline.layer_weights import find_task_mixes
@@ -62,28 +61,6 @@ def test_model_bytes_hold_no_pickle():
     data = nlp.get_pipe("elmo").model.to_bytes()
     assert has_pickle(pickle.dumps({"a": 1})) and not has_pickle(data)
     assert b"PK\x03\x04" not in data and b"torch" not in data
-
-
-def test_component_and_pipeline_are_picklable():
-    nlp = tagger_with(LISTENER)
-    train(nlp)
-    elmo = pickle.loads(pickle.dumps(nlp.get_pipe("elmo")))
-    doc = elmo(nlp.make_doc(TEXT))
-    numpy.testing.assert_allclose(doc._.elmo, nlp(TEXT)._.elmo, atol=1e-6)
-    tagger = pickle.loads(pickle.dumps(nlp.get_pipe("tagger")))
-    assert [token.tag_ for token in tagger(doc)] == [token.tag_ for token in nlp(TEXT)]
-    assert isinstance(pickle.loads(pickle.dumps(nlp)), English)
-
-
-def test_copied_model_has_weights_of_its_own():
-    nlp = tagger_with(LISTENER)
-    elmo = nlp.get_pipe("elmo")
-    copied = elmo.model.copy()
-    before = copied.predict([nlp.make_doc(TEXT)]).layers.copy()
-    for parameter in elmo.model.shims[0].bilm.network.parameters():
-        parameter.data.zero_()
-    copied.shims[0].bilm.refresh()
-    numpy.testing.assert_allclose(copied.predict([nlp.make_doc(TEXT)]).layers, before, atol=1e-6)
 
 
 PATHS = {
@@ -159,14 +136,6 @@ def test_components_are_sourced_through_the_config(tmp_path):
     check_same(source, nlp)
     assert all((before[key] == value).all() for key, value in get_bilm_weights(nlp).items())
     assert set(nlp.get_pipe("elmo").listening_components) == {"tagger", "ner"}
-
-
-def test_select_pipes():
-    nlp = tagger_with(LISTENER)
-    with nlp.select_pipes(enable=["elmo"]):
-        doc = nlp(TEXT)
-    assert doc._.elmo.any() and not doc[0].tag_
-    assert nlp(TEXT)[0].tag_
 
 
 def test_memory_zone():

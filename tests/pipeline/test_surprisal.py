@@ -51,13 +51,6 @@ def test_bits_do_not_depend_on_company(nlp: Language) -> None:
         np.testing.assert_allclose(found, alone[i % len(TEXTS)], atol=1e-5)
 
 
-@pytest.mark.slow
-def test_processes_give_the_same_bits(nlp: Language) -> None:
-    expected = [nlp(text)._.elmo_surprisal for text in TEXTS]
-    for doc, bits in zip(nlp.pipe(TEXTS, n_process=2, batch_size=1), expected):
-        np.testing.assert_allclose(doc._.elmo_surprisal, bits, atol=1e-5)
-
-
 def test_saved_pipeline_needs_no_other_files(nlp: Language, tmp_path: Path) -> None:
     bilm = load_bilm("en_elmo_sm")
     save_bilm(bilm, tmp_path / "weights", dtype="float32")
@@ -91,13 +84,6 @@ def test_state_is_that_of_the_bilm(state: str) -> None:
         np.testing.assert_allclose(doc._.elmo_surprisal.T, losses / math.log(2), atol=1e-5)
 
 
-def test_long_text_is_read_in_windows(nlp: Language) -> None:
-    pipeline = spacy.blank("en")
-    pipeline.add_pipe("elmo_surprisal", config={"max_tokens": 6, "overlap": 2})
-    doc = pipeline(" ".join(["bank"] * 25))
-    assert np.isfinite(doc._.elmo_surprisal).all()
-
-
 def test_merged_tokens_are_an_error(nlp: Language) -> None:
     doc = nlp("She sat there.")
     with doc.retokenize() as retokenizer:
@@ -105,13 +91,6 @@ def test_merged_tokens_are_an_error(nlp: Language) -> None:
     with pytest.raises(ValueError, match="merged or split"):
         doc[0]._.elmo_surprisal  # noqa: B018
     assert doc[1]._.elmo_surprisal.mean > 0
-
-
-def test_doc_without_the_component_is_an_error(nlp: Language) -> None:
-    with pytest.raises(ValueError, match="Berlin"):
-        nlp.make_doc("Berlin")[0]._.elmo_surprisal  # noqa: B018
-    with pytest.raises(AttributeError, match="cannot be set"):
-        nlp("Berlin")[0]._.elmo_surprisal = 1.0
 
 
 def test_bilm_without_softmax_is_an_error(tmp_path: Path) -> None:
@@ -122,9 +101,3 @@ def test_bilm_without_softmax_is_an_error(tmp_path: Path) -> None:
         pipeline("Berlin")
     with pytest.raises(ValueError, match="EL007"):
         pipeline.initialize()
-
-
-def test_bad_settings_are_errors() -> None:
-    for config, problem in [({"state": "old"}, "state.*'old'"), ({"prefix": "a b"}, "prefix.*'a b'")]:
-        with pytest.raises(ValueError, match=f"(?s){problem}"):
-            spacy.blank("en").add_pipe("elmo_surprisal", config=config)

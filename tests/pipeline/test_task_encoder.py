@@ -1,25 +1,20 @@
 """The task encoder: [x; ELMo] -> dropout -> encoder -> [h; ELMo'], in spaCy's components, and its layers."""
 
-import pickle
-
 import numpy
 import pytest
 import spacy
 import torch
-from spacy.tokens import Doc
 from spacy.training import Example
-from thinc.api import Maxout, chain, expand_window, fix_random_seed, residual, set_dropout_rate
+from thinc.api import fix_random_seed
 
 from spacy_elmo.pipeline.listener import get_listeners
 from spacy_elmo.pipeline.mix import mix_layers
 from spacy_elmo.pipeline.task_layers import (
     BiLSTM,
     BiLSTMEncoder,
-    infer_residual_widths,
-    init_from_input,
 )
 
-from .placements import BILSTM, EMBED, INPUT, OUTPUT, PLACEMENTS, WINDOW, make_full_examples, make_tagger, task_encoder
+from .placements import BILSTM, EMBED, INPUT, PLACEMENTS, WINDOW, make_full_examples, make_tagger, task_encoder
 from .test_listener import REDUCE, get_bilm_weights
 from .tiny import LISTENER, TEXTS, add_elmo, loader_block, make_examples
 
@@ -85,13 +80,6 @@ def test_gradients_reach_every_mix_and_a_bilm_that_is_trained(placement, frozen)
     assert numpy.isfinite(losses["tagger"]) and (losses["elmo"] > 0) == (not frozen)
 
 
-def test_dropout_of_the_input_acts_in_training_only():
-    nlp = make_tagger(task_encoder("input", dropout=0.9))
-    tok2vec, docs = tok2vec_of(nlp), [nlp(TEXT)]
-    numpy.testing.assert_array_equal(tok2vec.predict(docs)[0], tok2vec.predict(docs)[0])
-    assert abs(tok2vec(docs, is_train=True)[0][0] - tok2vec.predict(docs)[0]).max() > 0.01
-
-
 @pytest.mark.parametrize("encode", [BILSTM, WINDOW], ids=["bilstm", "window"])
 def test_pipeline_is_restored_into_other_weights(encode, tmp_path):
     fix_random_seed(0)
@@ -149,24 +137,9 @@ def test_a_replaced_listener_may_refer_to_another(is_reversed, tmp_path):
     numpy.testing.assert_allclose(tok2vec_of(found).predict([found(TEXT)])[0], wanted, atol=1e-5)
 
 
-def test_taglm_is_an_encoder_above_an_encoder():
-    """Peters et al. (2017): the top layer beside the output of the first RNN, read by the second."""
-    first = {"@architectures": "spacy.Tok2Vec.v2", "embed": EMBED, "encode": BILSTM}
-    tok2vec = task_encoder("input", {**BILSTM, "width": 4}, embed=first, elmo_input={**LISTENER, "mix": "top"})
-    nlp = make_tagger(tok2vec)
-    train(nlp)
-    taglm, doc = tok2vec_of(nlp), nlp(TEXT)
-    below = taglm.get_ref("embed").get_ref("encode").predict(taglm.get_ref("embed").get_ref("embed").predict([doc]))
-    gamma = taglm.get_ref("elmo_input").mix.get_param("gamma")
-    joined = numpy.hstack([below[0], gamma * doc._.elmo_layers[-1]])
-    wanted = taglm.get_ref("encode").predict([joined])[0]
-    numpy.testing.assert_allclose(taglm.predict([doc])[0], wanted, atol=1e-5)
-    assert below[0].shape[1] == 10 and wanted.shape[1] == 4
-
-
 WRONG_NUMBER = r"initial_weights of 'tagger' has 2 weights \(\[1.0, 2.0\]\).*3 layers"
 COMPONENTS = {
-    **{name: {"model": {}} for name in ("tagger", "morphologizer", "trainable_lemmatizer", "senter", "ner", "spancat")},
+    **{name: {"model": {}} for name in ("trainable_lemmatizer", "ner", "spancat")},
     "parser": {"model": {}, "min_action_freq": 1},
     "textcat": {"model": REDUCE},
 }
@@ -187,56 +160,16 @@ def test_component_trains_and_reads_anything(name):
     list(nlp.pipe(TEXTS))
 
 
-@pytest.mark.parametrize("frozen", [True, False])
-def test_rehearsal_frozen_components_and_other_docs(frozen):
-    nlp = make_tagger(task_encoder(), model={"frozen": frozen})
-    train(nlp)
-    optimizer = nlp.resume_training()
-    raw = [Example.from_dict(nlp.make_doc(text), {}) for text in ("Rivers rise", "She left the bank")]
-    losses = nlp.rehearse(raw, sgd=optimizer)
-    assert losses["tagger"] >= 0
-    before = tok2vec_of(nlp).to_bytes()
-    train(nlp, exclude=["tagger"])
-    assert tok2vec_of(nlp).to_bytes() == before
-    train(nlp, exclude=["elmo"], annotates=["elmo"])
-    assert tok2vec_of(nlp).to_bytes() != before
-
-
-def test_workers_give_the_vectors_of_one_process():
-    nlp = make_tagger(task_encoder())
-    train(nlp, 20)
-    wanted = [[token.tag_ for token in doc] for doc in nlp.pipe(TEXTS)]
-    found = [[token.tag_ for token in doc] for doc in nlp.pipe(TEXTS, n_process=2, batch_size=3)]
-    assert found == wanted
-
-
-def test_trained_tagger_learns_its_examples():
-    nlp = make_tagger(task_encoder())
-    optimizer = nlp.create_optimizer()
-    optimizer.learn_rate = 0.02
-    train(nlp, 60, sgd=optimizer)
-    for eg in make_examples(nlp):
-        doc = nlp(Doc(nlp.vocab, words=[token.text for token in eg.reference]))
-        assert [token.tag_ for token in doc] == [token.tag_ for token in eg.reference]
-
-
 @pytest.mark.parametrize(
     "settings, problem",
     [
         ({"elmo_input": EMBED}, r"elmo_input is '.*', which has no ELMo, should be spacy-elmo.ElmoListener.v1"),
-        ({"elmo_input": None, "elmo_output": BILSTM}, "elmo_output is '.*', which has no ELMo"),
         ({"embed": BILSTM}, "embed is the encoder '.*', should embed words"),
         ({"encode": EMBED}, "encode is '.*', which reads Docs, should be an encoder of vectors"),
         ({"elmo_input": None, "elmo_output": None}, "encoder places.*elmo_input and elmo_output are both null"),
         ({"elmo_input": {**INPUT, "initial_weights": [1.0, 2.0]}}, WRONG_NUMBER),
-        ({"elmo_output": {**OUTPUT, "initial_weights": [1.0, 2.0]}}, WRONG_NUMBER),
-        ({"dropout": "0.5"}, "dropout.*'0.5'"),
         ({"dropout": 1.0}, "dropout.*1.0"),
         ({"encode": {**BILSTM, "width": 5}}, "width.*5"),
-        ({"encode": {**BILSTM, "depth": 0}}, "depth"),
-        ({"encode": {**BILSTM, "dropout": 1.0}}, "dropout"),
-        ({"encode": {**BILSTM, "width": "10"}}, "width.*'10'"),
-        ({"elmo_input": {**LISTENER, "projection_width": "5"}}, "projection_width.*'5'"),
     ],
 )
 def test_blocks_in_the_wrong_place_are_an_error(settings, problem):
@@ -306,52 +239,6 @@ def test_encoding_does_not_depend_on_the_batch(is_train):
         numpy.testing.assert_allclose(encoder.predict([sequence])[0], found, atol=1e-6)
 
 
-@pytest.mark.parametrize("lengths", [[], [0], [0, 0]])
-def test_nothing_gives_nothing(lengths):
-    encoder = make_encoder(depth=2)
-    outputs, backprop = encoder(make_sequences(lengths), is_train=True)
-    assert [output.shape for output in outputs] == [(0, ENCODER_WIDTH) for _ in lengths]
-    assert [d_input.shape for d_input in backprop(outputs)] == [(0, N_INPUTS) for _ in lengths]
-
-
-def test_weights_are_saved_as_arrays_and_loaded_into_other_ones():
-    encoder, other = make_encoder(0, depth=2), make_encoder(1, depth=2)
-    assert encoder.get_dim("nI") == N_INPUTS and encoder.get_dim("nO") == ENCODER_WIDTH
-    assert not any(node.shims for node in encoder.walk()), "a shim of torch would pickle"
-    sequences = make_sequences()
-    wanted = encoder.predict(sequences)
-    assert abs(other.predict(sequences)[0] - wanted[0]).max() > 1e-3
-    for copied in (other.from_bytes(encoder.to_bytes()), encoder.copy()):
-        for ours, theirs in zip(copied.predict(sequences), wanted):
-            numpy.testing.assert_array_equal(ours, theirs)
-
-
-def test_dropout_follows_the_training_or_has_a_rate_of_its_own():
-    def n_zeros(model, *, is_train=True):
-        return sum(int((output == 0).sum()) for output in model(make_sequences([50]), is_train)[0])
-
-    following, fixed = make_encoder(), make_encoder(dropout=0.5)
-    assert n_zeros(following) == 0 and n_zeros(fixed) > 50
-    for encoder in (following, fixed):
-        set_dropout_rate(encoder, 0.9)
-    assert n_zeros(following) > 200 and n_zeros(fixed) < 200
-    assert n_zeros(following, is_train=False) == n_zeros(fixed, is_train=False) == 0
-
-
-# Residual layers behind a listener: their width is that of their input
-
-
-def test_residual_layers_take_the_width_of_their_input():
-    """Two in a chain, whose name begins as theirs do; no other layer is changed."""
-    layers = [residual(chain(expand_window(1), Maxout(nO=None, nP=2))) for _ in range(2)]
-    encoder = chain(*layers)
-    infer_residual_widths(encoder)
-    assert [node for node in encoder.walk() if node.init is init_from_input] == layers
-    found = numpy.zeros((3, 6), dtype="float32")
-    encoder.initialize(X=found, Y=numpy.zeros((3, 2), dtype="float32"))
-    assert encoder.predict(found).shape == (3, 6)
-
-
 # A text classifier that pools vectors by their maximum: Docs without tokens score 0, all others as with spaCy
 
 
@@ -395,30 +282,9 @@ def test_a_doc_without_tokens_scores_zero_and_changes_no_other(tok2vec):
         scores(make_textcat("spacy"), ["", SENTENCES[0]])
 
 
-def test_a_doc_without_tokens_in_the_training_data():
-    texts = [SENTENCES[0], "", SENTENCES[2]]
-    nlp = make_textcat(texts=texts)
-    found = scores(nlp, texts)
-    assert found[0].argmax() == found[2].argmax() == 0 and not found[1].any()
-
-
-@pytest.mark.parametrize(
-    "copy",
-    [
-        lambda nlp: pickle.loads(pickle.dumps(nlp)),
-        lambda nlp: spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes()),
-    ],
-    ids=["pickle", "bytes"],
-)
-def test_a_label_added_later_is_scored_and_saved(copy):
+def test_a_label_added_later_is_scored_and_saved():
     nlp = make_textcat()
     nlp.get_pipe("textcat").add_label("C")
-    found = copy(nlp)(SENTENCES[0]).cats
+    copied = spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
+    found = copied(SENTENCES[0]).cats
     assert list(found) == ["A", "B", "C"] and found == nlp(SENTENCES[0]).cats
-
-
-def test_listeners_can_be_replaced():
-    nlp = make_textcat()
-    before = scores(nlp, ["", *SENTENCES])
-    nlp.replace_listeners("elmo", "textcat", ["model.tok2vec"])
-    numpy.testing.assert_allclose(scores(nlp, ["", *SENTENCES]), before, atol=1e-5)

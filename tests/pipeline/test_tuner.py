@@ -5,14 +5,12 @@ from itertools import islice
 import numpy
 import pytest
 import torch
-from spacy import registry
 from thinc.api import SGD, Adam, RAdam
 
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.model import BiLMNetwork, layer_parameters
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.pipeline.fine_tuning import FineTuner, FineTuning, slanted_triangular
-from spacy_elmo.text.words import Vocabulary
 
 SIZES = {"n_layers": 2, "cell_width": 8, "projection_width": 4}
 CHARACTERS = {"embedding_width": 4, "filters": [[1, 8]], "n_highway": 1}
@@ -102,19 +100,6 @@ def test_a_layers_rate_is_that_of_an_optimizer_with_this_rate(make, is_decay):
     assert optimizer.learn_rate == RATE
 
 
-@pytest.mark.parametrize("layers, changed", [(None, [0, 1, 2]), ([2], [2]), ([0, 2], [0, 2]), ([1, 0], [0, 1])])
-def test_only_the_layers_named_change(layers, changed):
-    network, optimizer = make_network(), Adam(RATE)
-    tuner, before = make_tuner(network, layers=layers), get_weights(network)
-    for step in range(3):
-        set_gradients(network, step)
-        tuner.update(network, optimizer, OWNER)
-    assert changed_layers(network, before) == changed
-    trained = {name for _, name in optimizer.nr_update}
-    assert {number_of(network, name) for name in trained} == set(changed)
-    assert all(parameter.requires_grad == (name in trained) for name, parameter in network.named_parameters())
-
-
 @pytest.mark.parametrize("is_decay", [True, False])
 def test_l2_pulls_towards_the_pretrained_weights(is_decay):
     """Without a gradient SGD shrinks w - w0 by 1 - rate * l2 at every update."""
@@ -134,46 +119,6 @@ def test_l2_pulls_towards_the_pretrained_weights(is_decay):
         share = (1 - rate * [0.25, 0.5, 1.0][number_of(network, name)] * l2) ** 5
         numpy.testing.assert_allclose(weights - pretrained[name], share, atol=1e-5, err_msg=name)
     assert optimizer.L2 == 0.3
-
-
-def test_l2_is_decoupled_from_adam_where_the_optimizers_own_is():
-    """With w0 = 0 it is the optimizer's own L2, but for the order of the two steps."""
-    network, other = make_network(), make_network()
-    for parameter in [*network.parameters(), *other.parameters()]:
-        parameter.data.zero_()
-    tuner, plain = make_tuner(network, l2_to_pretrained=0.5), make_tuner(other)
-    optimizer, own = Adam(RATE, L2=0.0), Adam(RATE, L2=0.5)
-    for step in range(4):
-        set_gradients(network, step)
-        set_gradients(other, step)
-        tuner.update(network, optimizer, OWNER)
-        plain.update(other, own, OWNER)
-    for name, weights in get_weights(network).items():
-        numpy.testing.assert_allclose(weights, get_weights(other)[name], atol=3 * RATE**2, err_msg=name)
-
-
-def test_pretrained_weights_are_kept_for_what_was_trained_only():
-    network = make_network()
-    tuner, optimizer = make_tuner(network, unfreeze_every=1, l2_to_pretrained=0.1), Adam(RATE)
-    sizes = [4 * sum(parameter.numel() for parameter in layer.values()) for layer in layer_parameters(network)]
-    kept = []
-    for step in range(5):
-        set_gradients(network, step)
-        tuner.update(network, optimizer, OWNER)
-        kept.append(tuner.n_pretrained_bytes)
-    assert kept == [0, sizes[2], sizes[1] + sizes[2], sum(sizes), sum(sizes)]
-    tuner.begin(BiLM(network))
-    assert tuner.n_pretrained_bytes == tuner.n_updates == 0
-    assert not any(parameter.requires_grad for parameter in network.parameters())
-
-
-def test_token_embeddings_are_not_trained():
-    vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "a"])
-    bilm = BiLM(make_network(), vocabulary=vocabulary, token_embeddings=torch.zeros(4, SIZES["projection_width"]))
-    assert make_tuner(None, bilm).n_trained == 2
-    assert not any(parameter.requires_grad for parameter in bilm.network.char_cnn.parameters())
-    with pytest.raises(ValueError, match=r"names \[0\].*are \[1, 2\]"):
-        make_tuner(None, bilm, layers=[0, 1])
 
 
 # The slanted triangular schedule has the values of the paper, and ends where it should
@@ -213,14 +158,3 @@ def test_a_resumed_training_goes_on_where_it_stopped_and_is_told_after_the_end(t
         rates = list(islice(resumed or slanted_triangular(1.0, 20, t=t), 30))
     assert rates == [1 / 32] * 30
     assert set(islice(slanted_triangular(0.1, 20, ratio=1.0, t=t), 40)) == {0.1}  # a constant rate has no end
-
-
-def test_optimizer_takes_it_from_a_config():
-    learn_rate = {"@schedules": "spacy-elmo.slanted_triangular.v1", "max_rate": 1.0, "num_steps": 20}
-    optimizer = registry.resolve({"optimizer": {"@optimizers": "Adam.v1", "learn_rate": learn_rate}})["optimizer"]
-    assert isinstance(optimizer, Adam(0.1).__class__)
-    rates = []
-    for _ in range(20):
-        rates.append(optimizer.learn_rate)
-        optimizer.step_schedules()
-    assert rates == pytest.approx([eq_3(t, 20, 1.0, 0.1, 32) for t in range(20)])

@@ -26,7 +26,7 @@ from spacy.language import Language
 
 from tests.pipeline.tiny import BILM, LISTENER, TEXTS, add_elmo, make_examples
 
-BIG = {**BILM, "cell_width": 512, "projection_width": 128}
+BIG = {**BILM, "cell_width": 256, "projection_width": 64}
 METHOD, FILL = sys.argv[1:]
 
 
@@ -56,10 +56,10 @@ def main():
         nlp.add_pipe("tagger", config={"model": {"tok2vec": LISTENER}})
         nlp.initialize(lambda: make_examples(nlp))
         # The parent's thread pool is busy before the workers exist.
-        list(nlp.pipe([" ".join(TEXTS)] * 20))
+        list(nlp.pipe([" ".join(TEXTS)] * 10))
         nlp.update(make_examples(nlp))
     nlp.add_pipe("tell_threads")
-    texts = TEXTS * 5
+    texts = TEXTS * 2
     elmo = nlp.get_pipe("elmo")
     found = list(nlp.pipe(texts, n_process=2, batch_size=4))
     assert elmo.sizes  # filled in the parent, whatever the start method
@@ -81,13 +81,12 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-@pytest.mark.parametrize("fill", ["loaded", "packaged"])
+@pytest.mark.parametrize("method, fill", [("fork", "loaded"), ("spawn", "packaged")])
 def test_workers_give_equal_vectors_and_do_not_hang(method, fill, tmp_path, pytestconfig):
     (tmp_path / "script.py").write_text(textwrap.dedent(SCRIPT))
     command = [sys.executable, "-W", "ignore::DeprecationWarning", str(tmp_path / "script.py"), method, fill]
     environment = {"PYTHONPATH": str(pytestconfig.rootpath), "OMP_NUM_THREADS": "2"}
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
     assert result.returncode == 0 and result.stdout.strip() == "equal", result.stderr
 
 
@@ -98,18 +97,6 @@ def forks(test):
     """Mark a test that forks this process."""
     test = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")(test)
     return pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")(test)
-
-
-@forks
-def test_a_fork_continues_if_a_component_cannot_be_prepared():
-    nlp = spacy.blank("en")
-    elmo = nlp.add_pipe("elmo")
-    nlp.config["initialize"]["components"]["elmo"] = {"loader": {"@misc": "spacy-elmo.BiLMLoader.v1", "path": "none"}}
-    pid = os.fork()
-    if not pid:
-        os._exit(7)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
-    assert elmo.sizes is None
 
 
 @Language.component("tell")

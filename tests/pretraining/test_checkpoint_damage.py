@@ -2,24 +2,28 @@
 
 import hashlib
 import json
+import shutil
 
 import pytest
 import torch
-from pretraining.small_run import make_run, write_text
+from pretraining.small_run import make_run, train, write_text
 from safetensors.torch import load_file, save_file
 
 from spacy_elmo.pretraining.run_folder import CHECKSUMS, RECORD, TENSORS, list_checkpoints
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A text, and a run with one checkpoint."""
+    folder = tmp_path_factory.mktemp("made")
+    train(make_run(folder / "run", write_text(folder / "text.txt"), max_tokens=32 * 9, keep_checkpoints=1), 8)
+    return folder
+
+
 @pytest.fixture
-def run_path(tmp_path):
-    """A run with one checkpoint."""
-    run = make_run(tmp_path / "run", write_text(tmp_path / "text.txt"), max_tokens=32 * 9, keep_checkpoints=1)
-    run.begin()
-    for report in run.reports():
-        if report.step == 8:
-            break
-    return tmp_path / "run"
+def run_path(made, tmp_path):
+    """A copy that a test may damage."""
+    return shutil.copytree(made, tmp_path / "copy") / "run"
 
 
 def _resume(run_path):

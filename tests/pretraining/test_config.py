@@ -1,22 +1,14 @@
 """Errors in the config of `elmo pretrain`, reported before training starts."""
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict
 
 import pytest
 from list_shard import ListShard
-from pretraining.small_run import make_run, write_text
-from thinc.api import Config
-from typer.testing import CliRunner
 
-from spacy_elmo import BiLMConfig
-from spacy_elmo.cli._app import app
 from spacy_elmo.pretraining.config import FULL_SOFTMAX_WORDS, PretrainConfig, check_config, read_config
 from spacy_elmo.pretraining.data import count_predictions
 from spacy_elmo.pretraining.prepare import corpus_warnings
-from spacy_elmo.pretraining.run_folder import changed_settings, describe_settings
-from spacy_elmo.text.words import Vocabulary
+from spacy_elmo.pretraining.run_folder import changed_settings
 
 CONFIG = Path(__file__).parents[2] / "configs" / "pretrain_en_elmo_sm.cfg"
 
@@ -49,12 +41,6 @@ def test_whole_numbers_may_be_written_with_an_exponent():
     assert check_config({"pretraining": {"max_tokens": 1e3}}).pretraining.max_tokens == 1000
 
 
-def test_settings_have_the_defaults_of_the_config_file():
-    file, none = check_config(Config().from_disk(CONFIG)), check_config({})
-    words = replace(none.words, min_count=1)  # that recipe has more than n_words words that occur twice
-    assert (file.paths, file.corpus, file.words) == (none.paths, none.corpus, words)
-
-
 @pytest.mark.parametrize(
     "override, meant",
     [
@@ -70,23 +56,6 @@ def test_misspelt_overrides_say_what_is_meant(override, meant):
         read_config(CONFIG, {override: 3})
     assert meant in str(error.value)
     assert read_config(CONFIG, {"pretraining.batch_size": 3})["pretraining"]["batch_size"] == 3
-
-
-def test_messages_of_thinc_are_next_to_the_cross(tmp_path):
-    path = tmp_path / "bad.cfg"
-    path.write_text("[paths]\ntrain = null\n[corpus.more]\nx = 1\n")
-    result = CliRunner().invoke(app, ["pretrain", str(path), str(tmp_path / "out")])
-    assert result.exit_code == 1 and "✘ Error parsing config section" in result.stderr
-
-
-def test_overrides_may_name_blocks_that_the_file_lacks(tmp_path):
-    path = tmp_path / "short.cfg"
-    path.write_text('[paths]\ntrain = "a.txt"\n', encoding="utf8")
-    overrides = {"bilm.char_cnn.filters": [[1, 4]], "pretraining.optimizer.learn_rate": 0.5, "corpus.lang": "en"}
-    settings = check_config(read_config(path, {**overrides, "paths.valid": "b.txt"}))
-    assert (settings.paths.train, settings.paths.valid, settings.corpus.lang) == ("a.txt", "b.txt", "en")
-    assert settings.bilm == {"char_cnn": {"filters": ((1, 4),)}}
-    assert settings.pretraining.optimizer.learn_rate == 0.5
 
 
 def _config(**settings):
@@ -113,14 +82,6 @@ def test_one_limit_is_needed():
     with pytest.raises(ValueError, match="max_tokens and max_passes are 0"):
         _config(max_tokens=0)
     assert count_predictions([ListShard("a", [["a", "b"], [], ["c"]])]) == 3 + 2
-
-
-@pytest.mark.issue(15)
-def test_a_run_counts_the_passes_through_its_text(tmp_path):
-    text = write_text(tmp_path / "text.txt")
-    n_tokens = sum(len(line.split()) + 1 for line in text.read_text().splitlines())
-    run = make_run(tmp_path / "run", text, max_tokens=0, max_passes=1.5, softmax={"kind": "auto"})
-    assert run.config.max_tokens == round(1.5 * n_tokens) and run.config.softmax.kind == "full"
 
 
 @pytest.mark.issue(15)
@@ -159,18 +120,3 @@ def test_a_run_that_is_older_than_a_setting_can_be_resumed():
     then = {**now, "settings": {**now["settings"], "schedule": {**now["settings"]["schedule"]}}}
     del then["settings"]["max_passes"], then["settings"]["schedule"]["warmup_share"]
     assert changed_settings(then, now) == []
-
-
-WORDS = ["<S>", "</S>", "<UNK>", "a"]
-
-
-def _described(**settings: Any) -> Dict[str, Any]:
-    config = BiLMConfig.from_dict({"char_cnn": {}, "cell_width": 8, "projection_width": 4, **settings})
-    return describe_settings(PretrainConfig(), config, Vocabulary(WORDS))
-
-
-@pytest.mark.parametrize("name", ["highway_between", "encoder"])
-def test_setting_that_a_run_does_not_know_has_its_default(name: str) -> None:
-    old = _described()
-    del old["bilm"][name]
-    assert changed_settings(old, _described()) == []

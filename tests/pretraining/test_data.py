@@ -34,15 +34,6 @@ def _stream(shards, **changes):
     return BlockStream(shards, **{"block_sentences": 3, "seed": 1, **changes})
 
 
-def test_text_shard_counts_its_records(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_bytes(b"\xef\xbb\xbfone two\r\n\n \t\nthr\xffee\nfour")
-    counts = Counts()
-    assert list(TextShard(path).read(counts)) == [["one", "two"], ["thr\ufffdee"], ["four"]]
-    assert counts == Counts(n_empty=2, n_undecodable=1)
-    assert list(TextShard(path).read_records(Counts(), skip=3)) == [[["thr\ufffdee"]], [["four"]]]
-
-
 def test_a_pass_gives_every_sentence_once_and_in_order(shards):
     stream = _stream(shards, repeat=False)
     blocks = list(stream)
@@ -72,23 +63,6 @@ def test_long_sentences_are_split():
     assert stream.counts == Counts(n_sentences=4, n_tokens=9, n_empty=1, n_long=1)
 
 
-@pytest.mark.parametrize("shuffle_shards", [False, True])
-@pytest.mark.parametrize("shuffle_blocks", [0, 1, 4, 100])
-def test_stream_continues_from_its_state_after_any_number_of_blocks(shards, shuffle_blocks, shuffle_shards):
-    layout = {"shuffle_blocks": shuffle_blocks, "shuffle_shards": shuffle_shards, "max_sentence_tokens": 3}
-    whole = _stream(shards, **layout)
-    blocks, states = [], []
-    for _ in range(60):  # nearly four passes
-        states.append(json.dumps(whole.state_dict()))
-        blocks.append(next(whole))
-    for n_blocks, state in enumerate(states):
-        again = _stream(shards, seed=99, **layout)
-        again.load_state_dict(json.loads(state))
-        assert json.dumps(again.state_dict()) == state
-        assert list(islice(again, 60 - n_blocks)) == blocks[n_blocks:]
-        assert again.state_dict() == whole.state_dict()
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     texts=st.lists(st.lists(st.lists(st.text("ab"), max_size=9), max_size=8), min_size=1, max_size=4),
@@ -109,17 +83,6 @@ def test_stream_continues_from_its_state_with_any_corpus(
     second.load_state_dict(json.loads(json.dumps(first.state_dict())))
     assert list(islice(second, 15)) == list(islice(first, 15))
     assert second.counts == first.counts and second.epoch == first.epoch
-
-
-def test_resuming_does_not_tokenize_what_was_read(shards, monkeypatch):
-    stream = _stream(shards[:1])
-    list(islice(stream, 3))
-    again = _stream(shards[:1])
-    again.load_state_dict(stream.state_dict())
-    decoded = []
-    monkeypatch.setattr("spacy_elmo.corpora.shards.decode", lambda line: (decoded.append(line) or line.decode(), 0))
-    assert next(again) == _sentences(13, "a")[9:12]
-    assert len([line for line in decoded if line.strip()]) == 3
 
 
 @pytest.mark.parametrize(
@@ -156,15 +119,6 @@ def test_a_corpus_without_sentences_is_an_error(tmp_path, repeat):
         next(_stream([TextShard(tmp_path / "empty.txt"), ListShard("x", [])], repeat=repeat))
     with pytest.raises(ValueError, match="EL101"):
         next(_stream([], repeat=repeat))
-
-
-def test_no_block_comes_earlier_than_the_buffer_allows():
-    shard = ListShard("x", [[str(i)] for i in range(200)])
-    drawn = {
-        seed: list(_stream([shard], block_sentences=1, shuffle_blocks=20, seed=seed, repeat=False)) for seed in (0, 1)
-    }
-    assert drawn[0] != drawn[1]
-    assert all(int(block[0][0]) <= i + 20 for i, block in enumerate(drawn[0]))
 
 
 @pytest.mark.parametrize("n_found, n_wanted", [(1199, 600), (601, 600), (1200, 600), (7, 3), (5, 1), (5, 5), (4, 9)])

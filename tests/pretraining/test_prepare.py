@@ -8,7 +8,7 @@ from spacy_elmo.bilm.lm_head import AdaptiveHead, SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.corpora.files import say_nothing
 from spacy_elmo.inference.bilm import BiLM
-from spacy_elmo.pretraining.config import PathsConfig, PretrainConfig
+from spacy_elmo.pretraining.config import PathsConfig
 from spacy_elmo.pretraining.distributed import Ranks
 from spacy_elmo.pretraining.prepare import make_run
 from spacy_elmo.pretraining.vocabulary import choose_vocabulary
@@ -99,13 +99,6 @@ def test_blank_lines_of_a_new_vocabulary_are_refused(tmp_path, end):
             choose_vocabulary(None, PathsConfig(vocab=str(path)), is_new_head=False)
 
 
-def test_a_vocabulary_that_does_not_start_with_the_special_words_gives_a_warning(tmp_path):
-    told = []
-    assert _words_of(None, tmp_path, ["the", *MARKS], warn=told.append).words == ["the", *MARKS]
-    assert len(told) == 1 and "words.txt' starts with the, <S>, </S>" in told[0]
-    assert _words_of(None, tmp_path, WORDS, warn=told.append).words == WORDS and len(told) == 1
-
-
 def test_a_file_that_is_no_vocabulary_is_named(tmp_path):
     path = tmp_path / "words.txt"
     with pytest.raises(ValueError, match=r"words\.txt'"):
@@ -122,15 +115,12 @@ ADAPTIVE = {"kind": "adaptive", "cutoffs": (4,), "div_value": 2.0}
     "head, settings, different",
     [
         (SoftmaxHead(6, 4), {}, ""),
-        (SoftmaxHead(6, 4), {"kind": "full", "cutoffs": (1,)}, ""),
         (SoftmaxHead(6, 4), {"tie_weights": True}, "tie_weights: true in the block, false in the biLM"),
         ("tied", {"tie_weights": True}, ""),
-        ("tied", {}, "tie_weights: false in the block, true in the biLM"),
         (SoftmaxHead(6, 4), ADAPTIVE, "kind: adaptive in the block, sampled or full in the biLM"),
         (AdaptiveHead(6, 4, [4], 2.0), ADAPTIVE, ""),
         (AdaptiveHead(6, 4, [4], 2.0), {}, "kind: sampled or full in the block, adaptive in the biLM"),
         (AdaptiveHead(6, 4, [4], 2.0), {**ADAPTIVE, "cutoffs": (3,)}, "cutoffs: [3] in the block, [4] in the biLM"),
-        (AdaptiveHead(6, 4, [4], 2.0), {**ADAPTIVE, "div_value": 4}, "div_value: 4.0 in the block, 2.0 in the biLM"),
     ],
 )
 def test_the_softmax_of_a_bilm_is_the_one_of_the_block(text, tmp_path, head, settings, different):
@@ -167,12 +157,6 @@ def test_sparse_is_refused_where_no_gradient_is(text, tmp_path, kind, is_word_in
     else:
         with pytest.raises(ValueError, match=f'softmax.kind = "{kind}"'):
             make_run(config, tmp_path / "out", Ranks())
-
-
-def test_a_tied_softmax_cannot_be_trained_first():
-    record = {"softmax": {"tie_weights": True}, "optimizer": {"unfreeze_tokens": 1000}}
-    with pytest.raises(ValueError, match="unfreeze_tokens should be 0 with softmax.tie_weights"):
-        PretrainConfig.from_dict(record)
 
 
 @pytest.mark.parametrize("content", ["", "\n \n\n"])

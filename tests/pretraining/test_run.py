@@ -1,6 +1,5 @@
 """A small run from start to end."""
 
-import gzip
 import math
 
 import pytest
@@ -9,11 +8,9 @@ import torch
 from pretraining.small_run import make_run
 
 from spacy_elmo import load_bilm
-from spacy_elmo.corpora.files import Counts
 from spacy_elmo.corpora.shards import TextShard
 from spacy_elmo.pretraining.data import read_held_out
 from spacy_elmo.pretraining.optimizer import MAX_OVERFLOWS
-from spacy_elmo.pretraining.run import BestSoFar
 from spacy_elmo.pretraining.run_folder import list_checkpoints
 
 PLAIN = {"dropout": 0.0, "recurrent_dropout": 0.0, "report_every": 20, "checkpoint_every": 0}
@@ -25,8 +22,7 @@ def _pretrain(text, output, **settings):
     return list(run.reports())
 
 
-@pytest.mark.parametrize("softmax", ["sampled", "full"])
-@pytest.mark.parametrize("directions", ["both", "forward"])
+@pytest.mark.parametrize("softmax, directions", [("sampled", "both"), ("full", "forward")])
 def test_perplexity_falls_and_the_model_can_be_used(text, tmp_path, softmax, directions):
     reports = _pretrain(
         text, tmp_path / "out", bilm={"directions": directions}, softmax={"kind": softmax, "n_negatives": 7}
@@ -38,20 +34,6 @@ def test_perplexity_falls_and_the_model_can_be_used(text, tmp_path, softmax, dir
     assert bilm.meta["training"]["n_tokens"] == 32 * 60
     sentences = read_held_out([TextShard(text)], 1000)
     assert bilm.perplexity(sentences, batch_size=4).forward == pytest.approx(scores[-1], rel=1e-5)
-
-
-def test_log_has_a_line_per_report(text, tmp_path):
-    reports = _pretrain(text, tmp_path / "out")
-    rows = list(srsly.read_jsonl(tmp_path / "out" / "log.jsonl"))
-    assert [row["step"] for row in rows] == [report.step for report in reports] == [20, 30, 40, 60]
-    assert rows[-1]["n_tokens"] == 32 * 60 and "forward" in rows[-1] and 0 <= rows[0]["data_share"] < 1
-
-
-def test_the_same_seed_gives_the_same_model(text, tmp_path):
-    for name in ("a", "b"):
-        _pretrain(text, tmp_path / name, dropout=0.1, max_tokens=320)
-    first, second = (load_bilm(tmp_path / name / "model-last").network.state_dict() for name in ("a", "b"))
-    assert all(torch.equal(first[key], second[key]) for key in first)
 
 
 def test_the_settled_state_is_stored(text, tmp_path):
@@ -82,31 +64,6 @@ def test_the_run_ends_early_when_there_is_no_hope(text, tmp_path):
     assert not any(first is second is False for first, second in zip(scored[:-2], scored[1:-1]))
 
 
-def test_best_so_far_counts_those_that_are_not_better():
-    best = BestSoFar()
-    assert BestSoFar.from_dict(best.to_dict()) == best and not best.should_stop(0)
-
-
-def test_an_existing_run_is_not_overwritten(text, tmp_path):
-    _pretrain(text, tmp_path / "out", max_tokens=64)
-    with pytest.raises(ValueError, match="EL104"):
-        _pretrain(text, tmp_path / "out")
-    run = make_run(tmp_path / "out", text, **PLAIN, max_tokens=32)
-    run.begin(force=True)
-    assert [report.step for report in run.reports()] == [1]
-
-
-def test_float16_stops_at_a_loss_that_is_not_finite(text, tmp_path):
-    """Every gradient is an overflow then, and would be skipped for ever."""
-    run = make_run(tmp_path / "out", text, **{**PLAIN, "report_every": 1}, precision="float16")
-    run.begin()
-    with pytest.raises(ValueError, match="EL103.*not a finite number at step 3"):
-        for report in run.reports():
-            if report.step == 3:
-                with torch.no_grad():
-                    run.trainer.head.bias.fill_(float("nan"))
-
-
 def test_float16_stops_when_no_factor_helps(text, tmp_path, monkeypatch):
     run = make_run(tmp_path / "out", text, **{**PLAIN, "report_every": 1}, precision="float16")
     run.begin()
@@ -129,17 +86,6 @@ def test_a_loss_that_is_not_finite_stops_the_run(text, tmp_path, precision):
                 run.trainer.head.bias.fill_(float("nan"))
 
 
-@pytest.mark.parametrize("value", [float("nan"), 2000.0], ids=["nan", "inf"])
-def test_a_perplexity_that_is_not_finite_stops_the_run(text, tmp_path, value, monkeypatch):
-    run = make_run(tmp_path / "out", text, **{**PLAIN, "checkpoint_every": 10})
-    monkeypatch.setattr(type(run.trainer.head), "token_losses", lambda self, rows, words, **_: rows[:, 0] * 0 + value)
-    run.begin()
-    with pytest.raises(ValueError, match=r"EL103.*forward (inf|nan), .* step 30.*step-00000020.*none yet"):
-        list(run.reports())
-    assert [row["step"] for row in srsly.read_jsonl(tmp_path / "out" / "log.jsonl")] == [20]
-    assert not (tmp_path / "out" / "model-last").exists()
-
-
 def test_a_diverged_run_keeps_the_good_checkpoint_and_resumes_with_a_lower_rate(text, tmp_path):
     """The update before a checkpoint spoils the weights, and the next one shows it."""
     settings = {**PLAIN, "checkpoint_every": 10, "keep_checkpoints": 1, "report_every": 1}
@@ -157,31 +103,16 @@ def test_a_diverged_run_keeps_the_good_checkpoint_and_resumes_with_a_lower_rate(
     assert reports[0].step == 11 and reports[-1].step == 60
 
 
-def test_gzip_text_reads_the_same(text, tmp_path):
-    packed = tmp_path / "text.txt.gz"
-    packed.write_bytes(gzip.compress(text.read_bytes()))
-    assert list(TextShard(packed).read(Counts())) == list(TextShard(text).read(Counts()))
-
-
 @pytest.mark.parametrize(
     "settings, message",
     [
         ({"softmax": {"kind": "sampled", "n_negatives": 50}}, "distinct negatives"),
         ({"softmax": {"kind": "half"}}, "should be one of"),
-        ({"lerning_rate": 1}, "EL001.*lerning_rate"),
         ({"optimizer": {"lern_rate": 1}}, r"EL001.*lern_rate \(did you mean learn_rate\?\)"),
         ({"batch_size": "many"}, r"\[pretraining\]"),
-        ({"schedule": 3}, "should be a block"),
     ],
 )
 def test_wrong_settings_are_errors(text, tmp_path, settings, message):
     with pytest.raises(ValueError, match=message):
         _pretrain(text, tmp_path / "out", **settings)
     assert not (tmp_path / "out").exists()
-
-
-def test_an_empty_corpus_is_an_error(tmp_path):
-    path = tmp_path / "empty.txt"
-    path.write_text("\n\n")
-    with pytest.raises(ValueError, match="EL101"):
-        _pretrain(path, tmp_path / "out")

@@ -43,13 +43,6 @@ def test_temporary_files_are_removed_after_an_error(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_vocabulary_starts_with_the_special_words():
-    counts = count_vocabulary([["b", "a", "a"], ["<UNK>", "<S>", "c"]], n_words=2)
-    assert counts.vocabulary().words == ["<S>", "</S>", "<UNK>", "a", "b"]
-    assert (counts.n_tokens, counts.n_types, counts.n_unknown) == (6, 3, 3) and counts.unk_rate == 0.5
-    assert count_vocabulary([]).vocabulary().words == list(SPECIAL)
-
-
 @pytest.mark.parametrize("name", ["n_words", "min_count", "max_entries"])
 def test_numbers_below_one_are_errors(name):
     with pytest.raises(ValueError, match=f"{name} is 0"):

@@ -41,12 +41,6 @@ def test_compare_shows_seeds_means_spread_and_difference(script: Any, tmp_path: 
     assert rows["difference"] == pytest.approx({"NER F": 20.0, "Seconds": 20.0})
 
 
-def test_compare_needs_no_means_of_one_seed(script: Any, tmp_path: Path) -> None:
-    _write(tmp_path, {"elmo-0": 0.5, "baseline-0": 0.3})
-    rows = script.with_means(script.read_results(tmp_path))
-    assert list(rows) == ["with ELMo, seed 0", "without ELMo, seed 0", "difference"]
-
-
 def test_command_prints_one_table_or_fails(script: Any, invoke: Callable[..., Any], tmp_path: Path) -> None:
     result = invoke(script.compare_cli, "sample", tmp_path)
     assert result.exit_code == 1 and "project run all" in result.output

@@ -4,7 +4,6 @@ import gzip
 from pathlib import Path
 from typing import Any, Callable
 
-import numpy
 import pytest
 import spacy
 import srsly
@@ -33,13 +32,6 @@ def assets(tmp_path: Path) -> Path:
     for split in ("train", "dev"):
         DocBin(docs=[doc, doc]).to_disk(treebank / f"{split}.spacy")
     return tmp_path / "assets"
-
-
-def test_a_state_is_carried_inside_of_a_document_only(import_script: Callable[[str], Any]) -> None:
-    bilm, documents = make_bilm(), [[["the", "bank"], ["it", "lends"]], [["the", "river"]]]
-    wanted = [row for text in documents for row in bilm.embed(text, state="carry", layers="mean")]
-    found = import_script("contexts")._vectors(bilm, documents, "sentences", "carry")
-    numpy.testing.assert_allclose(found, numpy.concatenate(wanted), atol=1e-5)
 
 
 def test_table_is_drawn_from_the_rows(

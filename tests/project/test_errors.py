@@ -8,7 +8,6 @@ import spacy
 import srsly
 from spacy.language import Language
 from spacy.tokens import Doc, Span
-from spacy.training import Example
 
 from spacy_elmo.analysis.answers import DocAnswers
 
@@ -63,35 +62,6 @@ def test_entities_are_counted_by_kind_of_error(script: Any) -> None:
         ("wrong boundaries", 1, 0),
         ("spurious", 1, 0),
     ]
-
-
-def test_categories_are_counted_by_their_training_texts(script: Any) -> None:
-    doc = Doc(spacy.blank("en").vocab, words=["x"])
-    doc.cats = {"rare": 1.0, "none": 0.0, "frequent": 1.0}
-    other = doc.copy()
-    other.cats = {"rare": 0.0, "frequent": 1.0}
-    ours = {"rare": {"f": 0.0}, "none": {"f": 1.0}, "frequent": {"f": 1.0}}
-    theirs = {**ours, "rare": {"f": 0.5}, "none": {"f": 0.0}}
-    found = script.count_categories([doc, *[other] * 499], ours, theirs)
-    assert found["rows"] == [
-        {"from": 0, "to": 500, "n": 2, "without": 0.25, "with": 0.5},
-        {"from": 500, "to": 1500, "n": 1, "without": 1.0, "with": 1.0},
-    ]
-    ordered = [(row["category"], row["n_train"]) for row in found["categories"]]
-    assert ordered == [("frequent", 500), ("rare", 1), ("none", 0)]
-
-
-def test_a_kept_threshold_is_used(script: Any, tmp_path: Path) -> None:
-    nlp = spacy.blank("en")
-    nlp.add_pipe("textcat_multilabel")
-    example = Example.from_dict(nlp.make_doc("so happy"), {"cats": {"joy": 1.0, "anger": 0.0}})
-    nlp.initialize(lambda: [example])
-    nlp.to_disk(tmp_path)
-    load = script.load_pipeline
-    assert load(tmp_path, {}).get_pipe("textcat_multilabel").cfg["threshold"] == 0.5
-    kept = load(tmp_path, {"threshold": 0.15})
-    assert kept.get_pipe("textcat_multilabel").cfg["threshold"] == 0.15
-    assert set(script.score_categories(kept, [example])) == {"joy", "anger"}
 
 
 def _keep(nlp: Language, folder: Path, condition: str, **settings: object) -> None:

@@ -1,6 +1,5 @@
 """Experiments of the paper: their configs, what is skipped, what is stored, and what is refused."""
 
-import re
 import shutil
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
@@ -10,10 +9,9 @@ import pytest
 import spacy
 import srsly
 from nn.tiny import make_bilm
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import load_model_from_config
-from spacy.vocab import Vocab
 from thinc.api import set_dropout_rate
 
 from spacy_elmo import save_bilm
@@ -146,24 +144,6 @@ def test_config_may_change_with_the_weights(
     assert "config_digest" in invoke(script.paper_cli, *arguments).output  # of the same weights
 
 
-def test_weights_that_change_during_a_training_give_no_result(
-    import_script: Callable[[str], Any], bilm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    experiments, script = import_script("paper_experiments"), import_script("paper_run")
-    monkeypatch.setattr(script, "write_share", lambda *arguments: (1, 1))
-    monkeypatch.setattr(script, "read_curve", lambda path: [(0, 0.0)])
-    monkeypatch.setattr(script, "score", lambda *arguments: {})
-    monkeypatch.setattr(script, "train_pipeline", lambda *a, **b: (bilm / "weights.safetensors").write_bytes(b"other"))
-    with pytest.raises(ValueError, match="changed during"):
-        script.run_experiment(experiments.WNUT17[1], 0, tmp_path, experiments.Options(str(bilm)))
-
-
-def test_file_that_is_no_result_is_refused(script: Any, invoke: Callable[..., Any], tmp_path: Path) -> None:
-    (tmp_path / "sample-elmo-100pct-seed0.json").write_text("{")
-    result = invoke(script.paper_cli, "sample", "--seed", 0, "--results", tmp_path)
-    assert result.exit_code == 1 and "not a result" in result.output
-
-
 @pytest.mark.parametrize(
     "arguments, problem",
     [
@@ -178,76 +158,6 @@ def test_command_says_what_is_wrong(
 ) -> None:
     result = invoke(script.paper_cli, *arguments, "--results", tmp_path)
     assert result.exit_code == 1 and problem in " ".join(result.output.split())
-
-
-def test_folder_that_cannot_be_written_is_refused(script: Any, invoke: Callable[..., Any], tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    result = invoke(script.paper_cli, "sample", "--results", tmp_path / "file" / "results")
-    assert result.exit_code == 1 and "Cannot write" in result.output
-
-
-def test_workflow_runs_every_experiment_with_three_seeds(script: Any) -> None:
-    project = srsly.read_yaml(script.PROJECT_DIR / "project.yml")
-    commands = {command["name"]: command["script"] for command in project["commands"]}
-    # Not in this workflow, since they need raw text and biLMs of their own: alternatives and languages.
-    names = [*project["workflows"]["paper"][:-1], "alternatives", *project["workflows"]["other-languages"]]
-    lines = [line.split() for name in names for line in commands[name]]
-    trained = [words for words in lines if words[1] == "scripts/paper.py"]
-    called = [words[2] for words in trained]
-    assert sorted([*called, "sample", "choice-wnut17"]) == sorted(script.EXPERIMENTS)
-    assert "choice-wnut17 --seed 0" in commands["choice"][0]
-    assert all(
-        [words[i + 1] for i, word in enumerate(words) if word == "--seed"] == ["0", "1", "2"] for words in trained
-    )
-    assert lines[-1] == ["python", "scripts/results.py", "tables"]
-
-
-def test_workflow_compares_contexts(script: Any) -> None:
-    project = srsly.read_yaml(script.PROJECT_DIR / "project.yml")
-    commands = {command["name"]: command["script"] for command in project["commands"]}
-    assert "contexts" in project["workflows"]["paper"]
-    (line,) = commands["contexts"]
-    assert (script.PROJECT_DIR / line.split()[1]).is_file() and "--json results/contexts.json" in line
-
-
-def test_readme_names_every_command(script: Any) -> None:
-    project = srsly.read_yaml(script.PROJECT_DIR / "project.yml")
-    text = (script.PROJECT_DIR / "README.md").read_text(encoding="utf8")
-    table = text.split("## Commands")[1].split("Workflows:")[0]
-    named = [name for row in table.splitlines() if row.startswith("| `") for name in row.split("|")[1].split(", ")]
-    assert sorted(name.strip(" `") for name in named) == sorted(command["name"] for command in project["commands"])
-    paper = re.search(r"`paper` runs(.*?);", text, flags=re.S)
-    assert paper and re.findall(r"`([\w-]+)`", paper[1]) == project["workflows"]["paper"]
-
-
-def test_share_is_a_part_of_every_larger_share(import_script: Callable[[str], Any], tmp_path: Path) -> None:
-    script = import_script("paper_run")
-    source, vocab = tmp_path / "all.spacy", Vocab()
-    DocBin(docs=[Doc(vocab, words=[str(i)] * 2) for i in range(50)]).to_disk(source)
-    words: List[List[str]] = []
-    for share, n_docs in ((1, 1), (10, 5), (100, 50)):
-        target = tmp_path / f"{share}.spacy"
-        assert script.write_share(source, target, share) == (n_docs, 2 * n_docs)
-        words.append([doc[0].text for doc in DocBin().from_disk(target).get_docs(vocab)])
-    assert words[0] == words[1][:1] and words[1] == words[2][:5]
-    assert words[2] != sorted(words[2], key=int)
-
-
-def test_placements_are_where_they_say(import_script: Callable[[str], Any]) -> None:
-    experiments, script = import_script("paper_experiments"), import_script("paper_run")
-    found = {}
-    for run in experiments.EXPERIMENTS["placements"]:
-        config = script.make_config(run, experiments.Options())
-        tok2vec = config["components"]["ner"]["model"]["tok2vec"]
-        places = [place for place in ("input", "output") if tok2vec.get(f"elmo_{place}") is not None]
-        assert ("elmo" in config["nlp"]["pipeline"]) == run.has_elmo == bool(places)
-        found[run.condition] = places
-    assert found == {
-        "bilstm-none": [],
-        "bilstm-input": ["input"],
-        "bilstm-output": ["output"],
-        "bilstm-both": ["input", "output"],
-    }
 
 
 def test_network_without_elmo_keeps_the_dropout_of_its_input(

@@ -96,17 +96,6 @@ def test_floret_fills_the_time_with_passes(
     assert vectors.mode == "floret" and vectors.shape == (10, 3)
 
 
-def test_floret_needs_its_package_and_time(
-    script: Any, invoke: Callable[..., Any], text: Path, tmp_path: Path, floret: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _set_clock(script, [0.0, 1.0, 1.5, 1.5, 2.5, 2.5], monkeypatch)
-    late = invoke(script.app, "timed", "floret", text, "--output", tmp_path, "--seconds", 5)
-    assert late.exit_code == 1 and "allow more time" in " ".join(late.output.split())
-    monkeypatch.setattr(script, "find_spec", lambda name: None)
-    missing = invoke(script.app, "timed", "floret", text, "--output", tmp_path)
-    assert missing.exit_code == 1 and "pip install floret" in " ".join(missing.output.split())
-
-
 def test_bilm_fills_the_time(
     script: Any,
     invoke: Callable[..., Any],
@@ -214,19 +203,6 @@ def test_unknown_treebank_missing_text_and_failed_pretraining_are_named(
         result = invoke(script.app, "language", dataset, *options)
         assert result.exit_code == 1 and told in " ".join(result.output.split()), result.output
     assert not list((tmp_path / "out").iterdir())
-
-
-def test_taggers_of_both_conditions_have_the_language(import_script: Callable[[str], Any], tmp_path: Path) -> None:
-    experiments, training = import_script("paper_experiments"), import_script("paper_run")
-    found = []
-    for run in experiments.EXPERIMENTS["language-fr_sequoia"]:
-        options = experiments.Options()
-        training.make_config(run, options).to_disk(tmp_path / "run.cfg")
-        overrides = training.make_overrides(run, 0, tmp_path, tmp_path, options)
-        config = training.Config().from_disk(tmp_path / "run.cfg", overrides=overrides)
-        found.append((config["nlp"]["lang"], config["nlp"]["pipeline"]))
-        assert config["training"]["score_weights"]["pos_acc"] == 1.0
-    assert found == [("fr", ["tok2vec", "morphologizer"]), ("fr", ["elmo", "tok2vec", "morphologizer"])]
 
 
 @pytest.mark.slow

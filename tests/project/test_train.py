@@ -26,18 +26,10 @@ def test_fewer_steps_shorten_a_falling_learning_rate(script: Any) -> None:
 
 
 @pytest.mark.issue(16)
-@pytest.mark.parametrize("max_steps, eval_frequency", [(1, 1), (49, 49), (50, 50), (300, 50)])
-def test_a_shorter_training_is_evaluated_after_updates(script: Any, max_steps: int, eval_frequency: int) -> None:
-    overrides = script.shorten_training(script.find_config("sample", "baseline"), max_steps)
-    assert overrides["training.eval_frequency"] == eval_frequency
-
-
-@pytest.mark.issue(16)
-@pytest.mark.parametrize("variant", ["elmo", "baseline"])
-@pytest.mark.parametrize("name", ["goemotions", "fr_sequoia", "conll2003"])
-def test_data_sets_with_a_config_are_named(script: Any, invoke: Callable[..., Any], name: str, variant: str) -> None:
+@pytest.mark.parametrize("name", ["goemotions", "conll2003"])
+def test_data_sets_with_a_config_are_named(script: Any, invoke: Callable[..., Any], name: str) -> None:
     with pytest.raises(ValueError, match=name) as error:
-        script.find_config(name, variant)
+        script.find_config(name, "elmo")
     known = str(error.value).rsplit(": ", 1)[1].split(". ")[0]
     local = ["wikigold (local copies only)", "ncbi_disease (local copies only)"]
     assert known.rstrip(".").split(", ") == ["sample", "wnut17", "ud_en_ewt", *local]

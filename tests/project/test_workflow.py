@@ -57,12 +57,3 @@ def test_train_takes_another_dataset_by_one_variable(project_copy: Path, tiny_bi
     result = _spacy_project("train", ".", "--vars.dataset", "wnut17", *variables, cwd=project_copy)
     assert result.returncode == 0, result.stdout + result.stderr
     assert (project_copy / "training" / "wnut17" / "elmo-0" / "model-best" / "ner").is_dir()
-
-
-@pytest.mark.slow
-def test_train_says_what_is_missing(project_copy: Path) -> None:
-    """Each message has a test in test_data.py; this one reaches the user, with both variables."""
-    variables = ("--vars.dataset", "wnut17", "--vars.assets_dir", "../none")
-    result = _spacy_project("train", ".", *variables, cwd=project_copy)
-    assert result.returncode == 1
-    assert "The folder of local assets '../none' does not exist" in " ".join(result.stdout.split())

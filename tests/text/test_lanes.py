@@ -19,30 +19,10 @@ def test_every_token_has_a_slot_of_its_own(lengths, max_lanes):
     assert plan.n_lanes <= max_lanes
 
 
-def test_busy_lanes_come_first_and_load_is_even():
-    plan = plan_lanes([7, 5, 5, 4, 4, 3, 3, 2, 1], 4)
-    assert (np.diff(plan.n_active) <= 0).all()
-    assert plan.n_steps <= 10
-
-
 def test_backward_slots_mirror_each_sequence():
     plan = plan_lanes([3, 2], 1)
     assert plan.slots().tolist() == [0, 1, 2, 3, 4]
     assert plan.slots(backward=True).tolist() == [2, 1, 0, 4, 3]
-
-
-def test_begins_and_ends_name_lane_and_sequence():
-    plan = plan_lanes([3, 0, 2], 1)
-    begins = [(s, lanes.tolist(), seqs.tolist()) for s, (lanes, seqs) in enumerate(plan.begins()) if len(lanes)]
-    ends = [(s, lanes.tolist(), seqs.tolist()) for s, (lanes, seqs) in enumerate(plan.ends()) if len(lanes)]
-    assert begins == [(0, [0], [0]), (3, [0], [2])]
-    assert ends == [(2, [0], [0]), (4, [0], [2])]
-
-
-@pytest.mark.parametrize("lengths", [[], [0], [0, 0]])
-def test_nothing_to_read_gives_no_steps(lengths):
-    plan = plan_lanes(lengths, 8)
-    assert plan.n_steps == plan.n_lanes == 0 and len(plan.slots()) == 0
 
 
 @pytest.mark.parametrize("n_tokens", [0, 1, 7, 10, 11, 19, 20, 21, 100, 1003])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spacy_elmo.text.lanes import SentenceLanes
-from spacy_elmo.text.words import Utf8Codec, Vocabulary, WordTable
+from spacy_elmo.text.words import WordTable
 
 SENTENCES = [["a", "b", "c"], ["d"], ["e", "f"], ["g", "h", "i", "j"], ["k"]]
 
@@ -47,25 +47,6 @@ def test_the_free_lane_takes_the_next_sentence_and_the_rest_is_counted():
     inputs = np.concatenate([chunk.inputs for chunk in _read(lanes, 3)], axis=1)
     total = sum(len(sentence) + 1 for sentence in SENTENCES)
     assert inputs[0].size + lanes.n_dropped == total
-
-
-def test_blocks_keep_consecutive_sentences_in_one_lane():
-    sentences = [sentence for block in _numbered(WordTable()) for sentence in block]
-    lanes = SentenceLanes([sentences[0:2], sentences[2:4], sentences[4:]], 2)
-    chunk = lanes.next_chunk(5)
-    assert chunk.begins.sum() == 2 and chunk.begins[0].all()
-
-
-def test_word_table_encodes_each_word_once_and_grows():
-    vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "w7"])
-    table = WordTable(vocabulary, Utf8Codec(20))
-    numbers = table.numbers_of([f"w{i}" for i in range(3000)])
-    assert len(table) == 3002 and table.numbers_of(["w7"])[0] == numbers[7]
-    assert table.targets(numbers[[7, 8]]).tolist() == [3, 2]
-    assert table.lengths(numbers[[7, 100]]).tolist() == [4, 6]
-    assert table.characters(numbers[:2]).shape == (2, 20)
-    more = table.numbers_of([f"v{i}" for i in range(3000)])
-    assert table.targets(numbers[[7]]).tolist() == [3] and table.lengths(more[:1]).tolist() == [4]
 
 
 @pytest.mark.parametrize("n_before", [0, 1, 3])

@@ -53,12 +53,6 @@ def test_every_sentence_is_read_once_and_whole():
         assert positions.tolist() == [list(range(n + 1)), list(range(n + 1, 0, -1))]
 
 
-def test_chunks_have_little_padding():
-    chunks = read_chunks(WholeSentenceLanes(blocks_of(make_sentences(300)), N_LANES))
-    assert all(chunk.n_predictions == chunk.counted.sum() for chunk in chunks)
-    assert np.mean([chunk.n_predictions for chunk in chunks[:-2]]) > 0.8 * N_STEPS * N_LANES
-
-
 def test_lanes_of_a_rank_keep_their_padding():
     chunk = WholeSentenceLanes(blocks_of(make_sentences()), N_LANES).next_chunk(N_STEPS)
     part = chunk.of_lanes(slice(1, 3))

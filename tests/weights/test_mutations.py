@@ -141,13 +141,26 @@ def test_damage_under_valid_checksums_loads_or_gives_an_error_of_ours(model: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SEALED)
+@pytest.mark.parametrize("name", ["model.tar", "plain/model.ckpt-7.index", "hub/variables/variables.index"])
 def test_much_damage_under_valid_checksums_gives_an_error_of_ours(model: Path, name: str) -> None:
-    assert fuzz(READERS[name], model / name, n=2000, mutate=SEALED[name]) > 100
+    assert fuzz(READERS[name], model / name, n=500, mutate=SEALED[name]) > 25
+
+
+# One file of each kind that a parser of its own reads.
+KINDS = [
+    "tf/weights.hdf5",
+    "tf/options.json",
+    "nlpl.zip",
+    "native/weights.safetensors",
+    "native/config.json",
+    "int8.bytes",
+]
+KINDS += ["model.tar.gz", "lm/weights.th", "lm/old.th", "new/encoder.pkl", "old/encoder.pkl", "new/char.dic"]
+KINDS += ["v2/model.ckpt-7.index", "v2/model.ckpt-7.data-00000-of-00002", "hub/variables/variables.index"]
 
 
 @pytest.mark.slow
 @pytest.mark.issue(17)
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", KINDS)
 def test_many_damaged_files_load_or_give_an_error_of_ours(model: Path, name: str) -> None:
-    assert fuzz(READERS[name], model / name, n=2000) > 10
+    assert fuzz(READERS[name], model / name, n=300) > 1
