@@ -120,7 +120,7 @@ def small_disk(place: Path) -> Iterator[Callable[[str], Path]]:
         return folder
 
     yield mount
-    subprocess.run(["umount", str(folder)], capture_output=True)
+    subprocess.run(["umount", "-l", str(folder)], capture_output=True)  # also while something is open
 
 
 @pytest.mark.skipif(shutil.which("mount") is None, reason="no mount")
