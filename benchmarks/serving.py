@@ -3,7 +3,8 @@
 python benchmarks/serving.py
 
 The clients are in this process, each with a connection of its own, and send a sentence of UD EWT dev at a time. With
---soak MINUTES, eight threads share one `BiLM` in this process instead, and memory and differences are printed.
+--soak MINUTES, eight threads share one `BiLM` and one pipeline in this process instead, and memory and differences are
+printed.
 """
 
 import asyncio
@@ -15,15 +16,18 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Dict, List, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 import torch
 import typer
-from corpus import ROOT, SHARED, THREADS, read_documents
-from measure import peak_memory_mb
+from corpus import ROOT, SHARED, THREADS, make_pipeline, read_documents
+from scale import resident_mb
+from spacy.tokens import Doc
 
 PORT = 8765
+MAX_DIFFERENCE = 1e-5  # of a vector in another batch
+MAX_GROWTH_MB = 100  # of a process with eight threads
 
 
 def main(
@@ -31,7 +35,9 @@ def main(
     weights: str = typer.Option("en_elmo_sm", "--weights", "-w", help="A packaged biLM or a path."),
     seconds: float = typer.Option(8.0, "--seconds", "-s", help="Duration of each measurement."),
     clients: str = typer.Option("1,8,64", "--clients", "-c", help="Numbers of clients."),
-    soak: float = typer.Option(0.0, "--soak", help="Minutes of eight threads on one biLM, instead of a server."),
+    soak: float = typer.Option(
+        0.0, "--soak", help="Minutes of eight threads on one biLM and one pipeline, instead of a server."
+    ),
     threads: int = THREADS,
     shared: Path = SHARED,
     # fmt: on
@@ -40,8 +46,9 @@ def main(
     sentences = [sentence for document in read_documents(shared) for sentence in document]
     if soak:
         torch.set_num_threads(threads)
-        run_soak(weights, sentences, soak * 60)
-        return
+        found = run_soak(weights, sentences, soak * 60)
+        print(f"\n{found['calls']:,} calls, {found['wrong']} wrong vectors, {found['growth_mb']:+.0f} MB")
+        raise SystemExit(found["wrong"] > 0 or found["growth_mb"] > MAX_GROWTH_MB)
     print("| clients | computed | requests/s | p50 ms | p99 ms | ratio |\n| ---: | ---: | ---: | ---: | ---: | ---: |")
     base: Dict[int, float] = {}
     modes = {"one by one": ("--max-tokens", "0"), "together": (), "together, after 5 ms": ("--wait-ms", "5")}
@@ -116,38 +123,53 @@ async def load(sentences: List[List[str]], n: int, seconds: float) -> Tuple[floa
     return statuses.count(200) / (time.perf_counter() - started), times, statuses
 
 
-def run_soak(weights: str, sentences: List[List[str]], seconds: float) -> None:
-    """Eight threads embed batches of mixed lengths, and compare each vector with that of a single call."""
-    from spacy_elmo import load_bilm
+def run_soak(weights: str, sentences: List[List[str]], seconds: float) -> Dict[str, float]:
+    """Eight threads share one `BiLM` and one pipeline. They embed batches of mixed lengths, and compare their vectors
+    with those of one thread.
 
-    bilm = load_bilm(weights)
-    wanted = bilm.embed(sentences, layers="mean")
-    end, n_calls, worst, peaks = time.monotonic() + seconds, 0, 0.0, []
+    RETURNS (Dict[str, float]): Calls, wrong vectors, the largest difference, and MB that the resident size has grown
+        since a fifth of the time.
+    RAISES (Exception): Of a thread.
+    """
+    from spacy_elmo import load_bilm, register_extensions
+
+    register_extensions()
+    bilm, nlp = load_bilm(weights), make_pipeline(weights)
+
+    def embed(numbers: Sequence[int], *, is_piped: bool) -> List[Any]:
+        chosen = [sentences[i] for i in numbers]
+        if not is_piped:
+            return list(bilm.embed(chosen, layers="mean"))
+        return [doc._.elmo for doc in nlp.pipe([Doc(nlp.vocab, words) for words in chosen])]
+
+    everything = range(len(sentences))
+    wanted = {is_piped: embed(everything, is_piped=is_piped) for is_piped in (False, True)}
+    end, results, sizes = time.monotonic() + seconds, [[0, 0, 0.0] for _ in range(8)], []
 
     def work(seed: int) -> None:
-        nonlocal n_calls, worst
-        chooser = random.Random(seed)
+        chooser, result = random.Random(seed), results[seed]
         while time.monotonic() < end:
-            chosen = chooser.sample(range(len(sentences)), chooser.choice([1, 1, 2, 8, 32]))
-            found = bilm.embed([sentences[i] for i in chosen], layers="mean")
-            n_calls += 1
-            worst = max([worst, *(float(np.abs(rows - wanted[i]).max()) for rows, i in zip(found, chosen))])
+            numbers, is_piped = chooser.sample(everything, chooser.choice([1, 1, 2, 8, 32])), chooser.random() < 0.5
+            for i, rows in zip(numbers, embed(numbers, is_piped=is_piped), strict=True):
+                difference = float(np.abs(rows - wanted[is_piped][i]).max())
+                result[1] += not difference <= MAX_DIFFERENCE
+                result[2] = max(result[2], difference)
+            result[0] += 1
 
-    print("| minutes | calls | MB, peak | largest difference |\n| ---: | ---: | ---: | ---: |")
+    print("| minutes | calls | MB | wrong vectors | largest difference |\n| ---: | ---: | ---: | ---: | ---: |")
     with ThreadPoolExecutor(8) as pool:
-        futures = [pool.submit(work, seed) for seed in range(8)]
         started = time.monotonic()
+        futures = [pool.submit(work, seed) for seed in range(8)]
         while not all(future.done() for future in futures):
-            time.sleep(min(60.0, seconds / 5))
-            peaks.append(peak_memory_mb())
-            print(
-                f"| {(time.monotonic() - started) / 60:.1f} | {n_calls:,} | {peaks[-1]:,.0f} | {worst:.1e} |",
-                flush=True,
-            )
+            time.sleep(min(60.0, seconds / 10))
+            n_calls, n_wrong = (sum(result[i] for result in results) for i in (0, 1))
+            worst, minutes = max(result[2] for result in results), (time.monotonic() - started) / 60
+            sizes.append(resident_mb(os.getpid()))
+            print(f"| {minutes:.1f} | {n_calls:,} | {sizes[-1]:,.0f} | {n_wrong} | {worst:.1e} |", flush=True)
         for future in futures:
             future.result()
-    if worst > 1e-5:
-        raise SystemExit("vectors differ")
+    growth = sizes[-1] - max(sizes[: len(sizes) // 5 + 1])
+    return {"calls": n_calls, "wrong": n_wrong, "difference": worst, "growth_mb": growth}
 
 
 if __name__ == "__main__":

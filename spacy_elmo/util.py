@@ -12,6 +12,7 @@ import tempfile
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
+from importlib import import_module
 from importlib.util import find_spec
 from numbers import Integral
 from pathlib import Path, PurePosixPath
@@ -25,6 +26,7 @@ from typing import (
     Mapping,
     Optional,
     Sequence,
+    Set,
     SupportsFloat,
     Tuple,
     TypeGuard,
@@ -49,7 +51,10 @@ has_tensorboard: bool = find_spec("tensorboard") is not None
 has_uvicorn: bool = find_spec("uvicorn") is not None
 has_zstandard: bool = find_spec("zstandard") is not None
 
+fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None  # not on Windows
+
 CHUNK_BYTES = 2**20
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 SPARE_BYTES = 2**20  # for what HDF5 holds back, and its index
 RESOURCE_FORKS = "__MACOSX"  # folder of zips made on macOS
 
@@ -222,6 +227,57 @@ def check_space(path: Path, n_bytes: int) -> None:
 
 
 @contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """path (Path): What is written. Errors of a full disk, which do not name a file, get its name."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in DISK_ERRORS and error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+@contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Keep other processes from writing into a folder at the same time. The lock ends with the process, however that
+    ends, even if processes forked from it go on. Windows, and some network disks, cannot lock a folder.
+
+    folder (Path): It exists.
+    RAISES (ValueError): If another process writes into it.
+    """
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    _locks.add(descriptor)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ValueError(
+                f"Another process writes into the folder '{folder}'. Wait until it has ended and run the command "
+                "again, or choose another folder."
+            ) from error
+        except OSError:  # a disk without locks
+            pass
+        yield
+    finally:
+        if descriptor in _locks:
+            _locks.remove(descriptor)
+            os.close(descriptor)
+
+
+def _close_locks() -> None:
+    while _locks:
+        os.close(_locks.pop())
+
+
+_locks: Set[int] = set()  # descriptors, which a forked process must not keep open
+if fcntl is not None:
+    os.register_at_fork(after_in_child=_close_locks)
+
+
+@contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
     """Provide a temporary path of the same name next to the target, and rename it to the target at the end.
 
@@ -229,7 +285,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
     YIELDS (Path): Where to write it, in a hidden folder that is removed in any case.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with temporary_folder(f".{path.name}", path.parent) as folder:
+    with naming(path), temporary_folder(f".{path.name}", path.parent) as folder:
         yield (part := folder / path.name)
         _sync(part)
         os.replace(part, path)
@@ -265,7 +321,7 @@ def atomic_folder(path: Path, *, force: bool, own_names: Sequence[str]) -> Itera
     if path.is_file() or (path.is_dir() and not force and not _is_empty(path)):
         raise ValueError(Errors.EL025.format(path=path, kind="file" if path.is_file() else "folder with files"))
     path.parent.mkdir(parents=True, exist_ok=True)
-    with temporary_folder(f".{path.name}", path.parent) as place:
+    with naming(path), temporary_folder(f".{path.name}", path.parent) as place:
         folder = place / path.name
         folder.mkdir()
         yield folder

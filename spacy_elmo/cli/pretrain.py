@@ -4,6 +4,7 @@ import ctypes
 import math
 import shlex
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Optional
 
@@ -17,7 +18,7 @@ from ..pretraining.distributed import connect, restart_count, tell_of_lost_ranks
 from ..pretraining.prepare import make_run
 from ..pretraining.run import Pretraining, Report
 from ..pretraining.run_folder import BEST, LAST, LOG, PICTURE, list_checkpoints
-from ..util import check_output_folder, has_matplotlib
+from ..util import check_output_folder, has_matplotlib, only_writer
 from . import _common
 from ._app import Arg, Opt, app
 
@@ -77,13 +78,14 @@ def pretrain_cli(
     overrides = {name: value for name, value in given.items() if value is not None}
     overrides.update(parse_config_overrides(ctx.args))
     _keep_large_blocks()
-    with _common.show_errors(), connect(_common.device_of(gpu_id)) as ranks:
+    with _common.show_errors(), connect(_common.device_of(gpu_id)) as ranks, ExitStack() as locks:
         config = read_config(config_path, overrides)
         if verbose and ranks.is_writer:
             _common.msg.text(config.to_str())
         resume = ranks.any(resume or bool(restart_count()))  # a node that replaces another one counts from 0
         check_output_folder(output_path)
         run = make_run(config, output_path, ranks, resume=resume, tell=_common.msg.info, warn=_common.msg.warn)
+        ranks.agree(lambda: _lock(locks, output_path) if ranks.is_writer else None)
         run.begin(resume=resume, force=force)
         with tell_of_lost_ranks(ranks.rank):
             try:
@@ -96,6 +98,11 @@ def pretrain_cli(
             raise typer.Exit(1)
         if ranks.is_writer:
             _finish(run)
+
+
+def _lock(locks: ExitStack, output: Path) -> None:
+    output.mkdir(parents=True, exist_ok=True)
+    locks.enter_context(only_writer(output))
 
 
 def _show(run: Pretraining) -> None:

@@ -25,7 +25,7 @@ from ..weights import load_bilm
 from ..weights.bilm_tf import bad_embeddings
 from ..weights.hdf5 import read_hdf5
 from ..weights.sources import Source
-from .common import PathLike, check_count, check_file, invalid, new_hdf5, read_sentences
+from .common import PathLike, add_dataset, check_count, check_file, invalid, new_hdf5, read_sentences
 
 __all__ = [
     "Batcher",
@@ -377,7 +377,7 @@ def dump_bilm_embeddings(
     with new_hdf5(outfile) as file:
         for number, line in enumerate(StringIO(text, newline=None)):
             layers = model(batcher.batch_sentences([line.split()]))["lm_embeddings"][0]
-            file.create_dataset(str(number), data=layers, dtype="float32")
+            add_dataset(file, str(number), layers)
 
 
 @isolated
@@ -398,4 +398,4 @@ def dump_token_embeddings(
     ids = np.stack([vocabulary.word_to_char_ids(word) for word in words]).astype("int64") + 1
     parts = [model._encode(ids[start : start + WORDS_AT_ONCE]) for start in range(0, len(ids), WORDS_AT_ONCE)]
     with new_hdf5(outfile) as file:
-        file.create_dataset(EMBEDDING, data=torch.cat(parts).numpy(), dtype="float32")
+        add_dataset(file, EMBEDDING, torch.cat(parts).numpy())

@@ -2,18 +2,18 @@
 
 import os
 import re
-import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Callable, Dict, Generic, Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar
 
 import h5py
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ..inference.bilm import check_sentences
 from ..inference.words import WeightVersions
-from ..util import to_path
+from ..util import atomic_file, check_space, to_path
 from ..weights.origins import read_origins
 from ..weights.sources import PathLike as PathLike
 
@@ -162,16 +162,17 @@ def new_hdf5(path: PathLike) -> Iterator[h5py.File]:
     RAISES (ValueError): For a URL.
     """
     check_no_url("output file", path)
-    target = to_path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    number, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-    os.close(number)
-    try:
-        with h5py.File(name, "w") as file:
+    with atomic_file(to_path(path)) as part:
+        with h5py.File(part, "w") as file:
             yield file
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(name, 0o666 & ~mask)  # a file from mkstemp is readable by its owner only
-        os.replace(name, target)
-    finally:
-        Path(name).unlink(missing_ok=True)
+
+
+def add_dataset(file: h5py.File, name: str, values: Any) -> None:
+    """file (h5py.File): Open for writing.
+    name (str): Of the new dataset.
+    values (Any): An array or a tensor, written as float32.
+    RAISES (OSError): If the disk is full.
+    """
+    array = np.asarray(values, dtype="float32")
+    check_space(Path(file.filename), array.nbytes)
+    file.create_dataset(name, data=array)

@@ -20,7 +20,7 @@ from spacy.tokens import Doc, DocBin
 
 from ..corpora.files import import_arrow
 from ..corpora.texts import TextRecord, to_doc
-from ..util import check_output_file, check_space, temporary_folder
+from ..util import check_output_file, check_space, naming, temporary_folder
 from .embedder import BATCH_SIZE, Cutter, name_rows, read_vectors, to_arrow
 
 STDOUT = "-"
@@ -130,7 +130,7 @@ def open_vectors(
         check_output_file(target, force=force)
         target.parent.mkdir(parents=True, exist_ok=True)
         place = target.parent
-    with temporary_folder(".embed", place) as folder:
+    with naming(target), temporary_folder(".embed", place) as folder:
         if format == "hdf5":
             writer: Writer = Hdf5Writer(folder, vectors[0] if vectors else "all", pool, has_sentences=has_sentences)
         elif format == "parquet":

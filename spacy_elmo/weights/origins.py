@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from ..about import __version__
 from ..bilm.config import BiLMConfig
 from ..errors import Errors
-from ..util import hash_file, is_hidden, write_text
+from ..util import hash_file, is_hidden, naming, only_writer, write_text
 from .bilm_tf import HDF5_SUFFIXES, read_options
 from .formats import find_replaceable
 from .hdf5 import read_shapes
@@ -445,7 +445,7 @@ def _append(
     reply: Any, part: Path, start: int, total: Optional[int], max_bytes: int, on_bytes: Callable[[int], Any]
 ) -> None:
     n_bytes = start
-    with part.open("ab") as file:
+    with naming(part), part.open("ab") as file:
         while chunk := _read(reply):
             n_bytes += len(chunk)
             if n_bytes > max_bytes:
@@ -549,21 +549,29 @@ def download(
             check_file(sources[file.name], file.name, file.sha256, file.n_bytes)
         check_facts(origin, sources)
     folder.mkdir(parents=True, exist_ok=True)
-    places: Dict[str, str] = {}
-    for file in origin.files:
-        part = part_of(folder, file)
-        if given:
-            shutil.copyfile(sources[file.name], part)
-            places[file.name] = str(sources[file.name])
-        else:
-            urls = [mirror + file.path.rpartition("/")[2] for mirror in own_mirrors]
-            urls += [mirror + file.path for mirror in origin.mirrors]
-            places[file.name] = fetch_file(
-                urls, part, opener=opener, name=file.name, n_bytes=file.n_bytes, sha256=file.sha256, on_bytes=on_bytes
-            )
-    if not given:
-        _check_parts(origin, folder)
-    return _put_in_place(origin, folder, places)
+    with only_writer(folder):
+        _check_folder(origin, folder, force)  # another process may have completed it meanwhile
+        places: Dict[str, str] = {}
+        for file in origin.files:
+            part = part_of(folder, file)
+            if given:
+                shutil.copyfile(sources[file.name], part)
+                places[file.name] = str(sources[file.name])
+            else:
+                urls = [mirror + file.path.rpartition("/")[2] for mirror in own_mirrors]
+                urls += [mirror + file.path for mirror in origin.mirrors]
+                places[file.name] = fetch_file(
+                    urls,
+                    part,
+                    opener=opener,
+                    name=file.name,
+                    n_bytes=file.n_bytes,
+                    sha256=file.sha256,
+                    on_bytes=on_bytes,
+                )
+        if not given:
+            _check_parts(origin, folder)
+        return _put_in_place(origin, folder, places)
 
 
 def part_of(folder: Path, file: OriginFile) -> Path:
@@ -652,7 +660,8 @@ def _put_in_place(origin: Origin, folder: Path, places: Mapping[str, str]) -> Tu
         files.append(
             Downloaded(file.name, places[file.name], part.stat().st_size, hash_file(part), file.sha256 is not None)
         )
-    for name in find_replaceable(folder, known=_recorded_names(folder)) - set(places):
+    # First the old files: a process killed here leaves no folder with files of two biLMs.
+    for name in (*find_replaceable(folder, known=_recorded_names(folder)), RECORD_NAME):
         (folder / name).unlink(missing_ok=True)
     for file in origin.files:
         os.replace(part_of(folder, file), folder / file.name)

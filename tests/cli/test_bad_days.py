@@ -14,13 +14,15 @@ from typing import Any, Callable, Dict, Iterator, List
 import h5py
 import numpy as np
 import pytest
+from cli.calls import told
 from export.test_onnx import make_bilm
+from report_outputs import write_output
 
 from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo.analysis.neighbors import NeighborIndex
+from spacy_elmo.util import only_writer
 
 pytestmark = pytest.mark.slow
-TRAIN = "--bilm.cell_width 16 --bilm.projection_width 8 --pretraining.batch_size 4 --pretraining.max_tokens 1500"
 
 
 def _npz(path: Path) -> int:
@@ -35,16 +37,34 @@ COMMANDS: Dict[str, Any] = {
     "convert": ("convert bilm out --to bilm-tf", "out", load_bilm),
     "index": ("index text.txt out --bilm bilm --layer 2", "out", lambda path: NeighborIndex.open(path).close()),
     "package": ("package bilm out --name tiny", "out/xx_elmo_tiny-1.0.0", lambda path: next(path.rglob("config.cfg"))),
+    "download": ("download pt --dest out --from tf", "out", load_bilm),
+    "report": ("report train --html out.html", "out.html", lambda path: path.read_text("utf8").index("</html>")),
     "vocab": ("vocab text.txt out.txt", "out.txt", lambda path: path.read_text("utf8").index("mat")),
 }
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """A folder with a biLM and a text."""
+CONTINUED = ("index", "download")  # what they leave is completed by the same command
+INPUTS = ("bilm", "tf", "train", "text.txt")
+CONFIG = Path(__file__).parents[2] / "configs" / "pretrain_en_elmo_sm.cfg"
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A biLM in two formats, a training and a text."""
+    tmp_path = tmp_path_factory.mktemp("inputs")
     save_bilm(make_bilm(), tmp_path / "bilm")
+    save_bilm(make_bilm(), tmp_path / "tf", format="bilm-tf")
+    write_output(tmp_path / "train", {"Acme": "ORG"}, metrics={"ents_f": 0.5})
     lines = [f"word{i % 97} the cat sat on the mat number {i} ." for i in range(3000)]
     (tmp_path / "text.txt").write_text("\n".join(lines) + "\n", encoding="utf8")
+    return tmp_path
+
+
+@pytest.fixture
+def place(inputs: Path, tmp_path: Path) -> Path:
+    """A folder with the inputs."""
+    for name in INPUTS:
+        (tmp_path / name).symlink_to(inputs / name)
     return tmp_path
 
 
@@ -59,7 +79,7 @@ def others(place: Path) -> List[str]:
     return sorted(
         path.name
         for path in place.iterdir()
-        if path.name not in ("bilm", "text.txt", "out", "out.npz", "out.h5", "out.txt")
+        if path.name not in (*INPUTS, "out", "out.npz", "out.h5", "out.txt", "out.html")
     )
 
 
@@ -77,7 +97,7 @@ def test_a_command_that_is_ended_leaves_nothing_that_looks_complete(end: Any, na
     process.wait()
     if end == signal.SIGTERM:
         assert others(place) == []
-    if (place / output).exists() and name != "index":  # an index continues
+    if (place / output).exists() and name not in CONTINUED:
         read(place / output)
     again = run(place, line)
     if again.returncode:  # it was complete
@@ -100,7 +120,7 @@ def small_disk(place: Path) -> Iterator[Callable[[str], Path]]:
         return folder
 
     yield mount
-    subprocess.run(["umount", str(folder)], capture_output=True)
+    subprocess.run(["umount", "-l", str(folder)], capture_output=True)  # also while something is open
 
 
 @pytest.mark.skipif(shutil.which("mount") is None, reason="no mount")
@@ -119,7 +139,7 @@ def test_a_full_or_read_only_disk_is_named(
                 pass
     done = run(place, line.replace(" out", " disk/out"), env={**os.environ, "TMPDIR": "/tmp"})
     assert done.returncode == 1 and message in " ".join(done.stderr.split()), done.stderr
-    if name != "index":
+    if name not in CONTINUED:
         assert not (folder / output).exists()
     assert not [path.name for path in folder.iterdir() if path.name.startswith(".")]
 
@@ -134,3 +154,47 @@ def test_two_writers_at_once_leave_one_complete_output(name: str, place: Path) -
     assert codes in ([0, 0], [0, 1]) and not any("Traceback" in text for text in shown), shown
     read(place / output)
     assert others(place) == []
+
+
+def pretrain(place: Path, output: Path, *options: str, code: int = 0) -> str:
+    """A short run with a checkpoint after each update."""
+    (place / "small.txt").write_text("the cat sat on the mat .\n" * 60, encoding="utf8")
+    paths = ("--paths.train", place / "small.txt", "--paths.valid", place / "small.txt")
+    sizes = "--bilm.char_cnn.filters [[1,4],[2,8]] --bilm.cell_width 16 --bilm.projection_width 8"
+    small = f"{sizes} --pretraining.batch_size 4 --pretraining.unroll_steps 8 --pretraining.softmax.kind full"
+    often = "--pretraining.checkpoint_every 1 --pretraining.eval_every 5 --pretraining.schedule.name constant"
+    settings = f"{small} {often} --pretraining.precision float32 --pretraining.max_tokens 160".split()
+    return told("pretrain", CONFIG, output, *paths, *settings, *options, code=code)
+
+
+def test_a_pretraining_survives_a_full_disk(place: Path, small_disk: Callable[[str], Path]) -> None:
+    output = small_disk("size=64k") / "out"
+    assert "No space left on device" in pretrain(place, output, code=1)
+    assert not list(output.glob("checkpoints/step-*")) and not (output / "model-last").exists()
+    subprocess.run(["mount", "-o", "remount,size=9m", str(output.parent)], check=True)
+    pretrain(place, output, "--resume")
+    load_bilm(output / "model-last")
+    subprocess.run(["mount", "-o", "remount,ro", str(output.parent)], check=True)
+    assert "Read-only file system" in pretrain(place, output, "--resume", "--pretraining.max_tokens", "320", code=1)
+
+
+def test_a_pretraining_with_the_clock_set_back_or_a_second_one(place: Path) -> None:
+    pretrain(place, place / "out")
+    old, new = sorted((place / "out" / "checkpoints").glob("step-*"))
+    for path in (old, *old.iterdir()):
+        os.utime(path, (time.time() + 86_400,) * 2)
+    for path in (new, *new.iterdir()):
+        os.utime(path, (0, 0))
+    longer = ("--resume", "--pretraining.max_tokens", "320")
+    with only_writer(place / "out"):
+        assert "Another process writes" in pretrain(place, place / "out", *longer, code=1)
+    assert "Resumed at step 5," in pretrain(place, place / "out", *longer)
+
+
+def test_parts_of_the_future_are_continued(place: Path) -> None:
+    command = ("embed", place / "bilm", place / "text.txt", place / "out", "--docs-per-file", "1000")
+    told(*command)
+    for path in (place / "out").iterdir():
+        os.utime(path, (time.time() + 86_400,) * 2)
+    (place / "out" / "part-00000-00001.parquet").unlink()
+    assert "2 files existed already" in told(*command)

@@ -1,5 +1,7 @@
 """`compat.bilm`: arrays of ids, layers and state, files of vectors, bad input."""
 
+import subprocess
+
 import h5py
 import numpy as np
 import pytest
@@ -153,3 +155,22 @@ def test_character_ids_need_no_vocabulary(files):
     text = [*BATCHES[0], ["<S>", "</S>", "<UNK>"]]
     found, wanted = (compat.Batcher(path, 50).batch_sentences(text) for path in (None, files.vocab))
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.issue(39)
+def test_a_full_disk_is_an_error(files, tmp_path):
+    (tmp_path / "text.txt").write_text("She sat on the bank .\n" * 99, encoding="utf8")
+    (disk := tmp_path / "disk").mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)], capture_output=True).returncode:
+        pytest.skip("disks cannot be mounted here")
+    try:
+        with pytest.raises(OSError, match="No space left"):
+            compat.dump_bilm_embeddings(
+                files.vocab, tmp_path / "text.txt", files.options, files.weights, disk / "out.h5"
+            )
+        with pytest.raises(OSError, match="No space left"):
+            compat.dump_token_embeddings(files.vocab, files.options, files.weights, disk / "out.h5")
+        assert not list(disk.iterdir())
+    finally:
+        subprocess.run(["umount", str(disk)], capture_output=True)

@@ -366,3 +366,14 @@ def test_any_number_of_nlpl_is_known() -> None:
 def test_damaged_record_is_never_an_error(origin: Origin, model: Path, tmp_path: Path) -> None:
     download(origin, tmp_path / "out", given=[model], opener=refuse)
     assert fuzz(_recorded_names, tmp_path / "out", tmp_path / "out" / "origin.json", n=300) == 0
+
+
+@pytest.mark.issue(39)
+def test_a_second_download_into_the_same_folder_waits(origin: Origin, site: Site, model: Path, tmp_path: Path) -> None:
+    def open_meanwhile(url: str, headers: Mapping[str, str]) -> Any:
+        with pytest.raises(ValueError, match="Another process writes"):
+            download(origin, tmp_path / "out")
+        return open_url(url, headers)
+
+    download(origin, tmp_path / "out", opener=open_meanwhile)
+    assert (tmp_path / "out" / "weights.hdf5").read_bytes() == (model / "weights.hdf5").read_bytes()

@@ -3,6 +3,7 @@
 import json
 import logging
 from itertools import islice
+from pathlib import Path
 from typing import IO, Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import h5py
@@ -15,7 +16,17 @@ from ...errors import Errors
 from ...inference.runtime import isolated
 from ...nn.inputs import is_original, pad_rows, which_are_words
 from ...text.words import SENTENCE_BEGIN, SENTENCE_END
-from ..common import ConfigurationError, DerivingModule, PathLike, check_count, invalid, new_hdf5, read_sentences
+from ...util import check_space
+from ..common import (
+    ConfigurationError,
+    DerivingModule,
+    PathLike,
+    add_dataset,
+    check_count,
+    invalid,
+    new_hdf5,
+    read_sentences,
+)
 from .characters import (
     DEFAULT_OPTIONS_FILE,
     DEFAULT_WEIGHT_FILE,
@@ -505,10 +516,12 @@ class ElmoEmbedder:
         found = self.embed_sentences((sentence.split() for sentence in sentences), batch_size)
         with new_hdf5(output_file_path) as file:
             for key, layers in zip(keys, found):
-                file.create_dataset(key, data=_choose(layers, output_format), dtype="float32")
+                add_dataset(file, key, _choose(layers, output_format))
             if not forget_sentences and not use_sentence_keys:
+                content = json.dumps(dict(zip(sentences, keys)))
+                check_space(Path(file.filename), len(content))
                 index = file.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())
-                index[0] = json.dumps(dict(zip(sentences, keys)))
+                index[0] = content
         input_file.close()
 
 
