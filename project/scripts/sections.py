@@ -20,7 +20,7 @@ ERROR_TITLES = {
     "goemotions": "GoEmotions, categories",
 }
 N_EXTREMES = 3  # categories with the largest gain and loss
-N_CONFUSIONS = 5  # pairs of tags
+N_CONFUSIONS = 3  # pairs of tags
 SENSES, POS, CONTEXTS = "layers-senses.json", "layers-pos.json", "contexts.json"
 CONTEXT_LABELS = {
     "sentences": "a sentence",
