@@ -20,6 +20,7 @@ ERROR_TITLES = {
     "goemotions": "GoEmotions, categories",
 }
 N_EXTREMES = 3  # categories with the largest gain and loss
+N_CONFUSIONS = 3  # pairs of tags
 SENSES, POS, CONTEXTS = "layers-senses.json", "layers-pos.json", "contexts.json"
 CONTEXT_LABELS = {
     "sentences": "a sentence",
@@ -56,12 +57,11 @@ def senses_section(results: Path) -> Optional[str]:
     if found is None:
         return None
     lines = [
-        "Word senses by the nearest mean of the uses of a sense, the 1-nearest neighbour of the paper, on SemCor (NOAD "
-        f"senses): {found['n_train']:,} training instances, {found['n_test']:,} test "
-        f"instances, of which {found['n_answered']:,} have a lemma with training instances; there is no back-off for "
-        f"the others; biLM `{found['bilm']}`. F1 over all instances, accuracy over lemmas with several senses, and the "
-        "paired difference from the baseline, the most frequent training sense; in brackets the 95 % confidence "
-        "interval. Nothing is random here, so there are no seeds.",
+        "Each use gets the sense with the nearest mean, the 1-nearest neighbour of the paper. SemCor (NOAD senses): "
+        f"{found['n_train']:,} training instances, {found['n_test']:,} test instances, of which "
+        f"{found['n_answered']:,} have a lemma with training instances, without back-off for the others; biLM "
+        f"`{found['bilm']}`. F1 over all instances, accuracy over lemmas with several senses, and paired difference "
+        "from the most frequent training sense; in brackets 95 % confidence intervals.",
         "",
         "| layer | F1 | several senses | difference from the baseline |",
         "| --- | ---: | ---: | ---: |",
@@ -87,9 +87,9 @@ def pos_section(results: Path) -> Optional[str]:
     if found is None:
         return None
     lines = [
-        f"Parts of speech (UPOS) of UD English-EWT by a linear probe: {found['n_train']:,} training tokens, "
-        f"{found['n_test']:,} test tokens, biLM `{found['bilm']}`. Accuracy with its 95 % interval; the control task "
-        "(Hewitt and Liang 2019) has random tags per word, three seeds.",
+        f"A linear probe of UPOS on UD English-EWT: {found['n_train']:,} training tokens, {found['n_test']:,} test "
+        f"tokens, biLM `{found['bilm']}`. Accuracy with its 95 % interval; the control task (Hewitt and Liang 2019) "
+        "has random tags per word, three seeds.",
         "",
         "| layer | accuracy | control task | selectivity |",
         "| --- | ---: | ---: | ---: |",
@@ -141,9 +141,8 @@ def contexts_section(results: Path) -> Optional[str]:
     table = make_table(["read as one sequence", "state before it", "forward perplexity", "probe accuracy"], rows)
     told = (
         f"Forward perplexity of {found['n_documents']} held-out documents ({found['n_tokens']:,} tokens), and accuracy "
-        f"of a linear probe of UPOS on the mean of the layers, UD English-EWT: {found['n_train']:,} training tokens, "
-        f"{found['n_dev']:,} development tokens; with 95 % interval; biLM `{found['bilm']}`, "
-        "`project/scripts/contexts.py`."
+        f"of a linear probe of UPOS on the mean of the layers with its 95 % interval (UD English-EWT, "
+        f"{found['n_dev']:,} development tokens); biLM `{found['bilm']}`, `project/scripts/contexts.py`."
     )
     return f"{told}\n\n{table}{note_earlier(found)}"
 
@@ -172,11 +171,11 @@ def _describe_words(record: Record) -> str:
     table = make_table(["tokens of the test data", "n", "right without ELMo, %", "right with ELMo, %"], rows)
     confusions = [
         [row["right"], row["found"], str(row["n"]), ", ".join(f"*{word}*" for word in row["words"])]
-        for row in record["confusions"]
+        for row in record["confusions"][:N_CONFUSIONS]
     ]
     frequent = make_table(["gold tag", "tag with ELMo", "n", "frequent words"], confusions)
     return (
-        f"Only tokens whose boundaries match those of the treebank:\n\n{table}\n\n"
+        f"Only tokens with the boundaries of the treebank:\n\n{table}\n\n"
         f"The most frequent errors left with ELMo:\n\n{frequent}"
     )
 
@@ -196,8 +195,8 @@ def _describe_kinds(record: Record) -> str:
         wrong = sum(row[name] for row in record["errors"] if row["kind"] != MISSED)
         told.append(f"{right + wrong:,} {name} ELMo, {right:,} of them right")
     return (
-        f"Predicted entities: {'; '.join(told)}. A predicted entity that overlaps no gold "
-        "entity is spurious; a gold entity that no predicted one overlaps is missed."
+        f"Predicted entities: {'; '.join(told)}. A spurious entity overlaps no gold entity; a missed one no predicted "
+        "entity."
     )
 
 
@@ -277,8 +276,7 @@ def _describe_choice(record: Record, image_dir: Path) -> str:
     told = (
         f"{CHOICE_TITLES[record['task']]}, seed {record['seed']}: score on the test data, and words per second of the "
         f"whole pipeline, tokenizer included, on its {record['n_texts']:,} texts with one thread "
-        f"({record['processor']}); median of {record['repeats']}. For encoders of the RoBERTa size only speed "
-        "can be measured: no trained weights were available."
+        f"({record['processor']}); median of {record['repeats']}."
     )
     notes = dict.fromkeys(note_earlier(settings) for settings in _settings_with_bilm(record))
     return f"{told}\n\n{table}\n\n![{make_title(record)}](images/{name}){''.join(notes)}"

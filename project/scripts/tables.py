@@ -16,6 +16,7 @@ from spacy_elmo.weights.formats import PACKAGED_NAMES, locate
 from spacy_elmo.weights.identity import digest_bilm
 
 Result = Dict[str, Any]
+N_SEEDS = 3  # of a score that does not say how many it has
 Mixes = List[Dict[str, Any]]  # of a place, one for each seed
 # Task, title, and the scores in percent: title and key.
 Gains = Tuple[Tuple[str, str, Tuple[Tuple[str, str], ...]], ...]
@@ -256,11 +257,12 @@ def percents(results: Iterable[Result], key: str) -> List[float]:
 
 
 def summarize(values: Sequence[float], *, sign: str = "") -> str:
-    """RETURNS (str): Mean, sample standard deviation (of two values or more) and number of seeds."""
+    """RETURNS (str): Mean, sample standard deviation (of two values or more) and number of seeds if it is not 3."""
     if not values:
         return "-"
     spread = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
-    return f"{mean(values):{sign}.2f}{spread} (n = {len(values)})"
+    n_seeds = "" if len(values) == N_SEEDS else f" (n = {len(values)})"
+    return f"{mean(values):{sign}.2f}{spread}{n_seeds}"
 
 
 def make_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Optional[str]:
