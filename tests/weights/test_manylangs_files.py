@@ -1,5 +1,6 @@
 """Bad files of ELMoForManyLangs: one error of ours that lists everything."""
 
+import io
 import json
 import shutil
 import zipfile
@@ -195,6 +196,22 @@ def test_hostile_state_dicts(kind, folder):
     with pytest.raises(ValueError, match="encoder.pkl|do not fit") as error:
         load_bilm(folder)
     assert wanted in str(error.value)
+
+
+@pytest.mark.issue(17)
+@pytest.mark.parametrize("change, wanted", [("larger storage", "bytes, should have"), ("twice", "one name")])
+def test_hostile_zips_of_torch(change, wanted, folder):
+    target = io.BytesIO()
+    with zipfile.ZipFile(folder / "encoder.pkl") as source, zipfile.ZipFile(target, "w") as archive:
+        for name in source.namelist():
+            is_cut = change == "larger storage" and name.endswith("/data/0")
+            archive.writestr(name, source.read(name)[:-4] if is_cut else source.read(name))
+        if change == "twice":
+            with pytest.warns(UserWarning, match="Duplicate name"):
+                archive.writestr(source.namelist()[0], b"")
+    (folder / "encoder.pkl").write_bytes(target.getvalue())
+    with pytest.raises(ValueError, match=f"(?s)Only tensors by name are read, at the top or.*{wanted}|{wanted}"):
+        load_bilm(folder)
 
 
 @pytest.mark.issue(17)

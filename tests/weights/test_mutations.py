@@ -143,11 +143,11 @@ def test_damage_under_valid_checksums_loads_or_gives_an_error_of_ours(model: Pat
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SEALED)
 def test_much_damage_under_valid_checksums_gives_an_error_of_ours(model: Path, name: str) -> None:
-    assert fuzz(READERS[name], model / name, n=2000, mutate=SEALED[name]) > 100
+    assert fuzz(READERS[name], model / name, n=1000, mutate=SEALED[name]) > 50
 
 
 @pytest.mark.slow
 @pytest.mark.issue(17)
 @pytest.mark.parametrize("name", READERS)
 def test_many_damaged_files_load_or_give_an_error_of_ours(model: Path, name: str) -> None:
-    assert fuzz(READERS[name], model / name, n=2000) > 10
+    assert fuzz(READERS[name], model / name, n=700) > 3
