@@ -83,8 +83,13 @@ def others(place: Path) -> List[str]:
     )
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "name, end",
+    [
+        *((name, signal.SIGKILL) for name in ("embed", "index", "package")),
+        *((name, signal.SIGTERM) for name in ("hdf5", "convert", "vocab")),
+    ],
+)
 def test_a_command_that_is_ended_leaves_nothing_that_looks_complete(end: Any, name: str, place: Path) -> None:
     line, output, read = COMMANDS[name]
     command = [sys.executable, "-m", "spacy_elmo", *line.split()]
@@ -124,12 +129,15 @@ def small_disk(place: Path) -> Iterator[Callable[[str], Path]]:
 
 
 @pytest.mark.skipif(shutil.which("mount") is None, reason="no mount")
-@pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize(
-    "options, message", [("size=16k", "No space left on device"), ("ro", "Read-only file system")], ids=["full", "ro"]
+    "name, options, message",
+    [
+        *((name, "size=16k", "No space left on device") for name in COMMANDS if name != "vocab"),
+        ("vocab", "ro", "Read-only file system"),
+    ],
 )
 def test_a_full_or_read_only_disk_is_named(
-    options: str, message: str, name: str, place: Path, small_disk: Callable[[str], Path]
+    name: str, options: str, message: str, place: Path, small_disk: Callable[[str], Path]
 ) -> None:
     line, output, _ = COMMANDS[name]
     folder = small_disk(options)
@@ -144,7 +152,7 @@ def test_a_full_or_read_only_disk_is_named(
     assert not [path.name for path in folder.iterdir() if path.name.startswith(".")]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", ["embed", "convert", "index"])
 def test_two_writers_at_once_leave_one_complete_output(name: str, place: Path) -> None:
     line, output, read = COMMANDS[name]
     command = [sys.executable, "-m", "spacy_elmo", *line.split()]

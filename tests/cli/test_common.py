@@ -7,7 +7,7 @@ import pytest
 import typer
 from cli.calls import call, call_json
 
-from spacy_elmo.cli._common import counted, show_errors
+from spacy_elmo.cli._common import show_errors
 from spacy_elmo.util import check_output_folder
 
 
@@ -30,23 +30,12 @@ def test_errors_of_the_system_have_a_remedy(capsys, number, path, told):
     assert told in _told(capsys, OSError(number, os.strerror(number), path))
 
 
-def test_errors_with_their_own_text_are_shown_unchanged(capsys):
-    assert "✘ disk full" in _told(capsys, OSError("disk full"))
-    assert "✘ first" in _told(capsys, ValueError("\n\nfirst\nsecond"))
-
-
 def test_a_folder_below_a_file_is_refused(tmp_path):
     check_output_folder(tmp_path / "a" / "b")
     (tmp_path / "a").write_text("x")
     for path in (tmp_path / "a", tmp_path / "a" / "b" / "c"):
         with pytest.raises(ValueError, match="a' is a file"):
             check_output_folder(path)
-
-
-@pytest.mark.issue(15)
-@pytest.mark.parametrize("n, wanted", [(0, "0 texts"), (1, "1 text"), (2000, "2,000 texts")])
-def test_a_number_agrees_with_its_noun(n, wanted):
-    assert counted(n, "text") == wanted
 
 
 @pytest.mark.issue(37)

@@ -59,17 +59,6 @@ def test_what_is_read_is_not_replaced(bilm_path: Path, tmp_path: Path) -> None:
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
 
 
-def test_missing_path_is_named(tmp_path: Path) -> None:
-    shown = refused("convert", tmp_path / "nothing", tmp_path / "out")
-    assert "no biLM" in shown or "No biLM" in shown
-
-
-def test_options_may_be_elsewhere(bilm_path: Path, tmp_path: Path) -> None:
-    call("convert", bilm_path, tmp_path / "tf", "--to", "bilm-tf")
-    (tmp_path / "tf" / "options.json").rename(tmp_path / "settings.json")
-    call("convert", tmp_path / "tf" / "weights.hdf5", tmp_path / "out", "--options", tmp_path / "settings.json")
-
-
 def test_onnx_graph_gives_the_same_vectors(bilm_path: Path, tmp_path: Path) -> None:
     needs_onnx()
     arguments = ("convert", bilm_path, tmp_path / "elmo.onnx", "--to", "onnx")
@@ -86,7 +75,6 @@ def test_onnx_graph_gives_the_same_vectors(bilm_path: Path, tmp_path: Path) -> N
     [
         ("tf", ["--to", "bilm-tf", "--dtype", "int8"], "int8"),
         ("elmo.onnx", ["--to", "onnx", "--dtype", "float16"], "an ONNX graph has float32"),
-        ("elmo.onnx", ["--to", "onnx", "--dtype", "int8"], "an ONNX graph has float32"),
         ("elmo", ["--to", "onnx"], "does not end in .onnx"),
         ("elmo.onnx", [], "it ends in .onnx"),
     ],

@@ -17,7 +17,6 @@ from cli.calls import call, refused, told
 from spacy.tokens import Doc, DocBin
 
 from spacy_elmo import register_extensions, util
-from spacy_elmo.export.vectors import Cutter
 from spacy_elmo.inference import products
 from spacy_elmo.weights import load_bilm
 
@@ -165,23 +164,6 @@ def test_tokens_are_separated_by_white_space_and_raw_text_is_noticed(bilm_path: 
     assert "exclude each other" in refused(*arguments, "--tokenized", "--lang", "en")
 
 
-def test_texts_are_computed_together_up_to_a_number_of_tokens() -> None:
-    words = [["a"] * n for n in (9_000, 7_000, 1, 20_000, 3)]
-    assert [[len(item) for item in batch] for batch in Cutter(9).cut(words)] == [[9_000, 7_000], [1], [20_000], [3]]
-    assert [len(batch) for batch in Cutter(1_024).cut([["a"]] * 2_500)] == [1_024, 1_024, 452]
-    assert list(Cutter(9).cut([])) == []
-
-
-@pytest.mark.parametrize("n_characters, wanted", [(1, [4] * 7 + [2]), (5, [4, 16, 10])])
-def test_characters_per_token_are_measured(n_characters: int, wanted: List[int]) -> None:
-    """A text in Chinese may have a token for each."""
-    cutter, sizes = Cutter(1_024), []
-    for batch in cutter.cut(["x" * 4_000] * 30):
-        sizes.append(len(batch))
-        cutter.learn(batch, 4_000 * len(batch) // n_characters)
-    assert sizes == wanted
-
-
 @pytest.mark.parametrize("name, n_files", [("out.spacy", 1), ("parts", 2)])
 def test_docs_have_vectors(bilm_path: Path, text_path: Path, tmp_path: Path, name: str, n_files: int) -> None:
     options = ("--docs-per-file", 2, "--to", "docbin", "--dtype", "float16", "--lang", "en")
@@ -195,8 +177,7 @@ def test_docs_have_vectors(bilm_path: Path, text_path: Path, tmp_path: Path, nam
     assert docs[0]._.elmo.shape == (7, 16) and docs[0]._.elmo.dtype == "float16"
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("options", [(), ("--pool", "mean")])
+@pytest.mark.parametrize("dtype, options", [("float32", ()), ("float16", ("--pool", "mean"))])
 def test_arrays_of_nothing_have_no_rows(options: Any, dtype: str, bilm_path: Path, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_bytes(b"")
     call("embed", bilm_path, tmp_path / "in.txt", tmp_path / "out.npz", "--store", "both", "--dtype", dtype, *options)

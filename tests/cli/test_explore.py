@@ -70,7 +70,7 @@ def test_explore_refuses_mixes_of_another_bilm(pipeline: Path, tmp_path: Path) -
     assert "EL230" in refused("explore", "--pipeline", tmp_path / "blank", "--port", 0)
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.1", "127.0.0.2", "example.org", ""])
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "example.org", ""])
 def test_explore_refuses_other_hosts_than_this_computer(host: str) -> None:
     assert "it has no passwords" in refused("explore", "--host", host, "--port", 0)
 

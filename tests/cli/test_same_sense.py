@@ -78,11 +78,6 @@ def test_a_table_has_a_row_per_pair(bilm_path: Path, tmp_path: Path) -> None:
     assert "same sense" in packaged and packaged.count("%") == 3
 
 
-def test_one_pair_can_be_printed_as_a_row(bilm_path: Path) -> None:
-    result = _run(FIRST, SECOND, "--word", "sat", "--bilm", bilm_path, "--tsv")
-    assert len(result.stdout.splitlines()) == 2 and result.stdout.splitlines()[1].startswith(f"sat\tsat\t{FIRST}\t")
-
-
 @pytest.mark.parametrize(
     "content, told",
     [
@@ -116,11 +111,6 @@ def test_a_pair_that_cannot_be_compared_is_named(content: str, told: str, bilm_p
 def test_arguments_of_a_pair_and_of_a_file_are_not_mixed(args: List[str], told: str) -> None:
     result = _run(*args)
     assert result.exit_code == 1 and told in " ".join(result.output.split()), result.output
-
-
-def test_a_file_of_pairs_that_is_not_there_is_an_error() -> None:
-    result = _run("--pairs", "absent.tsv")
-    assert result.exit_code == 2 and "'absent.tsv' does not exist" in " ".join(result.output.split())
 
 
 def test_the_sentence_that_lacks_the_word_is_named(bilm_path: Path) -> None:

@@ -81,10 +81,8 @@ def test_lbfgs_trains_all_parameters(files):
 
 PLACES = [
     (f"{CELL}.state_linearity", "weight"),
-    (f"{CELL}.input_linearity", "weight"),
     (f"{CELL}.state_projection", "weight"),
     ("_elmo_lstm._token_embedder.char_conv_1", "weight"),
-    ("_elmo_lstm._token_embedder._highways._layers.0", "weight"),
     ("_elmo_lstm._token_embedder._projection", "bias"),
     ("_elmo_lstm._token_embedder", "_char_embedding_weights"),
 ]

@@ -161,8 +161,7 @@ def test_empty_index_has_a_message(browser: Any, tiny: BiLM) -> None:
 
 
 @pytest.mark.issue(40)
-@pytest.mark.parametrize("view", ["senses", "neighbours"])
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("view, width", [("senses", 390), ("neighbours", 1280)])
 def test_without_an_index_one_click_builds_one(browser: Any, view: str, width: int) -> None:
     """Whoever opens every tab meets no error; after the click both views answer with the words that they offer."""
     explorer = Explorer(load_bilm("en_elmo_sm"), "en_elmo_sm")
@@ -283,7 +282,7 @@ def test_odd_addresses_are_ignored(page: Page) -> None:
         assert page.page.locator("#compare figure").count() == 4
 
 
-@pytest.mark.parametrize("given, taken", [("999999", "50"), ("-3", "1"), ("0", "1"), ("4", "4"), ("1e999", "10")])
+@pytest.mark.parametrize("given, taken", [("999999", "50"), ("-3", "1"), ("1e999", "10")])
 def test_numbers_are_kept_in_range(page: Page, given: str, taken: str) -> None:
     page.open("neighbours", text="the bank", token=1, k=given)
     assert page.page.input_value("#neighbours [name=k]") == taken and page.text("#neighbours .error") == ""

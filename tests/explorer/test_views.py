@@ -67,10 +67,6 @@ def test_compare_gives_the_products_of_any_mix(explorer: Explorer, tiny: BiLM) -
     np.testing.assert_allclose(norms, (gamma * np.tensordot(shares, a, 1) ** 2 * gamma).sum(axis=1), rtol=1e-4)
 
 
-def test_compare_of_nothing_is_empty(explorer: Explorer) -> None:
-    assert _ask(explorer, "compare", a="", b=" \n")["words"] == [[], []]
-
-
 def test_surprisal_agrees_with_the_component(explorer: Explorer, tiny: BiLM) -> None:
     found = _ask(explorer, "surprisal", text="He sat on  the bank.")["tokens"]
     (losses,) = tiny.token_losses([["He", "sat", "on", "the", "bank", "."]])
@@ -184,11 +180,6 @@ def test_without_a_softmax_other_views_work(tiny: BiLM) -> None:
 def test_invalid_requests_have_a_message(explorer: Explorer, body: bytes, problem: str) -> None:
     with pytest.raises(ValueError, match=f"The request is not valid.*{problem}"):
         explorer.answer("substitutes", body)
-
-
-def test_choice_must_be_known() -> None:
-    with pytest.raises(ValueError, match="The request is not valid.*'uses' should be one of any, same"):
-        Fields(b'{"uses": "all"}').choice("uses", ("any", "same"))
 
 
 @pytest.mark.parametrize("text, unit", [("a" * 100_000, "characters"), ("a " * 9_000, "tokens")])

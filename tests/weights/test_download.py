@@ -4,7 +4,7 @@ import json
 import urllib.request
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Iterator, Mapping
+from typing import Any, Iterator, List, Mapping, Optional
 
 import pytest
 from reference.seeded_weights import make_arrays, make_options, write_model
@@ -53,9 +53,9 @@ def origin(site: Site) -> Origin:
     return replace(find_origin("small"), name="tiny", n_parameters=None, files=tuple(files), mirrors=(site.address,))
 
 
-def with_digest(origin: Origin, sha256: str) -> Origin:
+def with_weights(origin: Origin, **known: Any) -> Origin:
     options, weights = origin.files
-    return replace(origin, files=(options, replace(weights, sha256=sha256)))
+    return replace(origin, files=(options, replace(weights, **known)))
 
 
 def refuse(url: str, headers: Mapping[str, str]) -> Any:
@@ -63,28 +63,24 @@ def refuse(url: str, headers: Mapping[str, str]) -> Any:
 
 
 @pytest.mark.issue(17)
-def test_downloaded_files_load(origin: Origin, site: Site, model: Path, tmp_path: Path) -> None:
+def test_downloaded_files_load_with_a_record_of_their_origin(
+    origin: Origin, site: Site, model: Path, tmp_path: Path
+) -> None:
     counted: list[int] = []
+    digests = {name: hash_file(model / name) for name in ("options.json", "weights.hdf5")}
+    origin = with_weights(origin, sha256=digests["weights.hdf5"])
     files = download(origin, tmp_path / "out", on_bytes=counted.append)
     assert (load_bilm(tmp_path / "out").embed([["a"]])[0] == load_bilm(model).embed([["a"]])[0]).all()
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"options.json", "weights.hdf5", "origin.json"}
-    assert [file.sha256 for file in files] == [hash_file(model / file.name) for file in files]
+    assert {file.name: (file.sha256, file.is_documented) for file in files} == {
+        name: (digest, name == "weights.hdf5") for name, digest in digests.items()
+    }
     assert sum(counted) == sum(file.n_bytes for file in files)
-    assert not any(file.is_documented for file in files)
-
-
-@pytest.mark.issue(17)
-def test_origin_is_recorded_beside_the_files(origin: Origin, site: Site, model: Path, tmp_path: Path) -> None:
-    digest = hash_file(model / "weights.hdf5")
-    download(with_digest(origin, digest), tmp_path / "out")
     record = read_record(tmp_path / "out")
     assert record and record["name"] == "tiny" and record["licence_source"] == origin.licence_source
     weights = {file["name"]: file for file in record["files"]}["weights.hdf5"]
-    assert weights["sha256"] == digest and weights["is_documented"]
+    assert (weights["sha256"], weights["is_documented"]) == (digests["weights.hdf5"], True)
     assert weights["url"] == f"{site.address}elmo/tiny_weights.hdf5"
-    assert read_record(tmp_path) is None
-    (tmp_path / "out" / "origin.json").write_text("[")
-    assert read_record(tmp_path / "out") is None
 
 
 @pytest.mark.issue(17)
@@ -100,42 +96,27 @@ def test_interrupted_download_is_resumed(
 
 
 @pytest.mark.issue(17)
-def test_a_later_call_continues(origin: Origin, site: Site, model: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "statuses, ranges",
+    [
+        ([], ["bytes=1000-"]),
+        ([404], [None, None, "bytes=1000-"]),  # of a mirror without the file
+        ([416], ["bytes=1000-", None]),  # the file became shorter
+    ],
+)
+def test_a_later_call_continues(
+    statuses: List[int], ranges: List[Optional[str]], origin: Origin, site: Site, model: Path, tmp_path: Path
+) -> None:
     site.cuts = [10_000, 1000, 0, 0]
     with pytest.raises(ValueError, match="(?s)interrupted after 1,000 of"):
         download(origin, tmp_path / "out")
     assert (tmp_path / "out" / "weights.hdf5.part").stat().st_size == 1000
     assert not (tmp_path / "out" / "weights.hdf5").exists() and not (tmp_path / "out" / "options.json").exists()
     site.requests.clear()
-    download(origin, tmp_path / "out")
-    assert [headers.get("Range") for _, headers in site.requests] == ["bytes=1000-"]
-    assert (tmp_path / "out" / "weights.hdf5").read_bytes() == (model / "weights.hdf5").read_bytes()
-
-
-@pytest.mark.issue(17)
-def test_a_mirror_without_the_file_does_not_cost_what_is_there(
-    origin: Origin, site: Site, model: Path, tmp_path: Path
-) -> None:
-    origin = replace(origin, mirrors=(*origin.mirrors, f"{site.address}gone/"))
-    site.cuts = [10_000, 1000, 0, 0]
-    with pytest.raises(ValueError, match="(?s)interrupted after 1,000 of.*status 404"):
-        download(origin, tmp_path / "out")
-    assert (tmp_path / "out" / "weights.hdf5.part").stat().st_size == 1000
-    download(origin, tmp_path / "out")
-    assert site.requests[-1][1]["Range"] == "bytes=1000-"
-    assert (tmp_path / "out" / "weights.hdf5").read_bytes() == (model / "weights.hdf5").read_bytes()
-
-
-@pytest.mark.issue(17)
-def test_a_file_that_became_shorter_is_downloaded_again(
-    origin: Origin, site: Site, model: Path, tmp_path: Path
-) -> None:
-    site.cuts = [10_000, 1000, 0, 0]
-    with pytest.raises(ValueError, match="Check the connection and run the command"):
-        download(origin, tmp_path / "out")
-    site.statuses = [416]
-    download(origin, tmp_path / "out")
-    assert [headers.get("Range") for _, headers in site.requests[-2:]] == ["bytes=1000-", None]
+    site.statuses = statuses
+    mirrors = (f"{site.address}gone/", *origin.mirrors) if statuses == [404] else origin.mirrors
+    download(replace(origin, mirrors=mirrors), tmp_path / "out")
+    assert [headers.get("Range") for _, headers in site.requests] == ranges
     assert (tmp_path / "out" / "weights.hdf5").read_bytes() == (model / "weights.hdf5").read_bytes()
 
 
@@ -152,77 +133,51 @@ def test_another_version_is_not_appended(tag: str, origin: Origin, site: Site, m
 
 
 @pytest.mark.issue(17)
-def test_file_without_a_version_is_downloaded_again(origin: Origin, site: Site, tmp_path: Path) -> None:
-    site.cuts, site.tag = [10_000, 1000], None
-    download(origin, tmp_path / "out")
-    assert all("Range" not in headers for _, headers in site.requests) and len(site.requests) == 3
-
-
-@pytest.mark.issue(17)
-@pytest.mark.parametrize("status", [404, 403, 410])
-def test_the_second_mirror_is_tried(status: int, origin: Origin, site: Site, tmp_path: Path) -> None:
-    site.statuses = [status]
-    origin = replace(origin, mirrors=(f"{site.address}gone/", *origin.mirrors))
-    files = download(origin, tmp_path / "out")
-    assert [path for path, _ in site.requests][:2] == ["gone/elmo/tiny_options.json", "elmo/tiny_options.json"]
-    assert all("gone" not in file.url for file in files)
-
-
-@pytest.mark.issue(17)
-def test_all_mirrors_are_named_if_none_has_the_file(origin: Origin, site: Site, tmp_path: Path) -> None:
+def test_mirrors_are_tried_in_turn_a_given_one_first(origin: Origin, site: Site, tmp_path: Path) -> None:
+    site.statuses = [404, 503, 500]  # a server error is tried again
+    files = download(origin, tmp_path / "out", mirrors=[f"{site.address}mine"])
+    names = [path for path, _ in site.requests]
+    assert names[:4] == ["mine/tiny_options.json"] + ["elmo/tiny_options.json"] * 3
+    assert all("mine" not in file.url for file in files)
     site.files.clear()
+    site.requests.clear()
     origin = replace(origin, mirrors=(*origin.mirrors, "http://127.0.0.1:9/"))
     with pytest.raises(ValueError, match="(?s)tiny_options.json: status 404.*127.0.0.1:9.*no connection"):
-        download(origin, tmp_path / "out")
+        download(origin, tmp_path / "b")
     assert sum(path == "elmo/tiny_options.json" for path, _ in site.requests) == 1, "404 is final"
 
 
 @pytest.mark.issue(17)
-def test_a_server_error_is_tried_again(origin: Origin, site: Site, tmp_path: Path) -> None:
-    site.statuses = [503, 500]
-    download(origin, tmp_path / "out")
-    assert [path for path, _ in site.requests].count("elmo/tiny_options.json") == 3
-
-
-@pytest.mark.issue(17)
-def test_given_mirror_is_tried_first_by_published_name(origin: Origin, site: Site, tmp_path: Path) -> None:
-    for name in ("options.json", "weights.hdf5"):
-        site.files[f"mine/tiny_{name}"] = site.files[f"elmo/tiny_{name}"]
-    files = download(origin, tmp_path / "out", mirrors=[f"{site.address}mine"])
-    assert all(file.url.startswith(f"{site.address}mine/tiny_") for file in files)
-
-
-@pytest.mark.issue(17)
-def test_wrong_checksum_is_refused(origin: Origin, site: Site, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="(?s)should have 00"):
-        download(with_digest(origin, "00" * 32), tmp_path / "out")
-    assert not (tmp_path / "out" / "weights.hdf5").exists()
-    assert not (tmp_path / "out" / "weights.hdf5.part").exists(), "a wrong file is not continued"
-
-
-@pytest.mark.issue(17)
-def test_web_page_instead_of_the_file_is_refused(origin: Origin, site: Site, tmp_path: Path) -> None:
-    site.files["elmo/tiny_weights.hdf5"] = b"<html>Sign in</html>"
-    with pytest.raises(ValueError, match="(?s)<html>"):
-        download(origin, tmp_path / "out")
-
-
-@pytest.mark.issue(17)
-@pytest.mark.parametrize("is_announced", [True, False])
-def test_size_has_a_limit(
-    is_announced: bool, origin: Origin, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_given", [True, False])
+@pytest.mark.parametrize("fault", ["checksum", "size", "web page", "limit", "limit, not announced"])
+def test_another_file_is_refused_and_not_continued(
+    fault: str, is_given: bool, origin: Origin, site: Site, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "MAX_FILE_BYTES", 2000)
+    n_bytes = (model / "weights.hdf5").stat().st_size
+    text = f"has {n_bytes:,} bytes, documented are {n_bytes + 1:,}"
+    if fault == "checksum":
+        origin, text = with_weights(origin, sha256="00" * 32), "should have 00"
+    elif fault == "size":
+        origin = with_weights(origin, n_bytes=n_bytes + 1)
+    elif fault == "web page":
+        site.files["elmo/tiny_weights.hdf5"] = b"<html>Sign in</html>"
+        (model / "weights.hdf5").write_bytes(b"<html>Sign in</html>")
+        text = "<html>"
+    else:
+        monkeypatch.setattr(fetch, "MAX_FILE_BYTES", 2000)
+        text = "sent more than 2,000" if "announced" in fault and not is_given else "should have at most 2,000"
 
     def open_without_length(url: str, headers: Mapping[str, str]) -> Any:
         reply: Any = open_url(url, headers)
-        if not is_announced:
+        if "announced" in fault:
             del reply.headers["Content-Length"]
         return reply
 
-    text = "should have at most 2,000" if is_announced else "sent more than 2,000"
+    given, opener = ([model], refuse) if is_given else ([], open_without_length)
     with pytest.raises(ValueError, match=f"(?s){text}"):
-        download(origin, tmp_path / "out", opener=open_without_length)
+        download(origin, tmp_path / "out", given=given, opener=opener)
+    assert not (tmp_path / "out" / "weights.hdf5").exists()
+    assert "limit" in fault or not (tmp_path / "out" / "weights.hdf5.part").exists()
 
 
 @pytest.mark.issue(17)
@@ -241,15 +196,6 @@ def test_local_files_are_put_in_place_without_a_connection(origin: Origin, model
 
 
 @pytest.mark.issue(17)
-def test_local_files_are_checked(origin: Origin, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="Download it again, or from another"):
-        download(with_digest(origin, "00" * 32), tmp_path / "out", given=[model], opener=refuse)
-    monkeypatch.setattr(fetch, "MAX_FILE_BYTES", 2000)
-    with pytest.raises(ValueError, match="should have at most 2,000"):
-        download(origin, tmp_path / "out", given=[model], opener=refuse)
-
-
-@pytest.mark.issue(17)
 def test_nothing_is_overwritten_without_force(origin: Origin, model: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "notes.txt").write_text("keep")
@@ -259,18 +205,6 @@ def test_nothing_is_overwritten_without_force(origin: Origin, model: Path, tmp_p
     assert (tmp_path / "out" / "notes.txt").is_file()
     with pytest.raises(ValueError, match="EL025"):
         download(origin, tmp_path / "out" / "notes.txt", given=[model], force=True, opener=refuse)
-
-
-@pytest.mark.issue(17)
-def test_force_deletes_no_model_from_elsewhere(origin: Origin, model: Path, tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    for name in ("config.json", "vocab.txt", "model.tar.gz"):
-        (tmp_path / "out" / name).write_text(name)
-    with pytest.raises(ValueError, match="EL372.*config.json, model.tar.gz, vocab.txt"):
-        download(origin, tmp_path / "out", given=[model], force=True, opener=refuse)
-    assert {file.name: file.read_text() for file in (tmp_path / "out").iterdir()} == {
-        name: name for name in ("config.json", "vocab.txt", "model.tar.gz")
-    }
 
 
 @pytest.mark.issue(17)
@@ -287,9 +221,7 @@ def test_files_of_another_model_do_not_stay(origin: Origin, model: Path, tmp_pat
 
 
 @pytest.mark.issue(17)
-@pytest.mark.parametrize(
-    "url", ["file:///etc/passwd", "ftp://host/x", "data:text/plain,x", "/etc/passwd", "http:///x", "http://[x", ""]
-)
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "/etc/passwd", "http:///x", "http://[x", ""])
 def test_only_web_addresses_are_opened(url: str, origin: Origin, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Pass another address, or fetch the file by other"):
         check_url(url)
@@ -301,9 +233,8 @@ def test_only_web_addresses_are_opened(url: str, origin: Origin, tmp_path: Path)
 
 
 @pytest.mark.issue(17)
-@pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://127.0.0.1/x"])
-def test_redirects_leave_the_web_never(target: str, origin: Origin, site: Site, tmp_path: Path) -> None:
-    site.redirects["elmo/tiny_options.json"] = target
+def test_redirects_leave_the_web_never(origin: Origin, site: Site, tmp_path: Path) -> None:
+    site.redirects["elmo/tiny_options.json"] = "file:///etc/passwd"
     with pytest.raises(ValueError, match="Check the connection and run the command"):
         download(origin, tmp_path / "out")
     assert not (tmp_path / "out" / "options.json").exists()
@@ -331,14 +262,10 @@ def test_redirect_from_https_to_http_is_refused() -> None:
 
 
 @pytest.mark.issue(17)
-def test_registry_has_the_names_of_flair_and_all_languages() -> None:
+def test_registry_is_consistent() -> None:
     assert {"small", "medium", "original", "large", "pt", "pubmed"} <= {origin.name for origin in read_origins()}
     assert len([origin for origin in read_origins() if origin.name.startswith("manylangs-")]) == 44
     assert find_origin("5.5B").name == "large" and find_origin("nlpl-142").name == "manylangs-de"
-
-
-@pytest.mark.issue(17)
-def test_registry_is_consistent() -> None:
     names = [name for origin in read_origins() for name in (origin.name, *origin.aliases)]
     assert len(names) == len(set(names))
     for origin in read_origins():
@@ -353,9 +280,8 @@ def test_registry_is_consistent() -> None:
 def test_any_number_of_nlpl_is_known() -> None:
     assert [file.path for file in find_origin("nlpl-999").files] == ["999.zip"]
     assert find_origin("nlpl-999").mirrors[0] == "http://vectors.nlpl.eu/repository/20/"
-    for name in ("nlpl-", "nlpl-../1", "smal", ""):
-        with pytest.raises(ValueError, match="NUMBER is any entry of the NLPL"):
-            find_origin(name)
+    with pytest.raises(ValueError, match="NUMBER is any entry of the NLPL"):
+        find_origin("nlpl-../1")
     with pytest.raises(ValueError, match=r"'smal' in the registry\. Similar names: .*small"):
         find_origin("smal")
     with pytest.raises(ValueError, match=r"'zzz' in the registry\. Some names: small, medium"):

@@ -77,22 +77,6 @@ def test_another_bilm_from_a_mirror_is_removed(origin: Origin, tmp_path: Path) -
 
 
 @pytest.mark.issue(17)
-def test_documented_sizes_are_compared(origin: Origin, model: Path, tmp_path: Path) -> None:
-    options, weights = origin.files
-    n_bytes = (model / "weights.hdf5").stat().st_size
-    good = replace(origin, files=(options, replace(weights, n_bytes=n_bytes)))
-    download(good, tmp_path / "a", given=[model], opener=refuse)
-    download(good, tmp_path / "b")
-    bad = replace(origin, files=(options, replace(weights, n_bytes=n_bytes + 1)))
-    text = f"weights.hdf5' has {n_bytes:,} bytes, documented are {n_bytes + 1:,}"
-    with pytest.raises(ValueError, match=f"(?s){text}"):
-        download(bad, tmp_path / "c", given=[model], opener=refuse)
-    with pytest.raises(ValueError, match="(?s)documented are"):
-        download(bad, tmp_path / "c")
-    assert not (tmp_path / "c" / "weights.hdf5.part").exists()
-
-
-@pytest.mark.issue(17)
 @pytest.mark.parametrize(
     "name, sizes",
     [("small", (1024, 128, 1)), ("medium", (2048, 256, 1)), *((name, (4096, 512, 2)) for name in LARGE)],

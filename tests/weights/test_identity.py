@@ -40,10 +40,6 @@ def test_digest_of_several_files_depends_on_their_names_and_contents(tmp_path: P
     assert len({first, renamed, digest_bilm(tmp_path)}) == 3
 
 
-def test_packaged_weights_have_a_digest() -> None:
-    assert len(digest_bilm("en_elmo_sm")) == 12
-
-
 def test_missing_weights_are_named(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(FileNotFoundError, match="Give the name of a packaged biLM, or the path of"):
@@ -56,13 +52,9 @@ def test_fingerprints_differ_by_weights_and_survive_rounding() -> None:
     assert found[0] == found[1] != found[2]
     for dtype in ("float32", "float16", "int8"):
         assert fingerprint_bilm(bilm_from_bytes(bilm_to_bytes(bilms[0], dtype))) == found[0]
-
-
-@pytest.mark.parametrize("precision", [name for name in ("bfloat16", "int8") if products.works(name)])
-def test_fingerprint_is_the_same_in_reduced_precision(precision: str) -> None:
-    bilm = make_random_bilm(BILM, 1)
-    before = fingerprint_bilm(bilm)
-    assert fingerprint_bilm(bilm.set_precision(precision)) == before
+    for precision in ("bfloat16", "int8"):
+        if products.works(precision):
+            assert fingerprint_bilm(make_random_bilm(BILM, 1).set_precision(precision)) == found[0]
 
 
 @pytest.fixture
@@ -84,9 +76,3 @@ def test_a_zip_is_one_file(folder: Path, tmp_path: Path) -> None:
     assert found.format == "bilm-tf" and found.origin is None
     content = (tmp_path / "144.zip").read_bytes()
     assert found.files[0].sha256 == hashlib.sha256(content).hexdigest() and found.n_bytes == len(content)
-
-
-@pytest.mark.issue(17)
-def test_packaged_model_is_found() -> None:
-    found = read_provenance("en_elmo_sm")
-    assert found.format == "native" and "weights.safetensors" in {Path(file.name).name for file in found.files}

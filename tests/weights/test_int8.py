@@ -20,17 +20,14 @@ def folder(tmp_path_factory):
     return path
 
 
-def test_int8_takes_about_a_quarter_of_the_space(folder, tmp_path):
-    save_bilm(load_bilm("en_elmo_sm"), tmp_path / "full")
-    sizes = [(path / "weights.safetensors").stat().st_size for path in (folder, tmp_path / "full")]
-    assert sizes[0] < 0.31 * sizes[1]
-
-
 def test_saving_what_was_rounded_again_changes_nothing(folder, tmp_path):
     save_bilm(load_bilm(folder), tmp_path / "again", dtype="int8")
     first, second = (load_file(path / "weights.safetensors") for path in (folder, tmp_path / "again"))
     assert set(first) < set(second) == set(first) | {"steady.h", "steady.c"}  # that of the rounded weights
     assert all(array.dtype == second[key].dtype and np.array_equal(array, second[key]) for key, array in first.items())
+    save_bilm(load_bilm("en_elmo_sm"), tmp_path / "full")
+    sizes = [(path / "weights.safetensors").stat().st_size for path in (folder, tmp_path / "full")]
+    assert sizes[0] < 0.31 * sizes[1]
 
 
 @pytest.mark.skipif(not products.works("int8"), reason="torch without int8 products")
@@ -48,7 +45,7 @@ def test_the_file_holds_what_the_products_use(folder):
     assert max(np.abs(one - two).max() for one, two in zip(exact, rounded.embed(SENTENCES))) < 0.2
 
 
-@pytest.mark.parametrize("fault", ["missing", "shape", "type", "nan", "overflow"])
+@pytest.mark.parametrize("fault", ["missing", "shape", "nan", "overflow"])
 def test_wrong_scales_are_named(folder, tmp_path, fault):
     broken = tmp_path / "broken"
     save_bilm(load_bilm(folder), broken, dtype="int8")
@@ -59,7 +56,7 @@ def test_wrong_scales_are_named(folder, tmp_path, fault):
     elif fault in ("nan", "overflow"):  # without a warning of NumPy
         arrays[name][0, 0, :] = np.nan if fault == "nan" else 3e38
     else:
-        arrays[name] = arrays[name][:, :, :-1] if fault == "shape" else arrays[name].astype("float64")
+        arrays[name] = arrays[name][:, :, :-1]
     save_file({key: np.ascontiguousarray(array) for key, array in arrays.items()}, broken / "weights.safetensors")
     with pytest.raises(ValueError, match=r"(?s)scale is .*should be float32|not finite: bilm.lstm.0.input_w"):
         load_bilm(broken)

@@ -14,10 +14,8 @@ from typer.testing import CliRunner
 from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.cli._app import app
 from spacy_elmo.inference.words import make_word_table
-from spacy_elmo.nn import Elmo
 from spacy_elmo.text.words import Lexicon
 from spacy_elmo.weights import bilm_from_bytes, bilm_to_bytes
-from spacy_elmo.weights.contents import read_contents
 
 LIMIT = 2e-5
 KINDS = {
@@ -29,14 +27,12 @@ KINDS = {
     "long words": {"token_embedder": {"max_characters_per_token": 50, "n_highway": 3}},
     "no clips": {"encoder": {"cell_clip": 0, "proj_clip": None, "n_layers": 1}},
     "small clips": {"encoder": {"cell_clip": 0.1, "proj_clip": 0.05, "n_layers": 3}},
-    "projection as wide as the cell": {"encoder": {"dim": 4}},
     "projection wider than the cell": {"encoder": {"dim": 3}},
     "LSTM over characters": {"token_embedder": {"name": "lstm"}},
     "LSTM over characters alone": {"token_embedder": {"name": "LSTM", "word_dim": 0}},
-    "LSTM of words alone": {"token_embedder": {"name": "lstm", "char_dim": 0}},
     "plain LSTM": {"encoder": {"name": "lstm", "dim": 5, "n_layers": 3}},
-    "plain LSTM, one layer": {"encoder": {"name": "lstm", "dim": 3, "n_layers": 1}, "token_embedder": {"name": "lstm"}},
 }
+KEPT = ("characters and words", "words", "LSTM over characters", "plain LSTM")
 TEXT = [words for words in SENTENCES if words]
 
 
@@ -78,8 +74,7 @@ def test_state_continues_as_in_the_original(make):
 
 
 @pytest.mark.issue(17)
-@pytest.mark.parametrize("legacy", [False, True])
-@pytest.mark.parametrize("inner", ["", "zhs.model/"])
+@pytest.mark.parametrize("inner, legacy", [("", False), ("zhs.model/", True)])
 def test_zip_is_read_in_place(inner, legacy, make, tmp_path):
     folder, _ = make(legacy=legacy)
     path = write_zip(tmp_path / "179.zip", folder, inner)
@@ -91,7 +86,7 @@ def test_zip_is_read_in_place(inner, legacy, make, tmp_path):
 
 
 @pytest.mark.issue(17)
-@pytest.mark.parametrize("kind", ["characters and words", "words", "LSTM over characters", "plain LSTM"])
+@pytest.mark.parametrize("kind", KEPT)
 def test_native_format_and_bytes_keep_every_bit(kind, make, tmp_path):
     bilm = load_bilm(make(**KINDS[kind])[0])
     save_bilm(bilm, tmp_path / "native")
@@ -102,20 +97,14 @@ def test_native_format_and_bytes_keep_every_bit(kind, make, tmp_path):
         for found, wanted in zip(other.embed(SENTENCES), bilm.embed(SENTENCES)):
             assert (found == wanted).all()
     assert bilm_to_bytes(bilm) == bilm_to_bytes(bilm_from_bytes(bilm_to_bytes(bilm)))
+    for dtype, limit in (("float16", 0.02), ("int8", 0.2)):
+        save_bilm(bilm, tmp_path / dtype, dtype=dtype)
+        for found, wanted in zip(load_bilm(tmp_path / dtype).embed(TEXT), bilm.embed(TEXT)):
+            assert np.abs(found - wanted).max() < limit
 
 
 @pytest.mark.issue(17)
-@pytest.mark.parametrize("kind", ["characters and words", "plain LSTM"])
-@pytest.mark.parametrize("dtype, limit", [("float16", 0.02), ("int8", 0.2)])
-def test_native_format_in_smaller_dtypes(kind, dtype, limit, make, tmp_path):
-    bilm = load_bilm(make(**KINDS[kind])[0])
-    save_bilm(bilm, tmp_path / "native", dtype=dtype)
-    for found, wanted in zip(load_bilm(tmp_path / "native").embed(TEXT), bilm.embed(TEXT)):
-        assert np.abs(found - wanted).max() < limit
-
-
-@pytest.mark.issue(17)
-@pytest.mark.parametrize("kind", ["characters and words", "words", "LSTM over characters", "plain LSTM"])
+@pytest.mark.parametrize("kind", KEPT)
 def test_vectors_do_not_depend_on_batch_order_and_cache(kind, make):
     bilm = load_bilm(make(**KINDS[kind])[0])
     together = bilm.embed(TEXT)
@@ -127,7 +116,7 @@ def test_vectors_do_not_depend_on_batch_order_and_cache(kind, make):
 
 
 @pytest.mark.issue(17)
-@pytest.mark.parametrize("kind", ["characters and words", "words", "LSTM over characters", "plain LSTM"])
+@pytest.mark.parametrize("kind", KEPT)
 def test_gradients_ids_copies_and_boundaries(kind, make):
     bilm = load_bilm(make(**KINDS[kind])[0])
     wanted = np.concatenate(bilm.embed(TEXT), axis=1)
@@ -143,21 +132,6 @@ def test_gradients_ids_copies_and_boundaries(kind, make):
     copied = pickle.loads(pickle.dumps(bilm))
     assert np.abs(np.concatenate(copied.embed(TEXT), axis=1) - wanted).max() < 1e-5
     assert bilm.embed([["a"]], boundaries=True)[0].shape[1] == 3
-
-
-@pytest.mark.issue(17)
-@pytest.mark.parametrize("kind", ["characters and words", "plain LSTM"])
-def test_torch_module_trains_it(kind, make):
-    bilm = load_bilm(make(**KINDS[kind])[0])
-    wanted = np.concatenate(bilm.embed(TEXT, layers="mean"))
-    elmo = Elmo(bilm, dropout=0.0)
-    (frozen,), mask = elmo(TEXT)
-    assert np.abs(frozen[mask].detach().numpy() - wanted).max() < 1e-5
-    elmo.encoder.requires_grad_(True)
-    (trained,), _ = elmo(TEXT)
-    assert np.abs(trained[mask].detach().numpy() - wanted).max() < 1e-5
-    trained.sum().backward()
-    assert all(parameter.grad is not None for parameter in elmo.encoder.parameters())
 
 
 @pytest.mark.issue(17)
@@ -196,17 +170,6 @@ def test_what_it_cannot_do_is_an_error(make, tmp_path):
         bilm.encode_ids(np.zeros((1, 50), dtype="int64"), [[0]])
     with pytest.raises(ValueError, match="EL017.*should be 0 to"):
         bilm.encode_ids(np.full((1, 11), 30, dtype="int64"), [[0]])
-
-
-@pytest.mark.issue(17)
-def test_reduced_precision(make):
-    bilm = load_bilm(make()[0])
-    wanted = np.concatenate(bilm.embed(TEXT), axis=1)
-    try:
-        bilm.set_precision("int8")
-    except ValueError as error:
-        pytest.skip(str(error))
-    assert np.abs(np.concatenate(bilm.embed(TEXT), axis=1) - wanted).max() < 0.2
 
 
 @pytest.mark.issue(17)
@@ -252,13 +215,3 @@ def test_pipelines_and_commands_take_it(kind, make, tmp_path):
         assert result.exit_code == 0, result.output
     result = CliRunner().invoke(app, ["perplexity", str(folder), str(tmp_path / "text.txt")])
     assert result.exit_code == 1 and "EL007" in result.output
-
-
-@pytest.mark.issue(17)
-def test_inspect_counts_its_parts(make):
-    report = read_contents(load_bilm(make(encoder={"name": "lstm", "n_layers": 2})[0]))
-    assert report.lexicon == {"n_characters": 37, "n_words": 9}
-    assert report.n_parameters["token embedder: word_embedding"] == 27
-    assert [gate[:2] for gate in report.gates][:2] == [("highway 1", "transform"), ("LSTM layer 1 forward", "input")]
-    assert len(report.gates) == 1 + 2 * 2 * 3
-    assert any("no softmax" in problem for problem in report.problems)

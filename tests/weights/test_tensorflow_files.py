@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from reference.tensorflow_files import slice_key as written_key
 from reference.tensorflow_files import slow_crc32c, write_bundle
 
 from spacy_elmo.weights.tensorflow import STATE_NAME, find_checkpoint, open_checkpoint
-from spacy_elmo.weights.tf_bundle import Bundle, crc32c, slice_key
+from spacy_elmo.weights.tf_bundle import crc32c, slice_key
 
 DRAW = np.random.default_rng(0)
 ARRAYS = {
@@ -21,17 +20,9 @@ ARRAYS = {
     "long": DRAW.integers(-9, 9, size=(2, 2)),
 }
 CUTS = {"lm/large": (0, 7), "lm/char_embed": (1, 3)}
-SETTINGS = [{}, {"cuts": CUTS}]
 
 
-def assert_equal(found, wanted):
-    assert set(found) == set(wanted)
-    for name, array in wanted.items():
-        assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape), name
-        assert found[name].tobytes() == array.tobytes(), name
-
-
-@pytest.mark.parametrize("length", [0, 1, 3, 4, 9, 255, 511, 512, 513, 640, 65_539])
+@pytest.mark.parametrize("length", [0, 3, 9, 512, 513, 65_539])
 def test_crc32c_equals_the_definition(length):
     content = DRAW.bytes(length)
     assert crc32c(content) == slow_crc32c(content)
@@ -43,12 +34,6 @@ def test_crc32c_equals_published_values():
     assert crc32c(bytes(range(32))) == 0x46DD794E
 
 
-@pytest.mark.parametrize("number", [-1, 0, 5, 63, 64, 300, 8191])
-def test_keys_of_slices_have_the_order_preserving_encoding(number):
-    extents = ((number, 7), (0, -1))
-    assert slice_key("lm/W", extents) == written_key("lm/W", extents)
-
-
 def test_keys_of_slices_keep_the_order_of_large_numbers():
     numbers = [0, 63, 64, 8191, 8192, 2**20 - 1, 2**20, 2**40, 2**62]
     keys = [slice_key("lm/W", ((number, 1),)) for number in numbers]
@@ -56,13 +41,12 @@ def test_keys_of_slices_keep_the_order_of_large_numbers():
     assert slice_key("W", ((8192, 1),)) == b"\0W\0\1\1\1" + b"\xe0\x20\x00" + b"\x81"
 
 
-@pytest.mark.parametrize("n_shards", [1, 3])
-@pytest.mark.parametrize("settings", SETTINGS)
-def test_format_v2_is_read_bit_for_bit(settings, n_shards, tmp_path):
-    index = write_bundle(tmp_path / "model.ckpt-7", ARRAYS, n_shards=n_shards, **settings)
-    bundle = open_checkpoint(index)
-    assert isinstance(bundle, Bundle)
-    assert_equal(bundle.read(ARRAYS), ARRAYS)
+@pytest.mark.parametrize("settings", [{}, {"n_shards": 3, "cuts": CUTS}])
+def test_format_v2_is_read_bit_for_bit(settings, tmp_path):
+    found = open_checkpoint(write_bundle(tmp_path / "model.ckpt-7", ARRAYS, **settings)).read(ARRAYS)
+    assert set(found) == set(ARRAYS)
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(found[name], array, strict=True)
 
 
 @pytest.mark.issue(17)

@@ -6,6 +6,7 @@ import json
 import pickle
 import warnings
 from argparse import Namespace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from spacy_elmo.weights.torch_files import read_state_dict, read_tensors
 OPTIONS = make_options()
 STATE = elmo_state(make_arrays(OPTIONS), OPTIONS)
 FORMS = [{"_use_new_zipfile_serialization": is_zip} for is_zip in (True, False)]
-NAMES = ["elmo.pt", "pytorch_model.bin", "last.ckpt", "elmo", "model.zip", "weights.hdf5"]
+NAMES = ["elmo.pt", "elmo", "model.zip", "weights.hdf5"]
 
 
 @pytest.fixture
@@ -91,11 +92,8 @@ def lightning(state):
 
 
 CHECKPOINTS = {
-    "state_dict": lambda state: {"state_dict": state, "epoch": 3},
     "model_state_dict": lambda state: {"epoch": 3, "model_state_dict": state, "loss": 0.5, "optimizer_state_dict": {}},
-    "model": lambda state: {"model": state},
     "one in another": lambda state: {"model": {"state_dict": state, "config": {}}, "epoch": 3},
-    "the other in the one": lambda state: {"state_dict": {"model": state}},
     "lightning": lightning,
     "ordered": lambda state: {"state_dict": collections.OrderedDict(state)},
     "parameters": lambda state: {name: torch.nn.Parameter(tensor) for name, tensor in state.items()},
@@ -103,13 +101,12 @@ CHECKPOINTS = {
 
 
 @pytest.mark.issue(37)
-@pytest.mark.parametrize("settings", FORMS)
-@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 @pytest.mark.parametrize("kind", CHECKPOINTS)
-def test_checkpoints_of_every_pickle_protocol_are_read(kind, protocol, settings, options, wanted, tmp_path):
+def test_checkpoints_of_every_pickle_protocol_are_read(kind, options, wanted, tmp_path):
     path = tmp_path / "last.ckpt"
-    path.write_bytes(to_bytes(CHECKPOINTS[kind](STATE), pickle_protocol=protocol, **settings))
-    assert_same(load_bilm(path), wanted)
+    for settings, protocol in product(FORMS, [2, 3, 4, 5]):
+        path.write_bytes(to_bytes(CHECKPOINTS[kind](STATE), pickle_protocol=protocol, **settings))
+        assert_same(load_bilm(path), wanted)
 
 
 @pytest.mark.issue(37)
@@ -180,13 +177,11 @@ def test_other_objects_are_named_with_what_to_save(tmp_path):
     "content",
     [
         b"\x80\x02(" + b"\x85" * 900_000 + b"X\x01\x00\x00\x00aKs}.",  # a key nested so deep that its hash has no stack
-        b"\x80\x04" + b")" + b"\x85" * 900_000 + b"\x94}h\x00K\x01s.",
         b"\x80\x02K\x01r\xff\xff\xff\x7f.",  # a memo of 16 GB
         b"\x80\x04\x96\xff\xff\xff\xff\xff\x00\x00\x00.",  # a byte array of 1 TB
-        b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\x7fK\x01.",
         b"\x80\x02" + b"2" * 100,
     ],
-    ids=range(6),
+    ids=range(4),
 )
 def test_pickles_of_another_kind_cost_nothing(content, tmp_path):
     """In a file of the old form, whose first three pickles are valid."""
@@ -201,7 +196,6 @@ EPOCHS = [
     (["model_state_epoch_2.th", "model_state_epoch_10.th", "model_state_epoch_9.th"], "model_state_epoch_10.th"),
     (["model_state_e0_b0.th", "model_state_e1_b20.th", "model_state_e1_b3.th"], "model_state_e1_b20.th"),
     (["model_state_epoch_1.2019-02-03-04.th", "model_state_epoch_0.th"], "model_state_epoch_1.2019-02-03-04.th"),
-    (["model_state_epoch_3.th", "best.th"], "best.th"),
     (["model_state_epoch_3.th", "best.th", "weights.th"], "weights.th"),
 ]  # fmt: skip
 
@@ -223,16 +217,17 @@ def test_the_best_or_newest_epoch_of_a_training_is_read(names, chosen, options, 
 
 
 @pytest.mark.issue(37)
-def test_several_state_dicts_are_ambiguous(options, tmp_path):
-    for name in ("a.bin", "b.bin"):
-        (tmp_path / name).write_bytes(to_bytes(STATE))
+def test_several_state_dicts_are_ambiguous(options, wanted, tmp_path):
+    (tmp_path / "vocabulary.pkl").write_bytes(pickle.dumps({"a": 1}))
+    (tmp_path / "a.bin").write_bytes(to_bytes(STATE))
+    assert_same(load_bilm(tmp_path), wanted)  # a pickle is not weights
+    (tmp_path / "b.bin").write_bytes(to_bytes(STATE))
     with pytest.raises(ValueError, match="EL021.*2 files with state dicts .a.bin, b.bin."):
         load_bilm(tmp_path)
 
 
 @pytest.mark.issue(37)
-@pytest.mark.parametrize("protocol", [0, 1, 2, 3, 4, 5])
-@pytest.mark.parametrize("kind", ["tensors", "arrays", "checkpoint", "gzip"])
+@pytest.mark.parametrize("kind, protocol", [("tensors", 0), ("arrays", 2), ("checkpoint", 4), ("gzip", 5)])
 def test_a_plain_pickle_is_named_with_the_way_to_save_it(kind, protocol, options, tmp_path):
     state = {name: tensor.numpy() for name, tensor in STATE.items()} if kind == "arrays" else STATE
     path = tmp_path / "elmo.pkl"
@@ -260,10 +255,3 @@ def test_a_plain_pickle_in_place_of_hdf5_is_named(name, tmp_path):
     (folder / "words.pkl").write_bytes(pickle.dumps({"embedding": np.zeros((9, 8))}))
     with pytest.raises(ValueError, match="words.pkl.*Python pickle"):
         load_bilm(folder, **{name: folder / "words.pkl"})
-
-
-@pytest.mark.issue(37)
-def test_a_pickle_beside_a_state_dict_is_not_weights(wanted, tmp_path):
-    (tmp_path / "vocabulary.pkl").write_bytes(pickle.dumps({"a": 1}))
-    (tmp_path / "elmo.pt").write_bytes(to_bytes(STATE))
-    assert_same(load_bilm(tmp_path), wanted)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from safetensors.numpy import load_file
 from transformers_tiny import SENTENCES, make_transformer
 
 from spacy_elmo import load_bilm, save_bilm
@@ -21,13 +20,6 @@ def test_native_format_round_trips(tmp_path, dtype, tolerance):
     if dtype == "float32":
         weights = loaded.network.state_dict()
         assert all(torch.equal(weights[name], weight) for name, weight in bilm.network.state_dict().items())
-
-
-def test_files_name_layers_by_kind(tmp_path):
-    save_bilm(make_transformer(), tmp_path / "saved")
-    names = load_file(tmp_path / "saved" / "weights.safetensors")
-    assert "bilm.transformer.1.up_weight" in names and "bilm.output_norm.weight" in names
-    assert not any("steady" in name or "blocks" in name for name in names)
 
 
 def test_export_to_bilm_tf_is_refused(tmp_path):

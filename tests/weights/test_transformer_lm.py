@@ -30,22 +30,17 @@ def with_softmax(arrays, n_rows, kind="parameter", width=16):
     return {**arrays, **{f"_softmax_loss.{name}": array for name, array in names[kind].items()}}, weight, bias
 
 
-@pytest.mark.parametrize("width", [16, 40])
-@pytest.mark.parametrize("projection", ["after_highway", "after_cnn"])
-@pytest.mark.parametrize("norm", [True, False])
+@pytest.mark.parametrize(
+    "width, projection, norm", [(16, "after_highway", True), (40, "after_cnn", True), (40, "after_highway", False)]
+)
 def test_archive_equals_numpy_reference(width, projection, norm):
     config, arrays = make_archive(width=width, projection=projection, norm=norm, n_layers=3)
     bilm = read(config, arrays)
-    reference = NumpyTransformer(arrays, projection=projection)
-    for found, words in zip(bilm.embed(SENTENCES, boundaries=True), SENTENCES):
-        np.testing.assert_allclose(found, reference.layers(words), rtol=0, atol=2e-5)
-
-
-def test_archive_with_gradients_equals_numpy_reference():
-    config, arrays = make_archive()
-    found = read(config, arrays).encode_with_grad(SENTENCES, boundaries=True)
-    wanted = np.concatenate([NumpyTransformer(arrays).layers(words) for words in SENTENCES], axis=1)
-    np.testing.assert_allclose(found.detach().numpy(), wanted, rtol=0, atol=2e-5)
+    wanted = [NumpyTransformer(arrays, projection=projection).layers(words) for words in SENTENCES]
+    for found, layers in zip(bilm.embed(SENTENCES, boundaries=True), wanted):
+        np.testing.assert_allclose(found, layers, rtol=0, atol=2e-5)
+    with_grad = bilm.encode_with_grad(SENTENCES, boundaries=True).detach().numpy()
+    np.testing.assert_allclose(with_grad, np.concatenate(wanted, axis=1), rtol=0, atol=2e-5)
 
 
 @pytest.mark.parametrize("kind", ["parameter", "sparse", "full"])
@@ -81,12 +76,11 @@ INDEXER = ("dataset_reader", "token_indexers", "token_characters")
         (("model", "type"), "crf_tagger", "model.type is 'crf_tagger'"),
         (("model", "bidirectional"), False, "model.bidirectional is False"),
         (("model", "contextualizer", "input_dim"), 20, "input_dim is 20, should be a multiple of 8"),
-        (("model", "contextualizer", "num_layers"), 10**9, "num_layers is 1000000000, should be at most"),
         ((*BASE[:-1], "tokens"), {"type": "embedding"}, "one embedder that is not"),
+        (BASE[:-1], None, "token_embedders"),
         ((*BASE, "embedding", "num_embeddings"), 300, "300, should be 262, for the bytes"),
         ((*BASE, "encoder", "filters"), [[60, 1]], "should be 1 to 50 characters wide"),
         ((*BASE, "encoder", "projection_location"), "after_all", "should be 'after_highway' or 'after_cnn'"),
-        ((*BASE, "encoder", "activation"), "gelu", "'gelu', should be 'relu' or 'tanh'"),
         ((*INDEXER, "type"), "characters", "'characters', should be 'elmo_characters'"),
         ((*INDEXER, "tokens_to_add"), {"<X>": 3}, "tokens_to_add is {'<X>': 3}, should be left out"),
     ],
@@ -123,11 +117,3 @@ def test_vocabularies_that_do_not_fit_leave_the_softmax_out(words, reason):
     with pytest.warns(UserWarning, match=f"(?s)WL313.*{reason}"):
         bilm = read(config, with_softmax(arrays, 9)[0], words)
     assert bilm.head is None and bilm.embed([["the"]])[0].shape == (3, 1, 32)
-
-
-@pytest.mark.parametrize("embedders", [None, [], {}, {"a.b": {}}, {"a": {}, "b": {}}])
-def test_configs_without_one_embedder_are_refused(embedders):
-    with pytest.raises(ValueError, match="(?s)token_embedders"):
-        config, arrays = make_archive()
-        config["model"]["text_field_embedder"]["token_embedders"] = embedders
-        read(config, arrays)
