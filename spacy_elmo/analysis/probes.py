@@ -44,6 +44,7 @@ Record = Dict[str, Any]
 KINDS = (("probe", "linear probe"), ("nearest", "nearest neighbour (1-NN)"), ("control", "control task"))
 NAMES = {"pos": "UPOS", "tag": "Tags", "morph": "Morphology", "dep": "Dependency labels", "ent_type": "Entity types"}
 SENSES, NEAREST_SENSE = "Word senses", "nearest mean"  # of the uses of a sense, see `SenseVectors`
+NEAREST_USE = "nearest use"
 DODGE = 0.06  # between the points of one layer, in layers
 
 
@@ -283,15 +284,17 @@ def _describe(probe: LayerProbe) -> Record:
 
 def _find_senses(bilm: BiLM, found: ProbeData, layers: Sequence[Layer], reading: Optional[ElmoSettings]) -> Record:
     vectors = SenseVectors(bilm, reading=reading).fit(found.train)
+    by_use = SenseVectors(bilm, reading=reading, nearest="use").fit(found.train)
     first = vectors.first_sense(found.test)
     baseline = score_senses(first, first, found.test, vectors)
     answers, rows = dict(zip(vectors.layers, vectors.predict(found.test))), []
+    of_uses = dict(zip(by_use.layers, by_use.predict(found.test)))
     for layer in layers:
         scores = score_senses(answers[layer], first, found.test, vectors)
         ambiguous = None if scores.ambiguous is None else _bounds(scores.ambiguous)
-        rows.append(
-            {"layer": layer, "nearest": _bounds(scores.f1), "ambiguous": ambiguous, "gain": _bounds(scores.gain)}
-        )
+        use = _bounds(score_senses(of_uses[layer], first, found.test, vectors).f1)
+        row = {"layer": layer, "nearest": _bounds(scores.f1), "ambiguous": ambiguous, "gain": _bounds(scores.gain)}
+        rows.append({**row, "nearest_use": use})
     baselines = {"first sense": _bounds(baseline.f1)}
     return {"metric": "F1", "n_answered": baseline.n_answered, "baselines": baselines, "layers": rows}
 

@@ -1,12 +1,13 @@
 """Word sense disambiguation by nearest neighbour (Peters et al. 2018, sec. 5.3; Melamud et al. 2016).
 
-A sense is the mean of the vectors of its uses in annotated text. A new use gets the sense of its lemma whose mean has
-the highest cosine with it; a lemma without annotated uses gets the first sense of a dictionary, where one is given.
+A sense is the mean of the vectors of its uses in annotated text, or each of these uses stands for itself. A new use
+gets the sense of its lemma whose mean, or whose nearest use, has the highest cosine with it; a lemma without annotated
+uses gets the first sense of a dictionary, where one is given.
 """
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import Dict, List, Mapping, Optional, Sequence, Union
+from typing import Dict, List, Literal, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,12 +41,13 @@ class SenseScores:
 
 
 class SenseVectors:
-    """The mean vector of each sense, on every layer and on their mean.
+    """The vectors that stand for each sense, on every layer and on their mean.
 
     bilm (BiLM): The biLM.
     reading (Optional[ElmoSettings]): How it reads Docs, see `make_reading`.
     first_senses (Optional[Mapping[str, str]]): Sense of each key (lemma and part of speech) that training may lack, for
         instance from a dictionary.
+    nearest (str): "mean" of the uses of a sense, or a single "use".
     """
 
     def __init__(
@@ -54,33 +56,35 @@ class SenseVectors:
         *,
         reading: Optional[ElmoSettings] = None,
         first_senses: Optional[Mapping[str, str]] = None,
+        nearest: Literal["mean", "use"] = "mean",
     ) -> None:
         self.bilm = bilm
         self.reading = reading
         self.first_senses = dict(first_senses or {})
+        self.nearest = nearest
         self.layers: List[Union[int, str]] = name_all(bilm)
         self.labels: List[str] = []
         self.senses: Dict[str, Numbers] = {}
         self._units: Vectors = np.zeros((len(self.layers), 0, bilm.config.output_width), dtype="float32")
 
     def fit(self, train: LabelledDocs) -> "SenseVectors":
-        """Average the vectors of each sense. The memory is that of the means, whatever the number of uses.
+        """Average the vectors of each sense, or keep those of all uses: they decide how much memory is needed.
 
         train (LabelledDocs): Uses with senses; those of an earlier call are forgotten.
         RETURNS (SenseVectors): The same object.
         """
         pairs = list(zip(train.keys, train.labels))
         counts = Counter(pairs)
-        ordered = sorted(counts, key=lambda pair: (pair[0], -counts[pair], pair[1]))  # the most frequent sense first
-        numbers = {pair: i for i, pair in enumerate(ordered)}
-        sums = np.zeros((len(self.layers), len(ordered), self.bilm.config.output_width))  # (L+2, senses, D)
-        index = np.asarray([numbers[pair] for pair in pairs], dtype="int64")
+        kept = pairs if self.nearest == "use" else list(counts)
+        kept = sorted(kept, key=lambda pair: (pair[0], -counts[pair], pair[1]))  # the most frequent sense first
+        index = find_places(pairs, kept)
+        sums = np.zeros((len(self.layers), len(kept), self.bilm.config.output_width))  # (L+2, senses or uses, D)
         for start, stop, layers in iter_layers(self.bilm, train, self.reading):
             for total, rows in zip(sums, layers):
                 np.add.at(total, index[start:stop], rows)
-        self.labels = [label for _, label in ordered]
+        self.labels = [label for _, label in kept]
         found: Dict[str, List[int]] = defaultdict(list)
-        for i, (key, _) in enumerate(ordered):
+        for i, (key, _) in enumerate(kept):
             found[key].append(i)
         self.senses = {key: np.asarray(places, dtype="int64") for key, places in found.items()}
         self._units = to_units(sums)  # the cosine does not need the division by the counts
@@ -109,6 +113,20 @@ class SenseVectors:
         return found
 
 
+def find_places(pairs: Sequence[Tuple[str, str]], kept: Sequence[Tuple[str, str]]) -> Numbers:
+    """RETURNS (Numbers): The place of each pair in `kept`; equal ones take the places of that pair in turn."""
+    free: Dict[Tuple[str, str], List[int]] = defaultdict(list)
+    for place, pair in enumerate(kept):
+        free[pair].append(place)
+    turns: Counter[Tuple[str, str]] = Counter()
+    found = np.zeros(len(pairs), dtype="int64")
+    for i, pair in enumerate(pairs):
+        places = free[pair]
+        found[i] = places[turns[pair] % len(places)]
+        turns[pair] += 1
+    return found
+
+
 def score_senses(answers: Answers, first: Answers, uses: LabelledDocs, vectors: SenseVectors) -> SenseScores:
     """Compare answers with annotated senses.
 
@@ -120,7 +138,7 @@ def score_senses(answers: Answers, first: Answers, uses: LabelledDocs, vectors: 
     """
     correct = _is_correct(answers, uses.labels)
     answered = np.asarray([answer is not None for answer in answers])
-    has_choice = np.asarray([len(vectors.senses.get(key, ())) > 1 for key in uses.keys])
+    has_choice = np.asarray([len({vectors.labels[i] for i in vectors.senses.get(key, ())}) > 1 for key in uses.keys])
     gain = correct.astype("int64") - _is_correct(first, uses.labels)
     chosen = uses.sentences[has_choice]
     return SenseScores(

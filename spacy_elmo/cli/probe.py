@@ -15,6 +15,7 @@ from ..analysis.probes import (
     CONTROL_SEEDS,
     MAX_ITER,
     NEAREST_SENSE,
+    NEAREST_USE,
     Record,
     draw_probe,
     open_pipeline,
@@ -73,7 +74,7 @@ def probe_cli(
     """Score what each layer of a biLM knows of a label: the accuracy of a linear probe and of the nearest training token.
 
     Beside them stand baselines that see no vector, and control tasks, in which each word has a random label: the gap to
-    them is the selectivity of a probe (Hewitt and Liang 2019). Word senses are found by the nearest mean of the uses of a sense alone.
+    them is the selectivity of a probe (Hewitt and Liang 2019). Word senses are found by the nearest mean of the uses of a sense, and by the nearest use.
     """
     with _common.show_errors():
         _common.check_output_files(output=output, picture=picture, force=force)
@@ -144,10 +145,11 @@ def warn_of_probes(record: Record) -> None:
 def make_rows(record: Record) -> List[List[str]]:
     """RETURNS (List[List[str]]): A row per baseline and layer: percentages, and their 95 % intervals."""
     if record["attr"] == SENSE:
-        rows = [["most frequent training sense", _interval(record["baselines"]["first sense"]), "", ""]]
+        rows = [["most frequent training sense", _interval(record["baselines"]["first sense"]), "", "", ""]]
         for row in record["layers"]:
             scores = (row["nearest"], row["ambiguous"])
-            rows.append([name_layer(row["layer"]), *map(_interval, scores), _interval(row["gain"], sign="+")])
+            gain = _interval(row["gain"], sign="+")
+            rows.append([name_layer(row["layer"]), *map(_interval, scores), gain, _interval(row["nearest_use"])])
         return rows
     rows = [[f"{name} baseline", _interval(score), "", "", ""] for name, score in record["baselines"].items()]
     for row in record["layers"]:
@@ -162,7 +164,7 @@ def make_rows(record: Record) -> List[List[str]]:
 def make_header(record: Record) -> List[str]:
     """RETURNS (List[str]): Titles of the columns."""
     if record["attr"] == SENSE:
-        return ["layer", f"{NEAREST_SENSE}, F1", "several senses", "difference from baseline"]
+        return ["layer", f"{NEAREST_SENSE}, F1", "several senses", "difference from baseline", f"{NEAREST_USE}, F1"]
     return ["layer", "linear probe", "1-NN", "control task", "selectivity"]
 
 

@@ -49,6 +49,23 @@ def test_nearest_mean_by_cosine(train: LabelledDocs, uses: LabelledDocs, batch_t
         assert answers[2] == PIECE
 
 
+@pytest.mark.issue(42)
+def test_nearest_use_by_cosine(train: LabelledDocs, uses: LabelledDocs) -> None:
+    vectors = SenseVectors(make_bilm(), nearest="use").fit(train)
+    known, asked = _vectors(train), _vectors(uses)
+    banks = [i for i, key in enumerate(train.keys) if key == uses.keys[0]]
+    for layer, answers in enumerate(vectors.predict(uses)):
+        for i, answer in enumerate(answers[:2]):
+            rows = known[layer, banks]
+            cosines = rows @ asked[layer, i] / np.linalg.norm(rows, axis=1)
+            assert answer in {train.labels[banks[j]] for j in np.flatnonzero(cosines >= cosines.max() - 1e-6)}
+    means = SenseVectors(make_bilm()).fit(train)
+    assert vectors.first_sense(uses) == means.first_sense(uses)
+    first = means.first_sense(uses)
+    by_use, by_mean = (score_senses(first, first, uses, found) for found in (vectors, means))
+    assert by_use == by_mean, "the uses that have a choice are the same"
+
+
 def test_uses_of_training_find_their_sense_if_each_is_alone(train: LabelledDocs) -> None:
     alone = label_senses(make_uses(("the bank lends money", MONEY), ("he sat on the bank", RIVER)), VOCAB)
     vectors = SenseVectors(make_bilm()).fit(alone)

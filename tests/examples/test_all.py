@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
-RECIPES = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in ("_common", "_records", "serve"))
+OTHERS = ("_common", "_records", "categories", "serve")
+RECIPES = sorted(
+    path.stem for path in EXAMPLES.glob("*.py") if path.stem not in ("_common", "_records", "categories", "serve")
+)
 # Folder of the real data, options for a slice of it, and the share of the first loss that the last one is below.
 SLICES = {
     "coref": ("coref", ["--limit", 4, "--epochs", 3], 0.9),
@@ -21,7 +24,7 @@ README = (EXAMPLES / "README.md").read_text(encoding="utf8")
 
 
 def test_readme_has_every_recipe():
-    assert sorted(re.findall(r"^\| \[(\w+)\.py\]\(\1\.py\) \|", README, flags=re.M)) == RECIPES
+    assert sorted(re.findall(r"^\| \[(\w+)\.py\]\(\1\.py\) \|", README, flags=re.M)) == sorted([*RECIPES, "categories"])
 
 
 def _commands():

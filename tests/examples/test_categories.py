@@ -1,0 +1,35 @@
+"""Categories of whole texts: the recipe on texts with one category and with several."""
+
+import pytest
+from examples.writing import write_parts
+
+pytest.importorskip("sklearn", reason="needs scikit-learn")
+SINGLE = [("a fine , funny film .", "positive"), ("dull and far too long .", "negative")]
+SEVERAL = [("Thanks , I love it !", ["gratitude", "love"]), ("It is on Monday .", ["neutral"])]
+ROWS = ["naive Bayes, n-grams", "regression, n-grams", "regression, layers", "regression, both"]
+
+
+@pytest.mark.issue(42)
+@pytest.mark.parametrize(
+    "lines", [[{"text": t, "label": c} for t, c in SINGLE], [{"text": t, "labels": c} for t, c in SEVERAL]]
+)
+def test_every_system_is_scored_with_few_examples_and_with_all(run_recipe, tiny_bilm, tmp_path, lines):
+    folder = write_parts(tmp_path, 3 * lines)
+    printed = run_recipe(
+        "categories", "--data", folder, "--bilm", tiny_bilm, "--per-class", 2, "--seeds", 2, "--all"
+    ).splitlines()
+    assert [line[19:41].strip() for line in printed] == 2 * ROWS
+    assert [line[:4].strip() for line in printed] == 4 * ["2"] + 4 * ["all"]
+    for line in printed:  # the test part has the texts of the training part
+        assert line[41:].split()[0] == "100.0", line
+
+
+@pytest.mark.issue(42)
+def test_examples_are_drawn_by_category(load_recipe):
+    recipe = load_recipe("categories")
+    texts = [recipe.Text(str(i), ("a",) if i % 4 else ("a", "b")) for i in range(40)]
+    chosen = recipe.choose(texts, 5, seed=0)
+    counts = [sum(label in texts[i].labels for i in chosen) for label in "ab"]
+    assert len(set(chosen)) == len(chosen) and counts[1] >= 5 and counts[0] >= 5
+    assert chosen == recipe.choose(texts, 5, seed=0) != recipe.choose(texts, 5, seed=1)
+    assert recipe.choose(texts, 0, seed=0) == list(range(40))
