@@ -264,6 +264,31 @@ def test_addresses_are_read_and_written(place: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of these libraries
+def test_a_bucket_of_s3_is_read_and_written(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = pytest.importorskip("moto.server", reason="needs moto[server]")
+    s3fs = pytest.importorskip("s3fs", reason="needs s3fs")
+    store = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    store.start()
+    try:
+        host, port = store.get_host_and_port()
+        settings = {"ENDPOINT_URL": f"http://{host}:{port}", "DEFAULT_REGION": "us-east-1"}
+        for name, value in {**settings, "ACCESS_KEY_ID": "x", "SECRET_ACCESS_KEY": "x"}.items():
+            monkeypatch.setenv(f"AWS_{name}", value)
+        bucket = s3fs.S3FileSystem(skip_instance_cache=True)
+        bucket.mkdir("bucket")
+        bucket.put(str(place / "in"), "bucket/in", recursive=True)
+        arguments = ["embed", place / "bilm", "s3://bucket/in", "s3://bucket/out", "--docs-per-file", 10]
+        call(*arguments, "--keep", "id")
+        bucket.rm("bucket/out/part-00001-00001.parquet")
+        assert "5 files existed already" in " ".join(call(*arguments, "--keep", "id").stderr.split())
+        bucket.get("bucket/out", str(place / "copy"), recursive=True)
+        check(read(place / "copy"), wanted(place))
+    finally:
+        store.stop()
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of lancedb
 def test_pooled_vectors_are_searched_with_lancedb(place: Path) -> None:
     lancedb = pytest.importorskip("lancedb", reason="needs lancedb")
