@@ -18,6 +18,7 @@ import typer
 from corpus import JSON, SEED, SHARED, THREADS
 from machine import count_training_flops, matrix_peak
 from plain_training import PlainLanguageModel, PlainSampler
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.lm_head import SoftmaxHead
@@ -173,6 +174,18 @@ def main(
         json_path.write_text(json.dumps(everything, indent=1), encoding="utf8")
 
 
+class Counter(TorchDispatchMode):
+    """Counts the operations of PyTorch that run inside, those of the backward pass included."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n_operations = 0
+
+    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.n_operations += 1
+        return operation(*args, **(kwargs or {}))
+
+
 def measure(systems: Sequence[Any], updates: int, repeats: int, device: str) -> List[Result]:
     """Measure all systems and the peaks of the machine in interleaved rounds.
 
@@ -181,6 +194,10 @@ def measure(systems: Sequence[Any], updates: int, repeats: int, device: str) -> 
     results: List[Result] = []
     for system in systems:
         system.update()
+        if device == "cpu":  # with CUDA graphs there is nothing to count
+            with Counter() as counter:
+                system.update()
+            results.append({"system": system.name, "operations": counter.n_operations})
     for _ in range(repeats):
         for kind in sorted({_product_kind(system.name) for system in systems}, reverse=True):
             results.append({"system": f"peak {kind}", "gflops": matrix_peak(getattr(torch, kind), device)})
@@ -201,11 +218,11 @@ def print_table(results: Sequence[Result], flops: float, n_tokens: int) -> Dict[
     """Print medians. flops (float): Per token. n_tokens (int): Of an update.
     RETURNS (Dict[str, float]): GFLOP/s by type of number.
     """
-    names = list(dict.fromkeys(result["system"] for result in results))
+    names = list(dict.fromkeys(str(result["system"]) for result in results))
     peaks = {name.split()[1]: _median(results, name, "gflops") for name in names if name.startswith("peak")}
     shown = ", ".join(f"{kind} {gflops:.0f} GFLOP/s" for kind, gflops in peaks.items())
     print(f"matrix-product peak: {shown}; {flops / 1e6:.1f} MFLOP per token after word sharing")
-    columns = f"{'tokens/s':>9} {'ms/update':>10} {'CPU ms':>8} {'of peak':>8} {'data':>6}"
+    columns = f"{'tokens/s':>9} {'ms/update':>10} {'CPU ms':>8} {'of peak':>8} {'data':>6} {'operations':>10}"
     print(f"{'system':20} {columns} {'x ' + BASELINE:>17}")
     for name in names:
         if name.startswith("peak"):
@@ -214,7 +231,8 @@ def print_table(results: Sequence[Result], flops: float, n_tokens: int) -> Dict[
         share = n_tokens / update_s * flops / peaks[_product_kind(name)] / 1e9
         against = f"{_median(results, BASELINE, 'update_s') / update_s:17.2f}" if BASELINE in names else ""
         rates = f"{n_tokens / update_s:9.0f} {1000 * update_s:10.1f} {1000 * _median(results, name, 'cpu_s'):8.1f}"
-        print(f"{name:20} {rates} {share:8.0%} {data_share:6.1%} {against}", flush=True)
+        counted = "".join(f"{result['operations']:10}" for result in results if _is_count(result, name))
+        print(f"{name:20} {rates} {share:8.0%} {data_share:6.1%} {counted:>10} {against}", flush=True)
     return peaks
 
 
@@ -295,7 +313,11 @@ def _product_kind(name: str) -> str:
 
 
 def _median(results: Sequence[Result], system: str, key: str) -> float:
-    return statistics.median(float(result[key]) for result in results if result["system"] == system)
+    return statistics.median(float(result[key]) for result in results if result["system"] == system and key in result)
+
+
+def _is_count(result: Result, system: str) -> bool:
+    return result["system"] == system and "operations" in result
 
 
 def _place(device: str, threads: int) -> str:
