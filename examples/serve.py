@@ -15,7 +15,7 @@ import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import Any, AsyncIterator, Dict, List, NamedTuple
+from typing import Any, AsyncIterator, Dict, List, NamedTuple, Optional
 
 import typer
 import uvicorn
@@ -125,9 +125,9 @@ def make_app(
                 return refuse(413, f"The request has more than {max_bytes:,} bytes. Send fewer sentences at a time.")
         try:
             sentences, pool = read_request(body)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             return refuse(400, str(error))
-        if sum(map(len, sentences)) > max_tokens:
+        if sum(max(1, len(words)) for words in sentences) > max_tokens:  # an empty sentence counts as one token
             return refuse(413, f"The request has more than {max_tokens:,} tokens. Send fewer sentences at a time.")
         try:
             vectors = await batcher.embed(sentences, timeout_s)
@@ -137,9 +137,8 @@ def make_app(
         except asyncio.TimeoutError:
             batcher.counters["late"] += 1
             return refuse(504, f"There was no answer within {timeout_s:g} s. Send fewer sentences, or try again later.")
-        if pool is not None:
-            vectors = [POOLS[pool](rows) if len(rows) else rows.sum(axis=0) for rows in vectors]
-        return JSONResponse({"vectors": [rows.tolist() for rows in vectors]})
+        # Not in the event loop, which answers the others meanwhile: 20,000 tokens are 100 MB of JSON.
+        return await asyncio.get_running_loop().run_in_executor(None, answer, vectors, pool)
 
     async def health(request: Request) -> Response:
         return JSONResponse({"status": "ok", "waiting": batcher.waiting.qsize()})
@@ -172,6 +171,13 @@ def read_request(body: bytes) -> Any:
     if pool not in (None, *POOLS):
         raise ValueError(f"'pool' is {pool!r}, should be one of {', '.join(POOLS)}, or left out.")
     return sentences, pool
+
+
+def answer(vectors: List[Any], pool: Optional[str]) -> Response:
+    """RETURNS (Response): The vectors as JSON."""
+    if pool is not None:
+        vectors = [POOLS[pool](rows) if len(rows) else rows.sum(axis=0) for rows in vectors]
+    return JSONResponse({"vectors": [rows.tolist() for rows in vectors]})
 
 
 def refuse(status: int, message: str, headers: Any = None) -> Response:

@@ -252,7 +252,7 @@ def read_parquet(
     keep (Optional[Sequence[str]]): Further columns; None for all but lists, such as vectors.
     vectors (Optional[str]): A column with a vector per token, as `elmo embed` writes it.
     YIELDS (Tuple[str, Tuple[Item, Row]]): The place, the text (empty for null) and the columns of a row.
-    RAISES (ValueError): If it is damaged or has no column of texts; if pyarrow is missing.
+    RAISES (ValueError): If it is damaged or has no column of texts or of lists of them; if pyarrow is missing.
     """
     parquet = import_arrow("pyarrow.parquet", file)
     with open_address(file) as content:
@@ -270,6 +270,12 @@ def read_parquet(
                 f"'{file}' has the columns {', '.join(names)}, should have {', '.join(['text (or words)', *keep])}. "
                 "Rename the column of the texts, and keep columns that the file has."
             )
+        kind = table.schema_arrow.field(text).type
+        if not _holds_texts(kind, import_arrow("pyarrow.types", file)):
+            raise ValueError(
+                f"The column '{text}' of '{file}' has the type {kind}, should be strings (or lists of strings). Cast "
+                "it, or rename the column of the texts to `text` or `words`."
+            )
         columns = list(dict.fromkeys([text, *keep]))
         number = 0
         for batch in table.iter_batches(PARQUET_ROWS, columns=columns if vectors is None else [*columns, vectors]):
@@ -280,6 +286,13 @@ def read_parquet(
                 if arrays is not None and isinstance(item, list):
                     row.vectors = arrays[i][[bool(word) and not word.isspace() for word in item]]
                 yield f"{file}, row {number}", (item, row)
+
+
+def _holds_texts(kind: Any, types: Any) -> bool:
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        kind = kind.value_type
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind) or str(kind) == "string_view"
 
 
 def _vectors_of(column: Any) -> List[NDArray[Any]]:
@@ -434,8 +447,12 @@ def _parse(content: Any, kind: str, place: str, keep: Sequence[str]) -> Tuple[It
     """RETURNS (Tuple[Item, int, Mapping[str, str]]): The text, the number of replaced surrogates, the fields kept."""
     if isinstance(content, bytes):
         content = _decode(content, place).rstrip("\r\n")
+    if kind == "parquet":
+        if isinstance(content[0], list) and None in content[0]:
+            raise ValueError(f"{place} has a null among its words, should have strings. Leave it out, or fill it.")
+        return content[0], 0, _select(content[1], keep, place)
     if kind != "jsonl":
-        return (content, 0, {}) if kind != "parquet" else (content[0], 0, _select(content[1], keep, place))
+        return content, 0, {}
     item, n_replaced, record = parse_json(content, place)
     return item, n_replaced, _select(record, keep, place) if keep else {}
 
@@ -449,17 +466,21 @@ def find_field(record: Mapping[str, Any], name: str) -> Any:
 
 
 def _select(record: Mapping[str, Any], keep: Sequence[str], place: str) -> Mapping[str, str]:
-    """RETURNS (Mapping[str, str]): Fields as texts; other values than texts as JSON."""
+    """RETURNS (Mapping[str, str]): Fields as texts: objects and lists as JSON, null as the empty text."""
     found = {name: find_field(record, name) for name in keep}
     if missing := [name for name in keep if found[name] is None and name not in record]:
         raise ValueError(
             f"Line {place} does not have the field(s) {', '.join(missing)}; it has {', '.join(record) or 'none'}. Keep "
             "fields that every text has, or skip those without with --on-error skip."
         )
-    return {
-        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-        for name, value in found.items()
-    }
+    return {name: _to_text(value) for name, value in found.items()}
+
+
+def _to_text(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    is_json = isinstance(value, (bool, int, float, list, tuple, Mapping))
+    return json.dumps(value, ensure_ascii=False, default=str) if is_json else str(value)
 
 
 def _read_lines(file: str, kind: str, opened: Callable[[BinaryIO], object]) -> Iterator[Tuple[str, bytes]]:

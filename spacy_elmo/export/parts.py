@@ -6,6 +6,7 @@ whose workers embed one input file at a time with the same function.
 
 import json
 import os
+import re
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
@@ -27,6 +28,7 @@ from .embedder import VectorSettings, load_pipeline
 from .vectors import Writer, embed_records, open_vectors
 
 MANIFEST = "embed.json"
+PART = re.compile(r"part-\d{5,}-\d{5,}\.(parquet|spacy|skipped\.jsonl)")  # names of what a run writes
 FORMATS = {"parquet": ".parquet", "docbin": ".spacy"}
 TEXTS_PER_FILE = {"parquet": 10_000, "docbin": 1000}
 # Settings in which a folder may be continued: they change neither vectors nor parts.
@@ -102,20 +104,22 @@ def begin_folder(settings: PartSettings, description: Mapping[str, Any], inputs:
     description (Mapping[str, Any]): From `describe`.
     inputs (Sequence[str]): The input files.
     force (bool): Start again: remove the parts of an earlier run.
-    RAISES (ValueError): If the folder has other files; without `force` for another biLM, setting or input.
+    RAISES (ValueError): If the folder has other files, which are never removed; without `force` for another biLM,
+        setting or input.
     """
     folder = Folder(settings.folder)
     wanted = {**description, "inputs": [{"name": name, "bytes": size_of(name)} for name in inputs]}
     names = folder.names()
-    strangers = [name for name in names if name != MANIFEST and not name.startswith((".", "part-"))]
-    if strangers or (names and MANIFEST not in names and not force):
+    visible = [name for name in names if not name.startswith(".")]
+    strangers = [name for name in visible if name != MANIFEST and not PART.fullmatch(name)]
+    if strangers or (visible and MANIFEST not in names):
         raise ValueError(
-            f"The folder '{settings.folder}' has other files ({(strangers or names)[0]}) and no {MANIFEST}. Choose "
-            "another folder; --force replaces parts of an earlier run, and nothing else."
+            f"The folder '{settings.folder}' has files that `elmo embed` did not write ({(strangers or visible)[0]}). "
+            "Choose another folder; --force replaces parts of an earlier run, and nothing else."
         )
-    if not force and any(name.startswith("part-") for name in names):
+    if not force and any(PART.fullmatch(name) for name in names):
         before = json.loads(folder.read(MANIFEST))
-        different = [name for name in wanted if name != "version" and before.get(name) != wanted[name]]
+        different = _differences(before, wanted)
         if different:
             lines = "; ".join(_difference(name, before.get(name), wanted[name]) for name in different)
             raise ValueError(
@@ -123,10 +127,14 @@ def begin_folder(settings: PartSettings, description: Mapping[str, Any], inputs:
                 "texts that it was made with, choose another folder, or start again with --force."
             )
         return
-    for name in names:
-        if name.startswith("part-"):
+    for name in visible:
+        if name != MANIFEST:
             folder.remove(name)
     folder.write(MANIFEST, json.dumps(wanted, indent=2, ensure_ascii=False))
+
+
+def _differences(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> List[str]:
+    return [name for name in wanted if name != "version" and before.get(name) != wanted[name]]
 
 
 def _difference(name: str, before: Any, now: Any) -> str:
@@ -201,7 +209,8 @@ def embed_file(
             _exhaust(part)
             total = total.plus(Totals(n_found=1))
         else:
-            total = total.plus(_embed_part(settings, nlp, description, folder, stem, part, progress.on_text))
+            source = (number, name)
+            total = total.plus(_embed_part(settings, nlp, description, folder, stem, source, part, progress.on_text))
     return total.plus(Totals(n_replaced=counts.n_undecodable))
 
 
@@ -270,12 +279,24 @@ def _exhaust(part: Iterator[TextRecord]) -> None:
         pass
 
 
+def _check_manifest(folder: "Folder", place: str, description: Mapping[str, Any], number: int, name: str) -> None:
+    """RAISES (ValueError): If another command has begun the folder again with other settings or texts."""
+    there = json.loads(folder.read(MANIFEST))
+    is_same_text = [item["name"] for item in there["inputs"][number : number + 1]] == [name]
+    if not is_same_text or _differences(there, json.loads(json.dumps(description))):
+        raise ValueError(
+            f"The folder '{place}' was begun again meanwhile, with another biLM, other settings or other texts. Run "
+            "one of the two commands again, or give each a folder of its own."
+        )
+
+
 def _embed_part(
     settings: PartSettings,
     nlp: Language,
     description: Mapping[str, Any],
     folder: "Folder",
     stem: str,
+    source: Tuple[int, str],
     part: Iterator[TextRecord],
     on_text: Callable[[Doc], object],
 ) -> Totals:
@@ -286,6 +307,7 @@ def _embed_part(
             n_texts, n_tokens = embed_records(
                 nlp, part, writer, batch_size=settings.batch_size, on_error=skipped.callback, on_text=on_text
             )
+        _check_manifest(folder, settings.folder, description, *source)
         if skipped.lines:
             folder.write(f"{stem}.skipped.jsonl", "".join(skipped.lines))
     return Totals(n_texts, n_tokens, 1, len(skipped.lines))

@@ -74,6 +74,7 @@ def test_clients_get_their_own_vectors(serve):
     "content, status",
     [
         (b"{", 400),
+        (3_900 * b"[", 400),
         (b"\xff", 400),
         ([], 400),
         ({"sentences": ["She sat"]}, 400),

@@ -17,6 +17,8 @@ from cli.calls import call, call_json, refused
 from export.test_onnx import make_bilm
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
+from spacy_elmo.export import parts as parts_module
+from spacy_elmo.export.embedder import get_bilm, load_pipeline
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
 pq = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
@@ -240,6 +242,61 @@ def test_an_index_takes_the_vectors_of_a_folder(place: Path, monkeypatch: pytest
     ]
     assert [hit["cosine"] for hit in found[0]] == pytest.approx([hit["cosine"] for hit in found[1]], abs=1e-5)
     call(*arguments, "--layer", "mean", "--force")  # the folder does not have it: it is computed
+
+
+@pytest.mark.issue(39)
+def test_force_removes_nothing_that_others_wrote(place: Path) -> None:
+    (place / "out").mkdir()
+    (place / "out" / "part-00000-abc.snappy.parquet").write_bytes(b"of another program")
+    for options in ([], ["--force"]):
+        assert "files that `elmo embed` did not write" in refused(
+            "embed", place / "bilm", place / "in", place / "out", *options
+        )
+    assert (place / "out" / "part-00000-abc.snappy.parquet").read_bytes() == b"of another program"
+    for options in ([], ["--force"]):
+        assert "did not write" in refused("embed", place / "bilm", place / "in", place / "in", *options)
+    assert sorted(path.name for path in (place / "in").iterdir()) == ["a.jsonl", "b.jsonl"]
+
+
+@pytest.mark.issue(39)
+@pytest.mark.parametrize("change", [{"pool": "mean"}, {"inputs": [{"name": "another.txt", "bytes": 3}]}])
+def test_a_folder_that_is_begun_again_meanwhile_is_not_mixed(place: Path, change: Any) -> None:
+    embed(place)
+    manifest = json.loads((place / "out" / "embed.json").read_text())
+    settings = parts_module.PartSettings(model=str(place / "bilm"), folder=str(place / "out"), texts_per_file=10)
+    nlp = load_pipeline(settings)
+    description = parts_module.describe(settings, get_bilm(nlp))
+    inputs = [item["name"] for item in manifest["inputs"]]
+    (place / "out" / "part-00001-00002.parquet").unlink()
+    (place / "out" / "embed.json").write_text(json.dumps({**manifest, **change}))
+    with pytest.raises(ValueError, match="begun again meanwhile"):
+        parts_module.embed_parts(settings, nlp, description, inputs)
+    assert "part-00001-00002.parquet" not in parts(place / "out")
+    (place / "out" / "embed.json").write_text(json.dumps(manifest))
+    assert parts_module.embed_parts(settings, nlp, description, inputs).n_parts == 1
+
+
+@pytest.mark.issue(39)
+def test_columns_that_hold_no_texts_are_refused(place: Path) -> None:
+    columns = {
+        "bytes": pa.array([b"the cat"]),
+        "numbers": pa.array([12]),
+        "lists of numbers": pa.array([[1, 84]]),
+    }
+    for name, column in columns.items():
+        pq.write_table(pa.table({"text": column}), place / "other.parquet")
+        shown = " ".join(refused("embed", place / "bilm", place / "other.parquet", place / "third").split())
+        assert "column 'text'" in shown and "should be strings" in shown, name
+    pq.write_table(pa.table({"words": pa.array([["a", None], ["b"]])}), place / "other.parquet")
+    shown = refused("embed", place / "bilm", place / "other.parquet", place / "fourth")
+    assert "row 1 has a null" in " ".join(shown.split())
+    dates = pa.array([None, 1], pa.timestamp("us"))
+    pq.write_table(pa.table({"text": ["a", "b"], "year": [1990, None], "date": dates}), place / "other.parquet")
+    call("embed", place / "bilm", place / "other.parquet", place / "5.parquet", "--keep", "year,date")
+    assert pq.read_table(place / "5.parquet").select(["year", "date"]).to_pydict() == {
+        "year": ["1990", ""],
+        "date": ["", "1970-01-01 00:00:00.000001"],
+    }
 
 
 def test_addresses_are_read_and_written(place: Path) -> None:
