@@ -1,6 +1,7 @@
 """`Embedder`, the callable for engines that pass batches: same vectors in each engine, loaded once in a process."""
 
 import pickle
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, List
@@ -154,7 +155,8 @@ def test_frames_of_daft_are_mapped(path: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of these libraries
-def test_spark_maps_arrow(path: str) -> None:
+def test_spark_maps_arrow(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     sql = pytest.importorskip("pyspark.sql", reason="needs pyspark")
     pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
     spark = sql.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
