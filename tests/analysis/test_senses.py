@@ -5,7 +5,7 @@ import pytest
 
 from spacy_elmo.analysis.labelled import LabelledDocs, label_senses
 from spacy_elmo.analysis.layer_vectors import iter_layers, make_reading
-from spacy_elmo.analysis.senses import SenseVectors, score_senses
+from spacy_elmo.analysis.senses import SenseVectors, find_places, score_senses
 
 from .labelled_texts import MONEY, PIECE, RIVER, VOCAB, make_bilm, make_uses
 
@@ -59,6 +59,8 @@ def test_nearest_use_by_cosine(train: LabelledDocs, uses: LabelledDocs) -> None:
             rows = known[layer, banks]
             cosines = rows @ asked[layer, i] / np.linalg.norm(rows, axis=1)
             assert answer in {train.labels[banks[j]] for j in np.flatnonzero(cosines >= cosines.max() - 1e-6)}
+    money, river = ("bank", MONEY), ("bank", RIVER)
+    assert find_places([money, river, money], [money, money, river]).tolist() == [0, 2, 1], "each use has its own place"
     means = SenseVectors(make_bilm()).fit(train)
     assert vectors.first_sense(uses) == means.first_sense(uses)
     first = means.first_sense(uses)

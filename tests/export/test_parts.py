@@ -256,6 +256,10 @@ def test_force_removes_nothing_that_others_wrote(place: Path) -> None:
     for options in ([], ["--force"]):
         assert "did not write" in refused("embed", place / "bilm", place / "in", place / "in", *options)
     assert sorted(path.name for path in (place / "in").iterdir()) == ["a.jsonl", "b.jsonl"]
+    embed(place, output="own")
+    (place / "own" / "part-00000-abc.snappy.parquet").write_bytes(b"of another program")
+    assert "did not write" in refused("embed", place / "bilm", place / "in", place / "own", "--force")
+    assert (place / "own" / "part-00000-abc.snappy.parquet").exists()
 
 
 @pytest.mark.issue(39)
