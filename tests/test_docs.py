@@ -26,7 +26,8 @@ from spacy_elmo.pipeline.fine_tuning import FineTuning, slanted_triangular
 from spacy_elmo.pipeline.layer_weights import LayerWeightsLogger
 from spacy_elmo.pipeline.listener import build_listener
 from spacy_elmo.pipeline.model import BiLMLoader, ElmoModel, RandomBiLM
-from spacy_elmo.pipeline.task_layers import BiLSTMEncoder, ElmoTaskEncoder, TextCatReduce, Tok2VecWithElmo
+from spacy_elmo.pipeline.task_layers import BiLSTMEncoder, ElmoTaskEncoder, Tok2VecWithElmo
+from spacy_elmo.pipeline.text_classifier import TextCatNgrams, TextCatReduce
 
 ROOT = Path(__file__).parent.parent
 ANALYSIS = ("Analysis of a biLM", "Analysis of a pipeline")
@@ -39,6 +40,7 @@ ARCHITECTURES = {
     "spacy-elmo.ElmoTaskEncoder.v1": ElmoTaskEncoder,
     "spacy-elmo.BiLSTMEncoder.v1": BiLSTMEncoder,
     "spacy-elmo.TextCatReduce.v1": TextCatReduce,
+    "spacy-elmo.TextCatNgrams.v1": TextCatNgrams,
     "spacy-elmo.CRFTagger.v1": CRFTagger,
     "spacy-elmo.BiLMLoader.v1": BiLMLoader,
     "spacy-elmo.RandomBiLM.v1": RandomBiLM,

@@ -25,7 +25,8 @@ from .elmo import DEFAULT_CONFIG
 from .listener import build_listener
 from .mix import MixSettings
 from .model import BiLMLoader
-from .task_layers import BAG_OF_WORDS, BiLSTMEncoder, ElmoTaskEncoder, TextCatReduce, reduce_classifier
+from .task_layers import BiLSTMEncoder, ElmoTaskEncoder
+from .text_classifier import BAG_OF_WORDS, TextCatNgrams, TextCatReduce
 
 HEADER = """\
 # {pipeline} {elmo}: the config of `spacy init config` for {optimize}, {network}.
@@ -44,6 +45,7 @@ PLACES = {"input": "at the input", "output": "at the output", "both": "at the in
 # Names to ignore: shared layers, which ELMo replaces, and empty names.
 SHARED = ("", "elmo", "tok2vec", "transformer")
 LISTENER = {"@architectures": "spacy-elmo.ElmoListener.v1", "layer_norm": "token"}
+NGRAM_LISTENER = {**LISTENER, "mix": "concat", "initial_gamma": 0.05, "learn_gamma": False}
 LOADER = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": "${paths.bilm}"}
 KB_LOADER = {"@misc": "spacy.KBFromFile.v1", "kb_path": "${paths.kb}"}
 # Components by the token attributes that they learn, and others.
@@ -60,12 +62,13 @@ DOCUMENTED: Dict[str, List[Any]] = {
     "ElmoTaskEncoder": [ElmoTaskEncoder],
     "BiLSTMEncoder": [BiLSTMEncoder],
     "TextCatReduce": [TextCatReduce],
+    "TextCatNgrams": [TextCatNgrams],
     "ElmoListener": [MixSettings, build_listener],
     "initialize.components.elmo.loader": [BiLMLoader],
 }
 # A setting, or several, in a docstring: "name (type), name (type): text", with indented lines that continue it.
 SETTING = re.compile(r"^((?:\w+ \([^:]+\),? ?)+): (.*(?:\n +.*)*)", re.MULTILINE)
-ARCHITECTURES = ("ElmoTaskEncoder", "BiLSTMEncoder", "TextCatReduce", "ElmoListener")
+ARCHITECTURES = ("ElmoTaskEncoder", "BiLSTMEncoder", "TextCatReduce", "TextCatNgrams", "ElmoListener")
 Block = Dict[str, Any]
 
 
@@ -349,26 +352,27 @@ def _make_tok2vec(lang: str, optimize: str, placement: Optional[str], is_baselin
 
 
 def _listen(name: str, component: Block, tok2vec: Block, placement: Optional[str]) -> Block:
-    """RETURNS (Block): The component with its `tok2vec` replaced."""
+    """RETURNS (Block): The component with its `tok2vec` replaced; a classifier with a bag of words reads n-grams and
+    ELMo, or with a placement the maximum and the mean of the vectors.
+    """
     model = component.get("model")
     if not isinstance(model, dict):
         return component
-    rewritten = _replace_tok2vec(_replace_bag_of_words(model, placement), tok2vec)
+    bag = model.get("linear_model", model)  # alone or in an ensemble
+    exclusive = {"exclusive_classes": bag.get("exclusive_classes")}
+    if not bag["@architectures"].startswith(BAG_OF_WORDS):
+        rewritten = _replace_tok2vec(model, tok2vec)
+    elif placement is None:
+        is_baseline = tok2vec["@architectures"].startswith("spacy.")
+        listener = None if is_baseline else deepcopy(NGRAM_LISTENER)
+        rewritten = {"@architectures": "spacy-elmo.TextCatNgrams.v1", "tok2vec": listener, **exclusive}
+    else:
+        pooled = {"use_reduce_max": True, "use_reduce_mean": True, "tok2vec": deepcopy(tok2vec)}
+        rewritten = {"@architectures": "spacy-elmo.TextCatReduce.v1", **pooled, **exclusive}
     if rewritten == model:
         text = f"The component '{name}' does not listen to ELMo, because its model has no `tok2vec` block. The config "
         warnings.warn(text + "contains it as spaCy creates it.", stacklevel=2)
     return {**component, "model": rewritten}
-
-
-def _replace_bag_of_words(model: Block, placement: Optional[str]) -> Block:
-    """RETURNS (Block): In place of a classifier with a bag of words, one that reads vectors: with a placement one
-    that takes the maximum and the mean, otherwise one that averages them, and an ensemble with a bag of words is kept.
-    """
-    bag = model if placement is None else model.get("linear_model", model)
-    if not bag["@architectures"].startswith(BAG_OF_WORDS):
-        return model
-    kinds = ("mean",) if placement is None else ("max", "mean")
-    return {**reduce_classifier(bag["exclusive_classes"], *kinds), "tok2vec": None}
 
 
 def _replace_tok2vec(block: Block, tok2vec: Block) -> Block:

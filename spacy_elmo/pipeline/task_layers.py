@@ -1,13 +1,12 @@
 """Layers of the networks of tasks: encoders with ELMo, a bidirectional LSTM, dropout, a text classifier."""
 
 from functools import partial
-from typing import Annotated, Any, Callable, Dict, List, Optional, Tuple
+from typing import Annotated, Any, Callable, List, Optional, Tuple
 
 import numpy
 import torch
 from pydantic import Field, validate_call
 from spacy.tokens import Doc
-from spacy.util import registry
 from thinc.api import Dropout, Linear, Model, chain, concatenate, glorot_uniform_init, with_array
 from thinc.layers.residual import init as init_residual
 from thinc.types import Floats2d
@@ -252,86 +251,3 @@ def infer_residual_widths(model: Model[Any, Any]) -> None:
 def init_from_input(model: Model[Any, Any], X: Any = None, Y: Any = None) -> None:
     """Initialize a residual layer, whose output has the shape of its input; `Y`, of the whole model, is not used."""
     init_residual(model, X, X)
-
-
-DocModel = Model[List[Doc], Floats2d]
-BAG_OF_WORDS = "spacy.TextCatBOW."  # of which version ever
-RESIZE = "resize_output"  # attribute that spaCy's component calls when a label is added
-
-
-def TextCatReduce(
-    tok2vec: Model[List[Doc], List[Floats2d]],
-    exclusive_classes: bool,
-    use_reduce_first: bool = False,
-    use_reduce_last: bool = False,
-    use_reduce_max: bool = False,
-    use_reduce_mean: bool = True,
-    nO: Optional[int] = None,
-) -> DocModel:
-    """Pools the token vectors of a Doc and scores the result: `spacy.TextCatReduce.v1`, also for empty Docs in a batch.
-
-    A Doc without tokens scores 0 in each category. spaCy's raises an error for it beside other Docs if it pools by
-    anything but the mean (spaCy 3.8), and scores it 0 in a batch of its own.
-
-    tok2vec (Model[List[Doc], List[Floats2d]]): The vectors to pool.
-    exclusive_classes (bool): Whether each Doc has exactly one category.
-    use_reduce_first (bool): Whether to use the first vector.
-    use_reduce_last (bool): Whether to use the last vector.
-    use_reduce_max (bool): Whether to use the maximum of each value.
-    use_reduce_mean (bool): Whether to use the mean of the vectors.
-    nO (Optional[int]): Number of categories; null to infer it from the data.
-    RETURNS (Model[List[Doc], Floats2d]): Scores, shape (Docs, categories).
-    RAISES (ValueError): E1057 of spaCy if nothing pools.
-    """
-    build = registry.architectures.get("spacy.TextCatReduce.v1")
-    kinds = (use_reduce_first, use_reduce_last, use_reduce_max, use_reduce_mean)
-    return skip_empty_docs(build(tok2vec, exclusive_classes, *kinds, nO))
-
-
-def reduce_classifier(exclusive_classes: bool, *kinds: str) -> Dict[str, Any]:
-    """The settings of a text classifier, without tok2vec, that reads the "first", "last", "max" or "mean" vector."""
-    reductions = {f"use_reduce_{kind}": kind in kinds for kind in ("first", "last", "max", "mean")}
-    name = "spacy.TextCatReduce.v1" if kinds == ("mean",) else "spacy-elmo.TextCatReduce.v1"
-    return {"@architectures": name, "exclusive_classes": exclusive_classes, **reductions, "nO": None}
-
-
-def skip_empty_docs(classifier: DocModel) -> DocModel:
-    """The same classifier of Docs, with zeros for Docs without tokens."""
-    attrs = dict(classifier.attrs)
-    if RESIZE in attrs:
-        attrs[RESIZE] = _resize
-    model: DocModel = Model(
-        "skip_empty_docs", forward_classifier, init=init_classifier, layers=[classifier], attrs=attrs, dims={"nO": None}
-    )
-    model.set_ref("tok2vec", classifier.get_ref("tok2vec"))
-    if classifier.has_dim("nO"):
-        model.set_dim("nO", classifier.get_dim("nO"))
-    return model
-
-
-def init_classifier(model: DocModel, X: Optional[List[Doc]] = None, Y: Optional[Floats2d] = None) -> None:
-    """X (Optional[List[Doc]]), Y (Optional[Floats2d]): A sample of Docs, and their categories for the width."""
-    (classifier,) = model.layers
-    classifier.initialize(X=[doc for doc in X or [] if len(doc)] or None, Y=Y)
-    if classifier.has_dim("nO"):
-        model.set_dim("nO", classifier.get_dim("nO"), force=True)
-
-
-def forward_classifier(model: DocModel, docs: List[Doc], is_train: bool) -> Tuple[Floats2d, Callable[[Floats2d], Any]]:
-    """docs (List[Doc]): The batch. RETURNS (Tuple[Floats2d, Callable[[Floats2d], Any]]): Scores, backward pass."""
-    (classifier,) = model.layers
-    kept = [i for i, doc in enumerate(docs) if len(doc)]
-    if len(kept) == len(docs):
-        return classifier(docs, is_train)
-    scores = model.ops.alloc2f(len(docs), model.get_dim("nO"))
-    if not kept:
-        return scores, lambda d_scores: []
-    scores[kept], backprop = classifier([docs[i] for i in kept], is_train)
-    return scores, lambda d_scores: backprop(d_scores[kept])
-
-
-def _resize(model: DocModel, new_nO: int) -> DocModel:
-    (classifier,) = model.layers
-    classifier.attrs[RESIZE](classifier, new_nO)
-    model.set_dim("nO", new_nO, force=True)
-    return model

@@ -1,0 +1,106 @@
+"""`spacy-elmo.TextCatNgrams.v1`: n-grams beside ELMo, from training to saved pipelines."""
+
+import numpy
+import pytest
+import spacy
+from spacy.training import Example
+from spacy.util import fix_random_seed, registry
+
+from .tiny import add_elmo
+
+LISTENER = {"@architectures": "spacy-elmo.ElmoListener.v1", "layer_norm": "token", "mix": "concat"}
+TEXTS = [
+    "Play the next song",
+    "It may rain today",
+    "Play some music",
+    "Will it rain?",
+    "The song is loud",
+    "Rain again",
+]
+LABELS = ["music", "weather"] * 3
+
+
+def train(factory="textcat", tok2vec=LISTENER, steps=30):
+    fix_random_seed(0)
+    nlp = spacy.blank("en")
+    if tok2vec:
+        add_elmo(nlp)
+    model = {"@architectures": "spacy-elmo.TextCatNgrams.v1", "tok2vec": tok2vec, "width": 512}
+    nlp.add_pipe(factory, config={"model": {**model, "exclusive_classes": factory == "textcat"}})
+    cats = [{"music": float(label == "music"), "weather": float(label == "weather")} for label in LABELS]
+    examples = [Example.from_dict(nlp.make_doc(text), {"cats": each}) for text, each in zip(TEXTS, cats)]
+    optimizer = nlp.initialize(lambda: examples)
+    for _ in range(steps):
+        nlp.update(examples, sgd=optimizer)
+    return nlp
+
+
+def scores(nlp, texts, **settings):
+    return numpy.array([list(doc.cats.values()) for doc in nlp.pipe(texts, **settings)])
+
+
+def vectors_of(texts, seen=()):
+    """The n-gram vectors of texts, with frequencies of others."""
+    nlp = spacy.blank("en")
+    build = registry.architectures.get("spacy-elmo.TextCatNgrams.v1")
+    (layer,) = [node for node in build(None, True, nO=2).walk() if node.name == "ngram_vectors"]
+    layer.initialize()
+    if seen:
+        layer([nlp.make_doc(text) for text in seen], True)
+    return layer.predict([nlp.make_doc(text) for text in texts])
+
+
+@pytest.mark.parametrize("factory", ["textcat", "textcat_multilabel"])
+@pytest.mark.parametrize("tok2vec", [LISTENER, None], ids=["with ELMo", "n-grams alone"])
+def test_it_learns_words_parts_of_words_and_is_saved(factory, tok2vec, tmp_path):
+    nlp = train(factory, tok2vec)
+    texts = ["Songs and musical plays", "rainy weather"]  # no word of these is in the training texts
+    found = scores(nlp, texts)
+    assert found[0, 0] > found[0, 1] and found[1, 1] > found[1, 0]
+    nlp.to_disk(tmp_path)
+    numpy.testing.assert_array_equal(scores(spacy.load(tmp_path), texts), found)
+
+
+def test_scores_depend_neither_on_other_docs_nor_on_processes():
+    nlp = train()
+    texts = [*TEXTS, "", " ", "It rains, it rains"]
+    alone = numpy.concatenate([scores(nlp, [text]) for text in texts])
+    numpy.testing.assert_allclose(scores(nlp, texts), alone, atol=1e-5)
+    numpy.testing.assert_allclose(scores(nlp, texts, batch_size=2, n_process=2), alone, atol=1e-5)
+    assert not alone[len(TEXTS)].any(), "a Doc without tokens"
+
+
+def test_a_category_added_later_is_scored_and_saved():
+    nlp = train()
+    before = scores(nlp, TEXTS)
+    nlp.get_pipe("textcat").add_label("sports")
+    numpy.testing.assert_allclose(scores(nlp, TEXTS)[:, :2], before, atol=1e-6)
+    copied = spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
+    numpy.testing.assert_array_equal(scores(copied, TEXTS), scores(nlp, TEXTS))
+
+
+def test_products_of_vectors_are_those_of_tf_idf():
+    sklearn = pytest.importorskip("sklearn.feature_extraction.text")
+    options = {"sublinear_tf": True, "tokenizer": str.split, "token_pattern": None}
+    words = sklearn.TfidfVectorizer(ngram_range=(1, 2), **options).fit(TEXTS)
+    characters = sklearn.TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True).fit(TEXTS)
+    texts = ["play a song", "the song will play", "rain rain rain"]
+    wanted = sum((matrix @ matrix.T).toarray() for matrix in (words.transform(texts), characters.transform(texts)))
+    found = vectors_of(texts, seen=TEXTS)
+    numpy.testing.assert_allclose(found @ found.T, wanted, atol=0.1)
+    assert not vectors_of(["qzq"], seen=TEXTS).any(), "n-grams that training has not seen"
+
+
+def test_frequencies_are_counted_in_training_alone():
+    nlp = train(tok2vec=None, steps=1)
+    (layer,) = [node for node in nlp.get_pipe("textcat").model.walk() if node.name == "ngram_vectors"]
+    counted = layer.get_param("frequencies").copy()
+    assert counted[-1] == len(TEXTS)
+    scores(nlp, TEXTS)
+    numpy.testing.assert_array_equal(layer.get_param("frequencies"), counted)
+
+
+@pytest.mark.parametrize("width", [0, 7, 512.0, "wide"])
+def test_invalid_widths_are_refused_by_name(width):
+    with pytest.raises(ValueError, match="width"):
+        registry.architectures.get("spacy-elmo.TextCatNgrams.v1")(None, True, width=width)
