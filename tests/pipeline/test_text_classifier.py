@@ -104,3 +104,13 @@ def test_frequencies_are_counted_in_training_alone():
 def test_invalid_widths_are_refused_by_name(width):
     with pytest.raises(ValueError, match="width"):
         registry.architectures.get("spacy-elmo.TextCatNgrams.v1")(None, True, width=width)
+
+
+def test_it_can_have_a_bilm_of_its_own(tmp_path):
+    nlp = train()
+    wanted = scores(nlp, TEXTS)
+    nlp.replace_listeners("elmo", "textcat", ["model.tok2vec"])
+    nlp.remove_pipe("elmo")
+    numpy.testing.assert_allclose(scores(nlp, TEXTS), wanted, atol=1e-5)
+    nlp.to_disk(tmp_path)
+    numpy.testing.assert_allclose(scores(spacy.load(tmp_path), TEXTS), wanted, atol=1e-5)
