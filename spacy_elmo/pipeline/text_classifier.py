@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Annotated, Any, Callable, List, Optional, Tuple
 
 import numpy
+import torch
 from numpy.typing import NDArray
 from pydantic import Field, validate_call
 from spacy.strings import get_string_id
@@ -178,8 +179,11 @@ def forward_ngrams(model: DocModel, docs: List[Doc], is_train: bool) -> Tuple[Fl
     columns = rows // 2 * width + hashes // 2 % width
     signs = numpy.where(hashes % 2, 1.0, -1.0)
     hashed = numpy.bincount(columns, weights * signs, minlength=len(docs) * width).reshape(len(docs), width)
-    rotated = numpy.fft.rfft(hashed, norm="ortho")[:, 1:]  # complex: two values each
-    return model.ops.asarray2f(numpy.ascontiguousarray(rotated).view("float64").astype("float32")), lambda d_vectors: []
+    rotated = torch.fft.rfft(torch.from_numpy(hashed.astype("float32")), norm="ortho")[
+        :, 1:
+    ]  # complex: two values each
+    vectors = torch.view_as_real(rotated).reshape(len(docs), width).numpy()
+    return model.ops.asarray2f(vectors), lambda d_vectors: []
 
 
 def _hash_ngrams(doc: Doc) -> Tuple[Hashes, Hashes]:
