@@ -13,7 +13,6 @@ from spacy.tokens import Doc
 from spacy.util import registry
 from thinc.api import (
     Linear,
-    Logistic,
     Model,
     Softmax,
     chain,
@@ -139,7 +138,11 @@ def TextCatNgrams(
     scorer = Softmax(nO) if exclusive_classes else Linear(nO, init_W=zero_init)
     defaults = {"W": 0.0, "b": NEVER if exclusive_classes else 0.0}
     output = resizable(scorer, resize_layer=partial(resize_linear_weighted, fill_defaults=defaults))
-    classifier = chain(vectors, output) if exclusive_classes else chain(vectors, output, Logistic())
+    classifier = (
+        chain(vectors, output)
+        if exclusive_classes
+        else chain(vectors, output, Model("logistic_regression", forward_logistic))
+    )
     classifier.set_ref("tok2vec", tok2vec)
     classifier.attrs["multi_label"] = not exclusive_classes
     classifier.attrs[RESIZE] = partial(_resize_output, output)
@@ -152,6 +155,11 @@ def _resize_output(output: Model[Floats2d, Floats2d], classifier: DocModel, new_
     resize_model(output, new_nO)
     classifier.set_dim("nO", new_nO, force=True)
     return classifier
+
+
+def forward_logistic(model: Any, X: Floats2d, is_train: bool) -> Tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
+    """The logistic function; scores minus truth, which spaCy passes back, is the gradient of the cross-entropy."""
+    return model.ops.sigmoid(X), lambda d_scores: d_scores
 
 
 def init_ngrams(model: DocModel, X: Optional[List[Doc]] = None, Y: Optional[Floats2d] = None) -> None:

@@ -114,3 +114,14 @@ def test_it_can_have_a_bilm_of_its_own(tmp_path):
     numpy.testing.assert_allclose(scores(nlp, TEXTS), wanted, atol=1e-5)
     nlp.to_disk(tmp_path)
     numpy.testing.assert_allclose(scores(spacy.load(tmp_path), TEXTS), wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("factory", ["textcat", "textcat_multilabel"])
+def test_its_gradient_is_that_of_the_cross_entropy(factory):
+    nlp = train(factory, tok2vec=None, steps=1)
+    model = nlp.get_pipe("textcat" if factory == "textcat" else factory).model
+    found, backprop = model([nlp.make_doc(text) for text in TEXTS], True)
+    differences = found - numpy.eye(2, dtype="float32")[[0, 1] * 3]
+    backprop(differences)
+    (scorer,) = [node for node in model.walk() if node.has_grad("b")]
+    numpy.testing.assert_allclose(scorer.get_grad("b"), differences.sum(axis=0), atol=1e-6)
