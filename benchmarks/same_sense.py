@@ -3,7 +3,7 @@
 Pairs of the training part fit the threshold, those of the development part choose the layer, and those of the test part
 give the figures, with 95 % intervals from drawing lemmas. Documents of the parts differ; many lemmas are in several of
 them. Both answers are equally frequent within each lemma, so that guessing, and every answer that depends on the lemma
-only, gives 50 %.
+only, gives 50 %. `--also` scores other files with the same thresholds.
 """
 
 import json
@@ -40,6 +40,9 @@ def main(
     # fmt: off
     weights: str = typer.Option(PACKAGED, "--bilm", "-b", help="A packaged biLM or a path."),
     per_lemma: int = typer.Option(4, "--per-lemma", "-n", help="Maximum number of pairs of a lemma for each answer."),
+    also: List[Path] = typer.Option(
+        [], "--also", "-a", help="Another file of sentences with senses, .jsonl.", exists=True
+    ),
     shared: Path = SHARED,
     # fmt: on
 ) -> None:
@@ -49,6 +52,7 @@ def main(
     parts = {
         part: read_part(bilm, folder / f"semcor-noad-{part}.jsonl.gz", per_lemma) for part in ("train", "dev", "test")
     }
+    parts.update({path.name: read_part(bilm, path, per_lemma) for path in also})
     names = [*range(bilm.config.n_layers + 1), "mean"]
     fitted = [calibrate(cosines, parts["train"][1], name) for name, cosines in zip(names, parts["train"][0])]
     record: Dict[str, Any] = {"digest": digest_bilm(weights), "pairs": {}, "layers": {}}

@@ -5,6 +5,7 @@ attends to the other sentence, and a second BiLSTM composes what was compared. P
 at the input and at the output of the first BiLSTM, so that the attention sees it, too: two mixes of the same layers.
 Differs: learned vectors of word, prefix, suffix and shape in place of GloVe, narrower layers.
 Breaking NLI (Glockner et al. 2018) is the stress test: one word of an SNLI premise was changed.
+`--n-grams` scores what has to be beaten: no network, but naive Bayes and logistic regression on n-grams of a pair.
 """
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
@@ -124,10 +125,66 @@ def length_of(pair: Pair) -> int:
     return max(len(pair.premise), len(pair.hypothesis))
 
 
+def hypothesis_features(pair: Pair) -> List[str]:
+    """RETURNS (List[str]): Words and pairs of words of the hypothesis alone: what the label owes to the annotators."""
+    words = [word.lower() for word in pair.hypothesis]
+    return [*words, *map(" ".join, zip(words, words[1:]))]
+
+
+def difference_features(pair: Pair) -> List[str]:
+    """RETURNS (List[str]): The words that only one of both sentences has."""
+    premise, hypothesis = ({word.lower() for word in words} for words in pair[:2])
+    return [*(f"- {word}" for word in premise - hypothesis), *(f"+ {word}" for word in hypothesis - premise)]
+
+
+def pair_features(pair: Pair) -> List[str]:
+    """As Bowman et al. (2015, sec. 3.2): these words, pairs of them, and how many words and lengths differ."""
+    premise, hypothesis = ({word.lower() for word in words} for words in pair[:2])
+    removed, added, n_shared = premise - hypothesis, hypothesis - premise, len(premise & hypothesis)
+    sizes = {
+        "removed": min(len(removed), 8),
+        "added": min(len(added), 8),
+        "longer": max(-8, min(8, len(pair.hypothesis) - len(pair.premise))),
+        "shared, premise": round(5 * n_shared / len(premise)),
+        "shared, hypothesis": round(5 * n_shared / len(hypothesis)),
+    }
+    crossed = [f"{word} > {other}" for word in removed for other in added]
+    return [*difference_features(pair), *crossed, *(f"{name} {size}" for name, size in sizes.items())]
+
+
+FEATURES = {"hypothesis": hypothesis_features, "differing words": difference_features, "pair": pair_features}
+
+
+def score_n_grams(task: str, pairs: Dict[str, List[Pair]]) -> None:
+    """Print the accuracy of both classifiers on each kind of features, with the settings best on the dev part."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.naive_bayes import MultinomialNB
+
+    labels = {name: [pair.label for pair in part] for name, part in pairs.items()}
+    for kind, features in FEATURES.items():
+        n_grams = TfidfVectorizer(analyzer=features).fit(pairs["train"])
+        rows = {name: n_grams.transform(part) for name, part in pairs.items()}
+        systems = {
+            "naive Bayes": [MultinomialNB(alpha=alpha) for alpha in (0.03, 0.1, 0.3, 1.0)],
+            "regression": [LogisticRegression(C=c, max_iter=400) for c in (1.0, 10.0, 100.0)],
+        }
+        for name, models in systems.items():
+            fitted = [model.fit(rows["train"], labels["train"]) for model in models]
+            best = max(fitted, key=lambda model: model.score(rows["dev"], labels["dev"]))
+            print(f"{task}, test  {name}, {kind:16} {100 * best.score(rows['test'], labels['test']):6.2f}", flush=True)
+
+
 def main() -> None:
     """For each data set: read it, compute the layers once, train both conditions."""
-    arguments = make_parser("Entailment with and without ELMo", "nli", epochs=10).parse_args()
+    parser = make_parser("Entailment with and without ELMo", "nli", epochs=10)
+    parser.add_argument("--n-grams", action="store_true", help="train no network, but classifiers on n-grams")
+    arguments = parser.parse_args()
     data = read_all(arguments, dict.fromkeys(TASKS, read_pairs), "pairs")
+    if arguments.n_grams:
+        for task, pairs in data.items():
+            score_n_grams(task, pairs)
+        return
     stress = arguments.data / STRESS_TEST
     if STRESSED_TASK in data and stress.is_dir():
         data[STRESSED_TASK]["stress"] = read_items(stress / "test.jsonl.gz", read_pairs, arguments.limit)

@@ -283,8 +283,8 @@ def _describe(probe: LayerProbe) -> Record:
 
 
 def _find_senses(bilm: BiLM, found: ProbeData, layers: Sequence[Layer], reading: Optional[ElmoSettings]) -> Record:
-    vectors = SenseVectors(bilm, reading=reading).fit(found.train)
     by_use = SenseVectors(bilm, reading=reading, nearest="use").fit(found.train)
+    vectors = by_use.to_means()
     first = vectors.first_sense(found.test)
     baseline = score_senses(first, first, found.test, vectors)
     answers, rows = dict(zip(vectors.layers, vectors.predict(found.test))), []

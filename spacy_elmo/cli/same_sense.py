@@ -43,8 +43,8 @@ def same_sense_cli(
 ) -> None:
     """Say whether a word has the same sense in two sentences: the cosine of its vectors, layer by layer.
 
-    For the packaged biLM also the probability of the same sense, if both answers are equally frequent. On pairs from
-    SemCor this is right in 57 % of the cases, where guessing is right in 50 %.
+    For the packaged biLM also the probability of the same sense, if both answers are equally frequent. It is
+    right in 58 % of the pairs from SemCor, whose senses are fine, and in 77 % of those of homographs; guessing in 50 %.
     """
     # Not by `exists=True`, with which later versions of typer look for a file "-".
     if pairs_path is not None and str(pairs_path) != "-" and not pairs_path.exists():

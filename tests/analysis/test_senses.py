@@ -1,11 +1,15 @@
 """Senses are the nearest means; unknown lemmas get the first sense or none."""
 
+from typing import Any, Iterator, Sequence
+
 import numpy as np
 import pytest
 
-from spacy_elmo.analysis.labelled import LabelledDocs, label_senses
+from spacy_elmo.analysis.labelled import LabelledDocs, ProbeData, label_senses
 from spacy_elmo.analysis.layer_vectors import iter_layers, make_reading
+from spacy_elmo.analysis.probes import probe_data
 from spacy_elmo.analysis.senses import SenseVectors, find_places, score_senses
+from spacy_elmo.inference.bilm import BiLM
 
 from .labelled_texts import MONEY, PIECE, RIVER, VOCAB, make_bilm, make_uses
 
@@ -63,9 +67,30 @@ def test_nearest_use_by_cosine(train: LabelledDocs, uses: LabelledDocs) -> None:
     assert find_places([money, river, money], [money, money, river]).tolist() == [0, 2, 1], "each use has its own place"
     means = SenseVectors(make_bilm()).fit(train)
     assert vectors.first_sense(uses) == means.first_sense(uses)
+    assert vectors.to_means().predict(uses) == means.to_means().predict(uses) == means.predict(uses)
     first = means.first_sense(uses)
     by_use, by_mean = (score_senses(first, first, uses, found) for found in (vectors, means))
     assert by_use == by_mean, "the uses that have a choice are the same"
+
+
+@pytest.mark.issue(42)
+def test_a_probe_of_senses_reads_each_training_text_once(
+    train: LabelledDocs, uses: LabelledDocs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = []
+
+    def count(self: BiLM, runs: Sequence[Sequence[str]], **settings: Any) -> Iterator[Any]:
+        read.extend(" ".join(words) for words in runs)
+        return iter_encode(self, runs, **settings)
+
+    iter_encode = BiLM.iter_encode
+    monkeypatch.setattr(BiLM, "iter_encode", count)
+    record = probe_data(make_bilm(), ProbeData("sense", train, uses, False, 0))
+    assert [read.count(text) for text, _ in TRAIN] == [1] * len(TRAIN)
+    means = SenseVectors(make_bilm()).fit(train)
+    first = means.first_sense(uses)
+    wanted = [score_senses(answers, first, uses, means).f1.value for answers in means.predict(uses)]
+    assert [row["nearest"]["value"] for row in record["layers"]] == wanted
 
 
 def test_uses_of_training_find_their_sense_if_each_is_alone(train: LabelledDocs) -> None:

@@ -5,6 +5,7 @@ import shlex
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
@@ -40,6 +41,27 @@ def test_options_of_the_readme_exist(command, load_recipe, monkeypatch, capsys):
         load_recipe(Path(command[1]).stem).main()
     known = set(re.findall(r"--[\w-]+", capsys.readouterr().out))
     assert {argument for argument in command if argument.startswith("--")} <= known
+
+
+@pytest.mark.issue(42)
+def test_frequent_words_count_little_in_vectors_of_texts():
+    (block,) = re.findall(r"^```python\n(.*?)^```$", README, flags=re.M | re.S)
+    space = {}
+    exec(block, space)
+    vectors = space["to_vectors"](["rain", "the rain", "the the the rain .", "Qwertyuiop", "the"])
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    assert (units[:3] @ units[0] > 0.9).all() and units[4] @ units[0] < 0.7
+    many = [
+        f"{verb} {name} {when}"
+        for verb in ("Call", "Ask", "Meet")
+        for name in ("Ada", "Charles")
+        for when in "abcdefgh"
+    ]
+    exec(block.replace(block[block.index("texts = [") :].splitlines()[0], f"texts = {many}"), space)
+    assert space["axes"].shape == (2, 256)
+    assert (
+        np.abs(space["vectors"] @ space["axes"].T).max() < 1e-5 and np.abs(space["vectors"].mean(axis=0)).max() < 1e-5
+    )
 
 
 @pytest.mark.slow

@@ -46,3 +46,28 @@ def test_recipe_prints_scores_of_both_conditions(run_recipe, tiny_bilm, tmp_path
     printed = run_recipe("nli", "--data", tmp_path / "data", "--bilm", tiny_bilm, "--epochs", 1, "--seeds", 1)
     for name in ("snli-cad, test", "breaking-nli, entailment", "breaking-nli, contradiction", "sick, test"):
         assert printed.count(f"\n{name}") == 2
+
+
+@pytest.mark.issue(42)
+def test_n_grams_are_scored_without_a_network(run_recipe, load_recipe, tmp_path, monkeypatch):
+    pytest.importorskip("sklearn", reason="needs scikit-learn")
+    for task in ("snli-cad", "sick"):
+        write_parts(tmp_path / task, 10 * LINES)
+    monkeypatch.setattr(load_recipe("nli"), "FrozenLayers", lambda *_: pytest.fail("layers are computed"))
+    printed = run_recipe("nli", "--data", tmp_path, "--n-grams").splitlines()
+    rows = [
+        f"{model}, {kind}"
+        for kind in ("hypothesis", "differing words", "pair")
+        for model in ("naive Bayes", "regression")
+    ]
+    assert [line.rsplit(maxsplit=1)[0].split("  ")[-1].strip() for line in printed] == 2 * rows
+    assert {line.split()[-1] for line in printed} == {"100.00"}  # the test part has the pairs of the training part
+
+
+@pytest.mark.issue(42)
+def test_features_of_a_pair_are_what_differs(nli, read_lines):
+    sleeps, dogs, reads = read_lines(nli.read_pairs, LINES)
+    assert sorted(nli.difference_features(sleeps)) == ["+ awake", "+ is", "- sleeps"]
+    assert {"sleeps > awake", "sleeps > is", "added 2", "removed 1", "longer 1"} <= {*nli.pair_features(sleeps)}
+    assert "run animals" not in nli.hypothesis_features(dogs) and "animals run" in nli.hypothesis_features(dogs)
+    assert not [name for name in nli.difference_features(reads) if name.startswith("-")]
