@@ -11,7 +11,7 @@ from torch import Tensor
 from ..inference.bilm import BiLM
 from ..inference.products import quantizable_names
 from ..util import hash_file
-from .formats import detect_format, format_with_options, locate
+from .formats import detect_format, detect_pair, locate
 from .origins import read_record
 from .sources import PathLike, Source
 
@@ -121,7 +121,7 @@ def read_provenance(path: PathLike, options: Optional[Path] = None) -> Provenanc
     if not place.exists() and "#" in str(path):  # PATH#NAME is one of several biLMs in a file
         place = locate(str(path).rpartition("#")[0])
     if options is not None:
-        format, found = format_with_options(place, options), [place, options]
+        format, found = detect_pair(place, Source(options))[0], [place, options]
     else:
         format, found = detect_format(place)
     paths = sorted(set(_paths_of(found))) or sorted(_inside(place))

@@ -45,33 +45,34 @@ SPARSE = {"GNU.sparse.size": str(2**50), "GNU.sparse.map": "0,1"}
 
 
 @pytest.mark.parametrize(
-    "bad, problem",
+    "bad",
     [
-        (member("/etc/passwd", b"x"), "'/etc/passwd' has a path that leads out"),
-        (member("../config.json", b"{}"), "leads out of the archive"),
-        (member("..\\b", b"{}"), "leads out of the archive"),
-        (member("C:b", b"{}"), "leads out of the archive"),
-        (member("link", type=tarfile.SYMTYPE, linkname="/etc/passwd"), "'link' is a link, a device or a sparse"),
-        (member("pipe", type=tarfile.FIFOTYPE), "'pipe' is a link, a device"),
-        (member("weights.th", b"x"), "'weights.th' occurs twice"),
-        (member("hole", b"x", pax_headers=SPARSE), "sparse file"),
+        member("/etc/passwd", b"x"),
+        member("../config.json", b"{}"),
+        member("config.json", type=tarfile.SYMTYPE, linkname="/etc/passwd"),
+        member("weights.th", type=tarfile.LNKTYPE, linkname="config.json"),
+        member("pipe", type=tarfile.FIFOTYPE),
     ],
+    ids=range(5),
 )
-def test_members_that_are_refused(bad, problem, tmp_path):
-    with pytest.raises(ValueError) as error:
-        load_bilm(pack(tmp_path / "model.tar.gz", bad))
-    assert "is refused" in str(error.value) and problem in str(error.value)
+def test_members_that_lead_elsewhere_are_not_read(bad, tmp_path):
+    wanted = load_bilm(pack(tmp_path / "good.tar.gz")).embed([["a"]])[0]
+    assert (load_bilm(pack(tmp_path / "model.tar.gz", bad)).embed([["a"]])[0] == wanted).all()
 
 
-def test_too_many_members(tmp_path):
-    empty = [member(f"file{i}") for i in range(sources.MAX_MEMBERS)]
-    with pytest.raises(ValueError, match="(?s)more than 1,000 members"):
-        load_bilm(pack(tmp_path / "model.tar.gz", *empty))
+@pytest.mark.parametrize(
+    "members",
+    [[member("hole", b"x", pax_headers=SPARSE)], [member(f"file{i}") for i in range(sources.MAX_MEMBERS)]],
+    ids=["sparse", "many"],
+)
+def test_members_that_declare_too_much_are_refused(members, tmp_path):
+    with pytest.raises(ValueError, match="model.tar.gz.*more than 1,000, or declare more bytes"):
+        load_bilm(pack(tmp_path / "model.tar.gz", *members))
 
 
 def test_a_gzip_bomb_is_not_expanded(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "expanded_limit", lambda n_bytes: 2**20)
-    with pytest.raises(ValueError, match="(?s)should be at most 1,048,576"):
+    with pytest.raises(ValueError, match="declare more bytes than it may have"):
         load_bilm(pack(tmp_path / "declared.tar.gz", member("zeros", bytes(2**20 + 1))))
     long = tarfile.TarInfo("long").tobuf()
     (tmp_path / "endless.tar.gz").write_bytes(gzip.compress(long + bytes(2**21)))

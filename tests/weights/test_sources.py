@@ -253,21 +253,13 @@ def test_a_zip_of_a_native_folder_is_read_in_place(separator, tmp_path):
 
 @pytest.mark.issue(37)
 @pytest.mark.parametrize(
-    "kind, name, mode, separator",
-    [
-        ("allennlp", "it's packed.zip", "zip", "/"),
-        ("tf-checkpoint", "it's packed.zip", "zip", "\\"),
-        ("tf-checkpoint", "model", "", "/"),
-        ("native", "model.tar", "", "/"),
-        ("bilm-tf", "model.tgz", "gz", "/"),
-        ("manylangs", "model.tar.bz2", "bz2", "/"),
-        ("bilm-tf", "model.txz", "xz", "/"),
-    ],
+    "kind, name, mode",
+    [("allennlp", "it's packed.zip", "zip"), ("native", "model.tar", ""), ("manylangs", "model.tar.bz2", "bz2")],
 )
-def test_the_command_in_the_error_for_an_archive_unpacks_it(kind, name, mode, separator, tmp_path):
+def test_the_command_in_the_error_for_an_archive_unpacks_it(kind, name, mode, tmp_path):
     folder = make(kind, tmp_path / "a model")
     with pytest.raises(ValueError, match=f"is an archive with the files of .*{kind}.* Unpack it") as error:
-        load_bilm(pack(folder, tmp_path / name, mode, separator))
+        load_bilm(pack(folder, tmp_path / name, mode))
     command = shlex.split(str(error.value).partition("`")[2].partition("`")[0])
     subprocess.run([sys.executable, *command[1:]], check=True, capture_output=True)
     assert_same(Path(command[-1]) / "a model", load_bilm(folder))
@@ -292,5 +284,5 @@ def test_a_damaged_or_huge_archive_is_refused(mode, tmp_path):
         member = tarfile.TarInfo("weights.th")
         member.size = 2**27
         archive.addfile(member, BytesIO(bytes(member.size)))
-    with pytest.raises(ValueError, match="no biLM needs more|declare .* should be at most"):
+    with pytest.raises(ValueError, match="declare more bytes than it may have"):
         load_bilm(path)

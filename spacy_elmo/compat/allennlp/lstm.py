@@ -27,10 +27,11 @@ from ...nn.inputs import pad_rows
 from ...nn.layers import parameter_dtype
 from ...text.lanes import plan_lanes
 from ...util import listed
+from ...weights.allennlp import LSTM
 from ...weights.bilm_tf import regular_name
 from ...weights.hdf5 import read_hdf5
 from ...weights.sources import Source
-from ...weights.tensor_map import find_misfits
+from ...weights.tensor_map import DIRECTIONS, find_misfits
 from ..common import (
     ConfigurationError,
     Derived,
@@ -40,14 +41,12 @@ from ..common import (
     check_file,
     current_weights,
     invalid,
-    own_copy,
 )
-from .characters import PADDING
+from .characters import PADDING, export_weights
 
 SHUT = 1e4  # pre-activation of a gate whose sigmoid is exactly 0 (negative) or 1
 # Tokens of a batch with its padding, up to which padding costs less than the steps of several batches.
 PADDED_TOKENS = 2**13
-DIRECTIONS = ("forward", "backward")
 WEIGHTS = ("input_linearity.weight", "state_linearity.weight", "state_linearity.bias", "state_projection.weight")
 CellParameters = Dict[str, Tensor]  # parameters of a cell by the names of AllenNLP
 Weights = List[List[CellParameters]]  # of each layer, forward and backward
@@ -119,9 +118,7 @@ class ElmoLstm(DerivingModule):
         nn.Module.__init__(module)
         with torch.device("meta"):
             module._init_from(network.config, network.config.projection_width, requires_grad)
-        for layer, cells in zip(network.encoder.layers, module._cells()):  # an LSTMStack, checked by `check_fit`
-            for direction, cell in enumerate(cells):
-                cell.load_state_dict(own_copy(split_cell(layer.state_dict(), direction)), assign=True)
+        module.load_state_dict(export_weights(network, LSTM), assign=True)
         module.requires_grad_(requires_grad)
         return module
 
@@ -292,20 +289,6 @@ def join_cells(cells: Sequence[Dict[str, Tensor]]) -> LayerWeights:
         torch.stack([swap_gates(cell["state_linearity.bias"]) for cell in cells]),
         torch.stack([cell["state_projection.weight"].t() for cell in cells]),
     )
-
-
-def split_cell(layer: Dict[str, Tensor], direction: int) -> Dict[str, Tensor]:
-    """layer (Dict[str, Tensor]): Parameters of an `LSTMLayer`.
-    direction (int): 0 forward, 1 backward.
-    RETURNS (Dict[str, Tensor]): Parameters of the cell, by the names of AllenNLP.
-    """
-    bias = (layer["bias"] + _forget_bias(layer["bias"]))[direction]
-    return {
-        "input_linearity.weight": swap_gates(layer["input_weight"][direction].t()),
-        "state_linearity.weight": swap_gates(layer["recurrent_weight"][direction].t()),
-        "state_linearity.bias": swap_gates(bias),
-        "state_projection.weight": layer["projection_weight"][direction].t(),
-    }
 
 
 def swap_gates(weight: Tensor) -> Tensor:
