@@ -194,16 +194,6 @@ def test_hdf5_is_read_under_any_name(name, tmp_path):
 
 
 @pytest.mark.issue(37)
-@pytest.mark.parametrize("name", ["model.safetensors", "elmo"])
-def test_safetensors_are_read_under_any_name(name, tmp_path):
-    folder = make("native", tmp_path / "model")
-    wanted = load_bilm(folder)
-    (folder / "weights.safetensors").rename(folder / name)
-    assert_same(folder, wanted)
-    assert_same(folder / name, wanted)
-
-
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("kind", ["bilm-tf", "native", "tf-checkpoint"])
 def test_a_repeated_word_has_the_later_row_of_the_softmax(kind, tmp_path):
     folder = make(kind, tmp_path / "model")
