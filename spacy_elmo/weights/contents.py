@@ -73,7 +73,7 @@ def read_contents(bilm: BiLM, provenance: Optional[Provenance] = None) -> Conten
         vocabulary=None if words is None else {"n_words": len(words), "first": words[:8]},
         lexicon=None if symbols is None else {"n_characters": len(symbols.characters), "n_words": len(symbols.words)},
         meta=dict(bilm.meta or {}),
-        problems=[f"{use.name}: {use.reason}" for use in capabilities[:4] if not use.is_possible],
+        problems=[f"{use.name} is not possible: {use.reason}" for use in capabilities[:4] if not use.is_possible],
         architecture=_describe_architecture(bilm),
         capabilities=capabilities,
         provenance=provenance,
@@ -176,7 +176,7 @@ def find_capabilities(bilm: BiLM) -> List[Capability]:
         if from_characters
         else "words outside the vocabulary share the vector of <UNK> in the token layer"
     )
-    lacking = [f"no {name}" for name, part in (("softmax", bilm.head), ("vocabulary", bilm.vocabulary)) if part is None]
+    lacking = [name for name, part in (("softmax", bilm.head), ("vocabulary", bilm.vocabulary)) if part is None]
     training = Capability("further training", True, "with a new vocabulary and a new softmax" if lacking else "")
     if embedder is not None:
         reason = "ELMoForManyLangs: pretraining has no word input of this kind"
@@ -187,7 +187,7 @@ def find_capabilities(bilm: BiLM) -> List[Capability]:
     found = [
         Capability("contextual vectors", True, sizes),
         Capability("vectors of unknown words", from_characters, unknown),
-        Capability("perplexity", not lacking, ", ".join(lacking)),
+        Capability("perplexity", not lacking, f"it lacks: {', '.join(lacking)}" if lacking else ""),
         training,
     ]
     has_matrices = bool(quantizable_names(bilm.network))

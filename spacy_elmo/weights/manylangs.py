@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..bilm.config import BiLMConfig, TokenEmbedderConfig
 from ..errors import Errors
@@ -42,7 +42,8 @@ class ManyLangsFiles:
     """The files of an ELMoForManyLangs model.
 
     path (Path): The folder, or the zip.
-    sources (Mapping[str, Source]): All files by their name relative to `path`; of a folder only those directly in it.
+    sources (Mapping[str, Source]): All files by their name relative to `path`; of a folder those in it and in the
+        folders in it.
     prefix (str): Folder inside the zip, with a slash at the end, empty for the top.
     """
 
@@ -51,25 +52,8 @@ class ManyLangsFiles:
     prefix: str = ""
 
     def find(self, name: str) -> Optional[Source]:
-        """name (str): Path relative to the model, with slashes.
-        RETURNS (Optional[Source]): The file, None if there is none within the folder or zip.
-        """
-        parts = PurePosixPath(name).parts
-        if not parts or ".." in parts or PurePosixPath(name).is_absolute() or "\0" in name:
-            return None
-        if self.prefix + name in self.sources or not self.path.is_dir():
-            return self.sources.get(self.prefix + name)
-        file = self.path.joinpath(*parts)
-        try:
-            is_inside = file.resolve().is_relative_to(self.path.resolve())
-        except (OSError, ValueError):  # no name of a file, such as one with half a surrogate pair
-            return None
-        return Source(file) if is_inside and file.is_file() else None
-
-    def top_names(self) -> FrozenSet[str]:
-        """RETURNS (FrozenSet[str]): Names of the files directly in the folder of the model."""
-        inside = (name.removeprefix(self.prefix) for name in self.sources if name.startswith(self.prefix))
-        return frozenset(name for name in inside if "/" not in name)
+        """RETURNS (Optional[Source]): The file with a path relative to the model, None if it is not in the model."""
+        return self.sources.get(self.prefix + str(PurePosixPath(name)))
 
 
 def detect_manylangs(path: Path) -> Optional[ManyLangsFiles]:
@@ -79,21 +63,19 @@ def detect_manylangs(path: Path) -> Optional[ManyLangsFiles]:
     """
     path = path.parent if Source(path).name in MARKERS and path.is_file() else path
     if path.is_dir():
-        sources = list_sources(path)
-        return ManyLangsFiles(path, sources) if any(name in sources for name in MARKERS) else None
+        if not any(name in list_sources(path) for name in MARKERS):
+            return None
+        return ManyLangsFiles(path, list_sources(path, [place.name for place in path.iterdir() if place.is_dir()]))
     if not is_zip(path):
         return None
     sources = list_sources(path)
-    prefixes = sorted({name.removesuffix(marker) for name in sources for marker in MARKERS if _is_named(name, marker)})
+    ends = {name: marker for name in sources for marker in MARKERS if f"/{name}".endswith(f"/{marker}")}
+    prefixes = sorted({name.removesuffix(marker) for name, marker in ends.items()})
     if len(prefixes) > 1:
         listing = ", ".join(prefix or "the top" for prefix in prefixes)
         kind = f"models, each with {' and '.join(MARKERS)}"
         raise ValueError(Errors.EL021.format(path=path, n=len(prefixes), kind=kind, names=listing))
     return ManyLangsFiles(path, sources, prefixes[0]) if prefixes else None
-
-
-def _is_named(name: str, wanted: str) -> bool:
-    return name == wanted or name.endswith("/" + wanted)
 
 
 # Read `char.dic` and `word.dic` of ELMoForManyLangs: SYMBOL<TAB>ID per line.
@@ -199,7 +181,8 @@ def read_architecture(files: ManyLangsFiles) -> Tuple[Any, str]:
             return read_json(found), str(found)
     if last in SAMPLE_NAMES:
         return SAMPLE, last
-    names = [name for name in sorted(files.top_names()) if name.endswith(".json") and name != CONFIG_NAME]
+    inside = (name.removeprefix(files.prefix) for name in files.sources if name.startswith(files.prefix))
+    names = [name for name in sorted(inside) if name.endswith(".json") and "/" not in name and name != CONFIG_NAME]
     sources = [source for source in map(files.find, names[:8]) if source is not None]
     others = [(read_json(source), str(source)) for source in sources]
     others = [(other, where) for other, where in others if isinstance(other, dict) and BLOCKS <= set(other)]

@@ -159,12 +159,13 @@ class Source:
     def _read_member(self, max_bytes: Optional[int]) -> bytes:
         with decoding(self, "zip"), zipfile.ZipFile(self.path) as archive:
             member = archive.getinfo(self.member or "")
-        if member.compress_size > self.path.stat().st_size:  # zipfile takes memory for what is declared
-            raise unreadable(self, "zip", f"{member.compress_size:,} bytes are declared, more than the zip has")
-        limit = expanded_limit(member.compress_size)
-        check_size(self, member.file_size, limit if max_bytes is None else min(limit, max_bytes))
-        with decoding(self, "zip"), zipfile.ZipFile(self.path) as archive:
-            return archive.read(member)
+            if member.compress_size > self.path.stat().st_size:  # zipfile takes memory for what is declared
+                raise ValueError(f"{member.compress_size:,} bytes are declared, more than the zip has")
+            limit = expanded_limit(member.compress_size)
+            limit = limit if max_bytes is None else min(limit, max_bytes)
+            if member.file_size <= limit:
+                return archive.read(member)
+        raise too_large(self, member.file_size, limit)
 
 
 def list_sources(path: Path, inner: Sequence[str] = ()) -> Dict[str, Source]:
@@ -229,13 +230,14 @@ def decompress(file: IO[bytes]) -> IO[bytes]:
 
 
 def check_size(path: object, n_bytes: int, max_bytes: Optional[int]) -> None:
-    """path (object): A file, for the message.
-    n_bytes (int): Its size.
-    max_bytes (Optional[int]): Its maximum size, None for any.
-    RAISES (ValueError): EL036 if it is too large.
-    """
+    """RAISES (ValueError): EL036 if a file is larger than its maximum size; None is none."""
     if max_bytes is not None and n_bytes > max_bytes:
-        raise ValueError(Errors.EL036.format(path=path, n_bytes=f"{n_bytes:,}", max_bytes=f"{max_bytes:,}"))
+        raise too_large(path, n_bytes, max_bytes)
+
+
+def too_large(path: object, n_bytes: int, max_bytes: int) -> ValueError:
+    """RETURNS (ValueError): EL036: a file is larger than its maximum size."""
+    return ValueError(Errors.EL036.format(path=path, n_bytes=f"{n_bytes:,}", max_bytes=f"{max_bytes:,}"))
 
 
 def is_zip(path: Path) -> bool:

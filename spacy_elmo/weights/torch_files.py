@@ -240,8 +240,8 @@ class _Unpickler(pickle._Unpickler):
         pickle.FROZENSET: pickle.LIST,
     }.items():
         dispatch[changed[0]] = dispatch[same_as[0]]
-    for absent in (pickle.INST, pickle.OBJ, pickle.DICT, pickle.NEWOBJ_EX):  # from checkpoints
-        del dispatch[absent[0]]
+    for refused in (pickle.INST, pickle.OBJ, pickle.DICT, pickle.NEWOBJ_EX, pickle.EXT1, pickle.EXT2, pickle.EXT4):
+        del dispatch[refused[0]]  # not in checkpoints, and could give other objects
 
     def __init__(self, content: bytes) -> None:
         self.file = io.BytesIO(content)

@@ -315,28 +315,25 @@ def _read_cells(path: Path, input_widths: Sequence[int], hidden_size: int, cell_
     RAISES (ValueError): For files that cannot be read, EL026 if its LSTM has other sizes.
     """
     arrays = {regular_name(name): array for name, array in read_hdf5(Source(path)).items()}
-    names: Dict[str, Tuple[str, int]] = {}
     wanted: Dict[str, Tuple[int, ...]] = {}
-    for k, width in enumerate(input_widths):
-        for d, direction in enumerate(DIRECTIONS):
-            base = f"RNN_{d}/RNN/MultiRNNCell/Cell{k}/LSTMCell/"
-            names[base] = f"{direction}_layer_{k}", width
-            wanted[base + "W_0"] = (width + hidden_size, 4 * cell_size)
-            wanted[base + "B"] = (4 * cell_size,)
-            wanted[base + "W_P_0"] = (cell_size, hidden_size)
+    bases = [(f"RNN_{d}/RNN/MultiRNNCell/Cell{k}/LSTMCell/", d, k) for k in range(len(input_widths)) for d in range(2)]
+    for base, _, k in bases:
+        wanted[base + "W_0"] = (input_widths[k] + hidden_size, 4 * cell_size)
+        wanted[base + "B"] = (4 * cell_size,)
+        wanted[base + "W_P_0"] = (cell_size, hidden_size)
     problems = find_misfits(wanted, {name: array for name, array in arrays.items() if name.startswith("RNN_")})
     if problems:
         sizes = f"ElmoLstm({input_widths[0]}, {hidden_size}, {cell_size}, {len(input_widths)})"
         message = Errors.EL026.format(path=path, options=sizes, n_problems=len(problems), problems=listed(problems))
         raise ValueError(message)
     cells = {}
-    for base, (name, width) in names.items():
+    for base, d, k in bases:
         weight, bias, projection = (
             torch.from_numpy(arrays[base + part].T.astype("float32")) for part in ("W_0", "B", "W_P_0")
         )
-        inputs, recurrent = swap_gates(weight).split([width, hidden_size], dim=1)  # (4H, I) and (4H, P)
+        inputs, recurrent = swap_gates(weight).split([input_widths[k], hidden_size], dim=1)  # (4H, I) and (4H, P)
         parameters = inputs, recurrent, swap_gates(bias + _forget_bias(bias)), projection
-        cells[name] = dict(zip(WEIGHTS, parameters))
+        cells[f"{DIRECTIONS[d]}_layer_{k}"] = dict(zip(WEIGHTS, parameters))
     return cells
 
 
