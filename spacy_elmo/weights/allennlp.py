@@ -205,14 +205,14 @@ def _choose_weights(names: Iterable[str]) -> Optional[str]:
 
 def _in_tar(path: Path) -> Optional[AllenNLPFiles]:
     """The state dict in the outermost folder that has one."""
-    scan = scan_tar(path, lambda name: name.endswith((".json", ".txt", ".options_file")))
-    names = [name for name in scan.names if not is_hidden(name)]
+    stored, contents = scan_tar(path, lambda name: name.endswith((".json", ".txt", ".options_file")))
+    names = [name for name in stored if not is_hidden(name)]
     roots = {re.sub(r"[^/]*$", "", name) for name in names}
     for root in sorted(roots, key=lambda root: (root.count("/"), root)):
         inside = {name.removeprefix(root): name for name in names if name.startswith(root)}
         own = _choose_weights(inside)
         if own is not None:
-            sources = {name: TarMember(path, stored, scan.contents.get(stored)) for name, stored in inside.items()}
+            sources = {name: TarMember(path, full, contents.get(full)) for name, full in inside.items()}
             return AllenNLPFiles(f"{path}:{root}", sources, own)
     return None
 

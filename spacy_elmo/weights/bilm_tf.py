@@ -483,8 +483,7 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
             f"This biLM cannot be saved in the bilm-tf format: {listing}. The vectors would differ. Save it with "
             'format "native".'
         )
-    arrays = export_arrays(tf_datasets(bilm.config), to_arrays(bilm.network))
-    n_vocabulary, head = bilm.config.n_words, bilm.head
+    arrays, head = tf_arrays(bilm), bilm.head
     if isinstance(head, AdaptiveHead):
         warnings.warn(
             f"The adaptive softmax over {head.n_words} words is not saved: the bilm-tf format has only the full "
@@ -492,12 +491,7 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
             "further training.",
             stacklevel=2,
         )
-    elif head is not None:
-        head_arrays = to_arrays(head)
-        n_vocabulary = head.n_words
-        arrays[SOFTMAX_BIAS] = head_arrays["bias"]
-        if not is_head_shared(bilm.network, head):
-            arrays[SOFTMAX_WEIGHT] = head_arrays["weight"]
+    n_vocabulary = len(arrays[SOFTMAX_BIAS]) if SOFTMAX_BIAS in arrays else bilm.config.n_words
     options = write_options(bilm.config, n_vocabulary)
     if is_head_shared(bilm.network, head):
         options["share_embedding_softmax"] = True
@@ -511,6 +505,17 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
     write_hdf5(folder / "weights.hdf5", arrays, dtype)
     if bilm.vocabulary is not None:
         write_vocabulary(folder / "vocab.txt", bilm.vocabulary)
+
+
+def tf_arrays(bilm: BiLM) -> Dict[str, Array]:
+    """RETURNS (Dict[str, Array]): All arrays by the names of their datasets; without an adaptive softmax."""
+    arrays = export_arrays(tf_datasets(bilm.config), to_arrays(bilm.network))
+    if isinstance(bilm.head, SoftmaxHead):
+        head = to_arrays(bilm.head)
+        arrays[SOFTMAX_BIAS] = head["bias"]
+        if not is_head_shared(bilm.network, bilm.head):
+            arrays[SOFTMAX_WEIGHT] = head["weight"]
+    return arrays
 
 
 def find_foreign_parts(config: BiLMConfig) -> List[str]:

@@ -296,7 +296,7 @@ def _list_names(path: Path) -> Optional[List[str]]:
             return list(list_sources(path, inner))[:MAX_NAMES]
         if not is_zip(path) and not is_tar(path):
             return None
-        members = list(list_sources(path)) if is_zip(path) else scan_tar(path, lambda name: False).names
+        members = list(list_sources(path)) if is_zip(path) else scan_tar(path, lambda name: False)[0]
         return [PurePosixPath(name).name for name in members[:MAX_NAMES]]
     except (OSError, ValueError):  # a damaged file, which the readers report
         return []

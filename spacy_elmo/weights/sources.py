@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Union, cast
+from typing import IO, Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union, cast
 
 from ..errors import Errors
 from ..util import is_hidden
@@ -316,20 +316,9 @@ MAX_MEMBERS = 1000
 MAX_KEPT_BYTES = 16 * MIB  # a text that is kept in memory; larger ones are read when they are needed
 
 
-class TarScan(NamedTuple):
-    """The result of one pass over an archive.
-
-    names (List[str]): Names of the plain files, without "./".
-    contents (Dict[str, bytes]): Contents of the small ones.
-    """
-
-    names: List[str]
-    contents: Dict[str, bytes]
-
-
 @dataclass(frozen=True)
 class TarMember(Source):
-    """A file in an archive, by its name in a `TarScan`.
+    """A file in an archive, by its name from `scan_tar`.
 
     content (Optional[bytes]): Its content, if it was kept.
     """
@@ -359,12 +348,12 @@ def is_tar(path: Path) -> bool:
     return Source(path).is_compressed() and not Source(path).read_head()
 
 
-def scan_tar(path: Path, is_small: Callable[[str], bool]) -> TarScan:
+def scan_tar(path: Path, is_small: Callable[[str], bool]) -> Tuple[List[str], Dict[str, bytes]]:
     """List the files of an archive, and keep the small ones. Links, devices and sparse files are left out.
 
     path (Path): The archive.
     is_small (Callable[[str], bool]): Whether a file of this name is a text to keep.
-    RETURNS (TarScan): Names and contents.
+    RETURNS (Tuple[List[str], Dict[str, bytes]]): Names without "./", and contents of the small files.
     RAISES (ValueError): EL022 if it is damaged, declares or expands to too much.
     """
     contents: Dict[str, bytes] = {}
@@ -380,7 +369,7 @@ def scan_tar(path: Path, is_small: Callable[[str], bool]) -> TarScan:
                 names.append(name)
                 if is_small(name) and member.size <= MAX_KEPT_BYTES:
                     contents[name] = _content(archive, member)
-    return TarScan(names, contents)
+    return names, contents
 
 
 class _Header(tarfile.TarInfo):

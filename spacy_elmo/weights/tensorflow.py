@@ -24,9 +24,10 @@ from .bilm_tf import (
     only_source,
     read_bilm_tf,
     regular_name,
+    tf_arrays,
     tf_datasets,
 )
-from .parts import LoadedMix, as_float32, is_head_shared, mixes_to_meta, network_shapes, refuse_misfits, to_arrays
+from .parts import LoadedMix, as_float32, mixes_to_meta, network_shapes, refuse_misfits
 from .sources import MIB, PathLike, Source, list_sources, unreadable
 from .tensor_map import Array, Shape, find_misfits, import_arrays
 from .tf_bundle import DTYPES, INDEX_SUFFIX, KIND, Bundle, Variable, incomplete, is_sorted_table
@@ -390,7 +391,7 @@ def read_accumulators(path: PathLike, bilm: BiLM, *, initial: float) -> Dict[str
         raise no_accumulators(path, "it has no variables that end in '/Adagrad'")
     stored = checkpoint.read(names.values())
     arrays = {regular_name(dataset): stored[name] for dataset, name in names.items()}
-    wanted = _shapes(bilm)
+    wanted = {name: array.shape for name, array in tf_arrays(bilm).items()}
     problems = find_misfits(wanted, arrays)
     problems += [f"not positive: {name}" for name in sorted(set(arrays) & set(wanted)) if not (arrays[name] > 0).all()]
     if problems:
@@ -402,17 +403,6 @@ def read_accumulators(path: PathLike, bilm: BiLM, *, initial: float) -> Dict[str
 def _open(path: PathLike) -> Optional[Bundle]:
     file = find_checkpoint(to_path(path))
     return None if file is None else open_checkpoint(file)
-
-
-def _shapes(bilm: BiLM) -> Dict[str, Shape]:
-    """Shapes of all arrays by the names of their datasets."""
-    shapes = {dataset.name: dataset.shape for dataset in tf_datasets(bilm.config)}
-    if bilm.head is not None:
-        head = to_arrays(bilm.head)
-        shapes[SOFTMAX_BIAS] = head["bias"].shape
-        if not is_head_shared(bilm.network, bilm.head):
-            shapes[SOFTMAX_WEIGHT] = head["weight"].shape
-    return shapes
 
 
 def _to_ours(arrays: Dict[str, Array], bilm: BiLM, initial: float) -> Dict[str, Array]:

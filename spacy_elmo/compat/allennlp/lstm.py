@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ...bilm.config import BiLMConfig
-from ...bilm.lstm import FORGET_BIAS, LSTMStack, run_recurrence
+from ...bilm.lstm import FORGET_BIAS, LSTMStack, full_bias, run_recurrence
 from ...bilm.model import BiLMNetwork
 from ...bilm.state import BiLMState, LSTMState, State
 from ...errors import Errors
@@ -275,7 +275,7 @@ class LayerWeights(NamedTuple):
 
     def stored(self) -> Dict[str, Tensor]:
         """RETURNS (Dict[str, Tensor]): The parameters of an `LSTMLayer`."""
-        return {**self._asdict(), "bias": self.bias - _forget_bias(self.bias)}
+        return {**self._asdict(), "bias": self.bias - full_bias(torch.zeros_like(self.bias))}
 
 
 def join_cells(cells: Sequence[Dict[str, Tensor]]) -> LayerWeights:
@@ -297,14 +297,6 @@ def swap_gates(weight: Tensor) -> Tensor:
     """
     i, second, third, o = weight.chunk(4)
     return torch.cat([i, third, second, o])
-
-
-def _forget_bias(bias: Tensor) -> Tensor:
-    """bias (Tensor): Shape (..., 4H), gates in the order i, j, f, o."""
-    width = bias.shape[-1] // 4
-    forget = torch.zeros_like(bias)
-    forget[..., 2 * width : 3 * width] = FORGET_BIAS
-    return forget
 
 
 def _read_cells(path: Path, input_widths: Sequence[int], hidden_size: int, cell_size: int) -> Dict[str, CellParameters]:
@@ -332,7 +324,7 @@ def _read_cells(path: Path, input_widths: Sequence[int], hidden_size: int, cell_
             torch.from_numpy(arrays[base + part].T.astype("float32")) for part in ("W_0", "B", "W_P_0")
         )
         inputs, recurrent = swap_gates(weight).split([input_widths[k], hidden_size], dim=1)  # (4H, I) and (4H, P)
-        parameters = inputs, recurrent, swap_gates(bias + _forget_bias(bias)), projection
+        parameters = inputs, recurrent, swap_gates(full_bias(bias[None])[0]), projection
         cells[f"{DIRECTIONS[d]}_layer_{k}"] = dict(zip(WEIGHTS, parameters))
     return cells
 
