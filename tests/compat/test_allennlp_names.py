@@ -144,7 +144,7 @@ LONG = [["a", "cat", "internationalization", "\u570b\u969b\u5316" * 3, "", "<S>"
 
 
 @pytest.mark.issue(37)
-@pytest.mark.parametrize("width", [4, 10, 16, 64])
+@pytest.mark.parametrize("width", [4, 64])
 def test_words_are_spelled_in_the_width_of_the_bilm(of_width, width):
     files = of_width(width)
     wanted = files.bilm.embed(LONG, state=None)

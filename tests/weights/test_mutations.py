@@ -132,7 +132,7 @@ SEALED = {
 @pytest.mark.parametrize("name", READERS)
 def test_a_damaged_file_loads_or_gives_an_error_of_ours(model: Path, name: str) -> None:
     READERS[name](model / name)
-    fuzz(READERS[name], model / name, n=20)
+    fuzz(READERS[name], model / name, n=12)
 
 
 @pytest.mark.parametrize("name", SEALED)

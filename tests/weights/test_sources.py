@@ -264,7 +264,7 @@ def test_tars_of_allennlp_are_read_in_place(name, tmp_path):
 
 
 @pytest.mark.issue(37)
-@pytest.mark.parametrize("mode", ["gz", "bz2", "xz"])
+@pytest.mark.parametrize("mode", ["gz", "xz"])
 def test_a_damaged_or_huge_archive_is_refused(mode, tmp_path):
     path = pack(make("bilm-tf", tmp_path / "model"), tmp_path / f"model.tar.{mode}", mode)
     path.write_bytes(path.read_bytes()[:200])
