@@ -7,8 +7,7 @@ from typing import Optional
 import srsly
 
 from ..export.onnx_model import find_onnx_problem
-from ..weights.contents import Contents, read_contents
-from ..weights.formats import Capability
+from ..weights.contents import Capability, Contents, read_contents
 from ..weights.identity import Provenance, read_provenance
 from . import _common
 from ._app import app

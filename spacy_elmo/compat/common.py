@@ -8,7 +8,6 @@ from typing import Any, Callable, Dict, Generic, Iterable, Iterator, List, Optio
 
 import h5py
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from ..inference.bilm import check_sentences
@@ -146,11 +145,6 @@ def current_weights(module: nn.Module, names: Sequence[str]) -> Dict[str, Tensor
 def are_parameters(weights: Sequence[Tensor]) -> bool:
     """RETURNS (bool): Whether all are parameters, so that what is derived from them can be kept until they change."""
     return all(isinstance(weight, nn.Parameter) for weight in weights)
-
-
-def own_copy(weights: Dict[str, Tensor]) -> Dict[str, Tensor]:
-    """RETURNS (Dict[str, Tensor]): Copies with contiguous rows, as in AllenNLP: optimizers and files rely on it."""
-    return {name: weight.clone(memory_format=torch.contiguous_format) for name, weight in weights.items()}
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Errors of weights: reading, writing, files that do not fit each other.
 
-EL020 to EL037, EL320, EL372.
+EL020 to EL037, EL372.
 """
 
 from .catalogue import Catalogue
@@ -36,8 +36,4 @@ class WeightsErrors(metaclass=Catalogue):
     EL372 = (
         "The folder '{path}' has files of a biLM that was not written here: {names}. Nothing is deleted. Choose "
         "another folder, or move these files away."
-    )
-    EL320 = (
-        "The TensorFlow checkpoint file '{path}' is refused: {reason}. It is truncated, damaged or not a checkpoint. "
-        "Compare its size with that of the original, and copy or download all files of the checkpoint again."
     )

@@ -26,6 +26,7 @@ from .bilm_tf import (
     SOFTMAX_NAMES,
     build_softmax,
     find_other_characters,
+    official_options,
     read_options,
     softmax_shapes,
     write_bilm_tf,
@@ -36,6 +37,7 @@ from .parts import (
     LoadedMix,
     as_float32,
     build_network,
+    cannot_add,
     check_dtype_fits,
     check_vocabulary,
     mixes_from_meta,
@@ -51,7 +53,6 @@ from .sources import (
     MAX_JSON_BYTES,
     Source,
     TarMember,
-    decode_text,
     is_tar,
     list_sources,
     parse_json,
@@ -95,21 +96,7 @@ def to_json(content: bytes) -> bytes:
     """content (bytes): JSON, maybe with trailing commas and names of members.
     RETURNS (bytes): JSON; other Jsonnet is unchanged.
     """
-    return _without_trailing_commas(BESIDE_PATTERN.sub(rb"\1", content))
-
-
-def name_members(text: str, names: "list[str]") -> str:
-    """text (str): JSON.
-    names (List[str]): Names of members of its archive, which are values in it.
-    RETURNS (str): Jsonnet, in which these values are paths of the unpacked members.
-    """
-    for name in names:
-        text = text.replace(f': "{name}"', f": {BESIDE.format(name=chr(34) + name + chr(34))}")
-    return text
-
-
-def _without_trailing_commas(content: bytes) -> bytes:
-    """RETURNS (bytes): Strings are unchanged."""
+    content = BESIDE_PATTERN.sub(rb"\1", content)
     kept = bytearray()
     start, is_string = 0, False
     for token in TOKEN.finditer(content):
@@ -159,14 +146,7 @@ class AllenNLPFiles:
         """RETURNS (Any): The value of a JSON file, in which AllenNLP allows some Jsonnet.
         RAISES (ValueError): EL022 or EL036.
         """
-        content = self.sources[name].read_bytes(MAX_JSON_BYTES)
-        try:
-            return parse_json(content, self.place(name))
-        except ValueError as error:
-            try:
-                return parse_json(to_json(decode_text(content).encode("utf8")), self.place(name))
-            except ValueError:
-                raise error from None  # with the position in the file
+        return parse_json(to_json(self.sources[name].read_bytes(MAX_JSON_BYTES)), self.place(name))
 
     def read_config(self) -> Any:
         """RETURNS (Any): The config, {} if there is none."""
@@ -216,39 +196,25 @@ def _is_state_dict(source: Source) -> bool:
 
 
 def _choose_weights(names: Iterable[str]) -> Optional[str]:
-    """The state dict of a training: the best one, else that of the newest epoch."""
+    """The state dict of a training: the best one, else that of the newest epoch, and of the newest batch in it."""
     found = list(names)
-    own = [name for name in ALLENNLP_WEIGHTS if name in found]
-    epochs = sorted((name for name in found if EPOCH_PATTERN.fullmatch(name)), key=_epoch)
-    return next(iter([*own, *reversed(epochs)]), None)
-
-
-def _epoch(name: str) -> List[int]:
-    """RETURNS (List[int]): Epoch, and what follows: a batch or the time of day."""
-    return [int(number) for number in re.findall(r"\d{1,18}", name)]
+    epochs = [name for name in found if EPOCH_PATTERN.fullmatch(name)]
+    epochs.sort(key=lambda name: [int(number) for number in re.findall(r"\d{1,18}", name)], reverse=True)
+    return next((name for name in (*ALLENNLP_WEIGHTS, *epochs) if name in found), None)
 
 
 def _in_tar(path: Path) -> Optional[AllenNLPFiles]:
     """The state dict in the outermost folder that has one."""
-    scan = scan_tar(path, _is_small)
-    names = [name for name in scan.names if not is_hidden(name)]
-    found: List[Tuple[int, str, str]] = []
-    for folder in {str(PurePosixPath(name).parent) for name in names}:
-        root = "" if folder == "." else f"{folder}/"
-        own = _choose_weights(name[len(root) :] for name in names if name.startswith(root))
+    stored, contents = scan_tar(path, lambda name: name.endswith((".json", ".txt", ".options_file")))
+    names = [name for name in stored if not is_hidden(name)]
+    roots = {re.sub(r"[^/]*$", "", name) for name in names}
+    for root in sorted(roots, key=lambda root: (root.count("/"), root)):
+        inside = {name.removeprefix(root): name for name in names if name.startswith(root)}
+        own = _choose_weights(inside)
         if own is not None:
-            found.append((root.count("/"), root, own))
-    if not found:
-        return None
-    _, root, own = min(found)
-    inside = [name for name in names if name.startswith(root)]
-    sources = {name[len(root) :]: TarMember(path, name, scan.contents.get(name)) for name in inside}
-    return AllenNLPFiles(f"{path}:{root}", sources, own)
-
-
-def _is_small(name: str) -> bool:
-    path = PurePosixPath(name)
-    return path.suffix in (".json", ".txt") or (path.parent.name == "fta" and path.suffix == ".options_file")
+            sources = {name: TarMember(path, full, contents.get(full)) for name, full in inside.items()}
+            return AllenNLPFiles(f"{path}:{root}", sources, own)
+    return None
 
 
 # The tensors of AllenNLP's `Elmo` in a state dict, and their positions in ours.
@@ -277,14 +243,11 @@ def find_modules(names: Iterable[str]) -> List[Module]:
     """names (Iterable[str]): Names in a state dict.
     RETURNS (List[Module]): All biLMs, found by their character embeddings.
     """
-    prefixes = sorted(name[: -len(CHARACTERS)] for name in names if name.endswith(CHARACTERS))
-    return [_module(prefix) for prefix in prefixes if not prefix or prefix.endswith(".")]
-
-
-def _module(prefix: str) -> Module:
-    is_in_elmo = prefix == ELMO_MODULE or prefix.endswith(f".{ELMO_MODULE}")
-    elmo = prefix[: -len(ELMO_MODULE)] if is_in_elmo else prefix
-    return Module(elmo.rstrip("."), prefix, elmo)
+    found = []
+    for prefix in sorted(name.removesuffix(CHARACTERS) for name in names if f".{name}".endswith(f".{CHARACTERS}")):
+        elmo = prefix.removesuffix(ELMO_MODULE) if f".{prefix}".endswith(f".{ELMO_MODULE}") else prefix
+        found.append(Module(elmo.rstrip("."), prefix, elmo))
+    return found
 
 
 def bilm_tensors(module: Module, names: Iterable[str]) -> Dict[str, str]:
@@ -313,7 +276,7 @@ def lstm_base(layer: int, direction: int) -> str:
 
 
 def read_sizes(shapes: Mapping[str, Shape], where: str) -> Dict[str, Any]:
-    """The options that shapes tell, in the form of bilm-tf's options.json. Missing are activation and clips.
+    """The options that shapes tell, in the form of bilm-tf's options.json, with activation and clips of AllenNLP's own.
 
     shapes (Mapping[str, Shape]): Of a biLM's tensors, by their names in it.
     where (str): Source of the tensors, for messages.
@@ -332,21 +295,14 @@ def read_sizes(shapes: Mapping[str, Shape], where: str) -> Dict[str, Any]:
     n_filters = _count(shapes, EMBEDDER + r"char_conv_(\d+)\.weight")
     filters = [shape_of(f"{EMBEDDER}char_conv_{i}.weight", 3) for i in range(max(n_filters, 1))]
     width, cell_width = shape_of(f"{lstm_base(0, 0)}state_projection.weight", 2)
-    return {
-        "lstm": {
-            "dim": cell_width,
-            "projection_dim": width,
-            "n_layers": _count(shapes, LSTM + r"(?:forward|backward)_layer_(\d+)\.input_linearity\.weight"),
-            "use_skip_connections": True,
-        },
-        "char_cnn": {
-            "embedding": {"dim": shape_of(CHARACTERS, 2)[1]},
-            "filters": [[window, n] for n, _, window in filters],
-            "n_highway": _count(shapes, EMBEDDER + r"_highways\._layers\.(\d+)\.weight"),
-            "max_characters_per_token": 50,
-            "n_characters": 262,
-        },
-    }
+    return official_options(
+        cell_width=cell_width,
+        projection_width=width,
+        n_layers=_count(shapes, LSTM + r"(?:forward|backward)_layer_(\d+)\.input_linearity\.weight"),
+        embedding_width=shape_of(CHARACTERS, 2)[1],
+        filters=[[window, n] for n, _, window in filters],
+        n_highway=_count(shapes, EMBEDDER + r"_highways\._layers\.(\d+)\.weight"),
+    )
 
 
 def _count(names: Iterable[str], pattern: str) -> int:
@@ -361,7 +317,7 @@ def _count(names: Iterable[str], pattern: str) -> int:
 # copy of which may be in the archive (up to AllenNLP 0.9 in the folder `fta`, later where `include_in_archive` put it).
 
 ELMO_EMBEDDER = "elmo_token_embedder"
-# Activation and clips of AllenNLP's own models. The first is the default of `ElmoTokenEmbedder`.
+# AllenNLP's own models. The first is the default of `ElmoTokenEmbedder`.
 OFFICIAL = tuple(
     f"elmo_{size}_options.json"
     for size in (
@@ -369,7 +325,6 @@ OFFICIAL = tuple(
         "2x4096_512_2048cnn_2xhighway_5.5B",
     )
 )
-ASSUMED: Dict[str, Dict[str, Any]] = {"lstm": {"cell_clip": 3.0, "proj_clip": 3.0}, "char_cnn": {"activation": "relu"}}
 
 
 class Block(NamedTuple):
@@ -414,7 +369,7 @@ def read_bilm_config(
     options, source = _find_options(files, block, given)
     place = files.place(files.weights)
     if options is None:
-        options, source = _merge(read_sizes(shapes, place), ASSUMED), f"shapes of {place}"
+        options, source = read_sizes(shapes, place), f"shapes of {place}"
         if not _is_official(block):
             warnings.warn(Warnings.WL310.format(path=place, name=module.name or "the biLM"), stacklevel=2)
     config = read_options(options, source, has_projection=True)
@@ -482,15 +437,6 @@ def _walk(node: Any, path: Tuple[str, ...]) -> Iterator[Block]:
             yield from _walk(inner, (*path, str(number)))
 
 
-def _merge(options: Mapping[str, Mapping[str, Any]], more: Mapping[str, Mapping[str, Any]]) -> Dict[str, Any]:
-    return {name: {**settings, **more.get(name, {})} for name, settings in options.items()}
-
-
-def describe(modules: List[Module]) -> str:
-    """RETURNS (str): Names of biLMs, for messages."""
-    return shorten(", ".join(f"'{module.name}'" for module in modules), 1000)
-
-
 # The forget biases of an archive that also has the HDF5 file of its biLM, bit for bit.
 #
 # A state dict has fl(b + 1). For b >= -0.5 some bits of b are lost in the sum, and b cannot be found from it. Where the
@@ -548,7 +494,12 @@ def read_allennlp(
     tensors = read_state_dict(files.sources[files.weights])
     modules = find_modules(tensors)
     if not modules and is_language_model(tensors):
-        _refuse_extras_of_lm(place, part=part, options=options, vocab=vocab, softmax=softmax)
+        if part is not None:
+            raise no_such_part(place, part)
+        extras = {"options": options, "vocab": vocab, "softmax": softmax}
+        given = ", ".join(name for name, source in extras.items() if source is not None)
+        if given:  # it has its own
+            raise cannot_add(place, "allennlp (a language model)", given)
         return read_language_model(files.read_config(), tensors, _words_of(files), place), ()
     module = _choose(modules, part, place)
     config = files.read_config()
@@ -574,15 +525,15 @@ def _choose(modules: List[Module], part: Optional[str], place: str) -> Module:
     if not modules:
         problem = "no tensor is named '..._token_embedder._char_embedding_weights', nor is it a language model"
         raise ValueError(NO_ELMO.format(path=place, problem=problem))
-    if part is None and len(modules) > 1:
-        names = describe(modules)
+    names = shorten(", ".join(f"'{module.name}'" for module in modules), 1000)
+    found = [module for module in modules if part is None or module.name == part]
+    if not found:
+        raise no_such_part(place, part or "", names)
+    if len(found) > 1:
         raise ValueError(
             f"'{place}' has {len(modules)} biLMs: {names}. Choose one of them by a '#' and its name after the "
             f"path of the archive: 'model.tar.gz#{modules[0].name}'."
         )
-    found = [module for module in modules if part is None or module.name == part]
-    if not found:
-        raise no_such_part(place, part or "", describe(modules))
     return found[0]
 
 
@@ -609,23 +560,6 @@ def _read_mixes(
             gamma, *weights = (float(np.float32(own[name][0])) for name in names)
             mixes.append(LoadedMix(tuple(weights), gamma, norm))
     return mixes, problems
-
-
-def _refuse_extras_of_lm(place: str, *, part: Optional[str], **extras: Optional[Source]) -> None:
-    """A language model is one biLM, and its options, words and softmax are its own."""
-    if part is not None:
-        raise no_such_part(place, part)
-    given = ", ".join(name for name, source in extras.items() if source is not None)
-    if given:
-        raise cannot_add(place, given, "allennlp (a language model)")
-
-
-def cannot_add(path: object, given: str, format: str) -> ValueError:
-    """RETURNS (ValueError): Files of words cannot be added to a biLM of another program."""
-    return ValueError(
-        f"{given} cannot be added to a biLM in the format {format} ('{path}'). Load it without {given}. A biLM with "
-        f"LSTMs can also be saved in the bilm-tf format, and loaded from there with {given}."
-    )
 
 
 def _check_cached_words(module: Module, block: Optional[Block], tensors: Mapping[str, Array], place: str) -> None:
@@ -693,7 +627,7 @@ def write_allennlp(bilm: BiLM, folder: Path, dtype: str) -> None:
     dtype (str): "float32".
     RAISES (ValueError): For a biLM that AllenNLP cannot have, for invalid mixes in the meta data.
     """
-    problems = find_unknown_parts(bilm)
+    problems = find_unwritable_parts(bilm)
     if problems:
         raise ValueError(
             "This biLM cannot be saved in the allennlp format, since AllenNLP's Elmo is different in "
@@ -705,26 +639,14 @@ def write_allennlp(bilm: BiLM, folder: Path, dtype: str) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as inner:
         write_bilm_tf(bilm, Path(inner), dtype)
         members = {file.name: file.read_bytes() for file in sorted(Path(inner).iterdir())}
-    config = json.dumps(make_config(bilm.config, mix), indent=2)
-    members[CONFIG_NAME] = name_members(config, [OPTIONS_NAME, HDF5_NAME]).encode()
-    members[ALLENNLP_WEIGHTS[0]] = _save(arrays)
-    members["vocabulary/non_padded_namespaces.txt"] = b"*tags\n*labels\n"
-    _write_tar(folder / ARCHIVE_NAME, members)
-
-
-def make_config(config: BiLMConfig, mix: LoadedMix) -> Dict[str, Any]:
-    """config (BiLMConfig): Sizes.
-    mix (LoadedMix): Its mix, for the layer norm.
-    RETURNS (Dict[str, Any]): config.json of the archive.
-    """
     elmo = {
-        "type": "elmo_token_embedder",
+        "type": ELMO_EMBEDDER,
         "options_file": OPTIONS_NAME,
         "weight_file": HDF5_NAME,
         "do_layer_norm": mix.layer_norm == "allennlp",
         "dropout": 0.0,
     }
-    return {
+    config = {
         "dataset_reader": {
             "type": "text_classification_json",
             "token_indexers": {"elmo": {"type": "elmo_characters"}},
@@ -733,32 +655,54 @@ def make_config(config: BiLMConfig, mix: LoadedMix) -> Dict[str, Any]:
         "model": {
             "type": "basic_classifier",
             "text_field_embedder": {"token_embedders": {"elmo": elmo}},
-            "seq2vec_encoder": {"type": "boe", "embedding_dim": config.output_width},
+            "seq2vec_encoder": {"type": "boe", "embedding_dim": bilm.config.output_width},
             "num_labels": 1,
         },
         "train_data_path": "",
         "trainer": {"num_epochs": 0},
         "data_loader": {"batch_size": 1},
     }
+    text = json.dumps(config, indent=2)
+    for name in (OPTIONS_NAME, HDF5_NAME):  # as paths of the unpacked members
+        text = text.replace(f': "{name}"', f": {BESIDE.format(name=chr(34) + name + chr(34))}")
+    members[CONFIG_NAME] = text.encode()
+    stream = io.BytesIO()
+    torch.save({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}, stream)
+    members[ALLENNLP_WEIGHTS[0]] = stream.getvalue()
+    members["vocabulary/non_padded_namespaces.txt"] = b"*tags\n*labels\n"
+    with (folder / ARCHIVE_NAME).open("wb") as raw, gzip.GzipFile("", "wb", COMPRESSION, raw, mtime=0) as packed:
+        with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+            for name in sorted(members):  # the same bytes for the same members: no times, no owners
+                member = tarfile.TarInfo(name)
+                member.size, member.mode = len(members[name]), 0o644
+                archive.addfile(member, io.BytesIO(members[name]))
 
 
 def find_unknown_parts(bilm: BiLM) -> List[str]:
-    """RETURNS (List[str]): What AllenNLP's `Elmo` does not have."""
-    config = bilm.config
+    """RETURNS (List[str]): What the modules of AllenNLP's ELMo do not have."""
+    config, characters = bilm.config, bilm.config.char_cnn
     checks = [
         (config.encoder == "lstm", f"its encoder is '{config.encoder}', should be 'lstm'"),
-        (config.char_cnn is not None, "it has no character CNN of its own, should read characters"),
+        (characters is not None, "it has no character CNN of its own, should read characters"),
+        (characters is None or config.has_cnn_projection, "its character CNN has no projection, should have one"),
+        (characters is None or characters.codec == "utf8", "its characters are not UTF-8 bytes"),
         (config.directions == "both", "it is forward only, should have both directions"),
         (not config.highway_between, "it has highways between its layers, should have skip connections"),
-        (config.has_skip or config.n_layers == 1, "it has no skip connections, should have them"),
         (config.has_projection, "its LSTMs have no projection, should have projection_width below cell_width"),
         (bilm.token_embeddings is None, "it has token embeddings, which would be computed from characters instead"),
     ]
-    if config.char_cnn is not None:
-        n = config.char_cnn.max_characters
-        checks.append((config.has_cnn_projection, "its character CNN has no projection, should have one"))
-        checks.append((n == ELMO_CHARACTERS, f"it reads {n} characters of a word, should read {ELMO_CHARACTERS}"))
     return [text for is_fine, text in checks if not is_fine] + find_other_characters(config)
+
+
+def find_unwritable_parts(bilm: BiLM) -> List[str]:
+    """RETURNS (List[str]): What an archive of AllenNLP, with its token indexer, cannot have."""
+    problems = find_unknown_parts(bilm)
+    if not bilm.config.has_skip and bilm.config.n_layers > 1:
+        problems.append("it has no skip connections, should have them")
+    n = ELMO_CHARACTERS if bilm.config.char_cnn is None else bilm.config.char_cnn.max_characters
+    if n != ELMO_CHARACTERS:
+        problems.append(f"it reads {n} characters of a word, should read {ELMO_CHARACTERS}")
+    return problems
 
 
 def _first_mix(bilm: BiLM) -> LoadedMix:
@@ -781,19 +725,3 @@ def _state_dict(bilm: BiLM, mix: LoadedMix) -> Dict[str, Array]:
     arrays[f"{CLASSIFIER}weight"] = np.zeros((1, bilm.config.output_width), dtype="float32")
     arrays[f"{CLASSIFIER}bias"] = np.zeros(1, dtype="float32")
     return arrays
-
-
-def _save(arrays: Dict[str, Array]) -> bytes:
-    stream = io.BytesIO()
-    torch.save({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}, stream)
-    return stream.getvalue()
-
-
-def _write_tar(path: Path, members: Dict[str, bytes]) -> None:
-    """The same bytes for the same members: no times, no owners."""
-    with path.open("wb") as raw, gzip.GzipFile("", "wb", COMPRESSION, raw, mtime=0) as stream:
-        with tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-            for name in sorted(members):
-                member = tarfile.TarInfo(name)
-                member.size, member.mode = len(members[name]), 0o644
-                archive.addfile(member, io.BytesIO(members[name]))

@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import replace
-from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 from torch import from_numpy, nn
@@ -53,24 +53,11 @@ N_CHARACTERS = 262  # bytes, special characters and the mask
 EMBEDDERS = "model.text_field_embedder.token_embedders"
 
 
-class LanguageModelConfig(NamedTuple):
-    """The settings that the reader needs.
-
-    bilm (Optional[BiLMConfig]): None if there are problems.
-    embedder (str): Name of the token embedder with the characters.
-    is_sampled (bool): Whether the softmax was sampled in training, which decides how it is stored.
-    problems (List[str]): All problems.
-    """
-
-    bilm: Optional[BiLMConfig]
-    embedder: str
-    is_sampled: bool
-    problems: List[str]
-
-
-def read_language_model_config(config: Mapping[str, Any]) -> LanguageModelConfig:
+def read_config(config: Mapping[str, Any]) -> Tuple[Optional[BiLMConfig], str, bool, List[str]]:
     """config (Mapping[str, Any]): The parsed config.json of an archive, with a contextualizer of `CONTEXTUALIZERS`.
-    RETURNS (LanguageModelConfig): The settings.
+    RETURNS (Tuple[Optional[BiLMConfig], str, bool, List[str]]): The config, None if there are problems; name of the
+        token embedder with the characters; whether the softmax was sampled in training, which decides how it is
+        stored; all problems.
     """
     reader = SettingsReader(config)
     _choose(reader, "model.type", KINDS)
@@ -82,12 +69,11 @@ def read_language_model_config(config: Mapping[str, Any]) -> LanguageModelConfig
         characters = _read_characters(reader, f"{EMBEDDERS}.{embedder}", encoder.get("projection_width"))
     is_sampled = reader.take("model.num_samples", int, None, least=1) is not None
     if reader.problems:
-        return LanguageModelConfig(None, embedder, is_sampled, reader.problems)
+        return None, embedder, is_sampled, reader.problems
     char_cnn = CharCNNConfig(**characters)
     # AllenNLP always projects; a biLM with another width does so anyway.
     projects = char_cnn.n_filters == encoder["projection_width"]
-    bilm = BiLMConfig(char_cnn=replace(char_cnn, always_project=projects), **encoder)
-    return LanguageModelConfig(bilm, embedder, is_sampled, [])
+    return BiLMConfig(char_cnn=replace(char_cnn, always_project=projects), **encoder), embedder, is_sampled, []
 
 
 def _read_transformer(reader: SettingsReader) -> Dict[str, Any]:
@@ -363,25 +349,6 @@ def read_language_model(config: Any, arrays: Mapping[str, Array], words: Optiona
         boundaries or do not fit.
     RAISES (ValueError): If the contextualizer cannot be read, with all problems of config and tensors.
     """
-    _check_contextualizer(config, where)
-    settings = read_language_model_config(config)
-    problems = list(settings.problems)
-    if settings.bilm is not None:
-        problems += _array_problems(settings, settings.bilm, arrays)
-    if problems or settings.bilm is None:
-        raise ValueError(
-            f"No biLM is equal to the language model of AllenNLP in '{where}', {len(problems)} "
-            f"problem(s):{listed(problems)}\nSupported are archives of `language_model` as saved, with "
-            "`bidirectional_language_model_transformer`, or with a `lstm` as wide as its input, over "
-            "`elmo_characters`."
-        )
-    table = language_model_datasets(settings.bilm, settings.embedder)
-    network = build_network(settings.bilm, import_arrays(table, sum_biases(arrays), network_shapes(settings.bilm)))
-    head, vocabulary = read_softmax(arrays, words, where, is_sampled=settings.is_sampled)
-    return BiLM(network, vocabulary=vocabulary, head=head, meta={"source_format": "allennlp"})
-
-
-def _check_contextualizer(config: Any, where: str) -> None:
     kind = config
     for key in ("model", "contextualizer", "type"):
         kind = kind.get(key) if isinstance(kind, Mapping) else None
@@ -392,15 +359,23 @@ def _check_contextualizer(config: Any, where: str) -> None:
             f"'{where}' is a language model of AllenNLP whose contextualizer cannot be read: {found}, should be one "
             f"of: {known}. Choose a model with one of these, and put its config.json next to it."
         )
-
-
-def _array_problems(settings: LanguageModelConfig, config: BiLMConfig, arrays: Mapping[str, Array]) -> List[str]:
-    wanted = {part.name: part.shape for part in language_model_datasets(config, settings.embedder)}
-    wanted.update({name.replace(FIRST_BIAS, SECOND_BIAS): shape for name, shape in wanted.items()})
-    wanted.update(softmax_shapes(arrays, config.projection_width, is_sampled=settings.is_sampled))
-    problems = find_misfits(wanted, {name: arrays[name] for name in arrays if name not in (POSITIONS, UNUSED)})
-    positions = arrays.get(POSITIONS)
-    table = sinusoids(MAX_POSITIONS, config.projection_width).numpy()
-    if positions is not None and not are_sinusoids(positions, table):
-        problems.append(f"{POSITIONS} has other values than sines and cosines, which cannot be read")
-    return problems
+    settings, embedder, is_sampled, problems = read_config(config)
+    table = [] if settings is None else language_model_datasets(settings, embedder)
+    if settings is not None:
+        wanted = {dataset.name: dataset.shape for dataset in table}
+        wanted.update({name.replace(FIRST_BIAS, SECOND_BIAS): shape for name, shape in wanted.items()})
+        wanted.update(softmax_shapes(arrays, settings.projection_width, is_sampled=is_sampled))
+        problems = find_misfits(wanted, {name: arrays[name] for name in arrays if name not in (POSITIONS, UNUSED)})
+        positions = sinusoids(MAX_POSITIONS, settings.projection_width).numpy()
+        if POSITIONS in arrays and not are_sinusoids(arrays[POSITIONS], positions):
+            problems.append(f"{POSITIONS} has other values than sines and cosines, which cannot be read")
+    if problems or settings is None:
+        raise ValueError(
+            f"No biLM is equal to the language model of AllenNLP in '{where}', {len(problems)} "
+            f"problem(s):{listed(problems)}\nSupported are archives of `language_model` as saved, with "
+            "`bidirectional_language_model_transformer`, or with a `lstm` as wide as its input, over "
+            "`elmo_characters`."
+        )
+    network = build_network(settings, import_arrays(table, sum_biases(arrays), network_shapes(settings)))
+    head, vocabulary = read_softmax(arrays, words, where, is_sampled=is_sampled)
+    return BiLM(network, vocabulary=vocabulary, head=head, meta={"source_format": "allennlp"})

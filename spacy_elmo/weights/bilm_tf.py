@@ -4,17 +4,16 @@ import re
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, cast
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
 import srsly
 from torch import from_numpy, nn
 
 from ..bilm.config import ACTIVATIONS, UTF8_CHARACTERS, BiLMConfig, CharCNNConfig
-from ..bilm.lm_head import AdaptiveHead, LMHead, SoftmaxHead
+from ..bilm.lm_head import AdaptiveHead, SoftmaxHead
 from ..bilm.model import BiLMNetwork
 from ..errors import Errors
 from ..inference.bilm import BiLM
-from ..text.words import Vocabulary
 from ..util import shorten
 from .hdf5 import read_hdf5, write_hdf5
 from .parts import (
@@ -22,7 +21,6 @@ from .parts import (
     MAX_LAYERS,
     MAX_WIDTH,
     MAX_WORDS,
-    Faults,
     SettingsReader,
     as_float32,
     build_head,
@@ -49,6 +47,7 @@ from .tensor_map import (
     find_misfits,
     import_arrays,
     permute,
+    whole,
 )
 
 # Find the files of a bilm-tf model: in a folder, in a zip, or an HDF5 file with its options in the same folder.
@@ -188,15 +187,20 @@ def read_options(
     RAISES (ValueError): EL023 with all problems.
     """
     if not isinstance(options, Mapping):
-        problems = [f"it contains a {type(options).__name__}, not a block of settings"]
-        raise ValueError(Errors.EL023.format(path=source, problems=problems[0]))
+        problem = f"it contains a {type(options).__name__}, not a block of settings"
+        raise ValueError(Errors.EL023.format(path=source, problems=problem))
     reader = SettingsReader(options)
     settings = _lstm_settings(reader)
     characters = None
     if reader.has("char_cnn"):
         characters = _char_settings(reader, settings["projection_width"] if has_projection else None)
     else:
-        settings["n_words"] = _n_words(reader, n_words)
+        stated = reader.take("n_tokens_vocab", int, None, least=1, most=MAX_WORDS)
+        if n_words is None and stated is None:
+            reader.problems.append("there is no char_cnn block, no n_tokens_vocab and no word table in the weights")
+        elif n_words is not None and stated is not None and n_words != stated:
+            reader.problems.append(f"n_tokens_vocab is {stated}, but the word table of the weights has {n_words} rows")
+        settings["n_words"] = stated if n_words is None else n_words
     is_bidirectional = reader.take("bidirectional", bool, True)
     settings["directions"] = "forward" if forward_only or is_bidirectional is False else "both"
     if reader.problems:
@@ -221,10 +225,41 @@ def write_options(config: BiLMConfig, n_vocabulary: Optional[int] = None) -> Dic
         },
     }
     if config.char_cnn is not None:
-        options["char_cnn"] = _write_char_cnn(config.char_cnn)
+        options["char_cnn"] = {
+            "activation": config.char_cnn.activation,
+            "embedding": {"dim": config.char_cnn.embedding_width},
+            "filters": [list(pair) for pair in config.char_cnn.filters],
+            "max_characters_per_token": config.char_cnn.max_characters,
+            "n_characters": N_CHARACTERS_INFERENCE,
+            "n_highway": config.char_cnn.n_highway,
+        }
     if n_vocabulary is not None:
         options["n_tokens_vocab"] = n_vocabulary
     return options
+
+
+def official_options(
+    *, cell_width: int, projection_width: int, n_layers: int, embedding_width: int, filters: List[Any], n_highway: int
+) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): Options for sizes that the shapes of weights tell. Clips and activation, which they do
+    not, are those of the published models.
+    """
+    return {
+        "lstm": {
+            "dim": cell_width,
+            "projection_dim": projection_width,
+            "n_layers": n_layers,
+            "use_skip_connections": True,
+            "cell_clip": 3.0,
+            "proj_clip": 3.0,
+        },
+        "char_cnn": {
+            "embedding": {"dim": embedding_width},
+            "filters": filters,
+            "n_highway": n_highway,
+            "activation": "relu",
+        },
+    }
 
 
 def _lstm_settings(reader: SettingsReader) -> Dict[str, Any]:
@@ -266,27 +301,6 @@ def _char_settings(reader: SettingsReader, projected_width: Optional[int]) -> Di
     }
 
 
-def _n_words(reader: SettingsReader, n_words: Optional[int]) -> Optional[int]:
-    """Rows of the word table in the file; a different number in the options is a problem."""
-    stated = reader.take("n_tokens_vocab", int, None, least=1, most=MAX_WORDS)
-    if n_words is None and stated is None:
-        reader.problems.append("there is no char_cnn block, no n_tokens_vocab and no word table in the weights")
-    elif n_words is not None and stated is not None and n_words != stated:
-        reader.problems.append(f"n_tokens_vocab is {stated}, but the word table of the weights has {n_words} rows")
-    return stated if n_words is None else n_words
-
-
-def _write_char_cnn(char_cnn: CharCNNConfig) -> Dict[str, Any]:
-    return {
-        "activation": char_cnn.activation,
-        "embedding": {"dim": char_cnn.embedding_width},
-        "filters": [list(pair) for pair in char_cnn.filters],
-        "max_characters_per_token": char_cnn.max_characters,
-        "n_characters": N_CHARACTERS_INFERENCE,
-        "n_highway": char_cnn.n_highway,
-    }
-
-
 # The datasets of a weights file of bilm-tf and AllenNLP, and their positions in our state dict.
 #
 # Gates are in the order i, j, f, o. The forget bias of 1.0 is neither in the file nor in our state dict.
@@ -304,12 +318,13 @@ def tf_datasets(config: BiLMConfig) -> List[Dataset]:
     RETURNS (List[Dataset]): All datasets of its weights file under their regular names, without the softmax.
     """
     if config.char_cnn is None:
-        shape = (config.n_words or 0, config.projection_width)
-        table = [Dataset(WORD_TABLE, shape, (TensorSlice("word_embedding"),))]
+        table = [whole(WORD_TABLE, (config.n_words or 0, config.projection_width), "word_embedding")]
     else:
         table = _char_cnn_datasets(config.char_cnn)
     if config.char_cnn is not None and config.has_cnn_projection:
-        table += _char_projection(config.char_cnn.n_filters, config.projection_width)
+        weight = TensorSlice("char_cnn.projection.weight", transform=permute(1, 0))
+        table.append(Dataset(CHAR_PROJECTION, (config.char_cnn.n_filters, config.projection_width), (weight,)))
+        table.append(whole("CNN_proj/b_proj", (config.projection_width,), "char_cnn.projection.bias"))
     for direction in range(config.n_directions):
         for layer in range(config.n_layers):
             table += _lstm_datasets(config, direction, layer)
@@ -342,7 +357,7 @@ def _char_cnn_datasets(config: CharCNNConfig) -> List[Dataset]:
         # (w, E, n) to (n, E, w)
         weight = TensorSlice(f"char_cnn.filters.{i}.weight", cut=(0,), transform=permute(2, 1, 0))
         table.append(Dataset(f"CNN/W_cnn_{i}", (1, window, width, n), (weight,)))
-        table.append(Dataset(f"CNN/b_cnn_{i}", (n,), (TensorSlice(f"char_cnn.filters.{i}.bias"),)))
+        table.append(whole(f"CNN/b_cnn_{i}", (n,), f"char_cnn.filters.{i}.bias"))
     for k in range(config.n_highway):
         for name, rows in (("transform", slice(None, n_filters)), ("carry", slice(n_filters, None))):
             weight = TensorSlice(f"char_cnn.highways.{k}.weight", at=(rows,), transform=permute(1, 0))
@@ -350,15 +365,6 @@ def _char_cnn_datasets(config: CharCNNConfig) -> List[Dataset]:
             table.append(Dataset(f"CNN_high_{k}/W_{name}", (n_filters, n_filters), (weight,)))
             table.append(Dataset(f"CNN_high_{k}/b_{name}", (n_filters,), (bias,)))
     return table
-
-
-def _char_projection(n_filters: int, width: int) -> List[Dataset]:
-    weight = TensorSlice("char_cnn.projection.weight", transform=permute(1, 0))
-    bias = TensorSlice("char_cnn.projection.bias")
-    return [
-        Dataset(CHAR_PROJECTION, (n_filters, width), (weight,)),
-        Dataset("CNN_proj/b_proj", (width,), (bias,)),
-    ]
 
 
 def _lstm_datasets(config: BiLMConfig, direction: int, layer: int) -> List[Dataset]:
@@ -384,16 +390,14 @@ SOFTMAX_NAMES = (SOFTMAX_WEIGHT, SOFTMAX_BIAS)
 EMBEDDINGS_KEY = "token_embeddings"  # of options, written here: the file whose vectors replace the characters
 
 
-ArrayReader = Callable[[Source], Dict[str, Array]]
-
-
 def read_bilm_tf(
     files: TFFiles,
     *,
     vocab: Optional[Source] = None,
     token_embeddings: Optional[Source] = None,
     softmax: Optional[Source] = None,
-    read_arrays: ArrayReader = read_hdf5,
+    arrays: Optional[Dict[str, Array]] = None,
+    options: Any = None,
 ) -> BiLM:
     """Read a model of bilm-tf.
 
@@ -403,51 +407,64 @@ def read_bilm_tf(
     token_embeddings (Optional[Source]): Vectors of its words that the user specifies. A file of them next to the
         weights is used only if the options name it.
     softmax (Optional[Source]): HDF5 file with the softmax, if it is not in the weights.
-    read_arrays (ArrayReader): Reads the arrays of a file under the names of bilm-tf.
+    arrays (Optional[Dict[str, Array]]): The arrays under the names of bilm-tf, if the weights are not HDF5.
+    options (Any): The options, if they are not in a file.
     RETURNS (BiLM): float32, whatever the dtype in the files.
     RAISES (ValueError): With all problems of all files.
     """
-    faults = Faults()
-    arrays, is_forward_dump = faults.attempt(_read_regular, files.weights, read_arrays) or (None, False)
-    settings = faults.attempt(_read_options, files.options, arrays or {}, is_forward_dump)
-    config, says_shared, says_embeddings = settings or (None, False, False)
-    head_arrays: Optional[Dict[str, Array]] = {}
-    if arrays is not None:
-        head_arrays = {name: arrays.pop(name) for name in SOFTMAX_NAMES if name in arrays}
+    found = read_hdf5(files.weights) if arrays is None else arrays
+    is_forward_dump = any(name.startswith(FORWARD_ONLY_PREFIX) for name in found)
+    arrays = {}
+    for name, array in found.items():
+        regular = regular_name(name)
+        arrays[name if regular in arrays else regular] = array
+    characters, table = arrays.get(CHAR_TABLE), arrays.get(WORD_TABLE)
+    if characters is not None and len(characters.shape) == 2 and len(characters) == UTF8_CHARACTERS + 1:
+        arrays[CHAR_TABLE] = characters[1:]  # a file that stores the mask row, which no word uses
+    options = read_json(files.options) if options is None else options
+    config = read_options(
+        options,
+        str(files.options),
+        has_projection=CHAR_PROJECTION in arrays,
+        n_words=None if table is None or not table.shape else len(table),
+        forward_only=is_forward_dump,
+    )
+    head = {name: arrays.pop(name) for name in SOFTMAX_NAMES if name in arrays}
+    wanted = {dataset.name: dataset.shape for dataset in tf_datasets(config)}
     if softmax is not None:
-        head_arrays = faults.attempt(read_arrays, softmax)
-    is_shared = says_shared and WORD_TABLE in (arrays or {}) and SOFTMAX_WEIGHT not in (head_arrays or {})
-    _check_fit(faults, config, arrays, head_arrays, is_shared, files, softmax)
-    beside = None if token_embeddings is not None else files.token_embeddings
-    table = token_embeddings or (beside if says_embeddings else None)
-    embeddings = faults.attempt(_read_token_embeddings, table, config, read_arrays)
-    rows = table_rows((arrays or {}).get(WORD_TABLE), (head_arrays or {}).get(SOFTMAX_BIAS), embeddings)
-    vocabulary = faults.attempt(_read_words, vocab or files.vocab, vocab is not None, table, rows)
-    faults.raise_together(files.weights)
-    if beside is not None and table is None:
+        head = read_hdf5(softmax)
+    is_shared = bool(options.get("share_embedding_softmax")) and table is not None and SOFTMAX_WEIGHT not in head
+    head_shapes = softmax_shapes(config, head, is_shared, is_needed=softmax is not None)
+    if softmax is not None:
+        refuse_misfits(find_misfits(wanted, arrays), files.weights, files.options)
+        refuse_misfits(find_misfits(head_shapes, head), softmax, files.options)
+    else:
+        problems = find_misfits({**wanted, **head_shapes}, {**arrays, **head})
+        refuse_misfits(problems, files.weights, files.options)
+    embeddings = token_embeddings
+    if embeddings is None and options.get(EMBEDDINGS_KEY) == TOKEN_EMBEDDINGS_NAME:
+        embeddings = files.token_embeddings
+    vectors = None if embeddings is None else _read_token_embeddings(embeddings, config.projection_width)
+    rows = table_rows(table, head.get(SOFTMAX_BIAS), vectors)
+    words = vocab or files.vocab
+    if words is None and embeddings is not None:
+        problem = "a vocabulary is missing: pass vocab=... (`--vocab`), one word per line in the order of the rows"
+        raise bad_embeddings(embeddings, problem)
+    vocabulary = None if words is None else read_vocabulary(words, vocab is not None or bool(rows))
+    check_vocabulary(vocabulary, rows)
+    if embeddings is None and files.token_embeddings is not None:
         text = (
-            f"The word vectors in '{beside}' are not used, since no option names them: the biLM reads the characters "
-            "of each word. To read these vectors instead, with all words outside the vocabulary as <UNK>, pass "
-            "token_embeddings=... (`--token-embeddings`)."
+            f"The word vectors in '{files.token_embeddings}' are not used, since no option names them: the biLM reads "
+            "the characters of each word. To read these vectors instead, with all words outside the vocabulary as "
+            "<UNK>, pass token_embeddings=... (`--token-embeddings`)."
         )
         warnings.warn(text, stacklevel=2)
-    return _build(cast(BiLMConfig, config), arrays or {}, head_arrays or {}, is_shared, vocabulary, embeddings)
-
-
-def _build(
-    config: BiLMConfig,
-    arrays: Dict[str, Array],
-    head_arrays: Dict[str, Array],
-    is_shared: bool,
-    vocabulary: Optional[Vocabulary],
-    embeddings: Optional[Array],
-) -> BiLM:
     network = build_network(config, import_arrays(tf_datasets(config), arrays, network_shapes(config)))
     return BiLM(
         network,
         vocabulary=vocabulary,
-        head=build_softmax(network, head_arrays, is_shared),
-        token_embeddings=None if embeddings is None else from_numpy(as_float32(embeddings)),
+        head=build_softmax(network, head, is_shared),
+        token_embeddings=None if vectors is None else from_numpy(as_float32(vectors)),
         meta={"source_format": "bilm-tf"},
     )
 
@@ -466,21 +483,39 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
             f"This biLM cannot be saved in the bilm-tf format: {listing}. The vectors would differ. Save it with "
             'format "native".'
         )
-    arrays = export_arrays(tf_datasets(bilm.config), to_arrays(bilm.network))
-    n_vocabulary = bilm.config.n_words
-    head = _writable_head(bilm.head)
-    if head is not None:
-        head_arrays = to_arrays(head)
-        n_vocabulary = head.n_words
-        arrays[SOFTMAX_BIAS] = head_arrays["bias"]
-        if not is_head_shared(bilm.network, head):
-            arrays[SOFTMAX_WEIGHT] = head_arrays["weight"]
+    arrays, head = tf_arrays(bilm), bilm.head
+    if isinstance(head, AdaptiveHead):
+        warnings.warn(
+            f"The adaptive softmax over {head.n_words} words is not saved: the bilm-tf format has only the full "
+            'softmax. Vectors do not need it; save with format "native" (`--to native`) to keep it for perplexity and '
+            "further training.",
+            stacklevel=2,
+        )
+    n_vocabulary = len(arrays[SOFTMAX_BIAS]) if SOFTMAX_BIAS in arrays else bilm.config.n_words
     options = write_options(bilm.config, n_vocabulary)
     if is_head_shared(bilm.network, head):
         options["share_embedding_softmax"] = True
     if bilm.token_embeddings is not None:
         options[EMBEDDINGS_KEY] = TOKEN_EMBEDDINGS_NAME
-    _write_files(bilm, folder, options, arrays, dtype)
+        embeddings = {WORD_TABLE: bilm.token_embeddings.detach().cpu().numpy()}
+        check_dtype_fits(embeddings, dtype)
+        write_hdf5(folder / TOKEN_EMBEDDINGS_NAME, embeddings, dtype)
+    check_dtype_fits(arrays, dtype)
+    srsly.write_json(folder / "options.json", options)
+    write_hdf5(folder / "weights.hdf5", arrays, dtype)
+    if bilm.vocabulary is not None:
+        write_vocabulary(folder / "vocab.txt", bilm.vocabulary)
+
+
+def tf_arrays(bilm: BiLM) -> Dict[str, Array]:
+    """RETURNS (Dict[str, Array]): All arrays by the names of their datasets; without an adaptive softmax."""
+    arrays = export_arrays(tf_datasets(bilm.config), to_arrays(bilm.network))
+    if isinstance(bilm.head, SoftmaxHead):
+        head = to_arrays(bilm.head)
+        arrays[SOFTMAX_BIAS] = head["bias"]
+        if not is_head_shared(bilm.network, bilm.head):
+            arrays[SOFTMAX_WEIGHT] = head["weight"]
+    return arrays
 
 
 def find_foreign_parts(config: BiLMConfig) -> List[str]:
@@ -496,98 +531,15 @@ def find_foreign_parts(config: BiLMConfig) -> List[str]:
 
 def find_other_characters(config: BiLMConfig) -> List[str]:
     """RETURNS (List[str]): Parts of the character CNN that only transformers of AllenNLP have."""
-    if config.char_cnn is None:
-        return []
+    characters = config.char_cnn or CharCNNConfig()
     checks = [
-        (not config.char_cnn.has_layer_norm, "its character CNN has a layer norm (char_cnn.has_layer_norm)"),
+        (not characters.has_layer_norm, "its character CNN has a layer norm (char_cnn.has_layer_norm)"),
         (
-            config.char_cnn.projection == "after_highway",
+            characters.projection == "after_highway",
             "its character CNN projects before the highways (char_cnn.projection = 'after_cnn')",
         ),
     ]
     return [text for is_fine, text in checks if not is_fine]
-
-
-def _writable_head(head: Optional[LMHead]) -> Optional[LMHead]:
-    if not isinstance(head, AdaptiveHead):
-        return head
-    warnings.warn(
-        f"The adaptive softmax over {head.n_words} words is not saved: the bilm-tf format has only the full "
-        'softmax. Vectors do not need it; save with format "native" (`--to native`) to keep it for perplexity and '
-        "further training.",
-        stacklevel=2,
-    )
-    return None
-
-
-def _write_files(bilm: BiLM, folder: Path, options: Any, arrays: Dict[str, Array], dtype: str) -> None:
-    check_dtype_fits(arrays, dtype)
-    srsly.write_json(folder / "options.json", options)
-    write_hdf5(folder / "weights.hdf5", arrays, dtype)
-    if bilm.vocabulary is not None:
-        write_vocabulary(folder / "vocab.txt", bilm.vocabulary)
-    if bilm.token_embeddings is not None:
-        embeddings = {WORD_TABLE: bilm.token_embeddings.detach().cpu().numpy()}
-        check_dtype_fits(embeddings, dtype)
-        write_hdf5(folder / TOKEN_EMBEDDINGS_NAME, embeddings, dtype)
-
-
-def _read_regular(weights: Source, read_arrays: ArrayReader) -> "tuple[Dict[str, Array], bool]":
-    """The arrays under their regular names, and whether the names are those of a forward-only dump."""
-    found = read_arrays(weights)
-    arrays: Dict[str, Array] = {}
-    for name, array in found.items():
-        regular = regular_name(name)
-        arrays[name if regular in arrays else regular] = array
-    characters = arrays.get(CHAR_TABLE)
-    if characters is not None and len(characters.shape) == 2 and len(characters) == UTF8_CHARACTERS + 1:
-        arrays[CHAR_TABLE] = characters[1:]  # a file that stores the mask row, which no word uses
-    return arrays, any(name.startswith(FORWARD_ONLY_PREFIX) for name in found)
-
-
-def _read_options(source: Source, arrays: Dict[str, Array], is_forward_dump: bool) -> Tuple[BiLMConfig, bool, bool]:
-    """The config, and whether the options say that the softmax shares the word table, and that words are read from the
-    token embeddings beside the weights.
-    """
-    options = read_json(source)
-    table = arrays.get(WORD_TABLE)
-    config = read_options(
-        options,
-        str(source),
-        has_projection=CHAR_PROJECTION in arrays,
-        n_words=None if table is None or not table.shape else len(table),
-        forward_only=is_forward_dump,
-    )
-    return config, bool(options.get("share_embedding_softmax")), options.get(EMBEDDINGS_KEY) == TOKEN_EMBEDDINGS_NAME
-
-
-def _check_fit(
-    faults: Faults,
-    config: Optional[BiLMConfig],
-    arrays: Optional[Dict[str, Array]],
-    head_arrays: Optional[Dict[str, Array]],
-    is_shared: bool,
-    files: TFFiles,
-    softmax: Optional[Source],
-) -> None:
-    """Add one error with all problems of the arrays of a file. Without a config only values are checked."""
-    if softmax is None:
-        arrays, head_arrays = None if arrays is None else {**arrays, **(head_arrays or {})}, head_arrays or {}
-    if arrays is not None:
-        wanted = _shapes_of(arrays)
-        if config is not None:
-            wanted = {dataset.name: dataset.shape for dataset in tf_datasets(config)}
-            wanted.update(softmax_shapes(config, head_arrays or {}, is_shared) if softmax is None else {})
-        faults.attempt(refuse_misfits, find_misfits(wanted, arrays), files.weights, files.options)
-    if softmax is not None and head_arrays is not None:
-        wanted = _shapes_of(head_arrays)
-        if config is not None:
-            wanted = softmax_shapes(config, head_arrays, is_shared, True)
-        faults.attempt(refuse_misfits, find_misfits(wanted, head_arrays), softmax, files.options)
-
-
-def _shapes_of(arrays: Dict[str, Array]) -> Dict[str, Shape]:
-    return {name: array.shape for name, array in arrays.items()}
 
 
 def softmax_shapes(
@@ -621,28 +573,11 @@ def bad_embeddings(path: object, problems: str) -> ValueError:
     )
 
 
-def _read_token_embeddings(
-    source: Optional[Source], config: Optional[BiLMConfig], read_arrays: ArrayReader
-) -> Optional[Array]:
-    if source is None:
-        return None
-    arrays = read_arrays(source)
+def _read_token_embeddings(source: Source, width: int) -> Array:
+    """RETURNS (Array): Shape (V, P)."""
+    arrays = read_hdf5(source)
     table = arrays.get(WORD_TABLE)
-    n_words = len(table) if table is not None and table.shape else 0
-    wanted = _shapes_of(arrays) if config is None else {WORD_TABLE: (n_words, config.projection_width)}
-    problems = find_misfits(wanted, arrays)
-    if problems:
+    problems = find_misfits({WORD_TABLE: (len(table) if table is not None and table.shape else 0, width)}, arrays)
+    if table is None or problems:
         raise bad_embeddings(source, shorten("; ".join(problems)))
     return table
-
-
-def _read_words(
-    source: Optional[Source], is_given: bool, token_embeddings: Optional[Source], rows: Dict[str, int]
-) -> Optional[Vocabulary]:
-    """The vocabulary, checked against the sizes of the tables that it belongs to."""
-    if source is None and token_embeddings is not None:
-        problems = "a vocabulary is missing: pass vocab=... (`--vocab`), one word per line in the order of the rows"
-        raise bad_embeddings(token_embeddings, problems)
-    vocabulary = read_vocabulary(source, is_given or bool(rows)) if source is not None else None
-    check_vocabulary(vocabulary, rows)
-    return vocabulary

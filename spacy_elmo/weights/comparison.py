@@ -135,12 +135,10 @@ def _settings_of(bilm: BiLM) -> Dict[str, Any]:
 
 def _lexicon_of(bilm: BiLM) -> Dict[str, str]:
     """Symbols of the tables of ELMoForManyLangs; other biLMs have none."""
-    if bilm.lexicon is None:
-        return {}
-    kinds = {"characters": bilm.lexicon.characters, "words": bilm.lexicon.words}
+    lexicon = bilm.lexicon
+    tables = {} if lexicon is None else {"characters": lexicon.characters, "words": lexicon.words}
     return {
-        f"lexicon.{name}": f"{len(symbols):,}, sha256 {_digest([repr(symbol) for symbol in symbols])}"
-        for name, symbols in kinds.items()
+        f"lexicon.{name}": f"{len(table):,}, sha256 {_digest(list(map(repr, table)))}" for name, table in tables.items()
     }
 
 
@@ -161,18 +159,14 @@ def _compare_tensors(a: Dict[str, Array], b: Dict[str, Array]) -> Iterator[Tenso
     for name in dict.fromkeys([*a, *b]):
         if name not in b or name not in a:
             yield TensorDifference(name, ONLY_A if name in a else ONLY_B)
-        else:
-            yield _compare_arrays(name, a[name], b[name])
-
-
-def _compare_arrays(name: str, a: Array, b: Array) -> TensorDifference:
-    difference = float(np.abs(a - b).max(initial=0.0)) if a.shape == b.shape else None
-    if difference == 0:
-        return TensorDifference(name, SAME, difference)
-    is_permuted = a.size == b.size <= MAX_SORTED and np.array_equal(np.sort(a, axis=None), np.sort(b, axis=None))
-    if is_permuted:
-        return TensorDifference(name, PERMUTED, difference)
-    return TensorDifference(name, RESHAPED if difference is None else DIFFERENT, difference)
+            continue
+        one, other = a[name], b[name]
+        difference = float(np.abs(one - other).max(initial=0.0)) if one.shape == other.shape else None
+        status = SAME if difference == 0 else RESHAPED if difference is None else DIFFERENT
+        if status != SAME and one.size == other.size <= MAX_SORTED:
+            is_permuted = np.array_equal(np.sort(one, axis=None), np.sort(other, axis=None))
+            status = PERMUTED if is_permuted else status
+        yield TensorDifference(name, status, difference)
 
 
 def _compare_layers(a: BiLM, b: BiLM, sentences: Sequence[Sequence[str]]) -> List[LayerDifference]:

@@ -1,24 +1,32 @@
 """What a biLM contains: settings, numbers of parameters, gates, vocabulary, and what can be done with it."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
 from ..bilm.model import BiLMNetwork
 from ..inference.bilm import BiLM
-from .formats import Capability, find_capabilities
+from ..inference.products import check_precision, quantizable_names
+from ..util import PRECISIONS
+from .formats import FORMATS, INT8
 from .identity import Provenance
-from .parts import mixes_from_meta
+from .parts import count_numbers, mixes_from_meta
+from .tensor_map import DIRECTIONS
 
-NO_SOFTMAX = "no softmax: perplexity cannot be computed, and further training starts with a new softmax"
-# Tables with a row for the mask.
-MASKED_TABLES = (
-    "char_cnn.embedding",
-    "token_embedder.char_cnn.embedding",
-    "token_embedder.char_lstm.embedding",
-    "token_embedder.word_embedding",
-)
+
+@dataclass(frozen=True)
+class Capability:
+    """A use of a biLM.
+
+    name (str): What it is.
+    is_possible (bool): Whether this biLM can be used for it.
+    reason (str): Why not, or how; empty if there is nothing to say.
+    """
+
+    name: str
+    is_possible: bool
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,7 @@ def read_contents(bilm: BiLM, provenance: Optional[Provenance] = None) -> Conten
     RETURNS (Contents): Its contents; no vector is computed.
     """
     words = bilm.vocabulary.words if bilm.vocabulary is not None else None
-    symbols = bilm.lexicon
+    symbols, capabilities = bilm.lexicon, find_capabilities(bilm)
     return Contents(
         settings={**_flatten(bilm.config.to_dict()), "output_width": bilm.config.output_width},
         n_parameters=count_parameters(bilm),
@@ -65,9 +73,9 @@ def read_contents(bilm: BiLM, provenance: Optional[Provenance] = None) -> Conten
         vocabulary=None if words is None else {"n_words": len(words), "first": words[:8]},
         lexicon=None if symbols is None else {"n_characters": len(symbols.characters), "n_words": len(symbols.words)},
         meta=dict(bilm.meta or {}),
-        problems=_find_problems(bilm),
+        problems=[f"{use.name} is not possible: {use.reason}" for use in capabilities[:4] if not use.is_possible],
         architecture=_describe_architecture(bilm),
-        capabilities=find_capabilities(bilm),
+        capabilities=capabilities,
         provenance=provenance,
         mixes=[{**asdict(mix), "shares": mix.shares} for mix in mixes_from_meta(bilm.meta, bilm.config.n_layers)],
     )
@@ -90,8 +98,8 @@ def count_parameters(bilm: BiLM) -> Dict[str, int]:
         papers), and of softmax and token embeddings if present.
     """
     counts: Dict[str, int] = {}
-    for key, tensor in bilm.network.state_dict().items():
-        n_numbers = tensor[1:].numel() if key in MASKED_TABLES else tensor.numel()
+    shapes = {key: tuple(tensor.shape) for key, tensor in bilm.network.state_dict().items()}
+    for key, n_numbers in count_numbers(shapes).items():
         counts[_part_of(key)] = counts.get(_part_of(key), 0) + n_numbers
     counts["biLM"] = sum(counts.values())
     if bilm.head is not None:
@@ -132,45 +140,71 @@ def _read_gates(network: BiLMNetwork) -> List[Tuple[str, str, float]]:
     for key in (key for key in state if "char_cnn.highways." in key and key.endswith(".bias")):
         gate = state[key].chunk(2)[1]
         gates.append((f"highway {int(key.split('.')[-2]) + 1}", "transform", float(torch.sigmoid(gate).mean())))
-    if config.encoder == "bilstm":
-        return gates + _read_bilstm_gates(state, config.encoder_depth)
+    biases = []  # of each LSTM, gates i, f, o
     for layer in range(config.n_layers if config.encoder == "lstm" else 0):
-        bias = state[f"encoder.layers.{layer}.bias"]  # (d, 4H), columns i, j, f, o
-        for direction, row in zip(("forward", "backward"), bias):
+        for row in state[f"encoder.layers.{layer}.bias"]:  # (4H,), columns i, j, f, o
             i, _, f, o = row.chunk(4)
-            # The forget bias of 1 is not stored in the weights.
-            for name, gate in (("input", i), ("forget", f + 1.0), ("output", o)):
-                gates.append((f"LSTM layer {layer + 1} {direction}", name, float(torch.sigmoid(gate).mean())))
+            biases.append((i, f + 1.0, o))  # the forget bias of 1 is not stored in the weights
+    for layer in range(config.encoder_depth if config.encoder == "bilstm" else 0):
+        for suffix in ("", "_reverse"):
+            both = [state[f"encoder.lstm.bias_{side}_l{layer}{suffix}"] for side in ("ih", "hh")]
+            i, f, _, o = (both[0] + both[1]).chunk(4)
+            biases.append((i, f, o))
+    for number, bias in enumerate(biases):
+        layer, k = divmod(number, config.n_directions)
+        place = f"LSTM layer {layer + 1} {DIRECTIONS[k]}"
+        for name, gate in zip(("input", "forget", "output"), bias):
+            gates.append((place, name, float(torch.sigmoid(gate).mean())))
     for k in range(config.n_layers - 1 if config.highway_between else 0):
-        for direction, row in zip(("forward", "backward"), state[f"encoder.highways.{k}.bias"]):
+        for direction, row in zip(DIRECTIONS, state[f"encoder.highways.{k}.bias"]):
             activation = float(torch.sigmoid(row).mean())
             gates.append((f"highway around LSTM layer {k + 2} {direction}", "transform", activation))
     return gates
 
 
-def _read_bilstm_gates(state: Mapping[str, torch.Tensor], depth: int) -> List[Tuple[str, str, float]]:
-    gates: List[Tuple[str, str, float]] = []
-    for layer in range(depth):
-        for direction, suffix in (("forward", ""), ("backward", "_reverse")):
-            bias = sum(state[f"encoder.lstm.bias_{side}_l{layer}{suffix}"] for side in ("ih", "hh"))
-            i, f, _, o = torch.sigmoid(torch.as_tensor(bias)).chunk(4)
-            for name, gate in (("input", i), ("forget", f), ("output", o)):
-                gates.append((f"LSTM layer {layer + 1} {direction}", name, float(gate.mean())))
-    return gates
-
-
-def _find_problems(bilm: BiLM) -> List[str]:
-    problems, embedder = [], bilm.config.token_embedder
+def find_capabilities(bilm: BiLM) -> List[Capability]:
+    """bilm (BiLM): A loaded model.
+    RETURNS (List[Capability]): Vectors, perplexity, training, export to each format, each reduced precision.
+    """
+    config, embedder = bilm.config, bilm.config.token_embedder
+    sizes = f"{config.n_layers + 1} layers of {config.output_width} dimensions"
+    sizes += ", forward direction only" if config.directions == "forward" else ""
+    reads_characters = config.char_cnn is not None or (embedder is not None and embedder.n_characters > 0)
+    from_characters = reads_characters and bilm.token_embeddings is None
+    unknown = (
+        "from characters"
+        if from_characters
+        else "words outside the vocabulary share the vector of <UNK> in the token layer"
+    )
+    lacking = [name for name, part in (("softmax", bilm.head), ("vocabulary", bilm.vocabulary)) if part is None]
+    training = Capability("further training", True, "with a new vocabulary and a new softmax" if lacking else "")
     if embedder is not None:
-        problems.append("ELMoForManyLangs: it cannot be pretrained further, nor saved for bilm-tf and AllenNLP")
-    if bilm.config.encoder == "bilstm":
-        problems.append("the encoder has no recurrent state, and its one layer above the words is the last LSTM layer")
-    if bilm.vocabulary is None and embedder is None:
-        problems.append("no vocabulary: perplexity cannot be computed (vectors from characters do not need it)")
-    if bilm.head is None:
-        problems.append(NO_SOFTMAX if embedder is None else "no softmax: perplexity cannot be computed")
-    if bilm.config.directions == "forward":
-        problems.append("forward direction only: vectors do not depend on the following tokens")
-    if bilm.config.char_cnn is None and (embedder is None or not embedder.n_characters):
-        problems.append("word input, no characters: all words outside the vocabulary have the same token layer")
-    return problems
+        reason = "ELMoForManyLangs: pretraining has no word input of this kind"
+        training = Capability("further training", False, reason)
+    elif config.encoder == "bilstm":
+        reason = "a plain bidirectional LSTM can be fine-tuned with a task only"
+        training = Capability("further training", False, reason)
+    found = [
+        Capability("contextual vectors", True, sizes),
+        Capability("vectors of unknown words", from_characters, unknown),
+        Capability("perplexity", not lacking, f"it lacks: {', '.join(lacking)}" if lacking else ""),
+        training,
+    ]
+    has_matrices = bool(quantizable_names(bilm.network))
+    for format in FORMATS:
+        if format.write is not None:
+            reason = "; ".join(format.refuses(bilm))
+            dtypes = ", ".join(dtype for dtype in format.dtypes if dtype != INT8 or has_matrices)
+            found.append(Capability(f"export to {format.name}", not reason, reason or dtypes))
+    for precision in PRECISIONS[1:]:
+        reason = "" if has_matrices else "it has no matrices that are computed in reduced precision"
+        if has_matrices and config.encoder == "bilstm":
+            reason = "the encoder 'bilstm' is computed in float32 only"
+        if not reason:
+            try:
+                check_precision(precision, bilm.device)
+            except ValueError as error:
+                reason = str(error).partition(": ")[2].partition(". ")[0]  # without the remedy
+        how = "matrices of the layers above the words"
+        found.append(Capability(f"computation in {precision}", not reason, reason or how))
+    return found

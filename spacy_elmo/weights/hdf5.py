@@ -39,7 +39,15 @@ def read_shapes(source: Source) -> Dict[str, Shape]:
 
 
 def _read_each(source: Source, read: Callable[[h5py.Dataset], T]) -> Dict[str, T]:
-    place, n_bytes = _open_place(source)
+    if source.kind() == "pickle":
+        raise pickled(source, "HDF5")
+    place: Any = source.path
+    if source.member is None and not source.is_compressed():
+        require_file(source.path)
+        n_bytes = source.path.stat().st_size
+    else:
+        content = source.read_bytes()
+        place, n_bytes = io.BytesIO(content), len(content)
     with decoding(source, "HDF5"), h5py.File(place, "r") as file:
         datasets, problems = _scan(file, expanded_limit(n_bytes))
         found = {} if problems else {name: read(dataset) for name, dataset in datasets.items()}
@@ -49,17 +57,6 @@ def _read_each(source: Source, read: Callable[[h5py.Dataset], T]) -> Dict[str, T
             "arrays into a new file (h5py: `create_dataset(name, data=...)`), or download the original file."
         )
     return found
-
-
-def _open_place(source: Source) -> Tuple[Any, int]:
-    """RETURNS (Tuple[Any, int]): What h5py opens, and its size; what is packed is read into memory."""
-    if source.kind() == "pickle":
-        raise pickled(source, "HDF5")
-    if source.member is None and not source.is_compressed():
-        require_file(source.path)
-        return source.path, source.path.stat().st_size
-    content = source.read_bytes()
-    return io.BytesIO(content), len(content)
 
 
 def write_hdf5(path: Path, arrays: Mapping[str, Array], dtype: str) -> None:

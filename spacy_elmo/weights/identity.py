@@ -11,7 +11,7 @@ from torch import Tensor
 from ..inference.bilm import BiLM
 from ..inference.products import quantizable_names
 from ..util import hash_file
-from .formats import detect_format, format_with_options, locate
+from .formats import detect_format, detect_pair, locate, split_part
 from .origins import read_record
 from .sources import PathLike, Source
 
@@ -117,11 +117,9 @@ def read_provenance(path: PathLike, options: Optional[Path] = None) -> Provenanc
     RETURNS (Provenance): All files are read for their checksums.
     RAISES (ValueError): EL020 and others if no biLM is detected.
     """
-    place = locate(path)
-    if not place.exists() and "#" in str(path):  # PATH#NAME is one of several biLMs in a file
-        place = locate(str(path).rpartition("#")[0])
+    place = locate(split_part(path)[0])
     if options is not None:
-        format, found = format_with_options(place, options), [place, options]
+        format, found = detect_pair(place, Source(options))[0], [place, options]
     else:
         format, found = detect_format(place)
     paths = sorted(set(_paths_of(found))) or sorted(_inside(place))

@@ -2,19 +2,18 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple, cast
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..bilm.config import BiLMConfig, TokenEmbedderConfig
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..text.words import CHARACTERS_NEEDED, WORDS_NEEDED, Lexicon
 from ..util import MAX_SHOWN, listed, shorten
-from .parts import Faults, SettingsReader, build_network, find_excess, network_shapes
+from .parts import SettingsReader, build_network, find_excess, network_shapes
 from .sources import MIB, Source, decode_text, is_zip, list_sources, read_json
 from .tensor_map import (
     DIRECTIONS,
     MAX_ABSOLUTE,
-    Array,
     Dataset,
     TensorSlice,
     cell_datasets,
@@ -43,7 +42,8 @@ class ManyLangsFiles:
     """The files of an ELMoForManyLangs model.
 
     path (Path): The folder, or the zip.
-    sources (Mapping[str, Source]): All files by their name relative to `path`; of a folder only those directly in it.
+    sources (Mapping[str, Source]): All files by their name relative to `path`; of a folder those in it and in the
+        folders in it.
     prefix (str): Folder inside the zip, with a slash at the end, empty for the top.
     """
 
@@ -52,25 +52,8 @@ class ManyLangsFiles:
     prefix: str = ""
 
     def find(self, name: str) -> Optional[Source]:
-        """name (str): Path relative to the model, with slashes.
-        RETURNS (Optional[Source]): The file, None if there is none within the folder or zip.
-        """
-        parts = PurePosixPath(name).parts
-        if not parts or ".." in parts or PurePosixPath(name).is_absolute() or "\0" in name:
-            return None
-        if self.prefix + name in self.sources or not self.path.is_dir():
-            return self.sources.get(self.prefix + name)
-        file = self.path.joinpath(*parts)
-        try:
-            is_inside = file.resolve().is_relative_to(self.path.resolve())
-        except (OSError, ValueError):  # no name of a file, such as one with half a surrogate pair
-            return None
-        return Source(file) if is_inside and file.is_file() else None
-
-    def top_names(self) -> FrozenSet[str]:
-        """RETURNS (FrozenSet[str]): Names of the files directly in the folder of the model."""
-        inside = (name.removeprefix(self.prefix) for name in self.sources if name.startswith(self.prefix))
-        return frozenset(name for name in inside if "/" not in name)
+        """RETURNS (Optional[Source]): The file with a path relative to the model, None if it is not in the model."""
+        return self.sources.get(self.prefix + str(PurePosixPath(name)))
 
 
 def detect_manylangs(path: Path) -> Optional[ManyLangsFiles]:
@@ -80,21 +63,19 @@ def detect_manylangs(path: Path) -> Optional[ManyLangsFiles]:
     """
     path = path.parent if Source(path).name in MARKERS and path.is_file() else path
     if path.is_dir():
-        sources = list_sources(path)
-        return ManyLangsFiles(path, sources) if any(name in sources for name in MARKERS) else None
+        if not any(name in list_sources(path) for name in MARKERS):
+            return None
+        return ManyLangsFiles(path, list_sources(path, [place.name for place in path.iterdir() if place.is_dir()]))
     if not is_zip(path):
         return None
     sources = list_sources(path)
-    prefixes = sorted({name.removesuffix(marker) for name in sources for marker in MARKERS if _is_named(name, marker)})
+    ends = {name: marker for name in sources for marker in MARKERS if f"/{name}".endswith(f"/{marker}")}
+    prefixes = sorted({name.removesuffix(marker) for name, marker in ends.items()})
     if len(prefixes) > 1:
         listing = ", ".join(prefix or "the top" for prefix in prefixes)
         kind = f"models, each with {' and '.join(MARKERS)}"
         raise ValueError(Errors.EL021.format(path=path, n=len(prefixes), kind=kind, names=listing))
     return ManyLangsFiles(path, sources, prefixes[0]) if prefixes else None
-
-
-def _is_named(name: str, wanted: str) -> bool:
-    return name == wanted or name.endswith("/" + wanted)
 
 
 # Read `char.dic` and `word.dic` of ELMoForManyLangs: SYMBOL<TAB>ID per line.
@@ -176,96 +157,18 @@ SAMPLE: Dict[str, Any] = {
         "max_characters_per_token": 50,
     },
 }
+BLOCKS = {"encoder", "token_embedder"}
 EMBEDDERS, ENCODERS = ("cnn", "lstm"), ("elmo", "lstm")
 CLIPS = ("cell_clip", "proj_clip")
 
 
-class Architecture:
-    """The checked architecture.
-
-    record (Any): With the blocks `encoder` and `token_embedder`.
-    where (str): Its source, for messages.
-    RAISES (ValueError): With all missing settings and wrong types.
-    """
-
-    def __init__(self, record: Any, where: str) -> None:
-        self.where = where
-        reader = SettingsReader(record if isinstance(record, Mapping) else {})
-        self.sizes: Dict[str, Any] = {}
-        self.clips: Dict[str, Optional[float]] = {}
-        self.cnn: Dict[str, Any] = {}
-        self.embedder_name = self.encoder_name = ""
-        empty = [name for name in ("encoder", "token_embedder") if reader.options.get(name) == {}]
-        reader.problems += [f"{name} is empty" for name in empty]
-        if reader.take("encoder", Mapping):
-            self.encoder_name = _read_name(reader, "encoder", ENCODERS)
-            self._read_sizes(reader, "encoder", ("projection_dim", "dim", "n_layers"), 1)
-            if self.encoder_name == "elmo":
-                reader.problems += [f"encoder.{name} is missing" for name in CLIPS if name not in record["encoder"]]
-                for name in CLIPS:  # 0 and null mean no clip
-                    clip = reader.take(f"encoder.{name}", (int, float), None, least=0, most=MAX_ABSOLUTE)
-                    self.clips[name] = clip or None
-        if reader.take("token_embedder", Mapping):
-            self.embedder_name = _read_name(reader, "token_embedder", EMBEDDERS)
-            self._read_sizes(reader, "token_embedder", ("char_dim", "word_dim"), 0)
-            if self.embedder_name == "cnn":
-                self._read_sizes(reader, "token_embedder", ("max_characters_per_token",), 2)
-            if self.embedder_name == "cnn" and self.sizes["char_dim"]:
-                self._read_sizes(reader, "token_embedder", ("n_highway",), 0)
-                self.cnn = {name: record["token_embedder"].get(name) for name in ("filters", "activation")}
-        if reader.problems:
-            raise ValueError(INVALID_ARCHITECTURE.format(path=where, problems="; ".join(reader.problems)))
-
-    def _read_sizes(self, reader: SettingsReader, block: str, names: Tuple[str, ...], least: int) -> None:
-        self.sizes.update({name: reader.take(f"{block}.{name}", int, least=least) for name in names})
-
-    def config(self, n_characters: int, n_words: int) -> BiLMConfig:
-        """n_characters (int), n_words (int): Rows of the tables, 0 where `char_dim` or `word_dim` is 0.
-        RETURNS (BiLMConfig): The config.
-        RAISES (ValueError): For sizes that no biLM can have.
-        """
-        sizes = self.sizes
-        embedder: Dict[str, Any] = {
-            "kind": self.embedder_name,
-            "n_characters": n_characters,
-            "character_width": sizes["char_dim"],
-            "n_words": n_words,
-            "word_width": sizes["word_dim"],
-            "n_highway": sizes.get("n_highway", 0),
-            "max_characters": sizes.get("max_characters_per_token"),
-            **self.cnn,
-        }
-        try:
-            config = BiLMConfig(token_embedder=TokenEmbedderConfig.from_dict(embedder), **self._encoder_settings())
-            problems = find_excess(config)
-        except ValueError as error:
-            problems = [str(error)]
-        if problems:
-            raise ValueError(INVALID_ARCHITECTURE.format(path=self.where, problems=shorten("; ".join(problems))))
-        return config
-
-    def _encoder_settings(self) -> Dict[str, Any]:
-        sizes = self.sizes
-        widths = {"cell_width": sizes["dim"], "projection_width": sizes["projection_dim"]}
-        if self.encoder_name == "lstm":
-            plain = {"cell_clip": None, "projection_clip": None, "has_skip": False}
-            return {**widths, **plain, "encoder": "bilstm", "n_layers": 1, "encoder_depth": sizes["n_layers"]}
-        return {
-            **widths,
-            "n_layers": sizes["n_layers"],
-            "cell_clip": self.clips["cell_clip"],
-            "projection_clip": self.clips["proj_clip"],
-            "always_project": sizes["projection_dim"] >= sizes["dim"],
-        }
-
-
-def read_architecture(files: ManyLangsFiles) -> Architecture:
+def read_architecture(files: ManyLangsFiles) -> Tuple[Any, str]:
     """Read the architecture that `config.json` names: in the folder, else of the same name directly in it, else one of
     the two that the original program has, else the only other JSON with both blocks. Nothing outside is read.
 
     files (ManyLangsFiles): The files of the model.
-    RETURNS (Architecture): The architecture.
-    RAISES (ValueError): If it is not found or invalid, EL022 or EL036 for files that are no JSON.
+    RETURNS (Tuple[Any, str]): The architecture, and where it is.
+    RAISES (ValueError): If it is not found, EL022 or EL036 for files that are no JSON.
     """
     source = files.find(CONFIG_NAME)
     record = {} if source is None else read_json(source)
@@ -275,26 +178,91 @@ def read_architecture(files: ManyLangsFiles) -> Architecture:
     for name in (path, last):
         found = files.find(name) if name and name != CONFIG_NAME else None
         if found is not None:
-            return Architecture(read_json(found), str(found))
+            return read_json(found), str(found)
     if last in SAMPLE_NAMES:
-        return Architecture(SAMPLE, last)
-    others = list(_others(files))
+        return SAMPLE, last
+    inside = (name.removeprefix(files.prefix) for name in files.sources if name.startswith(files.prefix))
+    names = [name for name in sorted(inside) if name.endswith(".json") and "/" not in name and name != CONFIG_NAME]
+    sources = [source for source in map(files.find, names[:8]) if source is not None]
+    others = [(read_json(source), str(source)) for source in sources]
+    others = [(other, where) for other, where in others if isinstance(other, dict) and BLOCKS <= set(other)]
     if len(others) == 1:
-        return Architecture(*others[0])
+        return others[0]
     problem = f"config_path in config.json is {shorten(repr(named), 80)}, and there is no such file in the folder"
     raise ValueError(INVALID_ARCHITECTURE.format(path=files.path, problems=problem))
 
 
-def _others(files: ManyLangsFiles) -> List[Tuple[Any, str]]:
-    """JSON files directly in the folder that look like an architecture."""
-    names = (name for name in sorted(files.top_names()) if name.endswith(".json") and name != CONFIG_NAME)
-    sources = [source for source in map(files.find, names) if source is not None]
-    records = [(read_json(source), str(source)) for source in sources[:8]]
-    return [
-        (record, where)
-        for record, where in records
-        if isinstance(record, Mapping) and {"encoder", "token_embedder"} <= set(record)
-    ]
+def read_sizes(record: Any, where: str) -> Dict[str, Dict[str, Any]]:
+    """record (Any): An architecture, with the blocks `encoder` and `token_embedder`.
+    where (str): Its source, for messages.
+    RETURNS (Dict[str, Dict[str, Any]]): The settings of both blocks, by their names in it, that a biLM has.
+    RAISES (ValueError): With all missing settings and wrong types.
+    """
+    reader = SettingsReader(record if isinstance(record, Mapping) else {})
+    reader.problems += [f"{block} is empty" for block in sorted(BLOCKS) if reader.options.get(block) == {}]
+    encoder: Dict[str, Any] = {}
+    embedder: Dict[str, Any] = {}
+    if reader.take("encoder", Mapping):
+        encoder["name"] = _read_name(reader, "encoder", ENCODERS)
+        for name in ("projection_dim", "dim", "n_layers"):
+            encoder[name] = reader.take(f"encoder.{name}", int, least=1)
+        if encoder["name"] == "elmo":
+            reader.problems += [f"encoder.{name} is missing" for name in CLIPS if name not in record["encoder"]]
+            for name in CLIPS:  # 0 and null mean no clip
+                clip = reader.take(f"encoder.{name}", (int, float), None, least=0, most=MAX_ABSOLUTE)
+                encoder[name] = clip or None
+    if reader.take("token_embedder", Mapping):
+        embedder["name"] = _read_name(reader, "token_embedder", EMBEDDERS)
+        is_cnn = embedder["name"] == "cnn"
+        least = {"char_dim": 0, "word_dim": 0, **({"max_characters_per_token": 2} if is_cnn else {})}
+        for name in least:
+            embedder[name] = reader.take(f"token_embedder.{name}", int, least=least[name])
+        if is_cnn and embedder["char_dim"]:
+            embedder["n_highway"] = reader.take("token_embedder.n_highway", int, least=0)
+            embedder.update({name: record["token_embedder"].get(name) for name in ("filters", "activation")})
+    if reader.problems:
+        raise ValueError(INVALID_ARCHITECTURE.format(path=where, problems="; ".join(reader.problems)))
+    return {"encoder": encoder, "token_embedder": embedder}
+
+
+def make_config(sizes: Mapping[str, Mapping[str, Any]], where: str, n_characters: int, n_words: int) -> BiLMConfig:
+    """sizes (Mapping[str, Mapping[str, Any]]): From `read_sizes`.
+    where (str): Source of the sizes, for messages.
+    n_characters (int), n_words (int): Rows of the tables, 0 where `char_dim` or `word_dim` is 0.
+    RETURNS (BiLMConfig): The config.
+    RAISES (ValueError): For sizes that no biLM can have.
+    """
+    encoder, words = sizes["encoder"], sizes["token_embedder"]
+    embedder: Dict[str, Any] = {
+        "kind": words["name"],
+        "n_characters": n_characters,
+        "character_width": words["char_dim"],
+        "n_words": n_words,
+        "word_width": words["word_dim"],
+        "n_highway": words.get("n_highway", 0),
+        "max_characters": words.get("max_characters_per_token"),
+        **{name: words[name] for name in ("filters", "activation") if name in words},
+    }
+    is_plain = encoder["name"] == "lstm"
+    settings: Dict[str, Any] = {
+        "cell_width": encoder["dim"],
+        "projection_width": encoder["projection_dim"],
+        "n_layers": 1 if is_plain else encoder["n_layers"],
+        "cell_clip": encoder.get("cell_clip"),
+        "projection_clip": encoder.get("proj_clip"),
+    }
+    if is_plain:
+        settings.update(encoder="bilstm", encoder_depth=encoder["n_layers"], has_skip=False)
+    else:
+        settings.update(always_project=encoder["projection_dim"] >= encoder["dim"])
+    try:
+        config = BiLMConfig(token_embedder=TokenEmbedderConfig.from_dict(embedder), **settings)
+        problems = find_excess(config)
+    except ValueError as error:
+        problems = [str(error)]
+    if problems:
+        raise ValueError(INVALID_ARCHITECTURE.format(path=where, problems=shorten("; ".join(problems))))
+    return config
 
 
 def _read_name(reader: SettingsReader, block: str, known: Tuple[str, ...]) -> str:
@@ -329,7 +297,12 @@ def embedder_datasets(config: BiLMConfig) -> List[Dataset]:
         if n
     ]
     if embedder.n_characters:
-        found += _char_cnn_datasets(embedder) if embedder.kind == "cnn" else _char_lstm_datasets(embedder)
+        width = embedder.character_width
+        found += (
+            _char_cnn_datasets(embedder)
+            if embedder.kind == "cnn"
+            else _torch_lstm_datasets("char_lstm.", f"{OURS}char_lstm.lstm.", [width], width)
+        )
     width = config.projection_width
     found.append(whole("projection.weight", (width, embedder.feature_width), f"{OURS}projection.weight"))
     return [*found, whole("projection.bias", (width,), f"{OURS}projection.bias")]
@@ -339,8 +312,14 @@ def encoder_datasets(config: BiLMConfig) -> List[Dataset]:
     """config (BiLMConfig): Sizes.
     RETURNS (List[Dataset]): The tensors of encoder.pkl.
     """
+    width, cell_width = config.projection_width, config.cell_width
     if config.encoder == "bilstm":
-        return _bilstm_datasets(config)
+        inputs = [width, *[2 * cell_width] * (config.encoder_depth - 1)]
+        return [
+            *_torch_lstm_datasets("encoder.", "encoder.lstm.", inputs, cell_width),
+            whole("projection.weight", (width, cell_width), "encoder.projection.weight"),
+            whole("projection.bias", (width,), "encoder.projection.bias"),
+        ]
     return [
         dataset
         for layer in range(config.n_layers)
@@ -349,8 +328,8 @@ def encoder_datasets(config: BiLMConfig) -> List[Dataset]:
             f"{DIRECTIONS[direction]}_layer_{layer}.",
             f"encoder.layers.{layer}.",
             direction,
-            config.projection_width,
-            config.cell_width,
+            width,
+            cell_width,
         )
     ]
 
@@ -365,21 +344,6 @@ def _char_cnn_datasets(config: TokenEmbedderConfig) -> List[Dataset]:
     for k in range(config.n_highway):
         found += highway_datasets(f"highways._layers.{k}.", f"{OURS}char_cnn.highways.{k}.", n)
     return found
-
-
-def _char_lstm_datasets(config: TokenEmbedderConfig) -> List[Dataset]:
-    width = config.character_width
-    return _torch_lstm_datasets("char_lstm.", f"{OURS}char_lstm.lstm.", [width], width)
-
-
-def _bilstm_datasets(config: BiLMConfig) -> List[Dataset]:
-    width, cell_width = config.projection_width, config.cell_width
-    inputs = [width, *[2 * cell_width] * (config.encoder_depth - 1)]
-    return [
-        *_torch_lstm_datasets("encoder.", "encoder.lstm.", inputs, cell_width),
-        whole("projection.weight", (width, cell_width), "encoder.projection.weight"),
-        whole("projection.bias", (width,), "encoder.projection.bias"),
-    ]
 
 
 def _torch_lstm_datasets(theirs: str, ours: str, input_widths: List[int], cell_width: int) -> List[Dataset]:
@@ -400,67 +364,32 @@ def _torch_lstm_datasets(theirs: str, ours: str, input_widths: List[int], cell_w
 
 # Read models of ELMoForManyLangs (Che et al. 2018) into a `BiLM`.
 
-Symbols = Tuple[Optional[str], ...]
-
 
 def read_manylangs(files: ManyLangsFiles) -> BiLM:
     """files (ManyLangsFiles): Its files.
     RETURNS (BiLM): float32, with its lexicon, without a softmax.
     RAISES (ValueError): With all problems of all files.
     """
-    faults = Faults()
-    architecture = faults.attempt(read_architecture, files) if files.find(CONFIG_NAME) else None
-    faults.attempt(_refuse_missing, files, architecture)
-    characters = _read_table(faults, files, architecture, CHARACTERS_NAME, "char_dim", CHARACTERS_NEEDED)
-    words = _read_table(faults, files, architecture, WORDS_NAME, "word_dim", WORDS_NEEDED)
-    sources = {name: source for name in (EMBEDDER_NAME, ENCODER_NAME) if (source := files.find(name)) is not None}
-    # Both files have a tensor `projection.weight`: names begin with that of the file.
-    read = {name: faults.attempt(read_state_dict, source) for name, source in sources.items()}
-    arrays = {f"{file}/{name}": array for file, found in read.items() for name, array in (found or {}).items()}
-    config: Optional[BiLMConfig] = None
-    if architecture is not None and characters is not None and words is not None:
-        config = faults.attempt(architecture.config, len(characters), len(words))
-    table: List[Dataset] = []
-    if config is not None:
-        both = {EMBEDDER_NAME: embedder_datasets(config), ENCODER_NAME: encoder_datasets(config)}
-        table = [replace(one, name=f"{file}/{one.name}") for file, own in both.items() for one in own if read.get(file)]
-        faults.attempt(_refuse_misfits, files, table, arrays)
-    faults.raise_together(files.path)
-    lexicon = Lexicon(characters or (), words or ())
-    whole_config = cast(BiLMConfig, config)
-    network = build_network(whole_config, import_arrays(table, arrays, network_shapes(whole_config)))
-    return BiLM(network, lexicon=lexicon, meta={"source_format": "manylangs"})
-
-
-def _read_table(
-    faults: Faults,
-    files: ManyLangsFiles,
-    architecture: Optional[Architecture],
-    name: str,
-    width_name: str,
-    needed: Sequence[str],
-) -> Optional[Symbols]:
-    """RETURNS (Optional[Symbols]): Empty without this table, None if it cannot be read."""
-    if architecture is not None and not architecture.sizes[width_name]:
-        return ()
-    source = files.find(name)
-    return None if source is None else faults.attempt(read_symbols, source, needed)
-
-
-def _refuse_missing(files: ManyLangsFiles, architecture: Optional[Architecture]) -> None:
     wanted = [CONFIG_NAME, EMBEDDER_NAME, ENCODER_NAME]
-    if architecture is not None:
-        tables = ((CHARACTERS_NAME, "char_dim"), (WORDS_NAME, "word_dim"))
-        wanted += [name for name, width_name in tables if architecture.sizes[width_name]]
-    missing = [name for name in wanted if files.find(name) is None]
-    if missing:
+    tables = ((CHARACTERS_NAME, "char_dim", CHARACTERS_NEEDED), (WORDS_NAME, "word_dim", WORDS_NEEDED))
+    sizes, where = {}, ""
+    if files.find(CONFIG_NAME) is not None:
+        record, where = read_architecture(files)
+        sizes = read_sizes(record, where)
+        wanted += [name for name, width_name, _ in tables if sizes["token_embedder"][width_name]]
+    sources = {name: source for name in wanted if (source := files.find(name)) is not None}
+    if len(sources) < len(wanted):
+        missing = ", ".join(name for name in wanted if name not in sources)
         raise ValueError(
-            f"The ELMoForManyLangs model '{files.path}' is not complete: {', '.join(missing)} missing. Unpack "
-            "the download again, with all of its files in one folder, or pass the zip itself."
+            f"The ELMoForManyLangs model '{files.path}' is not complete: {missing} missing. Unpack the download again, "
+            "with all of its files in one folder, or pass the zip itself."
         )
-
-
-def _refuse_misfits(files: ManyLangsFiles, table: Sequence[Dataset], arrays: Mapping[str, Array]) -> None:
+    characters, words = (read_symbols(sources[name], needed) if name in sources else () for name, _, needed in tables)
+    config = make_config(sizes, where, len(characters), len(words))
+    # Both files have a tensor `projection.weight`: names begin with that of the file.
+    own = {EMBEDDER_NAME: embedder_datasets(config), ENCODER_NAME: encoder_datasets(config)}
+    table = [replace(dataset, name=f"{file}/{dataset.name}") for file in own for dataset in own[file]]
+    arrays = {f"{file}/{name}": array for file in own for name, array in read_state_dict(sources[file]).items()}
     problems = find_misfits({dataset.name: dataset.shape for dataset in table}, arrays)
     if problems:
         raise ValueError(
@@ -468,3 +397,5 @@ def _refuse_misfits(files: ManyLangsFiles, table: Sequence[Dataset], arrays: Map
             f"of symbols, {len(problems)} problem(s):{listed(problems)}\nUse files of one model; otherwise one of "
             "them is damaged."
         )
+    network = build_network(config, import_arrays(table, arrays, network_shapes(config)))
+    return BiLM(network, lexicon=Lexicon(characters, words), meta={"source_format": "manylangs"})

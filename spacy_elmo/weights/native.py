@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, cast
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import srsly
@@ -25,7 +25,7 @@ from ..util import is_number, shorten
 from .parts import (
     MAX_CUTOFFS,
     MAX_WORDS,
-    Faults,
+    LoadedMix,
     as_float32,
     build_head,
     build_network,
@@ -33,6 +33,7 @@ from .parts import (
     check_vocabulary,
     find_excess,
     is_head_shared,
+    mixes_from_meta,
     network_shapes,
     read_vocabulary,
     refuse_misfits,
@@ -113,37 +114,35 @@ def detect_native(path: Path) -> Optional[NativeFiles]:
     RAISES (ValueError): For a zip with several biLMs.
     """
     given = Source(path)
-    if path.is_file() and is_zip(path):
-        return _in_zip(path)
+    if path.is_file() and is_zip(path):  # the only folder in it with a config and weights
+        sources = list_sources(path)
+        roots = [name.removesuffix(CONFIG_NAME) for name in sources if PurePosixPath(name).name == CONFIG_NAME]
+        inside = {
+            root: {name.removeprefix(root): sources[name] for name in sources if name.startswith(root)}
+            for root in roots
+        }
+        inside = {root: own for root, own in inside.items() if len(_find_weights(own)) == 1}
+        if len(inside) > 1:
+            names = ", ".join(root.rstrip("/") or "the top" for root in inside)
+            raise ValueError(
+                f"'{path}' has {len(inside)} biLMs ({names}), but should have one. Unpack it, and pass one of its "
+                "folders."
+            )
+        return next((NativeFiles(path, _find_weights(own)[0], own) for own in inside.values()), None)
     is_weights = not path.is_dir() and (given.name == WEIGHTS_NAME or has_network(given))
     if not path.is_dir() and given.name != CONFIG_NAME and not is_weights:
         return None
     folder = path if path.is_dir() else path.parent
     sources = list_sources(folder) if folder.is_dir() else {}
-    if CONFIG_NAME not in sources:
-        return None
-    found = [given] if is_weights else [sources[WEIGHTS_NAME]] if WEIGHTS_NAME in sources else []
-    if not found:
-        found = [source for source in sources.values() if has_network(source)]
-    return NativeFiles(folder, found[0], sources) if len(found) == 1 else None
+    found = [given] if is_weights else _find_weights(sources)
+    return NativeFiles(folder, found[0], sources) if CONFIG_NAME in sources and len(found) == 1 else None
 
 
-def _in_zip(path: Path) -> Optional[NativeFiles]:
-    """The only folder of a zip with a config and weights, which are read without unpacking."""
-    sources = list_sources(path)
-    found: Dict[str, NativeFiles] = {}
-    for root in [name.removesuffix(CONFIG_NAME) for name in sources if PurePosixPath(name).name == CONFIG_NAME]:
-        inside = {name.removeprefix(root): sources[name] for name in sources if name.startswith(root)}
-        own = [name for name in inside if "/" not in name and name.endswith(".safetensors")]
-        weights = [inside[name] for name in own if name == WEIGHTS_NAME or has_network(inside[name])]
-        if len(weights) == 1:
-            found[root.rstrip("/") or "the top"] = NativeFiles(path, weights[0], inside)
-    if len(found) > 1:
-        names = ", ".join(found)
-        raise ValueError(
-            f"'{path}' has {len(found)} biLMs ({names}), but should have one. Unpack it, and pass one of its folders."
-        )
-    return next(iter(found.values()), None)
+def _find_weights(sources: Mapping[str, Source]) -> List[Source]:
+    """Weights under their usual name, else all files with a network directly in the folder."""
+    if WEIGHTS_NAME in sources:
+        return [sources[WEIGHTS_NAME]]
+    return [source for name, source in sources.items() if "/" not in name and has_network(source)]
 
 
 def has_network(source: Source) -> bool:
@@ -180,13 +179,13 @@ def config_record(bilm: BiLM) -> Dict[str, Any]:
         "format_version": FORMAT_VERSION,
         "bilm": bilm.config.to_dict(),
         "shares_softmax": is_head_shared(bilm.network, bilm.head),
-        **head_record(bilm.head),
+        **({"adaptive_softmax": bilm.head.settings} if isinstance(bilm.head, AdaptiveHead) else {}),
     }
 
 
-def read_config(record: Any, where: str) -> Settings:
+def read_config(record: Any, where: object) -> Settings:
     """record (Any): The parsed JSON.
-    where (str): Its source, for messages.
+    where (object): Its source, for messages.
     RETURNS (Settings): The settings, all within the limits.
     RAISES (ValueError): EL023 with all problems.
     """
@@ -201,46 +200,15 @@ def read_config(record: Any, where: str) -> Settings:
     try:
         config = BiLMConfig.from_dict(settings)
         problems = [*find_excess(config), *_sharing_problems(record, config), *problems]
-        adaptive = None if problems else empty_adaptive_head(record, config.projection_width)
+        adaptive = None
+        if not problems and record.get("adaptive_softmax") is not None:
+            with torch.device("meta"):
+                adaptive = AdaptiveHead(width=config.projection_width, **record["adaptive_softmax"])
     except (ValueError, TypeError) as error:
         problems.append(str(error).rstrip("."))
     if problems:
         raise ValueError(Errors.EL023.format(path=where, problems=shorten("; ".join(problems))))
     return Settings(config, bool(record.get("shares_softmax")), adaptive)
-
-
-def read_header(content: bytes, where: str) -> Dict[str, Any]:
-    """content (bytes): Valid safetensors: 8 bytes with the length of the header, then the header in JSON.
-    RETURNS (Dict[str, Any]): `config`, `vocabulary` (a list of strings or None) and `meta`.
-    RAISES (ValueError): EL022 if the header does not contain our settings, with all type errors.
-    """
-    length = int.from_bytes(content[:8], "little")
-    metadata = parse_json(content[8 : 8 + length], where).get(METADATA_KEY) or {}
-    if BYTES_KEY not in metadata:
-        raise unreadable(where, "biLM", "no settings in the header")
-    record = parse_json(metadata[BYTES_KEY], where)
-    problems = _header_problems(record)
-    if problems:
-        listing = "; ".join(problems)
-        raise ValueError(
-            f"The header of '{where}' does not describe a biLM: {listing}. Pass bytes from `bilm_to_bytes` or a "
-            "saved pipeline."
-        )
-    words, meta = record.get("vocabulary"), record.get("meta")
-    found = {"config": record["config"], "vocabulary": words, "meta": {} if meta is None else meta}
-    return {**found, "lexicon": record.get("lexicon")}
-
-
-def _header_problems(record: Any) -> List[str]:
-    if not isinstance(record, Mapping):
-        return [f"it contains a {type(record).__name__} instead of an object"]
-    words, meta = record.get("vocabulary"), record.get("meta")
-    problems = [] if isinstance(record.get("config"), Mapping) else ["config is missing or is not an object"]
-    if words is not None and not (isinstance(words, list) and all(isinstance(word, str) for word in words)):
-        problems.append("vocabulary is not a list of strings")
-    if meta is not None and not isinstance(meta, Mapping):
-        problems.append(f"meta is a {type(meta).__name__}, should be an object")
-    return problems
 
 
 def _sharing_problems(record: Mapping[str, Any], config: BiLMConfig) -> List[str]:
@@ -256,18 +224,20 @@ def _adaptive_problems(settings: Any) -> List[str]:
     """Check types and limits; `AdaptiveHead` itself checks the cutoffs."""
     if settings is None:
         return []
-    if not isinstance(settings, Mapping):
-        return [f"adaptive_softmax is a {type(settings).__name__}, should be an object"]
-    n_words, cutoffs, div_value = (settings.get(name) for name in ("n_words", "cutoffs", "div_value"))
-    is_list = isinstance(cutoffs, list) and len(cutoffs) <= MAX_CUTOFFS and all(type(n) is int for n in cutoffs)
-    checks = [
-        (set(settings) == {"n_words", "cutoffs", "div_value"}, f"has {sorted(settings)}"),
-        (type(n_words) is int and 1 <= n_words <= MAX_WORDS, f"has n_words {n_words!r}"),
-        (is_list, f"has cutoffs {cutoffs!r}"),
-        (is_number(div_value) and 1 <= div_value <= MAX_WORDS, f"has div_value {div_value!r}"),
-    ]
+    found = settings if isinstance(settings, Mapping) else {}
+    n_words, cutoffs, div_value = (found.get(name) for name in ("n_words", "cutoffs", "div_value"))
+    is_fine = (
+        set(found) == {"n_words", "cutoffs", "div_value"}
+        and type(n_words) is int
+        and 1 <= n_words <= MAX_WORDS
+        and isinstance(cutoffs, list)
+        and len(cutoffs) <= MAX_CUTOFFS
+        and all(type(n) is int for n in cutoffs)
+        and is_number(div_value)
+        and 1 <= div_value <= MAX_WORDS
+    )
     wanted = f"n_words (1 to {MAX_WORDS:,}), cutoffs (at most {MAX_CUTOFFS} integers) and div_value (1 or more)"
-    return [f"adaptive_softmax {shorten(text, 80)}, should have {wanted}" for is_fine, text in checks if not is_fine]
+    return [] if is_fine else [f"adaptive_softmax is {shorten(repr(settings), 80)}, should have {wanted}"]
 
 
 # int8 on disk: large matrices as int8 values with their scales, the same as in int8 products.
@@ -306,81 +276,56 @@ def decode_int8(arrays: Mapping[str, Array]) -> Tuple[Dict[str, Array], List[str
     return found, problems
 
 
-# Conversion of the softmax (full, shared with the word table, or adaptive) to the arrays of a native file and back.
+# The softmax (full, shared with the word table, or adaptive) in the arrays of a native file.
 
 WEIGHT_KEY, BIAS_KEY = "softmax.weight", "softmax.bias"
 ADAPTIVE_PREFIX = "adaptive."
 
 
-def head_record(head: Optional[LMHead]) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): Settings of the softmax in config.json, empty if the arrays suffice."""
-    return {"adaptive_softmax": head.settings} if isinstance(head, AdaptiveHead) else {}
-
-
 def head_to_arrays(network: BiLMNetwork, head: Optional[LMHead]) -> Dict[str, Array]:
     """RETURNS (Dict[str, Array]): By key of the file; without a shared weight, which belongs to the network."""
-    if head is None:
-        return {}
-    if isinstance(head, AdaptiveHead):
-        return {ADAPTIVE_PREFIX + key: array for key, array in to_arrays(head).items()}
-    arrays = to_arrays(head)
-    shared = is_head_shared(network, head)
-    return {BIAS_KEY: arrays["bias"]} if shared else {WEIGHT_KEY: arrays["weight"], BIAS_KEY: arrays["bias"]}
+    prefix = ADAPTIVE_PREFIX if isinstance(head, AdaptiveHead) else "softmax."
+    arrays = {} if head is None else {prefix + key: array for key, array in to_arrays(head).items()}
+    if is_head_shared(network, head):
+        del arrays[WEIGHT_KEY]
+    return arrays
 
 
-def empty_adaptive_head(record: Mapping[str, Any], width: int) -> Optional[AdaptiveHead]:
-    """record (Mapping[str, Any]): config.json.
-    width (int): P.
-    RETURNS (Optional[AdaptiveHead]): A head without weights; None if the model has another softmax.
-    RAISES (ValueError, TypeError): For invalid settings.
-    """
-    settings = record.get("adaptive_softmax")
-    if settings is None:
-        return None
-    with torch.device("meta"):
-        return AdaptiveHead(width=width, **settings)
-
-
-def head_shapes(
-    config: BiLMConfig, adaptive: Optional[AdaptiveHead], arrays: Mapping[str, Array], is_shared: bool
-) -> Dict[str, Shape]:
+def head_shapes(settings: Settings, arrays: Mapping[str, Array]) -> Dict[str, Shape]:
     """RETURNS (Dict[str, Shape]): Expected shapes; the softmax is optional, but must be complete."""
+    config, is_shared, adaptive = settings
     if adaptive is not None:
         return {ADAPTIVE_PREFIX + key: tuple(tensor.shape) for key, tensor in adaptive.state_dict().items()}
     if WEIGHT_KEY not in arrays and BIAS_KEY not in arrays:
         return {}
     n_words = n_rows(arrays, (BIAS_KEY, WEIGHT_KEY)) if not is_shared else config.n_words or 0
     shapes: Dict[str, Shape] = {BIAS_KEY: (n_words,)}
-    if not is_shared:
-        shapes[WEIGHT_KEY] = (n_words, config.projection_width)
-    return shapes
+    return shapes if is_shared else {**shapes, WEIGHT_KEY: (n_words, config.projection_width)}
 
 
-def head_from_arrays(
-    network: BiLMNetwork, adaptive: Optional[AdaptiveHead], arrays: Mapping[str, Array], is_shared: bool
-) -> Optional[LMHead]:
+def head_from_arrays(network: BiLMNetwork, settings: Settings, arrays: Mapping[str, Array]) -> Optional[LMHead]:
     """arrays (Mapping[str, Array]): float32, with the shapes of `head_shapes`.
     RETURNS (Optional[LMHead]): In evaluation mode.
     """
+    adaptive = settings.adaptive
     if adaptive is not None:
         state = {key: from_numpy(arrays[ADAPTIVE_PREFIX + key]) for key in adaptive.state_dict()}
         adaptive.load_state_dict(state, assign=True)
         return adaptive.eval()
     if BIAS_KEY not in arrays:
         return None
-    weight = network.word_embedding if is_shared else None
+    weight = network.word_embedding if settings.is_shared else None
     return build_head(nn.Parameter(from_numpy(arrays[WEIGHT_KEY])) if weight is None else weight, arrays[BIAS_KEY])
 
 
 def n_rows(arrays: Mapping[str, Array], keys: Sequence[str]) -> int:
     """RETURNS (int): Rows of the first of these arrays that exists, 0 if none does."""
-    sizes = [len(arrays[key]) for key in keys if key in arrays and arrays[key].shape]
-    return sizes[0] if sizes else 0
+    return next((len(arrays[key]) for key in keys if key in arrays and arrays[key].shape), 0)
 
 
 # lexicon.json of the native format: the symbols of a biLM with a token embedder, by id.
 
-MAX_BYTES = 256 * MIB
+MAX_LEXICON_BYTES = 256 * MIB
 LEXICON_TABLES = ("characters", "words")
 
 
@@ -389,34 +334,18 @@ def lexicon_record(lexicon: Lexicon) -> Dict[str, List[Optional[str]]]:
     return {"characters": list(lexicon.characters), "words": list(lexicon.words)}
 
 
-def read_lexicon(source: Source) -> Lexicon:
-    """source (Source): lexicon.json.
-    RETURNS (Lexicon): The symbols.
-    RAISES (ValueError): EL022 if it is not a lexicon, EL036 if it is too large.
-    """
-    return parse_lexicon(read_json(source, MAX_BYTES), str(source))
-
-
-def parse_lexicon(record: Any, where: str) -> Lexicon:
+def parse_lexicon(record: Any, where: object) -> Lexicon:
     """record (Any): The parsed JSON.
-    where (str): Its source, for messages.
+    where (object): Its source, for messages.
     RETURNS (Lexicon): The symbols.
     RAISES (ValueError): EL022 if it is not a lexicon.
     """
-    tables: List[Any] = [record.get(name) for name in LEXICON_TABLES] if isinstance(record, Mapping) else []
+    tables: List[Any] = [record.get(name) for name in LEXICON_TABLES] if isinstance(record, Mapping) else [None]
     symbol = (str, type(None))
-    are_lists = bool(tables) and all(isinstance(table, list) for table in tables)
-    is_fine = are_lists and all(isinstance(value, symbol) for table in tables for value in table)
-    if not is_fine:
+    if not all(isinstance(table, list) and all(isinstance(value, symbol) for value in table) for table in tables):
         reason = f"it does not have the lists of strings {' and '.join(LEXICON_TABLES)}"
         raise unreadable(where, "lexicon", reason)
     return Lexicon(*tables)
-
-
-def check_lexicon(config: BiLMConfig, lexicon: Optional[Lexicon]) -> None:
-    """RAISES (ValueError): If a biLM with a token embedder has no lexicon that fits it."""
-    if config.token_embedder is not None:
-        make_lexicon_codec(config, lexicon)
 
 
 # The native format: config.json, weights.safetensors, meta.json and vocab.txt in a folder, or the same as bytes.
@@ -426,22 +355,27 @@ STEADY_KEYS = ("steady.h", "steady.c")
 BYTES = "bytes"  # name in messages of a model that is not in a file
 
 
-def read_native(files: NativeFiles, vocabulary: Optional[Vocabulary] = None) -> BiLM:
+def read_native(files: NativeFiles, vocab: Optional[Source] = None) -> Tuple[BiLM, Tuple[LoadedMix, ...]]:
     """Read a folder in native format.
 
     files (NativeFiles): config.json and the weights, optionally meta.json and vocab.txt.
-    vocabulary (Optional[Vocabulary]): Replaces vocab.txt.
-    RETURNS (BiLM): float32, whatever the dtype in the file.
-    RAISES (ValueError): With all problems of all files.
+    vocab (Optional[Source]): Replaces vocab.txt.
+    RETURNS (Tuple[BiLM, Tuple[LoadedMix, ...]]): float32, whatever the dtype in the file; the mixes in its meta data.
+    RAISES (ValueError): With all problems of a file.
     """
-    faults, sources, where = Faults(), files.sources, str(files.folder)
-    settings = faults.attempt(lambda: read_config(read_json(sources[CONFIG_NAME]), where))
-    arrays = faults.attempt(lambda: _load(files.weights.read_bytes(), str(files.weights)))
-    meta = faults.attempt(_read_meta, sources[META_NAME]) if META_NAME in sources else {}
-    if vocabulary is None and VOCAB_NAME in sources:
-        vocabulary = faults.attempt(read_vocabulary, sources[VOCAB_NAME], True)
-    lexicon = faults.attempt(read_lexicon, sources[LEXICON_NAME]) if LEXICON_NAME in sources else None
-    return _build(faults, settings, arrays, vocabulary, meta or {}, where, lexicon)
+    sources, where = files.sources, str(files.folder)
+    settings = read_config(read_json(sources[CONFIG_NAME]), where)
+    arrays = _load(files.weights.read_bytes(), files.weights)
+    meta = read_json(sources[META_NAME]) if META_NAME in sources else {}
+    if not isinstance(meta, dict):
+        reason = f"it contains a {type(meta).__name__} instead of an object {{...}}"
+        raise unreadable(sources[META_NAME], "meta data", reason)
+    words = vocab or sources.get(VOCAB_NAME)
+    vocabulary = None if words is None else read_vocabulary(words, True)
+    lexicon = sources.get(LEXICON_NAME)
+    symbols = None if lexicon is None else parse_lexicon(read_json(lexicon, MAX_LEXICON_BYTES), lexicon)
+    bilm = _build(settings, arrays, vocabulary, symbols, meta, where)
+    return bilm, mixes_from_meta(meta, bilm.config.n_layers)
 
 
 def write_native(bilm: BiLM, folder: Path, dtype: str) -> None:
@@ -452,12 +386,12 @@ def write_native(bilm: BiLM, folder: Path, dtype: str) -> None:
     """
     arrays = _to_disk_arrays(bilm, dtype)
     meta = json.dumps(bilm.meta or {}, indent=2).encode("ascii")  # srsly rounds numbers
-    check_size("meta.json", len(meta), MAX_JSON_BYTES)
-    srsly.write_json(folder / "config.json", config_record(bilm))
-    (folder / "meta.json").write_bytes(meta)
-    (folder / "weights.safetensors").write_bytes(save(arrays))
+    check_size(META_NAME, len(meta), MAX_JSON_BYTES)
+    srsly.write_json(folder / CONFIG_NAME, config_record(bilm))
+    (folder / META_NAME).write_bytes(meta)
+    (folder / WEIGHTS_NAME).write_bytes(save(arrays))
     if bilm.vocabulary is not None:
-        write_vocabulary(folder / "vocab.txt", bilm.vocabulary)
+        write_vocabulary(folder / VOCAB_NAME, bilm.vocabulary)
     if bilm.lexicon is not None:
         (folder / LEXICON_NAME).write_text(json.dumps(lexicon_record(bilm.lexicon)), encoding="ascii")
 
@@ -489,12 +423,31 @@ def bilm_from_bytes(content: bytes) -> BiLM:
     RAISES (ValueError): For other or damaged bytes.
     """
     arrays = _load(content, BYTES)
-    record = read_header(content, BYTES)
-    faults = Faults()
-    vocabulary = None if record["vocabulary"] is None else faults.attempt(Vocabulary, record["vocabulary"])
-    settings = faults.attempt(read_config, record["config"], BYTES)
-    lexicon = None if record["lexicon"] is None else faults.attempt(parse_lexicon, record["lexicon"], BYTES)
-    return _build(faults, settings, arrays, vocabulary, record["meta"], BYTES, lexicon)
+    length = int.from_bytes(content[:8], "little")  # of the header, which is JSON
+    metadata = parse_json(content[8 : 8 + length], BYTES).get(METADATA_KEY) or {}
+    if BYTES_KEY not in metadata:
+        raise unreadable(BYTES, "biLM", "no settings in the header")
+    record = parse_json(metadata[BYTES_KEY], BYTES)
+    record = record if isinstance(record, Mapping) else {}
+    words, meta, lexicon = record.get("vocabulary"), record.get("meta"), record.get("lexicon")
+    checks = [
+        (isinstance(record.get("config"), Mapping), "config is missing or is not an object"),
+        (
+            words is None or (isinstance(words, list) and all(isinstance(word, str) for word in words)),
+            "vocabulary is not a list of strings",
+        ),
+        (meta is None or isinstance(meta, Mapping), f"meta is a {type(meta).__name__}, should be an object"),
+    ]
+    problems = [text for is_fine, text in checks if not is_fine]
+    if problems:
+        listing = "; ".join(problems)
+        raise ValueError(
+            f"The header of '{BYTES}' does not describe a biLM: {listing}. Pass bytes from `bilm_to_bytes` or a saved "
+            "pipeline."
+        )
+    vocabulary = None if words is None else Vocabulary(words)
+    symbols = None if lexicon is None else parse_lexicon(lexicon, BYTES)
+    return _build(read_config(record["config"], BYTES), arrays, vocabulary, symbols, dict(meta or {}), BYTES)
 
 
 def _to_disk_arrays(bilm: BiLM, dtype: str) -> Dict[str, Array]:
@@ -521,77 +474,44 @@ def _to_disk_arrays(bilm: BiLM, dtype: str) -> Dict[str, Array]:
 
 
 def _build(
-    faults: Faults,
-    settings: Optional[Settings],
-    arrays: Optional[Dict[str, Array]],
+    settings: Settings,
+    arrays: Dict[str, Array],
     vocabulary: Optional[Vocabulary],
+    lexicon: Optional[Lexicon],
     meta: Dict[str, Any],
     where: str,
-    lexicon: Optional[Lexicon],
 ) -> BiLM:
-    """Create the model, or raise one error with all problems. A part that could not be read is None."""
-    if arrays is not None:
-        faults.attempt(_check_fit, settings, arrays, where)
-        tables = (arrays.get(NETWORK_PREFIX + "word_embedding"), arrays.get(BIAS_KEY), arrays.get(EMBEDDINGS_KEY))
-        rows = table_rows(*tables)
-        if settings is not None and settings[2] is not None:
-            rows["the softmax"] = settings[2].n_words
-        faults.attempt(check_vocabulary, vocabulary, rows)
-    if settings is not None:
-        faults.attempt(check_lexicon, settings[0], lexicon)
-    faults.raise_together(where)
-    config, is_shared, adaptive = cast(Settings, settings)
-    arrays = {key: as_float32(array) for key, array in (arrays or {}).items()}
+    config = settings.config
+    wanted = {NETWORK_PREFIX + stored_name(key): shape for key, shape in network_shapes(config).items()}
+    wanted.update(head_shapes(settings, arrays))
+    if EMBEDDINGS_KEY in arrays:
+        wanted[EMBEDDINGS_KEY] = (n_rows(arrays, [EMBEDDINGS_KEY]), config.projection_width)
+    if any(key in arrays for key in STEADY_KEYS) and config.has_state:  # both, or none
+        wanted[STEADY_KEYS[0]] = (config.n_layers, 1, config.output_width)
+        wanted[STEADY_KEYS[1]] = (config.n_layers, 1, config.n_directions * config.cell_width)
+    refuse_misfits(find_misfits(wanted, arrays), where, CONFIG_NAME)
+    rows = table_rows(*(arrays.get(key) for key in (NETWORK_PREFIX + "word_embedding", BIAS_KEY, EMBEDDINGS_KEY)))
+    if settings.adaptive is not None:
+        rows["the softmax"] = settings.adaptive.n_words
+    check_vocabulary(vocabulary, rows)
+    if config.token_embedder is not None:
+        make_lexicon_codec(config, lexicon)  # refuses one that does not fit
+    arrays = {key: as_float32(array) for key, array in arrays.items()}
     own = (key for key in arrays if key.startswith(NETWORK_PREFIX))
-    state = {current_name(key.removeprefix(NETWORK_PREFIX)): arrays[key] for key in own}
-    network = build_network(config, state)
-    embeddings = arrays.get(EMBEDDINGS_KEY)
+    network = build_network(config, {current_name(key.removeprefix(NETWORK_PREFIX)): arrays[key] for key in own})
+    h, c, embeddings = (arrays.get(key) for key in (*STEADY_KEYS, EMBEDDINGS_KEY))
     return BiLM(
         network,
         vocabulary=vocabulary,
-        head=head_from_arrays(network, adaptive, arrays, is_shared),
+        head=head_from_arrays(network, settings, arrays),
         token_embeddings=None if embeddings is None else from_numpy(embeddings),
         meta=meta,
-        steady_state=_build_steady(arrays),
+        steady_state=None if h is None or c is None else BiLMState(from_numpy(h), from_numpy(c)),
         lexicon=lexicon,
     )
 
 
-def _check_fit(settings: Optional[Settings], arrays: Dict[str, Array], where: str) -> None:
-    """Raise one error with all problems of the arrays. Without settings only values are checked."""
-    wanted = {key: array.shape for key, array in arrays.items()}
-    if settings is not None:
-        config, is_shared, adaptive = settings
-        wanted = {NETWORK_PREFIX + stored_name(key): shape for key, shape in network_shapes(config).items()}
-        wanted.update(head_shapes(config, adaptive, arrays, is_shared))
-        wanted.update(_optional_shapes(config, arrays))
-    refuse_misfits(find_misfits(wanted, arrays), where, "config.json")
-
-
-def _optional_shapes(config: BiLMConfig, arrays: Dict[str, Array]) -> Dict[str, Shape]:
-    """Shapes of optional arrays; each optional part must be complete."""
-    shapes: Dict[str, Shape] = {}
-    if EMBEDDINGS_KEY in arrays:
-        shapes[EMBEDDINGS_KEY] = (n_rows(arrays, [EMBEDDINGS_KEY]), config.projection_width)
-    if any(key in arrays for key in STEADY_KEYS) and config.has_state:
-        shapes[STEADY_KEYS[0]] = (config.n_layers, 1, config.output_width)
-        shapes[STEADY_KEYS[1]] = (config.n_layers, 1, config.n_directions * config.cell_width)
-    return shapes
-
-
-def _build_steady(arrays: Dict[str, Array]) -> Optional[BiLMState]:
-    h, c = (arrays.get(key) for key in STEADY_KEYS)
-    return None if h is None or c is None else BiLMState(from_numpy(h), from_numpy(c))
-
-
-def _read_meta(source: Source) -> Dict[str, Any]:
-    meta = read_json(source)
-    if not isinstance(meta, dict):
-        raise unreadable(source, "meta data", f"it contains a {type(meta).__name__} instead of an object {{...}}")
-    return meta
-
-
-def _load(content: bytes, where: str) -> Dict[str, Array]:
+def _load(content: bytes, where: object) -> Dict[str, Array]:
     with decoding(where, "safetensors"):
         arrays, problems = decode_int8(load(content))
     if problems:

@@ -6,13 +6,13 @@ import re
 import shutil
 import urllib.request
 from codecs import BOM_UTF8
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from difflib import get_close_matches
 from functools import lru_cache
 from http.client import HTTPException
 from math import prod
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Set, Tuple
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
@@ -23,7 +23,7 @@ from ..util import hash_file, is_hidden, naming, only_writer, write_text
 from .bilm_tf import HDF5_SUFFIXES, read_options
 from .formats import find_replaceable
 from .hdf5 import read_shapes
-from .parts import find_excess, network_shapes
+from .parts import count_numbers, find_excess, network_shapes
 from .sources import MAX_JSON_BYTES, MIB, Source, read_json
 
 REFUSED_ADDRESS = (
@@ -102,7 +102,7 @@ class Origin:
 @lru_cache(maxsize=1)
 def read_origins() -> Tuple[Origin, ...]:
     """RETURNS (Tuple[Origin, ...]): All published biLMs of the registry."""
-    record = json.loads(REGISTRY.read_text(encoding="utf8"))
+    record = _read_registry()
     return tuple(_origin(entry, record["sources"]) for entry in record["models"])
 
 
@@ -126,39 +126,34 @@ def find_origin(name: str) -> Origin:
         )
     files = [{"path": f"{number[1]}.zip", "name": f"{number[1]}.zip", "n_bytes": None, "sha256": None}]
     entry = {"name": name, "source": "nlpl", "language": None, "format": "zip", "note": "not in the registry"}
-    sources = json.loads(REGISTRY.read_text(encoding="utf8"))["sources"]
-    return _origin({**entry, "aliases": [], "n_parameters": None, "files": files}, sources)
+    return _origin({**entry, "aliases": [], "n_parameters": None, "files": files}, _read_registry()["sources"])
 
 
 def describe_published(lang: str) -> str:
     """RETURNS (str): A sentence on the published biLMs of a language, with the command that downloads the first."""
-    names = [
-        origin.name for origin in read_origins() if origin.language == lang.lower().replace("_", "-").split("-")[0]
-    ]
+    code = lang.lower().replace("_", "-").split("-")[0]
+    names = [origin.name for origin in read_origins() if origin.language == code]
     if not names:
         return f"`elmo download --list` has none for '{lang}' either: train one with `elmo pretrain`."
     command = f"python -m spacy elmo download {names[0]} --dest weights/{names[0]}"
     return f"`elmo download --list` has for '{lang}': {', '.join(names)} (`{command}`)."
 
 
+def _read_registry() -> Dict[str, Any]:
+    registry: Dict[str, Any] = json.loads(REGISTRY.read_text(encoding="utf8"))
+    return registry
+
+
 def _origin(entry: Mapping[str, Any], sources: Mapping[str, Any]) -> Origin:
     """An entry with the facts of its source, where it has none of its own."""
     facts = {**sources[entry["source"]], **entry}
-    files: List[OriginFile] = [OriginFile(**file) for file in facts["files"]]
-    names = ("name", "language", "format", "n_parameters", "note", "licence", "licence_source", "paper", "documented")
-    return Origin(
-        aliases=tuple(facts["aliases"]),
-        files=tuple(files),
-        mirrors=tuple(facts["mirrors"]),
-        **{name: facts[name] for name in names},
-    )
+    lists = {name: tuple(facts[name]) for name in ("aliases", "mirrors")}
+    files = tuple(OriginFile(**file) for file in facts["files"])
+    return Origin(**{**{field.name: facts[field.name] for field in fields(Origin)}, **lists, "files": files})
 
 
 # Compare the files of a published biLM with the number of parameters that is documented of it.
 
-OPTIONS_NAME = "options.json"
-SOFTMAX_PREFIX = "softmax/"
-CHARACTER_TABLE = "char_cnn.embedding"  # with a row for the mask, which is no parameter
 UNIT = 100_000  # numbers of parameters are documented in 0.1 M
 
 
@@ -169,11 +164,18 @@ def check_facts(origin: Origin, paths: Mapping[str, Path]) -> None:
     paths (Mapping[str, Path]): Its files, complete, by their names in the folder of the download.
     RAISES (ValueError): If they are another biLM.
     """
-    if origin.n_parameters is None:
-        return
-    problems = [text for name, path in paths.items() if (text := _find_problem(name, path, origin.n_parameters))]
+    problems = ""
+    for name, path in paths.items() if origin.n_parameters is not None else ():
+        try:
+            found = _count(name, path)
+        except ValueError as error:
+            problems += f"\n- '{path}' has no sizes to compare: {error}"
+            continue
+        wanted = origin.n_parameters or 0
+        if found is not None and round(found / UNIT) != round(wanted / UNIT):
+            problems += f"\n- '{path}' is of a biLM with {found:,} parameters, documented are {wanted / 1e6:.1f} M"
     if problems:
-        raise not_published(origin.name, "".join(f"\n- {text}" for text in problems))
+        raise not_published(origin.name, problems)
 
 
 def not_published(name: str, problems: str) -> ValueError:
@@ -186,27 +188,12 @@ def not_published(name: str, problems: str) -> ValueError:
 
 
 def count_parameters(config: BiLMConfig) -> int:
-    """config (BiLMConfig): Sizes of a biLM.
-    RETURNS (int): Its parameters without softmax, as in the papers; no memory is taken.
-    """
-    shapes = network_shapes(config)
-    masked = shapes.get(CHARACTER_TABLE)
-    return sum(map(prod, shapes.values())) - (masked[1] if masked else 0)
-
-
-def _find_problem(name: str, path: Path, wanted: int) -> Optional[str]:
-    """RETURNS (Optional[str]): How a file differs from what is documented, None if it does not, or says no sizes."""
-    try:
-        found = _count(name, path)
-    except ValueError as error:
-        return f"'{path}' has no sizes to compare: {error}"
-    if found is None or round(found / UNIT) == round(wanted / UNIT):
-        return None
-    return f"'{path}' is of a biLM with {found:,} parameters, documented are {wanted / 1e6:.1f} M"
+    """RETURNS (int): Parameters of a biLM of these sizes without softmax, as in the papers; no memory is taken."""
+    return sum(count_numbers(network_shapes(config)).values())
 
 
 def _count(name: str, path: Path) -> Optional[int]:
-    if name == OPTIONS_NAME:
+    if name == "options.json":
         config = read_options(read_json(Source(path)), str(path))
         excess = find_excess(config)
         if excess:
@@ -214,7 +201,7 @@ def _count(name: str, path: Path) -> Optional[int]:
         return count_parameters(config)
     if name.endswith(HDF5_SUFFIXES):
         shapes = read_shapes(Source(path))
-        return sum(prod(shape) for key, shape in shapes.items() if not key.startswith(SOFTMAX_PREFIX))
+        return sum(prod(shape) for key, shape in shapes.items() if not key.startswith("softmax/"))
     return None
 
 
@@ -222,9 +209,7 @@ def _count(name: str, path: Path) -> Optional[int]:
 #
 # Only http and https are opened. Redirects are limited, and never lead from https to http.
 
-MAX_REDIRECTS = 5
 TIMEOUT_S = 30.0
-SCHEMES = ("http", "https")
 
 
 # Sends a request: an address, with http or https, and headers. The reply is urllib's or like it: `status`, `headers` (a
@@ -234,13 +219,12 @@ Opener = Callable[[str, Mapping[str, str]], Any]
 
 
 def check_url(url: str) -> str:
-    """url (str): An address.
-    RETURNS (str): The same address.
+    """RETURNS (str): The same address.
     RAISES (ValueError): For anything but http and https with a host.
     """
     try:
         parts = urlsplit(url)
-        is_fine = parts.scheme in SCHEMES and bool(parts.hostname)
+        is_fine = parts.scheme in ("http", "https") and bool(parts.hostname)
     except ValueError:
         is_fine = False
     if not is_fine:
@@ -249,16 +233,12 @@ def check_url(url: str) -> str:
 
 
 class SafeRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows at most `MAX_REDIRECTS` redirects, to http and https only, and not from https to http."""
+    """Follows at most 5 redirects, to http and https only, and not from https to http."""
 
-    max_redirections = MAX_REDIRECTS
+    max_redirections = 5
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        """req (Any), fp (Any), code (int), msg (str), headers (Any): See the base class.
-        newurl (str): Target of the redirect.
-        RETURNS (Any): The next request.
-        RAISES (ValueError): If the redirect is refused.
-        """
+        """RAISES (ValueError): If the redirect is refused."""
         check_url(newurl)
         if urlsplit(req.full_url).scheme == "https" and urlsplit(newurl).scheme != "https":
             reason = f"it is a redirect from https ({req.full_url}) to http, which is not encrypted"
@@ -297,90 +277,77 @@ BEGINNINGS: Dict[str, bytes] = {
 
 
 class MirrorError(Exception):
-    """A mirror that cannot provide the file.
+    """A mirror that cannot provide the file: another try makes no sense."""
 
-    is_final (bool): Another try makes no sense.
-    """
 
-    def __init__(self, reason: str, *, is_final: bool = True) -> None:
-        super().__init__(reason)
-        self.is_final = is_final
+class Interrupted(MirrorError):
+    """Another try may provide it."""
 
 
 def fetch_file(
-    urls: Sequence[str],
-    part: Path,
-    *,
-    opener: Opener,
-    name: str,
-    n_bytes: Optional[int] = None,
-    sha256: Optional[str] = None,
-    on_bytes: Callable[[int], Any] = lambda n: None,
+    urls: Sequence[str], part: Path, file: OriginFile, opener: Opener, on_bytes: Callable[[int], Any]
 ) -> str:
     """Download a file to `part`, from the first mirror that provides it.
 
     urls (Sequence[str]): Addresses, in the order in which they are tried.
     part (Path): Output. If it exists, from an interrupted download, the rest is appended.
+    file (OriginFile): Its documented name, size and checksum.
     opener (Opener): Sends the requests.
-    name (str): Name of the file; its suffix decides on the largest size, and on the first bytes that it must have.
-    n_bytes (Optional[int]): The documented size.
-    sha256 (Optional[str]): The documented checksum.
     on_bytes (Callable[[int], Any]): Called with the number of bytes of each chunk; negative if they are discarded.
     RETURNS (str): The address it came from.
     RAISES (ValueError): With the problem of each mirror.
     """
-    problems: List[str] = []
+    problems = ""
     for url in urls:
         for attempt in range(1, N_TRIES + 1):
             try:
-                _fetch(url, part, opener, max_bytes_of(name), on_bytes)
-                check_file(part, name, sha256, n_bytes)
+                _fetch(url, part, opener, max_bytes_of(file.name), on_bytes)
+                check_file(part, file)
                 return url
+            except Interrupted as error:
+                if attempt < N_TRIES:
+                    continue
+                problems += f"\n- {url}: {error}"
             except (MirrorError, ValueError) as error:
-                is_final = getattr(error, "is_final", True)
                 if isinstance(error, ValueError):
                     _discard(part, on_bytes)
-                if is_final or attempt == N_TRIES:
-                    problems.append(f"\n- {url}: {error}")
-                    break
-    listing = "".join(problems)
+                problems += f"\n- {url}: {error}"
+            break
     raise ValueError(
-        f"No mirror provides '{name}':{listing}\nCheck the connection and run the command again: it continues an "
+        f"No mirror provides '{file.name}':{problems}\nCheck the connection and run the command again: it continues an "
         "interrupted download. Or pass another mirror with --mirror, or a file fetched by other means with "
         "--from."
     )
 
 
-def check_file(path: Path, name: str, sha256: Optional[str], n_bytes: Optional[int] = None) -> None:
+def check_file(path: Path, file: OriginFile) -> None:
     """path (Path): A complete file.
-    name (str): Its final name.
-    sha256 (Optional[str]): The documented checksum.
-    n_bytes (Optional[int]): The documented size.
-    RAISES (ValueError): For another checksum, if it is too large, if it begins with other bytes than
-        files of its kind, for another size.
+    file (OriginFile): What is documented of it.
+    RAISES (ValueError): For another checksum or size, if it is too large, if it begins with other bytes than files of
+        its kind.
     """
-    found_bytes, max_bytes = path.stat().st_size, max_bytes_of(name)
+    name, found_bytes, max_bytes = file.name, path.stat().st_size, max_bytes_of(file.name)
     if found_bytes > max_bytes:
         raise ValueError(
             f"'{name}' has {found_bytes:,} bytes, but should have at most {max_bytes:,}: no published "
             "file of this kind is larger. Check that it is the right file."
         )
-    wanted = BEGINNINGS.get(Path(name).suffix)
-    with path.open("rb") as file:
-        start = file.read(64).removeprefix(BOM_UTF8).lstrip() if name.endswith(".json") else file.read(64)
-    if wanted is not None and not start.startswith(wanted):
+    wanted = BEGINNINGS.get(Path(name).suffix, b"")
+    with path.open("rb") as opened:
+        start = opened.read(64)
+    start = start.removeprefix(BOM_UTF8).lstrip() if name.endswith(".json") else start
+    if not start.startswith(wanted):
         raise ValueError(
             f"'{name}' begins with {repr(start[:24])}, but should begin with {repr(wanted)}. It may be a web page "
             "with an error message. Open its address in a browser, or use another mirror."
         )
-    if sha256 is not None and (found := hash_file(path)) != sha256:
+    if file.sha256 is not None and (found := hash_file(path)) != file.sha256:
         raise ValueError(
-            f"'{name}' has the sha256 {found}, but should have {sha256}. The file is damaged or another one. "
+            f"'{name}' has the sha256 {found}, but should have {file.sha256}. The file is damaged or another one. "
             "Download it again, or from another mirror."
         )
-    if n_bytes is not None and found_bytes != n_bytes:
-        problem = f"\n- '{path}' has {found_bytes:,} bytes, documented are {n_bytes:,}"
-        raise not_published(name, problem)
+    if file.n_bytes is not None and found_bytes != file.n_bytes:
+        raise not_published(name, f"\n- '{path}' has {found_bytes:,} bytes, documented are {file.n_bytes:,}")
 
 
 def max_bytes_of(name: str) -> int:
@@ -400,12 +367,17 @@ def _fetch(url: str, part: Path, opener: Opener, max_bytes: int, on_bytes: Calla
     if start and start == note.get("total"):
         return
     headers = {"Range": f"bytes={start}-", "If-Range": str(note["version"])} if start else {}
-    reply = _request(opener, url, headers)
     try:
-        total = _total_bytes(reply, start, url)
+        reply = opener(url, headers)
+    except ValueError as error:  # a redirect that is refused
+        raise MirrorError(str(error)) from error
+    except (OSError, HTTPException) as error:
+        raise Interrupted(f"no connection ({getattr(error, 'reason', error)})") from error
+    try:
+        total = _total_bytes(reply, start)
         if reply.status == 416:  # the file is shorter now
             _discard(part, on_bytes)
-            raise MirrorError(f"it has no bytes after {start:,}", is_final=False)
+            raise Interrupted(f"it has no bytes after {start:,}")
         if total is not None and total > max_bytes:
             raise MirrorError(f"it has {total:,} bytes, should have at most {max_bytes:,}")
         if reply.status != 206:  # another version or mirror, or a server without ranges
@@ -417,16 +389,7 @@ def _fetch(url: str, part: Path, opener: Opener, max_bytes: int, on_bytes: Calla
         reply.close()
 
 
-def _request(opener: Opener, url: str, headers: Mapping[str, str]) -> Any:
-    try:
-        return opener(url, headers)
-    except ValueError as error:  # a redirect that is refused
-        raise MirrorError(str(error)) from error
-    except (OSError, HTTPException) as error:
-        raise MirrorError(f"no connection ({getattr(error, 'reason', error)})", is_final=False) from error
-
-
-def _total_bytes(reply: Any, start: int, url: str) -> Optional[int]:
+def _total_bytes(reply: Any, start: int) -> Optional[int]:
     """The size of the whole file, if the server says it."""
     status = reply.status or 0
     if status == 206 and start:
@@ -436,7 +399,7 @@ def _total_bytes(reply: Any, start: int, url: str) -> Optional[int]:
         return None if match[2] == "*" else int(match[2])
     if status != 200 and not (status == 416 and start):
         what = "too many redirects" if 300 <= status < 400 else "no file"
-        raise MirrorError(f"status {status}, {what}", is_final=not 500 <= status < 600)
+        raise (Interrupted if 500 <= status < 600 else MirrorError)(f"status {status}, {what}")
     length = reply.headers.get("Content-Length", "")
     return int(length) if length.isdigit() else None
 
@@ -446,22 +409,21 @@ def _append(
 ) -> None:
     n_bytes = start
     with naming(part), part.open("ab") as file:
-        while chunk := _read(reply):
+        while True:
+            try:
+                chunk = reply.read(CHUNK_BYTES)
+            except (OSError, HTTPException) as error:
+                raise Interrupted(f"interrupted ({error})") from error
+            if not chunk:
+                break
             n_bytes += len(chunk)
             if n_bytes > max_bytes:
                 raise MirrorError(f"it sent more than {max_bytes:,} bytes")
             file.write(chunk)
             on_bytes(len(chunk))
     if total is not None and n_bytes != total:
-        raise MirrorError(f"interrupted after {n_bytes:,} of {total:,} bytes", is_final=n_bytes > total)
-
-
-def _read(reply: Any) -> bytes:
-    try:
-        content: bytes = reply.read(CHUNK_BYTES)
-        return content
-    except (OSError, HTTPException) as error:
-        raise MirrorError(f"interrupted ({error})", is_final=False) from error
+        text = f"interrupted after {n_bytes:,} of {total:,} bytes"
+        raise MirrorError(text) if n_bytes > total else Interrupted(text)
 
 
 def _read_note(part: Path, url: str) -> Dict[str, Any]:
@@ -546,7 +508,7 @@ def download(
     sources = match_given(origin, given) if given else {}
     if given:
         for file in origin.files:
-            check_file(sources[file.name], file.name, file.sha256, file.n_bytes)
+            check_file(sources[file.name], file)
         check_facts(origin, sources)
     folder.mkdir(parents=True, exist_ok=True)
     with only_writer(folder):
@@ -560,17 +522,15 @@ def download(
             else:
                 urls = [mirror + file.path.rpartition("/")[2] for mirror in own_mirrors]
                 urls += [mirror + file.path for mirror in origin.mirrors]
-                places[file.name] = fetch_file(
-                    urls,
-                    part,
-                    opener=opener,
-                    name=file.name,
-                    n_bytes=file.n_bytes,
-                    sha256=file.sha256,
-                    on_bytes=on_bytes,
-                )
+                places[file.name] = fetch_file(urls, part, file, opener, on_bytes)
         if not given:
-            _check_parts(origin, folder)
+            parts = {file.name: part_of(folder, file) for file in origin.files}
+            try:
+                check_facts(origin, parts)
+            except ValueError:  # no later call continues wrong files
+                for part in parts.values():
+                    _discard(part)
+                raise
         return _put_in_place(origin, folder, places)
 
 
@@ -599,35 +559,28 @@ def match_given(origin: Origin, given: Sequence[Path]) -> Dict[str, Path]:
     RAISES (ValueError): If there is none, or several, for a file.
     """
     paths = [path for place in given for path in (sorted(place.iterdir()) if place.is_dir() else [place])]
-    absent = [f"'{path}' does not exist" for path in paths if not path.is_file() and not path.is_dir()]
+    problems = [f"'{path}' does not exist" for path in paths if not path.exists()]
     paths = [path for path in paths if path.is_file() and (path in given or not is_hidden(path.name))]
-    found = {file.name: _candidates(file, paths, len(origin.files)) for file in origin.files}
-    problems = absent + [_problem(file, found[file.name]) for file in origin.files if len(found[file.name]) != 1]
+    matched: Dict[str, Path] = {}
+    for file in origin.files:
+        published = file.path.rpartition("/")[2]
+        found = [path for path in paths if path.name == published]
+        found = found or [path for path in paths if path.name == file.name]
+        if not found:
+            is_only = len(origin.files) == 1 and len(paths) == 1
+            found = paths if is_only else [path for path in paths if path.suffix == Path(file.name).suffix]
+        if len(found) == 1:
+            matched[file.name] = found[0]
+        else:
+            which = f"may be any of {', '.join(map(str, found))}" if found else "is missing"
+            problems.append(f"{published} {which}")
     if problems:
         listing = "".join(f"\n- {text}" for text in problems)
         raise ValueError(
             f"The files given by --from do not fit '{origin.name}':{listing}\nPass each file once, or the folder "
             "that contains them; `python -m spacy elmo download --list --json` has their published names."
         )
-    return {name: candidates[0] for name, candidates in found.items()}
-
-
-def _candidates(file: OriginFile, paths: List[Path], n_files: int) -> List[Path]:
-    published = file.path.rpartition("/")[2]
-    for name in (published, file.name):
-        exact = [path for path in paths if path.name == name]
-        if exact:
-            return exact
-    if n_files == 1 and len(paths) == 1:
-        return paths
-    return [path for path in paths if path.suffix == Path(file.name).suffix]
-
-
-def _problem(file: OriginFile, candidates: List[Path]) -> str:
-    published = file.path.rpartition("/")[2]
-    if not candidates:
-        return f"{published} is missing"
-    return f"{published} may be any of {', '.join(str(path) for path in candidates)}"
+    return matched
 
 
 def _check_folder(origin: Origin, folder: Path, force: bool) -> None:
@@ -639,17 +592,6 @@ def _check_folder(origin: Origin, folder: Path, force: bool) -> None:
         raise ValueError(Errors.EL025.format(path=folder, kind="folder with files"))
     if folder.is_dir():
         find_replaceable(folder, known=_recorded_names(folder) | own)
-
-
-def _check_parts(origin: Origin, folder: Path) -> None:
-    """Compare complete downloads with what is documented. Wrong ones are removed, so that none is continued."""
-    parts = {file.name: part_of(folder, file) for file in origin.files}
-    try:
-        check_facts(origin, parts)
-    except ValueError:
-        for part in parts.values():
-            _discard(part)
-        raise
 
 
 def _put_in_place(origin: Origin, folder: Path, places: Mapping[str, str]) -> Tuple[Downloaded, ...]:

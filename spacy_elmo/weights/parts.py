@@ -3,8 +3,9 @@
 import math
 import warnings
 from dataclasses import asdict, dataclass
+from math import prod
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -45,6 +46,14 @@ def network_shapes(config: BiLMConfig) -> Dict[str, Shape]:
     with torch.device("meta"):
         network = BiLMNetwork(config)
     return {key: tuple(tensor.shape) for key, tensor in network.state_dict().items()}
+
+
+def count_numbers(shapes: Mapping[str, Shape]) -> Dict[str, int]:
+    """RETURNS (Dict[str, int]): Parameters in each array of a network. The first row of a table of symbols is of the
+    mask, and not a parameter.
+    """
+    masked = [name for name in shapes if name.endswith("embedding") and name != "word_embedding"]
+    return {name: prod(shape) - (shape[1] if name in masked else 0) for name, shape in shapes.items()}
 
 
 def build_head(weight: nn.Parameter, bias: Array) -> SoftmaxHead:
@@ -185,6 +194,15 @@ def check_dtype_fits(arrays: Mapping[str, Array], dtype: str) -> None:
         )
 
 
+def cannot_add(path: object, format: str, given: str) -> ValueError:
+    """RETURNS (ValueError): Files of words or options cannot be added to a biLM in this format."""
+    return ValueError(
+        f"The biLM in '{path}' is in the {format} format, which contains all its parameters and words, so {given} "
+        f"cannot be added. Load it without {given}; a biLM with LSTMs can be saved in the bilm-tf format, and loaded "
+        f"from there with {given}."
+    )
+
+
 # Scalar mixes that were trained with a biLM: as values, and in its meta data, with which every format keeps them.
 
 MIXES_KEY = "scalar_mixes"  # in the meta data of a biLM
@@ -273,23 +291,17 @@ def find_excess(config: BiLMConfig) -> List[str]:
     """config (BiLMConfig): The config in a file.
     RETURNS (List[str]): A description of each setting above its limit.
     """
-    sizes: Dict[str, Optional[int]] = {name: getattr(config, name) for name in MOST if hasattr(config, name)}
-    words = config.char_cnn or config.token_embedder
-    for block in (words, config.transformer):
-        if block is not None:
-            sizes.update({name: getattr(block, name) for name in MOST if hasattr(block, name)})
-    problems = find_above(sizes, MOST)
+    record = config.to_dict()
+    blocks = [record, *(block for block in record.values() if isinstance(block, dict))]
+    sizes = [
+        (name, block[name], most) for block in blocks for name, most in MOST.items() if block.get(name) is not None
+    ]
+    problems = [f"{name} is {shorten(str(n), 40)}, should be at most {most:,}" for name, n, most in sizes if n > most]
     clips = {"cell_clip": config.cell_clip, "projection_clip": config.projection_clip}
     huge = ((name, clip) for name, clip in clips.items() if clip is not None and clip > MAX_ABSOLUTE)
     problems += [f"{name} is {clip}, should be at most {MAX_ABSOLUTE:g}" for name, clip in huge]
-    filters = () if words is None else words.filters
-    return problems + find_filter_excess([n for _, n in filters], "filters")
-
-
-def find_above(sizes: Mapping[str, Optional[int]], most: Mapping[str, int]) -> List[str]:
-    """RETURNS (List[str]): A description of each size above its limit."""
-    above = ((name, n) for name, n in sizes.items() if n is not None and n > most[name])
-    return [f"{name} is {shorten(str(n), 40)}, should be at most {most[name]:,}" for name, n in above]
+    words = config.char_cnn or config.token_embedder
+    return problems + find_filter_excess([n for _, n in words.filters] if words else [], "filters")
 
 
 def find_filter_excess(numbers: List[int], name: str) -> List[str]:
@@ -314,41 +326,6 @@ def refuse_misfits(problems: Sequence[str], path: object, options: object) -> No
     if problems:
         settings = {"options": options, "n_problems": len(problems), "problems": listed(problems)}
         raise ValueError(Errors.EL026.format(path=path, **settings))
-
-
-# Collect the errors of all files of a biLM, to raise them together.
-
-T = TypeVar("T")
-
-
-class Faults:
-    """Errors so far. The caller skips steps that need the result of a failed step."""
-
-    def __init__(self) -> None:
-        self.errors: List[ValueError] = []
-
-    def attempt(self, step: Callable[..., T], *args: Any) -> Optional[T]:
-        """step (Callable[..., T]): Raises a ValueError if its input is invalid.
-        RETURNS (Optional[T]): Its result, or None if it failed.
-        """
-        try:
-            return step(*args)
-        except ValueError as error:
-            self.errors.append(error)
-        return None
-
-    def raise_together(self, path: object) -> None:
-        """path (object): Path of the biLM.
-        RAISES (ValueError): The only error, or one with all of them; nothing if there is none.
-        """
-        if len(self.errors) == 1:
-            raise self.errors[0]
-        if self.errors:
-            problems = "".join(f"\n{number}. {error}" for number, error in enumerate(self.errors, start=1))
-            message = (
-                f"The biLM '{path}' cannot be loaded, {len(self.errors)} problem(s):{problems}\nCorrect all of them."
-            )
-            raise ValueError(message) from self.errors[0]
 
 
 # Settings of a foreign config file, read with their types and ranges; all problems are collected.

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Union, cast
+from typing import IO, Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union, cast
 
 from ..errors import Errors
-from ..util import is_hidden, listed, shorten
+from ..util import is_hidden
 
 # Maximum sizes that files may declare, checked before anything is allocated.
 # All of them are far above those of existing biLMs (cell width 4096, projection width 512, 2 to 4 layers, 800,000
@@ -159,12 +159,13 @@ class Source:
     def _read_member(self, max_bytes: Optional[int]) -> bytes:
         with decoding(self, "zip"), zipfile.ZipFile(self.path) as archive:
             member = archive.getinfo(self.member or "")
-        if member.compress_size > self.path.stat().st_size:  # zipfile takes memory for what is declared
-            raise unreadable(self, "zip", f"{member.compress_size:,} bytes are declared, more than the zip has")
-        limit = expanded_limit(member.compress_size)
-        check_size(self, member.file_size, limit if max_bytes is None else min(limit, max_bytes))
-        with decoding(self, "zip"), zipfile.ZipFile(self.path) as archive:
-            return archive.read(member)
+            if member.compress_size > self.path.stat().st_size:  # zipfile takes memory for what is declared
+                raise ValueError(f"{member.compress_size:,} bytes are declared, more than the zip has")
+            limit = expanded_limit(member.compress_size)
+            limit = limit if max_bytes is None else min(limit, max_bytes)
+            if member.file_size <= limit:
+                return archive.read(member)
+        raise too_large(self, member.file_size, limit)
 
 
 def list_sources(path: Path, inner: Sequence[str] = ()) -> Dict[str, Source]:
@@ -229,13 +230,14 @@ def decompress(file: IO[bytes]) -> IO[bytes]:
 
 
 def check_size(path: object, n_bytes: int, max_bytes: Optional[int]) -> None:
-    """path (object): A file, for the message.
-    n_bytes (int): Its size.
-    max_bytes (Optional[int]): Its maximum size, None for any.
-    RAISES (ValueError): EL036 if it is too large.
-    """
+    """RAISES (ValueError): EL036 if a file is larger than its maximum size; None is none."""
     if max_bytes is not None and n_bytes > max_bytes:
-        raise ValueError(Errors.EL036.format(path=path, n_bytes=f"{n_bytes:,}", max_bytes=f"{max_bytes:,}"))
+        raise too_large(path, n_bytes, max_bytes)
+
+
+def too_large(path: object, n_bytes: int, max_bytes: int) -> ValueError:
+    """RETURNS (ValueError): EL036: a file is larger than its maximum size."""
+    return ValueError(Errors.EL036.format(path=path, n_bytes=f"{n_bytes:,}", max_bytes=f"{max_bytes:,}"))
 
 
 def is_zip(path: Path) -> bool:
@@ -288,70 +290,35 @@ def parse_json(content: Union[bytes, str], path: object) -> Any:
     try:
         text = decode_text(content) if isinstance(content, bytes) else content
         value = json.loads(text)
+        is_too_deep = _is_deeper(value, MAX_JSON_DEPTH)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno:,}, column {error.colno:,}"
         reason = f"{where}: {error.msg}" if text.strip() else "it is empty"
         raise unreadable(path, "JSON", reason, "Correct it there, or use the original file") from error
     except ValueError as error:
         raise unreadable(path, "JSON", error, "Correct it, or use the original file") from error
-    except RecursionError as error:
-        raise _too_deep(path) from error
-    if _is_deeper(value, MAX_JSON_DEPTH):
-        raise _too_deep(path)
+    except RecursionError:
+        is_too_deep = True
+    if is_too_deep:
+        raise unreadable(path, "JSON", f"it is nested deeper than {MAX_JSON_DEPTH} levels", "Use the original file")
     return value
 
 
-def _too_deep(path: object) -> ValueError:
-    reason = f"it is nested deeper than {MAX_JSON_DEPTH} levels"
-    return unreadable(path, "JSON", reason, "Use the original file")
-
-
 def _is_deeper(value: Any, n_levels: int) -> bool:
-    """Check level by level, since a recursive walk could exceed Python's recursion limit."""
-    level: List[Any] = [value]
-    for _ in range(n_levels + 1):
-        level = [inner for node in level for inner in _inner(node)]
-        if not level:
-            return False
-    return True
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return n_levels < 0 or any(_is_deeper(item, n_levels - 1) for item in inner if isinstance(item, (dict, list)))
 
 
-def _inner(node: Any) -> List[Any]:
-    values = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
-    return [value for value in values if isinstance(value, (dict, list))]
-
-
-# Members of a tar archive, plain or compressed, in memory: every header is checked first, nothing is unpacked to disk.
+# Members of a tar archive, plain or compressed, in memory: nothing is unpacked to disk, no link is followed.
 
 TAR_SUFFIXES = (".tar.gz", ".tar.bz2", ".tar.xz", ".tgz", ".tbz", ".tbz2", ".txz", ".tar")
-BLOCK = 512
 MAX_MEMBERS = 1000
-MAX_TAR_HEADER_BYTES = MIB  # long names and attributes of a member
 MAX_KEPT_BYTES = 16 * MIB  # a text that is kept in memory; larger ones are read when they are needed
-MAX_SMALL_BYTES = 4 * MAX_KEPT_BYTES  # all texts that are kept together
-PLAIN_TYPES = (tarfile.REGTYPE, tarfile.AREGTYPE)
-HEADER_TYPES = (
-    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
-    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
-)
-
-IsSmall = Callable[[str], bool]
-
-
-class TarScan(NamedTuple):
-    """The result of one pass over an archive whose headers are all valid.
-
-    names (List[str]): Names of the files, without "./".
-    contents (Dict[str, bytes]): Contents of the small ones.
-    """
-
-    names: List[str]
-    contents: Dict[str, bytes]
 
 
 @dataclass(frozen=True)
 class TarMember(Source):
-    """A file in an archive that `scan_tar` accepted, so that its size was checked against that of the archive.
+    """A file in an archive, by its name from `scan_tar`.
 
     content (Optional[bytes]): Its content, if it was kept.
     """
@@ -359,10 +326,17 @@ class TarMember(Source):
     content: Optional[bytes] = None
 
     def _read_stored(self, max_bytes: Optional[int]) -> bytes:
-        if self.content is None:
-            return read_member(self.path, self.member or "", max_bytes)
-        check_size(self, len(self.content), max_bytes)
-        return self.content
+        if self.content is not None:
+            check_size(self, len(self.content), max_bytes)
+            return self.content
+        with _open_tar(self.path) as archive:
+            found = next((member for member in archive if _is_plain(member) and _tar_name(member) == self.member), None)
+            if found is not None and (max_bytes is None or found.size <= max_bytes):
+                return _content(archive, found)
+        if found is not None:
+            check_size(self, found.size, max_bytes)
+        reason = f"it has no member {self.member}"
+        raise ValueError(Errors.EL020.format(path=self.path, reason=reason, wanted="an archive that does not change"))
 
 
 def is_tar(path: Path) -> bool:
@@ -374,118 +348,74 @@ def is_tar(path: Path) -> bool:
     return Source(path).is_compressed() and not Source(path).read_head()
 
 
-def scan_tar(path: Path, is_small: IsSmall) -> TarScan:
-    """Check all headers of an archive, and keep its small files.
+def scan_tar(path: Path, is_small: Callable[[str], bool]) -> Tuple[List[str], Dict[str, bytes]]:
+    """List the files of an archive, and keep the small ones. Links, devices and sparse files are left out.
 
     path (Path): The archive.
     is_small (Callable[[str], bool]): Whether a file of this name is a text to keep.
-    RETURNS (TarScan): Names and contents.
-    RAISES (ValueError): EL022 if it is damaged, EL036 if it expands too much, with all members that are refused.
+    RETURNS (Tuple[List[str], Dict[str, bytes]]): Names without "./", and contents of the small files.
+    RAISES (ValueError): EL022 if it is damaged, declares or expands to too much.
     """
-    problems: List[str] = []
     contents: Dict[str, bytes] = {}
     names: List[str] = []
-    seen: Set[str] = set()
-    n_declared, n_small, limit = 0, 0, expanded_limit(path.stat().st_size)
+    n_left = expanded_limit(path.stat().st_size)
     with _open_tar(path) as archive:
         for number, member in enumerate(archive):
-            name = _tar_name(member.name)
-            found = list(_problems(member, name in seen))
-            seen.add(name)
-            n_declared += member.size
-            if number >= MAX_MEMBERS or n_declared > limit:
-                problems += [*found, _excess(n_declared, limit)]
-                break
-            problems += found
-            if found or member.isdir():
-                continue
-            names.append(name)
-            if is_small(name) and member.size <= MAX_KEPT_BYTES and n_small + member.size <= MAX_SMALL_BYTES:
-                n_small += member.size
-                contents[name] = _content(archive, member)
-    if problems:
-        raise ValueError(
-            f"The archive '{path}' is refused, it has {len(problems)} problem(s):{listed(problems)}\nDownload it "
-            "again, or pack config.json and weights.th into a new one (`tar czf model.tar.gz config.json "
-            "weights.th vocabulary`)."
-        )
-    return TarScan(names, contents)
-
-
-def read_member(path: Path, wanted: str, max_bytes: Optional[int] = None) -> bytes:
-    """path (Path): An archive that `scan_tar` accepted.
-    wanted (str): Name of a file in it.
-    max_bytes (Optional[int]): Maximum size of the file; None limits only that of the archive.
-    RETURNS (bytes): Its content.
-    RAISES (ValueError): EL020 if there is no such file any more, EL036 if it is too large, EL022 as `scan_tar`.
-    """
-    n_bytes: Optional[int] = None
-    with _open_tar(path) as archive:
-        for member in archive:
-            if _tar_name(member.name) == wanted and member.type in PLAIN_TYPES:
-                n_bytes = member.size
-                if max_bytes is None or n_bytes <= max_bytes:
-                    return _content(archive, member)
-                break
-    if n_bytes is not None:
-        check_size(f"{path}:{wanted}", n_bytes, max_bytes)
-    reason = f"it has no member {wanted}"
-    raise ValueError(Errors.EL020.format(path=path, reason=reason, wanted="an archive that does not change"))
+            n_left -= member.size
+            if number >= MAX_MEMBERS or n_left < 0:
+                raise ValueError(f"its members are more than {MAX_MEMBERS:,}, or declare more bytes than it may have")
+            name = _tar_name(member)
+            if _is_plain(member) and name not in names:  # the first of one name
+                names.append(name)
+                if is_small(name) and member.size <= MAX_KEPT_BYTES:
+                    contents[name] = _content(archive, member)
+    return names, contents
 
 
 class _Header(tarfile.TarInfo):
-    """A header of 512 bytes. `tarfile` ends quietly at a damaged one; here it is an error."""
+    """`tarfile` ends quietly at a damaged header; here it is an error."""
 
     @classmethod
     def frombuf(cls, buf: Union[bytes, bytearray], encoding: str, errors: str) -> "_Header":
-        if 0 < len(buf) < BLOCK:
-            raise ValueError("the last header is truncated")
         try:
             header = super().frombuf(buf, encoding, errors)
         except tarfile.HeaderError as error:
             if buf.count(0) == len(buf):
                 raise  # the end of the archive
             raise ValueError(f"a header is damaged: {error}") from error
-        if header.size < 0 or (header.type in HEADER_TYPES and header.size > MAX_TAR_HEADER_BYTES):
+        if header.size < 0:
             raise ValueError(f"a header declares {header.size:,} bytes")
         return header
 
 
 class _Limited(io.RawIOBase):
-    """A stream that ends at a limit, and remembers that it did."""
+    """A stream with a maximum size."""
 
     def __init__(self, file: IO[bytes], max_bytes: int) -> None:
         self.file, self.n_left = file, max_bytes
 
-    @property
-    def is_exhausted(self) -> bool:
-        return self.n_left < 0
-
     def read(self, size: int = -1) -> bytes:
-        content = self.file.read(size) if not self.is_exhausted else b""
+        content = self.file.read(size)
         self.n_left -= len(content)
-        return b"" if self.is_exhausted else content
+        if self.n_left < 0:
+            raise ValueError("it expands to more bytes than a biLM needs")
+        return content
 
 
 @contextmanager
 def _open_tar(path: Path) -> Iterator[tarfile.TarFile]:
-    """Open an archive as a stream with a limit on what it expands to."""
-    limit = expanded_limit(path.stat().st_size)
-    stream: Optional[_Limited] = None
-    try:
-        with decoding(path, "tar archive"), path.open("rb") as raw:
-            stream = _Limited(decompress(raw), limit)
-            with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header) as archive:
-                yield archive
-    except ValueError as error:
-        if stream is not None and stream.is_exhausted:
-            n_bytes, max_bytes = f"more than {limit:,}", f"{limit:,}"
-            raise ValueError(Errors.EL036.format(path=path, n_bytes=n_bytes, max_bytes=max_bytes)) from error
-        raise
+    with decoding(path, "tar archive"), path.open("rb") as raw:
+        stream = _Limited(decompress(raw), expanded_limit(path.stat().st_size))
+        with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header) as archive:
+            yield archive
 
 
-def _tar_name(name: str) -> str:
-    return str(PurePosixPath(name))
+def _tar_name(member: tarfile.TarInfo) -> str:
+    return str(PurePosixPath(member.name))
+
+
+def _is_plain(member: tarfile.TarInfo) -> bool:
+    return member.isreg() and not member.issparse()
 
 
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
@@ -494,21 +424,3 @@ def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     if len(content) != member.size:
         raise ValueError(f"{member.name} is truncated")
     return content
-
-
-def _problems(member: tarfile.TarInfo, is_repeated: bool) -> Iterator[str]:
-    name = shorten(repr(member.name), 80)
-    path = PurePosixPath(member.name)
-    has_drive = path.parts[:1] and ":" in path.parts[0]
-    if path.is_absolute() or ".." in path.parts or "\\" in member.name or has_drive:
-        yield f"{name} has a path that leads out of the archive"
-    if member.type not in (*PLAIN_TYPES, tarfile.DIRTYPE) or getattr(member, "sparse", None) is not None:
-        yield f"{name} is a link, a device or a sparse file, should be a plain file or a folder"
-    if is_repeated and not member.isdir():
-        yield f"{name} occurs twice"
-
-
-def _excess(n_declared: int, limit: int) -> str:
-    if n_declared > limit:
-        return f"its members declare {n_declared:,} bytes or more, should be at most {limit:,}"
-    return f"it has more than {MAX_MEMBERS:,} members"

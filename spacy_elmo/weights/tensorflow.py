@@ -1,11 +1,9 @@
 """biLMs in checkpoints of bilm-tf and in modules of TF-Hub, and the accumulators of Adagrad in checkpoints."""
 
-import json
 import re
 from codecs import BOM_UTF8
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -20,19 +18,19 @@ from .bilm_tf import (
     TOKEN_EMBEDDINGS_NAME,
     VOCAB_NAME,
     WORD_TABLE,
-    ArrayReader,
     TFFiles,
     find_options,
+    official_options,
     only_source,
     read_bilm_tf,
     regular_name,
+    tf_arrays,
     tf_datasets,
 )
-from .hdf5 import read_hdf5
-from .parts import LoadedMix, as_float32, is_head_shared, mixes_to_meta, network_shapes, refuse_misfits, to_arrays
-from .sources import MIB, PathLike, Source, list_sources
+from .parts import LoadedMix, as_float32, mixes_to_meta, network_shapes, refuse_misfits
+from .sources import MIB, PathLike, Source, list_sources, unreadable
 from .tensor_map import Array, Shape, find_misfits, import_arrays
-from .tf_bundle import DTYPES, INDEX_SUFFIX, Bundle, Damaged, Variable, incomplete, is_sorted_table, reading
+from .tf_bundle import DTYPES, INDEX_SUFFIX, KIND, Bundle, Variable, incomplete, is_sorted_table
 
 # Names of variables in checkpoints of bilm-tf and modules of TF-Hub, and their datasets in files of bilm-tf.
 #
@@ -44,57 +42,47 @@ LSTM = re.compile(
     r"(?:RNN_(?P<direction>\d+)/)?(?:rnn|RNN)/(?:(?:multi_rnn_cell|MultiRNNCell)/(?:cell_|Cell)(?P<layer>\d+)/)?"
     r"(?:rnn/)?(?:lstm_cell|LSTMCell)/(?P<kind>[\w/]+)"
 )
-KINDS = {
+PARTS = {
     **dict.fromkeys(("kernel", "weights", "W_0"), "W_0"),
     **dict.fromkeys(("bias", "biases", "B"), "B"),
     **dict.fromkeys(("projection/kernel", "projection/weights", "W_P_0"), "W_P_0"),
 }
 SLOT = re.compile(r"(?P<variable>.+)/(?P<slot>Adagrad|Adam|AdaDelta|Adadelta|Ftrl|Momentum|RMSProp|Moving\w+)(_\d+)?")
-ADAGRAD = "Adagrad"
 # Variables that training adds to those of the model.
 BOOKKEEPING = re.compile(r"(.*/)?(global_step|train_perplexity|beta\d_power|ExponentialMovingAverage)")
 MAX_NAMED = 8
 
 
-def find_scope(names: Iterable[str], path: object) -> str:
-    """Find the scope of the biLM: what stands before `char_embed` or `embedding`, with LSTMs beside it.
+def find_datasets(variables: Mapping[str, Variable], path: object) -> Dict[str, str]:
+    """Find the variables of the biLM: all in the scope with `char_embed` or `embedding` and LSTMs.
 
-    names (Iterable[str]): All variables.
+    variables (Mapping[str, Variable]): All variables.
     path (object): The checkpoint, for messages.
-    RETURNS (str): The scope with its slash, for example "lm/", or empty.
+    RETURNS (Dict[str, str]): Variables by the name of their dataset. Slots of optimizers and counters are left out;
+        other variables in the scope of the biLM are kept, so that they are reported.
     RAISES (ValueError): If there is no biLM, if there are several.
     """
-    known = sorted(names)
+    known = sorted(variables)
     ends = (CHAR_TABLE, WORD_TABLE)
-    scopes = {name.removesuffix(end) for name in known for end in ends if name == end or name.endswith(f"/{end}")}
-    found = sorted(scope for scope in scopes if any(_is_lstm(name, scope) for name in known))
-    if not found:
+    scopes = {name.removesuffix(end) for name in known for end in ends if f"/{name}".endswith(f"/{end}")}
+    scopes = {
+        scope for scope in scopes if any(name.startswith(scope) and LSTM.fullmatch(name, len(scope)) for name in known)
+    }
+    if not scopes:
         raise ValueError(
             f"The TensorFlow checkpoint '{path}' has no biLM: none of its {len(known)} variables is 'char_embed' "
             f"or 'embedding' in a scope with LSTMs. It has:{listed(known, MAX_NAMED)}\nUse a checkpoint of "
             "bilm-tf, or a module of TF-Hub such as google/elmo/3."
         )
-    if len(found) > 1:
-        listing = ", ".join(map(repr, found[:MAX_NAMED]))
+    if len(scopes) > 1:
+        listing = ", ".join(map(repr, sorted(scopes)[:MAX_NAMED]))
         raise ValueError(
-            f"The TensorFlow checkpoint '{path}' has {len(found)} biLMs, in the scopes {listing}, but should have "
+            f"The TensorFlow checkpoint '{path}' has {len(scopes)} biLMs, in the scopes {listing}, but should have "
             "one. Save the variables of one of them in a checkpoint of its own."
         )
-    return found[0]
-
-
-def find_datasets(variables: Dict[str, Variable], path: object) -> Dict[str, str]:
-    """Find the variables of the biLM.
-
-    variables (Dict[str, Variable]): All variables.
-    path (object): The checkpoint, for messages.
-    RETURNS (Dict[str, str]): Variables by the name of their dataset. Slots of optimizers and counters are left out;
-        other variables in the scope of the biLM are kept, so that they are reported.
-    RAISES (ValueError): See `find_scope`.
-    """
-    scope = find_scope(variables, path)
+    (scope,) = scopes
     found: Dict[str, str] = {}
-    for name in sorted(variables):
+    for name in known:
         inner = name.removeprefix(scope)
         is_extra = not name.startswith(scope) or SLOT.fullmatch(inner) or BOOKKEEPING.fullmatch(inner)
         if not is_extra and variables[name].dtype in DTYPES:
@@ -103,35 +91,22 @@ def find_datasets(variables: Dict[str, Variable], path: object) -> Dict[str, str
     return found
 
 
-def find_accumulators(variables: Dict[str, Variable], path: object) -> Dict[str, str]:
-    """variables (Dict[str, Variable]): All variables.
-    path (object): The checkpoint, for messages.
-    RETURNS (Dict[str, str]): Adagrad's accumulators by the name of the dataset of their variable; empty if the
-        checkpoint has none.
-    RAISES (ValueError): See `find_scope`.
-    """
-    datasets = {variable: dataset for dataset, variable in find_datasets(variables, path).items()}
-    slots = {name: match for name in variables if (match := SLOT.fullmatch(name)) and match["slot"] == ADAGRAD}
-    return {datasets[match["variable"]]: name for name, match in slots.items() if match["variable"] in datasets}
-
-
-def find_ending(names: Iterable[str], ending: str) -> Optional[str]:
-    """RETURNS (Optional[str]): The only name that ends in whole parts like this, None for none or several."""
-    found: List[str] = [name for name in names if f"/{name}".endswith(f"/{ending}")]
-    return found[0] if len(found) == 1 else None
-
-
-def _is_lstm(name: str, scope: str) -> Any:
-    return name.startswith(scope) and LSTM.fullmatch(name.removeprefix(scope))
-
-
 def _dataset(name: str) -> str:
     """The name of the dataset of a variable. That of a forward model begins with `rnn/`, as in its dumps."""
     match = LSTM.fullmatch(name)
-    if match is None or match["kind"] not in KINDS:
+    if match is None or match["kind"] not in PARTS:
         return name
     prefix = FORWARD_ONLY_PREFIX if match["direction"] is None else f"RNN_{match['direction']}/RNN/"
-    return f"{prefix}MultiRNNCell/Cell{match['layer'] or 0}/LSTMCell/{KINDS[match['kind']]}"
+    return f"{prefix}MultiRNNCell/Cell{match['layer'] or 0}/LSTMCell/{PARTS[match['kind']]}"
+
+
+def find_accumulators(variables: Mapping[str, Variable], path: object) -> Dict[str, str]:
+    """RETURNS (Dict[str, str]): Adagrad's accumulators by the name of the dataset of their variable; empty if the
+    checkpoint has none.
+    """
+    datasets = {variable: dataset for dataset, variable in find_datasets(variables, path).items()}
+    slots = {name: match for name in variables if (match := SLOT.fullmatch(name)) and match["slot"] == "Adagrad"}
+    return {datasets[match["variable"]]: name for name, match in slots.items() if match["variable"] in datasets}
 
 
 # Find the files of a TensorFlow checkpoint or of a TF-Hub module.
@@ -160,9 +135,9 @@ CONVERSION = """
 
 
 def open_checkpoint(file: Path) -> Bundle:
-    """file (Path): PREFIX.index.
+    """file (Path): From `find_checkpoint`.
     RETURNS (Bundle): With its variables, but not their values.
-    RAISES (ValueError): For a checkpoint in format V1, which is not read; EL320 if the index is damaged.
+    RAISES (ValueError): For a checkpoint in format V1, which is not read; EL022 if the index is damaged.
     """
     if not file.name.endswith(INDEX_SUFFIX):
         match = SHARD.fullmatch(file.name)
@@ -181,7 +156,7 @@ def find_checkpoint(path: Path) -> Optional[Path]:
 
     path (Path): A folder, a file of a checkpoint, or the prefix of its files, which need not exist itself.
     RETURNS (Optional[Path]): PREFIX.index, or the first file of format V1; None if this is not a checkpoint.
-    RAISES (ValueError): EL320 for a damaged file `checkpoint`, if the checkpoint that it names is missing; if
+    RAISES (ValueError): EL022 for a damaged file `checkpoint`, if the checkpoint that it names is missing; if
         there are several checkpoints, and none is named.
     """
     if path.is_dir():
@@ -192,27 +167,26 @@ def find_checkpoint(path: Path) -> Optional[Path]:
         return path
     match = SHARD.fullmatch(path.name)
     prefix = path.with_name(match["prefix"]) if match else path
-    prefix = prefix.with_suffix("") if path.suffix == ".meta" else prefix
-    return _of_prefix(prefix)
+    return _of_prefix(prefix.with_suffix("") if path.suffix == ".meta" else prefix)
 
 
-def detect_tf_checkpoint(path: Path) -> Optional[TFFiles]:
+def detect_tf_checkpoint(path: Path, options: Optional[Source] = None) -> Optional[TFFiles]:
     """path (Path): A folder, a file, or the prefix of the files of a checkpoint.
+    options (Optional[Source]): Its options, which may be in another folder; by default those beside it.
     RETURNS (Optional[TFFiles]): The files; None for another format.
     RAISES (ValueError): EL020 without options, EL021 if there are several; see `find_checkpoint`.
     """
     file = find_checkpoint(path)
-    return None if file is None else TFFiles(_options_beside(file), Source(file), *_words_beside(file))
-
-
-def with_options(path: Path, options: Source) -> Optional[TFFiles]:
-    """path (Path): A folder, a file, or the prefix of the files of a checkpoint.
-    options (Source): Its options, which may be in another folder.
-    RETURNS (Optional[TFFiles]): The files; None if this is not a checkpoint.
-    RAISES (ValueError): See `find_checkpoint`.
-    """
-    file = find_checkpoint(path)
-    return None if file is None else TFFiles(options, Source(file), *_words_beside(file))
+    if file is None:
+        return None
+    beside = list_sources(file.parent)
+    if options is None:
+        own = [beside["options.json"]] if "options.json" in beside else find_options(beside.values())
+        options = only_source(own, file, "options", ["options.json"], "a TensorFlow checkpoint")
+    # The vocabulary of the released models is vocab-2016-09-10.txt.
+    named = [name for name in beside if name.startswith("vocab") and name.endswith(".txt")]
+    vocab = beside.get(VOCAB_NAME, beside[named[0]] if len(named) == 1 else None)
+    return TFFiles(options, Source(file), vocab, beside.get(TOKEN_EMBEDDINGS_NAME))
 
 
 def detect_tf_hub(path: Path) -> Optional[Source]:
@@ -220,8 +194,7 @@ def detect_tf_hub(path: Path) -> Optional[Source]:
     RETURNS (Optional[Source]): The index of the variables of a module; None for another format.
     RAISES (ValueError): EL020 for a module without variables.
     """
-    is_index = path.parts[-2:] == HUB_INDEX.parts
-    folder = path.parent.parent if is_index else path
+    folder = path.parent.parent if path.parts[-2:] == HUB_INDEX.parts else path
     if not any((folder / name).is_file() for name in GRAPHS):
         return None
     if not (folder / HUB_INDEX).is_file():
@@ -232,15 +205,14 @@ def detect_tf_hub(path: Path) -> Optional[Source]:
 
 def _in_folder(folder: Path) -> Optional[Path]:
     state = folder / STATE_NAME
+    name = _newest(state) if state.is_file() else None
+    if name is not None:
+        found = _of_prefix(folder / name)
+        if found is None:
+            raise incomplete(state, f"{name}{INDEX_SUFFIX}")
+        return found
     indices = [folder / name for name in list_sources(folder) if name.endswith(INDEX_SUFFIX)]
     indices = [file for file in indices if _data_files(file)]
-    if state.is_file():
-        name = _newest(state)
-        found = None if name is None else _of_prefix(folder / name)
-        if name is not None and found is None:
-            raise incomplete(state, f"{name}{INDEX_SUFFIX}")
-        if found is not None:
-            return found
     if len(indices) > 1:
         names = ", ".join(file.name for file in indices)
         raise ValueError(
@@ -252,28 +224,14 @@ def _in_folder(folder: Path) -> Optional[Path]:
 
 def _newest(state: Path) -> Optional[str]:
     """The name in a file `checkpoint`, without its folder, which may be that of another machine."""
-    with reading(state), state.open("rb") as file:
-        content = file.read(MAX_STATE_BYTES + 1)
-        if len(content) > MAX_STATE_BYTES:
-            raise Damaged(f"it has more than {MAX_STATE_BYTES:,} bytes")
-        match = NEWEST.search(content.removeprefix(BOM_UTF8))
-        if match is None:
-            return None
-        try:
-            path = ESCAPE.sub(_unescape, match[1]).decode("utf8")
-        except UnicodeDecodeError as error:
-            raise Damaged(f"the name of the newest checkpoint is not valid UTF-8: {error.reason}") from error
-        name = SHARDS.sub("", re.split(r"[/\\]", path)[-1])
-        if name in ("", ".", "..") or "\0" in name:
-            raise Damaged("the name of the newest checkpoint is empty")
+    match = NEWEST.search(Source(state).read_bytes(MAX_STATE_BYTES).removeprefix(BOM_UTF8))
+    if match is None:
+        return None
+    path = ESCAPE.sub(lambda found: bytes([int(found[1], 8) % 256]) if found[1].isdigit() else found[1], match[1])
+    name = SHARDS.sub("", re.split(r"[/\\]", path.decode("utf8", errors="replace"))[-1])
+    if name in ("", ".", "..") or "\0" in name:
+        raise unreadable(state, KIND, "the name of the newest checkpoint is empty")
     return name
-
-
-def _unescape(match: "re.Match[bytes]") -> bytes:
-    code = match[1]
-    if code.isdigit():
-        return bytes([int(code, 8) % 256])
-    return {b"n": b"\n", b"t": b"\t", b"r": b"\r"}.get(code, code)
 
 
 def _of_prefix(prefix: Path) -> Optional[Path]:
@@ -281,10 +239,7 @@ def _of_prefix(prefix: Path) -> Optional[Path]:
     index = prefix.with_name(prefix.name + INDEX_SUFFIX)
     if index.is_file():
         return index
-    if is_sorted_table(prefix):
-        return prefix
-    shards = _matching(prefix, "")
-    return shards[0] if shards and is_sorted_table(shards[0]) else None
+    return next((file for file in (prefix, *_matching(prefix, "")[:1]) if is_sorted_table(file)), None)
 
 
 def _data_files(index: Path) -> List[Path]:
@@ -298,62 +253,23 @@ def _matching(prefix: Path, ending: str) -> List[Path]:
     return sorted(file for file in prefix.parent.iterdir() if pattern.fullmatch(file.name))
 
 
-def _options_beside(file: Path) -> Source:
-    """options.json, else the only file that ends so."""
-    beside = list_sources(file.parent)
-    if "options.json" in beside:
-        return beside["options.json"]
-    return only_source(find_options(beside.values()), file, "options", ["options.json"], "a TensorFlow checkpoint")
-
-
-def _words_beside(file: Path) -> Tuple[Optional[Source], Optional[Source]]:
-    """Vocabulary and token embeddings. The vocabulary is vocab.txt, else the only file with a name such as
-    vocab-2016-09-10.txt, the one of the released models.
-    """
-    beside = list_sources(file.parent)
-    named = [name for name in beside if name.startswith("vocab") and name.endswith(".txt")]
-    only = beside[named[0]] if len(named) == 1 else None
-    return beside.get(VOCAB_NAME, only), beside.get(TOKEN_EMBEDDINGS_NAME)
-
-
-# Options of a TF-Hub module of ELMo. Sizes follow from the shapes of its arrays; the rest is fixed.
-
-# Of the model of 5.5 GB of text and of the one of 1 Billion Word Benchmark, which google/elmo is.
-CLIP = 3.0
-ACTIVATION = "relu"
-MAX_CHARACTERS = 50
 FIRST_CELL = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/"
 
 
-@dataclass(frozen=True)
-class DerivedOptions(Source):
-    """Options that are not in a file.
-
-    content (str): JSON.
-    """
-
-    content: str = ""
-
-    def read_bytes(self, max_bytes: Optional[int] = None) -> bytes:
-        """RETURNS (bytes): The JSON."""
-        return self.content.encode("utf8")
-
-
-def derive_options(arrays: Mapping[str, Array], source: Source) -> DerivedOptions:
-    """arrays (Mapping[str, Array]): By the names of their datasets.
+def derive_options(arrays: Mapping[str, Array], source: Source) -> Dict[str, Any]:
+    """arrays (Mapping[str, Array]): Of a TF-Hub module of ELMo, by the names of their datasets.
     source (Source): The module.
-    RETURNS (DerivedOptions): Options for these shapes.
+    RETURNS (Dict[str, Any]): Options for these shapes.
     RAISES (ValueError): If sizes cannot be derived.
     """
-    ranks = {CHAR_TABLE: 2, FIRST_CELL + "W_0": 2, "CNN/W_cnn_0": 4}
-    problems = [f"{name} is missing" for name in ranks if name not in arrays]
-    filters = [arrays[f"CNN/W_cnn_{i}"] for i in range(_count(arrays, r"CNN/W_cnn_(\d+)"))]
-    named = {name: arrays[name] for name in ranks if name in arrays}
-    named.update({f"CNN/W_cnn_{i}": weight for i, weight in enumerate(filters)})
+    filters = [f"CNN/W_cnn_{i}" for i in range(max(_count(arrays, r"CNN/W_cnn_(\d+)"), 1))]
+    ranks = {CHAR_TABLE: 2, FIRST_CELL + "W_0": 2, **dict.fromkeys(filters, 4)}
+    shapes = {name: arrays[name].shape for name in ranks if name in arrays}
+    problems = [f"{name} is missing" for name in ranks if name not in shapes]
     problems += [
-        f"{name} is {list(array.shape)}, should have {ranks.get(name, 4)} dimensions"
-        for name, array in named.items()
-        if len(array.shape) != ranks.get(name, 4)
+        f"{name} is {list(shape)}, should have {ranks[name]} dimensions"
+        for name, shape in shapes.items()
+        if len(shape) != ranks[name]
     ]
     if problems:
         listing = "; ".join(problems)
@@ -361,32 +277,16 @@ def derive_options(arrays: Mapping[str, Array], source: Source) -> DerivedOption
             f"The sizes of the biLM in the TF-Hub module '{source}' cannot be derived from its variables: "
             f"{listing}. Use a module of ELMo such as google/elmo/3."
         )
-    options = {"char_cnn": _char_cnn(arrays, filters), "lstm": _lstm(arrays)}
-    return DerivedOptions(source.path, content=json.dumps({"bidirectional": True, **options}))
-
-
-def _char_cnn(arrays: Mapping[str, Array], filters: "list[Array]") -> Dict[str, Any]:
-    return {
-        "activation": ACTIVATION,
-        "embedding": {"dim": arrays[CHAR_TABLE].shape[1]},
-        "filters": [[array.shape[1], array.shape[3]] for array in filters],
-        "max_characters_per_token": MAX_CHARACTERS,
-        "n_characters": 262,
-        "n_highway": _count(arrays, r"CNN_high_(\d+)/W_carry"),
-    }
-
-
-def _lstm(arrays: Mapping[str, Array]) -> Dict[str, Any]:
-    width = arrays[FIRST_CELL + "W_0"].shape[1] // 4
+    width = shapes[FIRST_CELL + "W_0"][1] // 4
     projection = arrays.get(FIRST_CELL + "W_P_0")
-    return {
-        "cell_clip": CLIP,
-        "proj_clip": CLIP,
-        "dim": width,
-        "projection_dim": width if projection is None or len(projection.shape) != 2 else projection.shape[1],
-        "n_layers": _count(arrays, r"RNN_0/RNN/MultiRNNCell/Cell(\d+)/LSTMCell/W_0"),
-        "use_skip_connections": True,
-    }
+    return official_options(
+        cell_width=width,
+        projection_width=width if projection is None or len(projection.shape) != 2 else projection.shape[1],
+        n_layers=_count(arrays, r"RNN_0/RNN/MultiRNNCell/Cell(\d+)/LSTMCell/W_0"),
+        embedding_width=shapes[CHAR_TABLE][1],
+        filters=[[shapes[name][1], shapes[name][3]] for name in filters],
+        n_highway=_count(arrays, r"CNN_high_(\d+)/W_carry"),
+    )
 
 
 def _count(arrays: Mapping[str, Array], pattern: str) -> int:
@@ -407,13 +307,16 @@ def read_tf_checkpoint(files: TFFiles, **words: Optional[Source]) -> BiLM:
     files (TFFiles): Its files; the weights are PREFIX.index.
     **words (Optional[Source]): `vocab`, `token_embeddings` and `softmax`, see `read_bilm_tf`.
     RETURNS (BiLM): float32, on the CPU.
-    RAISES (ValueError): EL320 for files of the checkpoint; see `read_bilm_tf` for all others.
+    RAISES (ValueError): EL022 for files of the checkpoint; see `read_bilm_tf` for all others.
     """
     file = files.weights.path
     checkpoint = open_checkpoint(file)
-    arrays = _read_arrays(checkpoint, file)
-    bilm = read_bilm_tf(files, **words, read_arrays=_reader(file, arrays))
-    bilm.meta = {"source_format": "tf-checkpoint", "checkpoint": file.name, **_read_step(checkpoint)}
+    bilm = read_bilm_tf(files, **words, arrays=_read_arrays(checkpoint, file))
+    bilm.meta = {"source_format": "tf-checkpoint", "checkpoint": file.name}
+    step = checkpoint.variables.get(GLOBAL_STEP)
+    if step is not None and step.shape == () and step.dtype == 1:  # bilm-tf counts updates in floating point
+        n_updates = float(checkpoint.read([GLOBAL_STEP])[GLOBAL_STEP])
+        bilm.meta.update({"n_updates": int(n_updates)} if 0 <= n_updates < 2**53 else {})
     return bilm
 
 
@@ -423,14 +326,19 @@ def read_tf_hub(index: Source, **words: Optional[Source]) -> Tuple[BiLM, Sequenc
     index (Source): The index of its variables.
     **words (Optional[Source]): `vocab`, `token_embeddings` and `softmax`, see `read_bilm_tf`.
     RETURNS (Tuple[BiLM, Sequence[LoadedMix]]): The biLM without a softmax, and the mix if it has one.
-    RAISES (ValueError): EL320 for files of the module; see `read_bilm_tf` for all others.
+    RAISES (ValueError): EL022 for files of the module; see `read_bilm_tf` for all others.
     """
     checkpoint = open_checkpoint(index.path)
     arrays = _read_arrays(checkpoint, index.path)
-    files = TFFiles(derive_options(arrays, index), index)
-    bilm = read_bilm_tf(files, **words, read_arrays=_reader(index.path, arrays))
-    mix = _read_mix(checkpoint, index.path, bilm.config.n_layers + 1)
-    mixes = [] if mix is None else [LoadedMix(mix[MIX_WEIGHTS].tolist(), float(mix[MIX_SCALE]))]
+    bilm = read_bilm_tf(TFFiles(index, index), **words, arrays=arrays, options=derive_options(arrays, index))
+    wanted: Dict[str, Shape] = {MIX_WEIGHTS: (bilm.config.n_layers + 1,), MIX_SCALE: ()}
+    names = {end: [name for name in checkpoint.variables if f"/{name}".endswith(f"/{end}")] for end in wanted}
+    mixes: List[LoadedMix] = []
+    if all(len(found) == 1 for found in names.values()):
+        stored = checkpoint.read(name for (name,) in names.values())
+        mix = {end: stored[name] for end, (name,) in names.items()}
+        refuse_misfits(find_misfits(wanted, mix), index, "the layers of its biLM")
+        mixes.append(LoadedMix(mix[MIX_WEIGHTS].tolist(), float(mix[MIX_SCALE])))
     bilm.meta = {"source_format": "tf-hub", **mixes_to_meta(mixes)}
     return bilm, mixes
 
@@ -440,37 +348,6 @@ def _read_arrays(checkpoint: Bundle, file: Path) -> Dict[str, Array]:
     names = find_datasets(checkpoint.variables, file)
     arrays = checkpoint.read(names.values())
     return {dataset: arrays.pop(name) for dataset, name in names.items()}
-
-
-def _reader(file: Path, arrays: Mapping[str, Array]) -> ArrayReader:
-    """A reader that has read this file already. Others are HDF5: a softmax, token embeddings."""
-
-    def read(source: Source) -> Dict[str, Array]:
-        return dict(arrays) if source.path == file else read_hdf5(source)
-
-    return read
-
-
-def _read_step(checkpoint: Bundle) -> Dict[str, Any]:
-    """The updates of the training so far. bilm-tf counts them in floating point."""
-    variable = checkpoint.variables.get(GLOBAL_STEP)
-    if variable is None or variable.shape or variable.dtype != 1:
-        return {}
-    step = float(checkpoint.read([GLOBAL_STEP])[GLOBAL_STEP])
-    return {"n_updates": int(step)} if 0 <= step < 2**53 else {}
-
-
-def _read_mix(checkpoint: Bundle, file: Path, n_layers: int) -> Optional[Dict[str, Array]]:
-    """Weights and scale of the mix, None if the module has none."""
-    wanted = {MIX_WEIGHTS: (n_layers,), MIX_SCALE: ()}
-    names = {ending: find_ending(checkpoint.variables, ending) for ending in wanted}
-    if names[MIX_WEIGHTS] is None or names[MIX_SCALE] is None:
-        return None
-    found = {ending: name for ending, name in names.items() if name is not None}
-    arrays = checkpoint.read(found.values())
-    mix = {ending: arrays[name] for ending, name in found.items()}
-    refuse_misfits(find_misfits(wanted, mix), file, "the layers of its biLM")
-    return mix
 
 
 # Adagrad's accumulators (sums of squared gradients) in a training checkpoint of bilm-tf, in our layout.
@@ -490,7 +367,7 @@ def no_accumulators(path: object, reason: str) -> ValueError:
 def has_accumulators(path: PathLike) -> bool:
     """path (PathLike): A biLM in any format.
     RETURNS (bool): Whether it is a TensorFlow checkpoint with Adagrad's accumulators.
-    RAISES (ValueError): EL320 for a damaged checkpoint.
+    RAISES (ValueError): EL022 for a damaged checkpoint.
     """
     checkpoint = _open(path)
     return checkpoint is not None and bool(find_accumulators(checkpoint.variables, path))
@@ -504,7 +381,7 @@ def read_accumulators(path: PathLike, bilm: BiLM, *, initial: float) -> Dict[str
     initial (float): Value for the row of the mask, which bilm-tf does not have.
     RETURNS (Dict[str, Array]): float32 arrays by the names "network.NAME" and "head.NAME" of the parameters.
     RAISES (ValueError): If it is not a checkpoint, has no accumulators for some parameters, or others that do not
-        fit or are not positive; EL320 if it is damaged.
+        fit or are not positive; EL022 if it is damaged.
     """
     checkpoint = _open(path)
     if checkpoint is None:
@@ -514,7 +391,7 @@ def read_accumulators(path: PathLike, bilm: BiLM, *, initial: float) -> Dict[str
         raise no_accumulators(path, "it has no variables that end in '/Adagrad'")
     stored = checkpoint.read(names.values())
     arrays = {regular_name(dataset): stored[name] for dataset, name in names.items()}
-    wanted = _shapes(bilm)
+    wanted = {name: array.shape for name, array in tf_arrays(bilm).items()}
     problems = find_misfits(wanted, arrays)
     problems += [f"not positive: {name}" for name in sorted(set(arrays) & set(wanted)) if not (arrays[name] > 0).all()]
     if problems:
@@ -526,17 +403,6 @@ def read_accumulators(path: PathLike, bilm: BiLM, *, initial: float) -> Dict[str
 def _open(path: PathLike) -> Optional[Bundle]:
     file = find_checkpoint(to_path(path))
     return None if file is None else open_checkpoint(file)
-
-
-def _shapes(bilm: BiLM) -> Dict[str, Shape]:
-    """Shapes of all arrays by the names of their datasets."""
-    shapes = {dataset.name: dataset.shape for dataset in tf_datasets(bilm.config)}
-    if bilm.head is not None:
-        head = to_arrays(bilm.head)
-        shapes[SOFTMAX_BIAS] = head["bias"].shape
-        if not is_head_shared(bilm.network, bilm.head):
-            shapes[SOFTMAX_WEIGHT] = head["weight"].shape
-    return shapes
 
 
 def _to_ours(arrays: Dict[str, Array], bilm: BiLM, initial: float) -> Dict[str, Array]:

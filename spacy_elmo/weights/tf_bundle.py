@@ -9,53 +9,29 @@ read before its position and size are compared with the file.
 has 274 MB.
 """
 
-import os
 import struct
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from math import prod
 from pathlib import Path
-from typing import BinaryIO, Dict, Iterable, Iterator, List, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import Errors
-from ..util import shorten
-from .sources import MIB, check_size
+from .sources import MIB, Source, decoding
 from .tensor_map import Array, Shape
 
 INDEX_SUFFIX = ".index"
 MAX_INDEX_BYTES = 64 * MIB
 MAX_SHARDS = 10_000
-MAX_RANK = 16
 MAX_SLICES = 1000
 # DataType of tensorflow/core/framework/types.proto. Only floating point and integers are read.
 DTYPES = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 19: "<f2"}
-WHOLE = -1  # length of a slice that has all of a dimension
+KIND = "TensorFlow checkpoint"
 
-Extent = Tuple[int, int]  # first row, and number of rows or WHOLE, of one dimension
-Extents = Tuple[Extent, ...]
-Value = Union[int, memoryview]
-
-
-class Damaged(Exception):
-    """A file is not what its format says. The message is the reason."""
-
-
-@contextmanager
-def reading(path: object) -> Iterator[None]:
-    """path (object): The file that is read.
-    RAISES (ValueError): EL320 for `Damaged` inside.
-    RAISES (OSError): EL037 if the operating system cannot read it.
-    """
-    try:
-        yield
-    except Damaged as error:
-        raise ValueError(Errors.EL320.format(path=path, reason=shorten(str(error)))) from error
-    except OSError as error:
-        raise OSError(Errors.EL037.format(path=path, reason=error.strerror or error)) from error
+Fields = Dict[int, List[Any]]  # of a message: integers, or the bytes of strings and messages
+Box = Tuple[slice, ...]
 
 
 def incomplete(path: object, missing: str) -> ValueError:
@@ -75,24 +51,16 @@ class Variable:
     shape (Shape): Its shape.
     place (Tuple[int, int, int]): Number of the data file, offset and size in bytes.
     crc (int): Masked CRC-32C of the bytes.
-    slices (Tuple[Extents, ...]): Of a partitioned variable, which has no bytes itself.
+    slices (Tuple[Tuple[Tuple[int, int], ...], ...]): Start and length per dimension of the slices of a partitioned
+        variable, which has no bytes itself; the length -1 is all of a dimension.
     """
 
     name: str
     dtype: int
     shape: Shape
-    place: Tuple[int, int, int] = (0, 0, 0)
-    crc: int = 0
-    slices: Tuple[Extents, ...] = ()
-
-    @property
-    def numpy_dtype(self) -> str:
-        """RETURNS (str): The name of its dtype in NumPy.
-        RAISES (Damaged): If it is neither floating point nor an integer.
-        """
-        if self.dtype not in DTYPES:
-            raise Damaged(f"{self.name} has the data type {self.dtype}, should have one of {list(DTYPES)}")
-        return DTYPES[self.dtype]
+    place: Tuple[int, int, int]
+    crc: int
+    slices: Tuple[Tuple[Tuple[int, int], ...], ...]
 
 
 class Bundle:
@@ -100,195 +68,131 @@ class Bundle:
 
     index (Path): PREFIX.index.
     variables (Dict[str, Variable]): Declared variables by name.
-    RAISES (ValueError): EL320 if the index is damaged, EL036 if it is too large.
+    RAISES (ValueError): EL022 if the index is damaged, EL036 if it is too large.
     """
 
     def __init__(self, index: Path) -> None:
         self.index = index
-        self._slices: Dict[bytes, Variable] = {}
-        self.variables: Dict[str, Variable] = {}
-        n_shards = 0
-        with reading(index), index.open("rb") as file:
-            check_size(index, index.stat().st_size, MAX_INDEX_BYTES)
-            for key, value in _read_table(file):
-                if not key:
-                    n_shards = _read_header(value)
-                elif key.startswith(b"\0"):  # names do not
-                    self._slices[key] = _read_entry(value, "a slice")
-                else:
-                    try:
-                        name = key.decode("utf8")
-                    except UnicodeDecodeError as error:
-                        raise Damaged(f"a name is not valid UTF-8: {error.reason}") from error
-                    self.variables[name] = _read_entry(value, name)
-            if not n_shards:
-                raise Damaged("it has no header")
-        self._n_shards = n_shards
+        content = memoryview(Source(index).read_bytes(MAX_INDEX_BYTES))
+        with decoding(index, KIND):
+            entries = dict(_read_table(content))
+            if b"" not in entries:
+                raise ValueError("it has no header")
+            header = _read_fields(entries.pop(b""))
+            self._n_shards = _number(header, 1)
+            if not 1 <= self._n_shards <= MAX_SHARDS:
+                raise ValueError(f"it declares {self._n_shards:,} data files, should be 1 to {MAX_SHARDS:,}")
+            if _number(header, 2) != 0:
+                raise ValueError("its numbers are big-endian; only little-endian checkpoints are read")
+            named = {key.decode("utf8"): value for key, value in entries.items() if not key.startswith(b"\0")}
+            self.variables = {name: _read_entry(value, name) for name, value in named.items()}
+            self._slices = sorted((key, value) for key, value in entries.items() if key.startswith(b"\0"))
 
     def read(self, names: Iterable[str]) -> Dict[str, Array]:
         """names (Iterable[str]): Variables to read.
         RETURNS (Dict[str, Array]): Their values.
-        RAISES (ValueError): EL320 if positions, sizes or checksums are wrong, if a data file is missing.
+        RAISES (ValueError): EL022 if positions, sizes or checksums are wrong, if a data file is missing.
         """
-        variables = [self.variables[name] for name in names]
-        with reading(self.index):
-            parts = {variable.name: self._parts(variable) for variable in variables}
-            self._check_places(part for found in parts.values() for part in found)
+        with decoding(self.index, KIND):
+            parts = {name: self._parts(self.variables[name]) for name in names}
+            used: Dict[int, int] = {}
+            for part, _ in (part for found in parts.values() for part in found):
+                number, _, n_bytes = part.place
+                if prod(part.shape) * np.dtype(_dtype(part)).itemsize != n_bytes:
+                    raise ValueError(f"{part.name} {list(part.shape)} has {n_bytes:,} bytes, which do not fit it")
+                used[number] = used.get(number, 0) + n_bytes
+        files = {number: self._data_file(number) for number in used}
         arrays: Dict[str, Array] = {}
-        for variable in variables:
-            # Memory for all of a partitioned variable is taken when its slices have been read.
-            read = [self._read_part(part) for part in parts[variable.name]]
-            if not variable.slices:
-                (arrays[variable.name],) = read
-                continue
-            arrays[variable.name] = np.empty(variable.shape, dtype=variable.numpy_dtype)
-            for extents, array in zip(variable.slices, read):
-                arrays[variable.name][_box(variable, extents)] = array
+        with decoding(self.index, KIND):
+            for number, n_bytes in used.items():  # otherwise a small file could fill the memory with copies of an array
+                n_stored = files[number].stat().st_size
+                if n_bytes > n_stored:
+                    raise ValueError(f"it declares {n_bytes:,} bytes in data file {number}, which has {n_stored:,}")
+            for name, found in parts.items():
+                read = [(_read_part(part, files[part.place[0]]), box) for part, box in found]
+                arrays[name] = read[0][0]
+                if self.variables[name].slices:  # memory for all of it is taken when its slices have been read
+                    arrays[name] = np.empty(self.variables[name].shape, dtype=_dtype(self.variables[name]))
+                    for array, box in read:
+                        arrays[name][box] = array
         return arrays
 
-    def _parts(self, variable: Variable) -> List[Variable]:
-        """RETURNS (List[Variable]): What has the bytes of a variable: itself, or its slices, which cover its shape."""
+    def _parts(self, variable: Variable) -> List[Tuple[Variable, Box]]:
+        """What has the bytes of a variable: itself, or its slices, each with its place in the variable.
+
+        The key of a slice is the name of the variable and an encoding of its place which keeps the order.
+        """
         if not variable.slices:
-            return [variable]
+            return [(variable, ())]
         if len(variable.slices) > MAX_SLICES:
             n = len(variable.slices)
-            raise Damaged(f"{variable.name} has {n:,} slices, should have at most {MAX_SLICES:,}")
-        boxes = [_box(variable, extents) for extents in variable.slices]
-        shapes: List[Shape] = [tuple(rows.stop - rows.start for rows in box) for box in boxes]
+            raise ValueError(f"{variable.name} has {n:,} slices, should have at most {MAX_SLICES:,}")
+        start = b"\0" + variable.name.encode("utf8") + b"\0\1"
+        parts = [_read_entry(value, variable.name) for key, value in self._slices if key.startswith(start)]
+        boxes = [_box(variable, extents) for extents in sorted(variable.slices)]
+        shapes = [tuple(rows.stop - rows.start for rows in box) for box in boxes]
         overlaps = any(_overlap(one, other) for i, one in enumerate(boxes) for other in boxes[:i])
         if overlaps or sum(map(prod, shapes)) != prod(variable.shape):
-            raise Damaged(f"the slices of {variable.name} do not cover its shape {list(variable.shape)} exactly once")
-        found = []
-        for extents, shape in zip(variable.slices, shapes):
-            part = self._slices.get(slice_key(variable.name, extents))
-            if part is None or part.shape != shape or part.dtype != variable.dtype:
-                raise Damaged(f"a slice of {variable.name} is missing, or has another shape than it should")
-            found.append(replace(part, name=variable.name))
-        return found
-
-    def _check_places(self, parts: Iterable[Variable]) -> None:
-        """Sizes fit shapes, and all arrays together are not larger than the data files."""
-        used: Dict[int, int] = {}
-        for part in parts:
-            number, _, n_bytes = part.place
-            if prod(part.shape) * np.dtype(part.numpy_dtype).itemsize != n_bytes:
-                raise Damaged(f"{part.name} {list(part.shape)} has {n_bytes:,} bytes, which do not fit it")
-            used[number] = used.get(number, 0) + n_bytes
-        for number, n_bytes in used.items():
-            n_stored = self._data_file(number).stat().st_size
-            if n_bytes > n_stored:
-                raise Damaged(f"it declares {n_bytes:,} bytes in data file {number}, which has {n_stored:,}")
+            raise ValueError(
+                f"the slices of {variable.name} do not cover its shape {list(variable.shape)} exactly once"
+            )
+        if [(part.shape, part.dtype) for part in parts] != [(shape, variable.dtype) for shape in shapes]:
+            raise ValueError(f"a slice of {variable.name} is missing, or has another shape than it should")
+        return list(zip(parts, boxes))
 
     def _data_file(self, number: int) -> Path:
-        if not 0 <= number < self._n_shards:
-            raise Damaged(f"it refers to data file {number}, but there are {self._n_shards:,}")
         prefix = self.index.name.removesuffix(INDEX_SUFFIX)
         path = self.index.with_name(f"{prefix}.data-{number:05d}-of-{self._n_shards:05d}")
         if not path.is_file():
             raise incomplete(self.index, path.name)
         return path
 
-    def _read_part(self, part: Variable) -> Array:
-        number, offset, n_bytes = part.place
-        path = self._data_file(number)
-        with reading(path), path.open("rb") as file:
-            n_stored = path.stat().st_size
-            if offset + n_bytes > n_stored:
-                raise Damaged(f"{part.name} is at {offset:,} to {offset + n_bytes:,} of {n_stored:,} bytes")
-            array = np.empty(part.shape, dtype=part.numpy_dtype)
-            file.seek(offset)
-            content = array.reshape(-1).view("u1").data
-            if file.readinto(content) != n_bytes:
-                raise Damaged(f"{part.name} is truncated")
-            if masked_crc32c(content) != part.crc:
-                raise Damaged(f"the checksum of {part.name} differs")
-        return array
+
+def _dtype(variable: Variable) -> str:
+    if variable.dtype not in DTYPES:
+        raise ValueError(f"{variable.name} has the data type {variable.dtype}, should have one of {list(DTYPES)}")
+    return DTYPES[variable.dtype]
 
 
-def _read_header(message: memoryview) -> int:
-    """RETURNS (int): Number of data files in a BundleHeaderProto."""
-    fields = dict(_read_fields(message))
-    n_shards = _as_int(fields.get(1, 0))
-    if not 1 <= n_shards <= MAX_SHARDS:
-        raise Damaged(f"it declares {n_shards:,} data files, should be 1 to {MAX_SHARDS:,}")
-    if _as_int(fields.get(2, 0)) != 0:
-        raise Damaged("its numbers are big-endian; only little-endian checkpoints are read")
-    return n_shards
+def _box(variable: Variable, extents: Tuple[Tuple[int, int], ...]) -> Box:
+    box = [slice(start, size if n == -1 else start + n) for (start, n), size in zip(extents, variable.shape)]
+    is_inside = all(0 <= rows.start <= rows.stop <= size for rows, size in zip(box, variable.shape))
+    if len(extents) != len(variable.shape) or not is_inside:
+        raise ValueError(f"a slice of {variable.name} is not inside its shape {list(variable.shape)}")
+    return tuple(box)
 
 
-def _read_entry(message: memoryview, name: str) -> Variable:
-    numbers = {1: 0, 3: 0, 4: 0, 5: 0, 6: 0}
-    shape: Shape = ()
-    slices: List[Extents] = []
-    for number, value in _read_fields(message):
-        if number == 2:
-            shape = _read_shape(_as_bytes(value))
-        elif number == 7:
-            slices.append(_read_extents(_as_bytes(value)))
-        elif number in numbers:
-            numbers[number] = _as_int(value)
-    if min(numbers.values()) < 0:
-        raise Damaged("an entry has a negative number")
-    place = (numbers[3], numbers[4], numbers[5])
-    return Variable(name, numbers[1], shape, place, numbers[6], tuple(slices))
-
-
-def _read_shape(message: memoryview) -> Shape:
-    """RETURNS (Shape): The shape in a TensorShapeProto."""
-    shape: List[int] = []
-    for number, value in _read_fields(message):
-        if number == 2:
-            shape.append(next((_as_int(size) for part, size in _read_fields(_as_bytes(value)) if part == 1), 0))
-        if number == 3 and value:
-            raise Damaged("the rank of a shape is unknown")
-    if len(shape) > MAX_RANK:
-        raise Damaged(f"a shape has more than {MAX_RANK} dimensions")
-    if min(shape, default=0) < 0:
-        raise Damaged(f"the shape {shape} has negative sizes")
-    return tuple(shape)
-
-
-def _read_extents(message: memoryview) -> Extents:
-    """RETURNS (Extents): Start and length per dimension in a TensorSliceProto."""
-    extents: List[Extent] = []
-    for number, value in _read_fields(message):
-        if number == 1:
-            fields = {part: _as_int(inner) for part, inner in _read_fields(_as_bytes(value))}
-            extents.append((fields.get(1, 0), fields.get(2, WHOLE)))
-    return tuple(extents)
-
-
-def _box(variable: Variable, extents: Extents) -> Tuple[slice, ...]:
-    """RETURNS (Tuple[slice, ...]): The index of a slice in its variable."""
-    if len(extents) != len(variable.shape):
-        raise Damaged(f"a slice of {variable.name} has {len(extents)} dimensions, should have {len(variable.shape)}")
-    box = [(start, size if n == WHOLE else start + n) for (start, n), size in zip(extents, variable.shape)]
-    if not all(0 <= start <= stop <= size for (start, stop), size in zip(box, variable.shape)):
-        raise Damaged(f"a slice of {variable.name} is not inside its shape {list(variable.shape)}")
-    return tuple(slice(start, stop) for start, stop in box)
-
-
-def _overlap(one: Iterable[slice], other: Iterable[slice]) -> bool:
+def _overlap(one: Box, other: Box) -> bool:
     return all(max(a.start, b.start) < min(a.stop, b.stop) for a, b in zip(one, other))
 
 
-def slice_key(name: str, extents: Extents) -> bytes:
-    """The key of a slice: TensorFlow's order-preserving encoding of its name, rank, starts and lengths.
+def _read_part(part: Variable, path: Path) -> Array:
+    _, offset, n_bytes = part.place
+    with path.open("rb") as file:
+        n_stored = path.stat().st_size
+        if offset + n_bytes > n_stored:
+            raise ValueError(f"{part.name} is at {offset:,} to {offset + n_bytes:,} of {n_stored:,} bytes")
+        array = np.empty(part.shape, dtype=DTYPES[part.dtype])
+        content = array.reshape(-1).view("u1").data
+        file.seek(offset)
+        if file.readinto(content) != n_bytes or masked_crc32c(content) != part.crc:
+            raise ValueError(f"the checksum of {part.name} differs")
+    return array
 
-    name (str): Name of the variable.
-    extents (Extents): The slice.
-    RETURNS (bytes): Its key.
-    """
-    escaped = name.encode("utf8").replace(b"\0", b"\0\xff").replace(b"\xff", b"\xff\0") + b"\0\1"
-    numbers = b"".join(_signed(number) for extent in extents for number in extent)
-    return b"\0" + escaped + (bytes([1, len(extents)]) if extents else b"\0") + numbers
 
-
-def _signed(number: int) -> bytes:
-    """Big-endian two's complement; as many leading bits as there are bytes are flipped."""
-    n_bytes = next((n for n in range(1, 10) if -(1 << 7 * n - 1) <= number < 1 << 7 * n - 1), 10)
-    header = ((1 << 8 * n_bytes) - 1) ^ ((1 << 7 * n_bytes) - 1)  # n_bytes ones, then zeros
-    return (number % (1 << 8 * n_bytes) ^ header).to_bytes(n_bytes, "big")
+def _read_entry(message: memoryview, name: str) -> Variable:
+    fields = _read_fields(message)
+    dims = [_number(_read_fields(dim), 1) for shape in fields.get(2, [])[-1:] for dim in _read_fields(shape).get(2, [])]
+    slices = [
+        tuple((_number(part, 1), _number(part, 2, -1)) for part in map(_read_fields, _read_fields(extents).get(1, [])))
+        for extents in fields.get(7, [])
+    ]
+    place = (_number(fields, 3), _number(fields, 4), _number(fields, 5))
+    if min(dims, default=0) < 0:
+        raise ValueError(f"the shape {dims} has negative sizes")
+    if min(place) < 0:
+        raise ValueError("an entry has a negative number")
+    return Variable(name, _number(fields, 1), tuple(dims), place, _number(fields, 6), tuple(slices))
 
 
 # Protocol buffers: numbered fields of a message, without its schema.
@@ -298,54 +202,39 @@ def _read_varint(buffer: memoryview, at: int) -> Tuple[int, int]:
     """RETURNS (Tuple[int, int]): The number at a position, 0 to 2^64 - 1, and the position after it."""
     value = 0
     for shift in range(0, 70, 7):
-        if at >= len(buffer):
-            raise Damaged("a number is truncated")
         byte = buffer[at]
         at += 1
         value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if value >= 2**64:
-                break
+        if byte < 0x80 and value < 2**64:
             return value, at
-    raise Damaged("a number has more than 64 bits")
+    raise ValueError("a number has more than 64 bits")
 
 
-def _read_fields(message: memoryview) -> Iterator[Tuple[int, Value]]:
-    """YIELDS (Tuple[int, Value]): Number of a field, and its value: an integer, or the bytes of a string, a message or
-    eight bytes of a number, not copied.
-    """
+def _read_fields(message: memoryview) -> Fields:
+    fields: Fields = {}
     at = 0
     while at < len(message):
         tag, at = _read_varint(message, at)
         number, wire_type = tag >> 3, tag & 7
         if wire_type == 0:
             value, at = _read_varint(message, at)
-            yield number, value
+            fields.setdefault(number, []).append(value)
             continue
         if wire_type == 2:
             n_bytes, at = _read_varint(message, at)
-        elif wire_type in (1, 5):
-            n_bytes = 4 if wire_type == 5 else 8
         else:
-            raise Damaged(f"field {number} of a message has the unknown wire type {wire_type}")
-        if at + n_bytes > len(message):
-            raise Damaged(f"field {number} of a message is truncated")
-        content = message[at : at + n_bytes]
-        at += n_bytes
-        yield number, struct.unpack("<I", content)[0] if wire_type == 5 else content
+            n_bytes = {1: 8, 5: 4}[wire_type]
+        content, at = message[at : at + n_bytes], at + n_bytes
+        if at > len(message):
+            raise ValueError(f"field {number} of a message is truncated")
+        fields.setdefault(number, []).append(struct.unpack("<I", content)[0] if wire_type == 5 else content)
+    return fields
 
 
-def _as_int(value: Value) -> int:
-    """RETURNS (int): A value that should be an integer, as signed 64-bit number."""
-    if not isinstance(value, int):
-        raise Damaged("a field of a message has bytes, should be an integer")
-    return value - 2**64 if value >= 2**63 else value
-
-
-def _as_bytes(value: Value) -> memoryview:
-    if isinstance(value, int):
-        raise Damaged("a field of a message has an integer, should be bytes")
-    return value
+def _number(fields: Fields, number: int, default: int = 0) -> int:
+    """The last value of a field that has an integer, as signed 64-bit number."""
+    value = fields.get(number, [default])[-1]
+    return int(value) - 2**64 if value >= 2**63 else int(value)
 
 
 # Sorted tables: keys and values, read block by block.
@@ -356,8 +245,6 @@ TRAILER_BYTES = 5  # after each block: kind of compression, masked CRC of the bl
 MAX_KEY_BYTES = 4096
 MAX_ENTRIES = 100_000
 
-Handle = Tuple[int, int]  # offset and size of a block, without its trailer
-
 
 def is_sorted_table(path: Path) -> bool:
     """path (Path): A file.
@@ -365,88 +252,58 @@ def is_sorted_table(path: Path) -> bool:
     """
     try:
         with path.open("rb") as file:
-            if file.seek(0, os.SEEK_END) < FOOTER_BYTES:
-                return False
-            file.seek(-len(MAGIC), os.SEEK_END)
-            return file.read() == MAGIC
-    except OSError:  # no file, a folder, or no permission: the reader of its format tells
+            file.seek(-FOOTER_BYTES, 2)
+            return file.read().endswith(MAGIC)
+    except OSError:  # no file, a folder, a short file, or no permission: the reader of its format tells
         return False
 
 
-def _read_table(file: BinaryIO) -> Iterator[Tuple[bytes, memoryview]]:
-    """Read the entries of a table in their order. One block at a time is in memory.
-
-    file (BinaryIO): A table, open for reading.
-    YIELDS (Tuple[bytes, memoryview]): Key and value; keys ascend.
-    RAISES (Damaged): For a file that is not a table, or damaged.
+def _read_table(content: memoryview) -> Iterator[Tuple[bytes, memoryview]]:
+    """content (memoryview): A table.
+    YIELDS (Tuple[bytes, memoryview]): Key and value.
     """
-    n_bytes = file.seek(0, os.SEEK_END)
-    index = _index_handle(file, n_bytes)
-    end, previous, n_entries = 0, None, 0
-    for _, content in _entries(_read_block(file, index, n_bytes)):
-        offset, size = _handle(content, 0)[0]
-        if offset < end:
-            raise Damaged("its blocks overlap")
-        end = offset + size + TRAILER_BYTES
-        block = _read_block(file, (offset, size), n_bytes)
-        for key, value in _entries(block):
+    footer = content[-FOOTER_BYTES:]
+    if len(footer) != FOOTER_BYTES or bytes(footer[-len(MAGIC) :]) != MAGIC:
+        raise ValueError("it does not end like a table of TensorFlow")
+    at = 0
+    for _ in range(2):  # offset and size of the block of meta data, which is empty
+        _, at = _read_varint(footer, at)
+    n_entries = 0
+    for _, handle in _entries(_read_block(content, footer[at:])):
+        for key, value in _entries(_read_block(content, handle)):
             n_entries += 1
-            if previous is not None and key <= previous:
-                raise Damaged("its keys are not in ascending order")
             if n_entries > MAX_ENTRIES:
-                raise Damaged(f"it has more than {MAX_ENTRIES:,} entries")
-            previous = key
+                raise ValueError(f"it has more than {MAX_ENTRIES:,} entries")
             yield key, value
 
 
-def _index_handle(file: BinaryIO, n_bytes: int) -> Handle:
-    if n_bytes < FOOTER_BYTES:
-        raise Damaged(f"it has {n_bytes:,} bytes, should have at least {FOOTER_BYTES}")
-    file.seek(n_bytes - FOOTER_BYTES)
-    footer = memoryview(file.read(FOOTER_BYTES))
-    if len(footer) != FOOTER_BYTES or bytes(footer[-len(MAGIC) :]) != MAGIC:
-        raise Damaged("it does not end like a table of TensorFlow")
-    _, at = _handle(footer, 0)  # of the block of meta data, which is empty
-    return _handle(footer, at)[0]
-
-
-def _handle(buffer: memoryview, at: int) -> Tuple[Handle, int]:
-    offset, at = _read_varint(buffer, at)
-    size, at = _read_varint(buffer, at)
-    return (offset, size), at
-
-
-def _read_block(file: BinaryIO, handle: Handle, n_bytes: int) -> memoryview:
-    offset, size = handle
-    if offset + size + TRAILER_BYTES > n_bytes - FOOTER_BYTES:
-        raise Damaged(f"a block of {size:,} bytes at {offset:,} is not inside the file of {n_bytes:,} bytes")
-    file.seek(offset)
-    stored = memoryview(file.read(size + TRAILER_BYTES))
-    if len(stored) != size + TRAILER_BYTES:
-        raise Damaged(f"the block at {offset:,} is truncated")
-    kind, crc = struct.unpack("<BI", stored[size:])
-    if masked_crc32c(stored[: size + 1]) != crc:
-        raise Damaged(f"the checksum of the block at {offset:,} differs")
+def _read_block(content: memoryview, handle: memoryview) -> memoryview:
+    """handle (memoryview): Offset and size of the block."""
+    offset, at = _read_varint(handle, 0)
+    size, _ = _read_varint(handle, at)
+    if offset + size + TRAILER_BYTES > len(content) - FOOTER_BYTES:
+        raise ValueError(f"a block of {size:,} bytes at {offset:,} is not inside the file of {len(content):,} bytes")
+    kind, crc = struct.unpack("<BI", content[offset + size : offset + size + TRAILER_BYTES])
+    if masked_crc32c(content[offset : offset + size + 1]) != crc:
+        raise ValueError(f"the checksum of the block at {offset:,} differs")
     if kind:
-        raise Damaged(f"the block at {offset:,} is compressed, which TensorFlow does not do in checkpoints")
-    return stored[:size]
+        raise ValueError(f"the block at {offset:,} is compressed, which TensorFlow does not do in checkpoints")
+    return content[offset : offset + size]
 
 
 def _entries(block: memoryview) -> Iterator[Tuple[bytes, memoryview]]:
     """Keys and values of a block. Each key omits the bytes that it shares with the one before."""
-    n_restarts = struct.unpack("<I", block[-4:])[0] if len(block) >= 4 else len(block)
+    (n_restarts,) = struct.unpack("<I", block[-4:])
     end = len(block) - 4 - 4 * n_restarts
-    if end < 0:
-        raise Damaged("a block is shorter than its list of restarts")
     at, key = 0, b""
     while at < end:
         n_shared, at = _read_varint(block, at)
         n_own, at = _read_varint(block, at)
         n_value, at = _read_varint(block, at)
         if n_shared > len(key) or at + n_own + n_value > end:
-            raise Damaged("an entry of a block is truncated")
+            raise ValueError("an entry of a block is truncated")
         if n_shared + n_own > MAX_KEY_BYTES:
-            raise Damaged(f"a key has {n_shared + n_own:,} bytes, should have at most {MAX_KEY_BYTES:,}")
+            raise ValueError(f"a key has {n_shared + n_own:,} bytes, should have at most {MAX_KEY_BYTES:,}")
         key = key[:n_shared] + bytes(block[at : at + n_own])
         at += n_own
         yield key, block[at : at + n_value]

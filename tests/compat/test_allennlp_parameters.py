@@ -9,7 +9,7 @@ import torch
 from compat.tiny import BATCHES
 from safetensors.torch import load_file, save_file
 from torch import nn
-from torch.nn.utils import parameters_to_vector, parametrizations, parametrize, prune, vector_to_parameters, weight_norm
+from torch.nn.utils import parametrizations, parametrize, prune, weight_norm
 
 from spacy_elmo.compat.allennlp import Elmo, ElmoTokenEmbedder, batch_to_ids
 
@@ -50,33 +50,6 @@ def test_a_state_dict_goes_through_safetensors(elmo, files, tmp_path):
     assert same(vectors(other), vectors(elmo))
     embedder = ElmoTokenEmbedder(files.options, files.weights, projection_dim=4)
     save_file(embedder.state_dict(), tmp_path / "embedder.safetensors")
-
-
-@pytest.mark.issue(37)
-def test_parameters_as_one_vector(elmo):
-    before, vector = vectors(elmo), parameters_to_vector(elmo.parameters())
-    vector_to_parameters(torch.zeros_like(vector), elmo.parameters())
-    assert not vectors(elmo).any()
-    vector_to_parameters(vector.detach(), elmo.parameters())
-    assert same(vectors(elmo), before)
-
-
-@pytest.mark.issue(37)
-def test_lbfgs_trains_all_parameters(files):
-    elmo = Elmo(files.options, files.weights, 1, requires_grad=True, dropout=0.0)
-    elmo._elmo_lstm._elmo_lstm.stateful = False
-    optimizer, losses = torch.optim.LBFGS(elmo.parameters(), lr=0.1, max_iter=3), []
-
-    def closure():
-        optimizer.zero_grad()
-        losses.append((elmo(IDS)["elmo_representations"][0] - 0.1).square().mean())
-        losses[-1].backward()
-        return losses[-1]
-
-    optimizer.step(closure)
-    assert losses[-1] < losses[0]
-    saved = copy.deepcopy(optimizer.state_dict())
-    torch.optim.LBFGS(elmo.parameters()).load_state_dict(saved)
 
 
 PLACES = [
@@ -185,16 +158,6 @@ def test_copies_are_independent(elmo, make_copy):
     vectors(elmo)
     carried = make_copy(elmo)
     assert same(vectors(carried), vectors(elmo)) and not same(vectors(carried), vectors(twin))
-
-
-@pytest.mark.issue(37)
-def test_hooks_of_the_modules_see_padded_tensors(elmo):
-    seen = []
-    elmo._elmo_lstm.register_forward_hook(lambda module, inputs, output: seen.append(output["activations"][1].shape))
-    elmo.scalar_mix_0.register_forward_hook(lambda module, inputs, output: seen.append(output.shape))
-    before = vectors(elmo)
-    assert seen == [(3, 8, 16), (3, 8, 16)]
-    assert before.shape == (3, 6, 16)
 
 
 @pytest.mark.issue(37)

@@ -116,13 +116,6 @@ def test_invalid_ids_are_refused(files, ids, problem):
         make_model(files, max_batch_size=4)(ids)
 
 
-@pytest.mark.issue(17)
-def test_the_model_has_the_keyword_of_bilm_tf(files):
-    ids = compat.Batcher(files.vocab, 50).batch_sentences(BATCHES[0])
-    found, wanted = make_model(files)(ids_placeholder=ids), make_model(files)(ids)
-    np.testing.assert_array_equal(found["lm_embeddings"], wanted["lm_embeddings"])
-
-
 def test_a_bilm_of_whole_words_is_refused(tmp_path):
     record = {**CONFIG.to_dict(), "char_cnn": None, "n_words": 3}
     words = BiLM(BiLMNetwork(BiLMConfig.from_dict(record)), vocabulary=Vocabulary(["<S>", "</S>", "<UNK>"]))
@@ -130,12 +123,6 @@ def test_a_bilm_of_whole_words_is_refused(tmp_path):
     (weights,) = (tmp_path / "bilm").glob("*.hdf5")
     with pytest.raises(ValueError, match="whole words|its vocabulary has 0 words"):
         compat.BidirectionalLanguageModel(tmp_path / "bilm" / "options.json", weights)
-
-
-def test_a_bilm_without_projection_runs(tmp_path):
-    files = save_files(make_bilm(BiLMConfig.from_dict({**CONFIG.to_dict(), "cell_width": 8})), tmp_path)
-    found = make_model(files)(compat.Batcher(files.vocab, 50).batch_sentences([["the"]]))["lm_embeddings"][0]
-    np.testing.assert_allclose(found, files.bilm.embed([["the"]])[0], atol=1e-5)
 
 
 @pytest.mark.issue(37)

@@ -42,11 +42,6 @@ def test_layers_are_chosen_by_number(files, layer):
     assert found[0].shape == ((N_LAYERS, 6, WIDTH) if layer == -2 else (6, WIDTH))
 
 
-def test_the_mean_is_the_default(files):
-    first, second = (Embedder(files.weights.parent).sents2elmo(SENTENCES, *choice) for choice in ([], [-1]))
-    assert_close(first, second)
-
-
 def test_batches_come_in_the_order_of_the_random_module(files):
     random.seed(3)
     numbers = list(range(5))

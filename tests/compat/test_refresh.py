@@ -95,8 +95,7 @@ MODULES = {
 }
 
 
-@pytest.mark.parametrize("write", WRITES, ids=lambda write: write.__name__)
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name, write", [*zip(MODULES, WRITES * len(MODULES))])
 def test_refresh_makes_every_module_compute_with_the_weights_that_are_there(files, name, write):
     make, compute, weights_of, refreshed = MODULES[name]
     module, fresh = make(files), make(files)

@@ -70,18 +70,6 @@ def test_average_over_the_words_has_norm_1(model, files, layers, warmup):
 
 
 @pytest.mark.issue(17)
-def test_the_first_batch_is_computed_before_by_default(model):
-    warm, cold = model.get_elmo_vectors(TEXTS), model.get_elmo_vectors(TEXTS, warmup=False)
-    assert np.abs(warm - cold).max() > 0.01
-    np.testing.assert_array_equal(warm, model.get_elmo_vectors(TEXTS, True, "average", None))
-
-
-def test_calls_are_independent(model):
-    np.testing.assert_array_equal(model.get_elmo_vectors(TEXTS), model.get_elmo_vectors(TEXTS))
-    np.testing.assert_array_equal(model.get_elmo_vector_average(TEXTS), model.get_elmo_vector_average(TEXTS))
-
-
-@pytest.mark.issue(17)
 def test_a_bilm_without_state_has_no_warmup(make_manylangs):
     folder, _ = make_manylangs(encoder={"name": "lstm"})
     model = ElmoModel()

@@ -18,7 +18,6 @@ import traceback
 import warnings
 import zipfile
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
@@ -36,27 +35,12 @@ STRANGE_TEXT = ["", "\0", "\r", "\ufeff", "\u2028", "\u3000", "\t", "a\tb\tc", "
 STRANGE_NAMES = ["../escape", "/absolute", "a/../../b", "", ".", "x" * 300, "con\0trol", "folder/", "\\windows\\path"]
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What reading one damaged file may cost.
-
-    seconds (float): Processor time, which other processes on the machine do not change.
-    n_bytes (int): Address space in addition to that of the process. A reader that asks for more fails the test, even
-        if it turns the MemoryError into an error of its own.
-    """
-
-    seconds: float = 10.0
-    n_bytes: int = 512 * MIB
+SECONDS = 10.0  # processor time of one read, which other processes on the machine do not change
+N_BYTES = 512 * MIB  # address space of one read, also if the reader turns the MemoryError into an error of its own
 
 
 def fuzz(
-    read: Callable[[Path], Any],
-    path: Path,
-    file: Optional[Path] = None,
-    *,
-    n: int,
-    mutate: Optional[Mutator] = None,
-    limits: Limits = Limits(),
+    read: Callable[[Path], Any], path: Path, file: Optional[Path] = None, *, n: int, mutate: Optional[Mutator] = None
 ) -> int:
     """Damage a file n times, read it each time, and restore it.
 
@@ -65,35 +49,27 @@ def fuzz(
     file (Optional[Path]): The file to damage, by default `path`.
     n (int): Number of damaged copies.
     mutate (Optional[Mutator]): By default by the suffix of the file, see `mutator_of`.
-    limits (Limits): Maximum cost of a read.
     RETURNS (int): Damaged files that gave an error of the package; the others were read.
-    RAISES (AssertionError): For the first copy that gives anything but a result or an error that begins with a code,
-        with its number.
+    RAISES (AssertionError): For the first copy that gives anything else, with its number.
     """
     file = file or path
     content, n_errors = file.read_bytes(), 0
     try:
         for number in range(n):
             file.write_bytes(damaged(content, file.name, number, mutate))
-            n_errors += _read_one(read, path, limits, f"damaged copy {number} of {file.name}")
+            n_errors += _read_one(read, path, f"damaged copy {number} of {file.name}")
     finally:
         file.write_bytes(content)
     return n_errors
 
 
 def damaged(content: bytes, name: str, number: int, mutate: Optional[Mutator] = None) -> bytes:
-    """content (bytes): A valid file.
-    name (str): Its name, part of the seed.
-    number (int): Which damaged copy.
-    RETURNS (bytes): Always the same for the same arguments.
-    """
+    """Always the same for the same arguments; the name is part of the seed."""
     return (mutate or mutator_of(name))(content, random.Random(f"{name}:{number}"))
 
 
 def mutator_of(name: str) -> Mutator:
-    """name (str): Name of a file.
-    RETURNS (Mutator): The changes that go deepest into a file of this kind, bytes among them.
-    """
+    """The changes that go deepest into a file of this kind, bytes among them."""
     by_suffix = {
         ".json": mutate_json,
         ".txt": mutate_text,
@@ -271,16 +247,16 @@ def _places(tree: Any) -> List[Tuple[Any, Any]]:
     return found
 
 
-def _read_one(read: Callable[[Path], Any], path: Path, limits: Limits, case: str) -> bool:
+def _read_one(read: Callable[[Path], Any], path: Path, case: str) -> bool:
     """Whether there was an error."""
     start = time.process_time()
-    error, foreign = _error_of(read, path, limits)
+    error, foreign = _error_of(read, path)
     elapsed_s = time.process_time() - start
-    assert elapsed_s <= limits.seconds, f"{case}: reading took {elapsed_s:.1f} s, at most {limits.seconds:.1f} s"
+    assert elapsed_s <= SECONDS, f"{case}: reading took {elapsed_s:.1f} s, at most {SECONDS:.1f} s"
     assert not foreign, f"{case}: {foreign[0]}"
     if error is None:
         return False
-    assert not _is_of_memory(error), f"{case}: the reader asked for more than {limits.n_bytes:,} bytes"
+    assert not _is_of_memory(error), f"{case}: the reader asked for more than {N_BYTES:,} bytes"
     if not is_ours(error):
         raise AssertionError(f"{case}: {type(error).__name__}: {error}") from error
     return True
@@ -293,10 +269,10 @@ def is_ours(error: BaseException) -> bool:
     return isinstance(error, (ValueError, OSError)) and not isinstance(error, UnicodeError) and is_raised_here
 
 
-def _error_of(read: Callable[[Path], Any], path: Path, limits: Limits) -> Tuple[Optional[BaseException], List[str]]:
+def _error_of(read: Callable[[Path], Any], path: Path) -> Tuple[Optional[BaseException], List[str]]:
     """The error, and warnings of libraries; those of this package are UserWarnings."""
     error = None
-    with warnings.catch_warnings(record=True) as caught, _limited_memory(limits.n_bytes):
+    with warnings.catch_warnings(record=True) as caught, _limited_memory(N_BYTES):
         warnings.simplefilter("always")
         try:
             read(path)

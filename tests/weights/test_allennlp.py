@@ -12,7 +12,6 @@ from reference.allennlp_state import GAMMA, WEIGHTS, elmo_state, make_config, ta
 from reference.seeded_weights import SENTENCES, WORDS, make_arrays, make_options, make_softmax, write_model
 
 from spacy_elmo import load_bilm, load_mixes, save_bilm
-from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.weights.allennlp import to_json
 from spacy_elmo.weights.parts import LoadedMix, mixes_from_meta
 
@@ -134,17 +133,6 @@ def test_bare_state_dict_with_options_beside_it(prefix, has_mix, original, tmp_p
     (tmp_path / ("options.json" if has_mix else "config.json")).write_text(json.dumps(OPTIONS))
     assert_equal_vectors(load_bilm(tmp_path / "elmo.pt"), original, limit=1e-6)
     assert load_mixes(tmp_path / "elmo.pt") == [MIX] * has_mix
-
-
-@pytest.mark.parametrize("name", ["weights.th", "best.th"])
-def test_folder_of_a_training(name, original, tmp_path):
-    folder = tmp_path / "training"
-    (folder / "fta").mkdir(parents=True)
-    (folder / name).write_bytes(to_bytes(elmo_state(ARRAYS, OPTIONS)))
-    (folder / "config.json").write_text(json.dumps(make_config()).replace("}", ",}"))  # Jsonnet allows the comma
-    (folder / OPTIONS_MEMBER).write_text(json.dumps(OPTIONS))
-    (folder / "model.tar.gz").write_text("not looked at")
-    assert_equal_vectors(load_bilm(folder), original, limit=1e-6)
 
 
 def test_archive_with_a_folder_in_it(original, tmp_path):
@@ -296,14 +284,6 @@ def test_foreign_archive_comes_out_again_bit_for_bit(original, tmp_path):
         assert found[f"_{name}"].numpy().tobytes() == tensor.numpy().tobytes(), name
 
 
-def test_mixes_are_kept_in_the_native_format(tmp_path):
-    path = archive(tmp_path)
-    save_bilm(load_bilm(path), tmp_path / "native")
-    assert load_mixes(tmp_path / "native") == load_mixes(path) == [MIX]
-    save_bilm(load_bilm(tmp_path / "native"), tmp_path / "out", format="allennlp")
-    assert load_mixes(tmp_path / "out") == [MIX]
-
-
 @pytest.mark.parametrize(
     "records",
     [
@@ -344,11 +324,3 @@ def test_a_bilm_that_allennlp_cannot_have_is_refused(changes, problem, tmp_path)
     with pytest.raises(ValueError, match=f"(?s){problem}.*native"):
         save_bilm(bilm, tmp_path / "out", format="allennlp")
     assert not (tmp_path / "out").exists()
-
-
-def test_token_embeddings_and_dtypes_that_allennlp_cannot_have(original, tmp_path):
-    with pytest.raises(ValueError, match="dtype.*float16.*float32"):
-        save_bilm(original, tmp_path / "out", format="allennlp", dtype="float16")
-    bilm = BiLM(original.network, vocabulary=original.vocabulary, token_embeddings=torch.zeros(len(WORDS), 8))
-    with pytest.raises(ValueError, match="(?s)token embeddings"):
-        save_bilm(bilm, tmp_path / "out", format="allennlp")

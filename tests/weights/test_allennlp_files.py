@@ -3,19 +3,15 @@
 import gzip
 import io
 import json
-import pickle
 import tarfile
-from pathlib import Path
 
 import pytest
-import torch
 from reference.allennlp_state import elmo_state, make_config, to_bytes, write_archive
 from reference.seeded_weights import make_arrays, make_options
 
 from spacy_elmo import load_bilm
 from spacy_elmo.weights import sources
 from spacy_elmo.weights.allennlp import to_json
-from spacy_elmo.weights.torch_files import read_tensors
 
 OPTIONS = make_options(
     lstm={"dim": 4, "projection_dim": 3, "n_layers": 1}, char_cnn={"filters": [[1, 2]], "n_highway": 1}
@@ -45,33 +41,34 @@ SPARSE = {"GNU.sparse.size": str(2**50), "GNU.sparse.map": "0,1"}
 
 
 @pytest.mark.parametrize(
-    "bad, problem",
+    "bad",
     [
-        (member("/etc/passwd", b"x"), "'/etc/passwd' has a path that leads out"),
-        (member("../config.json", b"{}"), "leads out of the archive"),
-        (member("..\\b", b"{}"), "leads out of the archive"),
-        (member("C:b", b"{}"), "leads out of the archive"),
-        (member("link", type=tarfile.SYMTYPE, linkname="/etc/passwd"), "'link' is a link, a device or a sparse"),
-        (member("pipe", type=tarfile.FIFOTYPE), "'pipe' is a link, a device"),
-        (member("weights.th", b"x"), "'weights.th' occurs twice"),
-        (member("hole", b"x", pax_headers=SPARSE), "sparse file"),
+        member("/etc/passwd", b"x"),
+        member("../config.json", b"{}"),
+        member("config.json", type=tarfile.SYMTYPE, linkname="/etc/passwd"),
+        member("weights.th", type=tarfile.LNKTYPE, linkname="config.json"),
+        member("pipe", type=tarfile.FIFOTYPE),
     ],
+    ids=range(5),
 )
-def test_members_that_are_refused(bad, problem, tmp_path):
-    with pytest.raises(ValueError) as error:
-        load_bilm(pack(tmp_path / "model.tar.gz", bad))
-    assert "is refused" in str(error.value) and problem in str(error.value)
+def test_members_that_lead_elsewhere_are_not_read(bad, tmp_path):
+    wanted = load_bilm(pack(tmp_path / "good.tar.gz")).embed([["a"]])[0]
+    assert (load_bilm(pack(tmp_path / "model.tar.gz", bad)).embed([["a"]])[0] == wanted).all()
 
 
-def test_too_many_members(tmp_path):
-    empty = [member(f"file{i}") for i in range(sources.MAX_MEMBERS)]
-    with pytest.raises(ValueError, match="(?s)more than 1,000 members"):
-        load_bilm(pack(tmp_path / "model.tar.gz", *empty))
+@pytest.mark.parametrize(
+    "members",
+    [[member("hole", b"x", pax_headers=SPARSE)], [member(f"file{i}") for i in range(sources.MAX_MEMBERS)]],
+    ids=["sparse", "many"],
+)
+def test_members_that_declare_too_much_are_refused(members, tmp_path):
+    with pytest.raises(ValueError, match="model.tar.gz.*more than 1,000, or declare more bytes"):
+        load_bilm(pack(tmp_path / "model.tar.gz", *members))
 
 
 def test_a_gzip_bomb_is_not_expanded(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "expanded_limit", lambda n_bytes: 2**20)
-    with pytest.raises(ValueError, match="(?s)should be at most 1,048,576"):
+    with pytest.raises(ValueError, match="declare more bytes than it may have"):
         load_bilm(pack(tmp_path / "declared.tar.gz", member("zeros", bytes(2**20 + 1))))
     long = tarfile.TarInfo("long").tobuf()
     (tmp_path / "endless.tar.gz").write_bytes(gzip.compress(long + bytes(2**21)))
@@ -92,51 +89,7 @@ def test_a_damaged_header_is_not_the_end(tmp_path):
         load_bilm(path)
 
 
-@pytest.mark.parametrize("mode", ["w", "w:gz"])
-def test_truncated_archive(mode, tmp_path):
-    path = write_archive(tmp_path / "model.tar", STATE, CONFIG, mode=mode)
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 3])
-    with pytest.raises(ValueError, match="EL022.*cannot be read as tar archive"):
-        load_bilm(path)
-
-
 # State dicts
-
-
-class Attack:
-    """Runs a function when it is unpickled."""
-
-    def __init__(self, function, *arguments):
-        self.call = (function, arguments)
-
-    def __reduce__(self):
-        return self.call
-
-
-@pytest.mark.parametrize("settings", [{}, {"_use_new_zipfile_serialization": False}])
-@pytest.mark.parametrize(
-    "attack, name",
-    [
-        (Attack(Path.touch, Path("ran")), "getattr"),
-        (Attack(bytearray, 2**40), "bytearray"),
-        (Attack(eval, "1"), "eval"),
-    ],
-)
-def test_a_pickle_runs_nothing(attack, name, settings, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("weights.th").write_bytes(to_bytes({**STATE, "attack": attack}, **settings))
-    with pytest.raises(ValueError, match=f"(?s)it names .*{name}.*no code is run"):
-        load_bilm("weights.th")
-    assert not Path("ran").exists()
-
-
-def test_a_storage_larger_than_its_file_is_refused():
-    content = to_bytes({"a": torch.zeros(70000)}, _use_new_zipfile_serialization=False)
-    size = pickle.dumps(70000, 2)[2:-1]
-    assert size in content
-    with pytest.raises(ValueError, match="(?s)storage .* should have 2,130,706,432"):
-        read_tensors(content.replace(size, pickle.dumps(0x7F000000, 2)[2:-1]), "weights.th")
 
 
 @pytest.mark.issue(17)

@@ -177,31 +177,6 @@ def test_one_error_lists_everything_that_is_wrong(make):
         assert part in str(error.value)
 
 
-def test_one_error_lists_the_faults_of_all_files(make, tmp_path):
-    options = make_options(lstm={"n_layers": 0}, char_cnn={"activation": "gelu"})
-    arrays = make_arrays(make_options())
-    arrays["CNN/b_cnn_1"][2] = np.nan
-    softmax = make_softmax(make_options())
-    softmax["softmax/b"][0] = np.inf
-    (tmp_path / "latin.txt").write_bytes("<S>\n</S>\n<UNK>\ncaf\u00e9\n".encode("latin1"))
-    with pytest.raises(ValueError) as error:
-        load_bilm(
-            make(options, arrays),
-            softmax=write_arrays(tmp_path / "softmax.hdf5", softmax),
-            vocab=tmp_path / "latin.txt",
-            token_embeddings=tmp_path / "nowhere.hdf5",
-        )
-    for part in (
-        "lstm.n_layers is 0",
-        "char_cnn.activation is 'gelu'",
-        "not finite: CNN/b_cnn_1 has 1 of 5 values",
-        "not finite: softmax/b has 1 of 12 values",
-        "latin.txt' cannot be used as vocabulary",
-        "nowhere.hdf5': there is no such file",
-    ):
-        assert part in str(error.value)
-
-
 def test_weights_file_truncated(make):
     path = make() / "weights.hdf5"
     content = path.read_bytes()

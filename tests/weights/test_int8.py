@@ -8,31 +8,41 @@ from safetensors.numpy import load_file, save_file
 from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo.inference import products
 from spacy_elmo.inference.products import full_state
+from spacy_elmo.pipeline.model import make_random_bilm
 from spacy_elmo.weights import bilm_from_bytes, bilm_to_bytes
 
 SENTENCES = [["She", "sat", "on", "the", "bank"], ["Oslo"]]
 
 
+CONFIG = {"char_cnn": {"filters": [[1, 32], [2, 32]], "n_highway": 1}, "cell_width": 256, "projection_width": 64}
+
+
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("int8") / "model"
-    save_bilm(load_bilm("en_elmo_sm"), path, dtype="int8")
+def full(tmp_path_factory):
+    path = tmp_path_factory.mktemp("full") / "model"
+    save_bilm(make_random_bilm(CONFIG, 0), path)
     return path
 
 
-def test_saving_what_was_rounded_again_changes_nothing(folder, tmp_path):
+@pytest.fixture(scope="module")
+def folder(full, tmp_path_factory):
+    path = tmp_path_factory.mktemp("int8") / "model"
+    save_bilm(load_bilm(full), path, dtype="int8")
+    return path
+
+
+def test_saving_what_was_rounded_again_changes_nothing(folder, full, tmp_path):
     save_bilm(load_bilm(folder), tmp_path / "again", dtype="int8")
     first, second = (load_file(path / "weights.safetensors") for path in (folder, tmp_path / "again"))
     assert set(first) < set(second) == set(first) | {"steady.h", "steady.c"}  # that of the rounded weights
     assert all(array.dtype == second[key].dtype and np.array_equal(array, second[key]) for key, array in first.items())
-    save_bilm(load_bilm("en_elmo_sm"), tmp_path / "full")
-    sizes = [(path / "weights.safetensors").stat().st_size for path in (folder, tmp_path / "full")]
+    sizes = [(path / "weights.safetensors").stat().st_size for path in (folder, full)]
     assert sizes[0] < 0.31 * sizes[1]
 
 
 @pytest.mark.skipif(not products.works("int8"), reason="torch without int8 products")
-def test_the_file_holds_what_the_products_use(folder):
-    rounded = load_bilm("en_elmo_sm", precision="int8")
+def test_the_file_holds_what_the_products_use(folder, full):
+    rounded = load_bilm(full, precision="int8")
     for other in (
         load_bilm(folder, precision="int8"),
         bilm_from_bytes(bilm_to_bytes(rounded, "int8")).set_precision("int8"),
@@ -63,10 +73,10 @@ def test_wrong_scales_are_named(folder, tmp_path, fault):
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
-def test_a_model_in_fewer_bits_is_saved_as_what_it_rounds_to(tmp_path, precision):
+def test_a_model_in_fewer_bits_is_saved_as_what_it_rounds_to(full, tmp_path, precision):
     if not products.works(precision):
         pytest.skip(f"torch without {precision} products")
-    bilm = load_bilm("en_elmo_sm", precision=precision)
+    bilm = load_bilm(full, precision=precision)
     wanted = full_state(bilm.network)
     for format in ("native", "bilm-tf"):
         bilm.head = None

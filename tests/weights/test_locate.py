@@ -103,7 +103,7 @@ def test_packaged_name(folder, tmp_path, monkeypatch):
 
 
 @pytest.mark.issue(37)
-@pytest.mark.parametrize("place", ["folder", "options.json", "weights.hdf5", "zip", "checkpoint"])
+@pytest.mark.parametrize("place", ["folder", "weights.hdf5", "zip", "checkpoint"])
 def test_token_embeddings_beside_are_used_only_if_they_are_given(place, folder, tmp_path):
     """Words outside the vocabulary would have one vector, of <UNK>."""
     path = folder if place == "folder" else folder / place

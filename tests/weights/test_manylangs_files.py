@@ -5,18 +5,16 @@ import json
 import shutil
 import zipfile
 
-import numpy as np
 import pytest
 import torch
 from reference.seeded_manylangs import (
-    SENTENCES,
     make_architecture,
     write_manylangs,
     write_zip,
 )
 
 from spacy_elmo import load_bilm
-from spacy_elmo.weights.manylangs import detect_manylangs, read_architecture, read_symbols
+from spacy_elmo.weights.manylangs import detect_manylangs, make_config, read_architecture, read_sizes, read_symbols
 from spacy_elmo.weights.sources import Source
 
 
@@ -43,18 +41,6 @@ def test_missing_files_are_listed_together(folder):
     (folder / "config.json").unlink()
     with pytest.raises(ValueError, match="config.json, encoder.pkl missing"):
         load_bilm(folder)
-
-
-@pytest.mark.issue(17)
-def test_problems_of_all_files_are_listed_together(folder):
-    (folder / "char.dic").write_text("a\t0\n")
-    (folder / "encoder.pkl").write_bytes(b"no pickle")
-    architecture = make_architecture(encoder={"name": "qrnn"}, token_embedder={"word_dim": -1})
-    (folder / "network.json").write_text(json.dumps(architecture))
-    with pytest.raises(ValueError, match="cannot be") as error:
-        load_bilm(folder)
-    for part in ("encoder.name is 'qrnn'", "word_dim is -1", "<oov> is missing", "encoder.pkl' cannot be read"):
-        assert part in str(error.value)
 
 
 @pytest.mark.issue(17)
@@ -138,12 +124,12 @@ def test_architecture_is_found_within_the_folder_alone(folder, tmp_path):
     files = detect_manylangs(folder)
     for path in (str(tmp_path / "secret.json"), "../secret.json", "a/../../secret.json", None, 5, "", "."):
         (folder / "config.json").write_text(json.dumps({"config_path": path}))
-        assert read_architecture(files).where == str(folder / "odd.json")
+        assert read_architecture(files)[1] == str(folder / "odd.json")
     (folder / "configs").mkdir()
     (folder / "odd.json").rename(folder / "configs" / "net.json")
     files = detect_manylangs(folder)
     (folder / "config.json").write_text(json.dumps({"config_path": "configs/net.json"}))
-    assert read_architecture(files).where == str(folder / "configs" / "net.json")
+    assert read_architecture(files)[1] == str(folder / "configs" / "net.json")
     (folder / "config.json").write_text(json.dumps({"config_path": "../../secret.json"}))
     with pytest.raises(ValueError, match="there is no such file in the folder"):
         load_bilm(folder)
@@ -154,7 +140,8 @@ def test_architecture_of_the_published_models_is_known(folder):
     (folder / "network.json").unlink()
     path = "/users4/conll18st/elmo/configs/cnn_50_100_512_4096_sample.json"
     (folder / "config.json").write_text(json.dumps({"config_path": path}))
-    config = read_architecture(detect_manylangs(folder)).config(6000, 150_000)
+    record, where = read_architecture(detect_manylangs(folder))
+    config = make_config(read_sizes(record, where), where, 6000, 150_000)
     assert (config.cell_width, config.projection_width, config.token_embedder.feature_width) == (4096, 512, 2148)
     with pytest.raises(ValueError, match="do not fit its architecture and its tables of"):
         load_bilm(folder)
@@ -199,27 +186,12 @@ def test_hostile_state_dicts(kind, folder):
 
 
 @pytest.mark.issue(17)
-@pytest.mark.parametrize("change, wanted", [("larger storage", "bytes, should have"), ("twice", "one name")])
-def test_hostile_zips_of_torch(change, wanted, folder):
+def test_hostile_zips_of_torch(folder):
     target = io.BytesIO()
     with zipfile.ZipFile(folder / "encoder.pkl") as source, zipfile.ZipFile(target, "w") as archive:
         for name in source.namelist():
-            is_cut = change == "larger storage" and name.endswith("/data/0")
+            is_cut = name.endswith("/data/0")
             archive.writestr(name, source.read(name)[:-4] if is_cut else source.read(name))
-        if change == "twice":
-            with pytest.warns(UserWarning, match="Duplicate name"):
-                archive.writestr(source.namelist()[0], b"")
     (folder / "encoder.pkl").write_bytes(target.getvalue())
-    with pytest.raises(ValueError, match=f"(?s)Only tensors by name are read, at the top or.*{wanted}|{wanted}"):
+    with pytest.raises(ValueError, match="(?s)bytes, should have.*Only tensors by name are read"):
         load_bilm(folder)
-
-
-@pytest.mark.issue(17)
-def test_half_and_double_precision_are_read(folder):
-    wanted = load_bilm(folder).embed(SENTENCES[:2])
-    for dtype, limit in ((torch.float64, 1e-6), (torch.bfloat16, 0.1), (torch.float16, 0.02)):
-        for name in ("encoder.pkl", "token_embedder.pkl"):
-            state = torch.load(folder / name, weights_only=True)
-            torch.save({key: tensor.to(dtype) for key, tensor in state.items()}, folder / name)
-        for found, one in zip(load_bilm(folder).embed(SENTENCES[:2]), wanted):
-            assert np.abs(found - one).max() < limit

@@ -132,18 +132,12 @@ SEALED = {
 @pytest.mark.parametrize("name", READERS)
 def test_a_damaged_file_loads_or_gives_an_error_of_ours(model: Path, name: str) -> None:
     READERS[name](model / name)
-    fuzz(READERS[name], model / name, n=20)
+    fuzz(READERS[name], model / name, n=12)
 
 
 @pytest.mark.parametrize("name", SEALED)
 def test_damage_under_valid_checksums_loads_or_gives_an_error_of_ours(model: Path, name: str) -> None:
     assert fuzz(READERS[name], model / name, n=30, mutate=SEALED[name]) > 3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["model.tar", "plain/model.ckpt-7.index", "hub/variables/variables.index"])
-def test_much_damage_under_valid_checksums_gives_an_error_of_ours(model: Path, name: str) -> None:
-    assert fuzz(READERS[name], model / name, n=500, mutate=SEALED[name]) > 25
 
 
 # One file of each kind that a parser of its own reads.

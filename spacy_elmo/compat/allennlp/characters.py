@@ -28,7 +28,9 @@ from ...text.words import (
     character_ids,
 )
 from ...weights import load_bilm
-from ...weights.bilm_tf import find_other_characters
+from ...weights.allennlp import EMBEDDER, allennlp_datasets, find_unknown_parts
+from ...weights.parts import to_arrays
+from ...weights.tensor_map import export_arrays
 from ..common import (
     ConfigurationError,
     Derived,
@@ -39,21 +41,19 @@ from ..common import (
     check_no_url,
     current_weights,
     invalid,
-    own_copy,
     read_sentences,
 )
 
 MAX_WORD_LENGTH = 50
 BOS, EOS = 0, 1  # rows of a table of vectors
 PADDING = -1
-# Beginnings of the names of AllenNLP's parameters, and of ours.
+# Beginnings of the names of AllenNLP's parameters, and of those of `CharCNN`.
 TO_OURS = {
     "_char_embedding_weights": "embedding",
     "char_conv_": "filters.",
     "_highways._layers.": "highways.",
     "_projection.": "projection.",
 }
-TO_THEIRS = {ours: theirs for theirs, ours in TO_OURS.items()}
 
 
 def batch_to_ids(batch: Iterable[Sequence[str]], max_characters: Optional[int] = None) -> Tensor:
@@ -183,19 +183,7 @@ def check_fit(bilm: BiLM) -> BiLMNetwork:
     """RETURNS (BiLMNetwork): Its network.
     RAISES (ConfigurationError): For parts that AllenNLP's modules do not have.
     """
-    config, characters = bilm.config, bilm.config.char_cnn
-    checks = [
-        (config.encoder == "lstm", f"its encoder is '{config.encoder}'"),
-        (config.n_directions == 2, "it has one direction"),
-        (config.has_projection, "its LSTM layers have no projection"),
-        (not config.highway_between, "it has highways between LSTM layers"),
-        (characters is not None, "it has no character CNN"),
-        (characters is None or config.has_cnn_projection, "its character CNN has no projection"),
-        (characters is None or characters.codec == "utf8", "its characters are not UTF-8 bytes"),
-    ]
-    problems = [problem for is_fine, problem in checks if not is_fine] + find_other_characters(config)
-    if bilm.token_embeddings is not None:
-        problems.append("it has precomputed token embeddings")
+    problems = find_unknown_parts(bilm)
     if bilm.precision != "float32":
         problems.append(f"its precision is {bilm.precision}")
     if problems:
@@ -204,6 +192,13 @@ def check_fit(bilm: BiLM) -> BiLMNetwork:
             "takes every biLM."
         )
     return bilm.network
+
+
+def export_weights(network: BiLMNetwork, prefix: str) -> Dict[str, Tensor]:
+    """RETURNS (Dict[str, Tensor]): Copies of the weights of a module of AllenNLP's biLM, by their names in it."""
+    table = [dataset for dataset in allennlp_datasets(network.config) if dataset.name.startswith(prefix)]
+    arrays = export_arrays(table, to_arrays(network))
+    return {name.removeprefix(prefix): torch.from_numpy(array) for name, array in arrays.items()}
 
 
 def boundary_index(numbers: Tensor, mask: Tensor) -> Tuple[Tensor, Tensor]:
@@ -277,7 +272,7 @@ class ElmoCharacterEncoder(DerivingModule):
                 self.add_module(f"char_conv_{i}", nn.Conv1d(config.embedding_width, n, width))
             self._highways = Highway(config.n_filters, config.n_highway)
             self._projection = nn.Linear(config.n_filters, self.output_dim)
-        weights = own_copy(_rename(char_cnn.state_dict(), TO_THEIRS))
+        weights = export_weights(network, EMBEDDER)
         self.load_state_dict(weights, assign=True)
         self._names: List[str] = list(weights)
         self.requires_grad_(requires_grad)
@@ -337,7 +332,7 @@ class ElmoCharacterEncoder(DerivingModule):
         char_ids = char_ids.to(self._char_embedding_weights.device)
         weights = current_weights(self, self._names)
         if torch.is_grad_enabled() and any(weight.requires_grad for weight in weights.values()):
-            return functional_call(self._empty_cnn(), _rename(weights, TO_OURS), (char_ids, lengths))  # type: ignore[no-any-return]  # torch gives Any
+            return functional_call(self._empty_cnn(), _to_ours(weights), (char_ids, lengths))  # type: ignore[no-any-return]  # torch gives Any
         is_kept = are_parameters([*weights.values()])
         constant = self._derived.get(self, lambda: self._derive(weights)) if is_kept else self._derive(weights)
         return constant(char_ids, lengths).to(self._char_embedding_weights.dtype)
@@ -350,7 +345,7 @@ class ElmoCharacterEncoder(DerivingModule):
         char_cnn = self._empty_cnn()
         with torch.no_grad():
             parameters = {name: weight.detach().float() for name, weight in weights.items()}
-            char_cnn.load_state_dict(_rename(parameters, TO_OURS), assign=True)
+            char_cnn.load_state_dict(_to_ours(parameters), assign=True)
         return ConstantWords(char_cnn)
 
 
@@ -393,19 +388,16 @@ def _of_width(ids: Tensor, width: int) -> Tensor:
     return rows
 
 
-def _rename(parameters: Dict[str, Tensor], names: Mapping[str, str]) -> Dict[str, Tensor]:
-    """Between the parameters of AllenNLP's character encoder and of our `CharCNN`; differentiable.
+def _to_ours(parameters: Dict[str, Tensor]) -> Dict[str, Tensor]:
+    """The parameters of our `CharCNN` from those of AllenNLP's character encoder; differentiable.
 
-    parameters (Dict[str, Tensor]): By their names.
-    names (Mapping[str, str]): `TO_OURS` or `TO_THEIRS`, beginnings of names.
-    RETURNS (Dict[str, Tensor]): The same by the other names. In AllenNLP the gate of a highway carries, here it
-        transforms: it has the other sign.
+    In AllenNLP the gate of a highway carries, here it transforms: it has the other sign.
     """
     renamed = {}
     for name, value in parameters.items():
-        start = next(start for start in names if name.startswith(start))
-        if "highways." in start:
+        start = next(start for start in TO_OURS if name.startswith(start))
+        if start == "_highways._layers.":
             transform, gate = value.chunk(2)  # (F, ...) each
             value = torch.cat([transform, -gate])
-        renamed[names[start] + name[len(start) :]] = value
+        renamed[TO_OURS[start] + name[len(start) :]] = value
     return renamed

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ...bilm.config import BiLMConfig
-from ...bilm.lstm import FORGET_BIAS, LSTMStack, run_recurrence
+from ...bilm.lstm import FORGET_BIAS, LSTMStack, full_bias, run_recurrence
 from ...bilm.model import BiLMNetwork
 from ...bilm.state import BiLMState, LSTMState, State
 from ...errors import Errors
@@ -27,10 +27,11 @@ from ...nn.inputs import pad_rows
 from ...nn.layers import parameter_dtype
 from ...text.lanes import plan_lanes
 from ...util import listed
+from ...weights.allennlp import LSTM
 from ...weights.bilm_tf import regular_name
 from ...weights.hdf5 import read_hdf5
 from ...weights.sources import Source
-from ...weights.tensor_map import find_misfits
+from ...weights.tensor_map import DIRECTIONS, find_misfits
 from ..common import (
     ConfigurationError,
     Derived,
@@ -40,14 +41,12 @@ from ..common import (
     check_file,
     current_weights,
     invalid,
-    own_copy,
 )
-from .characters import PADDING
+from .characters import PADDING, export_weights
 
 SHUT = 1e4  # pre-activation of a gate whose sigmoid is exactly 0 (negative) or 1
 # Tokens of a batch with its padding, up to which padding costs less than the steps of several batches.
 PADDED_TOKENS = 2**13
-DIRECTIONS = ("forward", "backward")
 WEIGHTS = ("input_linearity.weight", "state_linearity.weight", "state_linearity.bias", "state_projection.weight")
 CellParameters = Dict[str, Tensor]  # parameters of a cell by the names of AllenNLP
 Weights = List[List[CellParameters]]  # of each layer, forward and backward
@@ -119,9 +118,7 @@ class ElmoLstm(DerivingModule):
         nn.Module.__init__(module)
         with torch.device("meta"):
             module._init_from(network.config, network.config.projection_width, requires_grad)
-        for layer, cells in zip(network.encoder.layers, module._cells()):  # an LSTMStack, checked by `check_fit`
-            for direction, cell in enumerate(cells):
-                cell.load_state_dict(own_copy(split_cell(layer.state_dict(), direction)), assign=True)
+        module.load_state_dict(export_weights(network, LSTM), assign=True)
         module.requires_grad_(requires_grad)
         return module
 
@@ -278,7 +275,7 @@ class LayerWeights(NamedTuple):
 
     def stored(self) -> Dict[str, Tensor]:
         """RETURNS (Dict[str, Tensor]): The parameters of an `LSTMLayer`."""
-        return {**self._asdict(), "bias": self.bias - _forget_bias(self.bias)}
+        return {**self._asdict(), "bias": self.bias - full_bias(torch.zeros_like(self.bias))}
 
 
 def join_cells(cells: Sequence[Dict[str, Tensor]]) -> LayerWeights:
@@ -294,34 +291,12 @@ def join_cells(cells: Sequence[Dict[str, Tensor]]) -> LayerWeights:
     )
 
 
-def split_cell(layer: Dict[str, Tensor], direction: int) -> Dict[str, Tensor]:
-    """layer (Dict[str, Tensor]): Parameters of an `LSTMLayer`.
-    direction (int): 0 forward, 1 backward.
-    RETURNS (Dict[str, Tensor]): Parameters of the cell, by the names of AllenNLP.
-    """
-    bias = (layer["bias"] + _forget_bias(layer["bias"]))[direction]
-    return {
-        "input_linearity.weight": swap_gates(layer["input_weight"][direction].t()),
-        "state_linearity.weight": swap_gates(layer["recurrent_weight"][direction].t()),
-        "state_linearity.bias": swap_gates(bias),
-        "state_projection.weight": layer["projection_weight"][direction].t(),
-    }
-
-
 def swap_gates(weight: Tensor) -> Tensor:
     """weight (Tensor): Shape (4H, ...), gates in the order i, f, j, o or i, j, f, o.
     RETURNS (Tensor): The same with the two in the middle exchanged.
     """
     i, second, third, o = weight.chunk(4)
     return torch.cat([i, third, second, o])
-
-
-def _forget_bias(bias: Tensor) -> Tensor:
-    """bias (Tensor): Shape (..., 4H), gates in the order i, j, f, o."""
-    width = bias.shape[-1] // 4
-    forget = torch.zeros_like(bias)
-    forget[..., 2 * width : 3 * width] = FORGET_BIAS
-    return forget
 
 
 def _read_cells(path: Path, input_widths: Sequence[int], hidden_size: int, cell_size: int) -> Dict[str, CellParameters]:
@@ -332,28 +307,25 @@ def _read_cells(path: Path, input_widths: Sequence[int], hidden_size: int, cell_
     RAISES (ValueError): For files that cannot be read, EL026 if its LSTM has other sizes.
     """
     arrays = {regular_name(name): array for name, array in read_hdf5(Source(path)).items()}
-    names: Dict[str, Tuple[str, int]] = {}
     wanted: Dict[str, Tuple[int, ...]] = {}
-    for k, width in enumerate(input_widths):
-        for d, direction in enumerate(DIRECTIONS):
-            base = f"RNN_{d}/RNN/MultiRNNCell/Cell{k}/LSTMCell/"
-            names[base] = f"{direction}_layer_{k}", width
-            wanted[base + "W_0"] = (width + hidden_size, 4 * cell_size)
-            wanted[base + "B"] = (4 * cell_size,)
-            wanted[base + "W_P_0"] = (cell_size, hidden_size)
+    bases = [(f"RNN_{d}/RNN/MultiRNNCell/Cell{k}/LSTMCell/", d, k) for k in range(len(input_widths)) for d in range(2)]
+    for base, _, k in bases:
+        wanted[base + "W_0"] = (input_widths[k] + hidden_size, 4 * cell_size)
+        wanted[base + "B"] = (4 * cell_size,)
+        wanted[base + "W_P_0"] = (cell_size, hidden_size)
     problems = find_misfits(wanted, {name: array for name, array in arrays.items() if name.startswith("RNN_")})
     if problems:
         sizes = f"ElmoLstm({input_widths[0]}, {hidden_size}, {cell_size}, {len(input_widths)})"
         message = Errors.EL026.format(path=path, options=sizes, n_problems=len(problems), problems=listed(problems))
         raise ValueError(message)
     cells = {}
-    for base, (name, width) in names.items():
+    for base, d, k in bases:
         weight, bias, projection = (
             torch.from_numpy(arrays[base + part].T.astype("float32")) for part in ("W_0", "B", "W_P_0")
         )
-        inputs, recurrent = swap_gates(weight).split([width, hidden_size], dim=1)  # (4H, I) and (4H, P)
-        parameters = inputs, recurrent, swap_gates(bias + _forget_bias(bias)), projection
-        cells[name] = dict(zip(WEIGHTS, parameters))
+        inputs, recurrent = swap_gates(weight).split([input_widths[k], hidden_size], dim=1)  # (4H, I) and (4H, P)
+        parameters = inputs, recurrent, swap_gates(full_bias(bias[None])[0]), projection
+        cells[f"{DIRECTIONS[d]}_layer_{k}"] = dict(zip(WEIGHTS, parameters))
     return cells
 
 
