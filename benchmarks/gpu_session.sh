@@ -40,7 +40,8 @@ END
 echo "training: $rate tokens/s"
 
 # Trains for the time that is left, less 60 s for start, validations and the test: `model-best`, and its log.
-"${pretrain[@]}" "$out/run" "${settings[@]}" --pretraining.max_tokens $((rate * (until - SECONDS - 60))) \
+left=$((until - SECONDS - 60))
+"${pretrain[@]}" "$out/run" "${settings[@]}" --pretraining.max_tokens $((rate * (left > 30 ? left : 30))) \
     --pretraining.optimizer.learn_rate 0.005 --pretraining.dropout 0.1 --pretraining.schedule.warmup_steps \
     "${WARM_UP:-200}" 2>&1 | tee "$out/run.txt" | tail -n 5
 # Prints both perplexities on the test text; en_elmo_sm has 60.5 and 58.8.
