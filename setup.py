@@ -42,13 +42,14 @@ setup(
     ext_modules=[
         # Optional: without a compiler torch's own operations are used. One build serves all Pythons from 3.10 on.
         Extension(
-            "spacy_elmo.inference._cell",
-            ["spacy_elmo/inference/_cell.c"],
+            f"spacy_elmo.{name.replace('/', '.')}",
+            [f"spacy_elmo/{name}.c"],
             define_macros=[("Py_LIMITED_API", "0x030A0000")],
             extra_compile_args=["/O2"] if sys.platform == "win32" else FLAGS,
             py_limited_api=True,
             optional=True,
         )
+        for name in ("inference/_cell", "bilm/_recurrence")
     ],
     options={"bdist_wheel": {"py_limited_api": "cp310"}},
     zip_safe=False,

@@ -16,6 +16,7 @@ import typer
 from corpus import Sentence, default_shared, flatten, read_documents
 from machine import count_flops, matrix_peak
 from measure import batches
+from operations import Counter
 from plain_loop import PlainBiLM
 from torch import Tensor
 
@@ -79,10 +80,14 @@ def measure(  # type: ignore[no-untyped-def]
                 if number:  # the first round warms up
                     rates[key].append(sum(map(len, text if key in ours else part)) / seconds)
         peak, copy_rate = matrix_peak(TYPES[name], device), copy_bandwidth(device)
+    with torch.no_grad(), Counter() as counter:
+        read(bilm, text, lanes[0], batch_tokens)
+    n_batches = -(-sum(map(len, text)) // batch_tokens)
+    print(f"{name:9} {counter.n_operations / n_batches:.0f} operations launched a batch, {lanes[0]} lanes, warm cache")
     best_peer = max(statistics.median(rates[key]) for key in peers)
     for key, found in rates.items():
         rate = statistics.median(found)
-        share = f"{rate * flops / peak * 1e-9:4.1%} of {peak * 1e-3:.1f} TFLOP/s"
+        share = f"{rate * flops / peak * 1e-9:4.1%} of {peak * 1e-3:.3g} TFLOP/s"
         notes = f"{rate / best_peer:6.2f} x the fastest peer, {share}"
         if "host" in key:
             n_bytes = 4 * (bilm.config.n_layers + 1) * bilm.config.output_width

@@ -17,8 +17,8 @@ import torch
 import typer
 from corpus import JSON, SEED, SHARED, THREADS
 from machine import count_training_flops, matrix_peak
+from operations import Counter
 from plain_training import PlainLanguageModel, PlainSampler
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.lm_head import SoftmaxHead
@@ -172,18 +172,6 @@ def main(
         everything[name] = {"flops_per_token": flops, "peaks": peaks, "results": results}
     if json_path is not None:
         json_path.write_text(json.dumps(everything, indent=1), encoding="utf8")
-
-
-class Counter(TorchDispatchMode):
-    """Counts the operations of PyTorch that run inside, those of the backward pass included."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.n_operations = 0
-
-    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.n_operations += 1
-        return operation(*args, **(kwargs or {}))
 
 
 def measure(systems: Sequence[Any], updates: int, repeats: int, device: str) -> List[Result]:

@@ -24,16 +24,13 @@ from corpus import ROOT, SHARED, export_commit
 
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.corpora.shards import TextShard
-from spacy_elmo.pretraining import data as preparation
 from spacy_elmo.pretraining.config import PretrainConfig
 from spacy_elmo.pretraining.data import BlockStream, TextReader
-from spacy_elmo.text.lanes import Chunk, SentenceLanes
-from spacy_elmo.text.words import Vocabulary, WordTable
+from spacy_elmo.text.words import Vocabulary
 
 TEXT = Path("data") / "lm-english" / "train-00.txt.gz"
 SHAPES = {"1024 lanes, blocks": (1024, 32, 50), "1024 lanes, sentences": (1024, 32, 1), "64 lanes": (64, 32, 50)}
 LANES_OF_RANK, STEPS_OF_RANK = 128, 20
-MAX_WORDS = 200_000  # as the trainer: above that, words that are in no lane are removed
 
 
 def main(
@@ -46,7 +43,7 @@ def main(
     side: bool = typer.Option(False, "--side", help="Measure this process and print JSON."),
     # fmt: on
 ) -> None:
-    """Print tokens/s, the share of each stage, and the ratio to the other commit."""
+    """Print tokens/s, and the ratio to the other commit."""
     if side:
         print(json.dumps({name: measure(shared / TEXT, *shape, n_tokens) for name, shape in SHAPES.items()}))
         return
@@ -63,60 +60,40 @@ def main(
                 found[name].append(_ask(place, n_tokens, shared))
     for shape in SHAPES:
         rates = {name: statistics.median(one[shape]["rate"] for one in results) for name, results in found.items()}
-        for name, results in found.items():
-            shares = ", ".join(f"{stage} {share:.0%}" for stage, share in results[-1][shape]["shares"].items())
+        for name in found:
             against = f"{rates['here'] / rates[name]:6.2f} x" if name != "here" else ""
-            print(f"{shape:24} {name:12} {rates[name]:12,.0f} tokens/s  ({shares}) {against}")
+            print(f"{shape:24} {name:12} {rates[name]:12,.0f} tokens/s {against}")
         if len({one[shape]["checksum"] for results in found.values() for one in results}) > 1:
             print(f"{shape}: the arrays differ", file=sys.stderr)
             raise typer.Exit(1)
 
 
 def measure(text: Path, n_lanes: int, n_steps: int, block_sentences: int, n_tokens: int) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): Tokens/s, the share of each stage, a checksum of all arrays."""
-    words = sorted({word for tokens in _sentences(text, 20_000) for word in tokens})
-    table = WordTable(Vocabulary(["<S>", "</S>", "<UNK>", *words[:30_000]]))
-    stream = BlockStream([TextShard(text)], block_sentences=block_sentences, seed=0, shuffle_blocks=1000)
-    blocks = ([table.numbers_of(words) for words in block] for block in stream)
-    lanes = SentenceLanes(blocks, n_lanes)
-    seconds, checksum, n_read, n_timed = {"lanes": 0.0, "arrays": 0.0}, 0, 0, 0
+    """RETURNS (Dict[str, Any]): Tokens/s, a checksum of all arrays."""
+    config = PretrainConfig(
+        batch_size=n_lanes, unroll_steps=n_steps, block_sentences=block_sentences, shuffle_blocks=1000
+    )
+    reader = _make_reader([text], config, slice(0, n_lanes))
+    seconds, checksum, n_read, n_timed = 0.0, 0, 0, 0
     n_first = 30 * n_lanes * block_sentences  # fill the shuffle buffer and the lanes
     while n_read < n_first + n_tokens:
         began = time.process_time()
-        if len(table) > MAX_WORDS:
-            lanes.renumber(table.keep(lanes.held_numbers()))
-        chunk = lanes.next_chunk(n_steps)
-        assert chunk is not None
-        read = time.process_time()
-        arrays = _prepare(chunk, table)
-        done = time.process_time()
+        (chunk,) = reader.read().chunks
+        taken = time.process_time() - began
         if n_read >= n_first:
-            n_timed += chunk.n_predictions
-            seconds["lanes"] += read - began
-            seconds["arrays"] += done - read
+            n_timed, seconds = n_timed + chunk.n_predictions, seconds + taken
         n_read += chunk.n_predictions
-        for array in arrays:
-            checksum = zlib.crc32(np.ascontiguousarray(array, dtype="int64"), checksum)
-    total = sum(seconds.values())
-    shares = {stage: part / total for stage, part in seconds.items()}
-    return {"rate": n_timed / total, "shares": shares, "checksum": checksum}
+        for array in (chunk.words, chunk.lengths, chunk.places, chunk.targets):
+            checksum = zlib.crc32(np.asarray(array, dtype="int64").tobytes(), checksum)
+    return {"rate": n_timed / seconds, "checksum": checksum}
 
 
 def measure_ranks(texts: Sequence[Path], counts: Sequence[int], repeats: int) -> None:
     """Print the time in which a rank reads the text of an update, of all lanes or of its own, and the memory."""
-    words = sorted({word for tokens in _sentences(texts[0], 20_000) for word in tokens})
-    vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", *words[:30_000]])
-    network = BiLMConfig.from_dict({"char_cnn": {}})
     for n_ranks in counts:
         n_lanes = n_ranks * LANES_OF_RANK
         config = PretrainConfig(batch_size=n_lanes, unroll_steps=STEPS_OF_RANK, shuffle_blocks=1000)
-        stream = BlockStream(
-            [TextShard(text) for text in texts],
-            block_sentences=config.block_sentences,
-            seed=0,
-            shuffle_blocks=config.shuffle_blocks,
-        )
-        reader = TextReader(stream, vocabulary, network, config, slice(0, LANES_OF_RANK))
+        reader = _make_reader(texts, config, slice(0, LANES_OF_RANK))
         began = time.process_time()
         reader.read()
         first = time.process_time() - began
@@ -132,18 +109,16 @@ def measure_ranks(texts: Sequence[Path], counts: Sequence[int], repeats: int) ->
         print(f"{n_ranks} ranks, {n_lanes:,} lanes: {told}; a position of {state_mb:.1f} MB", flush=True)
 
 
-def _prepare(chunk: Chunk, table: WordTable) -> List[Any]:
-    """RETURNS (List[Any]): Character ids and lengths of the distinct words, their places, the targets."""
-    if hasattr(preparation, "prepare_chunk"):
-        ready = preparation.prepare_chunk(table, chunk, 2, with_characters=True)
-        return [ready.words, ready.lengths, ready.places, ready.targets]
-    numbers, first, index = np.unique(chunk.inputs, return_index=True, return_inverse=True)
-    lengths = table.lengths(numbers)
-    order = np.lexsort((first, lengths))
-    index = np.argsort(order)[index]
-    numbers = numbers[order]
-    targets = table.targets(chunk.counted_targets(2)).reshape(-1)
-    return [table.characters(numbers), lengths[order].tolist(), index.reshape(chunk.inputs.shape), targets]
+def _make_reader(texts: Sequence[Path], config: PretrainConfig, own_lanes: slice) -> TextReader:
+    words = sorted({word for tokens in _sentences(texts[0], 20_000) for word in tokens})
+    stream = BlockStream(
+        [TextShard(text) for text in texts],
+        block_sentences=config.block_sentences,
+        seed=0,
+        shuffle_blocks=config.shuffle_blocks,
+    )
+    vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", *words[:30_000]])
+    return TextReader(stream, vocabulary, BiLMConfig.from_dict({"char_cnn": {}}), config, own_lanes)
 
 
 def _sentences(text: Path, n: int) -> Any:

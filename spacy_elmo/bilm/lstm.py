@@ -4,13 +4,14 @@ The recurrent part has a hand-written backward pass. Autograd through a loop ove
 operations per step and compute the weight gradients step by step. Here the forward pass stores the gates, and the
 backward pass computes the weight gradients in two large products after its loop.
 
-tanh(x) is computed as 2 sigmoid(2x) - 1, which is several times faster in torch on CPUs and exact to 1e-7.
+tanh(x) is computed as 2 sigmoid(2x) - 1, which is several times faster in torch on CPUs and exact to 1e-7. If a C
+compiler was found at installation, `_recurrence.c` computes the elements of a step in one pass.
 
 In a training loop on a GPU the loop over time is launched at once, as a CUDA graph.
 """
 
 import logging
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -20,6 +21,11 @@ from .config import BiLMConfig
 from .graphs import VARIABLE, Graph, make_pool
 from .layers import LayerHighway, constant_, new_parameter, uniform_
 from .state import LSTMState, State
+
+try:
+    from . import _recurrence as one_pass
+except ImportError:  # installed without a compiler
+    one_pass = None  # type: ignore[assignment]  # a module or None
 
 FORGET_BIAS = 1.0  # added at run time and not part of the stored bias, as in the files of bilm-tf
 
@@ -175,6 +181,8 @@ def full_bias(bias: Tensor) -> Tensor:
 
 
 HALF = (torch.bfloat16, torch.float16)
+NO_CLIP = torch.finfo(torch.float32).max
+ONE_PASS_THREADS = 4  # more threads of torch are faster than one pass in one thread
 Keeps = List[Optional[Tensor]]
 MAX_GRAPHS = 16  # layers times shapes
 
@@ -314,29 +322,68 @@ def _run_forward(layer: _Layer, kept: _Kept, gates: Tensor, h: Tensor, c: Tensor
     d, _, n_lanes, width = gates.shape
     pre = torch.empty(d, n_lanes, width, dtype=gates.dtype, device=gates.device)
     by_gate = pre.view(d, n_lanes, 4, -1).permute(2, 0, 1, 3)  # (4, d, B, H)
+    squashed = torch.empty_like(kept.tanhs[0]) if _is_one_pass(kept.acts) else None  # (d, B, H)
+    gates = gates if squashed is None else gates.contiguous()
     for at, gate, keep in zip(kept.by_step(), gates.unbind(1), layer.keeps):
         if keep is not None:
             h, c = h * keep, c * keep
         read = h if layer.mask is None else h * layer.mask
-        torch.baddbmm(gate, read.to(gate.dtype), layer.recurrent, out=pre)
-        by_gate[1].mul_(2)
-        torch.sigmoid(by_gate.to(c.dtype), out=at.acts)
-        _update_cells(at, c, layer.cell_clip)
-        _project(at, layer)
+        if squashed is not None:
+            torch.bmm(read.to(gate.dtype), layer.recurrent, out=pre)
+            _forward_in_one_pass(pre.to(c.dtype), gate.to(c.dtype), c.contiguous(), at, squashed, layer)
+            _project(at, squashed, layer)
+        else:
+            torch.baddbmm(gate, read.to(gate.dtype), layer.recurrent, out=pre)
+            by_gate[1].mul_(2)
+            torch.sigmoid(by_gate.to(c.dtype), out=at.acts)
+            _project(at, _update_cells(at, c, layer.cell_clip), layer)
         h, c = at.outputs, at.cells
 
 
-def _update_cells(at: _Kept, c: Tensor, clip: Optional[float]) -> None:
-    i, j, f, _ = at.acts.unbind(0)  # 4 x (d, B, H)
+def _is_one_pass(acts: Tensor) -> bool:
+    """Whether one thread computes the elements of a step in one pass, by `_recurrence.c`. acts (..., H)."""
+    is_possible = one_pass is not None and acts.dtype is torch.float32 and acts.device.type == "cpu"
+    return is_possible and torch.get_num_threads() <= ONE_PASS_THREADS
+
+
+def _forward_in_one_pass(pre: Tensor, gate: Tensor, c: Tensor, at: _Kept, squashed: Tensor, layer: _Layer) -> None:
+    """Set the values of a step from both sides of the gates (d, B, 4H)."""
+    arrays = c, at.acts, at.raw_cells, at.cells, at.tanhs, squashed
+    _call_by_direction(one_pass.forward, (pre, gate), arrays, layer.cell_clip)
+
+
+def _backward_in_one_pass(
+    at: _Kept, before: Tensor, d_squashed: Tensor, d_c: Tensor, d_pre: Tensor, layer: _Layer
+) -> None:
+    """Set the gradients of the gates, `d_pre` (d, B, 4H), and of the cells, `d_c` (d, B, H)."""
+    arrays = at.acts, at.raw_cells, at.tanhs, before, d_squashed, d_c
+    _call_by_direction(one_pass.backward, (d_pre,), arrays, layer.cell_clip)
+
+
+def _call_by_direction(
+    function: Callable[..., None], gates: Sequence[Tensor], arrays: Sequence[Tensor], clip: Optional[float]
+) -> None:
+    """gates (Sequence[Tensor]): Shape (d, B, 4H), each direction contiguous. arrays (Sequence[Tensor]): Contiguous."""
+    d, n_lanes, width = arrays[0].shape[-3:]
+    size = n_lanes * width
+    for k in range(d):
+        addresses = [part.data_ptr() + 4 * k * part.stride(0) for part in gates]
+        addresses += [array.data_ptr() + 4 * k * size for array in arrays]
+        function(*addresses, d * size, n_lanes, width, NO_CLIP if clip is None else clip)
+
+
+def _update_cells(at: _Kept, c: Tensor, clip: Optional[float]) -> Tensor:
+    """Set the cells, and return o * tanh(c), shape (d, B, H)."""
+    i, j, f, o = at.acts.unbind(0)  # 4 x (d, B, H)
     j.mul_(2).sub_(1)
     torch.mul(f, c, out=at.raw_cells).addcmul_(i, j)
     if clip is not None:
         torch.clamp(at.raw_cells, -clip, clip, out=at.cells)
     torch.mul(at.cells, 2, out=at.tanhs).sigmoid_().mul_(2).sub_(1)
+    return o * at.tanhs
 
 
-def _project(at: _Kept, layer: _Layer) -> None:
-    squashed = at.acts[3] * at.tanhs  # (d, B, H)
+def _project(at: _Kept, squashed: Tensor, layer: _Layer) -> None:
     if layer.projection is not None:
         squashed = torch.bmm(squashed.to(layer.projection.dtype), layer.projection)  # (d, B, R)
     at.raw_outputs.copy_(squashed)
@@ -361,9 +408,10 @@ def _gradients(
 
 def _run_backward(layer: _Layer, kept: _Kept, d_outputs: Tensor, c: Tensor, d_gates: Tensor) -> Tensor:
     """Set `d_gates` (d, S, B, 4H); return the gradients of the projections (d, S, B, R)."""
-    recurrent = layer.recurrent
+    recurrent = layer.recurrent.transpose(1, 2)
     d_projected = recurrent.new_empty(kept.outputs.shape)
     d_act = torch.empty_like(kept.acts[0])  # (4, d, B, H)
+    is_one_pass = _is_one_pass(d_act)
     steps, d_steps, d_pre = kept.by_step(), d_outputs.unbind(1), d_gates.unbind(1)
     d_h: Optional[Tensor] = None
     d_c: Optional[Tensor] = None
@@ -372,13 +420,21 @@ def _run_backward(layer: _Layer, kept: _Kept, d_outputs: Tensor, c: Tensor, d_ga
         d_h = d_steps[s] if d_h is None else d_h.to(d_act.dtype).add_(d_steps[s])
         before = c if s == 0 else steps[s - 1].cells
         d_squashed = _unproject(at, layer, d_h, d_projected[:, s])
-        by_gate = d_pre[s].view(*d_act.shape[1:3], 4, -1).permute(2, 0, 1, 3)  # (4, d, B, H)
-        d_c = _cell_backward(at, d_act, d_squashed, d_c, before if keep is None else before * keep, layer.cell_clip)
-        _gates_backward(at, d_act, d_act if by_gate.dtype != d_act.dtype else by_gate)
-        if by_gate.dtype != d_act.dtype:
-            by_gate.copy_(d_act)
+        before = before.contiguous() if keep is None else before * keep
+        if is_one_pass:
+            d_c = torch.zeros_like(d_squashed) if d_c is None else d_c
+            found = d_pre[s] if d_pre[s].dtype == d_act.dtype else d_act.view(*d_pre[s].shape)  # (d, B, 4H)
+            _backward_in_one_pass(at, before, d_squashed, d_c, found, layer)
+            if found is not d_pre[s]:
+                d_pre[s].copy_(found)
+        else:
+            by_gate = d_pre[s].view(*d_act.shape[1:3], 4, -1).permute(2, 0, 1, 3)  # (4, d, B, H)
+            d_c = _cell_backward(at, d_act, d_squashed, d_c, before, layer.cell_clip)
+            _gates_backward(at, d_act, d_act if by_gate.dtype != d_act.dtype else by_gate)
+            if by_gate.dtype != d_act.dtype:
+                by_gate.copy_(d_act)
         if s > 0:
-            d_h = torch.bmm(d_pre[s], recurrent.transpose(1, 2))  # (d, B, R)
+            d_h = torch.bmm(d_pre[s], recurrent)  # (d, B, R)
             d_h = d_h if layer.mask is None else d_h * layer.mask
             if keep is not None:
                 d_h, d_c = d_h * keep, d_c * keep
@@ -388,7 +444,7 @@ def _run_backward(layer: _Layer, kept: _Kept, d_outputs: Tensor, c: Tensor, d_ga
 def _unproject(at: _Kept, layer: _Layer, d_h: Tensor, d_projected: Tensor) -> Tensor:
     """The gradient of the input of the projection, shape (d, B, H), new."""
     if layer.projection is None:
-        return d_h.clone()
+        return d_h.clone(memory_format=torch.contiguous_format)
     if layer.output_clip is not None:
         d_h = _unclip(d_h, at.raw_outputs, layer.output_clip)
     d_projected.copy_(d_h)

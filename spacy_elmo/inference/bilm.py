@@ -413,7 +413,7 @@ def check_sentences(sentences: Iterable[Sequence[str]]) -> List[List[str]]:
     _require_iterable(sentences)
     found: List[List[str]] = []
     for i, sentence in enumerate(sentences):
-        is_list = isinstance(sentence, Iterable) and not isinstance(sentence, NO_LISTS)
+        is_list = type(sentence) is list or isinstance(sentence, Iterable) and not isinstance(sentence, NO_LISTS)
         words = sentence if isinstance(sentence, list) else list(sentence) if is_list else []
         if not is_list or not _are_words(words):
             raise ValueError(Errors.EL011.format(i=i, kind=_kind(sentence)))
@@ -426,7 +426,7 @@ def check_runs(runs: Iterable[Sequence[str]]) -> Sequence[Sequence[str]]:
     _require_iterable(runs)
     found = runs if isinstance(runs, Sequence) else list(runs)
     for i, run in enumerate(found):
-        is_list = isinstance(run, Collection) and not isinstance(run, NO_LISTS)
+        is_list = type(run) is list or isinstance(run, Collection) and not isinstance(run, NO_LISTS)
         if not is_list or not _are_words(run):
             raise ValueError(Errors.EL011.format(i=i, kind=_kind(run)))
     return found

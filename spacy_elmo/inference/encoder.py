@@ -1,6 +1,7 @@
 """Compute the layers of sequences in slices of bounded size: distinct words, a lane plan, the initial state."""
 
-from itertools import chain
+from collections import defaultdict
+from itertools import chain, count
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -379,9 +380,12 @@ def number_words(
     runs: Sequence[Sequence[str]], boundaries: Tuple[str, str] = BOUNDARIES
 ) -> Tuple[List[str], List[List[int]]]:
     """Distinct words, boundaries first, and the number of each word of each sequence."""
-    distinct = list(dict.fromkeys(chain(boundaries, *runs)))
-    number: Dict[str, int] = {word: i for i, word in enumerate(distinct)}
-    return distinct, [[number[word] for word in run] for run in runs]
+    number: Dict[str, int] = defaultdict(count().__next__)
+    look_up = number.__getitem__
+    for word in boundaries:
+        look_up(word)
+    numbers = [list(map(look_up, run)) for run in runs]
+    return list(number), numbers
 
 
 def inner_places(lengths: Sequence[int]) -> Ids:

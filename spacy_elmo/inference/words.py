@@ -230,10 +230,11 @@ class WordCache:
 
     def get(self, words: Sequence[str]) -> Tensor:
         """Vectors of cached words, shape (len(words), P), a copy."""
-        self.touch(words)
         slots = self._slots
-        places = torch.tensor([slots[word] for word in words], dtype=torch.long)
-        return self._table[places.to(self._table.device)]
+        for word in words:
+            slots.move_to_end(word)
+        places = np.fromiter(map(slots.__getitem__, words), dtype="int64", count=len(words))
+        return self._table[torch.from_numpy(places).to(self._table.device)]
 
     @isolated
     @torch.no_grad()

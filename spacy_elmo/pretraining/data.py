@@ -18,7 +18,7 @@ import weakref
 from collections import deque
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any, Deque, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +35,9 @@ from ..util import shorten
 from .config import PretrainConfig
 
 MAX_VALUE = 100  # characters of a value in an error message
-# The tokens of each sentence.
+Sentence = Any  # its tokens, or the numbers of these, see `BlockStream`
 Sentences = List[List[str]]
-Block = Sentences
+Block = List[Sentence]
 
 
 class BlockStream:
@@ -46,6 +46,8 @@ class BlockStream:
     Each pass over the corpus yields every sentence once. Blocks are shuffled in a buffer: each draw takes one at
     random, and the next block of the corpus replaces it, so that a block comes at most `shuffle_blocks` positions
     early. Memory holds the buffer and one record.
+
+    Sentences are lists of tokens, or what `convert` makes of them when they are read, which a `TextReader` sets.
 
     shards (Sequence[Shard]): The corpus.
     block_sentences (int): Sentences per block.
@@ -84,7 +86,8 @@ class BlockStream:
         self._buffer: List[Block] = []
         self._n_buffered = max(1, shuffle_blocks)
         self._random = random.Random(seed)
-        self._waiting: Deque[List[str]] = deque()  # sentences of records already read, not yet in a block
+        self.convert: Callable[[List[str]], Sentence] = list
+        self._waiting: Deque[Sentence] = deque()  # sentences of records already read, not yet in a block
         self._records: Optional[Iterator[Record]] = None  # of the current shard
         self._begin_pass()
 
@@ -92,7 +95,7 @@ class BlockStream:
         return self
 
     def __next__(self) -> Block:
-        """RETURNS (Block): The tokens of each sentence of a block.
+        """RETURNS (Block): The sentences of a block.
         RAISES (ValueError): EL101 if a whole pass finds no sentence.
         """
         while not self._fill_buffer():
@@ -102,7 +105,9 @@ class BlockStream:
         return self._buffer.pop()
 
     def state_dict(self) -> Dict[str, Any]:
-        """RETURNS (Dict[str, Any]): Plain JSON types. Another stream over the same shards can load it."""
+        """RETURNS (Dict[str, Any]): Plain JSON types, and the sentences that are held. Another stream over the same
+        shards can load it, with tokens as sentences.
+        """
         version, numbers, gauss = self._random.getstate()
         return {
             "layout": dict(self._layout),
@@ -130,12 +135,21 @@ class BlockStream:
             )
         self.epoch, self._order, self._n_shards = state["epoch"], list(state["order"]), state["n_shards"]
         self._n_records, self._is_empty = state["n_records"], state["is_empty"]
-        self._waiting = deque(list(sentence) for sentence in state["waiting"])
+        self._waiting = deque(map(self.convert, state["waiting"]))
         self.counts = Counts.from_dict(state["counts"])
         version, numbers, gauss = state["buffer"]["random"]
         self._random.setstate((version, tuple(numbers), gauss))
-        self._buffer = [[list(sentence) for sentence in block] for block in state["buffer"]["blocks"]]
+        self._buffer = [list(map(self.convert, block)) for block in state["buffer"]["blocks"]]
         self._records = None
+
+    def map_sentences(self, function: Callable[[Sentence], Sentence]) -> None:
+        """Replace each sentence that is held; states do not change."""
+        self._waiting = deque(map(function, self._waiting))
+        self._buffer = [list(map(function, block)) for block in self._buffer]
+
+    def held_sentences(self) -> Iterator[Sentence]:
+        """The sentences that are read and not yet returned."""
+        return itertools.chain(self._waiting, *self._buffer)
 
     def _begin_pass(self) -> None:
         self._order = list(range(len(self.shards)))
@@ -181,7 +195,7 @@ class BlockStream:
                 if len(tokens) <= longest:
                     counts.n_tokens += len(tokens)
                     counts.n_sentences += 1
-                    self._waiting.append(tokens)
+                    self._waiting.append(self.convert(tokens))
                 else:
                     self._split_sentence(tokens)
             if record:
@@ -195,7 +209,7 @@ class BlockStream:
         segments = [tokens[i : i + longest] for i in range(0, n_tokens, longest)]
         self.counts.n_sentences += len(segments)
         self.counts.n_long += 1
-        self._waiting.extend(segments)
+        self._waiting.extend(map(self.convert, segments))
 
 
 def read_held_out(
@@ -237,7 +251,7 @@ def _describe(names: Sequence[str], before: Mapping[str, Any], now: Mapping[str,
     return "; ".join(f"{name} was {old}, is {new}" for name, old, new in told)
 
 
-MAX_WORDS = 200_000  # distinct words in the table; above that, words that are in no lane are removed
+MAX_WORDS = 200_000  # distinct words in the table; above that, words of text that was returned are removed
 N_AHEAD = 4  # updates that the process reads ahead; 3 MB each with 1,024 lanes of 32 steps
 POLL_S = 5.0  # seconds after which the process looks whether the run still exists
 
@@ -271,17 +285,17 @@ def prepare_chunk(table: WordTable, chunk: Chunk, n_directions: int, *, with_cha
     """The arrays of a chunk whose words are in the table."""
     inputs = chunk.inputs[:n_directions].reshape(-1)
     # Scatters over the table are several times as fast as `unique`, which sorts.
-    first = np.full(len(table), -1, dtype="int64")
-    first[inputs[::-1]] = np.arange(len(inputs) - 1, -1, -1)
-    numbers = np.flatnonzero(first >= 0)
+    places, index = np.empty(len(table), dtype="int64"), np.arange(len(inputs))
+    places[inputs[::-1]] = index[::-1]  # the first occurrence of each word; other rows are not read
+    numbers = inputs[places[inputs] == index]
     lengths = table.lengths(numbers)
-    order = np.argsort(lengths * len(inputs) + first[numbers])  # no two are equal
+    order = np.argsort(lengths.astype("int16"), kind="stable")  # of 16 bits: a radix sort
     numbers = numbers[order]
-    first[numbers] = np.arange(len(numbers))
+    places[numbers] = np.arange(len(numbers))
     return PreparedChunk(
         words=table.characters(numbers) if with_characters else table.targets(numbers),
         lengths=lengths[order].tolist(),
-        places=first[inputs].reshape(chunk.inputs[:n_directions].shape),
+        places=places[inputs].reshape(chunk.inputs[:n_directions].shape),
         targets=table.targets(chunk.counted_targets(n_directions)).reshape(-1),
         begins=chunk.begins,
         positions=None if chunk.positions is None else chunk.positions[:n_directions],
@@ -307,6 +321,7 @@ class Position(NamedTuple):
     """The position of a reader. It shares arrays with the reader, which does not change them.
 
     words (List[str]): The words by number; those from `n_words` on were added later.
+    stream (Dict[str, Any]): See `BlockStream.state_dict`, of sentences as numbers.
     """
 
     lanes: SentenceLanes
@@ -323,8 +338,13 @@ class Position(NamedTuple):
         new_numbers[kept] = np.arange(len(kept))
         lanes = self.lanes.copy()
         lanes.renumber(new_numbers)
-        words = [self.words[number] for number in kept]
-        return lanes.state_dict(), {"words": words, "stream": self.stream}
+        buffer = self.stream["buffer"]
+        blocks = [self._spell(block) for block in buffer["blocks"]]
+        stream = {**self.stream, "waiting": self._spell(self.stream["waiting"]), "buffer": {**buffer, "blocks": blocks}}
+        return lanes.state_dict(), {"words": self._spell([kept])[0], "stream": stream}
+
+    def _spell(self, sentences: Sequence[Ids]) -> Sentences:
+        return [[self.words[number] for number in numbers.tolist()] for numbers in sentences]
 
 
 class TextReader:
@@ -344,12 +364,15 @@ class TextReader:
     ) -> None:
         self.stream, self.network, self.config, self.own_lanes = stream, network, config, own_lanes
         self.table = make_word_table(network, vocabulary)
+        # Before the buffer of the stream: strings that were just read are in the cache of the processor.
+        stream.convert = self.table.numbers_of
+        self._max_words = MAX_WORDS
         self.lanes = self._make_lanes()
 
     def read(self) -> Batch:
         """RETURNS (Batch): The text of the next update."""
-        if len(self.table) > MAX_WORDS:
-            self.lanes.renumber(self.table.keep(self.lanes.held_numbers()))
+        if len(self.table) > self._max_words:
+            self._forget_words()
         chunks: List[PreparedChunk] = []
         for _ in range(self.config.accumulate):
             chunk = self.lanes.next_chunk(self.config.unroll_steps)
@@ -370,20 +393,27 @@ class TextReader:
 
     def load_state_dict(self, arrays: Arrays, record: Dict[str, Any]) -> None:
         """arrays (Arrays), record (Dict[str, Any]): From `state_dict`."""
-        self.stream.load_state_dict(record["stream"])
         self.table.keep(np.zeros(0, dtype="int64"))
         self.table.numbers_of(record["words"])
+        self.stream.load_state_dict(record["stream"])
         self.lanes = self._make_lanes()
         self.lanes.load_state_dict(arrays)
 
     def close(self) -> None:
         """Do nothing: there is no process."""
 
+    def _forget_words(self) -> None:
+        """Remove the words that neither the lanes nor the stream hold."""
+        held = np.concatenate([self.lanes.held_numbers(), *self.stream.held_sentences()])
+        new_numbers = self.table.keep(held)
+        self.lanes.renumber(new_numbers)
+        self.stream.map_sentences(lambda numbers: new_numbers[numbers])
+        self._max_words = max(MAX_WORDS, 2 * len(self.table))  # a large buffer must not do this at each update
+
     def _make_lanes(self) -> SentenceLanes:
         """An encoder without state reads whole sentences only."""
         kind = SentenceLanes if self.network.has_state else WholeSentenceLanes
-        blocks = ([self.table.numbers_of(words) for words in block] for block in self.stream)
-        return kind(blocks, self.config.batch_size)
+        return kind(self.stream, self.config.batch_size)
 
 
 class ReadAhead:

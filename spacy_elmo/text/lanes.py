@@ -190,10 +190,11 @@ class SentenceLanes:
             self.n_dropped = sum(block.shape[1] for lane in self._waiting for block in lane)
             return None
         self._now = end
-        taken = np.empty((self.n_lanes, 5, n_ready), dtype="int64")
-        for lane, waiting in enumerate(self._waiting):
-            _take(waiting, taken[lane])
-        rows = np.ascontiguousarray(taken.transpose(1, 2, 0))  # (5, S, B)
+        taken: List[NDArray[np.int64]] = []
+        for waiting in self._waiting:
+            _take(waiting, n_ready, taken)
+        by_lane = np.concatenate(taken, axis=1).reshape(5, self.n_lanes, n_ready)
+        rows = np.ascontiguousarray(by_lane.transpose(0, 2, 1))  # (5, S, B)
         return Chunk(rows[0:2], rows[2:4], rows[4].astype(bool), rows[0].size)
 
     def copy(self) -> "SentenceLanes":
@@ -299,18 +300,19 @@ class WholeSentenceLanes(SentenceLanes):
             n_held += rows.shape[1]
 
 
-def _take(waiting: List[NDArray[np.int64]], out: NDArray[np.int64]) -> None:
-    """Move the first steps of a lane to `out`, shape (5, S)."""
-    place, n_steps = 0, out.shape[1]
-    while place < n_steps:
+def _take(waiting: List[NDArray[np.int64]], n_steps: int, taken: List[NDArray[np.int64]]) -> None:
+    """Move the first steps of a lane to `taken`, each of shape (5, n)."""
+    while n_steps:
         block = waiting[0]
-        n = min(block.shape[1], n_steps - place)
-        out[:, place : place + n] = block[:, :n]
-        if n == block.shape[1]:
+        n = block.shape[1]
+        if n <= n_steps:
+            taken.append(block)
             del waiting[0]
+            n_steps -= n
         else:
-            waiting[0] = block[:, n:]
-        place += n
+            taken.append(block[:, :n_steps])
+            waiting[0] = block[:, n_steps:]
+            return
 
 
 def read_and_predict(sentences: Sequence[Ids]) -> NDArray[np.int64]:

@@ -3,9 +3,19 @@
 import pytest
 import torch
 
+from spacy_elmo.bilm import lstm
 from spacy_elmo.bilm.lstm import run_recurrence
 
 D, STEPS, LANES, CELL, OUT = 2, 4, 3, 5, 3
+
+
+@pytest.fixture(params=["c", "torch"], autouse=True)
+def implementation(request, monkeypatch):
+    if request.param == "torch":
+        monkeypatch.setattr(lstm, "one_pass", None)
+    elif lstm.one_pass is None:
+        pytest.skip("installed without a C compiler")
+    return request.param
 
 
 def _inputs(dtype, *, with_projection=True):
@@ -146,3 +156,46 @@ def _assert_kink(weights, h, c, clips, bound, has_gradient, part):
     # Of the candidate below a clipped cell, of the output gate below a clipped output.
     looked_at = gradients[0][0, 0, 0, 3 if part == "cell" else 7]
     assert bool(looked_at != 0) == has_gradient
+
+
+@pytest.mark.issue(41)
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("with_projection", [True, False], ids=["projected", "plain"])
+def test_values_that_are_not_finite_do_not_go_unnoticed(value, with_projection):
+    weights, h, c = _inputs(torch.float32, with_projection=with_projection)
+    weights[0].data[0, 1, 2, 3] = value
+    weights[0].data[0, 1, 2, 3 + CELL] = value
+    found, _, _ = run_recurrence(weights[0], weights[1], (*weights, None)[2], h, c, cell_clip=1.0, projection_clip=1.0)
+    is_finite = found.isfinite().all(dim=-1)
+    assert is_finite[1].all() and is_finite[0, :, :2].all() and is_finite[0, 0].all()
+    if value != value:
+        assert not is_finite[0, 1:, 2].any()
+
+
+@pytest.mark.issue(41)
+def test_results_do_not_depend_on_the_layout_of_the_arguments(implementation):
+    (gates, recurrent, projection), h, c = _inputs(torch.float32)
+    wanted = run_recurrence(gates, recurrent, projection, h, c, cell_clip=0.6)
+    (wanted[0] ** 2).sum().backward()
+    others = [
+        part.detach().transpose(0, -1).contiguous().transpose(0, -1).requires_grad_()
+        for part in (gates, recurrent, projection)
+    ]
+    rows = [part.repeat(1, 2, 1)[:, :LANES] for part in (h, c)]
+    found = run_recurrence(*others, *rows, cell_clip=0.6)
+    (found[0] ** 2).sum().backward()
+    torch.testing.assert_close(found, wanted)
+    for one, other in zip(others, (gates, recurrent, projection)):
+        torch.testing.assert_close(one.grad, other.grad)
+
+
+@pytest.mark.issue(41)
+def test_half_precision_is_near_float32():
+    weights, h, c = _inputs(torch.float32)
+    wanted, _, _ = run_recurrence(*weights, h, c, resets=_resets(), cell_clip=0.6, projection_clip=0.7)
+    wanted.sum().backward()
+    half = weights[0].detach().bfloat16().requires_grad_()
+    found, _, _ = run_recurrence(half, *weights[1:], h, c, resets=_resets(), cell_clip=0.6, projection_clip=0.7)
+    torch.testing.assert_close(found, wanted, atol=0.03, rtol=0.03)
+    (d_gates,) = torch.autograd.grad(found.sum(), half)
+    torch.testing.assert_close(d_gates.float(), weights[0].grad, atol=0.05, rtol=0.05)

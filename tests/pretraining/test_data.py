@@ -9,9 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from list_shard import ListShard
 
+from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
 from spacy_elmo.corpora.files import Counts
 from spacy_elmo.corpora.shards import TextShard, read_shards
-from spacy_elmo.pretraining.data import BlockStream, read_held_out
+from spacy_elmo.pretraining import data
+from spacy_elmo.pretraining.config import PretrainConfig
+from spacy_elmo.pretraining.data import BlockStream, TextReader, read_held_out
+from spacy_elmo.text.words import Vocabulary
 
 
 def _sentences(n, prefix=""):
@@ -83,6 +87,34 @@ def test_stream_continues_from_its_state_with_any_corpus(
     second.load_state_dict(json.loads(json.dumps(first.state_dict())))
     assert list(islice(second, 15)) == list(islice(first, 15))
     assert second.counts == first.counts and second.epoch == first.epoch
+
+
+@pytest.mark.issue(41)
+def test_text_of_updates_depends_neither_on_forgotten_words_nor_on_resuming(shards, monkeypatch):
+    settings = {"batch_size": 3, "unroll_steps": 5, "block_sentences": 3, "shuffle_blocks": 4}
+    vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "a1.0", "b3.1"])
+
+    def make_reader():
+        stream = _stream(shards, shuffle_blocks=4)
+        return TextReader(
+            stream, vocabulary, BiLMConfig(char_cnn=CharCNNConfig()), PretrainConfig(**settings), slice(3)
+        )
+
+    def read(reader):
+        chunk = reader.read().chunks[0]
+        return [chunk.words.tolist(), chunk.lengths, chunk.places.tolist(), chunk.targets.tolist()]
+
+    plain = make_reader()
+    wanted = [read(plain) for _ in range(40)]
+    monkeypatch.setattr(data, "MAX_WORDS", 8)
+    forgetful = make_reader()
+    for number in range(40):
+        if number % 7 == 3:
+            arrays, record = forgetful.state_dict()
+            forgetful = make_reader()
+            forgetful.load_state_dict(arrays, json.loads(json.dumps(record)))
+        assert read(forgetful) == wanted[number]
+    assert len(forgetful.table) < len(plain.table)
 
 
 @pytest.mark.parametrize(

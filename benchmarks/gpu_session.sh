@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Ten minutes on a GPU: tests, speed, and a training run that ends in time. The package must be installed.
+#
+# bash benchmarks/gpu_session.sh OUT TEXT [SECONDS]
+#
+# OUT: a folder for logs and the trained biLM. TEXT: a folder with train-*.txt.gz, valid.txt.gz and test.txt.gz.
+# SECONDS: until the end, 570 by default. To try it on a CPU, without the tests of a GPU, set DEVICE=-1 LANES=16
+# NEGATIVES=512 WARM_UP=5 SPEED_TOKENS=15000 and SECONDS to 150.
+set -uo pipefail
+out=$(realpath -m "$1") text=$(realpath "$2") until=$((SECONDS + ${3:-570})) gpu=${DEVICE:-0}
+cd "$(dirname "$0")/.." && mkdir -p "$out"
+shared=${SPACY_ELMO_SHARED:-shared} && export SPACY_ELMO_SHARED=$shared
+pretrain=(python -m spacy elmo pretrain configs/pretrain_en_elmo_sm.cfg)
+settings=(--gpu-id "$gpu" --force --paths.train "$text/train-*.txt.gz" --paths.valid "$text/valid.txt.gz"
+    --paths.vocab "$out/vocab.txt" --pretraining.batch_size "${LANES:-1024}" --pretraining.softmax.n_negatives "${NEGATIVES:-8192}"
+    --pretraining.report_every 5)
+python -m spacy elmo vocab "$text/train-*.txt.gz" "$out/vocab.txt" --n-words 30000 --force > "$out/vocab.log" 2>&1 &
+
+if [[ $gpu -ge 0 ]]; then
+    # Prints the number of passed tests; every failure is a defect to note.
+    timeout 150 python -m pytest -q --gpu tests/bilm/test_recurrence_graphs.py tests/inference/test_lane_graphs.py \
+        tests/pretraining/test_gpu.py tests/test_caller_state.py tests/inference/test_versions.py \
+        tests/pipeline/test_gpu.py 2>&1 | tee "$out/tests.txt" | tail -n 15
+    # Prints tokens/s of each precision: cold and warm word cache, copied to the host; shares of peak and PCIe; peers.
+    timeout 150 python benchmarks/gpu.py en_elmo_sm --lanes 1024 2>&1 | tee "$out/embed.txt"
+else
+    python benchmarks/gpu.py en_elmo_sm --device cpu --tokens 2000 --lanes 64 --precision float32 --batch-size 32 \
+        --repeats 1 2>&1 | tee "$out/embed.txt"
+fi
+
+wait
+# Prints tokens/s of training without validations: the median of the last reports.
+timeout 60 "${pretrain[@]}" "$out/speed" "${settings[@]}" --pretraining.eval_every 100000 \
+    --pretraining.schedule.name constant --pretraining.schedule.warmup_steps 0 --pretraining.max_tokens "${SPEED_TOKENS:-12000000}" > "$out/speed.txt" 2>&1
+rate=$(python - "$out/speed/log.jsonl" << 'END'
+import json, statistics, sys
+print(int(statistics.median([row["tokens_per_s"] for row in map(json.loads, open(sys.argv[1]))][-20:])))
+END
+) || { tail -n 5 "$out/speed.txt"; exit 1; }
+echo "training: $rate tokens/s"
+
+# Trains for the time that is left, less 60 s for start, validations and the test: `model-best`, and its log.
+left=$((until - SECONDS - 60))
+"${pretrain[@]}" "$out/run" "${settings[@]}" --pretraining.max_tokens $((rate * (left > 30 ? left : 30))) \
+    --pretraining.optimizer.learn_rate 0.005 --pretraining.dropout 0.1 --pretraining.schedule.warmup_steps \
+    "${WARM_UP:-200}" 2>&1 | tee "$out/run.txt" | tail -n 5
+# Prints both perplexities on the test text; en_elmo_sm has 60.5 and 58.8.
+python -m spacy elmo perplexity "$out/run/model-best" "$text/test.txt.gz" --state carry --gpu-id "$gpu"
