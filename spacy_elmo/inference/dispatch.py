@@ -60,8 +60,8 @@ LANE_STEP = 8
 ONE_PASS_NUMBERS = 2**15
 ONE_PASS_THREADS = 2
 
-# Weights of an int8 matrix up to which products are computed in bfloat16, where the processor has instructions for it:
-# quantizing the rows takes longer than is gained. Integers: 0.7 times the speed (en_elmo_sm, AMX).
+# Recurrent weights per direction up to which products of an LSTM in int8 are computed in bfloat16, where the processor
+# has instructions for it: quantizing the rows takes longer than is gained. Integers: 0.7 times the speed (en_elmo_sm).
 INT8_WEIGHTS = 2**20
 # Number of columns above which AMX sums bfloat16 rows in an order that depends on their number, if it is larger than
 # the second. int8 weights split them: 0.95 times the speed (en_elmo_sm).

@@ -4,7 +4,7 @@ BLAS libraries pack both operands of every product. In a step of an LSTM the wei
 operand, so packing it once saves up to a third of the time. On GPUs, and in builds of PyTorch without oneDNN, torch's
 batched products are used.
 
-In reduced precision a weight is int8 with a scale per column, or has 16 bits; small int8 weights are multiplied in
+In reduced precision a weight is int8 with a scale per column, or has 16 bits; those of small LSTMs are multiplied in
 bfloat16 where the processor has instructions for it. `quantize` replaces the modules of a
 network that contain the matrices of the encoder and of highways by `Quantized` ones; everything else stays float32.
 `quantize(network, "float32")` restores the modules of `bilm/`, with rounded weights.
@@ -529,7 +529,8 @@ def _quantize(module: nn.Module, name: str, precision: str) -> QuantizedMatrix:
         weight = weight.t().unsqueeze(0)
     if precision != "int8":
         return HalfMatrix(weight, fold, HALF_DTYPES[precision])
-    if weight[0].numel() <= INT8_WEIGHTS and has_bfloat16_units():
+    is_small = isinstance(module, LSTMLayer) and module.recurrent_weight[0].numel() <= INT8_WEIGHTS
+    if is_small and has_bfloat16_units():
         values, scale = to_int8(weight, 1)
         return HalfMatrix(values * scale, fold, torch.bfloat16, scale)
     return Int8Matrix(weight, fold)
