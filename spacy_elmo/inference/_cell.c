@@ -29,7 +29,12 @@ bits. */
 #define ARRAYS_DIFFER
 #endif
 
+/* Inlined in any case: a function of its own would be compiled for one instruction set only. */
+#if defined(__GNUC__)
+#define INLINE static inline __attribute__((always_inline))
+#else
 #define INLINE static inline
+#endif
 
 typedef union {
     float value;
@@ -54,17 +59,38 @@ INLINE float exp_minus(float x) {
     return power.value;
 }
 
+/* Numbers of arrays in float32 or bfloat16. */
+INLINE float get(const void *array, Py_ssize_t k, int is_bfloat16) {
+    if (!is_bfloat16)
+        return ((const float *)array)[k];
+    Float number;
+    number.bits = (int32_t)((uint32_t)((const uint16_t *)array)[k] << 16);
+    return number.value;
+}
+
+INLINE void set(void *array, Py_ssize_t k, float value, int is_bfloat16) {
+    Float number = {value};
+    uint32_t bits = (uint32_t)number.bits;
+    if (is_bfloat16)
+        ((uint16_t *)array)[k] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    else
+        ((float *)array)[k] = value;
+}
+
 /* One row. tanh(x) = (1 - exp(-2x)) / (1 + exp(-2x)). A row with values that are not finite is set to NaN, since all
 values of its projection would be NaN too. */
-INLINE void update_row(const float *acts, const float *added, float *c2, float *half, Py_ssize_t width,
-                       float candidate_scale, float clip2) {
+INLINE void update_row(const void *acts, const void *added, float *c2, void *half, Py_ssize_t width,
+                       float candidate_scale, float clip2, int is_bfloat16) {
     const Py_ssize_t J = width, F = 2 * width, O = 3 * width;
     int32_t is_bad = 0;
     ARRAYS_DIFFER
     for (Py_ssize_t k = 0; k < width; k++) {
-        float a_i = acts[k], a_j = acts[J + k], a_f = acts[F + k], a_o = acts[O + k];
-        if (added)
-            a_i += added[k], a_j += added[J + k], a_f += added[F + k], a_o += added[O + k];
+        float a_i = get(acts, k, is_bfloat16), a_j = get(acts, J + k, is_bfloat16);
+        float a_f = get(acts, F + k, is_bfloat16), a_o = get(acts, O + k, is_bfloat16);
+        if (added) {
+            a_i += get(added, k, is_bfloat16), a_j += get(added, J + k, is_bfloat16);
+            a_f += get(added, F + k, is_bfloat16), a_o += get(added, O + k, is_bfloat16);
+        }
         Float sum = {a_i + a_j + a_f + a_o + c2[k]};
         is_bad |= (sum.bits & 0x7f800000) == 0x7f800000;
         float i = exp_minus(a_i), j = exp_minus(candidate_scale * a_j), f = exp_minus(a_f), o = exp_minus(a_o);
@@ -73,26 +99,36 @@ INLINE void update_row(const float *acts, const float *added, float *c2, float *
         c = c > clip2 ? clip2 : c;
         c2[k] = c;
         float e = exp_minus(c);
-        half[k] = 0.5f * (1.0f - e) / ((1.0f + e) * (1.0f + o));
+        set(half, k, 0.5f * (1.0f - e) / ((1.0f + e) * (1.0f + o)), is_bfloat16);
     }
     if (is_bad)
-        memset(half, 0xff, width * sizeof(float));
+        memset(half, 0xff, width * (is_bfloat16 ? 2 : 4));
+}
+
+INLINE void update_all(const char *acts, const char *table, const int64_t *places, float *c2, char *half,
+                       Py_ssize_t n_rows, Py_ssize_t width, float candidate_scale, float clip2, int is_bfloat16) {
+    const Py_ssize_t size = (is_bfloat16 ? 2 : 4) * width;
+    for (Py_ssize_t row = 0; row < n_rows; row++, acts += 4 * size, c2 += width, half += size) {
+        Py_ssize_t place = places ? places[row] : row;
+        if (table)
+            update_row(acts, table + place * 4 * size, c2, half, width, candidate_scale, clip2, is_bfloat16);
+        else
+            update_row(acts, NULL, c2, half, width, candidate_scale, clip2, is_bfloat16);
+    }
 }
 
 FOR_EACH_PROCESSOR
-static void update_rows(const float *acts, const float *table, const int64_t *places, float *c2, float *half,
-                        Py_ssize_t n_rows, Py_ssize_t width, float candidate_scale, float clip2) {
-    for (Py_ssize_t row = 0; row < n_rows; row++, acts += 4 * width, c2 += width, half += width) {
-        if (table)
-            update_row(acts, table + places[row] * 4 * width, c2, half, width, candidate_scale, clip2);
-        else
-            update_row(acts, NULL, c2, half, width, candidate_scale, clip2);
-    }
+static void update_rows(const char *acts, const char *table, const int64_t *places, float *c2, char *half,
+                        Py_ssize_t n_rows, Py_ssize_t width, float candidate_scale, float clip2, int is_bfloat16) {
+    if (is_bfloat16)
+        update_all(acts, table, places, c2, half, n_rows, width, candidate_scale, clip2, 1);
+    else
+        update_all(acts, table, places, c2, half, n_rows, width, candidate_scale, clip2, 0);
 }
 
 static PyObject *update(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
-    if (n_args != 9) {
-        PyErr_SetString(PyExc_TypeError, "update takes 9 arguments");
+    if (n_args != 10) {
+        PyErr_SetString(PyExc_TypeError, "update takes 10 arguments");
         return NULL;
     }
     void *arrays[5];
@@ -100,10 +136,12 @@ static PyObject *update(PyObject *module, PyObject *const *args, Py_ssize_t n_ar
         arrays[k] = PyLong_AsVoidPtr(args[k]);
     Py_ssize_t n_rows = PyLong_AsSsize_t(args[5]), width = PyLong_AsSsize_t(args[6]);
     float candidate_scale = (float)PyFloat_AsDouble(args[7]), clip2 = (float)PyFloat_AsDouble(args[8]);
+    int is_bfloat16 = PyObject_IsTrue(args[9]);
     if (PyErr_Occurred())
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    update_rows(arrays[0], arrays[1], arrays[2], arrays[3], arrays[4], n_rows, width, candidate_scale, clip2);
+    update_rows(arrays[0], arrays[1], arrays[2], arrays[3], arrays[4], n_rows, width, candidate_scale, clip2,
+                is_bfloat16);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }

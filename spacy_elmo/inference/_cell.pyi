@@ -8,16 +8,18 @@ def update(
     width: int,
     candidate_scale: float,
     clip2: float,
+    is_bfloat16: bool,
 ) -> None:
     """Update LSTM cells. Arrays are contiguous and passed by address.
 
-    acts (int): float32 (n_rows, 4, width), pre-activations of i, j, f, o.
-    table (int): float32 (any, 4, width), rows added to `acts`; 0 for none.
-    places (int): int64 (n_rows,), the row of `table` for each row of `acts`.
+    acts (int): (n_rows, 4, width), pre-activations of i, j, f, o.
+    table (int): (any, 4, width), rows added to `acts`; 0 for none.
+    places (int): int64 (n_rows,), the row of `table` for each row of `acts`; 0 if they are the same.
     c2 (int): float32 (n_rows, width), twice the memory cell; updated in place.
-    half (int): float32 (n_rows, width), output: half of o * tanh(c).
+    half (int): (n_rows, width), output: half of o * tanh(c).
     n_rows (int): Rows.
     width (int): Columns of a gate.
     candidate_scale (float): Factor of j, 1 or 2.
     clip2 (float): Bound of `c2`.
+    is_bfloat16 (bool): Whether `acts`, `table` and `half` are bfloat16 instead of float32.
     """

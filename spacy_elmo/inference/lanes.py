@@ -199,8 +199,8 @@ class WordGates:
         self._others = others.split([len(part) for part in rows.others])
         self._n_shared = len(rows.shared)
         n_rows = self._n_shared + max(map(len, rows.others), default=0)
-        self._table = workspace.take("word gates", d, n_rows, gates_width)
-        self._step = workspace.take("gates", d * shape[1] * gates_width)
+        self._table = workspace.take("word gates", d, n_rows, gates_width, dtype=layer.gates_dtype)
+        self._step = workspace.take("gates", d * shape[1] * gates_width, dtype=layer.gates_dtype)
         is_all = self._n_shared == len(vectors)
         self._fill(0, vectors if is_all else vectors[torch.from_numpy(rows.shared).to(device)])
 

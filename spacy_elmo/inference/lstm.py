@@ -28,6 +28,7 @@ except ImportError:  # installed without a compiler
 Step = Callable[[Any, Tensor, Tensor], Tensor]  # (gates or inputs, h, 2c) to outputs
 Pairs = List[Tuple[Tensor, Tensor]]  # h (d, rows, P) and c (d, rows, H) of each layer
 
+CELL_DTYPES = (torch.float32, torch.bfloat16)  # of pre-activations and outputs in `_cell.c`
 NO_CLIP = torch.finfo(torch.float32).max
 
 
@@ -35,16 +36,18 @@ class GateRows(NamedTuple):
     """Rows of a table of gate pre-activations, to be added to other pre-activations.
 
     table (Tensor): Shape (d, R, 4H).
-    indices (Tensor): Shape (d, b), int64, the selected rows.
-    buffer (Tensor): Shape (d, b, 4H), output of `gather`.
+    indices (Optional[Tensor]): Shape (d, b), int64, the selected rows; None for all b rows.
+    buffer (Optional[Tensor]): Shape (d, b, 4H), output of `gather`.
     """
 
     table: Tensor
-    indices: Tensor
-    buffer: Tensor
+    indices: Optional[Tensor] = None
+    buffer: Optional[Tensor] = None
 
     def gather(self) -> Tensor:
         """The selected rows, shape (d, b, 4H), valid until the next call."""
+        if self.indices is None or self.buffer is None:
+            return self.table
         for own, indices, out in zip(self.table, self.indices, self.buffer):
             torch.index_select(own, 0, indices, out=out)
         return self.buffer
@@ -54,7 +57,7 @@ def is_one_pass(gates: Tensor, n_rows: int) -> bool:
     """Whether `update_cell` computes a step of `n_rows` rows, those of all directions, in one pass; `added` is then
     added without a copy. Of gates (..., 4H) device and dtype matter.
     """
-    if update_in_one_pass is None or gates.dtype is not torch.float32 or gates.device.type != "cpu":
+    if update_in_one_pass is None or gates.dtype not in CELL_DTYPES or gates.device.type != "cpu":
         return False
     return n_rows * gates.shape[-1] <= ONE_PASS_NUMBERS or torch.get_num_threads() <= ONE_PASS_THREADS
 
@@ -70,30 +73,35 @@ def update_cell(
 ) -> Tensor:
     """One step: c = clip(i j + f c), and half of o tanh(c).
 
-    acts (Tensor): Shape (d, b, 4H), pre-activations of i, j (candidate), f, o; contiguous, overwritten.
+    acts (Tensor): Shape (d, b, 4H), pre-activations of i, j (candidate), f, o; contiguous, overwritten. float32, or
+        bfloat16 as `added` then is; `c2` is float32.
     c2 (Tensor): Shape (d, b, H), twice the memory cell; updated in place.
     clip2 (Optional[float]): Bound of `c2`, None for no clip.
     candidate_scale (float): 2 if the candidate's pre-activations are not doubled, else 1.
     added (Optional[GateRows]): Added to `acts`.
     out (Optional[Tensor]): Shape (d, b, H), output buffer; contiguous.
-    RETURNS (Tensor): Shape (d, b, H), half of o * tanh(c).
+    RETURNS (Tensor): Shape (d, b, H), half of o * tanh(c), in float32 or the dtype of `acts`.
     """
     if is_one_pass(acts, c2.shape[0] * c2.shape[1]):
-        half = torch.empty_like(c2, memory_format=torch.contiguous_format) if out is None else out
+        half = torch.empty(c2.shape, dtype=acts.dtype) if out is None else out
         d, n_rows, width = c2.shape
-        for k in range(d):  # addresses in bytes: 4 of a float, 8 of an index
+        table, places = (None, None) if added is None else (added.table, added.indices)
+        size = acts.element_size()  # addresses in bytes: 4 of a float32, 8 of an index
+        for k in range(d):
             update_in_one_pass(
-                acts.data_ptr() + 16 * k * n_rows * width,
-                0 if added is None else added.table.data_ptr() + 4 * k * added.table.stride(0),
-                0 if added is None else added.indices.data_ptr() + 8 * k * added.indices.stride(0),
+                acts.data_ptr() + 4 * size * k * n_rows * width,
+                0 if table is None else table.data_ptr() + size * k * table.stride(0),
+                0 if places is None else places.data_ptr() + 8 * k * places.stride(0),
                 c2.data_ptr() + 4 * k * c2.stride(0),
-                half.data_ptr() + 4 * k * n_rows * width,
+                half.data_ptr() + size * k * n_rows * width,
                 n_rows,
                 width,
                 candidate_scale,
                 NO_CLIP if clip2 is None else clip2,
+                acts.dtype is torch.bfloat16,
             )
         return half
+    acts = acts.float()
     if added is not None:
         acts += added.gather()
     i, j, f, o = acts.chunk(4, dim=2)
@@ -112,6 +120,7 @@ class ConstantLayer:
     """
 
     candidate_scale = 1.0
+    gates_dtype = torch.float32
     joint_step: Optional[Step] = None
     project: Optional[Product]  # from half of the cell's output to the outputs
 
@@ -132,19 +141,21 @@ class ConstantLayer:
         c2 (Tensor): Shape (d, b, H), twice the memory cell; updated in place.
         RETURNS (Tensor): Shape (d, b, P), the outputs.
         """
+        if self.gates_dtype is torch.bfloat16:
+            return self.step_of_words(GateRows(gates), h, c2)
         return self._finish(self._from_output.plus(h, gates), c2)
 
     def step_of_words(self, gates: GateRows, h: Tensor, c2: Tensor) -> Tensor:
         """Like `step`, with rows of a table as the input side of the gates."""
-        if is_one_pass(gates.table, gates.indices.numel()):
-            return self._finish(self._from_output(h), c2, gates)
+        if self.gates_dtype is torch.bfloat16 or is_one_pass(gates.table, h.shape[0] * h.shape[1]):
+            return self._finish(self._from_output.gates(h), c2, gates)
         return self.step(gates.gather(), h, c2)
 
     def _finish(self, acts: Tensor, c2: Tensor, added: Optional[GateRows] = None) -> Tensor:
         """Outputs (d, b, P) of pre-activations (d, b, 4H), to which `added` is added; they are overwritten."""
         half = update_cell(acts, c2, self._clip2, candidate_scale=self.candidate_scale, added=added)  # (d, b, H)
         project = self.project
-        return half.mul_(2.0) if project is None else self._clip(project(half))
+        return half.float().mul_(2.0) if project is None else self._clip(project(half))
 
     def _clip(self, outputs: Tensor) -> Tensor:
         """In place."""
@@ -167,6 +178,7 @@ class PackedLayer(ConstantLayer):
         super().__init__(layer, make_product(layer.recurrent_weight, directions, scale))
         self.bias = (full_bias(layer.bias)[directions] * scale).unsqueeze(1)  # (d, 1, 4H)
         self._from_input = make_product(layer.input_weight, directions, scale)
+        self.gates_dtype = self._from_input.gates_dtype
         self._products = [self._from_input, self._from_output]
         if layer.projection_weight is not None:
             self.project = make_product(layer.projection_weight, directions, PROJECTION_SCALE)
@@ -183,7 +195,7 @@ class PackedLayer(ConstantLayer):
             product.prepare()
 
     def input_gates(self, inputs: Tensor) -> Tensor:
-        return self._from_input(inputs.expand(len(self.bias), -1, -1), self.bias)
+        return self._from_input.gates(inputs.expand(len(self.bias), -1, -1), self.bias)
 
     def _join(self, from_both: Product, inputs: Tensor, h: Tensor, c2: Tensor) -> Tensor:
         return self._finish(from_both(torch.cat([inputs, h], dim=2), self.bias), c2)

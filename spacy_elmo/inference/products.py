@@ -4,7 +4,8 @@ BLAS libraries pack both operands of every product. In a step of an LSTM the wei
 operand, so packing it once saves up to a third of the time. On GPUs, and in builds of PyTorch without oneDNN, torch's
 batched products are used.
 
-In reduced precision a weight is int8 with a scale per column, or has 16 bits. `quantize` replaces the modules of a
+In reduced precision a weight is int8 with a scale per column, or has 16 bits; those of small LSTMs are multiplied in
+bfloat16 where the processor has instructions for it. `quantize` replaces the modules of a
 network that contain the matrices of the encoder and of highways by `Quantized` ones; everything else stays float32.
 `quantize(network, "float32")` restores the modules of `bilm/`, with rounded weights.
 """
@@ -22,7 +23,7 @@ from ..bilm.model import BiLMNetwork
 from ..bilm.transformer import TransformerLayer
 from ..errors import Errors
 from ..util import PRECISIONS
-from .dispatch import SINGLE_ROW_COLUMNS
+from .dispatch import INT8_WEIGHTS, SAME_SUMS_COLUMNS, SAME_SUMS_ROWS, SINGLE_ROW_COLUMNS
 from .runtime import isolated
 
 Scale = Union[float, Tensor]
@@ -44,6 +45,8 @@ def gate_scale(bias: Tensor) -> Tensor:
 class Product:
     """x -> x W for d directions."""
 
+    gates_dtype = torch.float32
+
     def __call__(self, rows: Tensor, bias: Optional[Tensor] = None) -> Tensor:
         """From rows (d, N, n_in), and a bias (d, 1, n_out) to add, to (d, N, n_out), new."""
         raise NotImplementedError
@@ -51,6 +54,10 @@ class Product:
     def plus(self, rows: Tensor, other: Tensor) -> Tensor:
         """From rows (d, N, n_in), and another tensor (d, N, n_out) to add, to (d, N, n_out), new."""
         raise NotImplementedError
+
+    def gates(self, rows: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+        """Like a call, but in `gates_dtype`: bfloat16 without conversion to float32, if `lstm.update_cell` reads it."""
+        return self(rows, bias)
 
     def prepare(self) -> None:
         """Pack the weight now instead of at the first product."""
@@ -200,10 +207,14 @@ class Int8Product(Product):
 
 
 class HalfMatrix:
-    """d matrices (d, n_in, n_out) in 16 bits; factors to `fold`, powers of two, are applied in products."""
+    """d matrices (d, n_in, n_out) in 16 bits; factors to `fold`, powers of two, are applied in products.
 
-    def __init__(self, weight: Tensor, fold: Tensor, dtype: torch.dtype) -> None:
-        self._fold, self._dtype = fold.to(weight.device), dtype
+    scale (Optional[Tensor]): Shape (d, 1, n_out), if the weight is int8 values times this scale. `dense` restores it
+        exactly.
+    """
+
+    def __init__(self, weight: Tensor, fold: Tensor, dtype: torch.dtype, scale: Optional[Tensor] = None) -> None:
+        self._fold, self._dtype, self._scale = fold.to(weight.device), dtype, scale
         folded = (weight * self._fold).to(dtype)
         self._packed: List[Tensor] = []
         self._weight: Optional[Tensor] = None
@@ -216,13 +227,14 @@ class HalfMatrix:
         return self
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return HalfMatrix, (self.dense(), self._fold, self._dtype)
+        return HalfMatrix, (self.dense(), self._fold, self._dtype, self._scale)
 
     def product(self, directions: slice) -> "HalfProduct":
         """Of a single direction if weights are packed, otherwise of any."""
         if self._weight is None:
-            packed = self._packed[directions.start]
-            return HalfProduct(lambda rows: linear(rows[0].bfloat16(), packed).unsqueeze(0))
+            # Vectors from int8 weights are the same in every batch.
+            is_split = self._scale is not None and self._packed[0].shape[1] > SAME_SUMS_COLUMNS
+            return PackedHalfProduct(self._packed[directions.start], SAME_SUMS_ROWS if is_split else None)
         weight = self._weight[directions]
         return HalfProduct(lambda rows: torch.bmm(rows.to(weight.dtype), weight))
 
@@ -230,7 +242,8 @@ class HalfMatrix:
         folded = self._weight
         if folded is None:
             folded = torch.stack([packed.to_dense().t() for packed in self._packed])
-        return folded.float() / self._fold
+        weight = folded.float() / self._fold
+        return weight if self._scale is None else weight.div_(self._scale).round_().mul_(self._scale)
 
 
 class HalfProduct(Product):
@@ -244,6 +257,25 @@ class HalfProduct(Product):
 
     def plus(self, rows: Tensor, other: Tensor) -> Tensor:
         return torch.add(other, self._multiply(rows))
+
+
+class PackedHalfProduct(HalfProduct):
+    """The same for one direction in bfloat16, with a prepacked weight; at most `n_rows` rows at once."""
+
+    gates_dtype = torch.bfloat16
+
+    def __init__(self, packed: Tensor, n_rows: Optional[int] = None) -> None:
+        super().__init__(self._linear)
+        self._packed, self._n_rows = packed, n_rows
+
+    def gates(self, rows: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+        return self._linear(rows, None if bias is None else bias[0, 0].bfloat16())
+
+    def _linear(self, rows: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+        rows = rows[0].bfloat16()
+        if self._n_rows is None or len(rows) <= self._n_rows:
+            return linear(rows, self._packed, bias).unsqueeze(0)
+        return torch.cat([linear(part, self._packed, bias) for part in rows.split(self._n_rows)]).unsqueeze(0)
 
 
 # Operations of oneDNN that torch.compile uses for linear layers. They are not public API of PyTorch; `works` tests each
@@ -303,6 +335,12 @@ def works(precision: str) -> bool:
     if not torch.backends.mkldnn.is_available() or (precision != "float32" and not works("float32")):
         return False
     return _try(_TRIALS[precision])
+
+
+@cache
+def has_bfloat16_units() -> bool:
+    """Whether the processor has instructions for bfloat16: AVX512-BF16, which all with AMX have."""
+    return works("bfloat16") and bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
 
 
 @cache
@@ -489,4 +527,10 @@ def _quantize(module: nn.Module, name: str, precision: str) -> QuantizedMatrix:
         fold = fold * PROJECTION_SCALE if name == "projection_weight" else gate_scale(module.bias)
     if isinstance(module, Highway):
         weight = weight.t().unsqueeze(0)
-    return Int8Matrix(weight, fold) if precision == "int8" else HalfMatrix(weight, fold, HALF_DTYPES[precision])
+    if precision != "int8":
+        return HalfMatrix(weight, fold, HALF_DTYPES[precision])
+    is_small = isinstance(module, LSTMLayer) and module.recurrent_weight[0].numel() <= INT8_WEIGHTS
+    if is_small and has_bfloat16_units():
+        values, scale = to_int8(weight, 1)
+        return HalfMatrix(values * scale, fold, torch.bfloat16, scale)
+    return Int8Matrix(weight, fold)

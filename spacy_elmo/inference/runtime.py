@@ -105,13 +105,13 @@ class Workspace:
         self._held: Dict[str, Tensor] = {}
 
     @torch.inference_mode(False)  # arrays are reused after the inference mode in which they are created
-    def take(self, name: str, *shape: int) -> Tensor:
-        """A float32 array of this shape, uninitialized. An array taken before by this name becomes invalid."""
+    def take(self, name: str, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        """An uninitialized array, in float32 or a smaller dtype. One taken before by this name becomes invalid."""
         n_numbers = math.prod(shape)
         if name not in self._held or len(self._held[name]) < n_numbers:
             self._held.pop(name, None)  # freed before the new one is allocated
             self._held[name] = self._new(-(-n_numbers // WORKSPACE_STEP) * WORKSPACE_STEP)
-        return self._held[name][:n_numbers].view(shape)
+        return self._held[name].view(dtype)[:n_numbers].view(shape)
 
     def _new(self, n_numbers: int) -> Tensor:
         """On a CPU, allocate by mmap, so that the pages are returned to the system with the array."""

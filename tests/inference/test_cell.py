@@ -65,15 +65,31 @@ def test_rows_of_a_table_are_added(implementation):
     torch.testing.assert_close(half.double(), wanted, rtol=0, atol=5e-7)
 
 
+@pytest.mark.issue(41)
+@pytest.mark.parametrize("has_indices", [True, False])
+def test_gates_in_bfloat16_give_the_numbers_of_float32(implementation, has_indices):
+    acts, c2 = make_step(n_rows=4)
+    acts, table = acts.bfloat16(), torch.randn(2, 9 if has_indices else 4, 4 * WIDTH).bfloat16()
+    places = torch.tensor([[8, 0, 3, 3], [1, 1, 7, 2]]) if has_indices else torch.arange(4).expand(2, 4)
+    added = torch.stack([own[at] for own, at in zip(table.float(), places)])
+    wanted_c2, wanted = reference(acts.float() + added, c2, 6.0, 1.0)
+    rows = GateRows(table, places, torch.empty_like(acts)) if has_indices else GateRows(table)
+    half = update_cell(acts, c2, 6.0, added=rows)
+    torch.testing.assert_close(c2.double(), wanted_c2, rtol=0, atol=2e-6)
+    torch.testing.assert_close(half.double(), wanted, rtol=2**-8, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("gate", range(4))
-def test_nan_and_infinity_stay_in_their_row(implementation, gate, bad):
+def test_nan_and_infinity_stay_in_their_row(implementation, gate, bad, dtype):
     acts, c2 = make_step()
+    acts, rtol = acts.to(dtype), 0.0 if dtype is torch.float32 else 2**-8
     acts[1, 2, gate * WIDTH + 4] = bad
     wanted_c2, wanted = reference(acts, c2, None, 1.0)
     half = update_cell(acts, c2, None)
     others = torch.ones(2, 5, dtype=torch.bool)
     others[1, 2] = False
-    torch.testing.assert_close(half[others].double(), wanted[others], rtol=0, atol=5e-7)
+    torch.testing.assert_close(half[others].double(), wanted[others], rtol=rtol, atol=5e-7)
     if implementation == "c" or bad != bad:  # a sigmoid of infinity is a number: C marks the row all the same
         assert half[1, 2].isnan().any()

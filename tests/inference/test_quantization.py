@@ -184,6 +184,30 @@ def test_int8_vectors_do_not_depend_on_batch_or_order(state, batch_tokens, path,
         np.testing.assert_array_equal(one, other)  # sums of integers
 
 
+@needs_int8
+@pytest.mark.issue(41)
+def test_int8_vectors_are_the_same_in_batches_of_any_number_of_lanes():
+    """Small matrices are multiplied in bfloat16, whose sums may have another order for another number of rows."""
+    bilm = load_bilm("en_elmo_sm", precision="int8")
+    many = [["the", "bank", str(n)] for n in range(140)]
+    together = bilm.embed(many)
+    for n_lanes in (1, 33, 66, 130):
+        for one, other in zip(bilm.embed(many[:n_lanes]), together):
+            np.testing.assert_array_equal(one, other)
+
+
+@needs_int8
+@pytest.mark.issue(41)
+def test_int8_weights_and_scores_do_not_depend_on_instructions_for_bfloat16(exact, monkeypatch):
+    first = load_bilm("en_elmo_sm", precision="int8")
+    monkeypatch.setattr(products, "has_bfloat16_units", lambda: False)
+    other = load_bilm("en_elmo_sm", precision="int8")
+    for bilm in (first, other):
+        assert LOWEST_COSINE["int8"] < lowest_cosine(bilm.embed(SENTENCES), exact)
+    states = [products.full_state(bilm.network) for bilm in (first, other)]
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[1])
+
+
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_perplexity_of_sentences_is_near_and_what_needs_float32_is_refused(precision):
     bilm = load_bilm("en_elmo_sm")
