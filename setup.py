@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot describe: the C extension, the README, and files that are copied into a wheel."""
+"""What pyproject.toml cannot describe: the C extensions, the README, and files that are copied into a wheel."""
 
 import re
 import sys
@@ -44,6 +44,7 @@ setup(
         Extension(
             f"spacy_elmo.{name.replace('/', '.')}",
             [f"spacy_elmo/{name}.c"],
+            depends=["spacy_elmo/_elements.h"],
             define_macros=[("Py_LIMITED_API", "0x030A0000")],
             extra_compile_args=["/O2"] if sys.platform == "win32" else FLAGS,
             py_limited_api=True,
