@@ -4,6 +4,7 @@ import json
 import os
 import re
 import sys
+from contextlib import closing
 from itertools import chain
 from pathlib import Path
 from typing import (
@@ -11,6 +12,7 @@ from typing import (
     BinaryIO,
     Callable,
     Dict,
+    Generator,
     Iterable,
     Iterator,
     List,
@@ -130,26 +132,27 @@ def read_records(
             f"'{file}' is read as {kind}, which has no fields {', '.join(keep)} to keep. Give JSONL or Parquet, or "
             "keep none."
         )
-    raw: Iterator[Tuple[str, Any]]
+    raw: Generator[Tuple[str, Any], None, None]
     if kind == "docbin":
         raw = ((f"{file}, Doc {i}", doc) for i, doc in enumerate(read_docbin(file, nlp), start=1))
     else:
         raw = read_parquet(file, keep) if kind == "parquet" else _read_lines(file, kind, opened)
-    while True:
-        try:
-            place, content = next(raw)
-        except StopIteration:
-            return
-        except ValueError as error:  # of a file that is damaged here
-            yield TextRecord(file, "", error=error)
-            return
-        try:
-            item, n_replaced, fields = _parse(content, kind, place, keep)
-        except ValueError as error:
-            yield TextRecord(place, "", error=error)
-            continue
-        counts.n_undecodable += n_replaced
-        yield TextRecord(place, item.split() if is_tokenized and isinstance(item, str) else item, fields)
+    with closing(raw):  # an error keeps this frame, and the open file with it
+        while True:
+            try:
+                place, content = next(raw)
+            except StopIteration:
+                return
+            except ValueError as error:  # of a file that is damaged here
+                yield TextRecord(file, "", error=error)
+                return
+            try:
+                item, n_replaced, fields = _parse(content, kind, place, keep)
+            except ValueError as error:
+                yield TextRecord(place, "", error=error)
+                continue
+            counts.n_undecodable += n_replaced
+            yield TextRecord(place, item.split() if is_tokenized and isinstance(item, str) else item, fields)
 
 
 def to_doc(item: Item, nlp: Language) -> Doc:
@@ -245,7 +248,7 @@ class Row(Dict[str, Any]):
 
 def read_parquet(
     file: str, keep: Optional[Sequence[str]] = (), vectors: Optional[str] = None
-) -> Iterator[Tuple[str, Tuple[Item, Row]]]:
+) -> Generator[Tuple[str, Tuple[Item, Row]], None, None]:
     """Stream the rows of a Parquet file.
 
     file (str): A path or an address. Its column `words` or `tokens` (lists of strings) or `text` is read.
@@ -483,7 +486,7 @@ def _to_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str) if is_json else str(value)
 
 
-def _read_lines(file: str, kind: str, opened: Callable[[BinaryIO], object]) -> Iterator[Tuple[str, bytes]]:
+def _read_lines(file: str, kind: str, opened: Callable[[BinaryIO], object]) -> Generator[Tuple[str, bytes], None, None]:
     with open_bytes(file, opened) as content:
         if kind == "jsonl":
             yield from read_json(content, file)

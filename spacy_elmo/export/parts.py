@@ -7,12 +7,25 @@ whose workers embed one input file at a time with the same function.
 import json
 import os
 import re
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    BinaryIO,
+    Callable,
+    Dict,
+    Generator,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -28,6 +41,7 @@ from .embedder import VectorSettings, load_pipeline
 from .vectors import Writer, embed_records, open_vectors
 
 MANIFEST = "embed.json"
+Records = Generator[TextRecord, None, None]
 PART = re.compile(r"part-\d{5,}-\d{5,}\.(parquet|spacy|skipped\.jsonl)")  # names of what a run writes
 FORMATS = {"parquet": ".parquet", "docbin": ".spacy"}
 TEXTS_PER_FILE = {"parquet": 10_000, "docbin": 1000}
@@ -200,17 +214,19 @@ def embed_file(
     """
     folder, counts, total = Folder(settings.folder), Counts(), Totals()
     there = set(folder.names())
-    records = _read(settings, nlp, name, counts, progress)
-    for k, part in enumerate(_cut(records, settings.texts_per_file)):
-        stem = f"part-{number:05}-{k:05}"
-        if (k - by_part[0]) % by_part[1]:
-            _exhaust(part)
-        elif stem + FORMATS[settings.format] in there:
-            _exhaust(part)
-            total = total.plus(Totals(n_found=1))
-        else:
-            source = (number, name)
-            total = total.plus(_embed_part(settings, nlp, description, folder, stem, source, part, progress.on_text))
+    with closing(_read(settings, nlp, name, counts, progress)) as records:
+        for k, part in enumerate(_cut(records, settings.texts_per_file)):
+            stem = f"part-{number:05}-{k:05}"
+            if (k - by_part[0]) % by_part[1]:
+                _exhaust(part)
+            elif stem + FORMATS[settings.format] in there:
+                _exhaust(part)
+                total = total.plus(Totals(n_found=1))
+            else:
+                source = (number, name)
+                total = total.plus(
+                    _embed_part(settings, nlp, description, folder, stem, source, part, progress.on_text)
+                )
     return total.plus(Totals(n_replaced=counts.n_undecodable))
 
 
@@ -227,16 +243,16 @@ def embed_whole(
     RAISES (ValueError): For a text that cannot be read, unless it is skipped.
     """
     counts, skipped = Counts(), _Skipped(settings.on_error)
-    records = chain.from_iterable(_read(settings, nlp, name, counts, progress) for name in inputs)
-    n_texts, n_tokens = embed_records(
-        nlp, records, writer, batch_size=settings.batch_size, on_error=skipped.callback, on_text=progress.on_text
-    )
+    with closing(record for name in inputs for record in _read(settings, nlp, name, counts, progress)) as records:
+        n_texts, n_tokens = embed_records(
+            nlp, records, writer, batch_size=settings.batch_size, on_error=skipped.callback, on_text=progress.on_text
+        )
     if skipped.lines:
         write_text(Path(f"{settings.folder}.skipped.jsonl"), "".join(skipped.lines))
     return Totals(n_texts, n_tokens, 1, len(skipped.lines), n_replaced=counts.n_undecodable)
 
 
-def _read(settings: PartSettings, nlp: Language, name: str, counts: Counts, progress: Progress) -> Iterator[TextRecord]:
+def _read(settings: PartSettings, nlp: Language, name: str, counts: Counts, progress: Progress) -> Records:
     """The records of an input file, whose position is told."""
     files: List[BinaryIO] = []
     for record in read_records(

@@ -1,5 +1,6 @@
 """`elmo embed` into folders: parts that are complete or absent, continued by the same command, by jobs, with errors."""
 
+import gc
 import gzip
 import json
 import os
@@ -163,6 +164,20 @@ def test_texts_that_cannot_be_read_are_skipped_and_listed(output: str, place: Pa
     skipped = [record for path in sorted(lists) for record in srsly.read_jsonl(path)]
     assert [Path(record["place"]).name for record in skipped] == ["a.jsonl:24", "a.jsonl:25", "c.jsonl.gz"]
     assert all(record["error"] for record in skipped)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are listed on Linux only")
+@pytest.mark.parametrize("output", ["out", "out.npz"])
+def test_a_text_that_cannot_be_read_leaves_no_file_open(output: str, place: Path) -> None:
+    with (place / "in" / "a.jsonl").open("a", encoding="utf8") as file:
+        file.write('{"words": "the cat"}\n' + '{"words": ["the"]}\n' * 9)
+    gc.collect()
+    gc.disable()
+    try:
+        assert "should be a JSON object" in refused("embed", place / "bilm", place / "in", place / output)
+        assert not [link for link in Path("/proc/self/fd").iterdir() if link.resolve() == place / "in" / "a.jsonl"]
+    finally:
+        gc.enable()
 
 
 def test_texts_without_a_field_to_keep_are_errors(place: Path) -> None:
