@@ -81,7 +81,7 @@ DATASETS = {
     "ncbi_disease": Dataset("ner", _local_ner("ncbi-disease")),
     "fr_sequoia": Dataset("morphologizer", _local_ud("fr_sequoia")),
     "ru_taiga": Dataset("morphologizer", _local_ud("ru_taiga-r2.7")),
-    "goemotions": Dataset("textcat", {split: (f"goemotions/{split}.jsonl.gz",) for split in SPLITS}),
+    "goemotions": Dataset("textcat_multilabel", {split: (f"goemotions/{split}.jsonl.gz",) for split in SPLITS}),
 }
 FILES: Dict[str, Files] = {
     **{name: dataset.files for name, dataset in DATASETS.items()},

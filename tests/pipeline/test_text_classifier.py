@@ -39,14 +39,13 @@ def scores(nlp, texts, **settings):
     return numpy.array([list(doc.cats.values()) for doc in nlp.pipe(texts, **settings)])
 
 
-def vectors_of(texts, seen=()):
+def vectors_of(texts, seen, width=8192):
     """The n-gram vectors of texts, with frequencies of others."""
     nlp = spacy.blank("en")
     build = registry.architectures.get("spacy-elmo.TextCatNgrams.v1")
-    (layer,) = [node for node in build(None, True, nO=2).walk() if node.name == "ngram_vectors"]
+    (layer,) = [node for node in build(None, True, width=width, nO=2).walk() if node.name == "ngram_vectors"]
     layer.initialize()
-    if seen:
-        layer([nlp.make_doc(text) for text in seen], True)
+    layer([nlp.make_doc(text) for text in seen], True)
     return layer.predict([nlp.make_doc(text) for text in texts])
 
 
@@ -84,11 +83,17 @@ def test_products_of_vectors_are_those_of_tf_idf():
     options = {"sublinear_tf": True, "tokenizer": str.split, "token_pattern": None}
     words = sklearn.TfidfVectorizer(ngram_range=(1, 2), **options).fit(TEXTS)
     characters = sklearn.TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True).fit(TEXTS)
-    texts = ["play a song", "the song will play", "rain rain rain"]
+    texts = ["play a song", "the songs will play", "playing some music", "rain rain rain"]
     wanted = sum((matrix @ matrix.T).toarray() for matrix in (words.transform(texts), characters.transform(texts)))
     found = vectors_of(texts, seen=TEXTS)
-    numpy.testing.assert_allclose(found @ found.T, wanted, atol=0.1)
+    numpy.testing.assert_allclose(found @ found.T, wanted, atol=0.05)
     assert not vectors_of(["qzq"], seen=TEXTS).any(), "n-grams that training has not seen"
+
+
+def test_n_grams_that_share_a_place_cancel_out():
+    texts = [letter * 6 for letter in "abcdefghijklmnopqrstuvwxyz"]  # no n-gram in common
+    found = vectors_of(texts, seen=texts, width=16)
+    assert abs((found @ found.T)[~numpy.eye(len(texts), dtype=bool)].mean()) < 0.1
 
 
 def test_frequencies_are_counted_in_training_alone():
