@@ -93,7 +93,7 @@ def test_products_of_vectors_are_those_of_tf_idf():
 def test_n_grams_that_share_a_place_cancel_out():
     texts = [letter * 6 for letter in "abcdefghijklmnopqrstuvwxyz"]  # no n-gram in common
     found = vectors_of(texts, seen=texts, width=16)
-    assert abs((found @ found.T)[~numpy.eye(len(texts), dtype=bool)].mean()) < 0.1
+    assert abs((found @ found.T)[~numpy.eye(len(texts), dtype=bool)]).mean() < 0.38, "0.43 without signs"
 
 
 def test_frequencies_are_counted_in_training_alone():
