@@ -31,13 +31,7 @@ LIMITS = {"reduced precision": 0.1}  # vectors are within 4; a changed order of 
 
 
 class Side:
-    """One of the two checkouts, in a process that answers requests.
-
-    name (str): "base" or "here".
-    checkout (Path): The source.
-    folder (Path): Folder for its installation and files.
-    threads (int): Threads of torch.
-    """
+    """A checkout, installed in a folder, in a process that answers requests. name (str): "base" or "here"."""
 
     def __init__(self, name: str, checkout: Path, folder: Path, threads: int) -> None:
         self.name, self.folder, self._threads = name, folder, threads
@@ -59,9 +53,7 @@ class Side:
         )
 
     def ask(self, **request: Any) -> Any:
-        """RETURNS (Any): The answer, plain JSON types.
-        RAISES (typer.Exit): If the process has exited; its error is on stderr.
-        """
+        """RETURNS (Any): The answer, plain JSON types. RAISES (typer.Exit): If the process has exited."""
         process = self._process
         assert process is not None and process.stdin is not None and process.stdout is not None
         process.stdin.write(json.dumps(request) + "\n")
@@ -113,10 +105,7 @@ def main(
 
 
 def export_here(folder: Path) -> Path:
-    """Copy what git does not ignore of this checkout: pip would install modules of an old `build` folder, too.
-
-    RETURNS (Path): The folder.
-    """
+    """Copy what git does not ignore of this checkout: pip would install modules of an old `build` folder, too."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, encoding="utf8").stdout
     for name in filter(None, listed.split("\0")):

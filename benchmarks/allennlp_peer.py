@@ -6,7 +6,7 @@ which changes its numbers (not those of the first batch, which are compared) but
 
 import os
 import time
-from typing import Any, Dict, List, Optional, Sequence
+from typing import List, Optional, Sequence
 
 import measure
 import torch
@@ -56,13 +56,8 @@ def main() -> None:
         documents = measure.read_texts(arguments.documents)
         words = sorted({word for document in documents for sentence in document for word in sentence})
     system = AllenNLP(arguments.weights, words)
-    info: Dict[str, Any] = {
-        "torch": torch.__version__,
-        "allennlp": __version__,
-        "threads": torch.get_num_threads(),
-        "load_s": system.load_s,
-    }
-    measure.report(system, arguments, info)
+    versions = {"torch": torch.__version__, "allennlp": __version__}
+    measure.report(system, arguments, threads=torch.get_num_threads(), load_s=system.load_s, **versions)
 
 
 if __name__ == "__main__":

@@ -47,10 +47,7 @@ def make_weights(folder: Path, size: str, *settings: str, seed: int = SEED, shar
 
 
 def make_pipeline(weights: str, **config: Any) -> Language:
-    """weights (str): A packaged biLM or a path.
-    config (Any): Of the component.
-    RETURNS (Language): A pipeline with only this component.
-    """
+    """RETURNS (Language): A pipeline with only this component, a packaged biLM or a path."""
     if not Language.has_factory("elmo"):  # where the package is not installed
         import spacy_elmo.pipeline.elmo  # noqa: F401
 
@@ -70,13 +67,10 @@ def export_commit(commit: str, folder: Path) -> Path:
     return folder
 
 
-def read_documents(shared: Path, max_sentences: Optional[int] = None) -> List[Document]:
-    """shared (Path): The folder that holds `data/ud`.
-    max_sentences (Optional[int]): Stop after this number of sentences.
-    RETURNS (List[Document]): The texts, in order.
-    """
+def read_documents(shared: Path, max_sentences: Optional[int] = None, path: Path = UD_DEV) -> List[Document]:
+    """RETURNS (List[Document]): The texts of a DocBin in the folder `shared`, in order."""
     documents: List[Document] = []
-    for doc in DocBin().from_disk(shared / UD_DEV).get_docs(spacy.blank("en").vocab):
+    for doc in DocBin().from_disk(shared / path).get_docs(spacy.blank("en").vocab):
         documents.append([[token.text for token in sentence] for sentence in doc.sents])
     return documents if max_sentences is None else first_sentences(documents, max_sentences)
 
@@ -109,10 +103,7 @@ def flatten(documents: List[Document]) -> List[Sentence]:
 
 
 def make_doc(vocab: Any, document: Document, *, has_sentences: bool = True) -> Doc:
-    """vocab (Vocab): Vocabulary of a pipeline.
-    has_sentences (bool): Whether to set sentence boundaries.
-    RETURNS (Doc): The document.
-    """
+    """RETURNS (Doc): The document, with or without sentence boundaries."""
     starts = [number == 0 for sentence in document for number in range(len(sentence))]
     words = [word for sentence in document for word in sentence]
     return Doc(vocab, words=words, sent_starts=starts if has_sentences else None)  # type: ignore[arg-type]

@@ -27,10 +27,8 @@ WINDOW, STRIDE = 128, 96  # wordpieces, as in spaCy's quickstart
 
 
 class Curated(measure.System):
-    """A pipeline with only this component. `batch_size` counts sentences, each a Doc; windows for a long Doc.
-
-    n_layers (int): Number of layers; other sizes as in RoBERTa-base.
-    pieces (str): Folder with the byte-BPE vocabulary.
+    """A pipeline with only this component, of `n_layers` and otherwise of the sizes of RoBERTa-base. `batch_size`
+    counts sentences, each a Doc; windows for a long Doc.
     """
 
     def __init__(self, n_layers: int, pieces: str, batch_size: int) -> None:
@@ -88,8 +86,8 @@ def main() -> None:
     arguments = measure.read_arguments()
     torch.set_num_threads(arguments.threads)
     system = Curated(N_LAYERS[arguments.system], arguments.weights, arguments.batch_size)
-    info = {"torch": torch.__version__, "threads": torch.get_num_threads(), PACKAGE: version(PACKAGE)}
-    measure.report(system, arguments, info)
+    versions = {"torch": torch.__version__, PACKAGE: version(PACKAGE)}
+    measure.report(system, arguments, threads=torch.get_num_threads(), **versions)
 
 
 if __name__ == "__main__":

@@ -69,12 +69,7 @@ class Failed(Exception):
 
 @dataclass(frozen=True)
 class Places:
-    """Interpreters and folders.
-
-    folder (Path): Folder for weights, vocabularies and texts.
-    shared (Path): Folder with `data` and `tools`.
-    allennlp_python (Optional[Path]), curated_python (Optional[Path]): Interpreters with these peers.
-    """
+    """Folders for what is made and of `data` and `tools`, and the interpreters with the peers."""
 
     folder: Path
     shared: Path
@@ -117,13 +112,7 @@ class Job:
 
 
 class Bench:
-    """Runs jobs.
-
-    step_bytes (Dict[str, int]): Weights per step, see `machine.py`, for each size of biLM: of the tool
-        that makes weights, or packaged.
-    texts (Dict[str, List[Document]]): Texts by name, see `make_texts`.
-    skipped (Sequence[str]): Systems to leave out.
-    """
+    """Runs jobs. step_bytes (Dict[str, int]): Weights per step for each size of biLM, see `machine.py`."""
 
     def __init__(
         self,
@@ -148,9 +137,7 @@ class Bench:
     def rounds(self, shape: str, repeats: int) -> Dict[str, List[Result]]:
         """Measure all systems at their best batch sizes, and the machine, in interleaved rounds over all sizes of biLM.
 
-        shape (str): "batch", "short" or "long".
-        RETURNS (Dict[str, List[Result]]): All measurements by size; systems without a size are in each.
-        RAISES (Failed): If a process ended with an error, or biLMs differ.
+        RETURNS (Dict[str, List[Result]]): By size; systems without a size are in each. RAISES (Failed): See `run`.
         """
         results: Dict[str, List[Result]] = {size: [] for size in self.step_bytes}
         jobs = {size: self._jobs(size, shape) for size in results}
@@ -192,9 +179,7 @@ class Bench:
         return best
 
     def run(self, job: Job) -> Result:
-        """RETURNS (Result): The output of the process of a job.
-        RAISES (Failed): If it ended with an error.
-        """
+        """RETURNS (Result): The output of the process of a job. RAISES (Failed): If it ended with an error."""
         done = subprocess.run(self._command(job), env=self._job_environ(job), capture_output=True, text=True)
         if done.returncode:
             raise Failed(f"{' '.join(self._command(job))}\n{done.stderr[-2000:]}")
@@ -302,12 +287,7 @@ def _describe(shape: str, texts: Dict[str, Any]) -> str:
 def make_texts(
     documents: List[Document], *, search_sentences: int, short_sentences: int, long_tokens: int
 ) -> Dict[str, List[Document]]:
-    """documents (List[Document]): The text.
-    search_sentences (int): Sentences for the search for batch sizes.
-    short_sentences (int): Sentences to read one at a time.
-    long_tokens (int): Tokens of the long Doc.
-    RETURNS (Dict[str, List[Document]]): Texts by name.
-    """
+    """RETURNS (Dict[str, List[Document]]): Texts by name; the numbers are those of the options."""
     some = first_sentences(documents, search_sentences)
     return {
         "search": some,
@@ -319,10 +299,7 @@ def make_texts(
 
 
 def check_agreement(results: Sequence[Result]) -> None:
-    """Compare the first vectors of all biLMs.
-
-    RAISES (Failed): If they differ.
-    """
+    """Compare the first vectors of all biLMs. RAISES (Failed): If they differ."""
     checked = [result for result in results if "check" in result]
     for result in checked:
         difference = max(abs(a - b) for a, b in zip(result["check"], checked[0]["check"]))
@@ -341,12 +318,8 @@ def _environ(is_ours: bool) -> Dict[str, str]:
 
 
 def print_rates(title: str, results: List[Result], flops: float, *, is_one_doc: bool) -> None:
-    """Print tokens/s with a cold and a warm word cache, and the share of the matrix-product peak.
-
-    title (str): Description of the text.
-    results (List[Result]): Measurements of several rounds.
-    flops (float): Minimum number of operations per token.
-    is_one_doc (bool): Whether the component was called on one Doc.
+    """Print tokens/s with a cold and a warm word cache, and the share of the matrix-product peak; `flops` is the least
+    number of operations per token.
     """
     gflops = _median(_of(results, "machine"), "gflops")
     print(f"\n{title}; matrix-product peak {gflops:.0f} GFLOP/s")
@@ -365,12 +338,8 @@ def print_rates(title: str, results: List[Result], flops: float, *, is_one_doc: 
 
 
 def print_latencies(title: str, results: List[Result], step_bytes: int, input_bytes: int) -> None:
-    """Print median latencies of single sentences, and the share of the bandwidth of memory and cache.
-
-    title (str): Description of the text.
-    results (List[Result]): Measurements of several rounds.
-    step_bytes (int): Bytes of weights read per step.
-    input_bytes (int): Bytes of weights read once per sentence.
+    """Print median latencies of single sentences, and the share of the bandwidth of memory and cache; `step_bytes` are
+    weights read per step, `input_bytes` once per sentence.
     """
     machine = _of(results, "machine")
     memory, cache = _median(machine, "memory_gb_per_s"), _median(machine, "weights_gb_per_s")

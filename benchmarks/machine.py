@@ -41,9 +41,7 @@ def matrix_peak(dtype: torch.dtype = torch.float32, device: str = "cpu") -> floa
 
 
 def read_bandwidth(n_bytes: int) -> float:
-    """n_bytes (int): Size of a buffer that is read repeatedly.
-    RETURNS (float): GB/s of the fastest operation: sum, maximum, or dot product.
-    """
+    """RETURNS (float): GB/s of the fastest operation on a buffer: sum, maximum, or dot product."""
     buffer = torch.randn(n_bytes // 8 * 2)
     numbers = buffer.view(torch.int64)
     ways: Dict[str, Callable[[], torch.Tensor]] = {
@@ -68,11 +66,8 @@ def last_cache_bytes() -> int:
 
 
 def count_flops(weights: Path, sentences: List[List[str]]) -> float:
-    """Operations with a warm word cache; the input product of the first layer is computed once per distinct word.
-
-    weights (Path): A folder with `options.json`.
-    sentences (List[List[str]]): The text.
-    RETURNS (float): Operations per token.
+    """RETURNS (float): Operations per token with a warm word cache; the input product of the first layer is computed
+    once per distinct word.
     """
     n_layers, gates, projection = _layer_sizes(weights)
     n_tokens = sum(len(sentence) for sentence in sentences)
@@ -83,11 +78,8 @@ def count_flops(weights: Path, sentences: List[List[str]]) -> float:
 
 
 def count_weight_bytes(weights: Path) -> Tuple[int, int]:
-    """Bytes of weights read for a single sentence, in float32, both directions.
-
-    weights (Path): A folder with `options.json`.
-    RETURNS (Tuple[int, int]): Recurrent weights and projections of all layers, per step; input weights of all
-        layers, per sentence.
+    """RETURNS (Tuple[int, int]): Bytes of float32 weights of both directions: recurrent weights and projections of all
+    layers, read per step; input weights of all layers, read per sentence.
     """
     n_layers, gates, projection = _layer_sizes(weights)
     return n_layers * (gates + projection) * FLOAT_BYTES, n_layers * gates * FLOAT_BYTES
@@ -103,16 +95,9 @@ def _layer_sizes(weights: Path) -> Tuple[int, int, int]:
 
 
 def count_training_flops(config: BiLMConfig, chunks: Sequence[Chunk], table: WordTable, n_negatives: int) -> float:
-    """Operations of an update: the forward pass, and twice that for the gradients of weights and inputs.
-
-    Each distinct word of a chunk goes through the char-CNN and into layer 1 once. A filter computes every window with a
-    character, its gradient only the window of the maximum.
-
-    config (BiLMConfig): Sizes.
-    chunks (Sequence[Chunk]): Some of the text.
-    table (WordTable): Words of the chunks.
-    n_negatives (int): Negatives per prediction.
-    RETURNS (float): Operations per token.
+    """RETURNS (float): Operations per token of an update: the forward pass, and twice that for the gradients of weights
+    and inputs. Each distinct word of a chunk goes through the char-CNN and into layer 1 once. A filter computes every
+    window with a character, its gradient only the window of the maximum.
     """
     cnn, d, width = config.char_cnn, config.n_directions, config.projection_width
     assert cnn is not None, "words come in as characters"

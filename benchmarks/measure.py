@@ -58,11 +58,8 @@ def read_texts(path: str) -> Documents:
     return documents
 
 
-def report(system: System, arguments: argparse.Namespace, info: Dict[str, Any]) -> None:
-    """Measure and print.
-
-    info (Dict[str, Any]): Further facts to print.
-    """
+def report(system: System, arguments: argparse.Namespace, **info: Any) -> None:
+    """Measure and print. info (Any): Further facts to print."""
     documents = read_texts(arguments.documents)
     result: Dict[str, Any] = {"system": arguments.system, "batch_size": arguments.batch_size}
     check = system.mean_of_layers(documents[0][0])
@@ -90,10 +87,7 @@ def flatten(documents: Documents) -> List[Sentence]:
 
 
 def batches(sentences: Sequence[Sentence], batch_size: int) -> List[List[Sentence]]:
-    """Sentences sorted by length, which is best for systems with padding.
-
-    RETURNS (List[List[Sentence]]): Batches of `batch_size` sentences.
-    """
+    """RETURNS (List[List[Sentence]]): Batches of sentences sorted by length, best for systems with padding."""
     ordered = sorted(sentences, key=len)
     return [ordered[i : i + batch_size] for i in range(0, len(ordered), batch_size)]
 

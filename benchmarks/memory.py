@@ -17,7 +17,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 import spacy
 import torch
 import typer
-from corpus import JSON, SHARED, THREADS, make_pipeline
+from corpus import JSON, SHARED, THREADS, long_document, make_doc, make_pipeline, read_documents
 from measure import peak_memory_mb
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
@@ -113,7 +113,7 @@ def measure(task: Result, weights: str, shared: Path, batch_tokens: int, word_ca
 def measure_doc(nlp: Language, shared: Path, n_tokens: int, batch_tokens: int) -> Result:
     """RETURNS (Result): Megabytes for one long Doc, without the Doc itself."""
     elmo = nlp.get_pipe("elmo")
-    doc = make_long(nlp, shared, n_tokens)
+    doc = make_doc(nlp.vocab, long_document(read_documents(shared, path=UD_TRAIN), n_tokens))
     firsts = range(0, n_tokens, batch_tokens)[:BATCHES]
     parts = [doc[first : first + batch_tokens].as_doc() for first in firsts]
     elmo(parts[0])  # allocates everything that is allocated once
@@ -132,10 +132,7 @@ def measure_doc(nlp: Language, shared: Path, n_tokens: int, batch_tokens: int) -
 
 
 def reset_peak() -> float:
-    """Release free memory, which would hide growth, and reset the peak (Linux with glibc).
-
-    RETURNS (float): Resident memory in MB.
-    """
+    """RETURNS (float): Resident MB, after free memory, which would hide growth, and the peak were reset (glibc)."""
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5", encoding="utf8")
     return peak_memory_mb()
@@ -151,18 +148,6 @@ def read_train(nlp: Language, shared: Path, repeats: int, *, has_new_words: bool
             else:
                 starts = [token.is_sent_start for token in doc]
                 yield Doc(nlp.vocab, words=[f"{token.text}{number}" for token in doc], sent_starts=starts)
-
-
-def make_long(nlp: Language, shared: Path, n_tokens: int) -> Doc:
-    """RETURNS (Doc): The training part of UD EWT as one Doc, repeated as needed."""
-    docs = list(DocBin().from_disk(shared / UD_TRAIN).get_docs(nlp.vocab))
-    words: List[str] = []
-    starts: List[bool] = []
-    while len(words) < n_tokens:
-        for doc in docs:
-            words += [token.text for token in doc]
-            starts += [token.is_sent_start for token in doc]
-    return Doc(nlp.vocab, words=words[:n_tokens], sent_starts=starts[:n_tokens])
 
 
 def _peaks(found: Sequence[Result]) -> str:

@@ -7,6 +7,7 @@ python benchmarks/precision.py en_elmo_sm --pipeline training/wnut17/elmo-0/mode
 
 import gc
 import multiprocessing
+import os
 import statistics
 import tempfile
 import time
@@ -18,6 +19,7 @@ import spacy
 import torch
 import typer
 from corpus import REPEATS, SENTENCES, THREADS, Sentence, default_shared, flatten, read_documents
+from scale import resident_mb
 from spacy.tokens import DocBin
 from spacy.training import Example
 
@@ -99,17 +101,12 @@ def _measure_room(bilm_path: str, precision: str) -> List[float]:
         bilm.embed([["a", "b"], ["c"]])
         gc.collect()
         copies.append(bilm)
-        resident.append(_resident_mb())
+        resident.append(resident_mb(os.getpid()))
     used = (resident[-1] - resident[0]) / N_COPIES
     with tempfile.TemporaryDirectory() as folder:
         save_bilm(bilm, Path(folder) / "bilm", dtype="int8" if precision == "int8" else "float32")
         saved = (Path(folder) / "bilm" / "weights.safetensors").stat().st_size / MB
     return [used, saved]
-
-
-def _resident_mb() -> float:
-    lines = Path("/proc/self/status").read_text(encoding="utf8").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
 
 
 def _evaluate(path: Path, docs_path: Path) -> None:

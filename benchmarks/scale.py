@@ -10,6 +10,7 @@ the largest worker of Ray.
 import gzip
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -52,7 +53,7 @@ def main(
         base: Optional[float] = None
         for engine, results in found.items():
             seconds, steady, peak, worker = (
-                median([r[key] for r in results]) for key in ("s", "steady", "mb", "worker")
+                statistics.median(r[key] for r in results) for key in ("s", "steady", "mb", "worker")
             )
             rate = n_tokens * (1 - TEXTS_PER_FILE / n_sentences) / steady
             base = base or rate
@@ -116,11 +117,6 @@ def resident_mb(process: int) -> float:
     except OSError:
         return 0.0
     return next((int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmRSS")), 0.0)
-
-
-def median(values: List[float]) -> float:
-    """RETURNS (float): The middle one."""
-    return sorted(values)[len(values) // 2]
 
 
 if __name__ == "__main__":

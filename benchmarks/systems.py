@@ -100,8 +100,7 @@ def main() -> None:
         "tok2vec": Tok2Vec,
     }
     system = makers[arguments.system]()
-    info: Dict[str, Any] = {"torch": torch.__version__, "threads": torch.get_num_threads()}
-    measure.report(system, arguments, info)
+    measure.report(system, arguments, torch=torch.__version__, threads=torch.get_num_threads())
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Outputs of trainings, without training: a tagger and a fixed recognizer on a tiny biLM, and the same without ELMo."""
 
+from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import spacy
 import srsly
@@ -19,6 +20,24 @@ BILM: Dict[str, Any] = {
 LOADER = {"@misc": "spacy-elmo.RandomBiLM.v1", "bilm": BILM}
 LISTENER = {"@architectures": "spacy-elmo.ElmoListener.v1"}
 TAGS = {"Acme": "PROPN", "hires": "VERB", "Ada": "PROPN", "today": "NOUN", "<b>": "X"}
+
+
+class Elements(HTMLParser):
+    """The elements, attributes and text of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: List[str] = []
+        self.attributes: List[Tuple[str, Optional[str]]] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
 
 
 def make_pipeline(patterns: Dict[str, str], *, has_elmo: bool) -> Language:

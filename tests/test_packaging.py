@@ -122,7 +122,7 @@ def test_wheel_and_sdist_hold_the_model(built: Path) -> None:
     assert (MODEL.relative_to(ROOT) / "README.md").as_posix() in in_wheel, "the model card"
     wanted = {path.relative_to(ROOT).as_posix() for path in MODEL.iterdir()}
     wanted |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "spacy_elmo").rglob("*.py")}
-    wanted |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "spacy_elmo/explorer/static").iterdir()}
+    wanted |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "spacy_elmo").glob("*/static/*")}
     wanted.add("spacy_elmo/py.typed")
     assert wanted <= in_wheel and wanted <= in_sdist
     configs = ("pretrain_en_elmo_sm.cfg", "pretrain_small_text.cfg", "adapt.cfg")

@@ -17,14 +17,8 @@ Record = Dict[str, Any]
 def draw_sample_efficiency(
     task: str, with_elmo: Scores, without: Scores, path: Path, *, score: str = "Score", source: str = ""
 ) -> str:
-    """Draw the mean with and without ELMo, each in a band of one standard deviation over the seeds.
-
-    task (str): For the title.
-    with_elmo (Scores), without (Scores): At least one score for each share.
-    path (Path): File to write, .png or .svg.
-    score (str): Name of the score.
-    source (str): See `save_figure`.
-    RETURNS (str): The title.
+    """Draw the mean with and without ELMo, each in a band of one standard deviation over the seeds, at least one for
+    each share. RETURNS (str): The title.
     """
     figure, (axes,) = new_figure(height=4.0)
     draw_curves(axes, [_share_curve("with ELMo", with_elmo, 0), _share_curve("without ELMo", without, 4)])
@@ -56,13 +50,7 @@ def _share_curve(label: str, scores: Scores, number: int) -> Curve:
 
 
 def draw_speeds(rows: Sequence[Row], path: Path, *, title: str, source: str = "") -> None:
-    """Draw the score of each pipeline over its words per second; one without a score is a line.
-
-    rows (Sequence[Row]): The pipelines.
-    path (Path): File to write, .png or .svg.
-    title (str): The finding.
-    source (str): See `save_figure`.
-    """
+    """Draw the score of each pipeline over its words per second; one without a score is a line."""
     figure, (axes,) = new_figure(height=4.4)
     for number, row in enumerate(rows):
         if row["score"] is None:
@@ -77,10 +65,7 @@ def draw_speeds(rows: Sequence[Row], path: Path, *, title: str, source: str = ""
 
 
 def use_log_scale(axes: Any) -> None:
-    """Make the horizontal axis logarithmic, with whole numbers at its ticks.
-
-    axes (Any): A part of a figure.
-    """
+    """Make the horizontal axis logarithmic, with whole numbers at its ticks."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     axes.set_xscale("log")

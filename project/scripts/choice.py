@@ -11,10 +11,9 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 import spacy
 import torch
 import typer
-from atomic_files import load_kept, write_json
-from data import ASSETS, PROJECT_DIR, prepare, report_errors
+from data import ASSETS, PROJECT_DIR, prepare, report_errors, write_json
 from paper import RESULTS_DIR
-from paper_run import find_processor
+from paper_run import find_processor, load_kept
 from spacy.tokens import DocBin
 from spacy.training import Corpus
 from spacy.vocab import Vocab

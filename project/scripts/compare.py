@@ -40,9 +40,7 @@ def compare_cli(
 
 
 def read_results(training_dir: Path) -> Dict[str, Row]:
-    """Collect scores (in percent) and training seconds.
-
-    RETURNS (Dict[str, Row]): By "<variant>, seed <seed>", in the order of variants and seeds.
+    """RETURNS (Dict[str, Row]): Scores in percent and seconds by "<variant>, seed <seed>", in the order of both.
     RAISES (FileNotFoundError): If there is no score file.
     """
     rows = {}
@@ -60,10 +58,8 @@ def read_results(training_dir: Path) -> Dict[str, Row]:
 
 
 def with_means(rows: Dict[str, Row]) -> Dict[str, Row]:
-    """Add what the seeds of each variant have in common, and the difference that ELMo makes.
-
-    RETURNS (Dict[str, Row]): The rows; for a variant of several seeds the mean and the sample standard deviation; the
-        difference of the means where both variants have results.
+    """RETURNS (Dict[str, Row]): The rows; for a variant of several seeds the mean and the sample standard deviation;
+    the difference of the means where both variants have results.
     """
     result, means = dict(rows), []
     for label in VARIANTS.values():

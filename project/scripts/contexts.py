@@ -10,8 +10,7 @@ import spacy
 import srsly
 import torch
 import typer
-from atomic_files import write_json
-from data import ASSETS, find_sources, report_errors
+from data import ASSETS, find_sources, report_errors, write_json
 from spacy.tokens import DocBin
 
 from spacy_elmo import BiLM, load_bilm

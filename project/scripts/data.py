@@ -20,6 +20,7 @@ from spacy.vocab import Vocab
 from wasabi import msg
 
 from spacy_elmo.corpora.shards import find_shards, read_shards
+from spacy_elmo.util import write_text
 
 SPLITS = ("train", "dev", "test")
 PROJECT_DIR = Path(__file__).resolve().parent.parent
@@ -108,6 +109,11 @@ def report_errors(title: str) -> Iterator[None]:
         raise typer.Exit(1) from e
 
 
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON; an interrupted process leaves no file, or the older one."""
+    write_text(path, srsly.json_dumps(content, indent=2))
+
+
 @app.command("prepare")
 @report_errors("Cannot prepare the data set")
 def prepare_cli(
@@ -148,11 +154,9 @@ def check_cli(
 
 
 def prepare(name: str, output_dir: Path, assets_dir: str = "") -> Dict[Path, Tuple[int, int]]:
-    """Write the .spacy files of a data set.
+    """Write the .spacy files of a data set; errors are those of `find_sources`.
 
     RETURNS (Dict[Path, Tuple[int, int]]): Number of docs and tokens by file written.
-    RAISES (ValueError): If the data set is not known.
-    RAISES (FileNotFoundError): If its files are not there.
     """
     sources = find_sources(name, assets_dir, known=tuple(DATASETS))
     output_dir.mkdir(parents=True, exist_ok=True)
@@ -161,11 +165,8 @@ def prepare(name: str, output_dir: Path, assets_dir: str = "") -> Dict[Path, Tup
 
 
 def find_sources(name: str, assets_dir: str = "", *, known: Sequence[str] = tuple(FILES)) -> Dict[str, Path]:
-    """name (str): Name in `FILES`.
-    assets_dir (str): Folder with local copies, relative to the project's folder; "" for downloads.
-    RETURNS (Dict[str, Path]): The file of each split.
-    RAISES (ValueError): If the data set is not known.
-    RAISES (FileNotFoundError): If the folder or files are not there.
+    """RETURNS (Dict[str, Path]): The file of each split of a data set, in a folder that is relative to the project's.
+    RAISES (ValueError): If the data set is not known. RAISES (FileNotFoundError): If the folder or files are not there.
     """
     if name not in known:
         raise ValueError(
@@ -208,9 +209,7 @@ def _remedy(name: str) -> str:
 
 
 def read_sentences(texts: Sequence[str], share: int = 100) -> Iterator[List[str]]:
-    """texts (Sequence[str]): Files, folders or patterns of tokenized text, one sentence per line.
-    share (int): Of every 100 sentences, so many from the first one on are read.
-    YIELDS (List[str]): The tokens of a sentence.
+    """YIELDS (List[str]): The tokens of a sentence of tokenized text, of every 100 sentences the first `share`.
     RAISES (ValueError): If there is no sentence, or an error of the package for a place without texts.
     """
     n_read = 0
@@ -260,10 +259,7 @@ def read_conllu(path: Path) -> List[Doc]:
 
 
 def read_comments(path: Path) -> List[Doc]:
-    """Read gzipped JSON lines with `text` and `labels`, GoEmotions, into Docs with every label of the file.
-
-    RAISES (ValueError): For a file that is not gzip or UTF-8, and for a line without `text` and `labels`.
-    """
+    """Read gzipped JSON lines with `text` and `labels`, GoEmotions, into Docs with every label of the file."""
     try:
         lines = gzip.decompress(path.read_bytes()).decode("utf8").split("\n")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as e:
@@ -293,10 +289,7 @@ def _read_comment(path: Path, number: int, line: str) -> Dict[str, Any]:
 
 
 def read_sample(path: Path) -> List[Doc]:
-    """Read a file of the sample into Docs of up to three sentences of the same passage.
-
-    RAISES (ValueError): With all lines that are not in the format.
-    """
+    """Read a file of the sample into Docs of up to three sentences of the same passage."""
     vocab, docs = Vocab(), []
     for passage in read_passages(path):
         words, tags, ents = (list(column) for column in zip(*(row for rows in passage for row in rows)))

@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Set, Tuple
 
 import spacy
-import srsly
 import typer
-from atomic_files import RESULT, load_kept, write_json
 from choice import PIPELINES_DIR
-from data import ASSETS, prepare, report_errors
+from data import ASSETS, prepare, report_errors, write_json
 from paper import RESULTS_DIR
-from paper_run import MULTILABEL
+from paper_run import MULTILABEL, load_kept
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 from spacy.training import Corpus, Example
@@ -76,7 +74,7 @@ def errors_cli(
     with tempfile.TemporaryDirectory() as folder:
         prepare(TASKS[task].dataset, Path(folder), assets_dir)
         counts = count_errors(TASKS[task].kind, Path(folder), ours, theirs)
-    settings = srsly.read_json(folders[0] / RESULT)["settings"]
+    settings = (kept[folders[0]] or {})["settings"]
     used = {name: settings[name] for name in ("bilm", "bilm_digest")}
     path = results / f"errors-{task}.json"
     write_json(path, {"task": task, "seed": seed, "kind": TASKS[task].kind, **used, **counts})
@@ -110,8 +108,6 @@ def score_categories(nlp: Language, examples: List[Example]) -> Dict[str, Any]:
 def count_words(train: Iterable[Doc], ours: Sequence[DocAnswers], theirs: Sequence[DocAnswers]) -> Counts:
     """UPOS of words by what the training data says of them; tokens that the tokenizer divides otherwise are left out.
 
-    train (Iterable[Doc]): Annotated training data.
-    ours (Sequence[DocAnswers]), theirs (Sequence[DocAnswers]): Of both pipelines on the same test data.
     RETURNS (Counts): "rows": kind, n, right answers without and with ELMo; "confusions": of the pipeline with ELMo,
         right tag, its tag, n, frequent words.
     """
@@ -162,9 +158,8 @@ def count_entities(train: Iterable[Doc], ours: Sequence[DocAnswers], theirs: Seq
 
 
 def count_categories(train: Iterable[Doc], ours: Dict[str, Any], theirs: Dict[str, Any]) -> Counts:
-    """Mean F of categories by the number of their training texts.
+    """Mean F of categories by the number of their training texts, from "p", "r" and "f" of each with both pipelines.
 
-    ours (Dict[str, Any]), theirs (Dict[str, Any]): Scores of each category ("p", "r", "f") of both pipelines.
     RETURNS (Counts): "rows": training texts from and to (None: no limit), number of categories, mean F (0 to 1)
         without and with ELMo; "categories": the same for each, with its precision and recall.
     """

@@ -9,8 +9,7 @@ from typing import Any, Dict, List
 import spacy
 import srsly
 import typer
-from atomic_files import write_json
-from data import ASSETS, find_sources, prepare, report_errors
+from data import ASSETS, find_sources, prepare, report_errors, write_json
 from spacy.tokens import DocBin
 from wasabi import msg
 

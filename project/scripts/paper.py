@@ -6,10 +6,9 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import srsly
 import typer
-from atomic_files import keep_pipeline, load_kept, write_json
-from data import ASSETS, PROJECT_DIR, prepare, report_errors
+from data import ASSETS, PROJECT_DIR, prepare, report_errors, write_json
 from paper_experiments import EXPERIMENTS, Options, Run, find_experiment
-from paper_run import describe_settings, run_experiment
+from paper_run import describe_settings, load_kept, run_experiment
 from pretrain import ALTERNATIVES_DIR
 from wasabi import msg
 
@@ -55,9 +54,9 @@ def paper_cli(
             load_bilm(options.bilm)  # raises its error now, not after the training of a baseline
         for run, run_seed, path in pending:
             msg.divider(path.stem)
-            with keep_pipeline(keep and keep / path.stem) as pipeline_dir:
-                result = run_experiment(run, run_seed, corpora[run.dataset], options, pipeline_dir=pipeline_dir)
-                write_json(path, result)
+            kept = keep and keep / path.stem
+            result = run_experiment(run, run_seed, corpora[run.dataset], options, pipeline_dir=kept)
+            write_json(path, result)
             msg.good(f"{path.name}: {result['cpu_seconds']:.0f} s of CPU time")
 
 

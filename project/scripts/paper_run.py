@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import spacy
 import srsly
-from atomic_files import RESULT
+from data import write_json
 from paper_experiments import Options, Run
 from pretrain import BILM, WEIGHTS, add_pretraining, load_source, source_dir
 from read_config import read_config
@@ -33,6 +33,7 @@ from thinc.api import Config, use_ops
 from spacy_elmo.pipeline.layer_weights import TaskMix, find_task_mixes
 from spacy_elmo.weights.identity import digest_bilm
 
+RESULT = "result.json"  # in the folder of a kept pipeline, written last: without it the folder is not complete
 SHUFFLE_SEED = 0  # of the training docs; the same for all seeds and conditions, so that shares contain each other
 BEST = Path("out", "model-best")  # the best pipeline, in the folder of a training
 LEARN_RATE = "training.optimizer.learn_rate"
@@ -60,9 +61,16 @@ def run_experiment(
         _check_weights(run, seed, options, settings)
         result = {"settings": settings, **measured, **_describe_environment()}
         if pipeline_dir is not None:
+            shutil.rmtree(pipeline_dir, ignore_errors=True)
             shutil.copytree(Path(folder) / BEST, pipeline_dir)
-            srsly.write_json(pipeline_dir / RESULT, result)
+            write_json(pipeline_dir / RESULT, result)
     return result
+
+
+def load_kept(folder: Path) -> Optional[Dict[str, Any]]:
+    """RETURNS (Optional[Dict[str, Any]]): The result of a kept pipeline; None if there is none."""
+    path = folder / RESULT
+    return srsly.read_json(path) if path.is_file() else None
 
 
 def train_pipeline(config_path: Path, output_dir: Path, overrides: Dict[str, Any]) -> None:

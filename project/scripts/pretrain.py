@@ -22,8 +22,7 @@ from typing import Any, Callable, Dict, Iterator, List, Literal, Tuple
 import spacy
 import srsly
 import typer
-from atomic_files import write_json
-from data import ASSETS, PROJECT_DIR, prepare, read_sentences, report_errors
+from data import ASSETS, PROJECT_DIR, prepare, read_sentences, report_errors, write_json
 from read_config import CONFIG_DIR, read_config
 from spacy import registry
 from spacy.language import DEFAULT_CONFIG_PRETRAIN_PATH, Language
@@ -182,9 +181,8 @@ def _cpu_seconds() -> float:
 
 @registry.readers("project.TimedText.v1")
 def create_timed_text(texts: List[str], share: int, limit_s: float) -> Callable[[Language], Iterator[Doc]]:
-    """texts (List[str]), share (int): See `read_sentences`.
-    limit_s (float): Seconds from the first sentence on, after which the text ends; until then it is repeated.
-    RETURNS (Callable[[Language], Iterator[Doc]]): A corpus for `spacy pretrain`.
+    """RETURNS (Callable[[Language], Iterator[Doc]]): A corpus for `spacy pretrain`: the text, repeated until the time
+    is over, which begins at the first sentence.
     """
 
     def read(nlp: Language) -> Iterator[Doc]:
@@ -310,11 +308,7 @@ def _pretrain_bilm(sentences: Sentences, output_dir: Path, end_s: float) -> Tupl
 
 
 def call_pretrain(config: Path, run: Path, settings: Dict[str, Any]) -> None:
-    """config (Path): Config of `elmo pretrain`.
-    run (Path): Folder of the run.
-    settings (Dict[str, Any]): Overrides of the config, by their dotted names.
-    RAISES (ValueError): With the end of what it printed.
-    """
+    """Call `elmo pretrain` with overrides by dotted names. RAISES (ValueError): With the end of what it printed."""
     options = [text for name, value in settings.items() for text in (f"--{name}", str(value))]
     command = [sys.executable, "-m", "spacy_elmo", "pretrain", str(config), str(run), *options]
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf8")

@@ -12,7 +12,6 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import srsly
 import typer
 from analysis_plots import draw_sample_efficiency, from_percent
-from atomic_files import replace_file
 from data import PROJECT_DIR, report_errors
 from sections import (
     choice_section,
@@ -50,6 +49,7 @@ from spacy_elmo.analysis.layer_weights import draw_course, draw_layer_weights
 from spacy_elmo.analysis.plots import check_picture, draw_perplexities
 from spacy_elmo.analysis.probes import draw_probe
 from spacy_elmo.analysis.sense_map import draw_map
+from spacy_elmo.util import write_text
 
 DOCS = PROJECT_DIR.parent / "docs"
 RESULTS = PROJECT_DIR / "results"
@@ -77,24 +77,13 @@ HEADINGS = {
     "weights": "Weights",
     "choice": "Score against speed",
 }
-# Pictures in docs/images: the file of project/results that each is drawn from, and how: content, picture, source.
-PICTURES: Dict[str, Tuple[str, Callable[[Any, Path, str], object]]] = {
-    "en_elmo_sm_perplexity.png": (
-        "perplexity-en_elmo_sm.json",
-        lambda found, path, source: draw_perplexities(
-            [run["validations"] for run in found["runs"]], path, source=source
-        ),
-    ),
-    "layer_weights_course.png": (
-        "layer-weights-parser.jsonl",
-        lambda found, path, source: draw_course(found, path, source=source),
-    ),
-    "probe_upos.png": ("probe-ewt-pos.json", lambda found, path, source: draw_probe(found, path, source=source)),
-    "senses-play.png": ("senses-play.json", lambda found, path, source: draw_map(found, path, source=source)),
-    "senses_by_layer.png": (
-        "layers-senses.json",
-        lambda found, path, source: draw_probe(from_percent(found), path, source=source),
-    ),
+# Pictures in docs/images: the file of project/results that each is drawn from, and how.
+PICTURES: Dict[str, Tuple[str, Callable[..., object]]] = {
+    "en_elmo_sm_perplexity.png": ("perplexity-en_elmo_sm.json", draw_perplexities),
+    "layer_weights_course.png": ("layer-weights-parser.jsonl", draw_course),
+    "probe_upos.png": ("probe-ewt-pos.json", draw_probe),
+    "senses-play.png": ("senses-play.json", draw_map),
+    "senses_by_layer.png": ("layers-senses.json", draw_probe),
 }
 app = typer.Typer(add_completion=False, help=__doc__)
 
@@ -120,8 +109,12 @@ def pictures_cli(
     """Draw all pictures of docs/ that have measured data."""
     for name, (source, draw_picture) in PICTURES.items():
         path = RESULTS / source
-        found = path if path.suffix == ".jsonl" else srsly.read_json(path)
-        draw_picture(found, images / name, describe_source(path))
+        found: Any = path if path.suffix == ".jsonl" else srsly.read_json(path)
+        if path.name.startswith("perplexity-"):
+            found = [run["validations"] for run in found["runs"]]
+        elif path.name.startswith("layers-"):
+            found = from_percent(found)
+        draw_picture(found, images / name, source=describe_source(path))
     drawn, (results, _) = [*PICTURES], split_by_weights(read_results(RESULTS))
     mixes = find_mixes(results)
     if mixes:
@@ -140,7 +133,6 @@ def describe_source(path: Path) -> str:
 
 def draw_shares(results: List[Result], image_dir: Path) -> List[Tuple[str, str]]:
     """Draw the test score by share of the training data, for each task with at least two shares.
-
     RETURNS (List[Tuple[str, str]]): Title and file name.
     """
     drawn = []
@@ -182,16 +174,12 @@ def read_results(folder: Path) -> List[Result]:
 
 
 def draw(results: List[Result], page: Path, folder: Path) -> List[str]:
-    """Write the page, with the scores of layers in `folder`; a new page gets a title.
-
-    RETURNS (List[str]): The sections with content.
-    """
+    """Write the page; a new one gets a title. RETURNS (List[str]): The sections with content."""
     text = page.read_text(encoding="utf8") if page.exists() else "# Results\n"
     contents = make_contents(results, folder, page.parent / IMAGES)
     for name, content in contents.items():
         text = replace_section(text, name, f"## {HEADINGS[name]}\n\n{content}" if content else "")
-    with replace_file(page) as part:
-        part.write_text(text, encoding="utf8", newline="\n")
+    write_text(page, text)
     return [name for name, content in contents.items() if content]
 
 

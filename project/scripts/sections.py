@@ -29,6 +29,7 @@ CONTEXT_LABELS = {
     "steady": "steady state (`steady`)",
     "carry": "that after the sentence before (`carry`)",
 }
+PROBE = {"value": "accuracy", "low": "low", "high": "high"}
 CHOICE_TITLES = {task: f"{title}, {label}" for task, title, label, _ in SHARE_TASKS}
 
 
@@ -56,29 +57,26 @@ def senses_section(results: Path) -> Optional[str]:
     found = read_record(results / SENSES)
     if found is None:
         return None
-    lines = [
+    rows = [
+        [_name_layer(row["layer"]), _interval(row), _interval(row["ambiguous"]), _interval(row["gain"], sign="+")]
+        for row in found["rows"]
+    ]
+    table = make_table(["layer", "F1", "several senses", "difference from the baseline"], rows)
+    told = (
         "Each use gets the sense with the nearest mean, the 1-nearest neighbour of the paper. SemCor (NOAD senses): "
         f"{found['n_train']:,} training instances, {found['n_test']:,} test instances, of which "
         f"{found['n_answered']:,} have a lemma with training instances, without back-off for the others; biLM "
         f"`{found['bilm']}`. F1 over all instances, accuracy over lemmas with several senses, and paired difference "
-        "from the most frequent training sense; in brackets 95 % confidence intervals.",
-        "",
-        "| layer | F1 | several senses | difference from the baseline |",
-        "| --- | ---: | ---: | ---: |",
-    ]
-    for row in found["rows"]:
-        cells = [
-            _name_layer(row["layer"]),
-            _interval(row),
-            _interval(row["ambiguous"]),
-            _interval(row["gain"], sign="+"),
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    best = _best(found["rows"])
+        "from the most frequent training sense; in brackets 95 % confidence intervals."
+    )
+    # The best single layer; neither a baseline nor the mean.
+    best = max((row for row in found["rows"] if isinstance(row["layer"], int)), key=lambda row: row["value"])
     gain = best["gain"]
     verdict = "better than" if gain["low"] > 0 else "worse than" if gain["high"] < 0 else "not significantly other than"
-    lines += ["", f"The best layer, {_name_layer(best['layer'])}, is {verdict} the most frequent training sense."]
-    return "\n".join(lines) + note_earlier(found)
+    return (
+        f"{told}\n\n{table}\n\nThe best layer, {_name_layer(best['layer'])}, is {verdict} the most frequent training "
+        f"sense.{note_earlier(found)}"
+    )
 
 
 def pos_section(results: Path) -> Optional[str]:
@@ -86,19 +84,17 @@ def pos_section(results: Path) -> Optional[str]:
     found = read_record(results / POS)
     if found is None:
         return None
-    lines = [
-        f"A linear probe of UPOS on UD English-EWT: {found['n_train']:,} training tokens, {found['n_test']:,} test "
-        f"tokens, biLM `{found['bilm']}`. Accuracy with its 95 % interval; the control task (Hewitt and Liang 2019) "
-        "has random tags per word, three seeds.",
-        "",
-        "| layer | accuracy | control task | selectivity |",
-        "| --- | ---: | ---: | ---: |",
-    ]
+    rows = []
     for row in found["rows"]:
         control = row.get("control")
         beside = ["", ""] if control is None else [f"{control:.1f}", f"{row['value'] - control:.1f}"]
-        lines.append(f"| {' | '.join([_name_layer(row['layer']), _interval(row), *beside])} |")
-    return "\n".join(lines) + note_earlier(found)
+        rows.append([_name_layer(row["layer"]), _interval(row), *beside])
+    told = (
+        f"A linear probe of UPOS on UD English-EWT: {found['n_train']:,} training tokens, {found['n_test']:,} test "
+        f"tokens, biLM `{found['bilm']}`. Accuracy with its 95 % interval; the control task (Hewitt and Liang 2019) "
+        "has random tags per word, three seeds."
+    )
+    return f"{told}\n\n{make_table(['layer', 'accuracy', 'control task', 'selectivity'], rows)}{note_earlier(found)}"
 
 
 def _name_layer(layer: Any) -> str:
@@ -109,16 +105,11 @@ def _name_layer(layer: Any) -> str:
     return layer if isinstance(layer, str) else "token layer" if layer == 0 else f"LSTM layer {layer}"
 
 
-def _interval(score: Optional[Record], sign: str = "") -> str:
+def _interval(score: Optional[Record], sign: str = "", digits: int = 1) -> str:
     if score is None:
         return ""
-    value, low, high = (f"{score[name]:{sign}.1f}" for name in ("value", "low", "high"))
+    value, low, high = (f"{score[name]:{sign}.{digits}f}" for name in ("value", "low", "high"))
     return f"{value} ({low} to {high})"
-
-
-def _best(rows: List[Record]) -> Record:
-    """The best single layer; neither a baseline nor the mean."""
-    return max((row for row in rows if isinstance(row["layer"], int)), key=lambda row: row["value"])
 
 
 # Contexts
@@ -134,7 +125,7 @@ def contexts_section(results: Path) -> Optional[str]:
             CONTEXT_LABELS[row["contexts"]].format(max_tokens=found["max_tokens"]),
             CONTEXT_LABELS[row["state"]],
             f"{row['perplexity']:.1f}",
-            _describe_accuracy(row),
+            _interval({name: 100 * row[key] for name, key in PROBE.items()}, digits=2),
         ]
         for row in found["rows"]
     ]
@@ -145,11 +136,6 @@ def contexts_section(results: Path) -> Optional[str]:
         f"{found['n_dev']:,} development tokens); biLM `{found['bilm']}`, `project/scripts/contexts.py`."
     )
     return f"{told}\n\n{table}{note_earlier(found)}"
-
-
-def _describe_accuracy(row: Dict[str, Any]) -> str:
-    value, low, high = (f"{100 * row[name]:.2f}" for name in ("accuracy", "low", "high"))
-    return f"{value} ({low} to {high})"
 
 
 # Errors

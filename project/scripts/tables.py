@@ -116,10 +116,9 @@ def make_finetuned(results: List[Result]) -> Optional[str]:
 
 
 def _describe_cost(frozen: List[Result], results: List[Result], key: str) -> List[str]:
-    """key (str): Name of the score.
-    RETURNS (List[str]): Score, gain over the frozen biLM, CPU time of a training and of 1,000 updates, evaluations
-        included, and the processor. Times of different processors are not averaged: they are those of the most
-        frequent processor alone, whose number of results follows its name if there are others.
+    """Score, gain over the frozen biLM, CPU time of a training and of 1,000 updates, evaluations included, and the
+    processor. Times of different processors are not averaged: they are those of the most frequent processor alone,
+    whose number of results follows its name if there are others.
     """
     gain = "" if frozen == results else summarize(paired_differences(frozen, results, key), sign="+")
     processor, timed = _most_frequent_processor(results)
@@ -305,9 +304,8 @@ def find_digests(results: Iterable[Result]) -> Dict[str, Optional[str]]:
 
 
 def describe_weights(results: List[Result], layers: Dict[str, Result]) -> Optional[str]:
-    """layers (Dict[str, Result]): Names and digests of biLMs in other files of results, by the name of the file.
-    RETURNS (Optional[str]): Markdown: the weights that the tables are of, and how many results are in none; None
-        without any weights.
+    """RETURNS (Optional[str]): The weights that the tables and other files (`layers`, by name) are of, and how many
+    results are in none; None without any weights.
     """
     records = {name: {"settings": record} for name, record in layers.items()}
     in_use = find_digests([*results, *records.values()])

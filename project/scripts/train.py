@@ -89,7 +89,6 @@ def shorten_training(config: str, max_steps: int) -> Dict[str, Any]:
 
 def write_logged_config(config_name: str, output_dir: Path) -> Path:
     """Add files to the logger of a config: scores, and with ELMo also layer weights. Logs of a training before go.
-
     RETURNS (Path): The config in the folder of the pipeline, without comments.
     """
     output_dir.mkdir(parents=True, exist_ok=True)
@@ -105,10 +104,7 @@ def write_logged_config(config_name: str, output_dir: Path) -> Path:
 
 
 def train(config_path: Path, output_dir: Path, *, overrides: Dict[str, Any], gpu_id: int = -1) -> float:
-    """Train, and write the seconds to `timing.json` in the folder of the pipeline.
-
-    RETURNS (float): Seconds, including loading.
-    """
+    """RETURNS (float): Seconds of a training, loading included; also written to `timing.json` beside the pipeline."""
     start_s = time.perf_counter()
     spacy_train(config_path, output_dir, use_gpu=gpu_id, overrides=overrides)
     elapsed_s = time.perf_counter() - start_s

@@ -165,83 +165,61 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Changes:
-    """How a pipeline differs from its baseline.
+class Outcome:
+    """How well a pipeline answers a question, beside its baseline if there is one.
 
     name (str): Of the question, a key of `QUESTIONS`.
-    ours (float), theirs (float): F1 of both, from 0 to 1; for tags with one answer per token this is the accuracy.
-    difference (Score): Ours less theirs, with its interval; n is the number of sentences.
-    n_both_right (int), n_both_wrong (int): Places where both are right, and where both are wrong.
-    fixed (Tuple[Place, ...]), made (Tuple[Place, ...]): Where only the pipeline is right, and only the baseline.
+    ours (float), theirs (Optional[float]): F1, from 0 to 1; for tags with one answer per token this is the accuracy.
+        None without a baseline.
+    score (Score): F1, or the difference of ours and theirs, with its interval; n is the number of sentences.
+    places (Dict[Tuple[bool, bool], List[Place]]): By whether the pipeline is right, and whether its baseline is, which
+        without one is the pipeline itself.
     """
 
     name: str
     ours: float
-    theirs: float
-    difference: Score
-    n_both_right: int
-    n_both_wrong: int
-    fixed: Tuple[Place, ...]
-    made: Tuple[Place, ...]
-
-    def by_label(self) -> List[Tuple[str, int, int]]:
-        """RETURNS (List[Tuple[str, int, int]]): Right label, errors fixed, errors made; the largest changes first."""
-        fixed, made = (Counter(place.label for place in places) for places in (self.fixed, self.made))
-        labels = sorted({*fixed, *made}, key=lambda label: (-fixed[label] - made[label], label))
-        return [(label, fixed[label], made[label]) for label in labels]
-
-
-@dataclass(frozen=True)
-class Scored:
-    """How well one pipeline answers.
-
-    name (str): Of the question, a key of `QUESTIONS`.
-    score (Score): F1, see `Changes`, with its interval; n is the number of sentences.
-    right (Tuple[Place, ...]), wrong (Tuple[Place, ...]): Places by whether the pipeline is right there.
-    """
-
-    name: str
+    theirs: Optional[float]
     score: Score
-    right: Tuple[Place, ...]
-    wrong: Tuple[Place, ...]
+    places: Dict[Tuple[bool, bool], List[Place]]
+
+    @property
+    def listed(self) -> Tuple[List[Place], List[Place]]:
+        """RETURNS (Tuple[List[Place], List[Place]]): Errors fixed and made, or (no baseline) right and wrong."""
+        keys = ((True, True), (False, False)) if self.theirs is None else ((True, False), (False, True))
+        return self.places[keys[0]], self.places[keys[1]]
 
     def by_label(self) -> List[Tuple[str, int, int]]:
-        """RETURNS (List[Tuple[str, int, int]]): Right label, places right, places wrong; most errors first."""
-        right, wrong = (Counter(place.label for place in places) for places in (self.right, self.wrong))
-        return [(label, right[label], wrong[label]) for label in sorted({*right, *wrong}, key=lambda x: (-wrong[x], x))]
+        """RETURNS (List[Tuple[str, int, int]]): Right label, and its numbers of `listed`; those with most changes, or
+        without a baseline most errors, first.
+        """
+        one, other = (Counter(place.label for place in places) for places in self.listed)
+        n_errors = other if self.theirs is None else one + other
+        return [(label, one[label], other[label]) for label in sorted({*one, *other}, key=lambda x: (-n_errors[x], x))]
 
 
-def score_answers(docs: Sequence[DocAnswers], *, seed: int = 0) -> List[Scored]:
-    """docs (Sequence[DocAnswers]): Of a pipeline.
+def score_answers(
+    ours: Sequence[DocAnswers], theirs: Optional[Sequence[DocAnswers]] = None, *, seed: int = 0
+) -> List[Outcome]:
+    """ours (Sequence[DocAnswers]): Of the pipeline.
+    theirs (Optional[Sequence[DocAnswers]]): Of the baseline, on the same Docs.
     seed (int): Of the bootstrap.
-    RETURNS (List[Scored]): One per question that the Docs and the pipeline answer.
+    RETURNS (List[Outcome]): One per question that the Docs and all pipelines answer.
     """
-    found, answered = [], {name for doc in docs for name in doc.predicted}
+    found = []
+    others = ours if theirs is None else theirs
+    answered = set.intersection(*({name for doc in docs for name in doc.predicted} for docs in (ours, others)))
     for name in QUESTIONS:
         if name in answered:
-            sums, places = _find_all(name, docs, docs)
-            score = bootstrap(sums, lambda total: _f1_of(total)[0], n=len(sums), seed=seed)
-            found.append(Scored(name, score, tuple(places[True, True]), tuple(places[False, False])))
+            sums, places = _find_all(name, ours, others)
+            score = bootstrap(
+                sums,
+                lambda total: _f1_of(total)[0] if theirs is None else np.subtract(*_f1_of(total)),
+                n=len(sums),
+                seed=seed,
+            )
+            f_ours, f_theirs = (float(value[0]) for value in _f1_of(sums.sum(axis=0, keepdims=True)))
+            found.append(Outcome(name, f_ours, None if theirs is None else f_theirs, score, places))
     return found
-
-
-def compare_answers(ours: Sequence[DocAnswers], theirs: Sequence[DocAnswers], *, seed: int = 0) -> List[Changes]:
-    """ours (Sequence[DocAnswers]): Of the pipeline.
-    theirs (Sequence[DocAnswers]): Of the baseline, on the same Docs.
-    seed (int): Of the bootstrap.
-    RETURNS (List[Changes]): One per question that the Docs and both pipelines answer.
-    """
-    both = set.intersection(*({name for doc in docs for name in doc.predicted} for docs in (ours, theirs)))
-    return [_compare(name, ours, theirs, seed) for name in QUESTIONS if name in both]
-
-
-def _compare(name: str, ours: Sequence[DocAnswers], theirs: Sequence[DocAnswers], seed: int) -> Changes:
-    sums, places = _find_all(name, ours, theirs)
-    difference = bootstrap(sums, lambda total: np.subtract(*_f1_of(total)), n=len(sums), seed=seed)
-    f_ours, f_theirs = (float(value[0]) for value in _f1_of(sums.sum(axis=0, keepdims=True)))
-    fixed, made = tuple(places[True, False]), tuple(places[False, True])
-    both_right, both_wrong = (len(places[is_right, is_right]) for is_right in (True, False))
-    return Changes(name, f_ours, f_theirs, difference, both_right, both_wrong, fixed, made)
 
 
 def _find_all(

@@ -82,10 +82,9 @@ def find_documents(shards: Iterable[Shard], counts: Counts, tell_end: Optional[T
 
 
 def use_stored_vectors(shards: Iterable[Shard], bilm: BiLM, layer: Layer) -> int:
-    """Let Parquet files of `elmo embed` give the vectors that they have, instead of computing them again.
+    """Let Parquet files of `elmo embed` give the vectors that they have, instead of computing them again; files of
+    another biLM, in another precision or without the layer are not used.
 
-    bilm (BiLM): That of the index; files of another biLM, in another precision or without the layer are not used.
-    layer (Layer): 0 to L, or "mean".
     RETURNS (int): Number of files whose vectors are used.
     """
     wanted = {"fingerprint": fingerprint_bilm(bilm), "precision": bilm.precision, "pool": None}
@@ -154,9 +153,8 @@ def open_for_writing(path: Path, settings: Dict[str, Any]) -> TokenStore:
 
 
 def read_settings(path: Path, *, is_needed: bool) -> Dict[str, Any]:
-    """path (Path): Folder of an index, complete or not.
-    is_needed (bool): Whether there must be one.
-    RETURNS (Dict[str, Any]): What it was built with, and the names of its "fields"; empty for none.
+    """RETURNS (Dict[str, Any]): What an index, complete or not, was built with, and the names of its "fields"; empty
+    for none.
     RAISES (ValueError): EL390 if there is none, but it is needed.
     """
     if not is_needed and not (path / FILE).is_file():
@@ -249,15 +247,24 @@ class IndexBuilder:
         """Stop after the current batch."""
         self.is_stopped = True
 
-    def add(self, documents: Iterable[Document], progress: Optional[Progress] = None) -> None:
+    def add(
+        self,
+        documents: Iterable[Document],
+        progress: Optional[Progress] = None,
+        look: Optional[Callable[[Sequence[str]], Any]] = None,
+    ) -> None:
         """Read documents, except those that the index has.
 
         documents (Iterable[Document]): In any order.
         progress (Optional[Progress]): Called with numbers of tokens read.
+        look (Optional[Callable[[Sequence[str]], Any]]): Called with the words of each sentence read.
         RAISES (ValueError): If there are too many tokens for exact search, and Faiss is not installed; those of
             `corpora` for texts that cannot be read.
         """
         for batch in self._batches(documents):
+            if look is not None:
+                for _, words in batch.sentences:
+                    look(words)
             n_tokens = sum(len(words) for _, words in batch.sentences)
             vectors = self._encode(batch)
             self._write(batch, vectors)
@@ -277,11 +284,7 @@ class IndexBuilder:
             return self.store.delete_document(name)
 
     def delete_above(self, name: str, n: int) -> None:
-        """Delete the documents of a file that has become shorter: those with a number above that of its last one.
-
-        name (str): The file; its documents are `name#1`, `name#2` and so on.
-        n (int): Number of its documents.
-        """
+        """Delete the documents `name#N` of a file that has become shorter: those with an N above its last number."""
         names = self.store.find_numbered(name, n)
         if names:
             with self.store.change():
@@ -438,11 +441,9 @@ def start_replacement(path: Path) -> Path:
 
 
 def replace_index(path: Path, new: Path) -> None:
-    """Put the files of a complete new index in the place of the old ones. Other files stay. The step that counts is one
-    rename: a kill before it leaves the old index, a kill after it the new one.
+    """Put the files of a complete new index, from `start_replacement` and closed, in the place of the old ones. Other
+    files stay. The step that counts is one rename: a kill before it leaves the old index, a kill after it the new one.
 
-    path (Path): Folder of the old index.
-    new (Path): From `start_replacement`, complete and closed.
     RAISES (ValueError): EL401 if another process writes the old index.
     """
     _check_unlocked(path)

@@ -16,11 +16,9 @@ BLOCK = 4096  # vectors; the cosines of two blocks take 64 MB
 
 
 def make_reading(**given: Any) -> ElmoSettings:
-    """How the biLM reads Docs.
-
-    given (Any): `contexts`, `state`, `max_tokens`, `overlap` and `batch_tokens` of `ElmoModel`, its defaults if left
-        out.
-    RETURNS (ElmoSettings): The same record that a component has: `get_settings(elmo.model)` can take its place.
+    """RETURNS (ElmoSettings): How the biLM reads Docs: the record that a component has, `get_settings(elmo.model)`.
+    Settings are `contexts`, `state`, `max_tokens`, `overlap` and `batch_tokens` of `ElmoModel`, its defaults if left
+    out.
     RAISES (ValueError): For invalid settings.
     """
     return get_settings(ElmoModel(**given))
@@ -83,13 +81,8 @@ def collect_layers(
 def group_layers(
     layers: Sequence[Union[int, str]], n_tokens: int, width: int, max_bytes: int = MAX_BYTES
 ) -> List[List[Union[int, str]]]:
-    """Divide layers into groups whose vectors are in memory together.
-
-    layers (Sequence[Union[int, str]]): Any.
-    n_tokens (int): Labelled tokens.
-    width (int): D.
-    max_bytes (int): For the float32 vectors of a group; a single layer may be larger.
-    RETURNS (List[List[Union[int, str]]]): The layers in order.
+    """RETURNS (List[List[Union[int, str]]]): The layers in order, in groups whose float32 vectors of all tokens take at
+    most `max_bytes` together; a single layer may be larger.
     """
     size = max(1, max_bytes // max(1, 4 * n_tokens * width))
     return [list(layers[first : first + size]) for first in range(0, len(layers), size)]

@@ -100,12 +100,9 @@ def draw_layer_weights(
 
 
 def draw_course(log: Path, path: Path, *, source: str = "", look: Optional[Look] = None) -> None:
-    """Draw softmax(w) of each mix over the steps of a training, a panel per mix.
-
-    log (Path): What `spacy-elmo.LayerWeightsLogger.v1` wrote.
-    path (Path): File to write: .png, .svg or .pdf.
-    source (str), look (Optional[Look]): See `save_figure`.
-    RAISES (ValueError): See `read_course`.
+    """Draw softmax(w) of each mix over the steps of a training, a panel per mix, from what
+    `spacy-elmo.LayerWeightsLogger.v1` wrote into `log`. For the other arguments and errors see `draw_layer_weights` and
+    `read_course`.
     """
     courses = read_course(log)
     figure, panels = new_figure(height=2.6 * len(courses) + 0.6, n_panels=len(courses), look=look)

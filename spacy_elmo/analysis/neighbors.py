@@ -33,11 +33,7 @@ SAME_COSINE = 0.99  # reduced precision changes a vector by less
 
 
 class Neighbor(NamedTuple):
-    """A use that was found.
-
-    use (Use): Where the word stands.
-    cosine (float): Of its vector and that of the query.
-    """
+    """A use that was found, and the cosine of its vector and that of the query."""
 
     use: Use
     cosine: float
@@ -198,7 +194,9 @@ class NeighborIndex:
             )
 
     def require_field(self, name: str) -> str:
-        """RETURNS (str): The name of a field of documents. RAISES (ValueError): If no document has it."""
+        """RETURNS (str): The name of a field of documents.
+        RAISES (ValueError): If no document has it.
+        """
         names = self.store.field_names()
         if name not in names:
             raise ValueError(
@@ -294,12 +292,9 @@ class NeighborIndex:
 def find_exactly(
     store: TokenStore, unit: Vectors, k: int, *, among: Optional[Ids] = None, without: Optional[Ids] = None
 ) -> Tuple[Ids, Vectors]:
-    """Compare all vectors, block by block.
+    """Compare all vectors with a unit vector of shape (D,), block by block; only `among`, none `without`.
 
-    unit (Vectors): Shape (D,), a unit vector.
-    k (int): Number of tokens.
-    among (Optional[Ids]), without (Optional[Ids]): Only these; none of these.
-    RETURNS (Tuple[Ids, Vectors]): Tokens and cosines, the most similar first.
+    RETURNS (Tuple[Ids, Vectors]): The k tokens with the highest cosines, and these, the most similar first.
     """
     best_ids, best = np.empty(0, dtype="int64"), np.empty(0, dtype="float32")
     for ids, vectors in store.iter_vectors(len(unit)):
@@ -357,14 +352,10 @@ class Recall:
 
 
 def check_recall(index: NeighborIndex, *, k: int = 10, n_queries: int = 100, seed: int = 0) -> Recall:
-    """Compare the search with exact search, for tokens of the index. A neighbour counts as found if its cosine is at
-    least that of the k-th true neighbour, since equal sentences have equal vectors.
+    """Compare the search with exact search, for tokens of an index that has some. A neighbour counts as found if its
+    cosine is at least that of the k-th true neighbour, since equal sentences have equal vectors.
 
-    index (NeighborIndex): With at least one token.
-    k (int): Neighbours of a query.
-    n_queries (int): Number of queries.
-    seed (int): Of the choice of tokens.
-    RETURNS (Recall): Its result.
+    RETURNS (Recall): Over `n_queries` tokens drawn by `seed`, k neighbours each.
     RAISES (ValueError): For numbers below 1.
     """
     check_positive("k", k)

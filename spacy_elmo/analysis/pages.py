@@ -7,6 +7,7 @@ or dark as the reader's system is; in print light.
 import math
 import re
 from html import escape
+from pathlib import Path
 from typing import Callable, Iterable, List, Sequence, Tuple
 
 from ..pipeline.surprisal import Surprisal
@@ -16,61 +17,7 @@ from .plots import COLOURS
 UNSAFE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
-# Of every page, with the names and values of `explorer.css`.
-PALETTE = """
-:root { --ink: #1c2126; --soft: #59636e; --paper: #ffffff; --card: #f4f6f8; --line: #c9d1d9; --mark: #fff0b8;
-  color-scheme: light dark; }
-@media screen and (prefers-color-scheme: dark) { :root { --ink: #e8edf2; --soft: #a3afbb; --paper: #14181c;
-  --card: #1e252b; --line: #46515c; --mark: #5a4a00; } }
-@media print { :root { color-scheme: light; } }
-body { color: var(--ink); background: var(--paper); }
-"""
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 0 auto; padding: 1rem;
-  overflow-wrap: anywhere; }
-h1 { font-size: 1.6rem; line-height: 1.25; margin: 0.5rem 0; }
-h2 { font-size: 1.25rem; margin: 2.2rem 0 0.6rem; padding-top: 0.8rem; border-top: 1px solid var(--line); }
-h3 { font-size: 1.05rem; margin: 1.4rem 0 0.4rem; }
-p, ul { margin: 0.5rem 0; }
-.small, figcaption { font-size: 0.85rem; color: var(--soft); }
-.finding { font-size: 1.1rem; }
-.notes { background: var(--card); border-left: 4px solid #E69F00; padding: 0.5rem 1rem; }
-.notes ul { margin: 0.3rem 0; padding-left: 1.2rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: 0.95rem; font-variant-numeric: tabular-nums; overflow-wrap: normal; }
-th, td { padding: 0.25rem 0.7rem 0.25rem 0; text-align: right; vertical-align: top; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
-thead th { border-bottom: 1px solid var(--soft); font-weight: 600; }
-tbody tr + tr td { border-top: 1px solid var(--line); }
-table.facts td { text-align: left; white-space: normal; overflow-wrap: anywhere; }
-table.facts td:first-child { min-width: 7rem; color: var(--soft); }
-.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: 1rem 1.5rem; }
-figure { margin: 0; break-inside: avoid; }
-figure svg { width: 100%; height: auto; display: block; }
-figcaption { margin-bottom: 0.3rem; color: var(--ink); }
-figure text { fill: var(--ink); }
-figure .grid { stroke: var(--line); }
-.key { font-size: 0.85rem; display: flex; flex-wrap: wrap; gap: 0.2rem 1rem; margin: 0.3rem 0; }
-.key svg { vertical-align: -1px; }
-ol.places { list-style: none; padding: 0; margin: 0.4rem 0; }
-ol.places li { border-left: 3px solid var(--line); padding: 0.1rem 0 0.1rem 0.8rem; margin: 0.9rem 0;
-  break-inside: avoid; }
-ol.fixed li { border-color: #009E73; }
-ol.introduced li { border-color: #D55E00; }
-.context { unicode-bidi: isolate; }
-mark { background: var(--mark); color: inherit; padding: 0 0.15em; border-radius: 0.2em; }
-dl { display: grid; grid-template-columns: auto 1fr; gap: 0 0.8rem; margin: 0.2rem 0 0; font-size: 0.9rem; }
-dt { color: var(--soft); }
-dd { margin: 0; unicode-bidi: isolate; }
-.wrong { text-decoration: underline wavy #D55E00 1px; text-underline-offset: 3px; }
-.label { font-size: 0.8em; font-weight: 600; color: var(--soft); }
-summary { cursor: pointer; margin-top: 0.8rem; }
-pre { font-size: 0.8rem; line-height: 1.4; white-space: pre-wrap; background: var(--card); padding: 0.8rem; }
-@media (max-width: 32rem) { table { font-size: 0.85rem; } th { white-space: normal; }
-  th, td { padding-right: 0.4rem; } td:first-child { white-space: normal; } }
-@media print { body { max-width: none; padding: 0; font-size: 11pt; } details:not([open]) { display: none; }
-  h2, h3, .key { break-after: avoid; } }
-"""
+STATIC = Path(__file__).parent / "static"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 SCRIPT_POLICY = f"{POLICY}; script-src 'unsafe-inline'"
 PAGE = """<!DOCTYPE html>
@@ -98,22 +45,6 @@ Place = Callable[[float, float], Tuple[float, float]]
 FULL_COLOUR = 16.0  # bits from which the colour is full
 DARK_SHARE = 0.87  # share of the colour on white from which white text has more contrast than dark text
 RGB = "0, 114, 178"  # blue of `plots.COLOURS`
-TEXT_STYLE = """
-body { font: 18px/2 system-ui, sans-serif; max-width: 45em; margin: 2em auto; padding: 0 1em; }
-.token { padding: 0.15em 0; border-radius: 0.2em; color: var(--ink); }
-.strong { color: white; }
-.unknown { border-bottom: 2px dotted; }
-.legend { font-size: 14px; color: var(--soft); }
-p { white-space: pre-wrap; overflow-wrap: anywhere; }
-.token:focus::after { content: attr(title); position: fixed; left: 0; right: 0; bottom: 0; padding: 0.2em 1em;
-  background: var(--ink); color: var(--paper); font-size: 16px; }
-details { font-size: 16px; line-height: 1.5; }
-summary { cursor: pointer; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: 0.1em 1em 0.1em 0; text-align: right; vertical-align: top; }
-th:first-child, td:first-child { text-align: left; min-width: 7em; overflow-wrap: anywhere; }
-"""
 
 
 def to_html(text: object) -> str:
@@ -122,10 +53,8 @@ def to_html(text: object) -> str:
 
 
 def make_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, kind: str = "") -> str:
-    """header (Sequence[str]): Titles of the columns, HTML; empty for none.
-    rows (Sequence[Sequence[str]]): Cells, HTML.
-    kind (str): A class of the style: "facts" for names and texts.
-    RETURNS (str): A table that scrolls where it is too wide.
+    """RETURNS (str): A table of HTML cells that scrolls where it is too wide; `kind` is a class of the style, "facts"
+    for names and texts.
     """
     head = f"<thead><tr>{''.join(f'<th>{cell}</th>' for cell in header)}</tr></thead>" if header else ""
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
@@ -138,17 +67,18 @@ def make_section(title: str, *parts: str) -> str:
     return f"<section>\n<h2>{to_html(title)}</h2>\n{content}\n</section>" if content else ""
 
 
-def make_page(title: str, parts: Sequence[str], *, style: str = STYLE, script: str = "") -> str:
+def make_page(title: str, parts: Sequence[str], *, kind: str) -> str:
     """title (str): Plain text.
     parts (Sequence[str]): HTML.
-    style (str): CSS, with the variables of `PALETTE`.
-    script (str): JavaScript that runs at the end; without it the page may run none.
+    kind (str): "report", "senses" or "surprisal": its style in `static`, and its script, if it has one.
     RETURNS (str): The page. Its Content-Security-Policy lets it fetch nothing.
     """
-    policy = SCRIPT_POLICY if script else POLICY
-    end = f"<script>{script}</script>" if script else ""
+    style = "".join((STATIC / f"{name}.css").read_text(encoding="utf8") for name in ("page", kind))
+    script = STATIC / f"{kind}.js"
+    end = f"<script>\n{script.read_text(encoding='utf8')}</script>" if script.is_file() else ""
     body = "\n".join(part for part in (*parts, end) if part)
-    return PAGE.format(policy=policy, title=to_html(title), style=PALETTE + style, body=body)
+    policy = SCRIPT_POLICY if end else POLICY
+    return PAGE.format(policy=policy, title=to_html(title), style=f"\n{style}", body=body)
 
 
 def draw_lines(lines: Sequence[Tuple[str, Points]], *, label: str, x_label: str = "training steps") -> str:
@@ -173,11 +103,8 @@ def draw_lines(lines: Sequence[Tuple[str, Points]], *, label: str, x_label: str 
 
 
 def draw_shares(shares: Sequence[float], *, label: str) -> str:
-    """Draw one bar, divided by shares.
-
-    shares (Sequence[float]): They sum to one.
-    label (str): What the bar shows, for readers who do not see it.
-    RETURNS (str): An SVG element.
+    """RETURNS (str): An SVG element: one bar, divided by shares that sum to one; `label` is for readers who do not see
+    it.
     """
     parts, x = [], 0.0
     for number, share in enumerate(shares):
@@ -193,10 +120,7 @@ def draw_shares(shares: Sequence[float], *, label: str) -> str:
 
 
 def draw_key(names: Sequence[str], *, is_lines: bool) -> str:
-    """names (Sequence[str]): In the order of the lines or shares.
-    is_lines (bool): Show dashes as in `draw_lines`.
-    RETURNS (str): An HTML paragraph that names the colours.
-    """
+    """RETURNS (str): An HTML paragraph that names the colours of shares, or with `is_lines` of lines, in order."""
     items: List[str] = []
     for number, name in enumerate(names):
         line = _draw_line([(0.0, 6.0), (24.0, 6.0)], number, lambda x, y: (x, y))
@@ -277,7 +201,7 @@ def render_surprisal(tokens: Iterable[Tuple[str, str, Surprisal]], *, title: str
         f'<p class="legend">{legend}</p>',
         f"<details>\n<summary>Numbers in bits</summary>\n{table}\n</details>",
     ]
-    return make_page(title, parts, style=TEXT_STYLE)
+    return make_page(title, parts, kind="surprisal")
 
 
 def _render_token(text: str, found: Surprisal) -> str:

@@ -152,11 +152,7 @@ def wrap(figure: "Figure", text: str, width: int = TITLE_WIDTH) -> str:
 
 
 def add_legend(figure: "Figure", axes: Any, *, n_columns: int, **look: Any) -> None:
-    """figure (Figure): Its legend is below all panels.
-    axes (Axes): Where the labels are.
-    n_columns (int): Labels in a row, fewer in a narrow figure.
-    look (Any): Further settings of `Figure.legend`.
-    """
+    """Set a legend of the labels of `axes` below all panels, `n_columns` in a row, fewer in a narrow figure."""
     n_columns = max(1, min(n_columns, round(n_columns * figure.get_figwidth() / WIDTH)))
     place = {"loc": "outside lower center", "ncols": n_columns, "frameon": False}
     figure.legend(*axes.get_legend_handles_labels(), **{**place, **look})
@@ -291,9 +287,7 @@ def draw_surprisal(
     """Draw a curve per direction over the words of a text, `WORDS_OF_PANEL` in a panel.
 
     tokens (Sequence[Tuple[str, Sequence[float]]]): Words with their surprisal: forward, backward; NaN for none.
-    path (Path): File to write: .png, .svg or .pdf.
-    title (str): Title.
-    look (Optional[Look]): See `save_figure`.
+    path (Path), title (str), look (Optional[Look]): See `save_figure`.
     """
     n_panels = max(1, -(-len(tokens) // WORDS_OF_PANEL))
     n_words = -(-len(tokens) // n_panels)

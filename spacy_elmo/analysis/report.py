@@ -10,7 +10,6 @@ import re
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import spacy
@@ -25,7 +24,7 @@ from ..pipeline.model import get_bilm
 from ..util import AnyPath, is_number
 from ..weights.identity import N_DIGITS, digest_bilm
 from ..weights.native import bilm_to_bytes
-from .answers import QUESTIONS, Changes, DocAnswers, Scored, compare_answers, read_answers, score_answers
+from .answers import QUESTIONS, DocAnswers, Outcome, read_answers, score_answers
 from .layer_weights import read_course
 
 METRICS, META, TIMING = "metrics.json", "meta.json", "timing.json"
@@ -50,16 +49,14 @@ TITLES: Dict[str, str] = {
 # Equal to the accuracy, with one label per token.
 REPEATED = ("tag_micro_", "pos_micro_", "morph_micro_")
 Row = Dict[str, Any]
+Fact = Tuple[str, object]
+# By name for people: shares from 0 to 1 of the seeds of a training, and of its baseline.
+Scores = Dict[str, Tuple[List[float], ...]]
 
 
 @dataclass(frozen=True)
 class Run:
-    """The scores of one seed.
-
-    name (str): Its folder.
-    scores (Dict[str, float]): What `spacy evaluate --output` or `spacy train` measured, shares between 0 and 1.
-    elapsed_s (Optional[float]): Seconds of the training, from timing.json.
-    """
+    """The scores of one seed, in a folder: shares from 0 to 1; and the seconds of its training, from timing.json."""
 
     name: str
     scores: Dict[str, float]
@@ -211,70 +208,15 @@ def _is_score_row(row: Row) -> bool:
     return all(is_number(row.get(name)) for name in ("step", "score")) and isinstance(row.get("scores"), dict)
 
 
-@dataclass(frozen=True)
-class Spread:
-    """A score over seeds, from 0 to 1.
-
-    mean (float): Over all seeds.
-    std (Optional[float]): Sample standard deviation, None with one seed.
-    n (int): Number of seeds.
-    """
-
-    mean: float
-    std: Optional[float]
-    n: int
-
-
-@dataclass(frozen=True)
-class ScoreRow:
-    """One score.
-
-    name (str): For people.
-    ours (Optional[Spread]), theirs (Optional[Spread]): Of the training and of the baseline; None if not measured.
-    """
-
-    name: str
-    ours: Optional[Spread]
-    theirs: Optional[Spread]
-
-    @property
-    def difference(self) -> Optional[float]:
-        """RETURNS (Optional[float]): Of the means."""
-        return None if self.ours is None or self.theirs is None else self.ours.mean - self.theirs.mean
-
-
-def make_score_rows(ours: Sequence[Run], theirs: Sequence[Run]) -> List[ScoreRow]:
-    """RETURNS (List[ScoreRow]): The scores over seeds that a training or its baseline has, known ones first."""
+def compare_scores(ours: Sequence[Run], theirs: Sequence[Run]) -> Scores:
+    """RETURNS (Scores): The scores over seeds that a training or its baseline has, known ones first."""
     names = {name for run in (*ours, *theirs) for name in run.scores if not name.startswith(REPEATED)}
     ordered = [*(name for name in TITLES if name in names), *sorted(names - TITLES.keys())]
-    return [ScoreRow(TITLES.get(name, name), _spread(name, ours), _spread(name, theirs)) for name in ordered]
-
-
-def _spread(name: str, runs: Sequence[Run]) -> Optional[Spread]:
-    values = [run.scores[name] for run in runs if name in run.scores]
-    return Spread(mean(values), stdev(values) if len(values) > 1 else None, len(values)) if values else None
-
-
-@dataclass(frozen=True)
-class BiLMFacts:
-    """A biLM inside a pipeline.
-
-    component (str): Where it is.
-    name (str): What its meta data call it.
-    source (str): Where the training read it from, empty if the config does not say.
-    source_digest (str): sha256 of the weights that are there now, its first digits; empty if there are none.
-    digest (str): sha256 of the biLM in the pipeline, in native format, its first digits.
-    n_parameters (int): Without softmax.
-    meta (Dict[str, Any]): Its meta data.
-    """
-
-    component: str
-    name: str
-    source: str
-    source_digest: str
-    digest: str
-    n_parameters: int
-    meta: Dict[str, Any]
+    scores: Scores = {}
+    for name in ordered:
+        values = ([run.scores[name] for run in runs if name in run.scores] for runs in (ours, theirs))
+        scores[TITLES.get(name, name)] = tuple(values)
+    return scores
 
 
 @dataclass(frozen=True)
@@ -285,12 +227,11 @@ class TrainingReport:
     data (Optional[Path]): The Docs on which they were run.
     runs (Sequence[Run]), baseline_runs (Sequence[Run]): With the scores of `source`.
     source (str): "metrics.json" where both have one, else "meta.json", with scores on the development data.
-    scores (List[ScoreRow]): From `source`, over seeds.
-    scored (List[Scored]): On the data, without a baseline.
-    changes (List[Changes]): Of errors on the data, with a baseline.
+    scores (Scores): From `source`, over seeds.
+    outcomes (List[Outcome]): On the data.
     docs (List[DocAnswers]): Of the pipeline on the data, for the words around an error.
     mixes (List[TaskMix]): Layer weights.
-    bilms (List[BiLMFacts]): In the pipeline.
+    bilms (List[Fact]): What is known of those in the pipeline.
     versions (Dict[str, str]): Of the packages that wrote the report.
     notes (List[str]): What the numbers cannot tell, in sentences.
     hints (List[str]): What would add to the page, in sentences, the most important first.
@@ -302,12 +243,11 @@ class TrainingReport:
     runs: Sequence[Run]
     baseline_runs: Sequence[Run]
     source: str
-    scores: List[ScoreRow]
-    scored: List[Scored]
-    changes: List[Changes]
+    scores: Scores
+    outcomes: List[Outcome]
     docs: List[DocAnswers]
     mixes: List[TaskMix]
-    bilms: List[BiLMFacts]
+    bilms: List[Fact]
     versions: Dict[str, str]
     notes: List[str]
     hints: List[str]
@@ -330,8 +270,7 @@ def make_report(path: AnyPath, *, baseline: Optional[AnyPath] = None, data: Opti
         )
     nlp = spacy.load(output.pipeline)
     their_nlp = None if other is None else spacy.load(other.pipeline)
-    docs = [] if data is None else read_answers(nlp, data)
-    their_docs = [] if data is None or their_nlp is None else read_answers(their_nlp, data)
+    docs, their_docs = ([] if data is None or one is None else read_answers(one, data) for one in (nlp, their_nlp))
     outputs = [output] if other is None else [output, other]
     is_tested = all(one.has_metrics for one in outputs) or not any(one.dev_runs for one in outputs)
     runs, their_runs = [one.runs if is_tested else one.dev_runs for one in outputs] + ([()] if other is None else [])
@@ -342,12 +281,11 @@ def make_report(path: AnyPath, *, baseline: Optional[AnyPath] = None, data: Opti
         runs=runs,
         baseline_runs=their_runs,
         source=METRICS if is_tested else META,
-        scores=make_score_rows(runs, their_runs),
-        scored=score_answers(docs) if other is None else [],
-        changes=compare_answers(docs, their_docs) if their_docs else [],
+        scores=compare_scores(runs, their_runs),
+        outcomes=score_answers(docs, None if their_nlp is None else their_docs),
         docs=docs,
         mixes=find_task_mixes(nlp),
-        bilms=list(_find_bilms(nlp)),
+        bilms=_describe_bilms(nlp),
         versions=_find_versions(),
         notes=[],
         hints=[],
@@ -357,8 +295,11 @@ def make_report(path: AnyPath, *, baseline: Optional[AnyPath] = None, data: Opti
     return report
 
 
-def _find_bilms(nlp: Language) -> Iterator[BiLMFacts]:
-    config = nlp.config.interpolate()
+def _describe_bilms(nlp: Language) -> List[Fact]:
+    """For each biLM in a pipeline: its size and digest in native format, the weights that the training read and their
+    digest now, and what its meta data say.
+    """
+    config, facts = nlp.config.interpolate(), []
     for name, model in find_models(nlp):
         bilm = get_bilm(model)
         if bilm is None:
@@ -367,13 +308,24 @@ def _find_bilms(nlp: Language) -> Iterator[BiLMFacts]:
         block = config["components"].get(name, {})
         source = str(loader.get("weights") or loader.get("path") or block.get("weights") or "")
         try:
-            now = digest_bilm(source) if source else ""
+            now = f", whose weights are sha256 {digest_bilm(source)} now" if source else ""
         except (ValueError, OSError):  # the weights are on another machine, or gone
             now = ""
-        meta = dict(bilm.meta or {})
+        meta: Dict[str, Any] = dict(bilm.meta or {})
+        corpus = meta.get("corpus") or {}
+        trained_on = corpus if isinstance(corpus, str) else corpus.get("name", "not known")
+        tokens = corpus.get("tokens") if isinstance(corpus, dict) else None
         digest = hashlib.sha256(bilm_to_bytes(bilm)).hexdigest()[:N_DIGITS]
         n_parameters = sum(weight.numel() for weight in bilm.network.parameters())
-        yield BiLMFacts(name, str(meta.get("name", "")), source, now, digest, n_parameters, meta)
+        size = f"{n_parameters:,} parameters, sha256 of its native form {digest}"
+        version = meta.get("version", "not known")
+        facts += [
+            (f"biLM of '{name}'", f"{meta.get('name') or 'without a name'}, version {version}: {size}"),
+            ("Read from", f"{source or 'not known'}{now}"),
+            ("Pretrained on", f"{trained_on}{f', {tokens:,} tokens' if isinstance(tokens, int) else ''}"),
+            ("Licence", meta.get("license", "not known")),
+        ]
+    return facts
 
 
 def _find_versions() -> Dict[str, str]:
@@ -419,7 +371,7 @@ def _find_notes(report: TrainingReport) -> Iterator[str]:
     if not report.mixes:
         yield "No component of this pipeline mixes the layers of a biLM: there are no layer weights."
     asked = ", ".join(question.title.lower() for question in QUESTIONS.values())
-    if report.data is not None and not report.scored and not report.changes:
+    if report.data is not None and not report.outcomes:
         yield (
             f"'{report.data}' is not scored here: the Docs and the pipelines have none of these in common: {asked}. "
             f"Scores of other components: {_write_command(report.output, report.data)}"
@@ -430,7 +382,7 @@ def _find_notes(report: TrainingReport) -> Iterator[str]:
 def _note_baseline(report: TrainingReport, their_nlp: Optional[Language]) -> Iterator[str]:
     if their_nlp is None:
         return
-    if next(_find_bilms(their_nlp), None) is not None:
+    if _describe_bilms(their_nlp):
         yield "The baseline has a biLM, too: differences are not those between with and without ELMo."
     n_ours, n_theirs = len(report.runs), len(report.baseline_runs)
     if n_ours == n_theirs == 1:
@@ -443,9 +395,9 @@ def _note_baseline(report: TrainingReport, their_nlp: Optional[Language]) -> Ite
 
 
 def _note_contradictions(report: TrainingReport) -> Iterator[str]:
-    found = [(report.output, scored.name, scored.score.value) for scored in report.scored]
-    found += [(report.output, change.name, change.ours) for change in report.changes]
-    found += [(report.baseline, change.name, change.theirs) for change in report.changes if report.baseline is not None]
+    found = [(report.output, one.name, one.ours) for one in report.outcomes]
+    if report.baseline is not None:
+        found += [(report.baseline, one.name, one.theirs) for one in report.outcomes if one.theirs is not None]
     for output, name, value in found:
         score = QUESTIONS[name].score
         stored = output.runs[0].scores.get(score) if output.has_metrics else None

@@ -1,14 +1,15 @@
 """The page of a report on a training: one HTML file without outside assets, readable on a phone and in print."""
 
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from statistics import mean, stdev
+from typing import List, Sequence, Tuple
 
 from spacy.util import Config
 
-from .answers import QUESTIONS, Answer, Changes, DocAnswers, Place, Scored
+from .answers import QUESTIONS, Answer, DocAnswers, Outcome, Place
 from .layer_weights import name_layers, name_mixes
 from .pages import draw_key, draw_lines, draw_shares, make_page, make_section, make_table, to_html
-from .report import METRICS, TITLES, BiLMFacts, Row, Spread, TrainingReport
+from .report import METRICS, TITLES, Row, TrainingReport
 
 VARIANTS = ("with ELMo", "without ELMo")
 N_FINDINGS = 3  # scores named at the top, if there is no comparison of errors
@@ -16,26 +17,8 @@ N_CURVES = 4  # scores that have a curve, besides the weighted sum
 N_SHOWN = 30  # places of a kind
 N_LABELS = 15
 N_AROUND = 25  # tokens of a sentence on each side of a place
-CHANGES = (
-    "with ELMo",
-    "without ELMo",
-    "difference",
-    "95 % interval",
-    "fixed",
-    "introduced",
-    "both right",
-    "both wrong",
-)
-# Of the pipelines on the data.
-RUN_ON = " on {n_docs:,} Docs, {n_words:,} tokens. "
-FIXED = (
-    "An error is <i>fixed</i> where only the pipeline with ELMo is right, and <i>introduced</i> where only the one "
-    "without is. "
-)
-INTERVAL = (
-    "The interval is a bootstrap over {n_units:,} sentences (Docs without sentence boundaries count as one); it does "
-    "not cover other seeds."
-)
+CHANGES = (*VARIANTS, "difference", "95 % interval", "fixed", "introduced", "both right", "both wrong")
+ALONE = ("score", "95 % interval", "right", "wrong")  # without a baseline
 
 
 def render_report(report: TrainingReport) -> str:
@@ -44,71 +27,65 @@ def render_report(report: TrainingReport) -> str:
     findings = "".join(f'<p class="finding">{to_html(line)}</p>' for line in summarize(report))
     notes = "".join(f"<li>{to_html(note)}</li>" for note in report.notes)
     data = report.data.name if report.data is not None else ""
-    changes = render_changes(report.changes, report.docs, data) + render_scored(report.scored, report.docs, data)
     notes = f'<div class="notes"><b>What is uncertain</b><ul>{notes}</ul></div>' if notes else ""
     hints = "".join(f"<li>{to_html(hint)}</li>" for hint in report.hints)
+    errors = render_errors(report.outcomes, report.docs)
     parts = [
         f"<h1>{to_html(title)}</h1>\n{findings}",
         notes,
-        make_section("Scores", _render_scores(report), changes),
+        make_section("Scores", _render_scores(report), render_outcomes(report.outcomes, report.docs, data)),
         make_section("Layer weights", _render_mixes(report)),
         make_section("Curves", _render_curves(report)),
-        make_section("Errors fixed and introduced", render_errors(report.changes, report.docs)),
-        make_section("Errors", *(_render_wrong(scored, report.docs) for scored in report.scored)),
+        make_section(f"Errors{'' if report.baseline is None else ' fixed and introduced'}", errors),
         make_section("Settings", _render_settings(report)),
         make_section("What would add to this page", f"<ul>{hints}</ul>" if hints else ""),
     ]
-    return make_page(title, parts)
+    return make_page(title, parts, kind="report")
 
 
 def summarize(report: TrainingReport) -> List[str]:
     """RETURNS (List[str]): Differences or scores with their intervals where there are data, else means."""
-    if report.changes or report.scored:
-        return [*map(_summarize, report.changes), *(_summarize_one(scored, report.data) for scored in report.scored)]
-    rows = [row for row in report.scores if row.ours is not None][:N_FINDINGS]
+    if report.outcomes:
+        return [_summarize(outcome, report.data) for outcome in report.outcomes]
     place, texts = "" if report.source == METRICS else " on the development data", []
-    for row in rows:
-        n_seeds, gain = 0 if row.ours is None else row.ours.n, row.difference
-        seeds = f", mean of {n_seeds} seeds" if n_seeds > 1 else ""
-        versus = "" if gain is None else f", {format_difference(gain)} points against the baseline"
-        texts += [f"{row.name} {row.ours.mean:.2%}{place}{seeds}{versus}."] if row.ours is not None else []
+    for name, (ours, theirs) in [item for item in report.scores.items() if item[1][0]][:N_FINDINGS]:
+        seeds = f", mean of {len(ours)} seeds" if len(ours) > 1 else ""
+        versus = f", {_format_points(mean(ours) - mean(theirs))} points against the baseline" if theirs else ""
+        texts.append(f"{name} {mean(ours):.2%}{place}{seeds}{versus}.")
     return texts or [f"No scores are known: '{report.output.pipeline}' has none in its meta.json."]
 
 
-def _summarize_one(scored: Scored, data: object) -> str:
-    n, interval = len(scored.wrong), f"{scored.score.low * 100:.1f} to {scored.score.high * 100:.1f}"
-    score = f"{QUESTIONS[scored.name].title}: {name_score(scored)} {scored.score.value:.2%}"
-    return f"{score} (95 % interval {interval}) on {data}; {n:,} {'error' if n == 1 else 'errors'}."
-
-
-def _summarize(change: Changes) -> str:
-    is_open = change.difference.low <= 0 <= change.difference.high
+def _summarize(outcome: Outcome, data: object) -> str:
+    n_one, n_other = map(len, outcome.listed)
+    told = f"{_name_score(outcome, ': ')} {outcome.ours:.2%}"
+    if outcome.theirs is None:
+        return f"{told} (95 % interval {_format_interval(outcome)}) on {data}; {_count_errors(n_other)}."
+    is_open = outcome.score.low <= 0 <= outcome.score.high
     doubt = ", which includes 0: the data cannot tell the two apart" if is_open else ""
-    difference = f"{format_difference(change.difference.value)} points (95 % interval {format_interval(change)}"
-    score = f"{QUESTIONS[change.name].title}: {name_score(change)} {change.ours:.2%}"
-    return (
-        f"{score} with ELMo, {change.theirs:.2%} without, "
-        f"{difference}{doubt}); "
-        f"{len(change.fixed):,} {'error' if len(change.fixed) == 1 else 'errors'} fixed, "
-        f"{len(change.made):,} introduced."
-    )
+    difference = f"{_format_points(outcome.score.value)} points (95 % interval {_format_interval(outcome)}{doubt})"
+    versus = f"{outcome.theirs:.2%} without, {difference}"
+    return f"{told} with ELMo, {versus}; {_count_errors(n_one)} fixed, {n_other:,} introduced."
+
+
+def _count_errors(n: int) -> str:
+    return f"{n:,} {'error' if n == 1 else 'errors'}"
 
 
 def _render_scores(report: TrainingReport) -> str:
     if not report.scores:
         return ""
+    has_baseline = report.baseline is not None
     rows = []
-    for row in report.scores:
-        difference = "\u2013" if row.difference is None else format_difference(row.difference)
-        beside = [] if report.baseline is None else [_format(row.theirs), difference]
-        rows.append([to_html(row.name), _format(row.ours), *beside])
+    for name, (ours, theirs) in report.scores.items():
+        difference = _format_points(mean(ours) - mean(theirs)) if ours and theirs else "\u2013"
+        rows.append([to_html(name), _format(ours), *([_format(theirs), difference] if has_baseline else [])])
     counts = [len(report.runs), len(report.baseline_runs)]
     seeds = ", ".join(f"{n} {'seed' if n == 1 else 'seeds'} {name}" for n, name in zip(counts, VARIANTS) if n)
     spread = "; mean \u00b1 sample standard deviation" if max(counts) > 1 else ""
     is_tested = report.source == METRICS
     source = "metrics.json of <code>spacy evaluate</code>" if is_tested else "meta.json, on the development data"
     note = f'<p class="small">Percent, from {source}: {seeds}{spread}.</p>'
-    header = ("", "score") if report.baseline is None else ("", *VARIANTS, "difference")
+    header = ("", *VARIANTS, "difference") if has_baseline else ("", "score")
     return make_table(header, rows) + note + _render_seconds(report)
 
 
@@ -119,10 +96,10 @@ def _render_seconds(report: TrainingReport) -> str:
     return f'<p class="small">Time of a training: {", ".join(texts)}.</p>' if texts else ""
 
 
-def _format(spread: Optional[Spread]) -> str:
-    if spread is None:
+def _format(values: Sequence[float]) -> str:
+    if not values:
         return "\u2013"
-    return f"{spread.mean * 100:.2f}" + ("" if spread.std is None else f" \u00b1 {spread.std * 100:.2f}")
+    return f"{mean(values) * 100:.2f}" + (f" \u00b1 {stdev(values) * 100:.2f}" if len(values) > 1 else "")
 
 
 def _render_mixes(report: TrainingReport) -> str:
@@ -205,8 +182,7 @@ def _render_settings(report: TrainingReport) -> str:
     facts = [("Pipeline", output.pipeline), ("Components", ", ".join(output.meta.get("pipeline") or []))]
     facts += [("Baseline", report.baseline.pipeline)] if report.baseline is not None else []
     facts += [("Seeds", ", ".join(run.name for run in report.runs))] if report.runs else []
-    for bilm in report.bilms:
-        facts += _describe_bilm(bilm)
+    facts += report.bilms
     facts.append(("spaCy required", output.meta.get("spacy_version", "not known")))
     facts.append(("Report written by", ", ".join(f"{name} {version}" for name, version in report.versions.items())))
     rows = [[to_html(name), to_html(fact.as_posix() if isinstance(fact, Path) else fact)] for name, fact in facts]
@@ -215,92 +191,69 @@ def _render_settings(report: TrainingReport) -> str:
     return make_table((), rows, kind="facts") + text
 
 
-def _describe_bilm(bilm: BiLMFacts) -> List[Tuple[str, object]]:
-    meta: Dict[str, Any] = bilm.meta
-    corpus = meta.get("corpus")
-    trained_on = corpus if isinstance(corpus, str) else (corpus or {}).get("name", "not known")
-    tokens = corpus.get("tokens") if isinstance(corpus, dict) else None
-    version = meta.get("version", "not known")
-    now = f", whose weights are sha256 {bilm.source_digest} now" if bilm.source_digest else ""
-    size = f"{bilm.n_parameters:,} parameters, sha256 of its native form {bilm.digest}"
-    return [
-        (f"biLM of '{bilm.component}'", f"{bilm.name or 'without a name'}, version {version}: {size}"),
-        ("Read from", f"{bilm.source or 'not known'}{now}"),
-        ("Pretrained on", f"{trained_on}{f', {tokens:,} tokens' if isinstance(tokens, int) else ''}"),
-        ("Licence", meta.get("license", "not known")),
-    ]
-
-
-def render_changes(changes: Sequence[Changes], docs: Sequence[DocAnswers], data: object) -> str:
-    """RETURNS (str): A table of scores with intervals and numbers of errors as HTML, empty without changes."""
-    if not changes:
+def render_outcomes(outcomes: Sequence[Outcome], docs: Sequence[DocAnswers], data: object) -> str:
+    """RETURNS (str): A table of scores with intervals and numbers of errors as HTML, empty without outcomes."""
+    if not outcomes:
         return ""
-    text = _introduce("Both pipelines were run", FIXED, docs, changes[0].difference.n)
-    columns = [_make_column(change) for change in changes]
-    header = ["", *(f"{QUESTIONS[change.name].title}, {name_score(change)}" for change in changes)]
-    table = make_table(header, [[name, *cells] for name, *cells in zip(CHANGES, *columns)])
+    has_baseline, n_words = outcomes[0].theirs is not None, sum(len(doc.words) for doc in docs)
+    rows: Sequence[str] = ALONE
+    pipelines, more = "The pipeline was", ""
+    if has_baseline:
+        rows, pipelines = CHANGES, "Both pipelines were"
+        more = (
+            "An error is <i>fixed</i> where only the pipeline with ELMo is right, and <i>introduced</i> where only the "
+            "one without is. "
+        )
+    text = (
+        f"{pipelines} run on {len(docs):,} Docs, {n_words:,} tokens. {more}The interval is a bootstrap over "
+        f"{outcomes[0].score.n:,} sentences (Docs without sentence boundaries count as one); it does not cover other "
+        "seeds."
+    )
+    header = ["", *map(_name_score, outcomes)]
+    table = make_table(header, [[name, *cells] for name, *cells in zip(rows, *map(_make_column, outcomes))])
     return f"<h3>On {to_html(data)}</h3>\n<p>{text}</p>\n{table}"
 
 
-def render_scored(scored: Sequence[Scored], docs: Sequence[DocAnswers], data: object) -> str:
-    """RETURNS (str): A table of scores with intervals and numbers of errors as HTML, empty without scores."""
-    if not scored:
-        return ""
-    rows = []
-    for one in scored:
-        low, high = one.score.low * 100, one.score.high * 100
-        cells = f"{one.score.value * 100:.2f}", f"{low:.1f} to {high:.1f}", f"{len(one.right):,}", f"{len(one.wrong):,}"
-        rows.append([f"{QUESTIONS[one.name].title}, {name_score(one)}", *cells])
-    table = make_table(("", "score", "95 % interval", "right", "wrong"), rows)
-    text = _introduce("The pipeline was run", "", docs, scored[0].score.n)
-    return f"<h3>On {to_html(data)}</h3>\n<p>{text}</p>\n{table}"
+def _make_column(outcome: Outcome) -> List[str]:
+    scores, counts = [f"{outcome.ours * 100:.2f}"], [len(places) for places in outcome.listed]
+    if outcome.theirs is not None:
+        scores += [f"{outcome.theirs * 100:.2f}", _format_points(outcome.score.value)]
+        counts += [len(outcome.places[is_right, is_right]) for is_right in (True, False)]
+    return [*scores, _format_interval(outcome), *(f"{count:,}" for count in counts)]
 
 
-def _introduce(run: str, more: str, docs: Sequence[DocAnswers], n_units: int) -> str:
-    text = run + RUN_ON + more + INTERVAL
-    return text.format(n_docs=len(docs), n_words=sum(len(doc.words) for doc in docs), n_units=n_units)
+def _name_score(outcome: Outcome, separator: str = ", ") -> str:
+    """F1 of entities; of tags, with one answer per token, F1 is the accuracy."""
+    return f"{QUESTIONS[outcome.name].title}{separator}{'F1' if outcome.name == 'ents' else 'accuracy'}"
 
 
-def render_errors(changes: Sequence[Changes], docs: Sequence[DocAnswers]) -> str:
-    """RETURNS (str): Errors in their sentences as HTML, empty without changes."""
-    return "\n".join(_render_question(change, docs) for change in changes)
-
-
-def name_score(found: Union[Changes, Scored]) -> str:
-    """RETURNS (str): F1 of entities; of tags, with one answer per token, F1 is the accuracy."""
-    return "F1" if found.name == "ents" else "accuracy"
-
-
-def format_difference(value: float) -> str:
-    """RETURNS (str): Points of a percentage, with their sign: "+18.27"."""
+def _format_points(value: float) -> str:
+    """Points of a percentage, with their sign: "+18.27"."""
     return f"{value * 100:+.2f}".replace("-", "\u2212")
 
 
-def format_interval(change: Changes) -> str:
-    """RETURNS (str): Of the difference: "+9.8 to +26.5"."""
-    return f"{format_difference(change.difference.low)} to {format_difference(change.difference.high)}"
+def _format_interval(outcome: Outcome) -> str:
+    if outcome.theirs is None:
+        return f"{outcome.score.low * 100:.1f} to {outcome.score.high * 100:.1f}"
+    return f"{_format_points(outcome.score.low)} to {_format_points(outcome.score.high)}"
 
 
-def _make_column(change: Changes) -> List[str]:
-    scores = [f"{change.ours * 100:.2f}", f"{change.theirs * 100:.2f}", format_difference(change.difference.value)]
-    counts = [len(change.fixed), len(change.made), change.n_both_right, change.n_both_wrong]
-    return [*scores, format_interval(change), *(f"{count:,}" for count in counts)]
+def render_errors(outcomes: Sequence[Outcome], docs: Sequence[DocAnswers]) -> str:
+    """RETURNS (str): Errors in their sentences as HTML, empty without outcomes."""
+    parts = []
+    for outcome in outcomes:
+        is_open = outcome.name == "ents"
+        if outcome.theirs is None:
+            parts.append(_render_labels(outcome, ("right label", "right", "wrong")))
+            parts.append(_render_list("introduced", "", outcome.listed[1], docs, is_open=is_open))
+            continue
+        parts.append(_render_labels(outcome, ("right label", "fixed", "introduced")))
+        for kind, places in zip(("fixed", "introduced"), outcome.listed):
+            parts.append(_render_list(kind, f" {kind} by ELMo", places, docs, is_open=is_open))
+    return "\n".join(parts)
 
 
-def _render_question(change: Changes, docs: Sequence[DocAnswers]) -> str:
-    table = _render_labels(change, ("right label", "fixed", "introduced"))
-    kinds = (("fixed", change.fixed), ("introduced", change.made))
-    is_open = change.name == "ents"
-    lists = "".join(_render_list(kind, f" {kind} by ELMo", places, docs, is_open=is_open) for kind, places in kinds)
-    return table + lists
-
-
-def _render_wrong(scored: Scored, docs: Sequence[DocAnswers]) -> str:
-    table = _render_labels(scored, ("right label", "right", "wrong"))
-    return table + _render_list("introduced", "", scored.wrong, docs, is_open=scored.name == "ents")
-
-
-def _render_labels(found: Union[Changes, Scored], header: Sequence[str]) -> str:
+def _render_labels(found: Outcome, header: Sequence[str]) -> str:
     labels = found.by_label()
     rows = [[to_html(label), f"{one:,}", f"{other:,}"] for label, one, other in labels[:N_LABELS]]
     table = make_table(header, rows) if rows else "<p>There is no difference.</p>"
@@ -314,9 +267,8 @@ def _render_list(kind: str, of: str, places: Sequence[Place], docs: Sequence[Doc
     n = len(places)
     shown = places if n <= N_SHOWN else [places[i * n // N_SHOWN] for i in range(N_SHOWN)]
     note = "" if len(shown) == n else f", {len(shown)} of them shown, evenly over the data"
-    errors = "error" if n == 1 else "errors"
     items = "".join(f"<li>{_render_place(place, docs[place.doc], is_compared=bool(of))}</li>" for place in shown)
-    summary = f"<summary>{n:,} {errors}{of}{note}</summary>"
+    summary = f"<summary>{_count_errors(n)}{of}{note}</summary>"
     return f'<details{" open" if is_open else ""}>{summary}<ol class="places {kind}">{items}</ol></details>'
 
 

@@ -34,45 +34,6 @@ SHAPES = (
     "M0 -7L6.7 -2.2L4.1 5.7H-4.1L-6.7 -2.2z",
     "M0 -7L1.7 -2.3L6.7 -2.2L2.7 0.9L4.1 5.7L0 2.8L-4.1 5.7L-2.7 0.9L-6.7 -2.2L-1.7 -2.3z",
 )
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 90em; margin: 1.5em auto; padding: 0 1em; }
-main > svg { width: 100%; background: var(--card); border-radius: 4px; display: block; }
-.point { stroke: var(--paper); stroke-width: 1; cursor: pointer; }
-.point:focus, .point.shown { stroke: var(--ink); stroke-width: 3; outline: none; }
-#shown { min-height: 4.5em; padding: 0.5em; background: var(--card); border-radius: 4px; overflow-wrap: anywhere; }
-.swatch { width: 0.9em; height: 0.9em; }
-b { background: var(--mark); }
-.wide { overflow-x: auto; }
-th, td { padding: 0 1em 0 0; text-align: left; white-space: nowrap; overflow-wrap: normal; }
-small { color: var(--soft); }
-li { overflow-wrap: anywhere; }
-@media (min-width: 60em) { main { display: grid; grid-template-columns: 3fr 2fr; gap: 0 1.5em; align-items: start; }
-  main > svg, #shown { position: sticky; top: 1em; max-height: 95vh; margin-top: 0; } }
-"""
-SCRIPT = """
-"use strict";
-const points = Array.from(document.querySelectorAll(".point"));
-const shown = document.getElementById("shown");
-function show(point) {
-  for (const other of points) { other.classList.toggle("shown", other === point); }
-  const use = document.getElementById("use-" + point.dataset.use);
-  shown.replaceChildren(...Array.from(use.childNodes, (node) => node.cloneNode(true)));
-}
-const steps = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1};
-points.forEach((point, i) => {
-  point.addEventListener("mouseenter", () => show(point));
-  point.addEventListener("click", () => show(point));
-  point.addEventListener("focus", () => show(point));
-  point.addEventListener("keydown", (event) => {
-    if (!(event.key in steps)) { return; }
-    event.preventDefault();
-    const next = points[(i + steps[event.key] + points.length) % points.length];
-    point.tabIndex = -1;
-    next.tabIndex = 0;
-    next.focus();
-  });
-});
-"""
 HELP = (
     "<p>Each point is one use. Near points are similar to the biLM. Point at one, or select one with Tab and walk "
     "with the arrow keys.</p>"
@@ -135,14 +96,7 @@ def cluster_uses(uses: Sequence[Use], vectors: Vectors, n_senses: Optional[int] 
 def draw_senses(
     uses: Sequence[Use], found: SenseMap, path: Path, *, n_uses: Optional[int] = None, look: Optional[Look] = None
 ) -> None:
-    """Draw the map, with the exemplar of each cluster in the legend.
-
-    uses (Sequence[Use]): Shape (N,).
-    found (SenseMap): Their clusters.
-    path (Path): File to write: .png, .svg or .pdf.
-    n_uses (Optional[int]): Number of all uses, if these are a sample of them.
-    look (Optional[Look]): Size, title, labels.
-    """
+    """Draw the map of uses (see `record_map`), with the exemplar of each cluster in the legend, into a file."""
     draw_map(record_map(uses, found, n_uses=n_uses), path, look=look)
 
 
@@ -236,7 +190,7 @@ def render_senses(
         f"<main>\n<svg {box}>\n{points}\n</svg>",
         f'<div>\n<p id="shown" aria-live="polite">No use is selected.</p>\n{table}\n{groups}\n</div>\n</main>',
     ]
-    return make_page(title, parts, style=STYLE, script=SCRIPT)
+    return make_page(title, parts, kind="senses")
 
 
 def _render_point(number: int, use: int, point: Tuple[float, float], found: SenseMap, uses: Sequence[Use]) -> str:

@@ -35,12 +35,9 @@ def require_faiss(n_tokens: int, exact_tokens: int = EXACT_TOKENS) -> None:
 
 
 def search_cells(index: Any, vector: Vectors, n: int, *, among: Optional[Ids], without: Optional[Ids]) -> Ids:
-    """Search more and more cells, until there are enough.
+    """Search more and more cells of an index of Faiss with a unit vector of shape (D,), until there are n tokens; only
+    those `among`, none of those `without`.
 
-    index (Any): Of Faiss, from `open_search`.
-    vector (Vectors): Shape (D,), a unit vector.
-    n (int): Number of tokens wanted.
-    among (Optional[Ids]), without (Optional[Ids]): Only these; none of these.
     RETURNS (Ids): Up to n tokens, the most similar first by the 8-bit vectors.
     """
     import faiss
@@ -80,7 +77,6 @@ def is_search_lost(store: TokenStore) -> bool:
 def repair_search(path: Path, *, exact_tokens: int = EXACT_TOKENS, progress: Optional[Progress] = None) -> bool:
     """Make the search file of an index again from the stored vectors, if it is missing or damaged.
 
-    path (Path): Folder of the index; `exact_tokens`, `progress`: see `write_search`.
     RETURNS (bool): Whether it was made.
     RAISES (ValueError): See `TokenStore` and `write_search`.
     """

@@ -202,9 +202,7 @@ def check_output_files(*, force: bool, **paths: Optional[Path]) -> None:
 def make_look(
     picture: Optional[Path], title: Optional[str], size: Optional[str], dpi: Optional[int], labels: List[str]
 ) -> Look:
-    """picture (Optional[Path]): File of the picture, None for none.
-    title (Optional[str]), size (Optional[str]), dpi (Optional[int]), labels (List[str]): As the user gives them.
-    RETURNS (Look): Of the picture, whose file name is checked.
+    """RETURNS (Look): Of the picture, from options as the user gives them.
     RAISES (ValueError): For settings without a picture, or that cannot be read; see `check_picture`.
     """
     if picture is None:
@@ -235,12 +233,7 @@ def open_bilm(
     token_embeddings: Optional[Path] = None,
     gpu_id: int = -1,
 ) -> BiLM:
-    """Load a biLM from the arguments of a command.
-
-    path (str): See `load_bilm`; the weights file if `options` is given.
-    gpu_id (int): GPU ID, -1 for the CPU.
-    RETURNS (BiLM): The model, on its device.
-    """
+    """RETURNS (BiLM): Loaded from the arguments of a command, on its device; see `load_bilm`."""
     if options is None:
         bilm = load_bilm(path, vocab=vocab, softmax=softmax, token_embeddings=token_embeddings)
     else:
@@ -249,10 +242,7 @@ def open_bilm(
 
 
 def device_of(gpu_id: int) -> str:
-    """gpu_id (int): GPU ID, -1 for the CPU.
-    RETURNS (str): The PyTorch name of the device.
-    RAISES (ValueError): If there is no such GPU.
-    """
+    """RETURNS (str): The PyTorch name of a GPU, or of the CPU for -1. RAISES (ValueError): If there is no such GPU."""
     if gpu_id < 0:
         return "cpu"
     if gpu_id >= torch.cuda.device_count():
@@ -264,8 +254,7 @@ def device_of(gpu_id: int) -> str:
 
 
 def read_text(text: str) -> str:
-    """text (str): A text, or - for stdin.
-    RETURNS (str): The text. Stdin is UTF-8, whatever the encoding of the console.
+    """RETURNS (str): A text, or that of stdin for -, which is UTF-8 whatever the encoding of the console.
     RAISES (ValueError): If it is empty; see `to_unicode`.
     """
     found = to_unicode(sys.stdin.buffer.read() if text == "-" else text)

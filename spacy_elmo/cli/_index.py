@@ -30,10 +30,8 @@ SIDE = 36  # characters of context on each side
 
 
 def open_index(path: Path, layer: Optional[str] = None) -> NeighborIndex:
-    """path (Path): Folder of an index.
-    layer (Optional[str]): The layer that it should have; None for any.
-    RETURNS (NeighborIndex): Open for reading.
-    RAISES (ValueError): If it stores another layer; see `NeighborIndex.open`.
+    """RETURNS (NeighborIndex): Open for reading. RAISES (ValueError): If it stores another layer than the one that is wanted;
+    see `NeighborIndex.open`.
     """
     index = NeighborIndex.open(path)
     if layer is not None and to_layer(layer) != index.layer:
@@ -46,12 +44,7 @@ def open_index(path: Path, layer: Optional[str] = None) -> NeighborIndex:
 
 
 def open_bilm_of(index: NeighborIndex, bilm_path: Optional[str], gpu_id: int = -1) -> BiLM:
-    """index (NeighborIndex): Says which biLM it was built with.
-    bilm_path (Optional[str]): Where that biLM is; None: where it was.
-    gpu_id (int): GPU ID, -1 for the CPU.
-    RETURNS (BiLM): The biLM.
-    RAISES (ValueError): EL394 if it is another one.
-    """
+    """RETURNS (BiLM): That of an index, from where it was or is now. RAISES (ValueError): EL394 if it is another one."""
     path, device = bilm_path or index.settings["bilm"], _common.device_of(gpu_id)
     bilm, digest = index.load_bilm(bilm_path).to(device), digest_bilm(path)
     if digest != index.bilm_digest:

@@ -6,7 +6,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Dict, List, Literal, Optional, Tuple
 
-from spacy.language import Language
 from spacy.tokens import Doc
 from tqdm import tqdm
 
@@ -18,7 +17,6 @@ from ..export.parts import (
     TEXTS_PER_FILE,
     PartSettings,
     Progress,
-    Totals,
     begin_folder,
     describe,
     embed_parts,
@@ -26,7 +24,7 @@ from ..export.parts import (
     embed_whole,
     size_of,
 )
-from ..export.vectors import STDOUT, Writer, check_choice, open_vectors
+from ..export.vectors import STDOUT, check_choice, open_vectors
 from ..pipeline.settings import DType, Precision, Store
 from . import _common
 from ._app import Arg, Opt, app
@@ -147,7 +145,6 @@ def embed_cli(
         keep=tuple(name.strip() for name in (keep or "").split(",") if name.strip()),
         on_error=on_error,
     )
-    cluster = {"address": address, "n_workers": workers, "gpus_per_worker": gpus_per_worker}
     with _common.show_errors():
         if is_tokenized and lang is not None:
             raise ValueError(
@@ -165,10 +162,17 @@ def embed_cli(
             if format == "parquet":
                 import_arrow("pyarrow", output_path)
             inputs = find_files(input_path, _common.msg.info)
+            job = _read_shard(shard, force=force) if engine == "local" else (0, 1)
+            nlp = load_pipeline(settings, **dict(settings.files))
+            description = describe(settings, get_bilm(nlp))
+            begin_folder(settings, description, inputs, force=force)
             if engine == "ray":
-                total = _embed_on_ray(settings, inputs, force=force, **cluster)
+                total = embed_parts_on_ray(
+                    settings, description, inputs, address=address, n_workers=workers, gpus_per_worker=gpus_per_worker
+                )
             else:
-                total = _embed_folder(settings, inputs, _read_shard(shard, force=force), check, force=force)
+                with _Progress(inputs, check) as progress:
+                    total = embed_parts(settings, nlp, description, inputs, shard=job, progress=progress.callbacks)
         else:
             layout: Dict[str, Any] = {
                 "vectors": vectors,
@@ -177,7 +181,13 @@ def embed_cli(
                 "keep": settings.keep,
             }
             with open_vectors(output_path, to=to, store=store, force=force, **layout) as writer:
-                total = _embed_file(settings, input_path, writer, check)
+                nlp = load_pipeline(replace(settings, store=writer.store), **dict(settings.files))
+                writer.meta = describe(settings, get_bilm(nlp))
+                inputs = find_files(input_path, _common.msg.info)
+                with _Progress(inputs, check) as progress:
+                    total = embed_whole(settings, nlp, inputs, writer, progress=progress.callbacks)
+        if engine == "local":
+            warn_of_raw_text(check, inputs[:1], lang, _common.msg.warn, get_bilm(nlp).meta)
         if total.n_replaced:
             replaced = f"{total.n_replaced:,} unpaired surrogates, which are not valid characters,"
             _common.msg.info(f"{replaced} were replaced by U+FFFD")
@@ -202,49 +212,9 @@ def _read_shard(shard: Optional[str], *, force: bool) -> Tuple[int, int]:
     return int(job) - 1, int(n_jobs)
 
 
-def _embed_folder(
-    settings: PartSettings, inputs: List[str], job: Tuple[int, int], check: PunctuationCheck, *, force: bool
-) -> Totals:
-    nlp, description = _begin(settings, inputs, force=force)
-    with _Progress(inputs, check) as progress:
-        total = embed_parts(settings, nlp, description, inputs, shard=job, progress=progress.callbacks)
-    _warn(check, inputs, settings, nlp)
-    return total
-
-
-def _embed_on_ray(settings: PartSettings, inputs: List[str], *, force: bool, **cluster: Any) -> Totals:
-    _, description = _begin(settings, inputs, force=force)
-    return embed_parts_on_ray(settings, description, inputs, **cluster)
-
-
-def _begin(settings: PartSettings, inputs: List[str], *, force: bool) -> Tuple[Language, Dict[str, Any]]:
-    nlp = load_pipeline(settings, **dict(settings.files))
-    description = describe(settings, get_bilm(nlp))
-    begin_folder(settings, description, inputs, force=force)
-    return nlp, description
-
-
-def _embed_file(settings: PartSettings, input_path: str, writer: Writer, check: PunctuationCheck) -> Totals:
-    nlp = load_pipeline(replace(settings, store=writer.store), **dict(settings.files))
-    writer.meta = describe(settings, get_bilm(nlp))
-    inputs = find_files(input_path, _common.msg.info)
-    with _Progress(inputs, check) as progress:
-        total = embed_whole(settings, nlp, inputs, writer, progress=progress.callbacks)
-    _warn(check, inputs, settings, nlp)
-    return total
-
-
-def _warn(check: PunctuationCheck, inputs: List[str], settings: PartSettings, nlp: Language) -> None:
-    """Warn of raw text that was split at white space."""
-    warn_of_raw_text(check, inputs[:1], settings.lang, _common.msg.warn, get_bilm(nlp).meta)
-
-
 class _Progress:
-    """A bar with the share of the bytes that have been read, tokens per second and the time that is left; without a
-    terminal a line a minute.
-
-    inputs (List[str]): The files.
-    check (PunctuationCheck): Gets the first tokens.
+    """A bar with the share of the bytes that have been read, tokens per second and the time that is left; without a terminal a
+    line a minute. The first tokens are added to the check.
     """
 
     def __init__(self, inputs: List[str], check: PunctuationCheck) -> None:

@@ -2,16 +2,14 @@
 
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 import srsly
 import typer
 from tqdm import tqdm
 
 from ..analysis.index_build import (
-    Document,
     IndexBuilder,
     find_differences,
     find_documents,
@@ -28,7 +26,7 @@ from ..analysis.token_store import DOCUMENT, FILE, LockedError
 from ..analysis.vector_search import repair_search
 from ..corpora.files import Counts
 from ..corpora.shards import find_shards
-from ..corpora.texts import PunctuationCheck, Record, choose_lang, warn_of_raw_text
+from ..corpora.texts import PunctuationCheck, choose_lang, warn_of_raw_text
 from ..pipeline.settings import Precision
 from ..weights.identity import digest_bilm
 from . import _common
@@ -98,13 +96,24 @@ def index_cli(
                 "corpus before it, or choose --check or --delete."
             )
         if places or delete:
-            corpus = {"format": corpus_format, "lang": lang, "running_text": running_text}
-            choices = {"bilm": bilm_path, "layer": layer, "content_words": content_words, "gpu_id": gpu_id}
-            fields = [name.strip() for name in (keep or "").split(",") if name.strip()]
-            given: Dict[str, Any] = {**choices, "precision": precision, "fields": fields, "force": force}
             has_index = (index_path / FILE).is_file()
-            if not change_index(places, delete, index_path, corpus, **given):
-                _common.msg.warn(_describe_stop(force=force, has_index=has_index))
+            if not change_index(
+                places,
+                delete,
+                index_path,
+                {"format": corpus_format, "lang": lang, "running_text": running_text},
+                bilm=bilm_path,
+                layer=layer,
+                content_words=content_words,
+                precision=precision,
+                fields=[name.strip() for name in (keep or "").split(",") if name.strip()],
+                gpu_id=gpu_id,
+                force=force,
+            ):
+                told = "The same command continues."
+                if force:
+                    told = "The index is as it was." if has_index else "The same command without --force continues."
+                _common.msg.warn(f"Stopped. {told}")
                 raise typer.Exit(1)
         _report(index_path, check=check, as_json=as_json)
 
@@ -123,22 +132,18 @@ def change_index(
     gpu_id: int = -1,
     force: bool = False,
 ) -> bool:
-    """Delete documents, then add a corpus.
+    """Delete documents, then add a corpus. Arguments are those of the command; None stands for those of the index.
 
-    places (List[str]), corpus (Dict[str, Any]): See `find_shards`.
-    delete (List[str]): Names of documents.
-    path (Path): Folder of the index.
-    bilm (Optional[str]), layer (Optional[str]), precision (Optional[str]): None for those of the index.
-    content_words (Optional[bool]): Store content words only; None for as in the index.
-    fields (Sequence[str]): Fields of documents to store, beside those of the index.
-    gpu_id (int): GPU ID, -1 for the CPU.
-    force (bool): Build it again; the old index stays until the new one is complete.
+    corpus (Dict[str, Any]): Format, language and kind of the text, see `find_shards`.
     RETURNS (bool): Whether everything was read: False if it was asked to stop.
     RAISES (ValueError): See `open_for_writing`, `start_replacement`, `find_shards` and `IndexBuilder.delete`.
     """
     is_replaced = force and bool(places)
     before = _read_kept(path) if is_replaced else read_settings(path, is_needed=not places)
-    reading = _choose_reading(corpus, before, is_added=not is_replaced) if places else before.get("reading") or {}
+    reading = before.get("reading") or {}
+    if places:  # texts are split as the user says, or else as those of the index that they are added to
+        kept = {} if is_replaced else reading
+        reading = {key: corpus[key] or kept.get(key, corpus[key]) for key in ("lang", "running_text")}
     shards = find_shards(places, tell=_common.msg.info, **{**corpus, **reading}) if places else []
     name = bilm or before.get("bilm", BILM)
     digest = digest_bilm(name)
@@ -148,15 +153,12 @@ def change_index(
         stop_words = choose_lang(corpus["lang"], stop_words, model.meta.get("lang")) if content_words else ""
     # Another biLM may have other layers.
     default = before["layer"] if before.get("digest") == digest else model.config.n_layers
-    chosen: Dict[str, Any] = {
-        "layer": default if layer is None else to_layer(layer),
-        "content_words": stop_words,
-        "reading": reading,
-    }
-    kept = dict.fromkeys([*before.get("fields", []), *fields])
-    if n_files := use_stored_vectors(shards, model, chosen["layer"]):
+    chosen = default if layer is None else to_layer(layer)
+    if n_files := use_stored_vectors(shards, model, chosen):
         _common.msg.info(f"The vectors of {_common.counted(n_files, 'Parquet file')} are used as they are.")
-    settings = make_settings(model, name=str(name), digest=digest, **chosen)
+    settings = make_settings(
+        model, name=str(name), digest=digest, layer=chosen, content_words=stop_words, reading=reading
+    )
     differences = find_differences(before, settings) if is_replaced and before else []
     if differences:
         _common.msg.info(f"The new index has other settings than the old one: {'; '.join(differences)}")
@@ -165,7 +167,8 @@ def change_index(
         store = open_for_writing(target, settings)
         try:
             check = PunctuationCheck()
-            builder = IndexBuilder(store, model, keep=make_filter(stop_words), fields=list(kept))
+            stored = dict.fromkeys([*before.get("fields", []), *fields])
+            builder = IndexBuilder(store, model, keep=make_filter(stop_words), fields=list(stored))
             is_complete = _fill(builder, shards, delete, check)
             warn_of_raw_text(check, places, reading.get("lang"), _common.msg.warn, model.meta)
         finally:
@@ -192,15 +195,6 @@ def _read_kept(path: Path) -> Dict[str, Any]:
         return {}
 
 
-def _choose_reading(corpus: Dict[str, Any], before: Dict[str, Any], *, is_added: bool) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): How texts are split: as the user says, or else as those of the index that they are
-    added to.
-    """
-    given = {key: corpus[key] for key in ("lang", "running_text")}
-    kept = (before.get("reading") or {}) if is_added else {}
-    return {key: value or kept.get(key, value) for key, value in given.items()}
-
-
 def _repair(path: Path) -> bool:
     if not (path / FILE).is_file():
         return False
@@ -209,12 +203,6 @@ def _repair(path: Path) -> bool:
     if is_repaired:
         _common.msg.good("Made the search file again from the stored vectors.")
     return is_repaired
-
-
-def _describe_stop(*, force: bool, has_index: bool) -> str:
-    if not force:
-        return "Stopped. The same command continues."
-    return "Stopped. The index is as it was." if has_index else "Stopped. The same command without --force continues."
 
 
 def _fill(builder: IndexBuilder, shards: Any, delete: List[str], check: PunctuationCheck) -> bool:
@@ -227,7 +215,7 @@ def _fill(builder: IndexBuilder, shards: Any, delete: List[str], check: Punctuat
     with _common.stop_on_signals(builder.stop, NOTICE):
         with tqdm(disable=None, unit="tok", unit_scale=True, file=sys.stderr) as bar:
             documents = find_documents(shards, counts, builder.delete_above)
-            builder.add((replace(document, read=_watch(document, check)) for document in documents), bar.update)
+            builder.add(documents, bar.update, check.add)
         if builder.is_stopped:
             return False
         with tqdm(disable=None, unit="tok", unit_scale=True, file=sys.stderr, desc="search") as bar:
@@ -257,18 +245,6 @@ def _tell_of_field(builder: IndexBuilder, name: str) -> None:
         _common.msg.warn(f"No document has the field '{to_printable(name)}'. Fields of the first document: {known}")
     elif n_with < n:
         _common.msg.warn(f"{_common.counted(n - n_with, 'document')} of {n:,} without the field '{to_printable(name)}'")
-
-
-def _watch(document: Document, check: PunctuationCheck) -> Callable[[int], Iterator[Record]]:
-    """RETURNS (Callable[[int], Iterator[Record]]): Reads the document; its first tokens are added to the check."""
-
-    def read(n_skipped: int) -> Iterator[Record]:
-        for record in document.read(n_skipped):
-            for sentence in record:
-                check.add(sentence)
-            yield record
-
-    return read
 
 
 def _report(path: Path, *, check: bool, as_json: bool) -> None:

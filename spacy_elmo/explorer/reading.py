@@ -60,11 +60,7 @@ class TextReader:
         self.stop_words: AbstractSet[str] = self._nlp.Defaults.stop_words
 
     def read(self, text: str, limit: int = MAX_TOKENS) -> Doc:
-        """text (str): Any text.
-        limit (int): Tokens that it may have.
-        RETURNS (Doc): With sentence boundaries.
-        RAISES (ValueError): For more tokens.
-        """
+        """RETURNS (Doc): Any text, with sentence boundaries. RAISES (ValueError): For more tokens than the limit."""
         if len(self._nlp.vocab.strings) > MAX_STRINGS:
             self._nlp = make_splitter(self.lang)
         words, spaces = zip(*found) if (found := list(self._split(text))) else ((), ())
@@ -105,9 +101,7 @@ def find_contexts(doc: Doc) -> List[Context]:
 
 
 def find_place(doc: Doc, token: int) -> Tuple[Context, int]:
-    """doc (Doc): With sentence boundaries.
-    token (int): A token of it.
-    RETURNS (Tuple[Context, int]): The context from which its vector is taken, and its position there.
+    """RETURNS (Tuple[Context, int]): The context from which the vector of a token is taken, and its position there.
     RAISES (ValueError): If the biLM does not read the token: white space, or beyond the end.
     """
     for context in find_contexts(doc):
@@ -118,10 +112,7 @@ def find_place(doc: Doc, token: int) -> Tuple[Context, int]:
 
 
 def embed_doc(bilm: BiLM, doc: Doc) -> NDArray[numpy.float32]:
-    """bilm (BiLM): The model.
-    doc (Doc): With sentence boundaries.
-    RETURNS (NDArray[numpy.float32]): Shape (L+1, n, D), for the n tokens that are not white space.
-    """
+    """RETURNS (NDArray[numpy.float32]): Shape (L+1, n, D), for the n tokens that are not white space."""
     contexts = find_contexts(doc)
     vectors = bilm.embed([context.words for context in contexts])
     kept = [rows[:, slice(*context.keep)] for context, rows in zip(contexts, vectors)]
@@ -130,10 +121,7 @@ def embed_doc(bilm: BiLM, doc: Doc) -> NDArray[numpy.float32]:
 
 
 def cut_word(bilm: BiLM, word: str) -> Optional[str]:
-    """bilm (BiLM): The model.
-    word (str): A word.
-    RETURNS (Optional[str]): The part of it that the biLM reads, if the word is too long; otherwise None.
-    """
+    """RETURNS (Optional[str]): The part of a word that the biLM reads, if the word is too long; otherwise None."""
     characters, embedder = bilm.config.char_cnn, bilm.config.token_embedder
     if characters is not None and bilm.token_embeddings is None:
         read = word.encode("utf8", "ignore")[: characters.max_characters - 2].decode("utf8", "ignore")

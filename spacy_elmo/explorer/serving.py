@@ -56,9 +56,7 @@ logger = logging.getLogger("spacy_elmo")
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """host (str): 127.0.0.1, ::1 or localhost.
-    port (int): Port, 0 for any free one.
-    RETURNS (socket.socket): Bound and listening: requests wait until they are served.
+    """RETURNS (socket.socket): Bound to a port (0: any free one) and listening: requests wait until they are served.
     RAISES (ValueError): For another host than this computer, or a port that cannot be used.
     """
     address = _to_loopback(host)
@@ -96,11 +94,7 @@ def address_of(bound: socket.socket) -> str:
 
 
 def serve(explorer: Explorer, bound: socket.socket) -> None:
-    """Answer requests until the process is interrupted.
-
-    explorer (Explorer): Answers the requests.
-    bound (socket.socket): From `open_socket`.
-    """
+    """Answer requests until the process is interrupted. bound (socket.socket): From `open_socket`."""
     server, _ = make_server(explorer, bound)
     try:
         server.run(sockets=[bound])
@@ -127,10 +121,7 @@ def make_server(explorer: Explorer, bound: socket.socket) -> Tuple[uvicorn.Serve
 
 
 def make_app(explorer: Explorer, hosts: FrozenSet[str]) -> "Guard":
-    """explorer (Explorer): Answers the requests, in threads.
-    hosts (FrozenSet[str]): See `list_hosts`.
-    RETURNS (Guard): An ASGI application: static files, and an address per view that takes and gives JSON.
-    """
+    """RETURNS (Guard): An ASGI application: static files, and an address per view that takes and gives JSON."""
 
     async def settings(request: Request) -> Response:
         return JSONResponse(explorer.settings())
@@ -192,10 +183,7 @@ def list_hosts(port: int) -> FrozenSet[str]:
 
 
 def find_refusal(headers: Mapping[str, str], hosts: FrozenSet[str]) -> Optional[str]:
-    """headers (Mapping[str, str]): Headers of a request, names in lower case.
-    hosts (FrozenSet[str]): See `list_hosts`.
-    RETURNS (Optional[str]): EL412 if the request does not come from the page itself, otherwise None.
-    """
+    """RETURNS (Optional[str]): EL412 if a request with these headers (lower case) does not come from the page."""
     host, origin, site = headers.get("host", ""), headers.get("origin"), headers.get("sec-fetch-site")
     checks = [
         (host.lower() in hosts, "Host", host, " or ".join(sorted(hosts))),
@@ -209,11 +197,7 @@ def find_refusal(headers: Mapping[str, str], hosts: FrozenSet[str]) -> Optional[
 
 
 class Guard:
-    """ASGI middleware: refuses requests that do not come from the page itself, and adds `HEADERS` to every answer.
-
-    app (Any): The ASGI application.
-    hosts (FrozenSet[str]): See `list_hosts`.
-    """
+    """ASGI middleware: refuses requests that do not come from the page itself, and adds `HEADERS` to every answer."""
 
     def __init__(self, app: Any, hosts: FrozenSet[str]) -> None:
         self._app = app

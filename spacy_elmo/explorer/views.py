@@ -140,10 +140,7 @@ class Explorer:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Hold the lock.
-
-        RAISES (Busy): If other requests hold it for too long.
-        """
+        """Hold the lock. RAISES (Busy): If other requests hold it for too long."""
         if not self._lock.acquire(timeout=self._busy_seconds):
             raise Busy(
                 f"The explorer is busy: other requests took longer than {self._busy_seconds:g} seconds. Wait until "
@@ -155,9 +152,7 @@ class Explorer:
             self._lock.release()
 
     def answer(self, view: str, body: bytes) -> Answer:
-        """view (str): A key of `VIEWS`.
-        body (bytes): The body of the request.
-        RETURNS (Dict[str, Any]): The answer, to be sent as JSON.
+        """RETURNS (Dict[str, Any]): The answer of a view to the body of a request, to be sent as JSON.
         RAISES (ValueError): For requests that cannot be answered. Busy: If other requests take too long.
         """
         fields = Fields(body)

@@ -5,23 +5,12 @@ import random
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-import torch
-
 from spacy_elmo.analysis.index_build import Document, IndexBuilder, make_settings, open_for_writing
 from spacy_elmo.analysis.neighbors import NeighborIndex
 from spacy_elmo.analysis.token_store import FILE
-from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
-from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.inference.bilm import BiLM
 
 WORDS = "the bank of river lends money and light waves play along green shore".split()
-
-
-def make_bilm(seed: int = 0) -> BiLM:
-    """RETURNS (BiLM): Random weights, two layers, vectors of 16."""
-    torch.manual_seed(seed)
-    characters = CharCNNConfig(embedding_width=4, filters=((1, 8), (2, 8)), n_highway=1)
-    return BiLM(BiLMNetwork(BiLMConfig(char_cnn=characters, n_layers=2, cell_width=16, projection_width=8)).eval())
 
 
 def make_sentences(n: int, seed: int = 0) -> List[List[str]]:

@@ -6,7 +6,7 @@ import pytest
 from spacy_elmo.analysis.intervals import bootstrap_accuracy, bootstrap_f1, bootstrap_ratio
 
 
-def test_interval_has_the_width_of_a_binomial() -> None:
+def test_interval_has_the_width_of_a_binomial():
     rng = np.random.default_rng(0)
     correct = rng.random(2000) < 0.8
     score = bootstrap_accuracy(correct, np.arange(2000))
@@ -15,7 +15,7 @@ def test_interval_has_the_width_of_a_binomial() -> None:
     assert score.high - score.low == pytest.approx(2 * 1.96 * (0.8 * 0.2 / 2000) ** 0.5, rel=0.1)
 
 
-def test_tokens_of_a_sentence_count_as_one() -> None:
+def test_tokens_of_a_sentence_count_as_one():
     correct = np.repeat(np.arange(40) % 2, 50)
     by_sentence = bootstrap_accuracy(correct, np.repeat(np.arange(40), 50))
     by_token = bootstrap_accuracy(correct, np.arange(2000))
@@ -23,14 +23,14 @@ def test_tokens_of_a_sentence_count_as_one() -> None:
     assert by_sentence.high - by_sentence.low > 4 * (by_token.high - by_token.low)
 
 
-def test_f1_counts_missing_answers_for_recall_only() -> None:
+def test_f1_counts_missing_answers_for_recall_only():
     correct, answered = [1, 1, 0, 0], [1, 1, 1, 0]
     precision, recall = 2 / 3, 2 / 4
     score = bootstrap_f1(correct, answered, [0, 0, 1, 1])
     assert score.value == pytest.approx(2 * precision * recall / (precision + recall))
 
 
-def test_same_seed_same_interval() -> None:
+def test_same_seed_same_interval():
     numbers = np.arange(10.0)
     first, again = (bootstrap_ratio(numbers, numbers + 1, numbers, seed=3, n_samples=20) for _ in range(2))
     assert first == again != bootstrap_ratio(numbers, numbers + 1, numbers, seed=4, n_samples=20)
@@ -44,6 +44,6 @@ def test_same_seed_same_interval() -> None:
         (1, {"confidence": 1.0}, "confidence is 1.0"),
     ],
 )
-def test_nothing_to_score_is_an_error(n: int, options: dict, problem: str) -> None:
+def test_nothing_to_score_is_an_error(n, options, problem):
     with pytest.raises(ValueError, match=f"No interval can be computed.*{problem}"):
         bootstrap_accuracy(np.ones(n), np.zeros(n), **options)

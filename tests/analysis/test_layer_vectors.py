@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spacy_elmo.analysis.labelled import LabelledDocs, label_tokens
+from spacy_elmo.analysis.labelled import label_tokens
 from spacy_elmo.analysis.layer_vectors import (
     collect_layers,
     find_nearest,
@@ -18,7 +18,7 @@ SENTENCES = [["We", "sat"], ["Rain", "fell", "on", "us"], ["Yes"], ["Then", "it"
 
 
 @pytest.fixture(scope="module")
-def labelled() -> LabelledDocs:
+def labelled():
     """Two Docs of two sentences; every second token has a label."""
     tagged = [[(word, "X" if i % 2 else "") for i, word in enumerate(words)] for words in SENTENCES]
     return label_tokens([make_doc(*tagged[:2]), make_doc(*tagged[2:])], "pos")
@@ -27,7 +27,7 @@ def labelled() -> LabelledDocs:
 @pytest.mark.parametrize("batch_tokens", [1, 3, 100])
 @pytest.mark.parametrize("state", ["reset", "steady", "carry"])
 @pytest.mark.parametrize("contexts", ["sentences", "doc"])
-def test_vectors_are_those_of_the_runs(labelled: LabelledDocs, contexts: str, state: str, batch_tokens: int) -> None:
+def test_vectors_are_those_of_the_runs(labelled, contexts, state, batch_tokens):
     bilm = make_bilm()
     runs = SENTENCES if contexts == "sentences" else [sum(SENTENCES[:2], []), sum(SENTENCES[2:], [])]
     groups = [len(runs) // 2] * 2
@@ -42,20 +42,20 @@ def test_vectors_are_those_of_the_runs(labelled: LabelledDocs, contexts: str, st
         np.testing.assert_allclose(collect_layers(bilm, labelled, [layer], reading)[0], vectors, atol=1e-5)
 
 
-def test_windows_leave_no_token_out(labelled: LabelledDocs) -> None:
+def test_windows_leave_no_token_out(labelled):
     reading = make_reading(contexts="doc", max_tokens=3, overlap=1, batch_tokens=2)
     bounds = [(start, stop) for start, stop, _ in iter_layers(make_bilm(), labelled, reading)]
     assert [i for start, stop in bounds for i in range(start, stop)] == [0, 1, 2, 3]
 
 
-def test_layers_are_numbers_and_their_mean() -> None:
+def test_layers_are_numbers_and_their_mean():
     assert name_all(make_bilm()) == [0, 1, 2, "mean"]
     with pytest.raises(ValueError, match="(?s)contexts.*'words'"):
         make_reading(contexts="words")
 
 
 @pytest.mark.parametrize("block", [1, 3, 7, 100])
-def test_blocks_change_nothing(block: int) -> None:
+def test_blocks_change_nothing(block):
     rng = np.random.default_rng(0)
     known, asked = (rng.normal(size=(n, 5)).astype("float32") for n in (23, 11))
     cosines = np.asarray([[a @ k / np.linalg.norm(a) / np.linalg.norm(k) for k in known] for a in asked])
@@ -63,6 +63,6 @@ def test_blocks_change_nothing(block: int) -> None:
 
 
 @pytest.mark.parametrize("block", [1, 2, 100])
-def test_first_of_equals_is_taken(block: int) -> None:
+def test_first_of_equals_is_taken(block):
     known = np.asarray([[0, 1], [1, 0], [2, 0], [1, 0]], dtype="float32")
     assert find_nearest(known, known, block=block).tolist() == [0, 1, 1, 1]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from nn.tiny import make_bilm
 
 from spacy_elmo.analysis import vectors
 from spacy_elmo.analysis.same_sense import (
@@ -15,8 +16,6 @@ from spacy_elmo.analysis.same_sense import (
 )
 from spacy_elmo.corpora.labelled import SenseSentence, SenseUse
 from spacy_elmo.weights.identity import digest_bilm
-
-from .indexes import make_bilm
 
 BILM = make_bilm()
 FIRST, SECOND = "the bank of the river".split(), "a bank lends money".split()

@@ -2,18 +2,16 @@
 
 import csv
 import io
-from pathlib import Path
-from typing import Any, List, Optional
 
 import numpy as np
 import pytest
 
 from spacy_elmo.analysis.intervals import find_design_effect, score_share
 from spacy_elmo.analysis.neighbors import Use
-from spacy_elmo.analysis.shares import Shares, count_shares, draw_shares, make_groups, write_table
+from spacy_elmo.analysis.shares import count_shares, draw_shares, make_groups, write_table
 
 
-def _labels(values: List[Any], width: Optional[float] = None) -> List[str]:
+def _labels(values, width=None):
     return [group.label for group in make_groups(values, "year", width)]
 
 
@@ -34,20 +32,20 @@ def _labels(values: List[Any], width: Optional[float] = None) -> List[str]:
         (["1840s", "1850s"], None, ["1840s", "1850s"]),
     ],
 )
-def test_values_are_joined_into_groups(values: List[Any], width: Optional[float], labels: List[str]) -> None:
+def test_values_are_joined_into_groups(values, width, labels):
     assert _labels(values, width) == labels
     joined = [value for group in make_groups(values, "year", width) for value in group.values]
     assert len(joined) == len(set(joined)) and set(joined) == set(values)
 
 
 @pytest.mark.issue(40)
-def test_a_width_needs_numbers() -> None:
+def test_a_width_needs_numbers():
     with pytest.raises(ValueError, match="--bin-width does not fit the field 'year'.*'unknown'.*null"):
         make_groups([1848, "unknown"], "year", 10)
 
 
 @pytest.mark.issue(40)
-def test_intervals_hold_for_few_uses_and_for_documents() -> None:
+def test_intervals_hold_for_few_uses_and_for_documents():
     # Wilson (1927): published values for 0 of 10 and 5 of 10.
     for hits, low, high in ((0, 0.0, 0.2775), (5, 0.2366, 0.7634)):
         score = score_share(hits, 10)
@@ -62,16 +60,16 @@ def test_intervals_hold_for_few_uses_and_for_documents() -> None:
     assert wide.low < narrow.low < 0.5 < narrow.high < wide.high
 
 
-def _count(field: str = "year", n: int = 40) -> Shares:
+def _count(field="year", n=40):
     """The first sense in the even places of 1840 to 1849, the second in all places of 1900."""
     uses = [Use("train", ["a", "train"], 1, f"d{i % 8}") for i in range(n)]
-    values: List[Any] = [None if i == 0 else 1840 + i % 10 if i < n // 2 else 1900 for i in range(n)]
+    values = [None if i == 0 else 1840 + i % 10 if i < n // 2 else 1900 for i in range(n)]
     labels = [i % 2 if i < n // 2 else 1 for i in range(n)]
     return count_shares(uses, labels, values, field, 10)
 
 
 @pytest.mark.issue(40)
-def test_shares_are_counted_in_groups() -> None:
+def test_shares_are_counted_in_groups():
     shares = _count()
     assert shares.n_without == 1 and [group.label for group in shares.groups] == ["1840–1849", "1900–1909"]
     assert [(row["value"], row["group"], row["n"], row["uses"]) for row in shares.rows] == [
@@ -89,12 +87,12 @@ def test_shares_are_counted_in_groups() -> None:
 
 
 @pytest.mark.issue(40)
-@pytest.mark.parametrize("suffix, start", [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")])
-def test_shares_are_drawn(suffix: str, start: bytes, tmp_path: Path) -> None:
+def test_shares_are_drawn(tmp_path):
     pytest.importorskip("matplotlib")
-    path = tmp_path / f"a{suffix}"
+    path, start = tmp_path / "a.png", b"\x89PNG"
     draw_shares(_count("$year_{$"), path, title="$x", captions=["$a", "b" * 200])
     assert path.read_bytes().startswith(start)
+    path.unlink()
     names = [f"/novels/{'x' * 50}/{i}.txt" for i in range(30)]
     uses = [Use("train", ["train"], 0, name) for name in names]
     draw_shares(count_shares(uses, [0] * 30, names, "document"), path, title="many")

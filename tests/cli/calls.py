@@ -1,14 +1,13 @@
 """Calls of commands as in a shell, with what they should print."""
 
 import json
-from typing import Any
 
 from typer.testing import CliRunner
 
 from spacy_elmo.cli._app import app
 
 
-def call(*arguments: Any, code: int = 0, **settings: Any) -> Any:
+def call(*arguments, code=0, **settings):
     """RETURNS (Result): Of `elmo COMMAND ...`, whose exit code is checked."""
     result = CliRunner().invoke(app, [str(argument) for argument in arguments], **settings)
     assert result.exit_code == code and isinstance(result.exception, (SystemExit, type(None))), (
@@ -19,17 +18,17 @@ def call(*arguments: Any, code: int = 0, **settings: Any) -> Any:
     return result
 
 
-def call_json(*arguments: Any, code: int = 0) -> Any:
+def call_json(*arguments, code=0):
     """RETURNS (Any): What a command prints with --json."""
     return json.loads(call(*arguments, "--json", code=code).stdout)
 
 
-def told(*arguments: Any, code: int = 0, **settings: Any) -> str:
+def told(*arguments, code=0, **settings):
     """RETURNS (str): All that a command prints, in one line."""
     return " ".join(call(*arguments, code=code, **settings).output.split())
 
 
-def refused(*arguments: Any, code: int = 1, **settings: Any) -> str:
+def refused(*arguments, code=1, **settings):
     """RETURNS (str): The error of a call, in one line; nothing else is printed."""
     result = call(*arguments, code=code, **settings)
     assert not result.stdout

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List
 
 import h5py
 import numpy as np
@@ -25,13 +24,13 @@ from spacy_elmo.util import only_writer
 pytestmark = pytest.mark.slow
 
 
-def _npz(path: Path) -> int:
+def _npz(path):
     with np.load(path) as arrays:
         return int(arrays["lengths"].sum())
 
 
 # Command by name: arguments, the output, and what reads it, which raises an error for one that is not complete.
-COMMANDS: Dict[str, Any] = {
+COMMANDS = {
     "embed": ("embed bilm text.txt out.npz", "out.npz", _npz),
     "hdf5": ("embed bilm text.txt out.h5", "out.h5", lambda path: h5py.File(path).close()),
     "convert": ("convert bilm out --to bilm-tf", "out", load_bilm),
@@ -49,7 +48,7 @@ CONFIG = Path(__file__).parents[2] / "configs" / "pretrain_en_elmo_sm.cfg"
 
 
 @pytest.fixture(scope="module")
-def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def inputs(tmp_path_factory):
     """A biLM in two formats, a training and a text."""
     tmp_path = tmp_path_factory.mktemp("inputs")
     save_bilm(make_bilm(), tmp_path / "bilm")
@@ -61,20 +60,20 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def place(inputs: Path, tmp_path: Path) -> Path:
+def place(inputs, tmp_path):
     """A folder with the inputs."""
     for name in INPUTS:
         (tmp_path / name).symlink_to(inputs / name)
     return tmp_path
 
 
-def run(place: Path, line: str, **settings: Any) -> "subprocess.CompletedProcess[str]":
+def run(place, line, **settings):
     """Run a command in a process of its own."""
     command = [sys.executable, "-m", "spacy_elmo", *line.split()]
     return subprocess.run(command, cwd=place, capture_output=True, text=True, **settings)
 
 
-def others(place: Path) -> List[str]:
+def others(place):
     """Names that are neither inputs nor outputs."""
     return sorted(
         path.name
@@ -90,7 +89,7 @@ def others(place: Path) -> List[str]:
         *((name, signal.SIGTERM) for name in ("hdf5", "convert", "vocab")),
     ],
 )
-def test_a_command_that_is_ended_leaves_nothing_that_looks_complete(end: Any, name: str, place: Path) -> None:
+def test_a_command_that_is_ended_leaves_nothing_that_looks_complete(end, name, place):
     line, output, read = COMMANDS[name]
     command = [sys.executable, "-m", "spacy_elmo", *line.split()]
     process = subprocess.Popen(command, cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -113,12 +112,12 @@ def test_a_command_that_is_ended_leaves_nothing_that_looks_complete(end: Any, na
 
 
 @pytest.fixture
-def small_disk(place: Path) -> Iterator[Callable[[str], Path]]:
+def small_disk(place):
     """Mounts a disk of 64 kB, or a read-only one, on a folder with an output in it."""
     folder = place / "disk"
     folder.mkdir()
 
-    def mount(options: str) -> Path:
+    def mount(options):
         done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], capture_output=True)
         if done.returncode:
             pytest.skip("disks cannot be mounted here")
@@ -136,9 +135,7 @@ def small_disk(place: Path) -> Iterator[Callable[[str], Path]]:
         ("vocab", "ro", "Read-only file system"),
     ],
 )
-def test_a_full_or_read_only_disk_is_named(
-    name: str, options: str, message: str, place: Path, small_disk: Callable[[str], Path]
-) -> None:
+def test_a_full_or_read_only_disk_is_named(name, options, message, place, small_disk):
     line, output, _ = COMMANDS[name]
     folder = small_disk(options)
     if options != "ro":
@@ -153,7 +150,7 @@ def test_a_full_or_read_only_disk_is_named(
 
 
 @pytest.mark.parametrize("name", ["embed", "convert", "index"])
-def test_two_writers_at_once_leave_one_complete_output(name: str, place: Path) -> None:
+def test_two_writers_at_once_leave_one_complete_output(name, place):
     line, output, read = COMMANDS[name]
     command = [sys.executable, "-m", "spacy_elmo", *line.split()]
     processes = [subprocess.Popen(command, cwd=place, stderr=subprocess.PIPE, text=True) for _ in range(2)]
@@ -164,7 +161,7 @@ def test_two_writers_at_once_leave_one_complete_output(name: str, place: Path) -
     assert others(place) == []
 
 
-def pretrain(place: Path, output: Path, *options: str, code: int = 0) -> str:
+def pretrain(place, output, *options, code=0):
     """A short run with a checkpoint after each update."""
     (place / "small.txt").write_text("the cat sat on the mat .\n" * 60, encoding="utf8")
     paths = ("--paths.train", place / "small.txt", "--paths.valid", place / "small.txt")
@@ -175,7 +172,7 @@ def pretrain(place: Path, output: Path, *options: str, code: int = 0) -> str:
     return told("pretrain", CONFIG, output, *paths, *settings, *options, code=code)
 
 
-def test_a_pretraining_survives_a_full_disk(place: Path, small_disk: Callable[[str], Path]) -> None:
+def test_a_pretraining_survives_a_full_disk(place, small_disk):
     output = small_disk("size=64k") / "out"
     assert "No space left on device" in pretrain(place, output, code=1)
     assert not list(output.glob("checkpoints/step-*")) and not (output / "model-last").exists()
@@ -186,7 +183,7 @@ def test_a_pretraining_survives_a_full_disk(place: Path, small_disk: Callable[[s
     assert "Read-only file system" in pretrain(place, output, "--resume", "--pretraining.max_tokens", "320", code=1)
 
 
-def test_a_pretraining_with_the_clock_set_back_or_a_second_one(place: Path) -> None:
+def test_a_pretraining_with_the_clock_set_back_or_a_second_one(place):
     pretrain(place, place / "out")
     old, new = sorted((place / "out" / "checkpoints").glob("step-*"))
     for path in (old, *old.iterdir()):
@@ -199,7 +196,7 @@ def test_a_pretraining_with_the_clock_set_back_or_a_second_one(place: Path) -> N
     assert "Resumed at step 5," in pretrain(place, place / "out", *longer)
 
 
-def test_parts_of_the_future_are_continued(place: Path) -> None:
+def test_parts_of_the_future_are_continued(place):
     command = ("embed", place / "bilm", place / "text.txt", place / "out", "--docs-per-file", "1000")
     told(*command)
     for path in (place / "out").iterdir():

@@ -8,7 +8,6 @@ import typer
 from cli.calls import call, call_json
 
 from spacy_elmo.cli._common import show_errors
-from spacy_elmo.util import check_output_folder
 
 
 def _told(capsys, error):
@@ -28,14 +27,6 @@ def _told(capsys, error):
 )
 def test_errors_of_the_system_have_a_remedy(capsys, number, path, told):
     assert told in _told(capsys, OSError(number, os.strerror(number), path))
-
-
-def test_a_folder_below_a_file_is_refused(tmp_path):
-    check_output_folder(tmp_path / "a" / "b")
-    (tmp_path / "a").write_text("x")
-    for path in (tmp_path / "a", tmp_path / "a" / "b" / "c"):
-        with pytest.raises(ValueError, match="a' is a file"):
-            check_output_folder(path)
 
 
 @pytest.mark.issue(37)

@@ -1,21 +1,18 @@
 """`elmo compare`: its exit codes and what it shows."""
 
-from pathlib import Path
-
 import pytest
 from cli.calls import call, call_json, refused
 
-from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.weights import save_bilm
 
 
 @pytest.fixture
-def int8_path(bilm: BiLM, tmp_path: Path) -> Path:
+def int8_path(bilm, tmp_path):
     save_bilm(bilm, tmp_path / "int8", dtype="int8")
     return tmp_path / "int8"
 
 
-def test_exit_code_says_whether_the_vectors_are_equal(bilm: BiLM, bilm_path: Path, int8_path: Path) -> None:
+def test_exit_code_says_whether_the_vectors_are_equal(bilm, bilm_path, int8_path):
     save_bilm(bilm, int8_path / "tf", format="bilm-tf")
     result = call("compare", bilm_path, int8_path / "tf")
     assert "equal within 2e-05" in result.stderr and "All settings are the same" in result.stdout
@@ -26,7 +23,7 @@ def test_exit_code_says_whether_the_vectors_are_equal(bilm: BiLM, bilm_path: Pat
     call("compare", bilm_path, int8_path, "--tolerance", 1)
 
 
-def test_json_has_all_tensors_and_layers(bilm_path: Path, int8_path: Path, tmp_path: Path) -> None:
+def test_json_has_all_tensors_and_layers(bilm_path, int8_path, tmp_path):
     (tmp_path / "text.txt").write_text("the cat sat\n\non the mat .\n", encoding="utf8")
     record = call_json("compare", bilm_path, int8_path, tmp_path / "text.txt", code=1)
     assert record["is_equal"] is False and record["n_tokens"] == 7
@@ -36,7 +33,7 @@ def test_json_has_all_tensors_and_layers(bilm_path: Path, int8_path: Path, tmp_p
     assert record["layers"][2]["token"] in "<S> the cat sat on mat . </S>".split()
 
 
-def test_mistakes_exit_with_two(bilm_path: Path, tmp_path: Path) -> None:
+def test_mistakes_exit_with_two(bilm_path, tmp_path):
     assert "EL020" in refused("compare", bilm_path, tmp_path / "nothing", code=2)
     (tmp_path / "empty.txt").write_text("\n\n", encoding="utf8")
     assert "There are no sentences" in refused("compare", bilm_path, bilm_path, tmp_path / "empty.txt", code=2)

@@ -4,8 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any, Dict, List
 
 import pytest
 from typer.testing import CliRunner
@@ -16,14 +14,14 @@ TEXT = "l'affaire est tr\xe8s \u6f22\u5b57 ."
 pytestmark = pytest.mark.issue(37)
 
 
-def _run(charset: str, *args: Any) -> Any:
+def _run(charset, *args):
     result = CliRunner(charset=charset).invoke(app, [str(arg) for arg in args])
     assert result.exit_code == 0, (result.output, result.exception)
     return result.stdout
 
 
 @pytest.fixture(scope="module")
-def folder(french: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(french, tmp_path_factory):
     """A corpus with such words, and its index."""
     folder = tmp_path_factory.mktemp("\u6f22\u5b57")
     (folder / "corpus.txt").write_text(f"{TEXT}\n" * 4, encoding="utf8")
@@ -31,7 +29,7 @@ def folder(french: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-COMMANDS: Dict[str, List[Any]] = {
+COMMANDS = {
     "surprisal": ["surprisal", "BILM", TEXT],
     "substitutes": ["substitutes", "BILM", TEXT, "--word", "tr\xe8s", "--k", 10],
     "index": ["index", "INDEX", "--check"],
@@ -45,7 +43,7 @@ COMMANDS: Dict[str, List[Any]] = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_words_are_escaped_where_they_cannot_be_encoded(name: str, folder: Path, french: Path) -> None:
+def test_words_are_escaped_where_they_cannot_be_encoded(name, folder, french):
     if name == "senses":
         pytest.importorskip("sklearn")
     places = {"BILM": french, "INDEX": folder / "index", "CORPUS": folder / "corpus.txt"}
@@ -60,13 +58,13 @@ def test_words_are_escaped_where_they_cannot_be_encoded(name: str, folder: Path,
         assert "tr\xe8s" in shown["cp1252"] and r"tr\xe8s" in shown["ascii"]
 
 
-def test_json_is_the_same_on_every_console(french: Path) -> None:
+def test_json_is_the_same_on_every_console(french):
     shown = {_run(charset, "surprisal", french, TEXT, "--json") for charset in ("utf8", "cp1252", "ascii")}
     assert len(shown) == 1 and json.loads(shown.pop())["tokens"][-2]["token"] == "\u6f22\u5b57"
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "byte order mark"])
-def test_stdin_is_utf8_on_every_console(mark: bytes, french: Path) -> None:
+def test_stdin_is_utf8_on_every_console(mark, french):
     arguments = ["surprisal", str(french), "-", "--json"]
     result = CliRunner(charset="ascii").invoke(app, arguments, input=mark + TEXT.encode("utf8"))
     assert result.exit_code == 0, result.output
@@ -76,8 +74,8 @@ def test_stdin_is_utf8_on_every_console(mark: bytes, french: Path) -> None:
 
 
 @pytest.mark.slow
-def test_process_with_another_encoding_prints_the_table(french: Path) -> None:
-    shown: Dict[str, bytes] = {}
+def test_process_with_another_encoding_prints_the_table(french):
+    shown = {}
     for encoding, command in (
         ("ascii", ["spacy", "elmo"]),
         ("cp1252", ["spacy_elmo"]),
@@ -93,7 +91,7 @@ def test_process_with_another_encoding_prints_the_table(french: Path) -> None:
 
 
 @pytest.mark.slow
-def test_other_commands_of_spacy_keep_their_streams() -> None:
+def test_other_commands_of_spacy_keep_their_streams():
     source = "import sys, spacy.cli, spacy_elmo.cli.plugin; print(sys.stdout.errors, sys.stderr.errors)"
     done = subprocess.run(
         [sys.executable, "-c", source], capture_output=True, text=True, env={**os.environ, "PYTHONIOENCODING": "cp1252"}

@@ -1,8 +1,5 @@
 """`elmo convert`: the same biLM in another format, and what is refused."""
 
-from pathlib import Path
-from typing import List
-
 import numpy as np
 import pytest
 from cli.calls import call, call_json, refused
@@ -14,7 +11,7 @@ from spacy_elmo.weights import load_bilm, save_bilm
 
 
 @pytest.mark.parametrize("to", ["native", "bilm-tf"])
-def test_vectors_are_kept(bilm_path: Path, tmp_path: Path, to: str) -> None:
+def test_vectors_are_kept(bilm_path, tmp_path, to):
     shown = " ".join(call("convert", bilm_path, tmp_path / "out", "--to", to).stderr.split())
     assert f"{call_json('inspect', bilm_path)['n_parameters']['biLM']:,} parameters as float32 ({to})" in shown
     before, after = (load_bilm(path).embed([["the", "cat"]])[0] for path in (bilm_path, tmp_path / "out"))
@@ -22,7 +19,7 @@ def test_vectors_are_kept(bilm_path: Path, tmp_path: Path, to: str) -> None:
 
 
 @pytest.mark.filterwarnings("default")
-def test_warnings_are_shown_without_source_lines(bilm: BiLM, tmp_path: Path) -> None:
+def test_warnings_are_shown_without_source_lines(bilm, tmp_path):
     head = AdaptiveHead(9, 8, [3], 2.0).eval()
     save_bilm(BiLM(bilm.network, vocabulary=bilm.vocabulary, head=head), tmp_path / "bilm")
     shown = call("convert", tmp_path / "bilm", tmp_path / "out", "--to", "bilm-tf").stderr
@@ -31,7 +28,7 @@ def test_warnings_are_shown_without_source_lines(bilm: BiLM, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("dtype, size", [("float16", 0.7), ("int8", 0.9)])
-def test_weights_are_rounded(dtype: str, size: float, bilm_path: Path, tmp_path: Path) -> None:
+def test_weights_are_rounded(dtype, size, bilm_path, tmp_path):
     call("convert", bilm_path, tmp_path / "out", "--dtype", dtype)
     sizes = [(path / "weights.safetensors").stat().st_size for path in (bilm_path, tmp_path / "out")]
     assert sizes[1] < size * sizes[0]
@@ -39,7 +36,7 @@ def test_weights_are_rounded(dtype: str, size: float, bilm_path: Path, tmp_path:
     assert 0 < (weight - rounded).abs().max() <= weight.abs().max() / 200
 
 
-def test_other_files_of_a_folder_stay(bilm_path: Path, tmp_path: Path) -> None:
+def test_other_files_of_a_folder_stay(bilm_path, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "notes.txt").write_text("keep", encoding="utf8")
     shown = refused("convert", bilm_path, tmp_path / "out")
@@ -49,7 +46,7 @@ def test_other_files_of_a_folder_stay(bilm_path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.issue(17)
-def test_what_is_read_is_not_replaced(bilm_path: Path, tmp_path: Path) -> None:
+def test_what_is_read_is_not_replaced(bilm_path, tmp_path):
     folder = tmp_path / "model"
     call("convert", bilm_path, folder, "--to", "bilm-tf")
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
@@ -59,7 +56,7 @@ def test_what_is_read_is_not_replaced(bilm_path: Path, tmp_path: Path) -> None:
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
 
 
-def test_onnx_graph_gives_the_same_vectors(bilm_path: Path, tmp_path: Path) -> None:
+def test_onnx_graph_gives_the_same_vectors(bilm_path, tmp_path):
     needs_onnx()
     arguments = ("convert", bilm_path, tmp_path / "elmo.onnx", "--to", "onnx")
     call(*arguments)
@@ -79,8 +76,6 @@ def test_onnx_graph_gives_the_same_vectors(bilm_path: Path, tmp_path: Path) -> N
         ("elmo.onnx", [], "it ends in .onnx"),
     ],
 )
-def test_what_a_format_does_not_have_is_refused(
-    bilm_path: Path, tmp_path: Path, output: str, options: List[str], message: str
-) -> None:
+def test_what_a_format_does_not_have_is_refused(bilm_path, tmp_path, output, options, message):
     assert message in refused("convert", bilm_path, tmp_path / output, *options)
     assert not (tmp_path / output).exists()

@@ -1,23 +1,20 @@
 """`elmo download`: the list, files from elsewhere, and mistakes."""
 
-from pathlib import Path
-
 import pytest
 import srsly
 from cli.calls import call, call_json, refused
 from weights.loopback import Site, serving
 
-from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.weights import save_bilm
 
 
 @pytest.fixture
-def tf_path(bilm: BiLM, tmp_path: Path) -> Path:
+def tf_path(bilm, tmp_path):
     save_bilm(bilm, tmp_path / "tf", format="bilm-tf")
     return tmp_path / "tf"
 
 
-def test_list_has_language_size_and_licence() -> None:
+def test_list_has_language_size_and_licence():
     shown = call("download", "--list").stdout
     for text in ("small", "13.6 M parameters", "374 MB", "manylangs-zh", "MIT", "norelmo30", "not documented"):
         assert text in shown
@@ -28,7 +25,7 @@ def test_list_has_language_size_and_licence() -> None:
     assert record["small"]["licence_source"].startswith("https://github.com/")
 
 
-def test_local_files_are_saved_with_the_next_step(tf_path: Path, tmp_path: Path) -> None:
+def test_local_files_are_saved_with_the_next_step(tf_path, tmp_path):
     arguments = ("download", "pt", "--dest", tmp_path / "out", "--from", tf_path)
     result = call(*arguments)
     shown = " ".join(result.stderr.split())
@@ -40,7 +37,7 @@ def test_local_files_are_saved_with_the_next_step(tf_path: Path, tmp_path: Path)
     assert call_json(*arguments, "--force")["files"][1]["name"] == "weights.hdf5"
 
 
-def test_mirror_is_used(tf_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mirror_is_used(tf_path, tmp_path, monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     files = {f"elmo_pt_{name}": (tf_path / name).read_bytes() for name in ("options.json", "weights.hdf5")}
     with serving(Site(files)) as site:
@@ -48,7 +45,7 @@ def test_mirror_is_used(tf_path: Path, tmp_path: Path, monkeypatch: pytest.Monke
     assert found["files"][0]["url"] == f"{site.address}elmo_pt_options.json"
 
 
-def test_mistakes_write_nothing(tf_path: Path, tmp_path: Path) -> None:
+def test_mistakes_write_nothing(tf_path, tmp_path):
     dest = ("--dest", tmp_path / "out")
     shown = refused("download", "small", *dest, "--from", tf_path)
     assert "13.6 M" in shown, "another biLM"

@@ -1,8 +1,5 @@
 """`elmo explore`: what it opens, and mistakes. The server itself is replaced."""
 
-from pathlib import Path
-from typing import Any, List, Tuple
-
 import pytest
 import spacy
 from cli.calls import call, refused, told
@@ -11,16 +8,14 @@ from spacy.training import Example
 from spacy_elmo import util
 from spacy_elmo.explorer import serving
 from spacy_elmo.explorer.serving import open_socket
-from spacy_elmo.explorer.views import Explorer
-from spacy_elmo.inference.bilm import BiLM
 
 
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> List[Tuple[Explorer, str]]:
+def served(monkeypatch):
     """The explorers that were served, and their addresses."""
-    found: List[Tuple[Explorer, str]] = []
+    found = []
 
-    def record(explorer: Explorer, bound: Any) -> None:
+    def record(explorer, bound):
         found.append((explorer, serving.address_of(bound)))
 
     monkeypatch.setattr(serving, "serve", record)
@@ -28,7 +23,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> List[Tuple[Explorer, str]]:
 
 
 @pytest.fixture
-def pipeline(bilm_path: Path, tmp_path: Path) -> Path:
+def pipeline(bilm_path, tmp_path):
     """A tagger that mixes the layers of the tiny biLM."""
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo").load_weights(bilm_path)
@@ -40,7 +35,7 @@ def pipeline(bilm_path: Path, tmp_path: Path) -> Path:
     return tmp_path / "pipeline"
 
 
-def test_explore_serves_the_packaged_bilm(served: List[Tuple[Explorer, str]]) -> None:
+def test_explore_serves_the_packaged_bilm(served):
     shown = told("explore", "--port", 0)
     (explorer, address), *_ = served
     assert explorer.name == "en_elmo_sm" and address in shown and address.startswith("http://127.0.0.1:")
@@ -49,9 +44,7 @@ def test_explore_serves_the_packaged_bilm(served: List[Tuple[Explorer, str]]) ->
 @pytest.mark.issue(37)
 @pytest.mark.parametrize("is_named", [False, True], ids=["own", "named"])
 @pytest.mark.parametrize("is_replaced", [False, True], ids=["listener", "own copies"])
-def test_explore_takes_bilm_and_mixes_of_a_pipeline(
-    served: List[Tuple[Explorer, str]], pipeline: Path, bilm: BiLM, bilm_path: Path, is_named: bool, is_replaced: bool
-) -> None:
+def test_explore_takes_bilm_and_mixes_of_a_pipeline(served, pipeline, bilm, bilm_path, is_named, is_replaced):
     if is_replaced:
         nlp = spacy.load(pipeline)
         nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
@@ -63,7 +56,7 @@ def test_explore_takes_bilm_and_mixes_of_a_pipeline(
     assert [mix["name"] for mix in explorer.settings()["mixes"]] == ["tagger"]
 
 
-def test_explore_refuses_mixes_of_another_bilm(pipeline: Path, tmp_path: Path) -> None:
+def test_explore_refuses_mixes_of_another_bilm(pipeline, tmp_path):
     shown = refused("explore", "--pipeline", pipeline, "--bilm", "en_elmo_sm", "--port", 0)
     assert "layers of another biLM" in shown and "3 x 256" in shown
     spacy.blank("en").to_disk(tmp_path / "blank")
@@ -71,17 +64,17 @@ def test_explore_refuses_mixes_of_another_bilm(pipeline: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "example.org", ""])
-def test_explore_refuses_other_hosts_than_this_computer(host: str) -> None:
+def test_explore_refuses_other_hosts_than_this_computer(host):
     assert "it has no passwords" in refused("explore", "--host", host, "--port", 0)
 
 
-def test_explore_names_a_port_in_use() -> None:
+def test_explore_names_a_port_in_use():
     with open_socket("LOCALHOST", 0) as bound:
         assert bound.getsockname()[0] == "127.0.0.1"
         assert "cannot be used" in refused("explore", "--port", bound.getsockname()[1])
 
 
-def test_explore_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explore_names_the_extra(monkeypatch):
     monkeypatch.setattr(util, "has_uvicorn", False)
     shown = refused("explore", "--port", 0)
     assert "The explorer needs" in shown and "spacy-elmo[explore]" in shown

@@ -3,7 +3,6 @@
 import gzip
 import warnings
 from pathlib import Path
-from typing import Any, Dict, List, Optional
 
 import numpy
 import pytest
@@ -31,11 +30,11 @@ SLOW = [
 TRAINABLE = FAST + SLOW
 
 
-def _read(path: Path) -> Config:
+def _read(path):
     return Config().from_disk(path, interpolate=False)
 
 
-def _tok2vecs(block: Any) -> List[Dict[str, Any]]:
+def _tok2vecs(block):
     """Every `tok2vec` block below a block."""
     if not isinstance(block, dict):
         return []
@@ -44,7 +43,7 @@ def _tok2vecs(block: Any) -> List[Dict[str, Any]]:
     ]
 
 
-def _architectures(block: Any) -> List[str]:
+def _architectures(block):
     if not isinstance(block, dict):
         return []
     inner = [name for value in block.values() for name in _architectures(value)]
@@ -52,34 +51,28 @@ def _architectures(block: Any) -> List[str]:
 
 
 @pytest.mark.parametrize("optimize", ["efficiency", "accuracy"])
-def test_every_trainable_component_listens_to_elmo(optimize: str, tmp_path: Path) -> None:
+def test_every_trainable_component_listens_to_elmo(optimize, tmp_path):
     path = tmp_path / "config.cfg"
-    call("init-config", path, "--pipeline", ",".join(TRAINABLE), "--optimize", optimize)
+    call(
+        "init-config", path, "--pipeline", ",".join(["tok2vec", *TRAINABLE, "attribute_ruler"]), "--optimize", optimize
+    )
     config = _read(path)
-    assert config["nlp"]["pipeline"] == ["elmo", *TRAINABLE]
+    assert config["nlp"]["pipeline"] == ["elmo", *TRAINABLE, "attribute_ruler"]
     assert config["components"]["elmo"]["model"]["frozen"] is True
     for name in TRAINABLE:
         (tok2vec,) = _tok2vecs(config["components"][name])
         assert "spacy-elmo.ElmoListener.v1" in _architectures(tok2vec), name
     assert not [name for name in _architectures(config) if "Tok2VecListener" in name]
     assert "tok2vec" not in config["components"] and "${components.tok2vec" not in path.read_text(encoding="utf8")
-
-
-@pytest.mark.parametrize("optimize", ["efficiency", "accuracy"])
-def test_config_equals_its_own_fill_config(optimize: str, tmp_path: Path) -> None:
-    path = tmp_path / "config.cfg"
-    pipeline = "tok2vec,ner,textcat,senter,attribute_ruler"
-    path.write_text(make_pipeline_config(pipeline=pipeline, optimize=optimize), encoding="utf8")
     fill_config(tmp_path / "filled.cfg", path, silent=True)
-    assert _read(path) == _read(tmp_path / "filled.cfg")
-    assert _read(path)["nlp"]["pipeline"] == ["elmo", "ner", "textcat", "senter", "attribute_ruler"]
+    assert config == _read(tmp_path / "filled.cfg")
 
 
 PLACES = {"input": {"elmo_input"}, "output": {"elmo_output"}, "both": {"elmo_input", "elmo_output"}}
 
 
 @pytest.mark.parametrize("placement", list(PLACES))
-def test_placement_says_where_elmo_enters_the_network(placement: str, tmp_path: Path) -> None:
+def test_placement_says_where_elmo_enters_the_network(placement, tmp_path):
     path = tmp_path / "config.cfg"
     call("init-config", path, "--pipeline", "tagger,textcat,spancat", "--placement", placement)
     fill_config(tmp_path / "filled.cfg", path, silent=True)
@@ -91,24 +84,7 @@ def test_placement_says_where_elmo_enters_the_network(placement: str, tmp_path: 
         assert tok2vec["encode"]["@architectures"] == "spacy-elmo.BiLSTMEncoder.v1"
 
 
-@pytest.mark.parametrize("placement", [None, "both"])
-def test_settings_of_elmo_are_explained_above_them(placement: Optional[str]) -> None:
-    lines = make_pipeline_config(pipeline="tagger,ner", placement=placement).splitlines()
-    assert lines[0].startswith("# tagger, ner with ELMo")
-    block, seen = "", []
-    for line, above in zip(lines[1:], lines):
-        block = line if line.startswith("[") else block
-        is_ours = block in ("[paths]", "[nlp]") and line.startswith(("bilm =", "batch_size ="))
-        is_ours |= block.startswith(("[components.elmo", "[initialize.components.elmo.loader]"))
-        is_ours |= block.startswith("[components.tagger.model.tok2vec") and not block.endswith((".embed]", "_output]"))
-        if is_ours and " = " in line and not line.startswith(("#", "@", "factory")):
-            assert above.startswith("# "), line
-            seen.append(line)
-    assert len(seen) > 30
-    assert all(len(line) <= 120 for line in lines)
-
-
-def test_config_to_stdout_is_the_config_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_to_stdout_is_the_config_alone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = call("init-config", "-", "--pipeline", "ner")
     assert Config().from_str(result.stdout, interpolate=False)["nlp"]["pipeline"] == ["elmo", "ner"]
@@ -124,9 +100,7 @@ def test_config_to_stdout_is_the_config_alone(tmp_path: Path, monkeypatch: pytes
         ("ner", ["elmo", "ner"], []),
     ],
 )
-def test_entity_linker_gets_sentences_and_a_knowledge_base(
-    pipeline: str, wanted: List[str], annotating: List[str], tmp_path: Path
-) -> None:
+def test_entity_linker_gets_sentences_and_a_knowledge_base(pipeline, wanted, annotating, tmp_path):
     path = tmp_path / "config.cfg"
     result = call("init-config", path, "--pipeline", pipeline)
     config, text = _read(path), path.read_text(encoding="utf8")
@@ -142,16 +116,16 @@ def test_entity_linker_gets_sentences_and_a_knowledge_base(
         assert config == _read(tmp_path / "filled.cfg")
 
 
-def test_gpu_shares_its_memory() -> None:
+def test_gpu_shares_its_memory():
     assert 'gpu_allocator = "pytorch"' in make_pipeline_config(pipeline="ner", use_gpu=True)
 
 
-def test_component_without_tok2vec_is_told() -> None:
-    encoder: Dict[str, Any] = {"@architectures": "spacy.MaxoutWindowEncoder.v2", "width": 8}
+def test_component_without_tok2vec_is_told():
+    encoder = {"@architectures": "spacy.MaxoutWindowEncoder.v2", "width": 8}
     encoder.update(window_size=1, maxout_pieces=2, depth=1)
 
     @Language.factory("without_tok2vec", default_config={"model": encoder})
-    def make(nlp: Any, name: str, model: Any) -> Any:
+    def make(nlp, name, model):
         return lambda doc: doc
 
     with pytest.warns(UserWarning, match=".*'without_tok2vec'"):
@@ -176,23 +150,17 @@ def test_component_without_tok2vec_is_told() -> None:
         (["--from", "nowhere", "--component", "ner", "--lang", "de"], "Remove --lang"),
     ],
 )
-def test_arguments_that_make_no_sense_are_refused(arguments: List[str], text: str, tmp_path: Path) -> None:
+def test_arguments_that_make_no_sense_are_refused(arguments, text, tmp_path):
     assert text in refused("init-config", tmp_path / "config.cfg", *arguments)
     assert not (tmp_path / "config.cfg").exists()
 
 
-def test_file_is_replaced_only_by_force(tmp_path: Path) -> None:
+def test_file_is_replaced_only_by_force(tmp_path):
     path = tmp_path / "config.cfg"
     path.write_text("mine", encoding="utf8")
     assert "--force" in refused("init-config", path, "--adaptation") and path.read_text(encoding="utf8") == "mine"
     call("init-config", path, "--adaptation", "--force")
     assert "[pretraining]" in path.read_text(encoding="utf8")
-
-
-def test_language_without_packaged_bilm_is_told() -> None:
-    with pytest.warns(UserWarning, match="no biLM for the language"):
-        config = Config().from_str(make_pipeline_config(pipeline="ner", lang="de"), interpolate=False)
-    assert config["paths"]["bilm"] is None and config["nlp"]["lang"] == "de"
 
 
 @pytest.mark.issue(16)
@@ -207,7 +175,7 @@ def test_language_without_packaged_bilm_is_told() -> None:
     ],
 )
 @pytest.mark.filterwarnings("default:The package contains no biLM")
-def test_next_command_has_what_the_config_leaves_open(options: List[str], more: str, tmp_path: Path) -> None:
+def test_next_command_has_what_the_config_leaves_open(options, more, tmp_path):
     path = tmp_path / "a.cfg"
     told = " ".join(call("init-config", path, *options).output.split()).removesuffix("\x1b[0m")
     assert told.endswith(("dev.spacy" if "--adaptation" not in options else "valid.txt") + more)
@@ -224,8 +192,8 @@ def test_next_command_has_what_the_config_leaves_open(options: List[str], more: 
     ],
 )
 def test_run_config_is_that_of_the_repository_for_another_language(
-    kind: str, is_small: bool, source: str, bilm_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    kind, is_small, source, bilm_path, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     bilm = str(bilm_path) if kind == "adaptation" else None
     options = ["--lang", "de", *(["--bilm", bilm] if bilm else []), *(["--small"] if is_small else [])]
@@ -250,9 +218,7 @@ def test_run_config_is_that_of_the_repository_for_another_language(
 @pytest.mark.parametrize(
     "suffix, n_sentences, is_small", [(".jsonl", 50, True), (".txt", 200_000, False), (".txt.gz", 200_000, False)]
 )
-def test_pretraining_config_fits_the_size_of_the_text(
-    suffix: str, n_sentences: int, is_small: bool, tmp_path: Path
-) -> None:
+def test_pretraining_config_fits_the_size_of_the_text(suffix, n_sentences, is_small, tmp_path):
     path = tmp_path / f"text{suffix}"
     line = "She sat on the bank of the river and watched the boats .\n"
     content = (srsly.json_dumps({"text": line}) + "\n" if "json" in suffix else line) * n_sentences
@@ -265,7 +231,7 @@ def test_pretraining_config_fits_the_size_of_the_text(
 
 @pytest.mark.issue(40)
 @pytest.mark.parametrize("lang, names", [("pt", "pt, pt-wikipedia, manylangs-pt"), ("de", "manylangs-de"), ("is", "")])
-def test_warning_for_another_language_names_published_bilms(lang: str, names: str, tmp_path: Path) -> None:
+def test_warning_for_another_language_names_published_bilms(lang, names, tmp_path):
     for option in ("--component=ner", "--adaptation"):
         with warnings.catch_warnings():
             warnings.simplefilter("default")
@@ -274,7 +240,7 @@ def test_warning_for_another_language_names_published_bilms(lang: str, names: st
 
 
 @pytest.mark.issue(40)
-def test_components_are_those_that_the_data_have_annotations_for(tmp_path: Path) -> None:
+def test_components_are_those_that_the_data_have_annotations_for(tmp_path):
     docs = make_docs()
     DocBin(docs=docs, store_user_data=True).to_disk(tmp_path / "all.spacy")
     words = [Doc(doc.vocab, words=[token.text for token in doc]) for doc in docs]
@@ -294,7 +260,7 @@ def test_components_are_those_that_the_data_have_annotations_for(tmp_path: Path)
 
 @pytest.mark.issue(40)
 @pytest.mark.parametrize("options", [[], ["--optimize", "accuracy"], ["--placement", "both"]])
-def test_baseline_is_the_same_training_without_elmo(options: List[str], tmp_path: Path) -> None:
+def test_baseline_is_the_same_training_without_elmo(options, tmp_path):
     path = tmp_path / "ner.cfg"
     told = " ".join(call("init-config", path, "--component", "ner,textcat", "--baseline", *options).output.split())
     ours, theirs = _read(path), _read(tmp_path / "ner_baseline.cfg")
@@ -318,10 +284,10 @@ def test_baseline_is_the_same_training_without_elmo(options: List[str], tmp_path
     assert "ner_baseline.cfg" in refused("init-config", path, "--component", "ner", "--baseline")
 
 
-def _write_trained(path: Path, *, elmo: Any = None, first: str = "tagger", second: str = "ner") -> Language:
+def _write_trained(path, *, elmo=None, first="tagger", second="ner"):
     """A pipeline with a tokenizer rule, vectors, shared layers, a disabled component and two trained ones."""
     nlp = spacy.blank("en")
-    nlp.tokenizer.add_special_case("songs", [{"ORTH": "song"}, {"ORTH": "s"}])  # type: ignore[attr-defined]
+    nlp.tokenizer.add_special_case("songs", [{"ORTH": "song"}, {"ORTH": "s"}])
     nlp.vocab.set_vector("Ada", numpy.ones(8, dtype="float32"))
     shared = "spacy.Tok2VecListener.v1" if elmo is None else "spacy-elmo.ElmoListener.v1"
     tok2vec = {"@architectures": shared, **({"width": 96} if elmo is None else {})}
@@ -345,9 +311,7 @@ def _write_trained(path: Path, *, elmo: Any = None, first: str = "tagger", secon
 @pytest.mark.parametrize(
     "component, second", [("ner", "ner"), ("entities", "entities"), ("textcat", "ner"), ("tagger,ner", "ner")]
 )
-def test_one_component_of_a_trained_pipeline_moves_to_elmo(
-    component: str, second: str, is_elmo: bool, bilm_path: Path, tmp_path: Path
-) -> None:
+def test_one_component_of_a_trained_pipeline_moves_to_elmo(component, second, is_elmo, bilm_path, tmp_path):
     before = _write_trained(tmp_path / "base", elmo=bilm_path if is_elmo else None, second=second)
     path = tmp_path / "from.cfg"
     bilm = [] if is_elmo else ["--bilm", bilm_path]
@@ -360,7 +324,7 @@ def test_one_component_of_a_trained_pipeline_moves_to_elmo(
     names = component.split(",")
     assert set(names) <= set(after.pipe_names) and after.disabled == ["unused"]
     assert ("tok2vec" in after.pipe_names) == (not is_elmo and names != ["tagger", "ner"])
-    assert set(names) <= set(after.get_pipe("elmo").listening_components)  # type: ignore[attr-defined]
+    assert set(names) <= set(after.get_pipe("elmo").listening_components)
     text = "Ada sings songs. Bob sleeps."
     first, then = before(text), after(text)
     assert [token.text for token in first] == [token.text for token in then] and then[0].vector.all()
@@ -373,19 +337,19 @@ def test_one_component_of_a_trained_pipeline_moves_to_elmo(
         assert _read(path)["components"][second]["model"]["hidden_width"] == 32
 
 
-def _overrides(name: str, folder: Path) -> Dict[str, Any]:
+def _overrides(name, folder):
     """What a user must supply: data, and for an entity linker a knowledge base."""
     DocBin(docs=make_docs(), store_user_data=True).to_disk(folder / "train.spacy")
-    found: Dict[str, Any] = {f"paths.{part}": str(folder / "train.spacy") for part in ("train", "dev")}
+    found = {f"paths.{part}": str(folder / "train.spacy") for part in ("train", "dev")}
     if name != "entity_linker":
         return found
     write_kb(folder / "kb")
     return {**found, "paths.kb": str(folder / "kb"), "components.entity_linker.entity_vector_length": KB_WIDTH}
 
 
-def _cases() -> List[Any]:
-    fast: List[Any] = [(name, {"optimize": "efficiency"}, 1) for name in FAST]
-    slow: List[Any] = [(name, {"optimize": "efficiency"}, 1) for name in SLOW]
+def _cases():
+    fast = [(name, {"optimize": "efficiency"}, 1) for name in FAST]
+    slow = [(name, {"optimize": "efficiency"}, 1) for name in SLOW]
     slow += [(name, {"optimize": "accuracy"}, 1) for name in ("ner", "parser", "textcat", "spancat", "entity_linker")]
     slow += [("ner", {"placement": placement}, len(places)) for placement, places in PLACES.items()]
     slow += [(name, {"placement": "both"}, 2) for name in ("beam_parser", "textcat_multilabel")]
@@ -393,17 +357,15 @@ def _cases() -> List[Any]:
 
 
 @pytest.mark.parametrize("name, settings, n_listeners", _cases())
-def test_component_trains_and_learns_its_mix(
-    name: str, settings: Dict[str, str], n_listeners: int, bilm_path: Path, tmp_path: Path
-) -> None:
+def test_component_trains_and_learns_its_mix(name, settings, n_listeners, bilm_path, tmp_path):
     (tmp_path / "config.cfg").write_text(
         make_pipeline_config(pipeline=name, bilm=str(bilm_path), **settings), encoding="utf8"
     )
     overrides = {**_overrides(name, tmp_path), "training.max_steps": 3, "training.eval_frequency": 3}
     train(tmp_path / "config.cfg", tmp_path / "out", overrides=overrides)
     nlp = spacy.load(tmp_path / "out" / "model-last")
-    assert nlp.get_pipe("elmo").listening_components == [name]  # type: ignore[attr-defined]
-    listeners = get_listeners(nlp.get_pipe(name).model)  # type: ignore[attr-defined]
+    assert nlp.get_pipe("elmo").listening_components == [name]
+    listeners = get_listeners(nlp.get_pipe(name).model)
     assert len(listeners) == n_listeners
     if name.startswith("textcat") and "placement" not in settings:  # keeps the layers apart, behind n-grams
         (scorer,) = [node for node in nlp.get_pipe(name).model.walk() if node.has_param("W")]  # type: ignore[attr-defined]

@@ -22,13 +22,13 @@ OPTIONS = make_options()
 
 
 @pytest.fixture
-def archive(tmp_path: Path) -> Path:
+def archive(tmp_path):
     """An archive of AllenNLP, with a mix."""
     state = elmo_state(make_arrays(OPTIONS), OPTIONS)
     return Path(write_archive(tmp_path / "model.tar.gz", state, make_config(options_file=OPTIONS)))
 
 
-def test_results_go_to_stdout_and_statements_to_stderr(bilm: BiLM, bilm_path: Path, tmp_path: Path) -> None:
+def test_results_go_to_stdout_and_statements_to_stderr(bilm, bilm_path, tmp_path):
     shown = call("inspect", bilm_path).stdout
     for text in ("projection_width", "LSTM layer 2", "highway 1", "characters: filters", "9 words", "forget"):
         assert text in shown
@@ -39,7 +39,7 @@ def test_results_go_to_stdout_and_statements_to_stderr(bilm: BiLM, bilm_path: Pa
 
 
 @pytest.mark.issue(15)
-def test_problems_of_weights_are_listed(bilm_path: Path) -> None:
+def test_problems_of_weights_are_listed(bilm_path):
     arrays = load_file(bilm_path / "weights.safetensors")
     del arrays["bilm.lstm.0.bias"], arrays["softmax.bias"]
     save_file(arrays, bilm_path / "weights.safetensors")
@@ -49,7 +49,7 @@ def test_problems_of_weights_are_listed(bilm_path: Path) -> None:
     assert "weights.safetensors" in refused("inspect", bilm_path)
 
 
-def test_every_parameter_is_counted_once(bilm: BiLM, bilm_path: Path) -> None:
+def test_every_parameter_is_counted_once(bilm, bilm_path):
     report = call_json("inspect", bilm_path)
     counts = report["n_parameters"]
     # The mask row of the character table is no parameter of the paper.
@@ -61,7 +61,7 @@ def test_every_parameter_is_counted_once(bilm: BiLM, bilm_path: Path) -> None:
 
 
 @pytest.mark.issue(17)
-def test_uses_are_those_of_the_model(bilm: BiLM, bilm_path: Path) -> None:
+def test_uses_are_those_of_the_model(bilm, bilm_path):
     uses = {use["name"]: use for use in call_json("inspect", bilm_path)["capabilities"]}
     assert all(use["is_possible"] for use in uses.values() if use["name"] != "computation in float16")
     assert uses["export to native"]["reason"] == "float32, float16, int8" and "export to onnx" in uses
@@ -73,7 +73,7 @@ def test_uses_are_those_of_the_model(bilm: BiLM, bilm_path: Path) -> None:
 
 
 @pytest.mark.issue(17)
-def test_model_with_highways_and_a_table_of_words() -> None:
+def test_model_with_highways_and_a_table_of_words():
     config = BiLMConfig(n_words=9, cell_width=8, projection_width=4, has_skip=False, highway_between=True)
     report = read_contents(BiLM(BiLMNetwork(config), vocabulary=Vocabulary(["<S>", "</S>", "<UNK>", *"abcdef"])))
     assert report.n_parameters["highway around LSTM layer 2"] == 2 * (4 * 4 + 4)
@@ -87,7 +87,7 @@ def test_model_with_highways_and_a_table_of_words() -> None:
 
 @pytest.mark.issue(17)
 @pytest.mark.parametrize("format", ["native", "bilm-tf"])
-def test_files_are_shown_with_checksums(format: str, bilm: BiLM, tmp_path: Path) -> None:
+def test_files_are_shown_with_checksums(format, bilm, tmp_path):
     save_bilm(bilm, tmp_path / "bilm", format=format)
     record = call_json("inspect", tmp_path / "bilm")["provenance"]
     files = {Path(file["name"]).name: file for file in record["files"]}
@@ -100,7 +100,7 @@ def test_files_are_shown_with_checksums(format: str, bilm: BiLM, tmp_path: Path)
 
 
 @pytest.mark.issue(17)
-def test_options_and_origin_are_shown(bilm: BiLM, tmp_path: Path) -> None:
+def test_options_and_origin_are_shown(bilm, tmp_path):
     save_bilm(bilm, tmp_path / "bilm", format="bilm-tf")
     srsly.write_json(tmp_path / "bilm" / "origin.json", {"name": "small", "licence": "a licence of its own"})
     shown = call("inspect", tmp_path / "bilm").stdout
@@ -110,7 +110,7 @@ def test_options_and_origin_are_shown(bilm: BiLM, tmp_path: Path) -> None:
     assert [Path(file["name"]).name for file in record["provenance"]["files"]] == ["weights.hdf5", "settings.json"]
 
 
-def test_mixes_of_an_archive_are_shown_and_converted(archive: Path, tmp_path: Path) -> None:
+def test_mixes_of_an_archive_are_shown_and_converted(archive, tmp_path):
     (mix,) = call_json("inspect", archive)["mixes"]
     assert mix["weights"] == pytest.approx(WEIGHTS) and mix["gamma"] == pytest.approx(GAMMA)
     assert sum(mix["shares"]) == pytest.approx(1.0)

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
-from typing import Any, Dict, List, Optional
 
 import pytest
 from cli.calls import call, call_json, refused, told
@@ -22,7 +20,7 @@ FRENCH = ["l'", "affaire", "est", "tr\xe8s", "bonne", "."]
 pytestmark = pytest.mark.issue(37)
 
 
-def _other(path: Path, french: Path, **meta: Any) -> Path:
+def _other(path, french, **meta):
     """The same biLM with other meta data."""
     bilm = load_bilm(french)
     bilm.meta = meta
@@ -31,14 +29,14 @@ def _other(path: Path, french: Path, **meta: Any) -> Path:
 
 
 @pytest.fixture(scope="module")
-def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def raw(tmp_path_factory):
     path = tmp_path_factory.mktemp("raw") / "raw.txt"
     path.write_text(f"{TEXT}\n" * 3, encoding="utf8")
     return path
 
 
 @pytest.fixture(scope="module")
-def indexes(french: Path, raw: Path, tmp_path_factory: pytest.TempPathFactory) -> Dict[str, Path]:
+def indexes(french, raw, tmp_path_factory):
     """Indexes of the text, built with --lang and of tokenized text."""
     folder = tmp_path_factory.mktemp("indexes")
     tokenized = folder / "tokenized.txt"
@@ -49,7 +47,7 @@ def indexes(french: Path, raw: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.mark.parametrize("lang, wanted", [(None, FRENCH), ("en", ENGLISH), ("fr", FRENCH)])
-def test_text_is_tokenized_in_the_language_of_the_bilm(lang: Optional[str], wanted: List[str], french: Path) -> None:
+def test_text_is_tokenized_in_the_language_of_the_bilm(lang, wanted, french):
     option = [] if lang is None else ["--lang", lang]
     tokens = [token["token"] for token in call_json("surprisal", french, TEXT, *option)["tokens"]]
     assert tokens[: len(wanted)] == wanted
@@ -58,12 +56,12 @@ def test_text_is_tokenized_in_the_language_of_the_bilm(lang: Optional[str], want
 
 
 @pytest.mark.parametrize("meta", [{}, {"lang": None}, {"lang": ""}, {"lang": 5}, {"lang": ["fr"]}])
-def test_a_bilm_without_a_language_is_english(meta: Dict[str, Any], french: Path, tmp_path: Path) -> None:
+def test_a_bilm_without_a_language_is_english(meta, french, tmp_path):
     path = _other(tmp_path / "bilm", french, **meta)
     assert call_json("substitutes", path, TEXT, "--word", "est")["sentence"] == ENGLISH
 
 
-def test_a_language_that_spacy_does_not_have_is_an_error_with_a_remedy(french: Path, tmp_path: Path) -> None:
+def test_a_language_that_spacy_does_not_have_is_an_error_with_a_remedy(french, tmp_path):
     path = _other(tmp_path / "bilm", french, lang="frr")
     shown = refused("substitutes", path, TEXT, "--word", "est")
     assert "'frr'" in shown and "Set --lang" in shown
@@ -71,17 +69,13 @@ def test_a_language_that_spacy_does_not_have_is_an_error_with_a_remedy(french: P
 
 
 @pytest.mark.parametrize("name, lang, wanted", [("fr", None, FRENCH), ("en", None, ENGLISH), ("none", None, FRENCH)])
-def test_query_is_tokenized_in_the_language_of_the_index(
-    name: str, lang: Optional[str], wanted: List[str], indexes: Dict[str, Path]
-) -> None:
+def test_query_is_tokenized_in_the_language_of_the_index(name, lang, wanted, indexes):
     assert call_json("neighbors", indexes[name], TEXT, "--word", "est")["sentence"] == wanted
     assert call_json("neighbors", indexes[name], TEXT, "--word", "est", "--lang", "en")["sentence"] == ENGLISH
 
 
 @pytest.mark.parametrize("reading", [{}, None], ids=["without a language", "without the field"])
-def test_an_index_that_does_not_say_its_language_opens(
-    reading: Any, indexes: Dict[str, Path], raw: Path, french: Path, tmp_path: Path
-) -> None:
+def test_an_index_that_does_not_say_its_language_opens(reading, indexes, raw, french, tmp_path):
     shutil.copytree(indexes["none"], tmp_path / "old")
     store = TokenStore(tmp_path / "old", can_write=True)
     settings = {**store.read_meta()["settings"], "reading": reading}
@@ -96,14 +90,14 @@ def test_an_index_that_does_not_say_its_language_opens(
         call("index", raw, tmp_path / "old", "--lang", "fr")
 
 
-def test_texts_are_added_to_an_index_in_its_language(indexes: Dict[str, Path], tmp_path: Path) -> None:
+def test_texts_are_added_to_an_index_in_its_language(indexes, tmp_path):
     (tmp_path / "more.txt").write_text("l'affaire", encoding="utf8")
     before = call_json("index", indexes["fr"], "--check")["tokens"]
     assert call_json("index", tmp_path / "more.txt", indexes["fr"])["tokens"] == before + 2
     assert "EL393" in refused("index", tmp_path / "more.txt", indexes["fr"], "--lang", "en")
 
 
-def test_content_words_are_those_of_the_language_of_the_bilm(french: Path, raw: Path, tmp_path: Path) -> None:
+def test_content_words_are_those_of_the_language_of_the_bilm(french, raw, tmp_path):
     (tmp_path / "a.txt").write_text("les affaires sont the end", encoding="utf8")
     command = ["index", tmp_path / "a.txt", tmp_path / "index", "--bilm", french, "--content-words"]
     call_json(*command)
@@ -123,9 +117,7 @@ def test_content_words_are_those_of_the_language_of_the_bilm(french: Path, raw: 
     ],
     ids=lambda command: command[0],
 )
-def test_raw_text_is_warned_of_and_the_language_proposed(
-    command: List[str], french: Path, raw: Path, tmp_path: Path
-) -> None:
+def test_raw_text_is_warned_of_and_the_language_proposed(command, french, raw, tmp_path):
     places = {"RAW": raw, "BILM": french, "OUT": tmp_path / "out"}
     arguments = [places.get(part, part) for part in command]
     shown = told(*arguments)
@@ -133,11 +125,11 @@ def test_raw_text_is_warned_of_and_the_language_proposed(
     assert "WL103" not in told(*arguments, "--lang", "fr", *(["--force"] if "OUT" in command else []))
 
 
-def test_explorer_takes_bilm_and_language_of_the_index(indexes: Dict[str, Path], french: Path, tmp_path: Path) -> None:
+def test_explorer_takes_bilm_and_language_of_the_index(indexes, french, tmp_path):
     pytest.importorskip("starlette")
     from spacy_elmo.explorer.opening import open_explorer
 
-    def tokens(**settings: Any) -> List[str]:
+    def tokens(**settings):
         explorer = open_explorer(**settings)
         answer = explorer.answer("tokens", json.dumps({"text": "l'affaire"}).encode())
         return [token["text"] for token in answer["tokens"]]
@@ -149,7 +141,7 @@ def test_explorer_takes_bilm_and_language_of_the_index(indexes: Dict[str, Path],
         open_explorer(index=indexes["fr"], bilm="en_elmo_sm")
 
 
-def test_a_bilm_of_an_index_that_has_moved_is_named(french: Path, raw: Path, tmp_path: Path) -> None:
+def test_a_bilm_of_an_index_that_has_moved_is_named(french, raw, tmp_path):
     bilm = _other(tmp_path / "old", french, lang="fr")
     call("index", raw, tmp_path / "index", "--bilm", bilm, "--lang", "fr")
     bilm.rename(tmp_path / "new")
@@ -161,7 +153,7 @@ def test_a_bilm_of_an_index_that_has_moved_is_named(french: Path, raw: Path, tmp
 
 @pytest.mark.filterwarnings("default:corpus.lang")
 @pytest.mark.parametrize("kind", ["pretraining", "adaptation"])
-def test_config_of_a_run_tokenizes_raw_text_in_the_language_that_is_given(kind: str, french: Path) -> None:
+def test_config_of_a_run_tokenizes_raw_text_in_the_language_that_is_given(kind, french):
     command = ["init-config", "-", f"--{kind}", *(["--bilm", french] if kind == "adaptation" else [])]
     given = Config().from_str(call(*command, "--lang", "de").stdout)
     assert given["corpus"]["lang"] == "de" == given["meta"]["lang"]
@@ -175,7 +167,7 @@ def test_config_of_a_run_tokenizes_raw_text_in_the_language_that_is_given(kind: 
 
 
 @pytest.mark.parametrize("lang, wanted", [(None, "fr"), ("de", "de")])
-def test_config_of_a_pipeline_is_in_the_language_of_the_bilm(lang: Optional[str], wanted: str, french: Path) -> None:
+def test_config_of_a_pipeline_is_in_the_language_of_the_bilm(lang, wanted, french):
     config = Config().from_str(make_pipeline_config(pipeline="ner", lang=lang, bilm=str(french)), interpolate=False)
     assert config["nlp"]["lang"] == wanted
     packaged = Config().from_str(make_pipeline_config(pipeline="ner", bilm="en_elmo_sm"), interpolate=False)

@@ -3,8 +3,6 @@
 import re
 import shutil
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any, Dict
 
 import pytest
 import spacy
@@ -24,7 +22,7 @@ pytestmark = pytest.mark.issue(16)
 
 
 @pytest.fixture
-def pipeline(tmp_path: Path) -> Path:
+def pipeline(tmp_path):
     """A tagger that listens to a tiny biLM, on disk."""
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo").initialize(lambda: [], loader=lambda: make_random_bilm(BILM, 0))
@@ -37,14 +35,14 @@ def pipeline(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Path:
+def log(tmp_path):
     """A log of the shares, at two steps."""
     later = ROW.replace("0.5, 0.3", "0.4, 0.4").replace('"step": 0', '"step": 200')
     (tmp_path / "log.jsonl").write_text(ROW + later, encoding="utf8")
     return tmp_path / "log.jsonl"
 
 
-def test_table_and_json_have_shares_and_gamma(pipeline: Path) -> None:
+def test_table_and_json_have_shares_and_gamma(pipeline):
     shown = call("layer-weights", pipeline).stdout
     for text in ("tagger", "token layer", "layer 1", "layer 2", "9.0%", "24.5%", "66.5%", "0.500"):
         assert text in shown
@@ -57,9 +55,7 @@ def test_table_and_json_have_shares_and_gamma(pipeline: Path) -> None:
 
 @pytest.mark.parametrize("suffix, beginning", [(".png", b"\x89PNG"), (".svg", b"<?xml")])
 @pytest.mark.parametrize("has_log", [False, True])
-def test_picture_is_written_once(
-    suffix: str, beginning: bytes, has_log: bool, pipeline: Path, log: Path, tmp_path: Path
-) -> None:
+def test_picture_is_written_once(suffix, beginning, has_log, pipeline, log, tmp_path):
     path = tmp_path / "pictures" / f"weights{suffix}"
     arguments = ["layer-weights", pipeline, "--picture", path, *(["--log", log] if has_log else [])]
     call(*arguments)
@@ -69,36 +65,26 @@ def test_picture_is_written_once(
     call(*arguments, "--force")
 
 
-@pytest.mark.parametrize("text", ["", "[1]\n", '{"step": 1}\n', "no json\n"])
-def test_other_file_than_a_log_is_refused(text: str, pipeline: Path, log: Path, tmp_path: Path) -> None:
-    log.write_text(text, encoding="utf8")
-    shown = refused("layer-weights", pipeline, "--log", log, "--picture", tmp_path / "course.png")
-    assert "not a log of layer weights" in shown and not (tmp_path / "course.png").exists()
-
-
 @pytest.mark.parametrize(
     "change, problem",
     [
         ({"shares": "abc"}, "shares is 'abc', should be a list of numbers from 0 to 1"),
-        ({"shares": [None, 0.5, 0.5]}, "shares is [None, 0.5, 0.5], should be"),
         ({"shares": [0.5, 0.5, 1.5]}, "shares is [0.5, 0.5, 1.5], should be"),
         ({"shares": [0.5, 0.5]}, "shares has 2 numbers, should have 3, as in the first row"),
         ({"step": True}, "step is True, should be a whole number of 0 or more"),
-        ({"step": 1.5}, "step is 1.5, should be"),
         ({"component": None}, "component is None, should be a text"),
-        ({"number": {}}, "number is {}, should be a whole number of 1 or more"),
         ({"place": 3}, "place is 3, should be a text or null"),
         ({"step": "x", "shares": 1}, "shares is 1, should be a list of numbers from 0 to 1; step is 'x'"),
     ],
 )
-def test_malformed_rows_are_named_with_their_line(log: Path, change: Dict[str, Any], problem: str) -> None:
+def test_malformed_rows_are_named_with_their_line(log, change, problem):
     row = srsly.json_loads(ROW)
     srsly.write_jsonl(log, [row, {**row, "step": 1, **change}])
     with pytest.raises(ValueError, match=f"log.jsonl.*line 2.*{re.escape(problem)}"):
         read_course(log)
 
 
-def test_course_of_bilms_of_different_depth_is_drawn(log: Path, tmp_path: Path) -> None:
+def test_course_of_bilms_of_different_depth_is_drawn(log, tmp_path):
     row = srsly.json_loads(ROW)
     other = {**row, "component": "ner", "shares": [0.4, 0.2, 0.2, 0.2]}
     srsly.write_jsonl(log, [row, other, {**row, "step": 1}, {**other, "step": 1, "shares": [0.1, 0.2, 0.2, 0.5]}])
@@ -106,7 +92,7 @@ def test_course_of_bilms_of_different_depth_is_drawn(log: Path, tmp_path: Path) 
     assert "layer 3 gains most" in (tmp_path / "course.svg").read_text(encoding="utf8")
 
 
-def test_mistakes_are_clear(pipeline: Path, log: Path, tmp_path: Path) -> None:
+def test_mistakes_are_clear(pipeline, log, tmp_path):
     spacy.blank("en").to_disk(tmp_path / "blank")
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo")
@@ -130,6 +116,9 @@ def test_mistakes_are_clear(pipeline: Path, log: Path, tmp_path: Path) -> None:
     assert "other mixes" in shown and "tagger (1) with 4 layers" in shown and "tagger (1) with 3 layers" in shown
     log.write_text(ROW.replace("tagger", "ner"), encoding="utf8")
     assert "layer weights of other mixes" in refused("layer-weights", pipeline, *drawn)
+    for text in ("", "[1]\n", "no json\n"):
+        log.write_text(text, encoding="utf8")
+        assert "not a log of layer weights" in refused("layer-weights", pipeline, *drawn)
     assert not (tmp_path / "a.svg").exists()
 
 
@@ -138,7 +127,7 @@ def test_mistakes_are_clear(pipeline: Path, log: Path, tmp_path: Path) -> None:
     "paths, names",
     [(("one/best", "two/best"), ["one", "two"]), (("x/a", "y"), ["x/a", "y"])],
 )
-def test_several_pipelines_are_named_by_what_differs(paths: Any, names: Any, pipeline: Path, tmp_path: Path) -> None:
+def test_several_pipelines_are_named_by_what_differs(paths, names, pipeline, tmp_path):
     copies = [shutil.copytree(pipeline, tmp_path / "copies" / path, dirs_exist_ok=True) for path in paths]
     found = call_json("layer-weights", *copies)["mixes"]
     assert [row["pipeline"] for row in found] == names

@@ -1,8 +1,5 @@
 """`elmo package`: a pipeline that spaCy loads, and names that are refused."""
 
-from pathlib import Path
-from typing import List
-
 import pytest
 import spacy
 from cli.calls import call, refused
@@ -10,7 +7,7 @@ from cli.calls import call, refused
 from spacy_elmo.weights import load_bilm
 
 
-def test_package_is_a_pipeline(bilm_path: Path, tmp_path: Path) -> None:
+def test_package_is_a_pipeline(bilm_path, tmp_path):
     arguments = ("package", bilm_path, tmp_path / "out", "--name", "tiny", "--build", "none", "--version", "2.0")
     result = call(*arguments)
     assert "xx_elmo_tiny-2.0" in result.stderr.replace("\n", "") and result.stdout == ""
@@ -28,12 +25,12 @@ def test_package_is_a_pipeline(bilm_path: Path, tmp_path: Path) -> None:
         (["--name", "a", "--lang", "zz"], "There is no tokenizer"),
     ],
 )
-def test_bad_names_are_refused_before_weights_are_read(options: List[str], message: str, tmp_path: Path) -> None:
+def test_bad_names_are_refused_before_weights_are_read(options, message, tmp_path):
     assert message in refused("package", tmp_path / "absent", tmp_path / "out", *options)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_language_is_that_of_the_bilm(tmp_path: Path) -> None:
+def test_language_is_that_of_the_bilm(tmp_path):
     call("package", "en_elmo_sm", tmp_path, "--name", "sm", "--build", "none", "--precision", "int8")
     folder = tmp_path / "en_elmo_sm-1.0.0"
     (model,) = folder.glob("*/*/elmo/model")

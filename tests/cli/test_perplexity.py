@@ -2,8 +2,6 @@
 
 import gzip
 import pickle
-from pathlib import Path
-from typing import List
 
 import pytest
 import torch
@@ -16,12 +14,12 @@ TEXT = "the cat sat on the mat .\nthe dog sat .\n" * 8
 
 
 @pytest.fixture
-def corpus_path(tmp_path: Path) -> Path:
+def corpus_path(tmp_path):
     (tmp_path / "corpus.txt").write_text(TEXT, encoding="utf8")
     return tmp_path / "corpus.txt"
 
 
-def test_scores_are_those_of_plain_and_gzipped_text(bilm_path: Path, corpus_path: Path) -> None:
+def test_scores_are_those_of_plain_and_gzipped_text(bilm_path, corpus_path):
     shown = call("perplexity", bilm_path, corpus_path).stdout
     for text in ("forward", "backward", "mean", "Std. error", "<UNK>"):
         assert text in shown
@@ -32,7 +30,7 @@ def test_scores_are_those_of_plain_and_gzipped_text(bilm_path: Path, corpus_path
     assert 3 < found["forward"] < 30, "a random model of 9 words is about as good as a die of nine sides"
 
 
-def test_what_was_read_is_told(bilm_path: Path, corpus_path: Path) -> None:
+def test_what_was_read_is_told(bilm_path, corpus_path):
     corpus_path.write_bytes(b"the cat sat\n\n" * 9 + b"caf\xe9 \xff\n")
     shown = told("perplexity", bilm_path, corpus_path, corpus_path)
     for part in ("29 tokens in 10 sentences", "9 empty lines", "2 invalid UTF-8 sequences", "read once"):
@@ -42,7 +40,7 @@ def test_what_was_read_is_told(bilm_path: Path, corpus_path: Path) -> None:
 
 
 @pytest.mark.issue(15)
-def test_mistakes_have_a_reason(bilm: BiLM, bilm_path: Path, corpus_path: Path, tmp_path: Path) -> None:
+def test_mistakes_have_a_reason(bilm, bilm_path, corpus_path, tmp_path):
     save_bilm(BiLM(bilm.network), tmp_path / "bare")
     assert "softmax" in refused("perplexity", tmp_path / "bare", corpus_path)
     assert "no GPU number 99" in refused("perplexity", bilm_path, corpus_path, "--gpu-id", 99)
@@ -56,7 +54,7 @@ def test_mistakes_have_a_reason(bilm: BiLM, bilm_path: Path, corpus_path: Path, 
 
 
 @pytest.mark.issue(15)
-def test_raw_text_is_read_with_the_options_of_other_commands(bilm_path: Path, corpus_path: Path) -> None:
+def test_raw_text_is_read_with_the_options_of_other_commands(bilm_path, corpus_path):
     corpus_path.write_text("The cat sat. On the mat.\n" * 9, encoding="utf8")
     assert "WL103" in told("perplexity", bilm_path, corpus_path)
     shown = told("perplexity", bilm_path, corpus_path, "--lang", "en", "--running-text")
@@ -64,8 +62,8 @@ def test_raw_text_is_read_with_the_options_of_other_commands(bilm_path: Path, co
 
 
 @pytest.mark.issue(15)
-def test_progress_is_told_for_every_prediction(bilm: BiLM) -> None:
-    counts: List[int] = []
+def test_progress_is_told_for_every_prediction(bilm):
+    counts = []
     for state in ("carry", "reset"):
         result = bilm.perplexity([["the", "cat"]] * 400, state=state, batch_size=4, on_progress=counts.append)
         assert sum(counts) == result.n_tokens and len(counts) > 1

@@ -130,22 +130,6 @@ def test_what_was_read_is_reported(text, tmp_path):
     assert load_bilm(tmp_path / "out" / "model-last").vocabulary.ids(["slept"])[0] > 2
 
 
-@pytest.mark.parametrize("n_reports, next_start", [(0, "starts again"), (1, "resumes from")])
-def test_ctrl_c_tells_what_was_read_and_how_to_go_on(text, tmp_path, monkeypatch, n_reports, next_start):
-    reports = Pretraining.reports
-
-    def interrupted(run):
-        for number, report in enumerate(reports(run)):
-            if number == n_reports:
-                raise KeyboardInterrupt
-            yield report
-
-    monkeypatch.setattr(Pretraining, "reports", interrupted)
-    shown = _run(tmp_path / "out", text, code=1)
-    assert "Stopped at step" in shown and "tokens in" in shown
-    assert f"The same command with --resume {next_start}" in shown
-
-
 @pytest.mark.issue(15)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_a_signal_before_the_first_checkpoint_loses_nothing(text, tmp_path, monkeypatch, number):
@@ -163,7 +147,8 @@ def test_a_signal_before_the_first_checkpoint_loses_nothing(text, tmp_path, monk
 
     with monkeypatch.context() as patch:
         patch.setattr(Pretraining, "reports", interrupted)
-        assert "Stopped at step 3" in _run(tmp_path / "parts", text, *options, code=1)
+        shown = _run(tmp_path / "parts", text, *options, code=1)
+    assert "Stopped at step 3" in shown and "tokens in" in shown and "with --resume resumes from" in shown
     assert [path.name for path in (tmp_path / "parts" / "checkpoints").glob("step-*")] == ["step-00000003"]
     _run(tmp_path / "parts", text, *options, "--resume")
     assert signal.getsignal(number) is before

@@ -1,17 +1,12 @@
 """`elmo report`: its page with everything, with hostile text, and with nothing but a pipeline; what is refused."""
 
 import re
-from html.parser import HTMLParser
-from pathlib import Path
-from typing import Any, List
 
 import pytest
 import spacy
 import srsly
-from report_outputs import write_docs, write_logs, write_output
-from typer.testing import CliRunner
-
-from spacy_elmo.cli._app import app
+from cli.calls import call, refused
+from report_outputs import Elements, write_docs, write_logs, write_output
 
 HOSTILE = '"><script>alert(1)</script>\u202e&\x01'
 SENTENCES = [["Acme", "hires", "Ada"], ["Ada", "hires", HOSTILE], ["Acme", "today"]]
@@ -19,26 +14,8 @@ ENTITIES = [[(0, 1, "ORG"), (2, 3, "PER")], [(0, 1, "PER"), (2, 3, "ORG")], [(0,
 METRICS = {"ents_f": 0.5, "tag_acc": 0.25, "speed": 100.0, "ents_per_type": {"ORG": {"f": 0.5}}}
 
 
-class Elements(HTMLParser):
-    """The elements, attributes and text of a page."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: List[str] = []
-        self.names: List[str] = []
-        self.text = ""
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.tags.append(tag)
-        self.names += [name for name, _ in attrs]
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
 @pytest.fixture(scope="module")
-def outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def outputs(tmp_path_factory):
     """A training with ELMo, one without, and their test data."""
     folder = tmp_path_factory.mktemp("report")
     ours = write_output(folder / "elmo-0", {"Acme": "ORG", HOSTILE: "ORG", "today": "LOC"}, metrics=METRICS)
@@ -48,18 +25,18 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _run(*arguments: object) -> Any:
-    return CliRunner().invoke(app, ["report", *map(str, arguments)])
-
-
-def test_page_has_every_section(outputs: Path, tmp_path: Path) -> None:
+def test_page_has_every_section_and_hostile_text_is_only_text(outputs, tmp_path):
     page = tmp_path / "pages" / "page.html"
     arguments = (outputs / "elmo-0", "--baseline", outputs / "baseline-0", "--data", outputs / "test.spacy")
-    result = _run(*arguments, "--html", page)
-    assert result.exit_code == 0, result.output
+    result = call("report", *arguments, "--html", page)
     assert result.stdout.splitlines()[-1] == f"Report: {page.resolve()}"
     assert "1 error fixed, 1 introduced" in result.stdout
-    found = Elements(page.read_text(encoding="utf8"))
+    content = page.read_text(encoding="utf8")
+    found = Elements(content)
+    assert found.text.count('"><script>alert(1)</script>\ufffd&\ufffd') >= 4  # in two sentences, as answer and as label
+    assert not {"script", "img", "link", "iframe", "object", "base"} & set(found.tags)
+    assert not {"src", "href", "onerror", "onload", "onclick"} & {name for name, _ in found.attributes}
+    assert not re.search("\u202e|\x01|url\\(|https?:", content)
     titles = ("Scores", "Layer weights", "Curves", "Errors fixed and introduced", "Settings")
     for text in (*titles, "1 error introduced by ELMo"):
         assert text in found.text, text
@@ -69,26 +46,14 @@ def test_page_has_every_section(outputs: Path, tmp_path: Path) -> None:
     assert "90.00% for ents_f" in found.text and "one seed each" in found.text
 
 
-def test_hostile_text_is_only_text(outputs: Path, tmp_path: Path) -> None:
-    arguments = ("--baseline", outputs / "baseline-0", "--data", outputs / "test.spacy", "--html", tmp_path / "p.html")
-    assert _run(outputs / "elmo-0", *arguments).exit_code == 0
-    page = (tmp_path / "p.html").read_text(encoding="utf8")
-    found = Elements(page)
-    assert found.text.count('"><script>alert(1)</script>\ufffd&\ufffd') >= 4  # in two sentences, as answer and as label
-    assert not {"script", "img", "link", "iframe", "object", "base"} & set(found.tags)
-    assert not {"src", "href", "onerror", "onload", "onclick"} & set(found.names)
-    assert not re.search("\u202e|\x01|url\\(|https?:", page)
-
-
 @pytest.mark.issue(40)
-def test_a_training_alone_shows_its_scores_first(tmp_path: Path) -> None:
+def test_a_training_alone_shows_its_scores_first(tmp_path):
     """As `spacy train` leaves it: scores in meta.json, on the development data, and losses among them."""
     folder = write_output(tmp_path / "training", {"Acme": "ORG"})
     meta = srsly.read_json(folder / "model-best" / "meta.json")
     meta["performance"] = {"ents_f": 0.446, "ents_per_type": {"ORG": {"f": 0.4}}, "tag_acc": 0.25, "ner_loss": 3108.2}
     srsly.write_json(folder / "model-best" / "meta.json", meta)
-    result = _run(folder)
-    assert result.exit_code == 0, result.output
+    result = call("report", folder)
     lines = result.stdout.splitlines()
     assert lines[0] == "Entities F1 44.60% on the development data." and "Tag accuracy 25.00%" in lines[1]
     assert result.output.index("44.60%") < result.output.index("--baseline")
@@ -101,24 +66,23 @@ def test_a_training_alone_shows_its_scores_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.issue(40)
-def test_seeds_without_metrics_have_a_mean(tmp_path: Path) -> None:
+def test_seeds_without_metrics_have_a_mean(tmp_path):
     for name, has_elmo, score in (("elmo-0", True, 0.4), ("elmo-1", True, 0.6), ("baseline-0", False, 0.3)):
         folder = write_output(tmp_path / name, {"Acme": "ORG"}, has_elmo=has_elmo)
         meta = srsly.read_json(folder / "model-best" / "meta.json")
         srsly.write_json(folder / "model-best" / "meta.json", {**meta, "performance": {"ents_f": score}})
     (tmp_path / "elmo-2").mkdir()
     srsly.write_json(tmp_path / "elmo-0" / "metrics.json", {"ents_f": 0.9})  # of other data than the baseline has
-    result = _run(tmp_path / "elmo-0", "--baseline", tmp_path / "baseline-0")
+    result = call("report", tmp_path / "elmo-0", "--baseline", tmp_path / "baseline-0")
     assert "50.00% on the development data, mean of 2 seeds, +20.00 points" in result.stdout, result.output
     assert "different numbers of seeds" in " ".join(result.stderr.split()) and "\u2139" not in result.stderr
 
 
 @pytest.mark.issue(40)
-def test_data_alone_give_scores_and_errors(outputs: Path) -> None:
+def test_data_alone_give_scores_and_errors(outputs):
     """Of a pipeline without a baseline: F1 with its interval, right and wrong by label, errors in their sentences."""
     pipeline = outputs / "elmo-0" / "model-best"
-    result = _run(pipeline, "--data", outputs / "test.spacy")
-    assert result.exit_code == 0, result.output
+    result = call("report", pipeline, "--data", outputs / "test.spacy")
     # Right: Acme, twice; and the hostile word. Missed: Ada, twice. Wrong: today.
     assert "Entities: F1 66.67% (95 % interval" in result.stdout and "3 errors" in result.stdout
     page = Elements((pipeline / "report.html").read_text(encoding="utf8")).text
@@ -131,34 +95,31 @@ def test_data_alone_give_scores_and_errors(outputs: Path) -> None:
     assert page.count("rightAda PER") == 2 and page.count("foundnothing") == 2 and page.count("foundtoday LOC") == 1
     for hint in ("spacy evaluate", "A curve of the scores", "LayerWeightsLogger"):
         assert hint in page and hint not in result.stderr
-    again = _run(pipeline)
-    assert again.exit_code == 0
-    shown = _run(pipeline, "--force")
-    assert shown.exit_code == 0 and "No scores are known" in shown.stdout and "--data" in shown.stderr
+    call("report", pipeline)
+    shown = call("report", pipeline, "--force")
+    assert "No scores are known" in shown.stdout and "--data" in shown.stderr
 
 
-def test_training_without_elmo_is_noted(outputs: Path, tmp_path: Path) -> None:
+def test_training_without_elmo_is_noted(outputs, tmp_path):
     arguments = ("--baseline", outputs / "elmo-0", "--html", tmp_path / "page.html")
-    result = _run(outputs / "baseline-0", *arguments)
-    assert result.exit_code == 0, result.output
+    result = call("report", outputs / "baseline-0", *arguments)
     for note in ("No component of this pipeline mixes", "The baseline has a biLM, too"):
         assert note in " ".join(result.stderr.split())
     assert "--data DOCS.spacy adds" in Elements((tmp_path / "page.html").read_text(encoding="utf8")).text
 
 
-def test_nothing_in_common_is_noted(outputs: Path, tmp_path: Path) -> None:
+def test_nothing_in_common_is_noted(outputs, tmp_path):
     (tmp_path / "blank").mkdir()
     spacy.blank("en").to_disk(tmp_path / "blank" / "model-last")
     html = ("--html", tmp_path / "page.html", "--force")
     data = ("--data", outputs / "test.spacy")
     for arguments in ((outputs / "elmo-0", "--baseline", tmp_path / "blank"), (tmp_path / "blank",)):
-        result = _run(*arguments, *data, *html)
-        assert result.exit_code == 0, result.output
+        result = call("report", *arguments, *data, *html)
         assert "none of these in common: entities, tags" in " ".join(result.stderr.split())
-    assert "model-last" in _run(tmp_path / "blank").stderr
+    assert "model-last" in call("report", tmp_path / "blank").stderr
 
 
-def test_mistakes_are_clear(outputs: Path, tmp_path: Path) -> None:
+def test_mistakes_are_clear(outputs, tmp_path):
     (tmp_path / "no.spacy").write_text("no docs", encoding="utf8")
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "config.cfg").write_text("", encoding="utf8")
@@ -174,6 +135,5 @@ def test_mistakes_are_clear(outputs: Path, tmp_path: Path) -> None:
         ((ours, "--baseline", ours / "model-best"), "is the trained pipeline itself"),
         ((ours, "--html", tmp_path / "no.spacy" / "page.html"), "cannot be a folder"),
     ):
-        result = _run(*arguments, *(() if "--html" in arguments else html))
-        assert result.exit_code == 1 and code in " ".join(result.stderr.split()), (code, result.output)
+        assert code in refused("report", *arguments, *(() if "--html" in arguments else html)), code
     assert not (tmp_path / "page.html").exists()

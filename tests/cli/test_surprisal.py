@@ -2,8 +2,6 @@
 
 import math
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 from cli.calls import call, call_json, refused
@@ -15,7 +13,7 @@ TEXT = "She sat on the bank <script>alert(1)</script> of the river."
 HOSTILE = '"><img src=x onerror=alert(1)> & \u202e\U0001f30a </span>'
 
 
-def test_surprisal_has_a_row_per_token() -> None:
+def test_surprisal_has_a_row_per_token():
     shown = call("surprisal", "en_elmo_sm", TEXT).stdout
     assert "river" in shown and "forward" in shown
     records = call_json("surprisal", "en_elmo_sm", TEXT)["tokens"]
@@ -24,7 +22,7 @@ def test_surprisal_has_a_row_per_token() -> None:
 
 
 @pytest.mark.issue(40)
-def test_picture_and_page_take_a_title(tmp_path: Path) -> None:
+def test_picture_and_page_take_a_title(tmp_path):
     pytest.importorskip("matplotlib")
     files = ("--picture", tmp_path / "a.pdf", "--html", tmp_path / "a.html")
     look = ("--title", "Ufer <1>", "--size", "12x12", "--label", "forward=vorwärts")
@@ -36,7 +34,7 @@ def test_picture_and_page_take_a_title(tmp_path: Path) -> None:
 
 
 @pytest.mark.issue(18)
-def test_page_escapes_the_text_and_is_read_without_a_mouse(tmp_path: Path) -> None:
+def test_page_escapes_the_text_and_is_read_without_a_mouse(tmp_path):
     page = tmp_path / "out" / "page.html"
     text = f"The Jabberwocky sat. {HOSTILE} {TEXT} {'x' * 1000}"
     call("surprisal", "en_elmo_sm", text, "--html", page)
@@ -58,12 +56,12 @@ def test_page_escapes_the_text_and_is_read_without_a_mouse(tmp_path: Path) -> No
 
 
 @pytest.mark.issue(18)
-def test_page_of_a_forward_model_has_no_nan() -> None:
+def test_page_of_a_forward_model_has_no_nan():
     page = render_surprisal([("bank", "", Surprisal(4.0, math.nan, 4.0, False))])
     assert "4.0 bits (forward 4.0, backward none)" in page and "nan" not in page
 
 
-def test_substitutes_are_words_of_the_place() -> None:
+def test_substitutes_are_words_of_the_place():
     shown = call("substitutes", "en_elmo_sm", "He sat on the bank of the river.", "--word", "bank", "--k", 20).stdout
     assert "edge" in shown
     record = call_json("substitutes", "en_elmo_sm", "The end. The bank of the river.", "-w", "The", "-n", 2)
@@ -81,6 +79,6 @@ def test_substitutes_are_words_of_the_place() -> None:
         (["same-sense", TEXT, TEXT, "--word", "bank", "--lang", "zz"], ["There is no tokenizer"]),
     ],
 )
-def test_mistakes_are_clear(arguments: Any, messages: Any) -> None:
+def test_mistakes_are_clear(arguments, messages):
     shown = refused(*arguments)
     assert all(message in shown for message in messages)

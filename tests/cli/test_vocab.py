@@ -60,12 +60,6 @@ def test_outputs_are_replaced_by_force_only(text, tmp_path):
     assert "cannot be a folder" in refused("vocab", text, text / "below" / "vocab.txt")
 
 
-def test_files_that_are_not_read_are_reported(text, tmp_path):
-    (text.parent / "text.en").write_text("x\n")
-    shown = told("vocab", text.parent, text, tmp_path / "vocab.txt")
-    assert "text.en" in shown and "named more than once" in shown and "33 tokens in 6 sentences" in shown
-
-
 @pytest.mark.parametrize(
     "content, options, message",
     [

@@ -2,21 +2,15 @@
 
 import os
 import shutil
-from typing import Any, Iterator
 
 import pytest
-import torch
 from explorer.serving import Client, running
 from explorer.stub_index import StubIndex
+from nn.tiny import make_language_model
 
 from spacy_elmo import load_bilm
-from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
-from spacy_elmo.bilm.lm_head import SoftmaxHead
-from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.explorer.views import Explorer
-from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.pipeline.layer_weights import TaskMix
-from spacy_elmo.text.words import Vocabulary
 
 WORDS = ["<S>", "</S>", "<UNK>", "the", "He", "sat", "on", "bank", "of", "river", "."]
 BROWSER_OPTIONS = (
@@ -29,30 +23,26 @@ MIX = TaskMix("ner", 1, (0.1, 0.7, 0.2), (-1.0, 0.95, -0.31), 2.5)
 
 
 @pytest.fixture(scope="session")
-def tiny() -> BiLM:
+def tiny():
     """16 wide, two layers, seeded."""
-    torch.manual_seed(0)
-    characters = CharCNNConfig(embedding_width=4, filters=((1, 8), (2, 8)), n_highway=1)
-    config = BiLMConfig(char_cnn=characters, n_layers=2, cell_width=16, projection_width=8)
-    head = SoftmaxHead(len(WORDS), 8).eval()
-    return BiLM(BiLMNetwork(config).eval(), vocabulary=Vocabulary(WORDS), head=head)
+    return make_language_model(WORDS)
 
 
 @pytest.fixture(scope="session")
-def explorer(tiny: BiLM) -> Explorer:
+def explorer(tiny):
     """With an index and the mix of a pipeline."""
     return Explorer(tiny, "tiny", index=StubIndex(), mixes=[MIX])
 
 
 @pytest.fixture(scope="session")
-def client(explorer: Explorer) -> Iterator[Client]:
+def client(explorer):
     """Asks the explorer through its server."""
     with running(explorer) as address:
         yield Client(address)
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
+def browser():
     """Headless Chromium, driven by Playwright; the test is skipped without either."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="no Playwright: `pip install playwright`")
     found = [os.environ.get(BROWSER_VARIABLE), *map(shutil.which, BROWSER_NAMES)]
@@ -66,7 +56,7 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def packaged() -> Iterator[str]:
+def packaged():
     """Address of an explorer with the packaged biLM, the stub index and a mix."""
     name = "en_elmo_sm"
     with running(Explorer(load_bilm(name), name, index=StubIndex(), mixes=[MIX])) as address:

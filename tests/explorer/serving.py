@@ -4,16 +4,14 @@ import json
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from threading import Thread
-from typing import Any, Dict, Iterator, Optional, Tuple
 
 from spacy_elmo.explorer.serving import make_server, open_socket
-from spacy_elmo.explorer.views import Explorer
 
 SECONDS = 60
 
 
 @contextmanager
-def running(explorer: Explorer, host: str = "127.0.0.1") -> Iterator[str]:
+def running(explorer, host="127.0.0.1"):
     """YIELDS (str): The address of the page."""
     bound = open_socket(host, 0)
     server, address = make_server(explorer, bound)
@@ -33,12 +31,10 @@ class Client:
     address (str): From `running`.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address):
         self.host = address.split("/")[2]
 
-    def send(
-        self, method: str, path: str, body: Any = None, headers: Optional[Dict[str, str]] = None
-    ) -> Tuple[int, Dict[str, str], bytes]:
+    def send(self, method, path, body=None, headers=None):
         """RETURNS (Tuple[int, Dict[str, str], bytes]): Status, headers with names in lower case, and body."""
         connection = HTTPConnection(self.host, timeout=SECONDS)
         try:
@@ -48,7 +44,7 @@ class Client:
         finally:
             connection.close()
 
-    def ask(self, view: str, headers: Optional[Dict[str, str]] = None, **question: Any) -> Tuple[int, Dict[str, Any]]:
+    def ask(self, view, headers=None, **question):
         """RETURNS (Tuple[int, Dict[str, Any]]): Status and answer of a view."""
         kind = {"Content-Type": "application/json", **(headers or {})}
         status, _, body = self.send("POST", f"/api/{view}", json.dumps(question), kind)

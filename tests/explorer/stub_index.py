@@ -1,10 +1,8 @@
 """An index of a few sentences about banks, with made-up vectors: what the explorer asks of an index, and no more."""
 
-from typing import Any, List, NamedTuple, Tuple
+from typing import List, NamedTuple
 
 import numpy as np
-
-from spacy_elmo.inference.bilm import BiLM
 
 PLACES = ("the muddy bank of the river", "a grassy bank near the stream", "the bank of the lake was steep")
 MONEY = ("the bank lent him money", "her bank raised its rates", "a bank account with no fee")
@@ -36,29 +34,29 @@ class StubIndex:
     layer = 2
     bilm_digest = "0" * 12
 
-    def __init__(self, n_copies: int = 4) -> None:
+    def __init__(self, n_copies=4):
         sentences = [*PLACES, *MONEY, HOSTILE] * n_copies
         self._uses = [self._make_use(sentence, i) for i, sentence in enumerate(sentences)]
         self.n_tokens, self.n_documents = len(self._uses), min(len(self._uses), 7)
         self.words = {"bank": len(self._uses)} if self._uses else {}
 
     @staticmethod
-    def _make_use(sentence: str, i: int) -> StubUse:
+    def _make_use(sentence, i):
         words = sentence.split(" ")
         return StubUse("bank", words, words.index("bank"), f"<b>doc</b> {i}")
 
-    def find(self, bilm: BiLM, words: List[str], position: int, k: int = 10, *, uses: str = "any") -> List[Any]:
+    def find(self, bilm, words, position, k=10, *, uses="any"):
         """The first k uses; those of another word do not exist."""
         found = [] if uses == "other" else self._uses[:k]
         return [StubNeighbor(use, 0.9 - 0.01 * i) for i, use in enumerate(found)]
 
-    def uses(self, word: str, limit: int = 1000) -> Tuple[List[StubUse], Any]:
+    def uses(self, word, limit=1000):
         """Uses about places and about money lie apart."""
         found = self._uses[:limit] if word.lower() == "bank" else []
         rng = np.random.default_rng(0)
         centres = [[5.0, 0.0, 0.0] if " ".join(use.words) in MONEY else [0.0, 5.0, 0.0] for use in found]
         return found, (np.reshape(centres, (-1, 3)) + rng.normal(size=(len(found), 3))).astype("float32")
 
-    def count_uses(self, word: str) -> int:
+    def count_uses(self, word):
         """All uses of a word."""
         return len(self.uses(word, len(self._uses))[0])

@@ -5,12 +5,10 @@ pages that commands write.
 import itertools
 import re
 from contextlib import closing
-from pathlib import Path
-from typing import Any, Iterator
 
 import numpy
 import pytest
-from explorer.browsing import Page, opened
+from explorer.browsing import opened
 from explorer.serving import running
 from explorer.stub_index import HOSTILE, StubIndex
 from report_outputs import write_docs, write_logs, write_output
@@ -32,13 +30,13 @@ VIEWS = ("compare", "neighbours", "senses", "surprisal", "tokens")
 
 
 @pytest.fixture
-def page(browser: Any, packaged: str) -> Iterator[Page]:
+def page(browser, packaged):
     """The explorer with the packaged biLM."""
     with opened(browser, packaged) as found:
         yield found
 
 
-def test_compare_draws_a_map_per_layer_and_of_the_mix(page: Page) -> None:
+def test_compare_draws_a_map_per_layer_and_of_the_mix(page):
     page.open("compare", a="He sat on the bank .", b="The bank lent him money .")
     assert page.page.locator("#compare figure").count() == 4
     cells = page.page.locator('#compare figure[data-map="0"] td.cell')
@@ -46,7 +44,7 @@ def test_compare_draws_a_map_per_layer_and_of_the_mix(page: Page) -> None:
     assert 0 < float(page.page.locator('#compare figure[data-map="2"] td.cell').nth(4 * 6 + 1).inner_text()) < 0.9
 
 
-def test_sliders_mix_the_layers(page: Page) -> None:
+def test_sliders_mix_the_layers(page):
     page.open("compare", a="the bank", b="a bank", s0=100, s1=0, s2=0)
     first, mix = (page.page.locator(f'#compare figure[data-map="{key}"] tbody') for key in ("0", "mix"))
     assert first.inner_text() == mix.inner_text()
@@ -56,16 +54,12 @@ def test_sliders_mix_the_layers(page: Page) -> None:
     before = float(mix.locator("td.cell").first.inner_text())
     page.page.fill("[name=gamma]", "2")
     assert float(mix.locator("td.cell").first.inner_text()) == pytest.approx(4 * before, rel=0.05)
-
-
-def test_learned_mix_sets_the_sliders(page: Page) -> None:
-    page.open("compare", a="the bank", b="a bank")
-    page.page.select_option("#compare [name=mix]", "0")
+    page.page.select_option("#compare [name=mix]", "0")  # that of the pipeline
     assert [page.text(f"#{name}-value") for name in ("s0", "s1", "s2", "gamma")] == ["10 %", "70 %", "20 %", "2.50"]
     assert "mix=0" in page.page.evaluate("location.hash")
 
 
-def test_surprisal_and_substitutes_of_a_clicked_word(page: Page) -> None:
+def test_surprisal_and_substitutes_of_a_clicked_word(page):
     page.open("surprisal", text="He sat on the bank of the river.")
     assert page.page.locator("#surprisal .word").count() == 9
     assert "outside the vocabulary, predicted as <UNK>" in page.text("#surprisal .legend")
@@ -75,7 +69,7 @@ def test_surprisal_and_substitutes_of_a_clicked_word(page: Page) -> None:
     assert "token=4" in page.page.evaluate("location.hash")
 
 
-def test_neighbours_of_a_clicked_word(page: Page) -> None:
+def test_neighbours_of_a_clicked_word(page):
     page.open("neighbours", text="the bank", k=3)
     page.page.click("#neighbours .word >> text=bank")
     page.page.wait_for_selector("#neighbours ol.neighbours")
@@ -83,7 +77,7 @@ def test_neighbours_of_a_clicked_word(page: Page) -> None:
     assert rows.count() == 3 and "the muddy bank of the river" in rows.first.text_content()
 
 
-def test_senses_has_a_point_per_use_and_an_exemplar_per_group(page: Page) -> None:
+def test_senses_has_a_point_per_use_and_an_exemplar_per_group(page):
     page.open("senses", word="bank", n=2)
     assert page.page.locator("#senses svg.map .point").count() == 28
     assert page.page.locator("#senses .groups li").count() == page.page.locator("#senses .exemplar").count() == 2
@@ -91,7 +85,7 @@ def test_senses_has_a_point_per_use_and_an_exemplar_per_group(page: Page) -> Non
     assert "Group" in page.text("#senses .readout") and "bank" in page.text("#senses .readout mark")
 
 
-def test_tokens_shows_boundaries_unknown_and_truncated_words(page: Page) -> None:
+def test_tokens_shows_boundaries_unknown_and_truncated_words(page):
     page.open("tokens", text=f"Qwxz sat. {'long' * 20} is cut.")
     assert page.page.locator("#tokens .contexts li").count() == 2
     assert page.page.locator("#tokens .contexts .boundary").count() == 4
@@ -101,21 +95,23 @@ def test_tokens_shows_boundaries_unknown_and_truncated_words(page: Page) -> None
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_hostile_text_stays_text(page: Page, view: str) -> None:
+def test_hostile_text_stays_text_and_a_phone_needs_no_horizontal_scroll(browser, packaged, view):
     text = HOSTILE.replace("\x00", "\u2400")
-    page.open(view, text=text, a=text, b=text, word=text, token=0, k=5, uses="any")
-    assert page.page.locator("main script, main img, main b").count() == 0
-    shown = page.text(f"#{view}")
-    if view != "senses":  # no use of such a word
-        assert "<script>" in shown or "script" in shown
-    assert page.page.evaluate("document.title") == "ELMo explorer"
+    with opened(browser, packaged, width=375) as page:
+        page.open(view, text=text, a=text, b=text, word=text, token=0, k=5, uses="any")
+        assert page.page.locator("main script, main img, main b").count() == 0
+        assert view == "senses" or "script" in page.text(f"#{view}")  # no use of such a word
+        assert page.page.evaluate("document.title") == "ELMo explorer"
+        text = "He sat on the muddy bank of the river and counted the boats that went by ."
+        page.open(view, text=text, a=text, b=text, word="bank", token=5, k=5, uses="any")
+        assert page.page.evaluate("document.documentElement.scrollWidth") <= 375
 
 
 ODD = ["\u05d0\u05d1\u05d2 \u05d3", "\U0001f30a\U0001f468\u200d\U0001f469", "a\u0000b \u202ec", "x" * 10_000]
 
 
 @pytest.mark.parametrize("text", ODD, ids=["Hebrew", "emoji", "NUL", "long"])
-def test_odd_text_is_shown(browser: Any, packaged: str, text: str) -> None:
+def test_odd_text_is_shown(browser, packaged, text):
     with opened(browser, packaged, width=375) as page:
         page.open("tokens")
         for view in ("tokens", "surprisal"):
@@ -127,24 +123,20 @@ def test_odd_text_is_shown(browser: Any, packaged: str, text: str) -> None:
             assert page.page.evaluate("document.documentElement.scrollWidth") <= 375
 
 
-def test_a_long_paste_has_a_message(page: Page) -> None:
-    page.open("surprisal", text="a")
-    for view, box in (("surprisal", "[name=text]"), ("tokens", "[name=text]"), ("compare", "[name=a]")):
-        page.page.click(f"#tab-{view}")
-        page.wait(view)
-        page.page.fill(f"#{view} {box}", "the bank of the river . " * 4200)
-        page.page.click(f"#{view} button[type=submit]")
-        page.page.wait_for_function(
-            f"() => document.querySelector('#{view} .error').textContent.includes('The text is too long')"
-        )
-        assert "100,800 characters" in page.text(f"#{view} .error")
+def test_a_long_paste_has_a_message(page):
+    page.open("compare", a="a")
+    page.page.fill("#compare [name=a]", "the bank of the river . " * 4200)
+    page.page.click("#compare button[type=submit]")
+    error = "document.querySelector('#compare .error').textContent"
+    page.page.wait_for_function(f"() => {error}.includes('The text is too long')")
+    assert "100,800 characters" in page.text("#compare .error")
     page.page.fill("#compare [name=a]", "the bank")
     page.page.click("#compare button[type=submit]")
     page.page.wait_for_selector("#compare figure")
     assert page.text("#compare .error") == ""
 
 
-def test_a_text_too_long_for_the_address_is_still_read(page: Page) -> None:
+def test_a_text_too_long_for_the_address_is_still_read(page):
     page.open("tokens")
     page.page.fill("#tokens textarea", "the bank . " * 1500)
     page.page.click("#tokens button[type=submit]")
@@ -153,7 +145,7 @@ def test_a_text_too_long_for_the_address_is_still_read(page: Page) -> None:
     assert page.page.evaluate("location.hash") == "#view=tokens"
 
 
-def test_empty_index_has_a_message(browser: Any, tiny: BiLM) -> None:
+def test_empty_index_has_a_message(browser, tiny):
     with running(Explorer(tiny, "tiny", index=StubIndex(0))) as address, opened(browser, address) as page:
         assert "The index is empty" in page.open("neighbours", text="bank", token=0).text("#neighbours .result")
         assert "The index is empty" in page.open("senses", word="bank").text("#senses .result")
@@ -162,7 +154,7 @@ def test_empty_index_has_a_message(browser: Any, tiny: BiLM) -> None:
 
 @pytest.mark.issue(40)
 @pytest.mark.parametrize("view, width", [("senses", 390), ("neighbours", 1280)])
-def test_without_an_index_one_click_builds_one(browser: Any, view: str, width: int) -> None:
+def test_without_an_index_one_click_builds_one(browser, view, width):
     """Whoever opens every tab meets no error; after the click both views answer with the words that they offer."""
     explorer = Explorer(load_bilm("en_elmo_sm"), "en_elmo_sm")
     with closing(explorer), running(explorer) as address, opened(browser, address, width=width) as page:
@@ -185,7 +177,7 @@ def test_without_an_index_one_click_builds_one(browser: Any, view: str, width: i
 
 
 @pytest.mark.issue(40)
-def test_texts_follow_the_language_and_a_pasted_text_becomes_the_corpus(browser: Any, tiny: BiLM) -> None:
+def test_texts_follow_the_language_and_a_pasted_text_becomes_the_corpus(browser, tiny):
     explorer = Explorer(tiny, "tiny", reader=TextReader("de"))
     with closing(explorer), running(explorer) as address, opened(browser, address) as page:
         assert "Sie saß auf der Bank im Park." == page.open("compare").page.input_value("[name=a]")
@@ -203,7 +195,7 @@ def test_texts_follow_the_language_and_a_pasted_text_becomes_the_corpus(browser:
 
 
 @pytest.mark.issue(40)
-def test_surprisal_shows_its_numbers_and_says_that_a_word_can_be_chosen(page: Page) -> None:
+def test_surprisal_shows_its_numbers_and_says_that_a_word_can_be_chosen(page):
     page.open("surprisal")
     shown = "element => getComputedStyle(element, '::after').content"
     numbers = page.page.locator("#surprisal .word").evaluate_all(f"elements => elements.map({shown})")
@@ -217,14 +209,14 @@ def test_surprisal_shows_its_numbers_and_says_that_a_word_can_be_chosen(page: Pa
 
 
 @pytest.mark.issue(40)
-def test_surprisal_without_a_softmax_says_what_to_do(browser: Any, tiny: BiLM) -> None:
+def test_surprisal_without_a_softmax_says_what_to_do(browser, tiny):
     with running(Explorer(BiLM(tiny.network), "bare")) as address, opened(browser, address) as page:
         assert "--bilm en_elmo_sm" in page.open("surprisal", token=1).text("#surprisal .result")
         assert page.page.locator(".error:not(:empty)").count() == 0
 
 
 @pytest.mark.issue(40)
-def test_the_map_of_senses_uses_the_width(browser: Any, packaged: str) -> None:
+def test_the_map_of_senses_uses_the_width(browser, packaged):
     for width in (390, 1280):
         with opened(browser, packaged, width=width) as page:
             page.open("senses", word="bank", n=2)
@@ -233,20 +225,6 @@ def test_the_map_of_senses_uses_the_width(browser: Any, packaged: str) -> None:
             assert told["y"] + told["height"] <= drawn["y"]  # so that it is in the window with the map
             page.page.locator("#senses .exemplar").first.hover()
             assert page.page.locator("#senses .map").bounding_box()["y"] == drawn["y"] or width == 390
-
-
-def test_two_users_see_their_own_text(browser: Any, packaged: str) -> None:
-    with opened(browser, packaged) as one, opened(browser, packaged) as two:
-        texts = ("The bank of the river. " * 100, "Money and rates! " * 100)
-        for user in (one, two):
-            user.open("surprisal", text="a")
-        for user, text in zip((one, two), texts):
-            user.page.fill("#surprisal textarea", text)
-        for user in (one, two):
-            user.page.click("#surprisal button[type=submit]")
-        for user, text in zip((one, two), texts):
-            user.page.wait_for_function("() => document.querySelectorAll('#surprisal .word').length > 300")
-            assert user.page.evaluate("document.querySelector('#surprisal .text').textContent") == text
 
 
 @pytest.mark.parametrize(
@@ -259,7 +237,7 @@ def test_two_users_see_their_own_text(browser: Any, packaged: str) -> None:
         ("tokens", {"text": "One. Two."}),
     ],
 )
-def test_address_reproduces_the_view(browser: Any, packaged: str, view: str, fields: Any) -> None:
+def test_address_reproduces_the_view(browser, packaged, view, fields):
     with opened(browser, packaged) as one, opened(browser, packaged) as two:
         one.open(view, **fields)
         two.page.goto(one.page.evaluate("location.href"))
@@ -274,16 +252,20 @@ def test_address_reproduces_the_view(browser: Any, packaged: str, view: str, fie
             assert two.page.locator(f"#{view} .word[aria-pressed=true]").count() == 1
 
 
-def test_odd_addresses_are_ignored(page: Page) -> None:
+def test_odd_addresses_are_ignored(page):
     for address in ("view=<script>", "view=__proto__", "view=compare&layer=99&s0=x&gamma=-1e999&mix=7", "%%%&&=="):
         page.page.goto("about:blank")
         page.page.goto(f"{page.address}#{address}")
         page.wait("compare")
         assert page.page.locator("#compare figure").count() == 4
+    for view in ("neighbours", "surprisal"):  # a token that the text does not have
+        page.open(view, text="the bank", token=99)
+        assert page.text(f"#{view} .error") == "" and page.page.locator(f"#{view} .word").count() == 2
+        assert page.page.locator(f"#{view} .word[aria-pressed=true]").count() == 0
 
 
 @pytest.mark.parametrize("given, taken", [("999999", "50"), ("-3", "1"), ("1e999", "10")])
-def test_numbers_are_kept_in_range(page: Page, given: str, taken: str) -> None:
+def test_numbers_are_kept_in_range(page, given, taken):
     page.open("neighbours", text="the bank", token=1, k=given)
     assert page.page.input_value("#neighbours [name=k]") == taken and page.text("#neighbours .error") == ""
     assert 1 <= page.page.locator("#neighbours ol.neighbours li").count() <= int(taken)
@@ -293,7 +275,7 @@ def test_numbers_are_kept_in_range(page: Page, given: str, taken: str) -> None:
     assert page.text("#neighbours .error") == "" and page.page.input_value("#neighbours [name=k]") == taken
 
 
-def test_a_sample_of_uses_is_called_so(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_of_uses_is_called_so(page, monkeypatch):
     page.open("senses", word="bank", n=2)
     assert page.text("#senses .facts").startswith("28 uses in 2 groups")
     monkeypatch.setattr(views, "MAX_USES", 10)
@@ -301,14 +283,7 @@ def test_a_sample_of_uses_is_called_so(page: Page, monkeypatch: pytest.MonkeyPat
     assert page.text("#senses .facts").startswith("10 of 28 uses in 3 groups")
 
 
-@pytest.mark.parametrize("view", ["neighbours", "surprisal"])
-def test_token_that_the_text_does_not_have_is_ignored(page: Page, view: str) -> None:
-    page.open(view, text="the bank", token=99)
-    assert page.text(f"#{view} .error") == "" and page.page.locator(f"#{view} .word").count() == 2
-    assert page.page.locator(f"#{view} .word[aria-pressed=true]").count() == 0
-
-
-def test_back_returns_to_the_view(page: Page) -> None:
+def test_back_returns_to_the_view(page):
     page.open("tokens", text="One.")
     page.page.evaluate("location.hash = '#view=surprisal&text=Two.'")
     page.wait("surprisal")
@@ -317,7 +292,7 @@ def test_back_returns_to_the_view(page: Page) -> None:
     assert page.page.input_value("#tokens textarea") == "One."
 
 
-def test_keyboard_reaches_everything(page: Page) -> None:
+def test_keyboard_reaches_everything(page):
     page.open("compare", a="the bank", b="a bank").press("Tab")
     assert page.focused() == "Compare"
     page.press("ArrowRight", "ArrowRight", "ArrowRight").wait("surprisal")
@@ -336,7 +311,7 @@ def test_keyboard_reaches_everything(page: Page) -> None:
     assert "In place of bank" in page.text("#surprisal h3")
 
 
-def test_keyboard_moves_in_maps(page: Page) -> None:
+def test_keyboard_moves_in_maps(page):
     page.open("compare", a="the bank", b="a bank", layer="mix")
     page.page.focus("#compare td.cell[tabindex='0']")
     page.press("ArrowRight", "ArrowDown")
@@ -348,16 +323,7 @@ def test_keyboard_moves_in_maps(page: Page) -> None:
     assert page.text("#senses .readout") != first
 
 
-@pytest.mark.parametrize("view", VIEWS)
-def test_phone_needs_no_horizontal_scroll(browser: Any, packaged: str, view: str) -> None:
-    long = "He sat on the muddy bank of the river and counted the boats that went by ."
-    fields = {"text": long, "a": long, "b": long, "word": "bank", "token": 5, "uses": "any", "k": 5}
-    with opened(browser, packaged, width=375) as page:
-        page.open(view, **fields)
-        assert page.page.evaluate("document.documentElement.scrollWidth") <= 375
-
-
-def test_every_control_has_a_name(page: Page) -> None:
+def test_every_control_has_a_name(page):
     page.open("compare")
     unnamed = page.page.evaluate(
         """() => [...document.querySelectorAll("button, select, input, textarea")]
@@ -369,7 +335,7 @@ def test_every_control_has_a_name(page: Page) -> None:
     assert all(re.search(f'id="{name}"', html) for name in re.findall(r'aria-controls="(\w+)"', html))
 
 
-def test_page_of_another_site_cannot_ask(browser: Any, packaged: str, tiny: BiLM) -> None:
+def test_page_of_another_site_cannot_ask(browser, packaged, tiny):
     """Another origin, here another port of this computer, gets no answer that its scripts can read."""
     ask = """async (address) => {
         try { return await (await fetch(address + "api/settings")).text(); } catch (error) { return "refused"; }
@@ -385,7 +351,7 @@ def test_page_of_another_site_cannot_ask(browser: Any, packaged: str, tiny: BiLM
     assert found == "refused"
 
 
-def test_rebound_name_is_refused(browser: Any, packaged: str) -> None:
+def test_rebound_name_is_refused(browser, packaged):
     """The browser resolves this name to 127.0.0.1, as after DNS rebinding."""
     context = browser.new_context()
     page = context.new_page()
@@ -419,7 +385,7 @@ CONTRASTS = """() => {
 }"""
 
 
-def write_pages(folder: Path) -> None:
+def write_pages(folder):
     """The page of a training, of the senses of a word, and of a text's surprisal."""
     ours = write_output(folder / "elmo-0", {"Acme": "ORG", "today": "LOC"}, metrics={"ents_f": 0.5})
     write_logs(ours)
@@ -439,7 +405,7 @@ def write_pages(folder: Path) -> None:
 
 
 @pytest.mark.issue(40)
-def test_written_pages_can_be_read_in_light_and_dark_on_a_phone_and_a_desktop(browser: Any, tmp_path: Path) -> None:
+def test_written_pages_can_be_read_in_light_and_dark_on_a_phone_and_a_desktop(browser, tmp_path):
     write_pages(tmp_path)
     for scheme, width in itertools.product(("light", "dark"), (390, 1280)):
         context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
@@ -456,7 +422,7 @@ def test_written_pages_can_be_read_in_light_and_dark_on_a_phone_and_a_desktop(br
 
 
 @pytest.mark.issue(40)
-def test_the_page_of_senses_uses_the_width(browser: Any, tmp_path: Path) -> None:
+def test_the_page_of_senses_uses_the_width(browser, tmp_path):
     """The sentence of a use stands beside the map, and both are in the window."""
     write_pages(tmp_path)
     context = browser.new_context(viewport={"width": 1280, "height": 900})

@@ -3,35 +3,34 @@
 import json
 import socket
 from threading import Thread
-from typing import Any, Dict, List
 
 import numpy as np
 import pytest
 from explorer.serving import Client, running
 from explorer.stub_index import HOSTILE, StubIndex
 
-from spacy_elmo.explorer import serving, views
+from spacy_elmo.explorer import serving
 from spacy_elmo.explorer.reading import TextReader
 from spacy_elmo.explorer.texts import EXAMPLES, find_examples
-from spacy_elmo.explorer.views import VIEWS, Busy, Explorer, Fields
+from spacy_elmo.explorer.views import VIEWS, Busy, Explorer
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.inference.substitutes import find_substitutes
 
 TEXT = "He sat on  the bank. The river!"
 
 
-def _ask(explorer: Explorer, view: str, **question: Any) -> Dict[str, Any]:
+def _ask(explorer, view, **question):
     return json.loads(json.dumps(explorer.answer(view, json.dumps(question).encode()), allow_nan=False))
 
 
-def test_settings_describe_model_index_and_mixes(client: Client) -> None:
+def test_settings_describe_model_index_and_mixes(client):
     settings = json.loads(client.send("GET", "/api/settings")[2])
     assert settings["n_layers"] == 3 and settings["width"] == 16 and settings["has_softmax"]
     assert settings["index"] == {"layer": 2, "n_tokens": 28, "n_documents": 7}
     assert settings["mixes"] == [{"name": "ner", "shares": [0.1, 0.7, 0.2], "gamma": 2.5}]
 
 
-def test_tokens_shows_contexts_and_unknown_words(explorer: Explorer) -> None:
+def test_tokens_shows_contexts_and_unknown_words(explorer):
     found = _ask(explorer, "tokens", text=TEXT)
     words = [token["text"] for token in found["tokens"]]
     assert "".join(token["text"] + token["space"] for token in found["tokens"]) == TEXT
@@ -43,19 +42,19 @@ def test_tokens_shows_contexts_and_unknown_words(explorer: Explorer) -> None:
 @pytest.mark.parametrize(
     "word, read", [("a" * 48, None), ("a" * 49, "a" * 48), ("a" * 10_000, "a" * 48), ("ä" * 30, "ä" * 24), ("", None)]
 )
-def test_tokens_shows_what_is_read_of_long_words(explorer: Explorer, word: str, read: str) -> None:
+def test_tokens_shows_what_is_read_of_long_words(explorer, word, read):
     found = _ask(explorer, "tokens", text=word)["tokens"]
     assert [token["read"] for token in found] == ([read] if word else [])
 
 
-def test_tokens_shows_windows_of_a_long_sentence(explorer: Explorer) -> None:
+def test_tokens_shows_windows_of_a_long_sentence(explorer):
     found = _ask(explorer, "tokens", text="bank " * 1000)
     kept = [context["tokens"][slice(*context["keep"])] for context in found["contexts"]]
     assert len(kept) == 3 and sum(kept, []) == list(range(1000))
     assert all(len(context["tokens"]) == 512 for context in found["contexts"])
 
 
-def test_compare_gives_the_products_of_any_mix(explorer: Explorer, tiny: BiLM) -> None:
+def test_compare_gives_the_products_of_any_mix(explorer, tiny):
     found = _ask(explorer, "compare", a="He sat on the bank .", b="the river")
     assert found["words"] == [["He", "sat", "on", "the", "bank", "."], ["the", "river"]]
     a, b = tiny.embed(found["words"])
@@ -67,7 +66,7 @@ def test_compare_gives_the_products_of_any_mix(explorer: Explorer, tiny: BiLM) -
     np.testing.assert_allclose(norms, (gamma * np.tensordot(shares, a, 1) ** 2 * gamma).sum(axis=1), rtol=1e-4)
 
 
-def test_surprisal_agrees_with_the_component(explorer: Explorer, tiny: BiLM) -> None:
+def test_surprisal_agrees_with_the_component(explorer, tiny):
     found = _ask(explorer, "surprisal", text="He sat on  the bank.")["tokens"]
     (losses,) = tiny.token_losses([["He", "sat", "on", "the", "bank", "."]])
     bits = np.array([token["bits"] for token in found if not token["is_space"]])
@@ -75,14 +74,14 @@ def test_surprisal_agrees_with_the_component(explorer: Explorer, tiny: BiLM) -> 
     assert [token["bits"] for token in found if token["is_space"]] == [[None, None]]
 
 
-def test_substitutes_read_the_sentence_of_the_token(explorer: Explorer, tiny: BiLM) -> None:
+def test_substitutes_read_the_sentence_of_the_token(explorer, tiny):
     found = _ask(explorer, "substitutes", text=f"The end. {TEXT}", token=8, k=3)
     expected = find_substitutes(tiny, ["He", "sat", "on", "the", "bank", "."], 4, k=3)
     assert found["word"] == "bank"
     assert [one["word"] for one in found["substitutes"]] == [one.word for one in expected]
 
 
-def test_neighbours_are_those_of_the_index(explorer: Explorer) -> None:
+def test_neighbours_are_those_of_the_index(explorer):
     assert _ask(explorer, "neighbours", text="the bank", token=None, k=5, uses="any")["neighbours"] is None
     found = _ask(explorer, "neighbours", text="the bank", token=1, k=5, uses="any")["neighbours"]
     assert len(found) == 5 and found[0]["cosine"] == pytest.approx(0.9)
@@ -92,7 +91,7 @@ def test_neighbours_are_those_of_the_index(explorer: Explorer) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_senses", [None, 2])
-def test_senses_are_a_map_with_exemplars(explorer: Explorer, n_senses: Any) -> None:
+def test_senses_are_a_map_with_exemplars(explorer, n_senses):
     pytest.importorskip("sklearn", reason="a map needs scikit-learn")
     found = _ask(explorer, "senses", word="Bank", n_senses=n_senses)
     n_groups = len(found["sizes"])
@@ -101,29 +100,21 @@ def test_senses_are_a_map_with_exemplars(explorer: Explorer, n_senses: Any) -> N
     assert n_senses in (None, n_groups) and found["n_uses"] == 28
 
 
-@pytest.mark.slow
-def test_senses_tells_the_number_of_all_uses(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("sklearn", reason="a map needs scikit-learn")
-    monkeypatch.setattr(views, "MAX_USES", 10)
-    found = _ask(explorer, "senses", word="bank", n_senses=2)
-    assert len(found["uses"]) == 10 and found["n_uses"] == 28
-
-
-def test_empty_index_has_no_neighbours_and_no_map(tiny: BiLM) -> None:
+def test_empty_index_has_no_neighbours_and_no_map(tiny):
     empty = Explorer(tiny, "tiny", index=StubIndex(0))
     assert _ask(empty, "neighbours", text="bank", token=0, k=5, uses="any")["neighbours"] == []
     found = _ask(empty, "senses", word="bank", n_senses=None)
     assert found["uses"] == [] and found["n_uses"] == 0 and found["suggested"] == []
 
 
-def test_without_an_index_the_message_says_how_to_build_one(tiny: BiLM) -> None:
+def test_without_an_index_the_message_says_how_to_build_one(tiny):
     for view in ("neighbours", "senses"):
         with pytest.raises(ValueError, match="This view needs an index.*elmo index CORPUS INDEX"):
             _ask(Explorer(tiny, "tiny"), view, text="bank", word="bank")
 
 
 @pytest.mark.issue(40)
-def test_an_index_that_was_given_is_not_replaced(explorer: Explorer) -> None:
+def test_an_index_that_was_given_is_not_replaced(explorer):
     assert not explorer.settings()["can_index"]
     with pytest.raises(ValueError, match="started with an index"):
         _ask(explorer, "index", text="the bank")
@@ -131,7 +122,7 @@ def test_an_index_that_was_given_is_not_replaced(explorer: Explorer) -> None:
 
 @pytest.mark.issue(40)
 @pytest.mark.parametrize("lang", sorted(set(EXAMPLES) - {"ja"}))  # whose tokenizer is a package of its own
-def test_first_texts_have_the_word_in_two_contexts(tiny: BiLM, lang: str) -> None:
+def test_first_texts_have_the_word_in_two_contexts(tiny, lang):
     explorer = Explorer(tiny, "tiny", reader=TextReader(lang))
     texts = explorer.settings()["texts"]
     assert texts == find_examples(f"{lang}-XY")._asdict() and (lang == "en" or texts["a"] != find_examples("en").a)
@@ -146,7 +137,7 @@ def test_first_texts_have_the_word_in_two_contexts(tiny: BiLM, lang: str) -> Non
 
 @pytest.mark.issue(40)
 @pytest.mark.parametrize("lang", ["xx", "is", "en"])
-def test_first_texts_of_other_languages_are_english(tiny: BiLM, lang: str) -> None:
+def test_first_texts_of_other_languages_are_english(tiny, lang):
     explorer = Explorer(tiny, "tiny", reader=TextReader(lang))
     assert "bank" in explorer.settings()["texts"]["a"]
     if lang != "en":
@@ -154,7 +145,7 @@ def test_first_texts_of_other_languages_are_english(tiny: BiLM, lang: str) -> No
             _ask(explorer, "index", text=" ")
 
 
-def test_without_a_softmax_other_views_work(tiny: BiLM) -> None:
+def test_without_a_softmax_other_views_work(tiny):
     bare = Explorer(BiLM(tiny.network), "bare")
     assert _ask(bare, "tokens", text=TEXT)["has_vocabulary"] is False
     assert _ask(bare, "compare", a="a", b="b")["words"] == [["a"], ["b"]]
@@ -177,13 +168,13 @@ def test_without_a_softmax_other_views_work(tiny: BiLM) -> None:
         (b'{"text": "a b", "token": 1, "k": 1e9}', "'k' should be a whole number from 1 to 50"),
     ],
 )
-def test_invalid_requests_have_a_message(explorer: Explorer, body: bytes, problem: str) -> None:
+def test_invalid_requests_have_a_message(explorer, body, problem):
     with pytest.raises(ValueError, match=f"The request is not valid.*{problem}"):
         explorer.answer("substitutes", body)
 
 
 @pytest.mark.parametrize("text, unit", [("a" * 100_000, "characters"), ("a " * 9_000, "tokens")])
-def test_long_texts_have_a_message(explorer: Explorer, text: str, unit: str) -> None:
+def test_long_texts_have_a_message(explorer, text, unit):
     for view in ("tokens", "surprisal", "substitutes", "neighbours"):
         with pytest.raises(ValueError, match=f"The text is too long.*{unit}"):
             _ask(explorer, view, text=text, token=0, k=1, uses="any")
@@ -195,13 +186,13 @@ ODD = [HOSTILE, "\ud800 a", "\0" * 100, "\u05d0\u05d1 \u202e x", "e\u0301" * 99,
 
 
 @pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
-def test_odd_text_is_answered(explorer: Explorer, text: str) -> None:
+def test_odd_text_is_answered(explorer, text):
     for view in ("tokens", "surprisal"):
         found = _ask(explorer, view, text=text)["tokens"]
         assert "".join(one["text"] + one["space"] for one in found) == text.replace("\ud800", "\ufffd")
 
 
-def test_server_answers_errors_as_json(client: Client) -> None:
+def test_server_answers_errors_as_json(client):
     assert client.ask("tokens", text=1)[0] == 400
     assert client.send("GET", "/api/tokens")[0] == 404
     assert client.send("POST", "/api/nothing", b"{}", {"Content-Type": "application/json"})[0] == 404
@@ -209,13 +200,13 @@ def test_server_answers_errors_as_json(client: Client) -> None:
     assert status == 400 and "The request is not valid" in json.loads(body)["error"]
 
 
-def test_server_refuses_a_large_body(client: Client) -> None:
+def test_server_refuses_a_large_body(client):
     status, found = client.ask("tokens", text="a" * (serving.MAX_BODY_BYTES + 1))
     assert status == 400 and "The request is not valid" in found["error"] and "larger than" in found["error"]
     assert client.ask("tokens", text="a")[0] == 200
 
 
-def test_a_lost_connection_is_no_failure(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lost_connection_is_no_failure(client, caplog):
     host, port = client.host.split(":")
     with socket.create_connection((host, int(port))) as connection:
         head = f"POST /api/tokens HTTP/1.1\r\nHost: {client.host}\r\nContent-Type: application/json\r\n"
@@ -224,8 +215,8 @@ def test_a_lost_connection_is_no_failure(client: Client, caplog: pytest.LogCaptu
     assert caplog.records == []
 
 
-def test_server_hides_the_cause_of_a_failure(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(explorer: Explorer, fields: Fields) -> Dict[str, Any]:
+def test_server_hides_the_cause_of_a_failure(client, monkeypatch):
+    def fail(explorer, fields):
         raise RuntimeError("secret")
 
     monkeypatch.setitem(VIEWS, "tokens", fail)
@@ -233,12 +224,12 @@ def test_server_hides_the_cause_of_a_failure(client: Client, monkeypatch: pytest
     assert status == 500 and "secret" not in found["error"] and "terminal" in found["error"]
 
 
-def test_requests_of_two_users_do_not_mix(client: Client) -> None:
+def test_requests_of_two_users_do_not_mix(client):
     texts = ["the bank . " * 100, "He sat ! " * 100]
     expected = [client.ask("surprisal", text=text)[1] for text in texts]
-    found: List[Any] = [None] * 6
+    found = [None] * 6
 
-    def ask(i: int) -> None:
+    def ask(i):
         found[i] = client.ask("surprisal", text=texts[i % 2])[1]
 
     threads = [Thread(target=ask, args=(i,)) for i in range(len(found))]
@@ -249,7 +240,7 @@ def test_requests_of_two_users_do_not_mix(client: Client) -> None:
     assert found == expected * 3
 
 
-def test_a_request_does_not_wait_forever(tiny: BiLM) -> None:
+def test_a_request_does_not_wait_forever(tiny):
     explorer = Explorer(tiny, "tiny", busy_seconds=0.01)
     with explorer.turn():
         with pytest.raises(Busy, match="The explorer is busy"):

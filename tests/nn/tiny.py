@@ -1,10 +1,14 @@
 """A tiny biLM with random weights and a few sentences."""
 
+from typing import Any, Sequence
+
 import torch
 
 from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.inference.bilm import BiLM
+from spacy_elmo.text.words import Vocabulary
 
 CONFIG = BiLMConfig.from_dict(
     {
@@ -21,3 +25,10 @@ SENTENCES = [["She", "sat", "on", "the", "bank", "."], [], ["\N{WATER WAVE}"], [
 def make_bilm(seed: int = 0, config: BiLMConfig = CONFIG) -> BiLM:
     torch.manual_seed(seed)
     return BiLM(BiLMNetwork(config))
+
+
+def make_language_model(words: Sequence[str], **meta: Any) -> BiLM:
+    """RETURNS (BiLM): With a vocabulary, a softmax and meta data."""
+    torch.manual_seed(0)
+    head = SoftmaxHead(len(words), 8).eval()
+    return BiLM(BiLMNetwork(CONFIG).eval(), vocabulary=Vocabulary(list(words)), head=head, meta=meta)

@@ -4,15 +4,12 @@ import importlib
 import shutil
 import sys
 from pathlib import Path
-from typing import Any, Callable, Iterator
 
 import pytest
 import typer
+from nn.tiny import make_bilm
 from typer.testing import CliRunner
 
-from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
-from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.weights import save_bilm
 
 ROOT = Path(__file__).parents[2]
@@ -21,7 +18,7 @@ MADE = shutil.ignore_patterns("corpus", "training", "metrics", "packages", "down
 
 
 @pytest.fixture
-def import_script(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
+def import_script(monkeypatch):
     """Import a script of the project by name; scripts import each other by bare name, which ends with the test."""
     names = {path.stem for path in (PROJECT_DIR / "scripts").glob("*.py")}
     before = {name: sys.modules.pop(name) for name in names if name in sys.modules}
@@ -33,20 +30,28 @@ def import_script(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], A
 
 
 @pytest.fixture
-def invoke() -> Callable[..., Any]:
-    """Call a command, a typer app or its function, with arguments of any type."""
+def script(request, import_script):
+    """The script that the file of the test names."""
+    return import_script(request.module.SCRIPT)
 
-    def call(command: Any, *arguments: object) -> Any:
+
+@pytest.fixture
+def invoke():
+    """Call a command, a typer app or its function, with arguments of any type; its exit code is checked."""
+
+    def call(command, *arguments, code=0):
         app = command if isinstance(command, typer.Typer) else typer.Typer()
         if app is not command:
             app.command()(command)
-        return CliRunner().invoke(app, [str(argument) for argument in arguments])
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        assert result.exit_code == code, (result.output, result.exception)
+        return result
 
     return call
 
 
 @pytest.fixture
-def project_copy(tmp_path: Path) -> Path:
+def project_copy(tmp_path):
     """A fresh copy of project/ and configs/ side by side; the project's folder."""
     for name in ("project", "configs"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=MADE)
@@ -54,14 +59,8 @@ def project_copy(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def tiny_bilm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_bilm(tmp_path_factory):
     """A biLM with random weights, in native files."""
-    config = BiLMConfig(
-        char_cnn=CharCNNConfig(embedding_width=4, filters=((1, 8), (2, 8)), n_highway=1),
-        n_layers=2,
-        cell_width=16,
-        projection_width=8,
-    )
     path = tmp_path_factory.mktemp("bilm") / "tiny"
-    save_bilm(BiLM(BiLMNetwork(config).eval()), path)
+    save_bilm(make_bilm(), path)
     return path

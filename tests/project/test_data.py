@@ -3,7 +3,6 @@
 import gzip
 import re
 from pathlib import Path
-from typing import Any, Callable, Dict, List
 
 import pytest
 import spacy
@@ -11,6 +10,7 @@ import srsly
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
+SCRIPT = "data"
 SPLITS = ("train", "dev", "test")
 PROJECT_DIR = Path(__file__).parents[2] / "project"
 PROJECT = srsly.read_yaml(PROJECT_DIR / "project.yml")
@@ -27,25 +27,20 @@ CONLLU = """# text = Don't go.
 """
 
 
-@pytest.fixture
-def script(import_script: Callable[[str], Any]) -> Any:
-    return import_script("data")
-
-
-def _docs(path: Path) -> List[Doc]:
+def _docs(path):
     return list(DocBin().from_disk(path).get_docs(Vocab()))
 
 
-def _write_splits(folder: Path, pattern: str, content: bytes) -> None:
+def _write_splits(folder, pattern, content):
     for split in SPLITS:
         path = folder / pattern.format(split)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
 
 
-def test_sample_is_prepared(script: Any, invoke: Callable[..., Any], tmp_path: Path) -> None:
+def test_sample_is_prepared(script, invoke, tmp_path):
     result = invoke(script.app, "prepare", "sample", tmp_path)
-    assert result.exit_code == 0 and "train.spacy" in result.output
+    assert "train.spacy" in result.output
     docs = _docs(tmp_path / "train.spacy")
     assert f"{len(docs)} docs" in result.output
     assert len(docs) >= 100  # or `spacy debug data` fails
@@ -54,7 +49,7 @@ def test_sample_is_prepared(script: Any, invoke: Callable[..., Any], tmp_path: P
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dev.spacy", "test.spacy", "train.spacy"]
 
 
-def test_wnut17_is_read_from_each_layout(script: Any, tmp_path: Path) -> None:
+def test_wnut17_is_read_from_each_layout(script, tmp_path):
     for name in ("wnut17train.conll", "emerging.dev.conll", "emerging.test.annotated"):
         _write_splits(tmp_path / "upstream" / "wnut17", name, COLUMNS.encode())
     _write_splits(tmp_path / "local" / "ner" / "wnut17", "{}.iob2", COLUMNS.encode())
@@ -67,7 +62,7 @@ def test_wnut17_is_read_from_each_layout(script: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["ud_en_ewt/en_ewt-ud-{}.conllu", "ud/en_ewt/{}.conllu.gz"])
-def test_ud_is_read_from_each_layout(script: Any, tmp_path: Path, pattern: str) -> None:
+def test_ud_is_read_from_each_layout(script, tmp_path, pattern):
     _write_splits(tmp_path, pattern, gzip.compress(CONLLU.encode()) if pattern.endswith(".gz") else CONLLU.encode())
     script.prepare("ud_en_ewt", tmp_path / "out", str(tmp_path))
     (doc,) = _docs(tmp_path / "out" / "dev.spacy")
@@ -75,7 +70,7 @@ def test_ud_is_read_from_each_layout(script: Any, tmp_path: Path, pattern: str) 
     assert [(token.tag_, token.pos_) for token in doc[1:]] == [("VB", "VERB"), (".", "PUNCT")]
 
 
-def test_goemotions_is_read_with_all_labels(script: Any, tmp_path: Path) -> None:
+def test_goemotions_is_read_with_all_labels(script, tmp_path):
     lines = b'{"text": "Thanks, lol!", "labels": ["gratitude", "joy"]}\n{"text": "Ok", "labels": ["neutral"]}\n'
     _write_splits(tmp_path / "goemotions", "{}.jsonl.gz", gzip.compress(lines))
     script.prepare("goemotions", tmp_path / "out", str(tmp_path))
@@ -85,25 +80,24 @@ def test_goemotions_is_read_with_all_labels(script: Any, tmp_path: Path) -> None
     assert second.cats == {"gratitude": 0.0, "joy": 0.0, "neutral": 1.0}
 
 
-def test_spacy_files_are_taken_as_they_are(script: Any, tmp_path: Path) -> None:
+def test_spacy_files_are_taken_as_they_are(script, tmp_path):
     doc = Doc(Vocab(), words=["Back"], ents=["O"])
     _write_splits(tmp_path / "ner" / "wnut17", "{}.spacy", DocBin(docs=[doc]).to_bytes())
     counts = script.prepare("wnut17", tmp_path / "out", str(tmp_path))
     assert list(counts.values()) == [(1, 1)] * 3
 
 
-def test_shared_copies_equal_the_published_counts(script: Any, tmp_path: Path, shared_data: Path) -> None:
+def test_shared_copies_equal_the_published_counts(script, tmp_path, shared_data):
     counts = script.prepare("wnut17", tmp_path, str(shared_data))
     assert list(counts.values()) == [(3394, 62730), (1009, 15733), (1287, 23394)]
 
 
-def test_unknown_dataset_lists_the_known_ones(script: Any, invoke: Callable[..., Any], tmp_path: Path) -> None:
-    result = invoke(script.app, "prepare", "conll2003", tmp_path)
-    assert result.exit_code == 1
+def test_unknown_dataset_lists_the_known_ones(script, invoke, tmp_path):
+    result = invoke(script.app, "prepare", "conll2003", tmp_path, code=1)
     assert all(name in result.output for name in ("conll2003", "sample", "wnut17", "ud_en_ewt"))
 
 
-def test_missing_files_and_folders_are_named(script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_files_and_folders_are_named(script, tmp_path, monkeypatch):
     _write_splits(tmp_path / "ner" / "wnut17", "train.iob2", COLUMNS.encode())
     with pytest.raises(FileNotFoundError, match="are missing below") as error:
         script.prepare("wnut17", tmp_path / "out", str(tmp_path))
@@ -123,7 +117,7 @@ def test_missing_files_and_folders_are_named(script: Any, tmp_path: Path, monkey
 
 
 @pytest.mark.issue(16)
-def test_missing_files_are_downloaded_only_where_the_project_can(script: Any, tmp_path: Path) -> None:
+def test_missing_files_are_downloaded_only_where_the_project_can(script, tmp_path):
     downloaded = {Path(asset["dest"]).parts[2] for asset in PROJECT["assets"]}
     for name, dataset in script.DATASETS.items():
         if dataset.is_ours:
@@ -141,31 +135,30 @@ def test_missing_files_are_downloaded_only_where_the_project_can(script: Any, tm
 
 
 @pytest.mark.issue(16)
-def test_check_names_all_that_is_missing(script: Any, invoke: Callable[..., Any], tmp_path: Path) -> None:
+def test_check_names_all_that_is_missing(script, invoke, tmp_path):
     _write_splits(tmp_path / "ner" / "wnut17", "{}.iob2", b"")
     text = tmp_path / "a.txt"
     text.write_text("The bank floods .\n", encoding="utf8")
-    good = invoke(script.app, "check", "wnut17", "sample", "--assets-dir", tmp_path, "--raw-text", text)
-    assert good.exit_code == 0, good.output
+    invoke(script.app, "check", "wnut17", "sample", "--assets-dir", tmp_path, "--raw-text", text)
     arguments = ("check", "wnut17", "wikigold", "semcor", "--assets-dir", tmp_path, "--raw-text", "")
-    result = invoke(script.app, *arguments)
-    assert result.exit_code == 1 and result.output.count("are missing below") == 2
+    result = invoke(script.app, *arguments, code=1)
+    assert result.output.count("are missing below") == 2
     assert "'wikigold'" in result.output and "'semcor'" in result.output and "wnut17" not in result.output
     assert "no sentence" in result.output and "--vars.raw_text" in result.output
-    assert invoke(script.app, "check", "sample", "--raw-text", tmp_path / "b.txt").exit_code == 1
+    invoke(script.app, "check", "sample", "--raw-text", tmp_path / "b.txt", code=1)
 
 
 # The sample
 
 
 @pytest.fixture
-def sample(script: Any) -> Dict[str, List[Any]]:
+def sample(script):
     """Passages by split."""
     return {split: script.read_passages(SAMPLE_DIR / f"{split}.txt") for split in SPLITS}
 
 
 @pytest.mark.usefixtures("all_english_exceptions")
-def test_sample_is_tokenized_as_spacy_does_and_has_no_sentence_twice(sample: Dict[str, List[Any]]) -> None:
+def test_sample_is_tokenized_as_spacy_does_and_has_no_sentence_twice(sample):
     sentences = [tuple(row[0] for row in s) for passages in sample.values() for passage in passages for s in passage]
     assert len(sentences) >= 400
     assert len({tuple(word.lower() for word in s) for s in sentences}) == len(sentences)
@@ -174,7 +167,7 @@ def test_sample_is_tokenized_as_spacy_does_and_has_no_sentence_twice(sample: Dic
     assert all([token.text for token in tokenizer(" ".join(words))] == list(words) for words in sentences)
 
 
-def test_sample_keeps_tags_entities_and_sentences(script: Any, tmp_path: Path) -> None:
+def test_sample_keeps_tags_entities_and_sentences(script, tmp_path):
     good = "# topic: law\n# a comment\nIn/ADP [LOC New/PROPN York/PROPN] ,/PUNCT\n\nand/or/CCONJ //SYM [ORG [/X]\n"
     (tmp_path / "good.txt").write_text(good, encoding="utf8")
     (doc,) = script.read_sample(tmp_path / "good.txt")
@@ -196,7 +189,7 @@ def test_sample_keeps_tags_entities_and_sentences(script: Any, tmp_path: Path) -
         ("Rome/PROPN\n", 1, ["# topic:"]),
     ],
 )
-def test_bad_line_of_the_sample_is_named(script: Any, tmp_path: Path, text: str, line: int, words: List[str]) -> None:
+def test_bad_line_of_the_sample_is_named(script, tmp_path, text, line, words):
     path = tmp_path / "bad.txt"
     path.write_text(text, encoding="utf8")
     with pytest.raises(ValueError, match=rf"bad\.txt, line {line}: ") as caught:

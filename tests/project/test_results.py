@@ -2,13 +2,13 @@
 
 import re
 from pathlib import Path
-from typing import Any, Callable, Dict
 
 import pytest
 import srsly
 
 from spacy_elmo.weights.identity import digest_bilm
 
+SCRIPT = "results"
 ROOT = Path(__file__).parents[2]
 PNG = b"\x89PNG"
 # Pictures of docs that are drawn from many results, where there are any.
@@ -16,9 +16,7 @@ EXPERIMENTS = re.compile(r"((shares|choice)_[\w-]+|layer_weights)\.png")
 SOURCE = {"kind": "tok2vec", "text": "a.txt", "share": 100, "words": 9000, "elapsed_s": 90.0, "cpu_s": 30.0}
 
 
-def _result(
-    condition: str, seed: int, score: float, *, task: str = "wnut17", share: int = 100, **others: Any
-) -> Dict[str, Any]:
+def _result(condition, seed, score, *, task="wnut17", share=100, **others):
     settings = {"task": task, "condition": condition, "seed": seed, "share": share, **others}
     curve = [[0, 0.0], [200, score / 2], [400, score]]
     best = {"best_dev_score": score, "best_step": 400}
@@ -32,12 +30,7 @@ GAINS = [
 ]
 
 
-@pytest.fixture
-def script(import_script: Callable[[str], Any]) -> Any:
-    return import_script("results")
-
-
-def test_page_of_the_docs_is_what_is_drawn_from_the_stored_results(script: Any, tmp_path: Path) -> None:
+def test_page_of_the_docs_is_what_is_drawn_from_the_stored_results(script, tmp_path):
     pytest.importorskip("matplotlib")
     wanted, page = (ROOT / "docs" / "results.md").read_text(encoding="utf8"), tmp_path / "results.md"
     spoilt, n_sections = re.subn(r"(<!-- results: .*? -->\n).*?(?=\n<!-- end)", r"\1old", wanted, flags=re.DOTALL)
@@ -46,7 +39,7 @@ def test_page_of_the_docs_is_what_is_drawn_from_the_stored_results(script: Any, 
     assert len(drawn) == n_sections > 10 and page.read_text(encoding="utf8") == wanted
 
 
-def test_gains_are_means_with_deviations_and_seeds(script: Any) -> None:
+def test_gains_are_means_with_deviations_and_seeds(script):
     table = script.make_gains(GAINS)
     row = "| WNUT-17, NER F | 13.00 ± 3.61 | 23.00 ± 4.24 (n = 2) | +12.00 ± 2.83 (n = 2) | 400 / 400 |"
     assert table.splitlines()[2:] == [row]
@@ -54,7 +47,7 @@ def test_gains_are_means_with_deviations_and_seeds(script: Any) -> None:
 
 
 @pytest.mark.issue(16)
-def test_no_table_mixes_weights(script: Any, tmp_path: Path) -> None:
+def test_no_table_mixes_weights(script, tmp_path):
     pytest.importorskip("matplotlib")
     now = {"bilm": "en_elmo_sm", "bilm_digest": digest_bilm("en_elmo_sm")}
     older = {"bilm": "en_elmo_sm", "bilm_digest": "0123456789ab"}
@@ -74,7 +67,7 @@ def test_no_table_mixes_weights(script: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.issue(16)
-def test_alternatives_and_other_bilms_are_those_of_the_newest_result(script: Any, tmp_path: Path) -> None:
+def test_alternatives_and_other_bilms_are_those_of_the_newest_result(script, tmp_path):
     made = [_result("tok2vec", seed, 0.9, source={**SOURCE, "digest": "old"}) for seed in (0, 1, 2)]
     made.append(_result("tok2vec", 0, 0.2, source={**SOURCE, "words": 7000, "share": 5, "digest": "new"}))
     made += [_result("elmo", i, 0.5 + 0.4 * i, bilm="tiny", bilm_digest=str(i)) for i in (1, 0)]
@@ -88,7 +81,7 @@ def test_alternatives_and_other_bilms_are_those_of_the_newest_result(script: Any
     assert "90.00" not in text and "50.00 (n = 1)" in text
 
 
-def test_sections_change_and_other_text_stays(script: Any, tmp_path: Path) -> None:
+def test_sections_change_and_other_text_stays(script, tmp_path):
     page = tmp_path / "results.md"
     page.write_text("# Results\n\nBefore.\n\n<!-- results: gains -->\nold\n<!-- end of gains -->\n\nAfter.\n")
     falling = _result("elmo", 0, 0.9, schedule="linear")  # of an earlier version
@@ -102,7 +95,7 @@ def test_sections_change_and_other_text_stays(script: Any, tmp_path: Path) -> No
     assert page.read_text(encoding="utf8") == text
 
 
-def test_missing_and_broken_results_are_named(script: Any, tmp_path: Path) -> None:
+def test_missing_and_broken_results_are_named(script, tmp_path):
     with pytest.raises(FileNotFoundError, match="no results"):
         script.read_results(tmp_path)
     (tmp_path / "a-seed0.json").write_text('{"settings": {}}')
@@ -114,7 +107,7 @@ def test_missing_and_broken_results_are_named(script: Any, tmp_path: Path) -> No
 
 
 @pytest.mark.issue(18)
-def test_pictures_of_the_docs_are_those_of_their_sources_and_shown(script: Any) -> None:
+def test_pictures_of_the_docs_are_those_of_their_sources_and_shown(script):
     image = pytest.importorskip("PIL.Image", reason="comes with matplotlib")
     notes = {}  # what each PNG of the docs notes of itself; screenshots note no Matplotlib
     for path in sorted((ROOT / "docs" / "images").glob("*.png")):
@@ -134,8 +127,7 @@ def test_pictures_of_the_docs_are_those_of_their_sources_and_shown(script: Any) 
 
 
 @pytest.mark.issue(18)
-def test_all_pictures_are_drawn(script: Any, invoke: Callable[..., Any], tmp_path: Path) -> None:
+def test_all_pictures_are_drawn(script, invoke, tmp_path):
     pytest.importorskip("matplotlib")
-    result = invoke(script.app, "pictures", "--images", tmp_path)
-    assert result.exit_code == 0, result.output
+    invoke(script.app, "pictures", "--images", tmp_path)
     assert {*script.PICTURES, "layer_weights.png"} <= {path.name for path in tmp_path.iterdir()}

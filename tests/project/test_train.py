@@ -1,24 +1,18 @@
 """Training takes the config of the data set, and says so when there is none."""
 
-from pathlib import Path
-from typing import Any, Callable
-
 import pytest
 from spacy.util import load_config
 
-
-@pytest.fixture
-def script(import_script: Callable[[str], Any]) -> Any:
-    return import_script("train")
+SCRIPT = "train"
 
 
 @pytest.mark.parametrize("variant", ["elmo", "baseline"])
 @pytest.mark.parametrize("dataset", ["sample", "wnut17", "ud_en_ewt", "wikigold", "ncbi_disease"])
-def test_every_data_set_has_its_configs(script: Any, dataset: str, variant: str) -> None:
+def test_every_data_set_has_its_configs(script, dataset, variant):
     assert script.read_config(script.find_config(dataset, variant))["nlp"]["pipeline"]
 
 
-def test_fewer_steps_shorten_a_falling_learning_rate(script: Any) -> None:
+def test_fewer_steps_shorten_a_falling_learning_rate(script):
     falling = script.shorten_training(script.find_config("sample", "elmo"), 7)
     assert falling.pop("training.optimizer.learn_rate.total_steps") == 7
     constant = script.shorten_training(script.find_config("wnut17", "elmo"), 7)
@@ -27,19 +21,19 @@ def test_fewer_steps_shorten_a_falling_learning_rate(script: Any) -> None:
 
 @pytest.mark.issue(16)
 @pytest.mark.parametrize("name", ["goemotions", "conll2003"])
-def test_data_sets_with_a_config_are_named(script: Any, invoke: Callable[..., Any], name: str) -> None:
+def test_data_sets_with_a_config_are_named(script, invoke, name):
     with pytest.raises(ValueError, match=name) as error:
         script.find_config(name, "elmo")
     known = str(error.value).rsplit(": ", 1)[1].split(". ")[0]
-    local = ["wikigold (local copies only)", "ncbi_disease (local copies only)"]
+    local = [f"{other} (local copies only)" for other in ("wikigold", "ncbi_disease")]
     assert known.rstrip(".").split(", ") == ["sample", "wnut17", "ud_en_ewt", *local]
     assert ("paper.py" in str(error.value)) == (name != "conll2003")
-    result = invoke(script.train_cli, "sample", "bert", "out")
-    assert result.exit_code == 1 and "baseline" in result.output
+    result = invoke(script.train_cli, "sample", "bert", "out", code=1)
+    assert "baseline" in result.output
 
 
 @pytest.mark.parametrize("variant, logger", [("elmo", "spacy.ChainLogger.v1"), ("baseline", "spacy.ConsoleLogger.v3")])
-def test_training_is_logged_anew(script: Any, tmp_path: Path, variant: str, logger: str) -> None:
+def test_training_is_logged_anew(script, tmp_path, variant, logger):
     folder = tmp_path / "out"
     folder.mkdir()
     for name in (script.SCORES_LOG, script.WEIGHTS_LOG):

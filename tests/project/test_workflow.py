@@ -5,7 +5,6 @@ import subprocess
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,13 +14,13 @@ PACKAGE_PARENT = Path(spacy_elmo.__file__).parents[1]
 
 
 @pytest.fixture(autouse=True)
-def needs_entry_points() -> None:
+def needs_entry_points():
     """Subprocesses find the factory only through the entry point."""
     if "elmo" not in entry_points(group="spacy_factories").names:
         pytest.skip("the package is not installed: pip install -e .")
 
 
-def _spacy_project(*arguments: object, cwd: Path) -> Any:
+def _spacy_project(*arguments, cwd):
     path = os.pathsep.join([str(PACKAGE_PARENT), os.environ.get("PYTHONPATH", "")]).strip(os.pathsep)
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONWARNINGS": "default"}
     command = [sys.executable, "-m", "spacy", "project", "run", *map(str, arguments)]
@@ -29,7 +28,7 @@ def _spacy_project(*arguments: object, cwd: Path) -> Any:
 
 
 @pytest.mark.slow
-def test_all_runs_from_the_root(project_copy: Path, tiny_bilm: Path) -> None:
+def test_all_runs_from_the_root(project_copy, tiny_bilm):
     # An sdist would be built in a fresh environment, which is downloaded.
     variables = ("--vars.max_steps", 2, "--vars.bilm", tiny_bilm, "--vars.build", "none")
     result = _spacy_project("all", "project", *variables, cwd=project_copy.parent)
@@ -48,7 +47,7 @@ def test_all_runs_from_the_root(project_copy: Path, tiny_bilm: Path) -> None:
 
 
 @pytest.mark.slow
-def test_train_takes_another_dataset_by_one_variable(project_copy: Path, tiny_bilm: Path, tmp_path: Path) -> None:
+def test_train_takes_another_dataset_by_one_variable(project_copy, tiny_bilm, tmp_path):
     folder = tmp_path / "local" / "ner" / "wnut17"
     folder.mkdir(parents=True)
     for split in ("train", "dev", "test"):
