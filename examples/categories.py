@@ -3,12 +3,14 @@
 No network is trained: the layers of a frozen biLM are averaged over the words of a text and kept apart, 3D values for
 three layers, and stand beside TF-IDF of words, pairs of words and characters. On keywords n-grams are better, on
 wording and with few examples the layers; how much the layers weigh is chosen on the development part. Needs
-scikit-learn. Any data of texts with a `label`, or with several `labels`, can be given.
+scikit-learn. Any data of texts with a `label`, or with several `labels`, can be given, and saved for the config of
+`elmo init-config --component textcat`.
 """
 
 import argparse
 import random
 import statistics
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple
 
@@ -24,6 +26,7 @@ from sklearn.metrics import accuracy_score, f1_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import ComplementNB, MultinomialNB
 from sklearn.preprocessing import MultiLabelBinarizer, StandardScaler
+from spacy.tokens import DocBin
 
 from spacy_elmo import BiLM, load_bilm
 
@@ -71,6 +74,22 @@ def pool(bilm: BiLM, texts: Sequence[Text]) -> NDArray[np.float32]:
         words = [[token.text for token in tokenizer(text.text)] for text in texts[start : start + CHUNK]]
         found += [layers.mean(axis=1, dtype="float32").ravel() for layers in bilm.embed(words, layers="all")]
     return np.stack(found)
+
+
+def save(folder: Path, texts: Dict[str, List[Text]], drawn: Dict[str, List[int]]) -> None:
+    """Write `dev.spacy`, `test.spacy` and a file for each sample of the training part, for spaCy's text classifiers."""
+    if folder.exists():
+        raise SystemExit(f"--save is '{folder}', which exists: give a new folder, or delete it")
+    folder.mkdir(parents=True)
+    tokenizer = spacy.blank("en").tokenizer
+    labels = sorted({label for part in texts.values() for text in part for label in text.labels})
+    samples = {f"train-{name}": [texts["train"][i] for i in places] for name, places in drawn.items()}
+    for name, part in {**samples, "dev": texts["dev"], "test": texts["test"]}.items():
+        docs = list(tokenizer.pipe(text.text for text in part))
+        for doc, text in zip(docs, part):
+            doc.cats = {label: float(label in text.labels) for label in labels}
+        DocBin(docs=docs).to_disk(folder / f"{name}.spacy")
+    print(f"{folder}: dev.spacy, test.spacy, {', '.join(f'{name}.spacy' for name in samples)}")
 
 
 class Problem:
@@ -156,23 +175,29 @@ def main() -> None:
     parser.add_argument("--limit", type=positive, default=None, help="lines to read of each file, the first ones")
     parser.add_argument("--per-class", type=positive, nargs="*", default=[10, 100], help="examples of a category")
     parser.add_argument("--all", action="store_true", help="train on the whole training part as well")
+    told = "write samples and parts as .spacy files to a new folder, and train nothing"
+    parser.add_argument("--save", type=Path, default=None, help=told)
     arguments = parser.parse_args()
+    texts = read_parts(arguments.data, read_text, arguments.limit)
+    check_parts(texts, "texts")
+    seeds = range(arguments.seeds)
+    drawn = {f"{n}-{seed}": choose(texts["train"], n, seed) for n in arguments.per_class for seed in seeds}
+    if arguments.all:
+        drawn["all"] = choose(texts["train"], 0, 0)
+    if arguments.save:
+        save(arguments.save, texts, drawn)
+        return
     try:
         bilm = load_bilm(arguments.bilm)
     except (OSError, ValueError) as error:
         raise SystemExit(f"--bilm is '{arguments.bilm}', which cannot be loaded: {error}") from error
-    texts = read_parts(arguments.data, read_text, arguments.limit)
-    check_parts(texts, "texts")
     layers = {name: pool(bilm, part) for name, part in texts.items()}
-    for per_class in [*arguments.per_class, *([0] if arguments.all else [])]:
-        seeds = range(arguments.seeds) if per_class else range(1)
-        found = [Problem(texts, layers, choose(texts["train"], per_class, seed)).score() for seed in seeds]
+    for size, group in groupby(drawn.items(), key=lambda sample: sample[0].split("-")[0]):
+        found = [Problem(texts, layers, places).score() for _, places in group]
         for row in found[0]:
             scores = [scores[row] for scores in found]
             told = ", ".join(f"{score:.1f}" for score in scores)
-            print(
-                f"{per_class or 'all':>4} per category  {row:22} {statistics.mean(scores):5.1f}  ({told})", flush=True
-            )
+            print(f"{size:>4} per category  {row:22} {statistics.mean(scores):5.1f}  ({told})", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """Categories of whole texts: the recipe on texts with one category and with several."""
 
 import pytest
+import spacy
 from examples.writing import write_parts
+from spacy.tokens import DocBin
 
 pytest.importorskip("sklearn", reason="needs scikit-learn")
 SINGLE = [("a fine , funny film .", "positive"), ("dull and far too long .", "negative")]
@@ -33,3 +35,22 @@ def test_examples_are_drawn_by_category(load_recipe):
     assert len(set(chosen)) == len(chosen) and counts[1] >= 5 and counts[0] >= 5
     assert chosen == recipe.choose(texts, 5, seed=0) != recipe.choose(texts, 5, seed=1)
     assert recipe.choose(texts, 0, seed=0) == list(range(40))
+
+
+@pytest.mark.issue(42)
+def test_samples_are_saved_for_spacy(run_recipe, tmp_path):
+    folder, saved = write_parts(tmp_path, [{"text": t, "labels": c} for t, c in 3 * SEVERAL]), tmp_path / "saved"
+    arguments = ("categories", "--data", folder, "--per-class", 1, "--seeds", 2, "--all", "--save", saved)
+    printed = run_recipe(*arguments)
+    sizes = {path.stem: len(read(path)) for path in saved.iterdir()}
+    assert sizes == {"train-1-0": 3, "train-1-1": 3, "train-all": 6, "dev": 6, "test": 6}
+    assert all(f"{name}.spacy" in printed for name in sizes)
+    for doc, (text, labels) in zip(read(saved / "test.spacy"), 3 * SEVERAL):
+        assert doc.text.split() == text.split()
+        assert doc.cats == {label: float(label in labels) for label in ("gratitude", "love", "neutral")}
+    with pytest.raises(SystemExit, match="saved"):  # nothing is overwritten
+        run_recipe(*arguments)
+
+
+def read(path):
+    return list(DocBin().from_disk(path).get_docs(spacy.blank("en").vocab))
