@@ -85,7 +85,7 @@ def save(folder: Path, texts: Dict[str, List[Text]], drawn: Dict[str, List[int]]
     labels = sorted({label for part in texts.values() for text in part for label in text.labels})
     samples = {f"train-{name}": [texts["train"][i] for i in places] for name, places in drawn.items()}
     for name, part in {**samples, "dev": texts["dev"], "test": texts["test"]}.items():
-        docs = list(tokenizer.pipe(text.text for text in part))
+        docs = [tokenizer(text.text) for text in part]
         for doc, text in zip(docs, part):
             doc.cats = {label: float(label in text.labels) for label in labels}
         DocBin(docs=docs).to_disk(folder / f"{name}.spacy")
