@@ -1,5 +1,6 @@
 """Text classifiers: pooled vectors of a Doc, alone or beside n-grams of words and characters."""
 
+import math
 from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Annotated, Any, Callable, List, Optional, Tuple
@@ -23,7 +24,7 @@ from thinc.api import (
     zero_init,
 )
 from thinc.layers.resizable import resize_linear_weighted, resize_model
-from thinc.types import Floats2d
+from thinc.types import Floats1d, Floats2d
 
 DocModel = Model[List[Doc], Floats2d]
 BAG_OF_WORDS = "spacy.TextCatBOW."  # of which version ever
@@ -135,7 +136,7 @@ def TextCatNgrams(
     )
     if tok2vec is not None:
         vectors = concatenate(vectors, chain(tok2vec, list2ragged(), reduce_mean()))
-    scorer = Softmax(nO) if exclusive_classes else Linear(nO, init_W=zero_init)
+    scorer = Softmax(nO) if exclusive_classes else Linear(nO, init_W=zero_init, init_b=init_prior)
     defaults = {"W": 0.0, "b": NEVER if exclusive_classes else 0.0}
     output = resizable(scorer, resize_layer=partial(resize_linear_weighted, fill_defaults=defaults))
     classifier = (
@@ -155,6 +156,13 @@ def _resize_output(output: Model[Floats2d, Floats2d], classifier: DocModel, new_
     resize_model(output, new_nO)
     classifier.set_dim("nO", new_nO, force=True)
     return classifier
+
+
+def init_prior(ops: Any, shape: Tuple[int]) -> Floats1d:
+    """Biases with which each text has one category on average; from 0, all weights would first learn that most
+    categories are rare."""
+    biases: Floats1d = ops.alloc1f(*shape) - math.log(max(shape[0] - 1, 1))
+    return biases
 
 
 def forward_logistic(model: Any, X: Floats2d, is_train: bool) -> Tuple[Floats2d, Callable[[Floats2d], Floats2d]]:

@@ -121,6 +121,15 @@ def test_it_can_have_a_bilm_of_its_own(tmp_path):
     numpy.testing.assert_allclose(scores(spacy.load(tmp_path), TEXTS), wanted, atol=1e-5)
 
 
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_before_training_a_text_has_one_category_on_average(exclusive):
+    build = registry.architectures.get("spacy-elmo.TextCatNgrams.v1")
+    model = build(None, exclusive, width=16, nO=5)
+    docs = [spacy.blank("en").make_doc(text) for text in TEXTS]
+    model.initialize(X=docs)
+    numpy.testing.assert_allclose(model.predict(docs), 0.2, atol=1e-6)
+
+
 @pytest.mark.parametrize("factory", ["textcat", "textcat_multilabel"])
 def test_its_gradient_is_that_of_the_cross_entropy(factory):
     nlp = train(factory, tok2vec=None, steps=1)
