@@ -45,7 +45,7 @@ PLACES = {"input": "at the input", "output": "at the output", "both": "at the in
 # Names to ignore: shared layers, which ELMo replaces, and empty names.
 SHARED = ("", "elmo", "tok2vec", "transformer")
 LISTENER = {"@architectures": "spacy-elmo.ElmoListener.v1", "layer_norm": "token"}
-NGRAM_LISTENER = {**LISTENER, "mix": "concat", "initial_gamma": 0.05, "learn_gamma": False}
+NGRAM_LISTENER = {**LISTENER, "mix": "concat", "initial_gamma": 0.1, "learn_gamma": False}
 LOADER = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": "${paths.bilm}"}
 KB_LOADER = {"@misc": "spacy.KBFromFile.v1", "kb_path": "${paths.kb}"}
 # Components by the token attributes that they learn, and others.

@@ -114,7 +114,7 @@ Hashes = NDArray[numpy.uint64]
 def TextCatNgrams(
     tok2vec: Optional[Model[List[Doc], List[Floats2d]]],
     exclusive_classes: bool,
-    width: Annotated[int, Field(strict=True, ge=2, multiple_of=2)] = 8192,
+    width: Annotated[int, Field(strict=True, ge=2, multiple_of=2)] = 32768,
     nO: Optional[int] = None,
 ) -> DocModel:
     """Scores n-grams of words and characters, and the mean of the token vectors, with one linear layer.
