@@ -77,7 +77,8 @@ def skip_empty_docs(classifier: DocModel) -> DocModel:
 def init_classifier(model: DocModel, X: Optional[List[Doc]] = None, Y: Optional[Floats2d] = None) -> None:
     """X (Optional[List[Doc]]), Y (Optional[Floats2d]): A sample of Docs, and their categories for the width."""
     (classifier,) = model.layers
-    classifier.initialize(X=[doc for doc in X or [] if len(doc)] or None, Y=Y)
+    sample = [doc for doc in X or [] if len(doc)] or [Doc(doc.vocab, ["."]) for doc in X or []]
+    classifier.initialize(X=sample or None, Y=Y)
     if classifier.has_dim("nO"):
         model.set_dim("nO", classifier.get_dim("nO"), force=True)
 
@@ -103,11 +104,12 @@ def _resize(model: DocModel, new_nO: int) -> DocModel:
 
 
 CHARACTERS = range(2, 6)  # lengths of n-grams of characters
-N_FREQUENCIES = 2**18  # n-grams are counted by the remainders of their hashes
+N_FREQUENCIES = 2**20  # n-grams are counted by the remainders of their hashes
 TINY = 1e-12  # of a length, for n-grams that training has not seen
-NEVER = -5000.0  # bias of a category added later, as in spaCy
-BITS = numpy.uint64(2**32 - 1)  # of a hash that count
-Hashes = NDArray[numpy.uint64]
+BITS = 2**32 - 1  # of a hash that count
+RARE = -10.0  # bias of a category added later, which further training can raise
+LONG = 50  # letters of a word whose hashes are not cached
+Hashes = NDArray[numpy.int64]
 
 
 @validate_call(config={"arbitrary_types_allowed": True})
@@ -137,7 +139,7 @@ def TextCatNgrams(
     if tok2vec is not None:
         vectors = concatenate(vectors, chain(tok2vec, list2ragged(), reduce_mean()))
     scorer = Softmax(nO) if exclusive_classes else Linear(nO, init_W=zero_init, init_b=init_prior)
-    defaults = {"W": 0.0, "b": NEVER if exclusive_classes else 0.0}
+    defaults = {"W": 0.0, "b": RARE if exclusive_classes else 0.0}
     output = resizable(scorer, resize_layer=partial(resize_linear_weighted, fill_defaults=defaults))
     classifier = (
         chain(vectors, output)
@@ -179,9 +181,9 @@ def forward_ngrams(model: DocModel, docs: List[Doc], is_train: bool) -> Tuple[Fl
     """Map Docs to vectors, shape (Docs, nO); count n-grams in training."""
     width = model.get_dim("nO")
     blocks = [block for doc in docs for block in _hash_ngrams(doc)]  # words and characters of each Doc
-    rows = numpy.repeat(numpy.arange(len(blocks), dtype="uint64"), [len(block) for block in blocks])
-    ngrams, counts = numpy.unique(rows << numpy.uint64(32) | numpy.concatenate(blocks), return_counts=True)
-    rows, hashes = ngrams >> numpy.uint64(32), ngrams & BITS
+    rows = numpy.repeat(numpy.arange(len(blocks), dtype="int64"), [len(block) for block in blocks])
+    ngrams, counts = numpy.unique(rows << 32 | numpy.concatenate(blocks), return_counts=True)
+    rows, hashes = ngrams >> 32, ngrams & BITS
     frequencies = model.ops.to_numpy(model.get_param("frequencies"))
     places = hashes % N_FREQUENCIES
     if is_train:
@@ -205,16 +207,19 @@ def forward_ngrams(model: DocModel, docs: List[Doc], is_train: bool) -> Tuple[Fl
 def _hash_ngrams(doc: Doc) -> Tuple[Hashes, Hashes]:
     words = [token.lower_ for token in doc if not token.is_space] or [""]
     pairs = [f"{first} {second}" for first, second in pairwise(words)]
-    characters = [_hash_characters(word) for word in words]
+    characters = [(_hash_cached if len(word) <= LONG else _hash_characters)(word) for word in words]
     return _hash([f"word:{word}" for word in words] + pairs), numpy.concatenate(characters)
 
 
-@lru_cache(maxsize=100_000)
 def _hash_characters(word: str) -> Hashes:
     spaced = f" {word} "
     return _hash([spaced[i : i + n] for n in CHARACTERS for i in range(len(spaced) - n + 1)])
 
 
+_hash_cached = lru_cache(maxsize=100_000)(_hash_characters)
+
+
 def _hash(ngrams: List[str]) -> Hashes:
-    hashes: Hashes = numpy.array([get_string_id(ngram) for ngram in ngrams], dtype="uint64") & BITS
+    found = numpy.array([get_string_id(ngram) for ngram in ngrams], dtype="uint64")
+    hashes: Hashes = (found & numpy.uint64(BITS)).astype("int64")
     return hashes

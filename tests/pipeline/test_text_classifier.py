@@ -20,13 +20,17 @@ TEXTS = [
 LABELS = ["music", "weather"] * 3
 
 
+def model_config(factory, tok2vec):
+    model = {"@architectures": "spacy-elmo.TextCatNgrams.v1", "tok2vec": tok2vec, "width": 512}
+    return {**model, "exclusive_classes": factory == "textcat"}
+
+
 def train(factory="textcat", tok2vec=LISTENER, steps=30):
     fix_random_seed(0)
     nlp = spacy.blank("en")
     if tok2vec:
         add_elmo(nlp)
-    model = {"@architectures": "spacy-elmo.TextCatNgrams.v1", "tok2vec": tok2vec, "width": 512}
-    nlp.add_pipe(factory, config={"model": {**model, "exclusive_classes": factory == "textcat"}})
+    nlp.add_pipe(factory, config={"model": model_config(factory, tok2vec)})
     cats = [{"music": float(label == "music"), "weather": float(label == "weather")} for label in LABELS]
     examples = [Example.from_dict(nlp.make_doc(text), {"cats": each}) for text, each in zip(TEXTS, cats)]
     optimizer = nlp.initialize(lambda: examples)
@@ -69,13 +73,29 @@ def test_scores_depend_neither_on_other_docs_nor_on_processes():
     assert not alone[len(TEXTS)].any(), "a Doc without tokens"
 
 
-def test_a_category_added_later_is_scored_and_saved():
-    nlp = train()
+@pytest.mark.parametrize("factory", ["textcat", "textcat_multilabel"])
+def test_a_category_added_later_is_saved_and_learned(factory):
+    nlp = train(factory)
     before = scores(nlp, TEXTS)
-    nlp.get_pipe("textcat").add_label("sports")
-    numpy.testing.assert_allclose(scores(nlp, TEXTS)[:, :2], before, atol=1e-6)
+    nlp.get_pipe(factory).add_label("sports")
+    numpy.testing.assert_allclose(scores(nlp, TEXTS)[:, :2], before, atol=1e-4)
     copied = spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
     numpy.testing.assert_array_equal(scores(copied, TEXTS), scores(nlp, TEXTS))
+    cats = dict.fromkeys(nlp.get_pipe(factory).labels, 0.0)
+    examples = [Example.from_dict(nlp.make_doc("They won the match"), {"cats": {**cats, "sports": 1.0}})]
+    optimizer = nlp.resume_training()
+    optimizer.learn_rate = 0.01
+    for _ in range(100):
+        nlp.update(examples, sgd=optimizer, exclude=["elmo"])
+    assert scores(nlp, ["They won the match"])[0, 2] > 0.9
+
+
+def test_the_first_texts_may_be_empty():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("textcat", config={"model": model_config("textcat", None)})
+    examples = [Example.from_dict(nlp.make_doc(""), {"cats": {"music": 1.0, "weather": 0.0}})] * 10
+    nlp.initialize(lambda: examples)
+    assert scores(nlp, TEXTS).shape == (len(TEXTS), 2)
 
 
 def test_products_of_vectors_are_those_of_tf_idf():
