@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.stats import spearmanr
 from sklearn.cluster import KMeans
+from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import v_measure_score
 from sklearn.preprocessing import normalize
@@ -27,6 +28,7 @@ from sklearn.preprocessing import normalize
 from spacy_elmo import BiLM, load_bilm
 
 Rows = NDArray[np.float32]
+CHARACTERS: Dict[str, Any] = {"analyzer": "char_wb", "ngram_range": (2, 5)}
 CHUNK = 500  # texts whose layers, or whose cosines, are in memory
 
 
@@ -44,7 +46,7 @@ System = Callable[[Texts, Texts], Tuple[Any, Any]]
 
 def pool(bilm: BiLM, texts: List[str], half: int = 100) -> Dict[str, Rows]:
     """half (int): Rank of the word that counts one half; p = 1 / (11 rank) gives a = 1e-3 of Arora et al. (2017).
-    RETURNS (Dict[str, NDArray]): The mean, the largest value and the weighted mean of each layer.
+    RETURNS (Dict[str, NDArray]): The mean, the maximum and the weighted mean of each layer.
     """
     assert bilm.vocabulary is not None  # sorted by frequency
     ranks = {word.lower(): rank for rank, word in reversed(list(enumerate(bilm.vocabulary.words, start=1)))}
@@ -70,6 +72,13 @@ def tf_idf(**settings: Any) -> System:
     return system
 
 
+def latent(known: Texts, new: Texts) -> Tuple[Any, Any]:
+    """Latent semantic analysis: TF-IDF of characters, reduced to 256 values."""
+    rows, others = tf_idf(**CHARACTERS, min_df=2)(known, new)
+    svd = TruncatedSVD(256, random_state=0).fit(rows)
+    return svd.transform(rows), svd.transform(others)
+
+
 def elmo(pooling: str, choose: Callable[[Rows], Rows], n_removed: int = 0) -> System:
     """RETURNS (System): `choose` makes vectors (texts, width) of the layers. With `n_removed`, the mean of the known
     texts and that many of their principal components are subtracted.
@@ -88,15 +97,16 @@ def elmo(pooling: str, choose: Callable[[Rows], Rows], n_removed: int = 0) -> Sy
 
 SYSTEMS: Dict[str, System] = {
     "TF-IDF, words": tf_idf(),
-    "TF-IDF, characters": tf_idf(analyzer="char_wb", ngram_range=(2, 5)),
+    "TF-IDF, characters": tf_idf(**CHARACTERS),
+    "latent semantic analysis": latent,
     "mean of the layers": elmo("mean", lambda layers: layers.mean(axis=1)),
-    "layers side by side": elmo("mean", lambda layers: layers.reshape(len(layers), -1)),
+    "layers concatenated": elmo("mean", lambda layers: layers.reshape(len(layers), -1)),
     "layer 2": elmo("mean", lambda layers: layers[:, 2]),
     "layer 1": elmo("mean", lambda layers: layers[:, 1]),
     "layer 0": elmo("mean", lambda layers: layers[:, 0]),
-    "layer 0, largest values": elmo("max", lambda layers: layers[:, 0]),
+    "layer 0, maximum": elmo("max", lambda layers: layers[:, 0]),
     "layer 0, weighted": elmo("weighted", lambda layers: layers[:, 0]),
-    "and components removed": elmo("weighted", lambda layers: layers[:, 0], 10),
+    "and principal components removed": elmo("weighted", lambda layers: layers[:, 0], 10),
 }
 
 
@@ -154,13 +164,13 @@ def main(
     scored = None if pairs is None else read_pairs(bilm, pairs)
     parts = [[read_texts(bilm, folder, part) for part in ("train", "test")] for folder in folders or ()]
     columns = [name for folder in folders or () for name in (f"{folder.name}: search", "clustering")]
-    print(f"{'':24}", *(["similarity"] if scored else []), *columns, sep="  ")
+    print(f"{'':32}", *(["similarity"] if scored else []), *columns, sep="  ")
     for name, system in SYSTEMS.items():
         scores = [similarity(system, scored)] if scored else []
         for known, new in parts:
             rows, asked = (normalize(part) for part in system(known, new))
             scores += [search(rows, known.labels, asked, new.labels), cluster(asked, new.labels)]
-        print(f"{name:24}", *(f"{score:.1f}" for score in scores), sep="  ", flush=True)
+        print(f"{name:32}", *(f"{score:.1f}" for score in scores), sep="  ", flush=True)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ HEADER = """\
 WITH_ELMO = ("with ELMo", "each component with its own mix of layers")
 WITHOUT_ELMO = ("without ELMo", "each component with its own network")
 NETWORK = "# Differs from it: a BiLSTM over word features{place}.\n"
+NGRAMS = "# Differs from it: text categories from n-grams of words and characters{beside}.\n"
 # The file that this config wrote, on the first 300 training sentences of WNUT-17, and its baseline.
 SCORES = """\
 # Scores: 300 sentences of WNUT-17, test F1 23.7 with ELMo, 5.5 without (seeds 0 to 2), 2026-11-27; two minutes each.
@@ -136,6 +137,9 @@ def make_pipeline_config(
     is_measured = names == ["ner"] and lang == "en" and optimize == "efficiency" and not base
     is_measured &= is_baseline or bilm == find_packaged(lang)
     more = SCORES if is_measured else "" if placement is None else NETWORK.format(place=place)
+    blocks = filled["components"].values()
+    if any("TextCatNgrams" in block.get("model", {}).get("@architectures", "") for block in blocks):
+        more += NGRAMS.format(beside="" if is_baseline else ", and from all layers, without a mix of their own")
     header = HEADER.format(
         pipeline=", ".join(names),
         elmo=elmo,

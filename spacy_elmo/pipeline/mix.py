@@ -40,7 +40,7 @@ class MixSettings:
     output_dropout (float): Dropout probability of the mixed vector, 0 to below 1, in addition to that of [training].
     projection_width (Optional[int]): Width of a linear projection after the mix; null for none.
     mix (str): "learned"; "fixed" (w stays as initial_weights gives it); "mean" of all layers; "top" (the highest layer
-        alone); "concat" (all layers side by side, the token layer first: L+1 times as wide, scaled by gamma).
+        alone); "concat" (of all layers, the token layer first: L+1 times as wide, scaled by gamma).
     """
 
     initial_weights: Optional[List[Number]] = None
@@ -164,7 +164,7 @@ def softmax_backward(shares: Floats1d, d_shares: Floats1d) -> Floats1d:
 
 
 def concatenate_layers(layers: Floats3d, gamma: Floats1d) -> Floats2d:
-    """Map layers (L+1, T, D) to their vectors side by side, (T, (L+1) * D), scaled."""
+    """Map layers (L+1, T, D) to concatenated vectors, (T, (L+1) * D), scaled."""
     n_layers, n_tokens, width = layers.shape
     rows: Floats2d = layers.transpose(1, 0, 2).reshape(n_tokens, n_layers * width) * gamma
     return rows.astype(get_array_module(layers).promote_types(layers.dtype, "float32"), copy=False)
