@@ -1,7 +1,6 @@
 """bilm-tf without TensorFlow: the same arrays of ids, the same layers and state, the same files of vectors."""
 
 from io import StringIO
-from pathlib import Path
 from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence
 
 import numpy as np
@@ -22,8 +21,7 @@ from ..text.words import SENTENCE_BEGIN as BOS
 from ..text.words import SENTENCE_END as EOS
 from ..text.words import UNKNOWN as UNK
 from ..weights import load_bilm
-from ..weights.bilm_tf import bad_embeddings
-from ..weights.hdf5 import read_hdf5
+from ..weights.bilm_tf import WORD_TABLE, read_token_embeddings
 from ..weights.sources import Source
 from .common import PathLike, add_dataset, check_count, check_file, invalid, new_hdf5, read_sentences
 
@@ -40,7 +38,6 @@ __all__ = [
 
 MIN_WORD_LENGTH = 3  # begin of word, one character, end of word
 SKIPPED = "!!!MAXTERMID"  # a line of old vocabulary files that is not a word
-EMBEDDING = "embedding"  # dataset with the vectors of a vocabulary
 WORDS_AT_ONCE = 1024  # while the vectors of a vocabulary are computed
 
 Ids = NDArray[np.int64]
@@ -254,7 +251,7 @@ class BidirectionalLanguageModel:
         self._table: Optional[Tensor] = None
         if not use_character_inputs:
             path = check_file("embedding_weight_file", embedding_weight_file)
-            self._table = _read_table(path, self.config.projection_width)
+            self._table = torch.from_numpy(read_token_embeddings(Source(path), self.config.projection_width))
         self._words, self._runner = WordEncoder(network, None, None), make_runner(network)
         self._state = BiLMState.from_state(network.zero_state(max_batch_size))
 
@@ -345,15 +342,6 @@ def _check_lengths(mask: NDArray[np.bool_]) -> Ids:
     return lengths
 
 
-def _read_table(path: Path, width: int) -> Tensor:
-    """RETURNS (Tensor): Shape (V, P)."""
-    table = read_hdf5(Source(path)).get(EMBEDDING)
-    if table is None or table.ndim != 2 or table.shape[1] != width:
-        problem = f"dataset '{EMBEDDING}' {'is missing' if table is None else f'has shape {table.shape}'}"
-        raise bad_embeddings(path, f"{problem}, should have shape (words, {width})")
-    return torch.from_numpy(table.astype("float32"))
-
-
 def _invalid(problem: str) -> ValueError:
     return ValueError(Errors.EL017.format(problem=problem))
 
@@ -398,4 +386,4 @@ def dump_token_embeddings(
     ids = np.stack([vocabulary.word_to_char_ids(word) for word in words]).astype("int64") + 1
     parts = [model._encode(ids[start : start + WORDS_AT_ONCE]) for start in range(0, len(ids), WORDS_AT_ONCE)]
     with new_hdf5(outfile) as file:
-        add_dataset(file, EMBEDDING, torch.cat(parts).numpy())
+        add_dataset(file, WORD_TABLE, torch.cat(parts).numpy())

@@ -7,7 +7,6 @@ import re
 import tarfile
 import tempfile
 import warnings
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
@@ -20,45 +19,35 @@ from ..bilm.model import BiLMNetwork
 from ..errors import Errors, Warnings
 from ..inference.bilm import BiLM
 from ..text.words import Vocabulary
-from ..util import is_hidden, listed, shorten
+from ..util import listed, shorten
 from .allennlp_lm import is_language_model, read_language_model
 from .bilm_tf import (
     SOFTMAX_NAMES,
-    build_softmax,
-    find_other_characters,
-    official_options,
+    cell_of,
+    derive_options,
+    find_foreign_parts,
     read_options,
-    softmax_shapes,
     write_bilm_tf,
 )
-from .hdf5 import read_hdf5
-from .native import has_network
+from .detect import ALLENNLP_WEIGHTS, ARCHIVE_NAME, CONFIG_NAME, OPTIONS_NAME, VOCAB_NAME, ModelFiles
 from .parts import (
     LoadedMix,
     as_float32,
-    build_network,
     cannot_add,
     check_dtype_fits,
     check_vocabulary,
+    load_network,
+    load_softmax,
     mixes_from_meta,
     mixes_to_meta,
-    network_shapes,
     no_vocabulary,
     read_vocabulary,
     refuse_misfits,
+    softmax_shapes,
     table_rows,
     to_arrays,
 )
-from .sources import (
-    MAX_JSON_BYTES,
-    Source,
-    TarMember,
-    is_tar,
-    list_sources,
-    parse_json,
-    read_json,
-    scan_tar,
-)
+from .sources import MAX_JSON_BYTES, Source, parse_json, read_hdf5, read_json
 from .tensor_map import (
     DIRECTIONS,
     FORGET,
@@ -71,7 +60,6 @@ from .tensor_map import (
     char_cnn_datasets,
     export_arrays,
     find_misfits,
-    import_arrays,
 )
 from .torch_files import read_state_dict
 
@@ -108,113 +96,11 @@ def to_json(content: bytes) -> bytes:
     return bytes(kept + content[start:])
 
 
-# Find the files of an AllenNLP model: in a tar archive, in a folder, or next to a state dict.
-
-CONFIG_NAME = "config.json"
-OPTIONS_NAME = "options.json"
-ARCHIVE_NAME = "model.tar.gz"
-ALLENNLP_WEIGHTS = ("weights.th", "best.th")  # in an archive; in the folder of a training
-# Of the epochs of a training: model_state_epoch_3.th; in AllenNLP 2 model_state_e3_b0.th.
-EPOCH_PATTERN = re.compile(r"model_state_e.*\.th")
-TRAINING_STATE = "training_state_"  # the optimizer
-STATE_SUFFIXES = (".th", ".pt", ".pth")
-INNER_FOLDERS = ("vocabulary", "fta")
-ALLENNLP_WANTED = (
-    "an AllenNLP model.tar.gz or its folder, with weights.th, best.th or model_state_epoch_N.th (config.json is read "
-    "if there is one), or a state dict: a file of `torch.save` or safetensors, of any name"
-)
-
-
-@dataclass(frozen=True)
-class AllenNLPFiles:
-    """The files of an AllenNLP model.
-
-    base (str): Beginning of the path of a file, for messages: the folder and "/", or the archive and ":".
-    sources (Mapping[str, Source]): All files, by name relative to the base.
-    weights (str): Name of the state dict.
+def read_jsonnet(source: Source) -> Any:
+    """RETURNS (Any): The value of a JSON file, in which AllenNLP allows some Jsonnet.
+    RAISES (ValueError): EL022 or EL036.
     """
-
-    base: str
-    sources: Mapping[str, Source]
-    weights: str
-
-    def place(self, name: str) -> str:
-        """RETURNS (str): A file, for messages."""
-        return str(self.sources.get(name, f"{self.base}{name}"))
-
-    def read_json(self, name: str) -> Any:
-        """RETURNS (Any): The value of a JSON file, in which AllenNLP allows some Jsonnet.
-        RAISES (ValueError): EL022 or EL036.
-        """
-        return parse_json(to_json(self.sources[name].read_bytes(MAX_JSON_BYTES)), self.place(name))
-
-    def read_config(self) -> Any:
-        """RETURNS (Any): The config, {} if there is none."""
-        return self.read_json(CONFIG_NAME) if CONFIG_NAME in self.sources else {}
-
-
-def detect_allennlp(path: Path) -> Optional[AllenNLPFiles]:
-    """path (Path): A folder or file that exists.
-    RETURNS (Optional[AllenNLPFiles]): The files, None for another format.
-    RAISES (ValueError): For a tar archive that is damaged or refused.
-    """
-    if path.is_dir():
-        sources = list_sources(path, INNER_FOLDERS)
-        if not any(name in sources for name in ALLENNLP_WEIGHTS) and (path / ARCHIVE_NAME).is_file():
-            return detect_allennlp(path / ARCHIVE_NAME)
-        own = _choose_weights(sources)
-        return None if own is None else AllenNLPFiles(f"{path}/", sources, own)
-    source = Source(path)
-    if (
-        source.kind() == "pickle"
-        or _is_state_dict(source)
-        or (source.name.endswith(STATE_SUFFIXES) and not source.kind())
-    ):
-        beside = list_sources(path.parent, INNER_FOLDERS)
-        return AllenNLPFiles(f"{path.parent}/", {**beside, source.name: source}, source.name)
-    return _in_tar(path) if path.is_file() and is_tar(path) else None
-
-
-def detect_state_dict(path: Path) -> Optional[AllenNLPFiles]:
-    """path (Path): A folder in no other format.
-    RETURNS (Optional[AllenNLPFiles]): Its files, if there is a state dict of any name among them.
-    RAISES (ValueError): EL021 if there are several.
-    """
-    sources = list_sources(path, INNER_FOLDERS) if path.is_dir() else {}
-    names = [name for name in sources if "/" not in name and not name.startswith(TRAINING_STATE)]
-    found = [name for name in names if _is_state_dict(sources[name])]
-    if not found:  # the reader says how to convert it
-        found = [name for name in names if sources[name].kind() == "pickle"][:1]
-    if len(found) > 1:
-        raise ValueError(Errors.EL021.format(path=path, n=len(found), kind="state dicts", names=", ".join(found)))
-    return AllenNLPFiles(f"{path}/", sources, found[0]) if found else None
-
-
-def _is_state_dict(source: Source) -> bool:
-    kind = source.kind()
-    return kind == "torch" or (kind == "safetensors" and not has_network(source))
-
-
-def _choose_weights(names: Iterable[str]) -> Optional[str]:
-    """The state dict of a training: the best one, else that of the newest epoch, and of the newest batch in it."""
-    found = list(names)
-    epochs = [name for name in found if EPOCH_PATTERN.fullmatch(name)]
-    epochs.sort(key=lambda name: [int(number) for number in re.findall(r"\d{1,18}", name)], reverse=True)
-    return next((name for name in (*ALLENNLP_WEIGHTS, *epochs) if name in found), None)
-
-
-def _in_tar(path: Path) -> Optional[AllenNLPFiles]:
-    """The state dict in the outermost folder that has one."""
-    stored, contents = scan_tar(path, lambda name: name.endswith((".json", ".txt", ".options_file")))
-    names = [name for name in stored if not is_hidden(name)]
-    roots = {re.sub(r"[^/]*$", "", name) for name in names}
-    for root in sorted(roots, key=lambda root: (root.count("/"), root)):
-        inside = {name.removeprefix(root): name for name in names if name.startswith(root)}
-        own = _choose_weights(inside)
-        if own is not None:
-            sources = {name: TarMember(path, full, contents.get(full)) for name, full in inside.items()}
-            return AllenNLPFiles(f"{path}:{root}", sources, own)
-    return None
+    return parse_json(to_json(source.read_bytes(MAX_JSON_BYTES)), source)
 
 
 # The tensors of AllenNLP's `Elmo` in a state dict, and their positions in ours.
@@ -263,52 +149,43 @@ def allennlp_datasets(config: BiLMConfig) -> List[Dataset]:
     table: List[Dataset] = []
     if config.char_cnn is not None:
         table = char_cnn_datasets(config.char_cnn, config.projection_width, CHARACTERS, EMBEDDER)
+    return [*table, *lstm_datasets(config, LSTM)]
+
+
+def lstm_datasets(config: BiLMConfig, prefix: str, input_width: Optional[int] = None) -> List[Dataset]:
+    """config (BiLMConfig): Sizes.
+    prefix (str): Of the names.
+    input_width (Optional[int]): Width of the input of the first layer, P by default.
+    RETURNS (List[Dataset]): The tensors of the LSTMs.
+    """
+    table: List[Dataset] = []
     for layer in range(config.n_layers):
         for direction in range(config.n_directions):
-            sizes = config.projection_width, config.cell_width
-            table += cell_datasets(lstm_base(layer, direction), f"encoder.layers.{layer}.", direction, *sizes)
+            base, ours = f"{prefix}{DIRECTIONS[direction]}_layer_{layer}.", f"encoder.layers.{layer}."
+            widths = config.projection_width, config.cell_width, None if layer else input_width
+            table += cell_datasets(base, ours, direction, *widths)
     return table
 
 
-def lstm_base(layer: int, direction: int) -> str:
-    """RETURNS (str): Prefix of an LSTM layer in the biLM."""
-    return f"{LSTM}{DIRECTIONS[direction]}_layer_{layer}."
-
-
-def read_sizes(shapes: Mapping[str, Shape], where: str) -> Dict[str, Any]:
-    """The options that shapes tell, in the form of bilm-tf's options.json, with activation and clips of AllenNLP's own.
-
-    shapes (Mapping[str, Shape]): Of a biLM's tensors, by their names in it.
+def _derive_options(shapes: Mapping[str, Shape], where: str) -> Dict[str, Any]:
+    """shapes (Mapping[str, Shape]): Of a biLM's tensors, by their names in it.
     where (str): Source of the tensors, for messages.
-    RETURNS (Dict[str, Any]): The options.
+    RETURNS (Dict[str, Any]): Options for these shapes, in the form of bilm-tf's options.json.
     RAISES (ValueError): If a tensor that tells a size is missing or has another number of dimensions.
     """
-
-    def shape_of(name: str, n_axes: int) -> Shape:
-        shape = shapes.get(name, ())
-        if len(shape) != n_axes:
-            found = f"shape {list(shape)}" if name in shapes else "missing"
-            problem = f"{shorten(name, 80)} is {found}, should have {n_axes} dimensions"
-            raise ValueError(NO_ELMO.format(path=where, problem=problem))
-        return shape
-
-    n_filters = _count(shapes, EMBEDDER + r"char_conv_(\d+)\.weight")
-    filters = [shape_of(f"{EMBEDDER}char_conv_{i}.weight", 3) for i in range(max(n_filters, 1))]
-    width, cell_width = shape_of(f"{lstm_base(0, 0)}state_projection.weight", 2)
-    return official_options(
-        cell_width=cell_width,
-        projection_width=width,
-        n_layers=_count(shapes, LSTM + r"(?:forward|backward)_layer_(\d+)\.input_linearity\.weight"),
-        embedding_width=shape_of(CHARACTERS, 2)[1],
-        filters=[[window, n] for n, _, window in filters],
-        n_highway=_count(shapes, EMBEDDER + r"_highways\._layers\.(\d+)\.weight"),
-    )
-
-
-def _count(names: Iterable[str], pattern: str) -> int:
-    """One more than the largest number in names that match, 0 without one."""
-    found = (re.fullmatch(pattern, name) for name in names)
-    return max((int(match[1][:9]) + 1 for match in found if match), default=0)
+    cell = f"{LSTM}{DIRECTIONS[0]}_layer_"
+    names = {
+        "characters": CHARACTERS,
+        "filters": EMBEDDER + "char_conv_{}.weight",
+        "highways": EMBEDDER + "_highways._layers.{}.weight",
+        "gates": cell + "{}.input_linearity.weight",
+        "projections": cell + "{}.state_projection.weight",
+    }
+    outputs_last = {name: shape if name == CHARACTERS else shape[::-1] for name, shape in shapes.items()}
+    options, problems = derive_options(outputs_last, names, 3)
+    if problems:
+        raise ValueError(NO_ELMO.format(path=where, problem=shorten("; ".join(problems))))
+    return options
 
 
 # Options of the biLM in an AllenNLP archive: from the files that its config names, else from the shapes of tensors.
@@ -350,7 +227,8 @@ def find_block(config: Any, module: Module) -> Optional[Block]:
 
 
 def read_bilm_config(
-    files: AllenNLPFiles,
+    files: ModelFiles,
+    config: Any,
     module: Module,
     block: Optional[Block],
     shapes: Mapping[str, Shape],
@@ -358,7 +236,8 @@ def read_bilm_config(
 ) -> Tuple[BiLMConfig, str]:
     """The config of a biLM.
 
-    files (AllenNLPFiles): The archive.
+    files (ModelFiles): The archive.
+    config (Any): Its config.
     module (Module): The biLM.
     block (Optional[Block]): Its settings in the config of the archive.
     shapes (Mapping[str, Shape]): Shapes of its tensors by their names in it.
@@ -366,41 +245,40 @@ def read_bilm_config(
     RETURNS (Tuple[BiLMConfig, str]): The config, and the source of the options.
     RAISES (ValueError): With all problems.
     """
-    options, source = _find_options(files, block, given)
-    place = files.place(files.weights)
+    options, source = _find_options(files, config, block, given)
+    place = str(files.weights)
     if options is None:
-        options, source = read_sizes(shapes, place), f"shapes of {place}"
+        options, source = _derive_options(shapes, place), f"shapes of {place}"
         if not _is_official(block):
             warnings.warn(Warnings.WL310.format(path=place, name=module.name or "the biLM"), stacklevel=2)
-    config = read_options(options, source, has_projection=True)
-    if not config.has_projection:
-        problem = f"its LSTMs project to their own width, {config.cell_width}, which a biLM here does not have"
+    found = read_options(options, source, has_projection=True)
+    if not found.has_projection:
+        problem = f"its LSTMs project to their own width, {found.cell_width}, which a biLM here does not have"
         raise ValueError(NO_ELMO.format(path=place, problem=problem))
-    if not config.has_skip and config.n_layers > 1:
+    if not found.has_skip and found.n_layers > 1:
         problem = "lstm.use_skip_connections is false, but AllenNLP's ELMo always has skip connections"
         raise ValueError(Errors.EL023.format(path=source, problems=problem))
-    return config, source
+    return found, source
 
 
-def _find_options(files: AllenNLPFiles, block: Optional[Block], given: Optional[Source]) -> Tuple[Any, str]:
+def _find_options(files: ModelFiles, config: Any, block: Optional[Block], given: Optional[Source]) -> Tuple[Any, str]:
     """The options and their source, None if there are none."""
     if given is not None:
         return read_json(given), str(given)
     stated = None if block is None else block.settings.get("options_file")
     if block is not None and isinstance(stated, Mapping):
-        return stated, f"{files.place(CONFIG_NAME)}, {block.path}.options_file"
+        return stated, f"{files.sources[CONFIG_NAME]}, {block.path}.options_file"
     name = find_member(files, block, "options_file")
     if name is None and not _is_official(block) and OPTIONS_NAME in files.sources:
         name = OPTIONS_NAME
     if name is not None:
-        return files.read_json(name), files.place(name)
-    config = files.read_config()
+        return read_jsonnet(files.sources[name]), str(files.sources[name])
     if isinstance(config, Mapping) and "lstm" in config:  # options under the name of a config
-        return config, files.place(CONFIG_NAME)
+        return config, str(files.sources[CONFIG_NAME])
     return None, ""
 
 
-def find_member(files: AllenNLPFiles, block: Optional[Block], key: str) -> Optional[str]:
+def find_member(files: ModelFiles, block: Optional[Block], key: str) -> Optional[str]:
     """block (Optional[Block]): Settings of the biLM.
     key (str): A setting with the path of a file, "options_file" or "weight_file".
     RETURNS (Optional[str]): Name of its copy in the archive or folder; files elsewhere are not opened.
@@ -444,36 +322,33 @@ def _walk(node: Any, path: Tuple[str, ...]) -> Iterator[Block]:
 # with which AllenNLP's own sum comes out again: the vectors are the same.
 
 
-def restore_forget_biases(
-    config: BiLMConfig, state: Dict[str, Array], tensors: Mapping[str, Array], original: Mapping[str, Array]
-) -> None:
-    """Replace forget biases of our state dict by those of the original file.
+@torch.no_grad()
+def _restore_forget_biases(network: BiLMNetwork, tensors: Mapping[str, Array], original: Mapping[str, Array]) -> None:
+    """Replace forget biases by those of the original file.
 
-    config (BiLMConfig): Sizes.
-    state (Dict[str, Array]): Our state dict, changed in place.
+    network (BiLMNetwork): Changed in place.
     tensors (Mapping[str, Array]): AllenNLP's tensors, by their names in the biLM.
     original (Mapping[str, Array]): Arrays of an HDF5 file by the names of bilm-tf; may lack any.
     """
+    config = network.config
     h = config.cell_width
     columns = slice(GATES[FORGET] * h, (GATES[FORGET] + 1) * h)
     for layer in range(config.n_layers):
         for direction in range(config.n_directions):
-            bias = original.get(f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell/B")
-            summed = tensors[f"{lstm_base(layer, direction)}state_linearity.bias"][FORGET * h : (FORGET + 1) * h]
+            bias = original.get(f"{cell_of(direction, layer)}B")
             if bias is None or bias.shape != (4 * h,) or bias.dtype.kind != "f":
                 continue
             exact = as_float32(bias[columns])
-            if np.array_equal(WITHOUT_FORGET_BIAS.to_theirs(exact), as_float32(summed)):
-                state[f"encoder.layers.{layer}.bias"][direction, columns] = exact
+            summed = as_float32(tensors[f"{LSTM}{DIRECTIONS[direction]}_layer_{layer}.state_linearity.bias"])
+            if np.array_equal(WITHOUT_FORGET_BIAS.to_theirs(exact), summed[FORGET * h : (FORGET + 1) * h]):
+                network.encoder.layers[layer].bias[direction, columns] = torch.from_numpy(exact)
 
 
 # AllenNLP models that contain an ELMo: the biLM and its trained scalar mixes, from a state dict and its config.
 
-VOCAB_NAME = "vocab.txt"  # in archives that we write
-
 
 def read_allennlp(
-    files: AllenNLPFiles,
+    files: ModelFiles,
     *,
     part: Optional[str] = None,
     options: Optional[Source] = None,
@@ -482,7 +357,7 @@ def read_allennlp(
 ) -> Tuple[BiLM, Tuple[LoadedMix, ...]]:
     """Read an AllenNLP model.
 
-    files (AllenNLPFiles): Its files.
+    files (ModelFiles): Its files.
     part (Optional[str]): Name of the `Elmo` module in the model, needed if there are several.
     options (Optional[Source]): options.json of the biLM, if the archive does not have it.
     vocab (Optional[Source]): Vocabulary of the softmax.
@@ -490,8 +365,9 @@ def read_allennlp(
     RETURNS (Tuple[BiLM, Tuple[LoadedMix, ...]]): The biLM, float32, and the mixes, which are in its meta data, too.
     RAISES (ValueError): With all problems of all files.
     """
-    place = files.place(files.weights)
-    tensors = read_state_dict(files.sources[files.weights])
+    place = str(files.weights)
+    tensors = read_state_dict(files.weights)
+    config = read_jsonnet(files.sources[CONFIG_NAME]) if CONFIG_NAME in files.sources else {}
     modules = find_modules(tensors)
     if not modules and is_language_model(tensors):
         if part is not None:
@@ -500,23 +376,22 @@ def read_allennlp(
         given = ", ".join(name for name, source in extras.items() if source is not None)
         if given:  # it has its own
             raise cannot_add(place, "allennlp (a language model)", given)
-        return read_language_model(files.read_config(), tensors, _words_of(files), place), ()
+        return read_language_model(config, tensors, _words_of(files), place), ()
     module = _choose(modules, part, place)
-    config = files.read_config()
     block = find_block(config, module)
     own = {name: tensors[key] for name, key in bilm_tensors(module, tensors).items()}
     shapes = {name: array.shape for name, array in own.items()}
-    bilm_config, source = read_bilm_config(files, module, block, shapes, options)
+    bilm_config, source = read_bilm_config(files, config, module, block, shapes, options)
     mixes, mix_problems = _read_mixes(module, block, tensors, bilm_config.n_layers + 1)
-    wanted = {dataset.name: dataset.shape for dataset in allennlp_datasets(bilm_config)}
+    table = allennlp_datasets(bilm_config)
+    wanted = {dataset.name: dataset.shape for dataset in table}
     refuse_misfits([*find_misfits(wanted, own), *mix_problems], place, source)
     _check_cached_words(module, block, tensors, place)
     name = find_member(files, block, "weight_file")  # the HDF5 file of the biLM, if the archive has it
     original = {} if name is None else read_hdf5(files.sources[name])
-    state = import_arrays(allennlp_datasets(bilm_config), own, network_shapes(bilm_config))
-    restore_forget_biases(bilm_config, state, own, original)
-    network = build_network(bilm_config, state)
-    head, vocabulary = _read_head(files, bilm_config, network, original, softmax, vocab)
+    network = load_network(bilm_config, table, own)
+    _restore_forget_biases(network, own, original)
+    head, vocabulary = _read_head(files, network, original, softmax, vocab)
     meta = {"source_format": "allennlp", **mixes_to_meta(mixes)}
     return BiLM(network, vocabulary=vocabulary, head=head, meta=meta), tuple(mixes)
 
@@ -575,8 +450,7 @@ def _check_cached_words(module: Module, block: Optional[Block], tensors: Mapping
 
 
 def _read_head(
-    files: AllenNLPFiles,
-    config: BiLMConfig,
+    files: ModelFiles,
     network: BiLMNetwork,
     original: Mapping[str, Array],
     softmax: Optional[Source],
@@ -585,17 +459,17 @@ def _read_head(
     """The softmax and its words: from the files of the user, else from the HDF5 file and vocab.txt of the archive."""
     arrays = original if softmax is None else read_hdf5(softmax)
     own = {name: arrays[name] for name in SOFTMAX_NAMES if name in arrays}
-    wanted = softmax_shapes(config, own, False, is_needed=softmax is not None)
-    where = softmax or files.place("its HDF5 file")
-    refuse_misfits(find_misfits(wanted, own), where, files.place(files.weights))
-    head = build_softmax(network, own, False)
+    wanted = softmax_shapes(SOFTMAX_NAMES, own, network.config, is_shared=False, is_needed=softmax is not None)
+    where = softmax or f"{files.where}: its HDF5 file"
+    refuse_misfits(find_misfits(wanted, own), where, files.weights)
+    head = load_softmax(SOFTMAX_NAMES, own, network, is_shared=False)
     found = vocab or files.sources.get(VOCAB_NAME)
     words = None if found is None else read_vocabulary(found, vocab is not None or head is not None)
     check_vocabulary(words, table_rows(softmax_bias=None if head is None else head.bias.detach().numpy()))
     return head, words
 
 
-def _words_of(files: AllenNLPFiles) -> Optional[List[str]]:
+def _words_of(files: ModelFiles) -> Optional[List[str]]:
     """The words of AllenNLP's vocabulary, without padding, for a language model."""
     source = files.sources.get("vocabulary/tokens.txt")
     if source is None:
@@ -682,16 +556,13 @@ def find_unknown_parts(bilm: BiLM) -> List[str]:
     """RETURNS (List[str]): What the modules of AllenNLP's ELMo do not have."""
     config, characters = bilm.config, bilm.config.char_cnn
     checks = [
-        (config.encoder == "lstm", f"its encoder is '{config.encoder}', should be 'lstm'"),
         (characters is not None, "it has no character CNN of its own, should read characters"),
         (characters is None or config.has_cnn_projection, "its character CNN has no projection, should have one"),
-        (characters is None or characters.codec == "utf8", "its characters are not UTF-8 bytes"),
         (config.directions == "both", "it is forward only, should have both directions"),
-        (not config.highway_between, "it has highways between its layers, should have skip connections"),
         (config.has_projection, "its LSTMs have no projection, should have projection_width below cell_width"),
         (bilm.token_embeddings is None, "it has token embeddings, which would be computed from characters instead"),
     ]
-    return [text for is_fine, text in checks if not is_fine] + find_other_characters(config)
+    return find_foreign_parts(config) + [text for is_fine, text in checks if not is_fine]
 
 
 def find_unwritable_parts(bilm: BiLM) -> List[str]:

@@ -5,9 +5,8 @@ from dataclasses import replace
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
-from torch import from_numpy, nn
 
-from ..bilm.config import ACTIVATIONS, PROJECTIONS, BiLMConfig, CharCNNConfig, TransformerConfig
+from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import SoftmaxHead
 from ..bilm.transformer import sinusoids, transformer_of
 from ..errors import Warnings
@@ -15,18 +14,14 @@ from ..inference.bilm import BiLM
 from ..text.words import UNKNOWN, Vocabulary
 from ..util import listed, shorten
 from .parts import (
-    MAX_LAYERS,
-    MAX_WIDTH,
     SettingsReader,
-    as_float32,
-    build_head,
-    build_network,
+    build_softmax,
     check_vocabulary,
-    network_shapes,
-    read_filters,
+    load_network,
 )
 from .tensor_map import (
     DIRECTIONS,
+    TRANSPOSED,
     Array,
     Dataset,
     Shape,
@@ -34,8 +29,6 @@ from .tensor_map import (
     char_cnn_datasets,
     find_misfits,
     gate_slices,
-    import_arrays,
-    permute,
 )
 
 # The config of a language model of AllenNLP, converted to a `BiLMConfig`.
@@ -62,54 +55,41 @@ def read_config(config: Mapping[str, Any]) -> Tuple[Optional[BiLMConfig], str, b
     reader = SettingsReader(config)
     _choose(reader, "model.type", KINDS)
     kind = _choose(reader, "model.contextualizer.type", tuple(CONTEXTUALIZERS))
-    encoder = CONTEXTUALIZERS[kind](reader) if kind in CONTEXTUALIZERS else {}
+    record = CONTEXTUALIZERS[kind](reader) if kind in CONTEXTUALIZERS else {}
     embedder = _find_embedder(reader)
-    characters: Dict[str, Any] = {}
     if embedder:
-        characters = _read_characters(reader, f"{EMBEDDERS}.{embedder}", encoder.get("projection_width"))
-    is_sampled = reader.take("model.num_samples", int, None, least=1) is not None
-    if reader.problems:
-        return None, embedder, is_sampled, reader.problems
-    char_cnn = CharCNNConfig(**characters)
-    # AllenNLP always projects; a biLM with another width does so anyway.
-    projects = char_cnn.n_filters == encoder["projection_width"]
-    return BiLMConfig(char_cnn=replace(char_cnn, always_project=projects), **encoder), embedder, is_sampled, []
+        record["char_cnn"] = _read_characters(reader, f"{EMBEDDERS}.{embedder}", record.get("projection_width"))
+    is_sampled = reader.take("model.num_samples", int, None) is not None
+    found = reader.build(record) if embedder else None
+    if found is not None and found.char_cnn is not None and not found.has_cnn_projection:  # AllenNLP always projects
+        found = replace(found, char_cnn=replace(found.char_cnn, always_project=True))
+    return found, embedder, is_sampled, reader.problems
 
 
 def _read_transformer(reader: SettingsReader) -> Dict[str, Any]:
     if reader.take("model.bidirectional", bool, True) is False:
         reader.refuse("model.bidirectional", False, "true")
     base = "model.contextualizer."
-    width = reader.take(f"{base}input_dim", int, least=1, most=MAX_WIDTH)
-    n_layers = reader.take(f"{base}num_layers", int, least=1, most=MAX_LAYERS)
-    hidden = reader.take(f"{base}hidden_dim", int, least=1, most=MAX_WIDTH)
-    if width and width % N_HEADS:
-        reader.refuse(f"{base}input_dim", width, f"a multiple of {N_HEADS}, the attention heads")
-    settings = None if reader.problems else TransformerConfig(hidden, N_HEADS, MAX_POSITIONS)
-    return {"n_layers": n_layers, "projection_width": width, "encoder": "transformer", "transformer": settings}
+    record = reader.read({"n_layers": (f"{base}num_layers", ...), "projection_width": (f"{base}input_dim", ...)})
+    sizes = reader.read({"feedforward_width": (f"{base}hidden_dim", ...)})
+    fixed = {"n_heads": N_HEADS, "max_positions": MAX_POSITIONS}
+    return {**record, "encoder": "transformer", "transformer": {**sizes, **fixed}}
 
 
 def _read_lstm(reader: SettingsReader) -> Dict[str, Any]:
     base = "model.contextualizer."
-    width = reader.take(f"{base}input_size", int, least=1, most=MAX_WIDTH)
-    hidden = reader.take(f"{base}hidden_size", int, least=1, most=MAX_WIDTH)
-    n_layers = reader.take(f"{base}num_layers", int, 1, least=1, most=MAX_LAYERS)
+    sizes = {"projection_width": (f"{base}input_size", ...), "cell_width": (f"{base}hidden_size", ...)}
+    record = reader.read({**sizes, "n_layers": (f"{base}num_layers", 1)})
     is_both = reader.take(f"{base}bidirectional", bool, False)
-    if width and hidden and hidden != width:
-        reader.refuse(f"{base}hidden_size", hidden, f"input_size ({width}): a biLM has one width")
-    if is_both and n_layers and n_layers != 1:
-        reader.refuse(f"{base}num_layers", n_layers, "1: upper layers read both directions together")
+    if record["cell_width"] != record["projection_width"]:
+        wanted = f"input_size ({record['projection_width']}): a biLM has one width"
+        reader.refuse(f"{base}hidden_size", record["cell_width"], wanted)
+    if is_both and record["n_layers"] != 1:
+        reader.refuse(f"{base}num_layers", record["n_layers"], "1: upper layers read both directions together")
     if reader.take(f"{base}bias", bool, True) is False:
         reader.refuse(f"{base}bias", False, "true")
-    return {
-        "n_layers": n_layers,
-        "cell_width": hidden,
-        "projection_width": width,
-        "cell_clip": None,
-        "projection_clip": None,
-        "has_skip": False,
-        "directions": "both" if is_both else "forward",
-    }
+    fixed = {"cell_clip": None, "projection_clip": None, "has_skip": False}
+    return {**record, **fixed, "directions": "both" if is_both else "forward"}
 
 
 # By `model.contextualizer.type`: the settings of a `BiLMConfig` but its `char_cnn`.
@@ -147,24 +127,26 @@ def _check_indexer(reader: SettingsReader, name: str) -> None:
                 reader.refuse(f"{path}.{name}.tokens_to_add", dict(added), "left out: such tokens cannot be read")
 
 
-def _read_characters(reader: SettingsReader, base: str, width: Optional[int]) -> Dict[str, Any]:
+def _read_characters(reader: SettingsReader, base: str, width: Any) -> Dict[str, Any]:
     _choose(reader, f"{base}.type", ("character_encoding",))
     _choose(reader, f"{base}.encoder.type", ("cnn-highway",))
     n_rows = reader.take(f"{base}.embedding.num_embeddings", int)
     if n_rows is not None and n_rows != N_CHARACTERS:
         wanted = f"{N_CHARACTERS}, for the bytes of 'elmo_characters'; vocabularies of characters cannot be read"
         reader.refuse(f"{base}.embedding.num_embeddings", n_rows, wanted)
-    projected = reader.take(f"{base}.encoder.projection_dim", int, least=1, most=MAX_WIDTH)
+    projected = reader.take(f"{base}.encoder.projection_dim", int)
     if projected and width and projected != width:
         reader.refuse(f"{base}.encoder.projection_dim", projected, f"{width}, the width of the contextualizer")
-    return {
-        "embedding_width": reader.take(f"{base}.embedding.embedding_dim", int, least=1, most=MAX_WIDTH),
-        "filters": read_filters(reader, f"{base}.encoder.filters", CharCNNConfig.max_characters),
-        "activation": _choose(reader, f"{base}.encoder.activation", ACTIVATIONS, "relu"),
-        "n_highway": reader.take(f"{base}.encoder.num_highway", int, least=0, most=MAX_LAYERS),
-        "projection": _choose(reader, f"{base}.encoder.projection_location", PROJECTIONS, "after_highway"),
-        "has_layer_norm": reader.take(f"{base}.encoder.do_layer_norm", bool, False),
-    }
+    return reader.read(
+        {
+            "embedding_width": (f"{base}.embedding.embedding_dim", ...),
+            "filters": (f"{base}.encoder.filters", ...),
+            "activation": (f"{base}.encoder.activation", "relu"),
+            "n_highway": (f"{base}.encoder.num_highway", ...),
+            "projection": (f"{base}.encoder.projection_location", "after_highway"),
+            "has_layer_norm": (f"{base}.encoder.do_layer_norm", False),
+        }
+    )
 
 
 # The tensors of a language model of AllenNLP, and their positions in our state dict.
@@ -173,7 +155,6 @@ def _read_characters(reader: SettingsReader, base: str, width: Optional[int]) ->
 
 POSITIONS = "_contextualizer._position.positional_encoding"
 UNUSED = "_last_average_loss"  # a buffer that AllenNLP keeps for old archives
-COLUMNS = permute(1, 0)
 LSTM = "_contextualizer._module."
 SUFFIXES = ("", "_reverse")
 FIRST_BIAS, SECOND_BIAS = f"{LSTM}bias_ih_", f"{LSTM}bias_hh_"
@@ -233,7 +214,7 @@ def _layer(config: BiLMConfig, theirs: str, ours: str, k: int) -> List[Dataset]:
     table = []
     for i in range(3):  # queries, keys, values
         columns = slice(i * p, (i + 1) * p)
-        weight = TensorSlice(ours + "input_weight", at=(k, slice(None), columns), transform=COLUMNS)
+        weight = TensorSlice(ours + "input_weight", at=(k, slice(None), columns), transform=TRANSPOSED)
         table.append(Dataset(f"{theirs}self_attn.linears.{i}.weight", (p, p), (weight,)))
         bias = TensorSlice(ours + "input_bias", at=(k, columns))
         table.append(Dataset(f"{theirs}self_attn.linears.{i}.bias", (p,), (bias,)))
@@ -242,7 +223,7 @@ def _layer(config: BiLMConfig, theirs: str, ours: str, k: int) -> List[Dataset]:
         ("feed_forward.w_1", "up", p, hidden),
         ("feed_forward.w_2", "down", hidden, p),
     ):
-        weight = TensorSlice(f"{ours}{own}_weight", at=(k,), transform=COLUMNS)
+        weight = TensorSlice(f"{ours}{own}_weight", at=(k,), transform=TRANSPOSED)
         table.append(Dataset(f"{theirs}{name}.weight", (n_out, n_in), (weight,)))
         table.append(Dataset(f"{theirs}{name}.bias", (n_out,), (TensorSlice(f"{ours}{own}_bias", at=(k,)),)))
     for i in range(2):
@@ -312,7 +293,7 @@ def read_softmax(
     except ValueError as error:
         warnings.warn(Warnings.WL313.format(path=where, reason=error), stacklevel=2)
         return None, None
-    return build_head(nn.Parameter(from_numpy(np.ascontiguousarray(as_float32(weight)))), as_float32(bias)), vocabulary
+    return build_softmax(weight, bias), vocabulary
 
 
 def _weight_name(arrays: Mapping[str, Array]) -> str:
@@ -376,6 +357,6 @@ def read_language_model(config: Any, arrays: Mapping[str, Array], words: Optiona
             "`bidirectional_language_model_transformer`, or with a `lstm` as wide as its input, over "
             "`elmo_characters`."
         )
-    network = build_network(settings, import_arrays(table, sum_biases(arrays), network_shapes(settings)))
+    network = load_network(settings, table, sum_biases(arrays))
     head, vocabulary = read_softmax(arrays, words, where, is_sampled=is_sampled)
     return BiLM(network, vocabulary=vocabulary, head=head, meta={"source_format": "allennlp"})

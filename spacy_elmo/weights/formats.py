@@ -16,50 +16,40 @@ from ..inference.bilm import BiLM
 from ..inference.products import check_precision
 from ..inference.runtime import isolated
 from ..util import DTYPES, AnyPath, aside_of, atomic_folder, is_hidden, shorten, to_path
-from .allennlp import (
-    ALLENNLP_WANTED,
+from .allennlp import find_unwritable_parts, no_such_part, read_allennlp, write_allennlp
+from .bilm_tf import find_foreign_parts, read_bilm_tf, write_bilm_tf
+from .detect import (
     ALLENNLP_WEIGHTS,
     ARCHIVE_NAME,
-    detect_allennlp,
-    detect_state_dict,
-    find_unwritable_parts,
-    no_such_part,
-    read_allennlp,
-    write_allennlp,
-)
-from .bilm_tf import (
-    BILM_TF_WANTED,
-    HDF5_SUFFIXES,
-    TOKEN_EMBEDDINGS_NAME,
-    TFFiles,
-    detect_bilm_tf,
-    find_foreign_parts,
-    read_bilm_tf,
-    write_bilm_tf,
-)
-from .manylangs import MANYLANGS_WANTED, detect_manylangs, read_manylangs
-from .native import (
     CONFIG_NAME,
+    EMBEDDER_NAME,
+    ENCODER_NAME,
+    GRAPHS,
+    HDF5_SUFFIXES,
+    HUB_WANTED,
     LEXICON_NAME,
     META_NAME,
-    NATIVE_WANTED,
+    OPTIONS_NAME,
+    TOKEN_EMBEDDINGS_NAME,
     VOCAB_NAME,
     WEIGHTS_NAME,
+    Listing,
+    ModelFiles,
+    detect_allennlp,
+    detect_bilm_tf,
+    detect_manylangs,
     detect_native,
-    read_native,
-    write_native,
-)
-from .parts import LoadedMix, cannot_add
-from .sources import TAR_SUFFIXES, PathLike, Source, is_tar, is_zip, list_sources, scan_tar
-from .tensorflow import (
-    CHECKPOINT_WANTED,
-    HUB_WANTED,
+    detect_state_dict,
     detect_tf_checkpoint,
     detect_tf_hub,
     find_checkpoint,
-    read_tf_checkpoint,
-    read_tf_hub,
+    with_options,
 )
+from .manylangs import read_manylangs
+from .native import read_native, write_native
+from .parts import LoadedMix, cannot_add
+from .sources import TAR_SUFFIXES, PathLike, Source, is_tar, is_zip, list_sources, scan_tar
+from .tensorflow import read_tf_checkpoint, read_tf_hub
 
 # Convert a packaged name or a path to the path of a biLM.
 
@@ -94,7 +84,7 @@ def locate(path: PathLike) -> Path:
     """
     if isinstance(path, str) and path in PACKAGED_NAMES:
         folder = MODELS_DIR / path
-        if not folder.is_dir() or detect_native(folder) is None:
+        if not folder.is_dir() or detect_native(Listing(folder)) is None:
             raise ValueError(
                 f"The packaged biLM '{path}' is not installed (looked in '{folder}'). Install a release of spacy-elmo "
                 "that includes it, or pass the path of other weights."
@@ -130,7 +120,7 @@ class Format:
     """A file format of biLMs.
 
     name (str): Name for `save_bilm` and the command line.
-    detect (Callable[[Path], Optional[Any]]): Finds the files at an existing path by name, None for another format.
+    detect (Callable[[Listing], Optional[ModelFiles]]): Finds the files at a path, None for another format.
     read (Callable[..., Any]): Reads the output of `detect`, and the sources of `takes` by name, into a biLM, or a biLM
         and its mixes.
     takes (Sequence[str]): What a user may add: "vocab" (one word per line, in the order of the rows),
@@ -146,7 +136,7 @@ class Format:
     """
 
     name: str
-    detect: Callable[[Path], Optional[Any]]
+    detect: Callable[[Listing], Optional[ModelFiles]]
     read: Callable[..., Any]
     takes: Sequence[str]
     wanted: str
@@ -162,7 +152,7 @@ NATIVE = Format(
     detect=detect_native,
     read=read_native,
     takes=("vocab",),
-    wanted=NATIVE_WANTED,
+    wanted=f"a folder or .zip with {CONFIG_NAME} and {WEIGHTS_NAME}",
     required=(CONFIG_NAME, WEIGHTS_NAME),
     write=write_native,
     file_names=(CONFIG_NAME, WEIGHTS_NAME, META_NAME, VOCAB_NAME, LEXICON_NAME),
@@ -173,10 +163,10 @@ BILM_TF = Format(
     detect=detect_bilm_tf,
     read=read_bilm_tf,
     takes=WORDS,
-    wanted=BILM_TF_WANTED,
-    required=("*options.json", "|".join(f"*{suffix}" for suffix in HDF5_SUFFIXES)),
+    wanted=("a folder with options.json and one .hdf5 file; an .hdf5 file next to its options.json; a .zip with both"),
+    required=(f"*{OPTIONS_NAME}", "|".join(f"*{suffix}" for suffix in HDF5_SUFFIXES)),
     write=write_bilm_tf,
-    file_names=("options.json", "weights.hdf5", "vocab.txt", TOKEN_EMBEDDINGS_NAME),
+    file_names=(OPTIONS_NAME, "weights.hdf5", VOCAB_NAME, TOKEN_EMBEDDINGS_NAME),
     dtypes=DTYPES,
     refuses=lambda bilm: find_foreign_parts(bilm.config),
 )
@@ -185,15 +175,18 @@ MANYLANGS = Format(
     detect=detect_manylangs,
     read=read_manylangs,
     takes=(),
-    wanted=MANYLANGS_WANTED,
-    required=("config.json", "token_embedder.pkl", "encoder.pkl"),
+    wanted=f"a folder or .zip of ELMoForManyLangs with {CONFIG_NAME}, {EMBEDDER_NAME} and {ENCODER_NAME}",
+    required=(CONFIG_NAME, EMBEDDER_NAME, ENCODER_NAME),
 )
 ALLENNLP = Format(
     name="allennlp",
     detect=detect_allennlp,
     read=read_allennlp,
     takes=("vocab", "softmax", "options", "part"),
-    wanted=ALLENNLP_WANTED,
+    wanted=(
+        "an AllenNLP model.tar.gz or its folder, with weights.th, best.th or model_state_epoch_N.th (config.json is "
+        "read if there is one), or a state dict: a file of `torch.save` or safetensors, of any name"
+    ),
     required=("|".join(ALLENNLP_WEIGHTS),),
     write=write_allennlp,
     file_names=(ARCHIVE_NAME,),
@@ -206,26 +199,29 @@ TF_HUB = Format(
     read=read_tf_hub,
     takes=WORDS,
     wanted=HUB_WANTED,
-    required=("saved_model.pb|tfhub_module.pb",),
+    required=("|".join(GRAPHS),),
 )
 TF_CHECKPOINT = Format(
     name="tf-checkpoint",
     detect=detect_tf_checkpoint,
     read=read_tf_checkpoint,
     takes=WORDS,
-    wanted=CHECKPOINT_WANTED,
-    required=("*.index", "*.data-*", "*options.json"),
+    wanted=(
+        "a folder with a checkpoint of TensorFlow (checkpoint, *.index, *.data-*) and options.json; the path of such a "
+        "checkpoint, with or without .index"
+    ),
+    required=("*.index", "*.data-*", f"*{OPTIONS_NAME}"),
 )
 # In the order of detection: a dump in HDF5 may lie beside the checkpoint that it was made from.
 FORMATS: Tuple[Format, ...] = (NATIVE, MANYLANGS, ALLENNLP, BILM_TF, TF_HUB, TF_CHECKPOINT)
 PACKAGED = f"one of the packaged names ({', '.join(PACKAGED_NAMES)})"
 
 
-def detect_format(path: Path) -> Tuple[Format, Any]:
+def detect_format(path: Path) -> Tuple[Format, ModelFiles]:
     """Detect a format by the files at a path; a folder whose only file is an archive is read as this archive.
 
     path (Path): A folder or file, or the prefix of the files of a TensorFlow checkpoint.
-    RETURNS (Tuple[Format, Any]): The format, and the files for its `read`.
+    RETURNS (Tuple[Format, ModelFiles]): The format, and the files for its `read`.
     RAISES (ValueError): EL020 if no format is detected, with the files that are missing for each of them, and errors
         of `detect` for damaged files.
     """
@@ -235,34 +231,36 @@ def detect_format(path: Path) -> Tuple[Format, Any]:
         wanted = f"a folder, file or zip with a biLM in any known format; {PACKAGED}"
         template = f"{Errors.EL020} `python -m spacy elmo download --list` lists published biLMs and how to get them."
         raise ValueError(template.format(path=path, reason="there is no such file or folder", wanted=wanted))
+    listing = Listing(path)
     for format in FORMATS:
-        files = format.detect(path)
+        files = format.detect(listing)
         if files is not None:
             return format, files
-    state = detect_state_dict(path)
-    if state is not None:
-        return ALLENNLP, state
-    files = [file for file in sorted(path.iterdir()) if not is_hidden(file.name)] if path.is_dir() else []
-    archives = [file for file in files if file.is_file() and file.name.endswith((".zip", *TAR_SUFFIXES))]
-    if len(archives) == 1:
-        return detect_format(archives[0])
+    if path.is_dir():
+        state = detect_state_dict(path)
+        if state is not None:
+            return ALLENNLP, state
+        names = [file for file in sorted(path.iterdir()) if not is_hidden(file.name) and file.is_file()]
+        archives = [file for file in names if file.name.endswith((".zip", *TAR_SUFFIXES))]
+        if len(archives) == 1:
+            return detect_format(archives[0])
     raise ValueError(_not_found(path))
 
 
-def detect_pair(weights: Path, options: Source) -> Tuple[Format, Any]:
+def detect_pair(weights: Path, options: Source) -> Tuple[Format, ModelFiles]:
     """weights (Path): A checkpoint, a state dict of AllenNLP or an HDF5 file.
     options (Source): Its options, which the user names apart.
-    RETURNS (Tuple[Format, Any]): The format, and the files for its `read`.
+    RETURNS (Tuple[Format, ModelFiles]): The format, and the files for its `read`.
     """
-    checkpoint = detect_tf_checkpoint(weights, options)
+    checkpoint = find_checkpoint(weights)
     if checkpoint is not None:
-        return TF_CHECKPOINT, checkpoint
-    state = detect_allennlp(weights) if weights.exists() else None
+        return TF_CHECKPOINT, with_options(checkpoint, options)
+    state = detect_allennlp(Listing(weights)) if weights.exists() else None
     if state is not None:
         return ALLENNLP, state
     if weights.is_dir():
         raise cannot_add(weights, detect_format(weights)[0].name, "options")
-    return BILM_TF, TFFiles(options, Source(weights))
+    return BILM_TF, ModelFiles(str(weights), Source(weights), {}, options)
 
 
 # Say which files of each format are missing at a path.
@@ -368,9 +366,11 @@ def load_bilm(
     RAISES (ValueError): EL015 for a precision that is not supported; with all problems of the files
         in one message for others.
     """
-    check_precision(precision, torch.device("cpu"))
+    if precision != "float32":
+        check_precision(precision, torch.device("cpu"))
     files = {"vocab": vocab, "token_embeddings": token_embeddings, "softmax": softmax}
-    return load_model(path, options=options, weights=weights, **files).bilm.set_precision(precision)
+    bilm = load_model(path, options=options, weights=weights, **files).bilm
+    return bilm if precision == "float32" else bilm.set_precision(precision)
 
 
 def load_mixes(

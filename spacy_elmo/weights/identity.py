@@ -1,9 +1,9 @@
 """Which biLM is this: fingerprints, hashes of files, and what its meta data say of its origin."""
 
 import hashlib
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 from torch import Tensor
@@ -119,34 +119,10 @@ def read_provenance(path: PathLike, options: Optional[Path] = None) -> Provenanc
     """
     place = locate(split_part(path)[0])
     if options is not None:
-        format, found = detect_pair(place, Source(options))[0], [place, options]
+        format, found = detect_pair(place, Source(options))
+        paths = sorted({*found.paths, options})
     else:
         format, found = detect_format(place)
-    paths = sorted(set(_paths_of(found))) or sorted(_inside(place))
+        paths = found.paths
     files = tuple(FileFacts(str(file), file.stat().st_size, hash_file(file)) for file in paths[:MAX_FILES])
     return Provenance(str(place), format.name, files, read_record(place))
-
-
-def _paths_of(found: Any) -> Iterator[Path]:
-    """All files that the result of `detect` refers to, in fields of any depth."""
-    if isinstance(found, Source):
-        yield found.path
-    elif isinstance(found, Path):
-        yield from _inside(found)
-    elif is_dataclass(found):
-        for field in fields(found):
-            yield from _paths_of(getattr(found, field.name))
-    elif isinstance(found, (list, tuple)):
-        for item in found:
-            yield from _paths_of(item)
-    elif isinstance(found, dict):
-        yield from _paths_of(list(found.values()))
-
-
-def _inside(path: Path) -> List[Path]:
-    """A file, or the files of a folder, without hidden and incomplete ones."""
-    if path.is_file():
-        # A TensorFlow checkpoint has its arrays in files beside the index.
-        return [path, *sorted(path.parent.glob(f"{path.stem}.data-*"))] if path.suffix == ".index" else [path]
-    files = sorted(path.iterdir()) if path.is_dir() else []
-    return [file for file in files if file.is_file() and not file.name.startswith(".") and file.suffix != ".part"]

@@ -1,25 +1,24 @@
 """Models of ELMoForManyLangs (Che et al. 2018): files, tables of symbols, architecture, tensors."""
 
-from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..bilm.config import BiLMConfig, TokenEmbedderConfig
-from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..text.words import CHARACTERS_NEEDED, WORDS_NEEDED, Lexicon
 from ..util import MAX_SHOWN, listed, shorten
-from .parts import SettingsReader, build_network, find_excess, network_shapes
-from .sources import MIB, Source, decode_text, is_zip, list_sources, read_json
+from .detect import CONFIG_NAME, EMBEDDER_NAME, ENCODER_NAME, ModelFiles
+from .parts import SettingsReader, build_config, load_network
+from .sources import MIB, Source, decode_text, read_json
 from .tensor_map import (
     DIRECTIONS,
-    MAX_ABSOLUTE,
     Dataset,
     TensorSlice,
     cell_datasets,
+    filter_datasets,
     find_misfits,
     highway_datasets,
-    import_arrays,
     whole,
 )
 from .torch_files import read_state_dict
@@ -29,57 +28,9 @@ INVALID_ARCHITECTURE = (
     " model, as a rule cnn_50_100_512_4096_sample.json."
 )
 
-# Find the files of an ELMoForManyLangs model: in a folder, or in a zip, which is read without unpacking.
-
-CONFIG_NAME, ENCODER_NAME, EMBEDDER_NAME = "config.json", "encoder.pkl", "token_embedder.pkl"
-CHARACTERS_NAME, WORDS_NAME = "char.dic", "word.dic"
-MARKERS = (ENCODER_NAME, EMBEDDER_NAME)
-MANYLANGS_WANTED = f"a folder or .zip of ELMoForManyLangs with {CONFIG_NAME}, {EMBEDDER_NAME} and {ENCODER_NAME}"
-
-
-@dataclass(frozen=True)
-class ManyLangsFiles:
-    """The files of an ELMoForManyLangs model.
-
-    path (Path): The folder, or the zip.
-    sources (Mapping[str, Source]): All files by their name relative to `path`; of a folder those in it and in the
-        folders in it.
-    prefix (str): Folder inside the zip, with a slash at the end, empty for the top.
-    """
-
-    path: Path
-    sources: Mapping[str, Source]
-    prefix: str = ""
-
-    def find(self, name: str) -> Optional[Source]:
-        """RETURNS (Optional[Source]): The file with a path relative to the model, None if it is not in the model."""
-        return self.sources.get(self.prefix + str(PurePosixPath(name)))
-
-
-def detect_manylangs(path: Path) -> Optional[ManyLangsFiles]:
-    """path (Path): A folder or zip that exists, or one of the two files with weights.
-    RETURNS (Optional[ManyLangsFiles]): The files; None for another format.
-    RAISES (ValueError): EL021 for a zip with several models, EL022 for a damaged zip.
-    """
-    path = path.parent if Source(path).name in MARKERS and path.is_file() else path
-    if path.is_dir():
-        if not any(name in list_sources(path) for name in MARKERS):
-            return None
-        return ManyLangsFiles(path, list_sources(path, [place.name for place in path.iterdir() if place.is_dir()]))
-    if not is_zip(path):
-        return None
-    sources = list_sources(path)
-    ends = {name: marker for name in sources for marker in MARKERS if f"/{name}".endswith(f"/{marker}")}
-    prefixes = sorted({name.removesuffix(marker) for name, marker in ends.items()})
-    if len(prefixes) > 1:
-        listing = ", ".join(prefix or "the top" for prefix in prefixes)
-        kind = f"models, each with {' and '.join(MARKERS)}"
-        raise ValueError(Errors.EL021.format(path=path, n=len(prefixes), kind=kind, names=listing))
-    return ManyLangsFiles(path, sources, prefixes[0]) if prefixes else None
-
-
 # Read `char.dic` and `word.dic` of ELMoForManyLangs: SYMBOL<TAB>ID per line.
 
+CHARACTERS_NAME, WORDS_NAME = "char.dic", "word.dic"
 BLANK = "\u3000"  # what a line without a visible symbol means
 MAX_BYTES = 32 * MIB
 MAX_DIGITS = 10
@@ -159,110 +110,86 @@ SAMPLE: Dict[str, Any] = {
 }
 BLOCKS = {"encoder", "token_embedder"}
 EMBEDDERS, ENCODERS = ("cnn", "lstm"), ("elmo", "lstm")
-CLIPS = ("cell_clip", "proj_clip")
+CLIPS = {"cell_clip": "cell_clip", "proj_clip": "projection_clip"}
 
 
-def read_architecture(files: ManyLangsFiles) -> Tuple[Any, str]:
+def read_architecture(files: ModelFiles) -> Tuple[Any, str]:
     """Read the architecture that `config.json` names: in the folder, else of the same name directly in it, else one of
     the two that the original program has, else the only other JSON with both blocks. Nothing outside is read.
 
-    files (ManyLangsFiles): The files of the model.
+    files (ModelFiles): The files of the model.
     RETURNS (Tuple[Any, str]): The architecture, and where it is.
     RAISES (ValueError): If it is not found, EL022 or EL036 for files that are no JSON.
     """
-    source = files.find(CONFIG_NAME)
+    source = files.sources.get(CONFIG_NAME)
     record = {} if source is None else read_json(source)
     named = record.get("config_path") if isinstance(record, Mapping) else None
     path = named.replace("\\", "/") if isinstance(named, str) else ""
     last = path.rsplit("/", 1)[-1]
     for name in (path, last):
-        found = files.find(name) if name and name != CONFIG_NAME else None
+        found = files.sources.get(str(PurePosixPath(name))) if name and name != CONFIG_NAME else None
         if found is not None:
             return read_json(found), str(found)
     if last in SAMPLE_NAMES:
         return SAMPLE, last
-    inside = (name.removeprefix(files.prefix) for name in files.sources if name.startswith(files.prefix))
-    names = [name for name in sorted(inside) if name.endswith(".json") and "/" not in name and name != CONFIG_NAME]
-    sources = [source for source in map(files.find, names[:8]) if source is not None]
-    others = [(read_json(source), str(source)) for source in sources]
+    names = [name for name in files.sources if name.endswith(".json") and "/" not in name and name != CONFIG_NAME]
+    others = [(read_json(files.sources[name]), str(files.sources[name])) for name in sorted(names)[:8]]
     others = [(other, where) for other, where in others if isinstance(other, dict) and BLOCKS <= set(other)]
     if len(others) == 1:
         return others[0]
     problem = f"config_path in config.json is {shorten(repr(named), 80)}, and there is no such file in the folder"
-    raise ValueError(INVALID_ARCHITECTURE.format(path=files.path, problems=problem))
+    raise ValueError(INVALID_ARCHITECTURE.format(path=files.where, problems=problem))
 
 
-def read_sizes(record: Any, where: str) -> Dict[str, Dict[str, Any]]:
+def read_sizes(record: Any, where: str) -> Tuple[Dict[str, Any], Dict[str, str]]:
     """record (Any): An architecture, with the blocks `encoder` and `token_embedder`.
     where (str): Its source, for messages.
-    RETURNS (Dict[str, Dict[str, Any]]): The settings of both blocks, by their names in it, that a biLM has.
-    RAISES (ValueError): With all missing settings and wrong types.
+    RETURNS (Tuple[Dict[str, Any], Dict[str, str]]): The settings of a `BiLMConfig` but the rows of the tables,
+        and their names in the file.
+    RAISES (ValueError): With all missing settings and unknown names.
     """
     reader = SettingsReader(record if isinstance(record, Mapping) else {})
     reader.problems += [f"{block} is empty" for block in sorted(BLOCKS) if reader.options.get(block) == {}]
-    encoder: Dict[str, Any] = {}
-    embedder: Dict[str, Any] = {}
+    found: Dict[str, Any] = {}
     if reader.take("encoder", Mapping):
-        encoder["name"] = _read_name(reader, "encoder", ENCODERS)
-        for name in ("projection_dim", "dim", "n_layers"):
-            encoder[name] = reader.take(f"encoder.{name}", int, least=1)
-        if encoder["name"] == "elmo":
+        kind = _read_name(reader, "encoder", ENCODERS)
+        sizes = {"cell_width": ("encoder.dim", ...), "projection_width": ("encoder.projection_dim", ...)}
+        found = reader.read({**sizes, "n_layers": ("encoder.n_layers", ...)})
+        if kind == "lstm":
+            found.update(encoder="bilstm", encoder_depth=found["n_layers"], n_layers=1, has_skip=False)
+            found.update(cell_clip=None, projection_clip=None)
+        else:
             reader.problems += [f"encoder.{name} is missing" for name in CLIPS if name not in record["encoder"]]
-            for name in CLIPS:  # 0 and null mean no clip
-                clip = reader.take(f"encoder.{name}", (int, float), None, least=0, most=MAX_ABSOLUTE)
-                encoder[name] = clip or None
+            found.update(reader.read({ours: (f"encoder.{name}", None) for name, ours in CLIPS.items()}))
     if reader.take("token_embedder", Mapping):
-        embedder["name"] = _read_name(reader, "token_embedder", EMBEDDERS)
-        is_cnn = embedder["name"] == "cnn"
-        least = {"char_dim": 0, "word_dim": 0, **({"max_characters_per_token": 2} if is_cnn else {})}
-        for name in least:
-            embedder[name] = reader.take(f"token_embedder.{name}", int, least=least[name])
-        if is_cnn and embedder["char_dim"]:
-            embedder["n_highway"] = reader.take("token_embedder.n_highway", int, least=0)
-            embedder.update({name: record["token_embedder"].get(name) for name in ("filters", "activation")})
+        base = "token_embedder."
+        kind = _read_name(reader, "token_embedder", EMBEDDERS)
+        words = reader.read({"character_width": (f"{base}char_dim", ...), "word_width": (f"{base}word_dim", ...)})
+        cnn = {name: (base + name, ...) for name in ("filters", "activation", "n_highway")}
+        length = {"max_characters": (f"{base}max_characters_per_token", ...)}
+        words.update(reader.read(length) if kind == "cnn" else {"max_characters": None})
+        words.update(reader.read(cnn) if kind == "cnn" and words["character_width"] else {"n_highway": 0})
+        found["token_embedder"] = {"kind": kind, **words}
     if reader.problems:
         raise ValueError(INVALID_ARCHITECTURE.format(path=where, problems="; ".join(reader.problems)))
-    return {"encoder": encoder, "token_embedder": embedder}
+    return found, reader.names
 
 
-def make_config(sizes: Mapping[str, Mapping[str, Any]], where: str, n_characters: int, n_words: int) -> BiLMConfig:
-    """sizes (Mapping[str, Mapping[str, Any]]): From `read_sizes`.
+def make_config(
+    record: Mapping[str, Any], names: Mapping[str, str], where: str, n_characters: int, n_words: int
+) -> BiLMConfig:
+    """record (Mapping[str, Any]), names (Mapping[str, str]): From `read_sizes`.
     where (str): Source of the sizes, for messages.
     n_characters (int), n_words (int): Rows of the tables, 0 where `char_dim` or `word_dim` is 0.
     RETURNS (BiLMConfig): The config.
     RAISES (ValueError): For sizes that no biLM can have.
     """
-    encoder, words = sizes["encoder"], sizes["token_embedder"]
-    embedder: Dict[str, Any] = {
-        "kind": words["name"],
-        "n_characters": n_characters,
-        "character_width": words["char_dim"],
-        "n_words": n_words,
-        "word_width": words["word_dim"],
-        "n_highway": words.get("n_highway", 0),
-        "max_characters": words.get("max_characters_per_token"),
-        **{name: words[name] for name in ("filters", "activation") if name in words},
-    }
-    is_plain = encoder["name"] == "lstm"
-    settings: Dict[str, Any] = {
-        "cell_width": encoder["dim"],
-        "projection_width": encoder["projection_dim"],
-        "n_layers": 1 if is_plain else encoder["n_layers"],
-        "cell_clip": encoder.get("cell_clip"),
-        "projection_clip": encoder.get("proj_clip"),
-    }
-    if is_plain:
-        settings.update(encoder="bilstm", encoder_depth=encoder["n_layers"], has_skip=False)
-    else:
-        settings.update(always_project=encoder["projection_dim"] >= encoder["dim"])
-    try:
-        config = BiLMConfig(token_embedder=TokenEmbedderConfig.from_dict(embedder), **settings)
-        problems = find_excess(config)
-    except ValueError as error:
-        problems = [str(error)]
-    if problems:
+    words = {**record["token_embedder"], "n_characters": n_characters, "n_words": n_words}
+    is_elmo = "encoder" not in record
+    config, problems = build_config({**record, "token_embedder": words, "always_project": is_elmo}, names)
+    if config is None:
         raise ValueError(INVALID_ARCHITECTURE.format(path=where, problems=shorten("; ".join(problems))))
-    return config
+    return replace(config, always_project=is_elmo and config.projection_width >= config.cell_width)
 
 
 def _read_name(reader: SettingsReader, block: str, known: Tuple[str, ...]) -> str:
@@ -335,11 +262,7 @@ def encoder_datasets(config: BiLMConfig) -> List[Dataset]:
 
 
 def _char_cnn_datasets(config: TokenEmbedderConfig) -> List[Dataset]:
-    found = []
-    for i, (window, n) in enumerate(config.filters):
-        theirs, ours = f"convolutions.{i}.", f"{OURS}char_cnn.filters.{i}."
-        found.append(whole(theirs + "weight", (n, config.character_width, window), ours + "weight"))
-        found.append(whole(theirs + "bias", (n,), ours + "bias"))
+    found = filter_datasets("convolutions.", f"{OURS}char_cnn.filters.", config.filters, config.character_width)
     n = sum(n for _, n in config.filters)
     for k in range(config.n_highway):
         found += highway_datasets(f"highways._layers.{k}.", f"{OURS}char_cnn.highways.{k}.", n)
@@ -365,27 +288,32 @@ def _torch_lstm_datasets(theirs: str, ours: str, input_widths: List[int], cell_w
 # Read models of ELMoForManyLangs (Che et al. 2018) into a `BiLM`.
 
 
-def read_manylangs(files: ManyLangsFiles) -> BiLM:
-    """files (ManyLangsFiles): Its files.
+def read_manylangs(files: ModelFiles) -> BiLM:
+    """files (ModelFiles): Its files.
     RETURNS (BiLM): float32, with its lexicon, without a softmax.
     RAISES (ValueError): With all problems of all files.
     """
     wanted = [CONFIG_NAME, EMBEDDER_NAME, ENCODER_NAME]
-    tables = ((CHARACTERS_NAME, "char_dim", CHARACTERS_NEEDED), (WORDS_NAME, "word_dim", WORDS_NEEDED))
-    sizes, where = {}, ""
-    if files.find(CONFIG_NAME) is not None:
-        record, where = read_architecture(files)
-        sizes = read_sizes(record, where)
-        wanted += [name for name, width_name, _ in tables if sizes["token_embedder"][width_name]]
-    sources = {name: source for name in wanted if (source := files.find(name)) is not None}
+    tables = (
+        (CHARACTERS_NAME, "character_width", CHARACTERS_NEEDED),
+        (WORDS_NAME, "word_width", WORDS_NEEDED),
+    )
+    record: Dict[str, Any] = {}
+    names: Dict[str, str] = {}
+    where = ""
+    if CONFIG_NAME in files.sources:
+        architecture, where = read_architecture(files)
+        record, names = read_sizes(architecture, where)
+        wanted += [name for name, width_name, _ in tables if record["token_embedder"][width_name]]
+    sources = {name: files.sources[name] for name in wanted if name in files.sources}
     if len(sources) < len(wanted):
         missing = ", ".join(name for name in wanted if name not in sources)
         raise ValueError(
-            f"The ELMoForManyLangs model '{files.path}' is not complete: {missing} missing. Unpack the download again, "
-            "with all of its files in one folder, or pass the zip itself."
+            f"The ELMoForManyLangs model '{files.where}' is not complete: {missing} missing. Unpack the download "
+            "again, with all of its files in one folder, or pass the zip itself."
         )
     characters, words = (read_symbols(sources[name], needed) if name in sources else () for name, _, needed in tables)
-    config = make_config(sizes, where, len(characters), len(words))
+    config = make_config(record, names, where, len(characters), len(words))
     # Both files have a tensor `projection.weight`: names begin with that of the file.
     own = {EMBEDDER_NAME: embedder_datasets(config), ENCODER_NAME: encoder_datasets(config)}
     table = [replace(dataset, name=f"{file}/{dataset.name}") for file in own for dataset in own[file]]
@@ -393,9 +321,9 @@ def read_manylangs(files: ManyLangsFiles) -> BiLM:
     problems = find_misfits({dataset.name: dataset.shape for dataset in table}, arrays)
     if problems:
         raise ValueError(
-            f"The weights of the ELMoForManyLangs model '{files.path}' do not fit its architecture and its tables "
+            f"The weights of the ELMoForManyLangs model '{files.where}' do not fit its architecture and its tables "
             f"of symbols, {len(problems)} problem(s):{listed(problems)}\nUse files of one model; otherwise one of "
             "them is damaged."
         )
-    network = build_network(config, import_arrays(table, arrays, network_shapes(config)))
+    network = load_network(config, table, arrays)
     return BiLM(network, lexicon=Lexicon(characters, words), meta={"source_format": "manylangs"})

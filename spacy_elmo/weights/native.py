@@ -1,15 +1,14 @@
 """The native format: config.json, weights.safetensors, optionally meta.json, vocab.txt, lexicon.json; or bytes."""
 
 import json
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from pathlib import Path
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 import srsly
 import torch
 from safetensors.numpy import load, save
-from torch import from_numpy, nn
+from torch import from_numpy
 
 from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import AdaptiveHead, LMHead
@@ -22,21 +21,23 @@ from ..inference.runtime import isolated
 from ..inference.words import make_lexicon_codec
 from ..text.words import Lexicon, Vocabulary
 from ..util import is_number, shorten
+from .detect import CONFIG_NAME, LEXICON_NAME, META_NAME, NETWORK_PREFIX, VOCAB_NAME, WEIGHTS_NAME, ModelFiles
 from .parts import (
     MAX_CUTOFFS,
     MAX_WORDS,
     LoadedMix,
     as_float32,
-    build_head,
-    build_network,
+    build_config,
     check_dtype_fits,
     check_vocabulary,
-    find_excess,
     is_head_shared,
+    load_network,
+    load_softmax,
     mixes_from_meta,
     network_shapes,
     read_vocabulary,
     refuse_misfits,
+    softmax_shapes,
     table_rows,
     to_arrays,
     write_vocabulary,
@@ -47,14 +48,11 @@ from .sources import (
     Source,
     check_size,
     decoding,
-    is_zip,
-    kind_of,
-    list_sources,
     parse_json,
     read_json,
     unreadable,
 )
-from .tensor_map import Array, Shape, find_misfits
+from .tensor_map import Array, Dataset, find_misfits, whole
 
 # Names of the arrays of a network in files. They do not change when modules of the code are renamed.
 
@@ -77,80 +75,18 @@ def stored_name(name: str) -> str:
     return name
 
 
+def native_datasets(config: BiLMConfig) -> List[Dataset]:
+    """RETURNS (List[Dataset]): The arrays of the network."""
+    shapes = network_shapes(config)
+    return [whole(NETWORK_PREFIX + stored_name(key), shape, key) for key, shape in shapes.items()]
+
+
 def current_name(name: str) -> str:
     """RETURNS (str): The inverse of `stored_name`."""
     for stored, current in STORED_NAMES:
         if name.startswith(stored):
             return current + name.removeprefix(stored)
     return name
-
-
-# Find the files of a biLM in native format.
-
-CONFIG_NAME, WEIGHTS_NAME = "config.json", "weights.safetensors"
-META_NAME, VOCAB_NAME = "meta.json", "vocab.txt"
-LEXICON_NAME = "lexicon.json"  # symbols of a biLM with a token embedder
-NETWORK_PREFIX = "bilm."  # of the arrays of the network
-NATIVE_WANTED = f"a folder or .zip with {CONFIG_NAME} and {WEIGHTS_NAME}"
-
-
-@dataclass(frozen=True)
-class NativeFiles:
-    """The files of a biLM in native format.
-
-    folder (Path): Where they are: a folder, or a zip.
-    weights (Source): The safetensors file.
-    sources (Mapping[str, Source]): All files of the folder by name, config.json among them.
-    """
-
-    folder: Path
-    weights: Source
-    sources: Mapping[str, Source]
-
-
-def detect_native(path: Path) -> Optional[NativeFiles]:
-    """path (Path): A folder that exists, one of the two files in it, or a zip of the folder.
-    RETURNS (Optional[NativeFiles]): The files if they are in native format, else None. The weights may have any name.
-    RAISES (ValueError): For a zip with several biLMs.
-    """
-    given = Source(path)
-    if path.is_file() and is_zip(path):  # the only folder in it with a config and weights
-        sources = list_sources(path)
-        roots = [name.removesuffix(CONFIG_NAME) for name in sources if PurePosixPath(name).name == CONFIG_NAME]
-        inside = {
-            root: {name.removeprefix(root): sources[name] for name in sources if name.startswith(root)}
-            for root in roots
-        }
-        inside = {root: own for root, own in inside.items() if len(_find_weights(own)) == 1}
-        if len(inside) > 1:
-            names = ", ".join(root.rstrip("/") or "the top" for root in inside)
-            raise ValueError(
-                f"'{path}' has {len(inside)} biLMs ({names}), but should have one. Unpack it, and pass one of its "
-                "folders."
-            )
-        return next((NativeFiles(path, _find_weights(own)[0], own) for own in inside.values()), None)
-    is_weights = not path.is_dir() and (given.name == WEIGHTS_NAME or has_network(given))
-    if not path.is_dir() and given.name != CONFIG_NAME and not is_weights:
-        return None
-    folder = path if path.is_dir() else path.parent
-    sources = list_sources(folder) if folder.is_dir() else {}
-    found = [given] if is_weights else _find_weights(sources)
-    return NativeFiles(folder, found[0], sources) if CONFIG_NAME in sources and len(found) == 1 else None
-
-
-def _find_weights(sources: Mapping[str, Source]) -> List[Source]:
-    """Weights under their usual name, else all files with a network directly in the folder."""
-    if WEIGHTS_NAME in sources:
-        return [sources[WEIGHTS_NAME]]
-    return [source for name, source in sources.items() if "/" not in name and has_network(source)]
-
-
-def has_network(source: Source) -> bool:
-    """RETURNS (bool): Whether this is a safetensors file with the arrays of a network."""
-    head = source.read_head()
-    if kind_of(head) != "safetensors":
-        return False
-    return f'"{NETWORK_PREFIX}'.encode() in source.read_head(8 + int.from_bytes(head[:8], "little"))
 
 
 # The settings in config.json of the native format, or in the header of bytes, and their checks.
@@ -196,26 +132,25 @@ def read_config(record: Any, where: object) -> Settings:
         found = shorten(repr(record.get("format_version")), 40)
         problem = f"format_version is {found}, but this package reads {FORMAT_VERSION}"
         raise ValueError(Errors.EL023.format(path=where, problems=problem))
-    problems = _adaptive_problems(record.get("adaptive_softmax"))
-    try:
-        config = BiLMConfig.from_dict(settings)
-        problems = [*find_excess(config), *_sharing_problems(record, config), *problems]
-        adaptive = None
-        if not problems and record.get("adaptive_softmax") is not None:
+    config, problems = build_config(settings)
+    problems += [*_sharing_problems(record, config), *_adaptive_problems(record.get("adaptive_softmax"))]
+    adaptive = None
+    if config is not None and not problems and record.get("adaptive_softmax") is not None:
+        try:
             with torch.device("meta"):
                 adaptive = AdaptiveHead(width=config.projection_width, **record["adaptive_softmax"])
-    except (ValueError, TypeError) as error:
-        problems.append(str(error).rstrip("."))
-    if problems:
+        except ValueError as error:
+            problems.append(str(error).rstrip("."))
+    if config is None or problems:
         raise ValueError(Errors.EL023.format(path=where, problems=shorten("; ".join(problems))))
     return Settings(config, bool(record.get("shares_softmax")), adaptive)
 
 
-def _sharing_problems(record: Mapping[str, Any], config: BiLMConfig) -> List[str]:
+def _sharing_problems(record: Mapping[str, Any], config: Optional[BiLMConfig]) -> List[str]:
     is_shared = record.get("shares_softmax", False)
     if not isinstance(is_shared, bool):
         return [f"shares_softmax is {shorten(repr(is_shared), 40)}, should be true or false"]
-    if is_shared and config.n_words is None:
+    if is_shared and config is not None and config.n_words is None:
         return ["shares_softmax is true, but a biLM that reads characters has no word table"]
     return []
 
@@ -278,7 +213,7 @@ def decode_int8(arrays: Mapping[str, Array]) -> Tuple[Dict[str, Array], List[str
 
 # The softmax (full, shared with the word table, or adaptive) in the arrays of a native file.
 
-WEIGHT_KEY, BIAS_KEY = "softmax.weight", "softmax.bias"
+SOFTMAX_KEYS = WEIGHT_KEY, BIAS_KEY = "softmax.weight", "softmax.bias"
 ADAPTIVE_PREFIX = "adaptive."
 
 
@@ -291,36 +226,16 @@ def head_to_arrays(network: BiLMNetwork, head: Optional[LMHead]) -> Dict[str, Ar
     return arrays
 
 
-def head_shapes(settings: Settings, arrays: Mapping[str, Array]) -> Dict[str, Shape]:
-    """RETURNS (Dict[str, Shape]): Expected shapes; the softmax is optional, but must be complete."""
-    config, is_shared, adaptive = settings
-    if adaptive is not None:
-        return {ADAPTIVE_PREFIX + key: tuple(tensor.shape) for key, tensor in adaptive.state_dict().items()}
-    if WEIGHT_KEY not in arrays and BIAS_KEY not in arrays:
-        return {}
-    n_words = n_rows(arrays, (BIAS_KEY, WEIGHT_KEY)) if not is_shared else config.n_words or 0
-    shapes: Dict[str, Shape] = {BIAS_KEY: (n_words,)}
-    return shapes if is_shared else {**shapes, WEIGHT_KEY: (n_words, config.projection_width)}
-
-
-def head_from_arrays(network: BiLMNetwork, settings: Settings, arrays: Mapping[str, Array]) -> Optional[LMHead]:
-    """arrays (Mapping[str, Array]): float32, with the shapes of `head_shapes`.
+def load_head(network: BiLMNetwork, settings: Settings, arrays: Mapping[str, Array]) -> Optional[LMHead]:
+    """arrays (Mapping[str, Array]): With the shapes of `_build`.
     RETURNS (Optional[LMHead]): In evaluation mode.
     """
     adaptive = settings.adaptive
-    if adaptive is not None:
-        state = {key: from_numpy(arrays[ADAPTIVE_PREFIX + key]) for key in adaptive.state_dict()}
-        adaptive.load_state_dict(state, assign=True)
-        return adaptive.eval()
-    if BIAS_KEY not in arrays:
-        return None
-    weight = network.word_embedding if settings.is_shared else None
-    return build_head(nn.Parameter(from_numpy(arrays[WEIGHT_KEY])) if weight is None else weight, arrays[BIAS_KEY])
-
-
-def n_rows(arrays: Mapping[str, Array], keys: Sequence[str]) -> int:
-    """RETURNS (int): Rows of the first of these arrays that exists, 0 if none does."""
-    return next((len(arrays[key]) for key in keys if key in arrays and arrays[key].shape), 0)
+    if adaptive is None:
+        return load_softmax(SOFTMAX_KEYS, arrays, network, is_shared=settings.is_shared)
+    state = {key: from_numpy(as_float32(arrays[ADAPTIVE_PREFIX + key])) for key in adaptive.state_dict()}
+    adaptive.load_state_dict(state, assign=True)
+    return adaptive.eval()
 
 
 # lexicon.json of the native format: the symbols of a biLM with a token embedder, by id.
@@ -355,22 +270,22 @@ STEADY_KEYS = ("steady.h", "steady.c")
 BYTES = "bytes"  # name in messages of a model that is not in a file
 
 
-def read_native(files: NativeFiles, vocab: Optional[Source] = None) -> Tuple[BiLM, Tuple[LoadedMix, ...]]:
+def read_native(files: ModelFiles, vocab: Optional[Source] = None) -> Tuple[BiLM, Tuple[LoadedMix, ...]]:
     """Read a folder in native format.
 
-    files (NativeFiles): config.json and the weights, optionally meta.json and vocab.txt.
+    files (ModelFiles): config.json and the weights, optionally meta.json and vocab.txt.
     vocab (Optional[Source]): Replaces vocab.txt.
     RETURNS (Tuple[BiLM, Tuple[LoadedMix, ...]]): float32, whatever the dtype in the file; the mixes in its meta data.
     RAISES (ValueError): With all problems of a file.
     """
-    sources, where = files.sources, str(files.folder)
+    sources, where = files.sources, files.where
     settings = read_config(read_json(sources[CONFIG_NAME]), where)
     arrays = _load(files.weights.read_bytes(), files.weights)
     meta = read_json(sources[META_NAME]) if META_NAME in sources else {}
     if not isinstance(meta, dict):
         reason = f"it contains a {type(meta).__name__} instead of an object {{...}}"
         raise unreadable(sources[META_NAME], "meta data", reason)
-    words = vocab or sources.get(VOCAB_NAME)
+    words = vocab or files.vocab
     vocabulary = None if words is None else read_vocabulary(words, True)
     lexicon = sources.get(LEXICON_NAME)
     symbols = None if lexicon is None else parse_lexicon(read_json(lexicon, MAX_LEXICON_BYTES), lexicon)
@@ -482,10 +397,15 @@ def _build(
     where: str,
 ) -> BiLM:
     config = settings.config
-    wanted = {NETWORK_PREFIX + stored_name(key): shape for key, shape in network_shapes(config).items()}
-    wanted.update(head_shapes(settings, arrays))
+    table = native_datasets(config)
+    wanted = {dataset.name: dataset.shape for dataset in table}
+    if settings.adaptive is None:
+        wanted.update(softmax_shapes(SOFTMAX_KEYS, arrays, config, is_shared=settings.is_shared))
+    else:
+        state = settings.adaptive.state_dict()
+        wanted.update({ADAPTIVE_PREFIX + key: tuple(tensor.shape) for key, tensor in state.items()})
     if EMBEDDINGS_KEY in arrays:
-        wanted[EMBEDDINGS_KEY] = (n_rows(arrays, [EMBEDDINGS_KEY]), config.projection_width)
+        wanted[EMBEDDINGS_KEY] = (*arrays[EMBEDDINGS_KEY].shape[:1], config.projection_width)
     if any(key in arrays for key in STEADY_KEYS) and config.has_state:  # both, or none
         wanted[STEADY_KEYS[0]] = (config.n_layers, 1, config.output_width)
         wanted[STEADY_KEYS[1]] = (config.n_layers, 1, config.n_directions * config.cell_width)
@@ -496,17 +416,16 @@ def _build(
     check_vocabulary(vocabulary, rows)
     if config.token_embedder is not None:
         make_lexicon_codec(config, lexicon)  # refuses one that does not fit
-    arrays = {key: as_float32(array) for key, array in arrays.items()}
-    own = (key for key in arrays if key.startswith(NETWORK_PREFIX))
-    network = build_network(config, {current_name(key.removeprefix(NETWORK_PREFIX)): arrays[key] for key in own})
-    h, c, embeddings = (arrays.get(key) for key in (*STEADY_KEYS, EMBEDDINGS_KEY))
+    network = load_network(config, table, arrays)
+    names = [name for name in (*STEADY_KEYS, EMBEDDINGS_KEY) if name in wanted]
+    others = {name: from_numpy(as_float32(arrays[name])) for name in names}
     return BiLM(
         network,
         vocabulary=vocabulary,
-        head=head_from_arrays(network, settings, arrays),
-        token_embeddings=None if embeddings is None else from_numpy(embeddings),
+        head=load_head(network, settings, arrays),
+        token_embeddings=others.get(EMBEDDINGS_KEY),
         meta=meta,
-        steady_state=None if h is None or c is None else BiLMState(from_numpy(h), from_numpy(c)),
+        steady_state=BiLMState(*(others[name] for name in STEADY_KEYS)) if STEADY_KEYS[0] in others else None,
         lexicon=lexicon,
     )
 

@@ -20,11 +20,11 @@ from ..about import __version__
 from ..bilm.config import BiLMConfig
 from ..errors import Errors
 from ..util import hash_file, is_hidden, naming, only_writer, write_text
-from .bilm_tf import HDF5_SUFFIXES, read_options
+from .bilm_tf import read_options
+from .detect import HDF5_SUFFIXES
 from .formats import find_replaceable
-from .hdf5 import read_shapes
-from .parts import count_numbers, find_excess, network_shapes
-from .sources import MAX_JSON_BYTES, MIB, Source, read_json
+from .parts import count_numbers, network_shapes
+from .sources import MAX_JSON_BYTES, MIB, Source, read_json, read_shapes
 
 REFUSED_ADDRESS = (
     "The address '{url}' is refused: {reason}. Pass another address, or fetch the file by other means and pass it "
@@ -194,11 +194,7 @@ def count_parameters(config: BiLMConfig) -> int:
 
 def _count(name: str, path: Path) -> Optional[int]:
     if name == "options.json":
-        config = read_options(read_json(Source(path)), str(path))
-        excess = find_excess(config)
-        if excess:
-            raise ValueError(Errors.EL023.format(path=path, problems="; ".join(excess)))
-        return count_parameters(config)
+        return count_parameters(read_options(read_json(Source(path)), str(path)))
     if name.endswith(HDF5_SUFFIXES):
         shapes = read_shapes(Source(path))
         return sum(prod(shape) for key, shape in shapes.items() if not key.startswith("softmax/"))

@@ -1,11 +1,13 @@
 """What all formats share: network, softmax, vocabulary, scalar mixes; limits on settings, problems in one error."""
 
 import math
+import re
 import warnings
 from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from types import MappingProxyType
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
@@ -19,22 +21,24 @@ from ..inference.products import full_state
 from ..text.words import BYTE_ORDER_MARK, Vocabulary
 from ..util import is_number, listed, shorten
 from .sources import Source
-from .tensor_map import MAX_ABSOLUTE, Array, Shape
+from .tensor_map import MAX_ABSOLUTE, Array, Dataset, Shape, import_arrays
 
 # Functions of all formats: convert networks to arrays and back, read and write vocabularies, check sizes.
 
 MAX_NAMED = 10  # words listed in an error
 
 
-def build_network(config: BiLMConfig, state: Mapping[str, Array]) -> BiLMNetwork:
-    """Create a network with given weights, without random initialization.
+def load_network(config: BiLMConfig, table: Iterable[Dataset], arrays: Mapping[str, Array]) -> BiLMNetwork:
+    """Create a network with the weights of a file, without random initialization.
 
-    config (BiLMConfig): Its config.
-    state (Mapping[str, Array]): float32 arrays of its state dict, not copied.
-    RETURNS (BiLMNetwork): In evaluation mode.
+    config (BiLMConfig): Its config, of sizes within the limits.
+    table (Iterable[Dataset]): The arrays of the file, and their positions in the state dict.
+    arrays (Mapping[str, Array]): Arrays without problems, see `find_misfits`.
+    RETURNS (BiLMNetwork): float32, in evaluation mode.
     """
     with torch.device("meta"):
         network = BiLMNetwork(config)
+    state = import_arrays(table, arrays, {key: tuple(tensor.shape) for key, tensor in network.state_dict().items()})
     network.load_state_dict({key: torch.from_numpy(array) for key, array in state.items()}, assign=True)
     return network.eval()
 
@@ -56,16 +60,49 @@ def count_numbers(shapes: Mapping[str, Shape]) -> Dict[str, int]:
     return {name: prod(shape) - (shape[1] if name in masked else 0) for name, shape in shapes.items()}
 
 
-def build_head(weight: nn.Parameter, bias: Array) -> SoftmaxHead:
-    """weight (nn.Parameter): Shape (V, P); the word table itself if it is shared.
-    bias (Array): Shape (V,).
-    RETURNS (SoftmaxHead): In evaluation mode.
+def softmax_shapes(
+    names: Tuple[str, str], arrays: Mapping[str, Array], config: BiLMConfig, *, is_shared: bool, is_needed: bool = False
+) -> Dict[str, Shape]:
+    """names (Tuple[str, str]): Names of its weight and bias.
+    arrays (Mapping[str, Array]): The arrays of the file.
+    config (BiLMConfig): Of the network.
+    is_shared (bool): Whether its weight is the word table.
+    is_needed (bool): Whether it must be there.
+    RETURNS (Dict[str, Shape]): Expected shapes, empty without a softmax. It has any number of rows, or those of the
+        word table if this is shared.
     """
+    found = [arrays[name] for name in names if name in arrays]
+    if not found and not is_needed:
+        return {}
+    n_words = (config.n_words or 0) if is_shared or not found or not found[0].shape else len(found[0])
+    shapes: Dict[str, Shape] = {names[0]: (n_words, config.projection_width), names[1]: (n_words,)}
+    return {names[1]: shapes[names[1]]} if is_shared else shapes
+
+
+def build_softmax(weight: Union[nn.Parameter, Array], bias: Array) -> SoftmaxHead:
+    """weight (Union[nn.Parameter, Array]): Shape (V, P); the word table itself if it is shared.
+    bias (Array): Shape (V,).
+    RETURNS (SoftmaxHead): float32, in evaluation mode.
+    """
+    if not isinstance(weight, nn.Parameter):
+        weight = nn.Parameter(torch.from_numpy(as_float32(weight)))
     with torch.device("meta"):
         head = SoftmaxHead(*weight.shape)
     head.weight = weight
-    head.bias = nn.Parameter(torch.from_numpy(bias))
+    head.bias = nn.Parameter(torch.from_numpy(as_float32(bias)))
     return head.eval()
+
+
+def load_softmax(
+    names: Tuple[str, str], arrays: Mapping[str, Array], network: BiLMNetwork, *, is_shared: bool
+) -> Optional[SoftmaxHead]:
+    """names (Tuple[str, str]), arrays (Mapping[str, Array]), is_shared (bool): See `softmax_shapes`.
+    RETURNS (Optional[SoftmaxHead]): None without a softmax.
+    """
+    if names[1] not in arrays:
+        return None
+    table = network.word_embedding if is_shared else None
+    return build_softmax(arrays[names[0]] if table is None else table, arrays[names[1]])
 
 
 def is_head_shared(network: BiLMNetwork, head: Optional[LMHead]) -> bool:
@@ -268,6 +305,8 @@ MAX_WIDTH = 2**20
 MAX_CHARACTERS = 1000  # ids per word, of 8 bytes each, for thousands of words at once
 MAX_WORDS = 2**31
 MAX_CUTOFFS = 100  # clusters of an adaptive softmax
+WRAPPING = re.compile(r"The [\w ]+ is invalid: |\.? Correct these settings\.?|\.$")  # of the errors of configs
+KINDS = {int: "an integer", bool: "true or false", str: "a string", Mapping: "a block of settings"}
 
 # Settings by their names in `BiLMConfig`, `CharCNNConfig` and `TransformerConfig`.
 MOST: Dict[str, int] = {
@@ -287,34 +326,42 @@ MOST: Dict[str, int] = {
 }
 
 
-def find_excess(config: BiLMConfig) -> List[str]:
-    """config (BiLMConfig): The config in a file.
-    RETURNS (List[str]): A description of each setting above its limit.
+def build_config(
+    record: Mapping[str, Any], names: Mapping[str, str] = MappingProxyType({})
+) -> Tuple[Optional[BiLMConfig], List[str]]:
+    """Check types, values and limits of all settings, for every format.
+
+    record (Mapping[str, Any]): The settings by our names, see `BiLMConfig.from_dict`.
+    names (Mapping[str, str]): Their names in the file, for messages.
+    RETURNS (Tuple[Optional[BiLMConfig], List[str]]): The config, None if there are problems, and all problems.
     """
+    try:
+        config = BiLMConfig.from_dict(record)
+        problems = _find_excess(config)
+    except (ValueError, TypeError) as error:
+        problems = [WRAPPING.sub("", str(error))]
+    pattern = re.compile(rf"\b(?:(?:char_cnn|token_embedder|transformer)\.)?({'|'.join(names) or '$^'})\b(?! in all)")
+    problems = [pattern.sub(lambda found: names[found[1]], problem) for problem in problems]
+    return (None, problems) if problems else (config, [])
+
+
+def _find_excess(config: BiLMConfig) -> List[str]:
     record = config.to_dict()
     blocks = [record, *(block for block in record.values() if isinstance(block, dict))]
     sizes = [
         (name, block[name], most) for block in blocks for name, most in MOST.items() if block.get(name) is not None
     ]
+    words = config.char_cnn or config.token_embedder
+    filters = [] if words is None else words.filters
     problems = [f"{name} is {shorten(str(n), 40)}, should be at most {most:,}" for name, n, most in sizes if n > most]
     clips = {"cell_clip": config.cell_clip, "projection_clip": config.projection_clip}
     huge = ((name, clip) for name, clip in clips.items() if clip is not None and clip > MAX_ABSOLUTE)
     problems += [f"{name} is {clip}, should be at most {MAX_ABSOLUTE:g}" for name, clip in huge]
-    words = config.char_cnn or config.token_embedder
-    return problems + find_filter_excess([n for _, n in words.filters] if words else [], "filters")
-
-
-def find_filter_excess(numbers: List[int], name: str) -> List[str]:
-    """numbers (List[int]): Filters of each width.
-    name (str): Name of the setting in the file.
-    RETURNS (List[str]): Problems: too many widths, or too many filters in total.
-    """
-    problems = []
-    if len(numbers) > MAX_LAYERS:
-        problems.append(f"{name} has {len(numbers):,} sizes, should have at most {MAX_LAYERS:,}")
-    if sum(numbers) > MAX_WIDTH:
-        total = shorten(str(sum(numbers)), 40)
-        problems.append(f"{name} has {total} filters in all, should have at most {MAX_WIDTH:,}")
+    if len(filters) > MAX_LAYERS:
+        problems.append(f"filters has {len(filters):,} sizes, should have at most {MAX_LAYERS:,}")
+    if sum(n for _, n in filters) > MAX_WIDTH:
+        total = shorten(str(sum(n for _, n in filters)), 40)
+        problems.append(f"filters has {total} filters in all, should have at most {MAX_WIDTH:,}")
     return problems
 
 
@@ -328,11 +375,11 @@ def refuse_misfits(problems: Sequence[str], path: object, options: object) -> No
         raise ValueError(Errors.EL026.format(path=path, **settings))
 
 
-# Settings of a foreign config file, read with their types and ranges; all problems are collected.
+# Settings of a foreign config file. All problems are collected.
 
 
 class SettingsReader:
-    """Reads settings from nested options, and collects missing, mistyped and out-of-range ones as problems.
+    """Reads settings from nested options, and collects problems: missing ones, and those of `build`.
 
     options (Mapping[str, Any]): The parsed JSON.
     """
@@ -340,18 +387,38 @@ class SettingsReader:
     def __init__(self, options: Mapping[str, Any]) -> None:
         self.options = options
         self.problems: List[str] = []
+        self.names: Dict[str, str] = {}
+
+    def read(self, table: Mapping[str, Tuple[str, Any]]) -> Dict[str, Any]:
+        """table (Mapping[str, Tuple[str, Any]]): For each of our settings its dotted name in the file and its default,
+            ... for none.
+        RETURNS (Dict[str, Any]): The values by our names, a clip of 0 as null; their types are not checked.
+        """
+        self.names.update({ours: name for ours, (name, _) in table.items()})
+        found = {ours: self.take(name, object, default) for ours, (name, default) in table.items()}
+        no_clips = [
+            name
+            for name, value in found.items()
+            if name.endswith("_clip") and type(value) in (int, float) and not value
+        ]
+        return {**found, **dict.fromkeys(no_clips)}
+
+    def build(self, record: Mapping[str, Any]) -> Optional[BiLMConfig]:
+        """record (Mapping[str, Any]): Settings from `read`, in their blocks, and others.
+        RETURNS (Optional[BiLMConfig]): The config, None if there are problems.
+        """
+        config, problems = build_config(_without_missing(record) if self.problems else record, self.names)
+        self.problems += problems
+        return None if self.problems else config
 
     def has(self, name: str) -> bool:
         """RETURNS (bool): Whether a dotted name has a value other than null."""
         return self._find(name)[1] is not None
 
-    def take(
-        self, name: str, kind: Any, default: Any = ..., *, least: Optional[int] = None, most: Optional[float] = None
-    ) -> Any:
+    def take(self, name: str, kind: Any, default: Any = ...) -> Any:
         """name (str): Dotted name.
-        kind (Any): Its type, or several.
+        kind (Any): Its type.
         default (Any): For a missing value; without it, a missing value is a problem.
-        least (Optional[int]), most (Optional[float]): Its range.
         RETURNS (Any): The value, None if it is invalid.
         """
         found, value = self._find(name)
@@ -359,12 +426,8 @@ class SettingsReader:
             return default
         if not found or value is None:
             self.problems.append(f"{name} is {'null' if found else 'missing'}")
-        elif not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            self.refuse(name, value, _kind_name(kind))
-        elif least is not None and not value >= least:  # also refuses NaN
-            self.refuse(name, value, f"{least} or more" + (", or null for none" if default is None else ""))
-        elif most is not None and value > most:
-            self.refuse(name, value, f"at most {most:,}" if most < MAX_ABSOLUTE else f"at most {most:g}")
+        elif not isinstance(value, kind) or (isinstance(value, bool) and kind not in (bool, object)):
+            self.refuse(name, value, KINDS[kind])
         else:
             return value
         return None
@@ -382,37 +445,7 @@ class SettingsReader:
         return True, node
 
 
-def _kind_name(kind: Any) -> str:
-    names = {
-        int: "an integer",
-        bool: "true or false",
-        str: "a string",
-        list: "a list",
-        (int, float): "a number",
-        Mapping: "a block of settings",
-    }
-    return names.get(kind, str(kind))
-
-
-def read_filters(reader: SettingsReader, name: str, max_width: Optional[int]) -> Tuple[Tuple[int, int], ...]:
-    """name (str): Dotted name of a list of [width, number].
-    max_width (Optional[int]): Characters of a word; None if they are not known.
-    RETURNS (Tuple[Tuple[int, int], ...]): The filters, empty if they are not valid.
-    """
-    filters = reader.take(name, list)
-    if filters is None:
-        return ()
-    if not all(
-        isinstance(pair, (list, tuple)) and len(pair) == 2 and all(type(n) is int for n in pair) for pair in filters
-    ):
-        reader.refuse(name, filters, "a list of [width, number]")
-        return ()
-    if not filters:
-        reader.problems.append(f"{name} is empty, should name at least one [width, number]")
-    reader.problems += find_filter_excess([number for _, number in filters], name)
-    for width, number in filters:
-        if number < 1:
-            reader.problems.append(f"{name} has [{width}, {number}], should have 1 filter or more")
-        if max_width is not None and not 1 <= width <= max_width:
-            reader.problems.append(f"{name} has [{width}, {number}], should be 1 to {max_width} characters wide")
-    return tuple((width, number) for width, number in filters)
+def _without_missing(record: Mapping[str, Any]) -> Dict[str, Any]:
+    """Settings that are missing are reported already, and have the defaults of our config."""
+    inner = {name: _without_missing(value) if isinstance(value, dict) else value for name, value in record.items()}
+    return {name: value for name, value in inner.items() if value is not None}

@@ -5,12 +5,16 @@ the order i, f, j (candidate), o, ours i, j, f, o. Their forget bias includes th
 their highways carries where ours transforms: sigmoid(-x) = 1 - sigmoid(x), so it has the opposite sign.
 """
 
+import operator
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ..bilm.config import CharCNNConfig
 from ..bilm.lstm import FORGET_BIAS
@@ -25,20 +29,12 @@ Shape = Tuple[int, ...]
 class Transform:
     """An exactly invertible transform of values: the order of axes, or a sign.
 
-    to_ours (Callable[[Array], Array]): Maps values of a dataset to values of the state dict.
-    to_theirs (Callable[[Array], Array]): The inverse.
+    to_ours (Callable[[Any], Any]): Maps values of a dataset to values of the state dict.
+    to_theirs (Callable[[Any], Any]): The inverse.
     """
 
-    to_ours: Callable[[Array], Array]
-    to_theirs: Callable[[Array], Array]
-
-
-def permute(*axes: int) -> Transform:
-    """axes (int): Order of the dataset's axes in the state dict.
-    RETURNS (Transform): The permutation.
-    """
-    inverse = tuple(int(axis) for axis in np.argsort(axes))
-    return Transform(partial(np.transpose, axes=axes), partial(np.transpose, axes=inverse))
+    to_ours: Callable[[Any], Any]
+    to_theirs: Callable[[Any], Any]
 
 
 def _add_forget_bias(bias: Array, sign: int) -> Array:
@@ -47,8 +43,10 @@ def _add_forget_bias(bias: Array, sign: int) -> Array:
     return total
 
 
-UNCHANGED = Transform(np.asarray, np.asarray)
-NEGATED = Transform(np.negative, np.negative)
+# Of arrays and tensors.
+UNCHANGED = Transform(lambda values: values, lambda values: values)
+NEGATED = Transform(operator.neg, operator.neg)
+TRANSPOSED = Transform(operator.attrgetter("T"), operator.attrgetter("T"))  # all axes in reverse order
 # Exact where the sum is at least 0.5: for all biases that AllenNLP itself read from an HDF5 file.
 WITHOUT_FORGET_BIAS = Transform(partial(_add_forget_bias, sign=-1), partial(_add_forget_bias, sign=1))
 GATES = (0, 2, 1, 3)  # position of i, f, j, o in our order
@@ -70,14 +68,6 @@ class TensorSlice:
     at: Tuple[Any, ...] = ()
     cut: Tuple[Any, ...] = ()
     transform: Transform = UNCHANGED
-
-    def to_ours(self, dataset: Array) -> Array:
-        """RETURNS (Array): The slice for our state dict."""
-        return self.transform.to_ours(dataset[self.cut])
-
-    def to_theirs(self, ours: Array) -> Array:
-        """RETURNS (Array): The slice for the dataset."""
-        return self.transform.to_theirs(ours[self.at])
 
 
 @dataclass(frozen=True)
@@ -112,6 +102,19 @@ def highway_datasets(base: str, ours: str, width: int) -> List[Dataset]:
     return table
 
 
+def filter_datasets(base: str, ours: str, filters: Iterable[Tuple[int, int]], width: int) -> List[Dataset]:
+    """base (str), ours (str): Prefixes of the convolutions in the file, to which their numbers are added, and in ours.
+    filters (Iterable[Tuple[int, int]]): Their windows, and numbers of filters.
+    width (int): Of a character vector.
+    RETURNS (List[Dataset]): Weights (n, E, w) and biases (n,).
+    """
+    table = []
+    for i, (window, n) in enumerate(filters):
+        table.append(whole(f"{base}{i}.weight", (n, width, window), f"{ours}{i}.weight"))
+        table.append(whole(f"{base}{i}.bias", (n,), f"{ours}{i}.bias"))
+    return table
+
+
 def char_cnn_datasets(config: CharCNNConfig, width: int, table: str, base: str) -> List[Dataset]:
     """config (CharCNNConfig): Sizes.
     width (int): P.
@@ -120,10 +123,7 @@ def char_cnn_datasets(config: CharCNNConfig, width: int, table: str, base: str) 
     """
     shape = (config.n_characters + 1, config.embedding_width)
     found = [whole(table, shape, "char_cnn.embedding")]
-    for i, (window, n) in enumerate(config.filters):
-        theirs, ours = f"{base}char_conv_{i}.", f"char_cnn.filters.{i}."
-        found.append(whole(theirs + "weight", (n, config.embedding_width, window), ours + "weight"))
-        found.append(whole(theirs + "bias", (n,), ours + "bias"))
+    found += filter_datasets(f"{base}char_conv_", "char_cnn.filters.", config.filters, config.embedding_width)
     for k in range(config.n_highway):
         n_rows = config.highway_width(width)
         found += highway_datasets(f"{base}_highways._layers.{k}.", f"char_cnn.highways.{k}.", n_rows)
@@ -131,20 +131,24 @@ def char_cnn_datasets(config: CharCNNConfig, width: int, table: str, base: str) 
     return [*found, whole(f"{base}_projection.bias", (width,), "char_cnn.projection.bias")]
 
 
-def cell_datasets(base: str, ours: str, direction: int, width: int, cell_width: int) -> List[Dataset]:
+def cell_datasets(
+    base: str, ours: str, direction: int, width: int, cell_width: int, input_width: Optional[int] = None
+) -> List[Dataset]:
     """base (str), ours (str): Prefixes of an LSTM layer of one direction in the file, and of the layer in our state
         dict.
     direction (int): 0 forward, 1 backward.
     width (int), cell_width (int): P, H.
+    input_width (Optional[int]): Width of its input, P by default.
     RETURNS (List[Dataset]): Its two weights (4H, P), its bias (4H,) and its projection (P, H).
     """
     table = []
-    for name, key in (("input_linearity", "input_weight"), ("state_linearity", "recurrent_weight")):
+    inputs = ("input_linearity", "input_weight", width if input_width is None else input_width)
+    for name, key, n_in in (inputs, ("state_linearity", "recurrent_weight", width)):
         slices = gate_slices(ours + key, direction, cell_width, has_columns=True)
-        table.append(Dataset(f"{base}{name}.weight", (4 * cell_width, width), slices))
+        table.append(Dataset(f"{base}{name}.weight", (4 * cell_width, n_in), slices))
     bias = gate_slices(ours + "bias", direction, cell_width)
     table.append(Dataset(f"{base}state_linearity.bias", (4 * cell_width,), bias))
-    projection = TensorSlice(ours + "projection_weight", at=(direction,), transform=permute(1, 0))
+    projection = TensorSlice(ours + "projection_weight", at=(direction,), transform=TRANSPOSED)
     return [*table, Dataset(f"{base}state_projection.weight", (width, cell_width), (projection,))]
 
 
@@ -161,7 +165,7 @@ def gate_slices(key: str, direction: int, h: int, *, has_columns: bool = False) 
     for gate, our_gate in enumerate(GATES):
         columns = slice(our_gate * h, (our_gate + 1) * h)
         at: Tuple[Any, ...] = (direction, slice(None), columns) if has_columns else (direction, columns)
-        transform = permute(1, 0) if has_columns else WITHOUT_FORGET_BIAS if gate == FORGET else UNCHANGED
+        transform = TRANSPOSED if has_columns else WITHOUT_FORGET_BIAS if gate == FORGET else UNCHANGED
         slices.append(TensorSlice(key, at=at, cut=(slice(gate * h, (gate + 1) * h),), transform=transform))
     return tuple(slices)
 
@@ -179,8 +183,35 @@ def import_arrays(
     state = {key: np.zeros(shape, dtype="float32") for key, shape in shapes.items()}
     for dataset in table:
         for part in dataset.slices:
-            state[part.key][part.at] = part.to_ours(arrays[dataset.name])
+            state[part.key][part.at] = part.transform.to_ours(arrays[dataset.name][part.cut])
     return state
+
+
+def import_tensors(table: Iterable[Dataset], tensors: Mapping[str, Tensor]) -> Dict[str, Tensor]:
+    """The same from tensors, attached to their graph; biases keep the forget bias of 1, with which AllenNLP computes.
+
+    table (Iterable[Dataset]): The mapping.
+    tensors (Mapping[str, Tensor]): The tensors of AllenNLP by name.
+    RETURNS (Dict[str, Tensor]): By name in our state dict.
+    """
+    parts: Dict[str, List[Tuple[Tuple[Any, ...], Tensor]]] = defaultdict(list)
+    for dataset in table:
+        for part in dataset.slices:
+            change = UNCHANGED if part.transform is WITHOUT_FORGET_BIAS else part.transform
+            parts[part.key].append((part.at, change.to_ours(tensors[dataset.name][part.cut])))
+    return {key: _join(found) for key, found in parts.items()}
+
+
+def _join(parts: Sequence[Tuple[Tuple[Any, ...], Tensor]]) -> Tensor:
+    """Parts and their indices: a direction, or slices of the last dimension of the index, or one of both after it."""
+    first, tensor = parts[0]
+    if not first:
+        return tensor
+    if isinstance(first[0], int):
+        directions = sorted({at[0] for at, _ in parts})
+        return torch.stack([_join([(at[1:], part) for at, part in parts if at[0] == k]) for k in directions])
+    ordered = sorted(parts, key=lambda found: found[0][-1].start or 0)
+    return torch.cat([part for _, part in ordered], dim=len(first) - 1)
 
 
 def export_arrays(table: Iterable[Dataset], state: Mapping[str, Array]) -> Dict[str, Array]:
@@ -194,7 +225,7 @@ def export_arrays(table: Iterable[Dataset], state: Mapping[str, Array]) -> Dict[
     for dataset in table:
         array = np.empty(dataset.shape, dtype="float32")
         for part in dataset.slices:
-            array[part.cut] = part.to_theirs(state[part.key])
+            array[part.cut] = part.transform.to_theirs(state[part.key][part.at])
         arrays[dataset.name] = array
     return arrays
 

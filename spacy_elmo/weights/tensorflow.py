@@ -1,36 +1,31 @@
 """biLMs in checkpoints of bilm-tf and in modules of TF-Hub, and the accumulators of Adagrad in checkpoints."""
 
 import re
-from codecs import BOM_UTF8
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..errors import Errors
 from ..inference.bilm import BiLM
-from ..util import listed, to_path
+from ..util import listed, shorten, to_path
 from .bilm_tf import (
     CHAR_TABLE,
     FORWARD_ONLY_PREFIX,
     SOFTMAX_BIAS,
     SOFTMAX_WEIGHT,
-    TOKEN_EMBEDDINGS_NAME,
-    VOCAB_NAME,
     WORD_TABLE,
-    TFFiles,
-    find_options,
-    official_options,
-    only_source,
+    cell_of,
+    derive_options,
     read_bilm_tf,
     regular_name,
     tf_arrays,
     tf_datasets,
 )
+from .detect import SHARD, ModelFiles, find_checkpoint
 from .parts import LoadedMix, as_float32, mixes_to_meta, network_shapes, refuse_misfits
-from .sources import MIB, PathLike, Source, list_sources, unreadable
+from .sources import PathLike, Source
 from .tensor_map import Array, Shape, find_misfits, import_arrays
-from .tf_bundle import DTYPES, INDEX_SUFFIX, KIND, Bundle, Variable, incomplete, is_sorted_table
+from .tf_bundle import DTYPES, INDEX_SUFFIX, Bundle, Variable
 
 # Names of variables in checkpoints of bilm-tf and modules of TF-Hub, and their datasets in files of bilm-tf.
 #
@@ -109,22 +104,6 @@ def find_accumulators(variables: Mapping[str, Variable], path: object) -> Dict[s
     return {datasets[match["variable"]]: name for name, match in slots.items() if match["variable"] in datasets}
 
 
-# Find the files of a TensorFlow checkpoint or of a TF-Hub module.
-
-STATE_NAME = "checkpoint"  # text with the name of the newest checkpoint
-MAX_STATE_BYTES = MIB
-NEWEST = re.compile(rb'^[ \t]*model_checkpoint_path\s*:\s*"((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
-ESCAPE = re.compile(rb"\\([0-7]{1,3}|.)")
-SHARDS = re.compile(r"-\?{5}-of-\d{5}$")  # all files of an old checkpoint in format V1, in a file `checkpoint`
-SHARD = re.compile(r"(?P<prefix>.+?)(\.data)?-\d{5}-of-\d{5}")
-GRAPHS = ("saved_model.pb", "tfhub_module.pb")
-HUB_INDEX = Path("variables") / "variables.index"
-CHECKPOINT_WANTED = (
-    "a folder with a checkpoint of TensorFlow (checkpoint, *.index, *.data-*) and options.json; the path of such a "
-    "checkpoint, with or without .index"
-)
-HUB_WANTED = f"a folder of a TF-Hub module with {' or '.join(GRAPHS)} and {HUB_INDEX.as_posix()}"
-
 # TensorFlow before 0.12; `tf.train.load_checkpoint` reads it to this day.
 CONVERSION = """
     import tensorflow.compat.v1 as tf; tf.disable_eager_execution(); reader = tf.train.load_checkpoint({path!r})
@@ -151,148 +130,24 @@ def open_checkpoint(file: Path) -> Bundle:
     return Bundle(file)
 
 
-def find_checkpoint(path: Path) -> Optional[Path]:
-    """Find the file of a checkpoint with the names of its variables.
-
-    path (Path): A folder, a file of a checkpoint, or the prefix of its files, which need not exist itself.
-    RETURNS (Optional[Path]): PREFIX.index, or the first file of format V1; None if this is not a checkpoint.
-    RAISES (ValueError): EL022 for a damaged file `checkpoint`, if the checkpoint that it names is missing; if
-        there are several checkpoints, and none is named.
-    """
-    if path.is_dir():
-        return _in_folder(path)
-    if path.name == STATE_NAME and path.is_file():
-        return _in_folder(path.parent)
-    if path.name.endswith(INDEX_SUFFIX) and (is_sorted_table(path) or _data_files(path)):
-        return path
-    match = SHARD.fullmatch(path.name)
-    prefix = path.with_name(match["prefix"]) if match else path
-    return _of_prefix(prefix.with_suffix("") if path.suffix == ".meta" else prefix)
-
-
-def detect_tf_checkpoint(path: Path, options: Optional[Source] = None) -> Optional[TFFiles]:
-    """path (Path): A folder, a file, or the prefix of the files of a checkpoint.
-    options (Optional[Source]): Its options, which may be in another folder; by default those beside it.
-    RETURNS (Optional[TFFiles]): The files; None for another format.
-    RAISES (ValueError): EL020 without options, EL021 if there are several; see `find_checkpoint`.
-    """
-    file = find_checkpoint(path)
-    if file is None:
-        return None
-    beside = list_sources(file.parent)
-    if options is None:
-        own = [beside["options.json"]] if "options.json" in beside else find_options(beside.values())
-        options = only_source(own, file, "options", ["options.json"], "a TensorFlow checkpoint")
-    # The vocabulary of the released models is vocab-2016-09-10.txt.
-    named = [name for name in beside if name.startswith("vocab") and name.endswith(".txt")]
-    vocab = beside.get(VOCAB_NAME, beside[named[0]] if len(named) == 1 else None)
-    return TFFiles(options, Source(file), vocab, beside.get(TOKEN_EMBEDDINGS_NAME))
-
-
-def detect_tf_hub(path: Path) -> Optional[Source]:
-    """path (Path): A folder or file that exists.
-    RETURNS (Optional[Source]): The index of the variables of a module; None for another format.
-    RAISES (ValueError): EL020 for a module without variables.
-    """
-    folder = path.parent.parent if path.parts[-2:] == HUB_INDEX.parts else path
-    if not any((folder / name).is_file() for name in GRAPHS):
-        return None
-    if not (folder / HUB_INDEX).is_file():
-        reason = f"{HUB_INDEX.as_posix()} is missing"
-        raise ValueError(Errors.EL020.format(path=path, reason=reason, wanted=HUB_WANTED))
-    return Source(folder / HUB_INDEX)
-
-
-def _in_folder(folder: Path) -> Optional[Path]:
-    state = folder / STATE_NAME
-    name = _newest(state) if state.is_file() else None
-    if name is not None:
-        found = _of_prefix(folder / name)
-        if found is None:
-            raise incomplete(state, f"{name}{INDEX_SUFFIX}")
-        return found
-    indices = [folder / name for name in list_sources(folder) if name.endswith(INDEX_SUFFIX)]
-    indices = [file for file in indices if _data_files(file)]
-    if len(indices) > 1:
-        names = ", ".join(file.name for file in indices)
-        raise ValueError(
-            f"'{folder}' has {len(indices)} TensorFlow checkpoints ({names}), and no file 'checkpoint' that names "
-            "the newest. Pass the path of one of the .index files."
-        )
-    return indices[0] if indices else None
-
-
-def _newest(state: Path) -> Optional[str]:
-    """The name in a file `checkpoint`, without its folder, which may be that of another machine."""
-    match = NEWEST.search(Source(state).read_bytes(MAX_STATE_BYTES).removeprefix(BOM_UTF8))
-    if match is None:
-        return None
-    path = ESCAPE.sub(lambda found: bytes([int(found[1], 8) % 256]) if found[1].isdigit() else found[1], match[1])
-    name = SHARDS.sub("", re.split(r"[/\\]", path.decode("utf8", errors="replace"))[-1])
-    if name in ("", ".", "..") or "\0" in name:
-        raise unreadable(state, KIND, "the name of the newest checkpoint is empty")
-    return name
-
-
-def _of_prefix(prefix: Path) -> Optional[Path]:
-    """The file of a checkpoint with this prefix: format V2, or format V1 in one file or several."""
-    index = prefix.with_name(prefix.name + INDEX_SUFFIX)
-    if index.is_file():
-        return index
-    return next((file for file in (prefix, *_matching(prefix, "")[:1]) if is_sorted_table(file)), None)
-
-
-def _data_files(index: Path) -> List[Path]:
-    return _matching(index.with_name(index.name.removesuffix(INDEX_SUFFIX)), ".data")
-
-
-def _matching(prefix: Path, ending: str) -> List[Path]:
-    if not prefix.parent.is_dir():
-        return []
-    pattern = re.compile(re.escape(prefix.name + ending) + r"-\d{5}-of-\d{5}")
-    return sorted(file for file in prefix.parent.iterdir() if pattern.fullmatch(file.name))
-
-
-FIRST_CELL = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/"
-
-
-def derive_options(arrays: Mapping[str, Array], source: Source) -> Dict[str, Any]:
+def _derive_options(arrays: Mapping[str, Array], source: Source) -> Dict[str, Any]:
     """arrays (Mapping[str, Array]): Of a TF-Hub module of ELMo, by the names of their datasets.
     source (Source): The module.
     RETURNS (Dict[str, Any]): Options for these shapes.
     RAISES (ValueError): If sizes cannot be derived.
     """
-    filters = [f"CNN/W_cnn_{i}" for i in range(max(_count(arrays, r"CNN/W_cnn_(\d+)"), 1))]
-    ranks = {CHAR_TABLE: 2, FIRST_CELL + "W_0": 2, **dict.fromkeys(filters, 4)}
-    shapes = {name: arrays[name].shape for name in ranks if name in arrays}
-    problems = [f"{name} is missing" for name in ranks if name not in shapes]
-    problems += [
-        f"{name} is {list(shape)}, should have {ranks[name]} dimensions"
-        for name, shape in shapes.items()
-        if len(shape) != ranks[name]
-    ]
+    names = {"characters": CHAR_TABLE, "filters": "CNN/W_cnn_{}", "highways": "CNN_high_{}/W_carry"}
+    names["gates"] = cell_of(0, 0).replace("Cell0", "Cell{}") + "W_0"
+    if f"{cell_of(0, 0)}W_P_0" in arrays:
+        names["projections"] = f"{cell_of(0, 0)}W_P_0"
+    options, problems = derive_options({name: array.shape for name, array in arrays.items()}, names, 4)
     if problems:
-        listing = "; ".join(problems)
+        listing = shorten("; ".join(problems))
         raise ValueError(
             f"The sizes of the biLM in the TF-Hub module '{source}' cannot be derived from its variables: "
             f"{listing}. Use a module of ELMo such as google/elmo/3."
         )
-    width = shapes[FIRST_CELL + "W_0"][1] // 4
-    projection = arrays.get(FIRST_CELL + "W_P_0")
-    return official_options(
-        cell_width=width,
-        projection_width=width if projection is None or len(projection.shape) != 2 else projection.shape[1],
-        n_layers=_count(arrays, r"RNN_0/RNN/MultiRNNCell/Cell(\d+)/LSTMCell/W_0"),
-        embedding_width=shapes[CHAR_TABLE][1],
-        filters=[[shapes[name][1], shapes[name][3]] for name in filters],
-        n_highway=_count(arrays, r"CNN_high_(\d+)/W_carry"),
-    )
-
-
-def _count(arrays: Mapping[str, Array], pattern: str) -> int:
-    """How many numbers from 0 on occur in names."""
-    numbers = {int(match[1]) for name in arrays if (match := re.fullmatch(pattern, name))}
-    return next(n for n in range(len(numbers) + 1) if n not in numbers)
+    return options
 
 
 # Read checkpoints of bilm-tf, with their softmax, and modules of TF-Hub, with their mix, into a `BiLM`.
@@ -301,10 +156,10 @@ MIX_WEIGHTS, MIX_SCALE = "aggregation/weights", "aggregation/scaling"
 GLOBAL_STEP = "global_step"
 
 
-def read_tf_checkpoint(files: TFFiles, **words: Optional[Source]) -> BiLM:
+def read_tf_checkpoint(files: ModelFiles, **words: Optional[Source]) -> BiLM:
     """Read a checkpoint of bilm-tf, with its softmax.
 
-    files (TFFiles): Its files; the weights are PREFIX.index.
+    files (ModelFiles): Its files; the weights are PREFIX.index.
     **words (Optional[Source]): `vocab`, `token_embeddings` and `softmax`, see `read_bilm_tf`.
     RETURNS (BiLM): float32, on the CPU.
     RAISES (ValueError): EL022 for files of the checkpoint; see `read_bilm_tf` for all others.
@@ -320,17 +175,18 @@ def read_tf_checkpoint(files: TFFiles, **words: Optional[Source]) -> BiLM:
     return bilm
 
 
-def read_tf_hub(index: Source, **words: Optional[Source]) -> Tuple[BiLM, Sequence[LoadedMix]]:
+def read_tf_hub(files: ModelFiles, **words: Optional[Source]) -> Tuple[BiLM, Sequence[LoadedMix]]:
     """Read a module of TF-Hub. Its graph is not opened, so nothing in it is executed.
 
-    index (Source): The index of its variables.
+    files (ModelFiles): Its files; the weights are the index of its variables.
     **words (Optional[Source]): `vocab`, `token_embeddings` and `softmax`, see `read_bilm_tf`.
     RETURNS (Tuple[BiLM, Sequence[LoadedMix]]): The biLM without a softmax, and the mix if it has one.
     RAISES (ValueError): EL022 for files of the module; see `read_bilm_tf` for all others.
     """
+    index = files.weights
     checkpoint = open_checkpoint(index.path)
     arrays = _read_arrays(checkpoint, index.path)
-    bilm = read_bilm_tf(TFFiles(index, index), **words, arrays=arrays, options=derive_options(arrays, index))
+    bilm = read_bilm_tf(files, **words, arrays=arrays, options=_derive_options(arrays, index))
     wanted: Dict[str, Shape] = {MIX_WEIGHTS: (bilm.config.n_layers + 1,), MIX_SCALE: ()}
     names = {end: [name for name in checkpoint.variables if f"/{name}".endswith(f"/{end}")] for end in wanted}
     mixes: List[LoadedMix] = []

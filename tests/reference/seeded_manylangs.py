@@ -3,7 +3,7 @@
 import json
 import zipfile
 from pathlib import Path
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -137,7 +137,3 @@ def write_zip(path: Path, folder: Path, inner: str = "") -> Path:
         for file in sorted(folder.iterdir()):
             archive.write(file, inner + file.name)
     return path
-
-
-def wanted_layers(model: NumpyManyLangs, sentences: List[List[str]]) -> List[np.ndarray]:
-    return [model.layers(words)[0] if words else np.zeros((0, 0, 0)) for words in sentences]

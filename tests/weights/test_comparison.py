@@ -6,16 +6,10 @@ import numpy as np
 import pytest
 import torch
 from reference.seeded_weights import SENTENCES as SOME
-from reference.seeded_weights import WORDS, make_arrays, make_options, make_softmax, write_model
+from reference.seeded_weights import make_arrays, make_options, write_model
 
 from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo.weights.comparison import SENTENCES, compare_bilms
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    options = make_options()
-    return write_model(tmp_path / "model", options, {**make_arrays(options), **make_softmax(options)}, WORDS)
 
 
 @pytest.mark.issue(17)

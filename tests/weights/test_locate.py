@@ -2,19 +2,13 @@ import shutil
 import zipfile
 
 import pytest
-from reference.seeded_weights import SENTENCES, WORDS, make_arrays, make_options, make_softmax, write_model
+from reference.seeded_weights import SENTENCES, WORDS, make_arrays, make_options
 from reference.tensorflow_files import write_checkpoint
 
 import spacy_elmo.weights.formats
 from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo.compat.bilm import dump_token_embeddings
 from spacy_elmo.weights.identity import digest_bilm
-
-
-@pytest.fixture
-def folder(tmp_path):
-    options = make_options()
-    return write_model(tmp_path / "model", options, {**make_arrays(options), **make_softmax(options)}, WORDS)
 
 
 def assert_is_model(bilm, folder):
@@ -135,10 +129,10 @@ def test_token_embeddings_that_were_saved_with_a_bilm_are_used_without_a_warning
 
 def test_a_tilde_is_the_home_folder(folder, monkeypatch):
     monkeypatch.setenv("HOME", str(folder.parent))
-    assert_is_model(load_bilm("~/model"), folder)
-    files = {"options": "~/model/options.json", "weights": "~/model/weights.hdf5", "vocab": "~/model/vocab.txt"}
-    assert_is_model(load_bilm(**files), folder)
-    save_bilm(load_bilm("~/model"), "~/copy")
+    assert_is_model(load_bilm("~/original"), folder)
+    names = {"options": "options.json", "weights": "weights.hdf5", "vocab": "vocab.txt"}
+    assert_is_model(load_bilm(**{key: f"~/original/{name}" for key, name in names.items()}), folder)
+    save_bilm(load_bilm("~/original"), "~/copy")
     assert digest_bilm("~/copy") == digest_bilm(folder.parent / "copy")
     with pytest.raises(ValueError, match="EL020.*~nobody-of-this-name/model"):
         load_bilm("~nobody-of-this-name/model")

@@ -14,7 +14,8 @@ from reference.seeded_manylangs import (
 )
 
 from spacy_elmo import load_bilm
-from spacy_elmo.weights.manylangs import detect_manylangs, make_config, read_architecture, read_sizes, read_symbols
+from spacy_elmo.weights.detect import Listing, detect_manylangs
+from spacy_elmo.weights.manylangs import make_config, read_architecture, read_sizes, read_symbols
 from spacy_elmo.weights.sources import Source
 
 
@@ -121,13 +122,13 @@ def test_bad_architectures(changes, wanted, folder):
 def test_architecture_is_found_within_the_folder_alone(folder, tmp_path):
     shutil.copy(folder / "network.json", tmp_path / "secret.json")
     (folder / "network.json").rename(folder / "odd.json")
-    files = detect_manylangs(folder)
+    files = detect_manylangs(Listing(folder))
     for path in (str(tmp_path / "secret.json"), "../secret.json", "a/../../secret.json", None, 5, "", "."):
         (folder / "config.json").write_text(json.dumps({"config_path": path}))
         assert read_architecture(files)[1] == str(folder / "odd.json")
     (folder / "configs").mkdir()
     (folder / "odd.json").rename(folder / "configs" / "net.json")
-    files = detect_manylangs(folder)
+    files = detect_manylangs(Listing(folder))
     (folder / "config.json").write_text(json.dumps({"config_path": "configs/net.json"}))
     assert read_architecture(files)[1] == str(folder / "configs" / "net.json")
     (folder / "config.json").write_text(json.dumps({"config_path": "../../secret.json"}))
@@ -140,8 +141,8 @@ def test_architecture_of_the_published_models_is_known(folder):
     (folder / "network.json").unlink()
     path = "/users4/conll18st/elmo/configs/cnn_50_100_512_4096_sample.json"
     (folder / "config.json").write_text(json.dumps({"config_path": path}))
-    record, where = read_architecture(detect_manylangs(folder))
-    config = make_config(read_sizes(record, where), where, 6000, 150_000)
+    record, where = read_architecture(detect_manylangs(Listing(folder)))
+    config = make_config(*read_sizes(record, where), where, 6000, 150_000)
     assert (config.cell_width, config.projection_width, config.token_embedder.feature_width) == (4096, 512, 2148)
     with pytest.raises(ValueError, match="do not fit its architecture and its tables of"):
         load_bilm(folder)
@@ -152,7 +153,7 @@ def test_zip_with_two_models_or_damage(folder, tmp_path):
     path = write_zip(tmp_path / "two.zip", folder, "a/")
     with zipfile.ZipFile(path, "a") as archive:
         archive.write(folder / "encoder.pkl", "b/encoder.pkl")
-    with pytest.raises(ValueError, match=r"EL021.*2 files with models.*\(a/, b/\)"):
+    with pytest.raises(ValueError, match=r"two.zip' has 2 biLMs \(a, b\)"):
         load_bilm(path)
     content = bytearray(write_zip(tmp_path / "one.zip", folder).read_bytes())
     content[len(content) // 3] ^= 0xFF

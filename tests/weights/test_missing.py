@@ -6,15 +6,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from reference.seeded_weights import make_arrays, make_options, write_model
 
 from spacy_elmo import load_bilm
 from spacy_elmo.weights.formats import FORMATS, detect_format
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return write_model(tmp_path / "model", make_options(), make_arrays(make_options()))
 
 
 def message_of(path: Path) -> str:

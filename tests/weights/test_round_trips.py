@@ -59,12 +59,6 @@ def _bytes(bilm: BiLM, folder: Path) -> BiLM:
     return bilm_from_bytes(bilm_to_bytes(bilm))
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    options = make_options()
-    return write_model(tmp_path / "original", options, {**make_arrays(options), **make_softmax(options)}, WORDS)
-
-
 # Ways to a biLM: every dtype of every format that is written, and every other form that is read.
 SOURCES: Dict[str, Callable[[BiLM, Path], BiLM]] = {
     **{f"{known.name} {dtype}": _save(format=known.name, dtype=dtype) for known in FORMATS for dtype in known.dtypes},

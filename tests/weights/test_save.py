@@ -2,18 +2,11 @@ import os
 import re
 
 import pytest
-from reference.seeded_weights import WORDS, make_arrays, make_options, make_softmax, write_model
+from reference.seeded_weights import WORDS, make_arrays, make_options, write_model
 
 import spacy_elmo.weights.native
 from spacy_elmo import load_bilm, save_bilm, util
 from spacy_elmo.text.words import Vocabulary
-
-
-@pytest.fixture
-def bilm(tmp_path):
-    options = make_options()
-    arrays = {**make_arrays(options), **make_softmax(options)}
-    return load_bilm(write_model(tmp_path / "source", options, arrays, WORDS))
 
 
 @pytest.fixture

@@ -79,12 +79,20 @@ INDEXER = ("dataset_reader", "token_indexers", "token_characters")
     [
         (("model", "type"), "crf_tagger", "model.type is 'crf_tagger'"),
         (("model", "bidirectional"), False, "model.bidirectional is False"),
-        (("model", "contextualizer", "input_dim"), 20, "input_dim is 20, should be a multiple of 8"),
+        (
+            ("model", "contextualizer", "input_dim"),
+            20,
+            "n_heads is 8, should divide model.contextualizer.input_dim (20)",
+        ),
         ((*BASE[:-1], "tokens"), {"type": "embedding"}, "one embedder that is not"),
         (BASE[:-1], None, "token_embedders"),
         ((*BASE, "embedding", "num_embeddings"), 300, "300, should be 262, for the bytes"),
         ((*BASE, "encoder", "filters"), [[60, 1]], "should be 1 to 50 characters wide"),
-        ((*BASE, "encoder", "projection_location"), "after_all", "should be 'after_highway' or 'after_cnn'"),
+        (
+            (*BASE, "encoder", "projection_location"),
+            "after_all",
+            "projection_location is 'after_all', should be one of",
+        ),
         ((*INDEXER, "type"), "characters", "'characters', should be 'elmo_characters'"),
         ((*INDEXER, "tokens_to_add"), {"<X>": 3}, "tokens_to_add is {'<X>': 3}, should be left out"),
     ],

@@ -30,7 +30,7 @@ from ...text.words import (
 from ...weights import load_bilm
 from ...weights.allennlp import EMBEDDER, allennlp_datasets, find_unknown_parts
 from ...weights.parts import to_arrays
-from ...weights.tensor_map import export_arrays
+from ...weights.tensor_map import char_cnn_datasets, export_arrays, import_tensors
 from ..common import (
     ConfigurationError,
     Derived,
@@ -47,13 +47,6 @@ from ..common import (
 MAX_WORD_LENGTH = 50
 BOS, EOS = 0, 1  # rows of a table of vectors
 PADDING = -1
-# Beginnings of the names of AllenNLP's parameters, and of those of `CharCNN`.
-TO_OURS = {
-    "_char_embedding_weights": "embedding",
-    "char_conv_": "filters.",
-    "_highways._layers.": "highways.",
-    "_projection.": "projection.",
-}
 
 
 def batch_to_ids(batch: Iterable[Sequence[str]], max_characters: Optional[int] = None) -> Tensor:
@@ -332,7 +325,7 @@ class ElmoCharacterEncoder(DerivingModule):
         char_ids = char_ids.to(self._char_embedding_weights.device)
         weights = current_weights(self, self._names)
         if torch.is_grad_enabled() and any(weight.requires_grad for weight in weights.values()):
-            return functional_call(self._empty_cnn(), _to_ours(weights), (char_ids, lengths))  # type: ignore[no-any-return]  # torch gives Any
+            return functional_call(self._empty_cnn(), self._to_ours(weights), (char_ids, lengths))  # type: ignore[no-any-return]  # torch gives Any
         is_kept = are_parameters([*weights.values()])
         constant = self._derived.get(self, lambda: self._derive(weights)) if is_kept else self._derive(weights)
         return constant(char_ids, lengths).to(self._char_embedding_weights.dtype)
@@ -345,8 +338,13 @@ class ElmoCharacterEncoder(DerivingModule):
         char_cnn = self._empty_cnn()
         with torch.no_grad():
             parameters = {name: weight.detach().float() for name, weight in weights.items()}
-            char_cnn.load_state_dict(_to_ours(parameters), assign=True)
+            char_cnn.load_state_dict(self._to_ours(parameters), assign=True)
         return ConstantWords(char_cnn)
+
+    def _to_ours(self, parameters: Dict[str, Tensor]) -> Dict[str, Tensor]:
+        """RETURNS (Dict[str, Tensor]): The parameters of our `CharCNN`, attached to the graph."""
+        table = char_cnn_datasets(self._config, self.output_dim, "_char_embedding_weights", "")
+        return {name.removeprefix("char_cnn."): value for name, value in import_tensors(table, parameters).items()}
 
 
 def _read_ids(inputs: Tensor, config: CharCNNConfig) -> IdBatch:
@@ -386,18 +384,3 @@ def _of_width(ids: Tensor, width: int) -> Tensor:
     rows[:, :n_kept] = ids[:, :n_kept]
     rows[lengths > width, -1] = EOW_CHARACTER + 1
     return rows
-
-
-def _to_ours(parameters: Dict[str, Tensor]) -> Dict[str, Tensor]:
-    """The parameters of our `CharCNN` from those of AllenNLP's character encoder; differentiable.
-
-    In AllenNLP the gate of a highway carries, here it transforms: it has the other sign.
-    """
-    renamed = {}
-    for name, value in parameters.items():
-        start = next(start for start in TO_OURS if name.startswith(start))
-        if start == "_highways._layers.":
-            transform, gate = value.chunk(2)  # (F, ...) each
-            value = torch.cat([transform, -gate])
-        renamed[TO_OURS[start] + name[len(start) :]] = value
-    return renamed

@@ -9,6 +9,7 @@ Parameters have the values, names and order of AllenNLP; what is computed with h
 | directions | a module each | first dimension |
 """
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -19,19 +20,17 @@ from ...bilm.config import BiLMConfig
 from ...bilm.lstm import FORGET_BIAS, LSTMStack, full_bias, run_recurrence
 from ...bilm.model import BiLMNetwork
 from ...bilm.state import BiLMState, LSTMState, State
-from ...errors import Errors
 from ...inference.dispatch import MAX_LANES
 from ...inference.runner import Runner, make_runner
 from ...inference.runtime import isolated
 from ...nn.inputs import pad_rows
 from ...nn.layers import parameter_dtype
 from ...text.lanes import plan_lanes
-from ...util import listed
-from ...weights.allennlp import LSTM
-from ...weights.bilm_tf import regular_name
-from ...weights.hdf5 import read_hdf5
-from ...weights.sources import Source
-from ...weights.tensor_map import DIRECTIONS, find_misfits
+from ...weights import bilm_tf
+from ...weights.allennlp import LSTM, lstm_datasets
+from ...weights.parts import refuse_misfits
+from ...weights.sources import Source, read_hdf5
+from ...weights.tensor_map import DIRECTIONS, Dataset, export_arrays, find_misfits, import_arrays, import_tensors
 from ..common import (
     ConfigurationError,
     Derived,
@@ -47,9 +46,6 @@ from .characters import PADDING, export_weights
 SHUT = 1e4  # pre-activation of a gate whose sigmoid is exactly 0 (negative) or 1
 # Tokens of a batch with its padding, up to which padding costs less than the steps of several batches.
 PADDED_TOKENS = 2**13
-WEIGHTS = ("input_linearity.weight", "state_linearity.weight", "state_linearity.bias", "state_projection.weight")
-CellParameters = Dict[str, Tensor]  # parameters of a cell by the names of AllenNLP
-Weights = List[List[CellParameters]]  # of each layer, forward and backward
 
 
 class Cell(nn.Module):
@@ -151,9 +147,7 @@ class ElmoLstm(DerivingModule):
         RAISES (ValueError): For a file that is missing or cannot be read; EL026 if its LSTM has other sizes.
         """
         path = check_file("weight_file", weight_file)
-        widths = [self.input_size, *[self.hidden_size] * (self.num_layers - 1)]
-        for name, parameters in _read_cells(path, widths, self.hidden_size, self.cell_size).items():
-            self.get_submodule(name).load_state_dict(parameters)
+        self.load_state_dict(_read_cells(path, self.input_size, self.config))
         self.requires_grad_(self.requires_grad)
 
     @isolated
@@ -194,11 +188,14 @@ class ElmoLstm(DerivingModule):
         used = lengths.nonzero().squeeze(1)
         if not len(used):
             return table.new_zeros(self.num_layers, 0, 2 * self.hidden_size)
-        start, weights = self._start(len(index), used), self._weights()
-        every = [weight for pair in weights for cell in pair for weight in cell.values()]
+        start, weights = (
+            self._start(len(index), used),
+            current_weights(self, [part.name for part in _table(self.config, self.input_size)]),
+        )
+        every = [*weights.values()]
         has_gradient = any(weight.requires_grad for weight in [table, *every])
         if (torch.is_grad_enabled() and has_gradient) or self.input_size != self.hidden_size:
-            layers = [join_cells(pair) for pair in weights]
+            layers = self._join(weights)
             rows, end = run_padded(self.config, layers, table, index[used], start)
         else:
             is_kept = are_parameters(every)
@@ -219,17 +216,17 @@ class ElmoLstm(DerivingModule):
         assert end is not None  # asked for
         return rows[1:], BiLMState.from_state(end)  # the first layer is the table
 
-    def _cells(self) -> List[Tuple[nn.Module, ...]]:
-        """RETURNS (List[Tuple[nn.Module, ...]]): The forward and the backward cell of each layer."""
-        return list(zip(self.forward_layers, self.backward_layers))
-
-    def _weights(self) -> Weights:
-        return [[current_weights(cell, WEIGHTS) for cell in pair] for pair in self._cells()]
+    def _join(self, weights: Dict[str, Tensor]) -> List["LayerWeights"]:
+        """weights (Dict[str, Tensor]): By the names of AllenNLP.
+        RETURNS (List[LayerWeights]): From the lowest layer up, attached to the graph.
+        """
+        found = import_tensors(_table(self.config, self.input_size), weights)
+        names = LayerWeights._fields
+        return [LayerWeights(*(found[f"encoder.layers.{k}.{name}"] for name in names)) for k in range(self.num_layers)]
 
     @torch.no_grad()
-    def _derive(self, weights: Weights) -> Runner:
-        layers: List[LayerWeights] = [join_cells(pair) for pair in weights]
-        stored = [{name: value.float() for name, value in layer.stored().items()} for layer in layers]
+    def _derive(self, weights: Dict[str, Tensor]) -> Runner:
+        stored = [{name: value.float() for name, value in layer.stored().items()} for layer in self._join(weights)]
         with torch.device("meta"):
             network = BiLMNetwork(self.config)
         stack = network.encoder
@@ -259,6 +256,11 @@ class ElmoLstm(DerivingModule):
         self._states = old.h.index_copy(1, used, h), old.c.index_copy(1, used, c)
 
 
+@lru_cache(maxsize=8)
+def _table(config: BiLMConfig, input_width: int) -> Tuple[Dataset, ...]:
+    return tuple(lstm_datasets(config, "", input_width))
+
+
 class LayerWeights(NamedTuple):
     """Weights of one LSTM layer in our order. The forget bias is part of `bias`.
 
@@ -278,55 +280,28 @@ class LayerWeights(NamedTuple):
         return {**self._asdict(), "bias": self.bias - full_bias(torch.zeros_like(self.bias))}
 
 
-def join_cells(cells: Sequence[Dict[str, Tensor]]) -> LayerWeights:
-    """cells (Sequence[Dict[str, Tensor]]): Parameters of the forward and the backward cell of a layer, by the names of
-        AllenNLP.
-    RETURNS (LayerWeights): The weights of the layer.
-    """
-    return LayerWeights(
-        torch.stack([swap_gates(cell["input_linearity.weight"]).t() for cell in cells]),
-        torch.stack([swap_gates(cell["state_linearity.weight"]).t() for cell in cells]),
-        torch.stack([swap_gates(cell["state_linearity.bias"]) for cell in cells]),
-        torch.stack([cell["state_projection.weight"].t() for cell in cells]),
-    )
-
-
-def swap_gates(weight: Tensor) -> Tensor:
-    """weight (Tensor): Shape (4H, ...), gates in the order i, f, j, o or i, j, f, o.
-    RETURNS (Tensor): The same with the two in the middle exchanged.
-    """
-    i, second, third, o = weight.chunk(4)
-    return torch.cat([i, third, second, o])
-
-
-def _read_cells(path: Path, input_widths: Sequence[int], hidden_size: int, cell_size: int) -> Dict[str, CellParameters]:
+def _read_cells(path: Path, input_width: int, config: BiLMConfig) -> Dict[str, Tensor]:
     """path (Path): HDF5 file with the weights; parts of a biLM other than the LSTM are not used.
-    input_widths (Sequence[int]): Width I of the inputs of each layer.
-    hidden_size (int), cell_size (int): P and H.
-    RETURNS (Dict[str, CellParameters]): Parameters of each cell, under `forward_layer_0` and so on.
+    input_width (int): Width I of the input of the first layer.
+    config (BiLMConfig): The other sizes.
+    RETURNS (Dict[str, Tensor]): Parameters of the cells by the names of AllenNLP.
     RAISES (ValueError): For files that cannot be read, EL026 if its LSTM has other sizes.
     """
-    arrays = {regular_name(name): array for name, array in read_hdf5(Source(path)).items()}
-    wanted: Dict[str, Tuple[int, ...]] = {}
-    bases = [(f"RNN_{d}/RNN/MultiRNNCell/Cell{k}/LSTMCell/", d, k) for k in range(len(input_widths)) for d in range(2)]
-    for base, _, k in bases:
-        wanted[base + "W_0"] = (input_widths[k] + hidden_size, 4 * cell_size)
-        wanted[base + "B"] = (4 * cell_size,)
-        wanted[base + "W_P_0"] = (cell_size, hidden_size)
-    problems = find_misfits(wanted, {name: array for name, array in arrays.items() if name.startswith("RNN_")})
-    if problems:
-        sizes = f"ElmoLstm({input_widths[0]}, {hidden_size}, {cell_size}, {len(input_widths)})"
-        message = Errors.EL026.format(path=path, options=sizes, n_problems=len(problems), problems=listed(problems))
-        raise ValueError(message)
-    cells = {}
-    for base, d, k in bases:
-        weight, bias, projection = (
-            torch.from_numpy(arrays[base + part].T.astype("float32")) for part in ("W_0", "B", "W_P_0")
-        )
-        inputs, recurrent = swap_gates(weight).split([input_widths[k], hidden_size], dim=1)  # (4H, I) and (4H, P)
-        parameters = inputs, recurrent, swap_gates(full_bias(bias[None])[0]), projection
-        cells[f"{DIRECTIONS[d]}_layer_{k}"] = dict(zip(WEIGHTS, parameters))
-    return cells
+    p, h, n_layers = config.projection_width, config.cell_width, config.n_layers
+    widths = [input_width, *[p] * (n_layers - 1)]
+    table = [
+        part for k, width in enumerate(widths) for d in range(2) for part in bilm_tf.lstm_datasets(config, d, k, width)
+    ]
+    arrays = {bilm_tf.regular_name(name): array for name, array in read_hdf5(Source(path)).items()}
+    own = {name: array for name, array in arrays.items() if name.startswith("RNN_")}
+    problems = find_misfits({dataset.name: dataset.shape for dataset in table}, own)
+    refuse_misfits(problems, path, f"ElmoLstm({input_width}, {p}, {h}, {n_layers})")
+    shapes: Dict[str, Tuple[int, ...]] = {}
+    for k, width in enumerate(widths):
+        sizes = (2, width, 4 * h), (2, p, 4 * h), (2, 4 * h), (2, h, p)
+        shapes.update({f"encoder.layers.{k}.{name}": shape for name, shape in zip(LayerWeights._fields, sizes)})
+    found = export_arrays(_table(config, input_width), import_arrays(table, own, shapes))
+    return {name: torch.from_numpy(array) for name, array in found.items()}
 
 
 def run_padded(
