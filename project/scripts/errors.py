@@ -3,13 +3,13 @@
 import tempfile
 from collections import Counter, defaultdict
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Set, Tuple
 
 import spacy
 import typer
 from choice import PIPELINES_DIR
-from data import ASSETS, prepare, report_errors, write_json
-from paper import RESULTS_DIR
+from data import ASSETS, RESULTS_DIR, prepare, report_errors, write_json
 from paper_run import MULTILABEL, load_kept
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
@@ -70,18 +70,17 @@ def errors_cli(
             f"There is no '{', '.join(missing)}' in '{pipelines}'. Train both pipelines with `python project/scripts/"
             f"paper.py {TASKS[task].experiment} --seed {seed} --keep FOLDER`."
         )
-    ours, theirs = (load_pipeline(folder, result) for folder, result in kept.items() if result)
+    ours, theirs = (_load(folder, result) for folder, result in kept.items() if result)
     with tempfile.TemporaryDirectory() as folder:
         prepare(TASKS[task].dataset, Path(folder), assets_dir)
         counts = count_errors(TASKS[task].kind, Path(folder), ours, theirs)
-    settings = (kept[folders[0]] or {})["settings"]
-    used = {name: settings[name] for name in ("bilm", "bilm_digest")}
+    used = {name: (kept[folders[0]] or {})["settings"][name] for name in ("bilm", "bilm_digest")}
     path = results / f"errors-{task}.json"
     write_json(path, {"task": task, "seed": seed, "kind": TASKS[task].kind, **used, **counts})
     msg.good(str(path))
 
 
-def load_pipeline(folder: Path, result: Dict[str, Any]) -> Language:
+def _load(folder: Path, result: Dict[str, Any]) -> Language:
     """RETURNS (Language): A kept pipeline, with the threshold of its categories that its run has chosen."""
     nlp = spacy.load(folder)
     if "threshold" in result:
@@ -94,13 +93,12 @@ def count_errors(kind: str, corpus_dir: Path, ours: Language, theirs: Language) 
     train: List[Doc] = list(DocBin().from_disk(corpus_dir / "train.spacy").get_docs(Vocab()))
     test = corpus_dir / "test.spacy"
     if kind == "categories":
-        return count_categories(train, *(score_categories(nlp, list(Corpus(test)(nlp))) for nlp in (ours, theirs)))
+        return count_categories(train, *(_score_categories(nlp, list(Corpus(test)(nlp))) for nlp in (ours, theirs)))
     count = count_words if kind == "words" else count_entities
     return count(train, *(read_answers(nlp, test) for nlp in (ours, theirs)))
 
 
-def score_categories(nlp: Language, examples: List[Example]) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): Precision, recall and F of each category, 0 to 1."""
+def _score_categories(nlp: Language, examples: List[Example]) -> Dict[str, Any]:
     scores: Dict[str, Any] = nlp.evaluate(examples)["cats_f_per_type"]
     return {label: {key: round(value, 5) for key, value in found.items()} for label, found in scores.items()}
 
@@ -171,10 +169,9 @@ def count_categories(train: Iterable[Doc], ours: Dict[str, Any], theirs: Dict[st
     rows = []
     for low, high in SIZES:
         chosen = [row for row in categories if low <= row["n_train"] and (high is None or row["n_train"] < high)]
-        means = {
-            name: round(sum(row[name]["f"] for row in chosen) / max(len(chosen), 1), 5) for name in ("without", "with")
-        }
-        rows += [{"from": low, "to": high, "n": len(chosen), **means}] if chosen else []
+        if chosen:
+            means = {name: round(fmean(row[name]["f"] for row in chosen), 5) for name in ("without", "with")}
+            rows.append({"from": low, "to": high, "n": len(chosen), **means})
     return {"rows": rows, "categories": categories}
 
 

@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import spacy
 import srsly
-from data import write_json
+from data import identify, write_json
 from paper_experiments import Options, Run
 from pretrain import BILM, WEIGHTS, add_pretraining, load_source, source_dir
 from read_config import read_config
@@ -31,7 +31,6 @@ from spacy.vocab import Vocab
 from thinc.api import Config, use_ops
 
 from spacy_elmo.pipeline.layer_weights import TaskMix, find_task_mixes
-from spacy_elmo.weights.identity import digest_bilm
 
 RESULT = "result.json"  # in the folder of a kept pipeline, written last: without it the folder is not complete
 SHUFFLE_SEED = 0  # of the training docs; the same for all seeds and conditions, so that shares contain each other
@@ -97,8 +96,7 @@ def describe_settings(run: Run, seed: int, options: Options) -> Dict[str, Any]:
         "placement": run.placement,
         "share": run.share,
         "seed": seed,
-        "bilm": Path(options.bilm).name if run.has_elmo and not run.source else None,
-        **({"bilm_digest": digest_bilm(options.bilm)} if run.has_elmo and not run.source else {}),
+        **(identify(options.bilm) if run.has_elmo and not run.source else {"bilm": None}),
         **({"source": load_source(options.alternatives, run.source, run.config)} if run.source else {}),
         **options.training_settings(run),
     }
