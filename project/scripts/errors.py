@@ -30,6 +30,7 @@ SEEN, NEW = "in the training data", "not in the training data"
 MISSED, LABEL, BOUNDARIES, SPURIOUS = "missed", "wrong label", "wrong boundaries", "spurious"
 # Training texts of a category, from and to.
 SIZES = ((0, 500), (500, 1500), (1500, None))
+NONE = {"n": 0, "without": 0, "with": 0}
 Counts = Dict[str, Any]
 
 
@@ -113,7 +114,7 @@ def count_words(train: Iterable[Doc], ours: Sequence[DocAnswers], theirs: Sequen
     for doc in train:
         for token in doc:
             tags[token.text].add(token.pos_)
-    rows = {kind: [0, 0, 0] for kind in (UNKNOWN, SEVERAL, ONE)}
+    rows = {kind: Counter(NONE) for kind in (UNKNOWN, SEVERAL, ONE)}
     confused: Dict[Tuple[str, str], Counter[str]] = defaultdict(Counter)
     for one, other in zip(ours, theirs):
         found, found_by_baseline = dict(_by_place(one.predicted["pos"])), dict(_by_place(other.predicted["pos"]))
@@ -122,8 +123,8 @@ def count_words(train: Iterable[Doc], ours: Sequence[DocAnswers], theirs: Sequen
                 continue
             word = one.words[place]
             known = tags.get(word, ())
-            row = rows[UNKNOWN if not known else SEVERAL if len(known) > 1 else ONE]
-            _add(row, found_by_baseline.get(place) == tag, found[place] == tag)
+            kind = UNKNOWN if not known else SEVERAL if len(known) > 1 else ONE
+            rows[kind].update({"n": 1, "without": found_by_baseline.get(place) == tag, "with": found[place] == tag})
             if found[place] != tag:
                 confused[tag, found[place]][word] += 1
     worst = sorted(confused.items(), key=lambda item: (-item[1].total(), item[0]))[:N_SHOWN]
@@ -131,7 +132,7 @@ def count_words(train: Iterable[Doc], ours: Sequence[DocAnswers], theirs: Sequen
         {"right": right, "found": wrong, "n": words.total(), "words": [word for word, _ in words.most_common(N_WORDS)]}
         for (right, wrong), words in worst
     ]
-    return {"rows": _make_rows(rows), "confusions": confusions}
+    return {"rows": [{"kind": kind, **counts} for kind, counts in rows.items()], "confusions": confusions}
 
 
 def count_entities(train: Iterable[Doc], ours: Sequence[DocAnswers], theirs: Sequence[DocAnswers]) -> Counts:
@@ -140,19 +141,20 @@ def count_entities(train: Iterable[Doc], ours: Sequence[DocAnswers], theirs: Seq
     RETURNS (Counts): "rows": kind, n, found without and with ELMo; "errors": kind, n without and with ELMo.
     """
     seen = {(ent.text, ent.label_) for doc in train for ent in doc.ents}
-    rows = {kind: [0, 0, 0] for kind in (SEEN, NEW)}
-    errors = {kind: [0, 0] for kind in (MISSED, LABEL, BOUNDARIES, SPURIOUS)}
+    rows = {kind: Counter(NONE) for kind in (SEEN, NEW)}
+    errors = {kind: Counter({"without": 0, "with": 0}) for kind in (MISSED, LABEL, BOUNDARIES, SPURIOUS)}
     for one, other in zip(ours, theirs):
         gold = one.gold["ents"]
         for start, end, label in gold:
             answer = (start, end, label)
-            row = rows[SEEN if (" ".join(one.words[start:end]), label) in seen else NEW]
-            _add(row, answer in other.predicted["ents"], answer in one.predicted["ents"])
-        for column, doc in enumerate((other, one)):
+            kind = SEEN if (" ".join(one.words[start:end]), label) in seen else NEW
+            is_right = {"without": answer in other.predicted["ents"], "with": answer in one.predicted["ents"]}
+            rows[kind].update({"n": 1, **is_right})
+        for name, doc in (("without", other), ("with", one)):
             for kind in _find_errors(gold, doc.predicted["ents"]):
-                errors[kind][column] += 1
-    found = [{"kind": kind, "without": counts[0], "with": counts[1]} for kind, counts in errors.items()]
-    return {"rows": _make_rows(rows), "errors": found}
+                errors[kind][name] += 1
+    counted = {"rows": rows, "errors": errors}
+    return {name: [{"kind": kind, **found} for kind, found in table.items()] for name, table in counted.items()}
 
 
 def count_categories(train: Iterable[Doc], ours: Dict[str, Any], theirs: Dict[str, Any]) -> Counts:
@@ -191,16 +193,6 @@ def _overlaps(start: int, end: int, answers: Set[Answer]) -> bool:
 
 def _by_place(answers: Iterable[Answer]) -> List[Tuple[int, str]]:
     return [(start, label) for start, _, label in sorted(answers)]
-
-
-def _add(row: List[int], is_right_without: bool, is_right_with: bool) -> None:
-    row[0] += 1
-    row[1] += is_right_without
-    row[2] += is_right_with
-
-
-def _make_rows(rows: Dict[str, List[int]]) -> List[Dict[str, Any]]:
-    return [{"kind": kind, **dict(zip(("n", "without", "with"), counts))} for kind, counts in rows.items()]
 
 
 if __name__ == "__main__":
