@@ -118,6 +118,15 @@ def write_json(path: Path, content: Any) -> None:
     write_text(path, srsly.json_dumps(content, indent=2))
 
 
+def read_result(path: Path) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): A stored result. RAISES (ValueError): For a file that is none of paper.py."""
+    try:
+        found: Dict[str, Any] = srsly.read_json(path)
+        return {**found, "settings": dict(found["settings"]), "test": dict(found["test"])}
+    except (ValueError, KeyError, TypeError) as e:
+        raise ValueError(f"'{path}' is not a result of paper.py: {e}. Remove the file to train again.") from e
+
+
 def identify(bilm: str) -> Dict[str, str]:
     """RETURNS (Dict[str, str]): How results name a biLM: the last part of its path, and the digest of its weights."""
     return {"bilm": Path(bilm).name, "bilm_digest": digest_bilm(bilm)}

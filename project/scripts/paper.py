@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import srsly
 import typer
-from data import ASSETS, RESULTS_DIR, prepare, report_errors, write_json
+from data import ASSETS, RESULTS_DIR, prepare, read_result, report_errors, write_json
 from paper_experiments import EXPERIMENTS, Options, Run, find_experiment
 from paper_run import describe_settings, load_kept, run_experiment
 from pretrain import ALTERNATIVES_DIR
@@ -116,10 +116,7 @@ def check_writable(results: Path) -> None:
 
 
 def _read_settings(path: Path) -> Dict[str, Any]:
-    try:
-        settings: Dict[str, Any] = srsly.read_json(path)["settings"]
-    except (ValueError, KeyError, TypeError) as e:
-        raise ValueError(f"'{path}' is not a result of paper.py: {e}. Remove the file to train again.") from e
+    settings = read_result(path)["settings"]
     return {key: value for key, value in settings.items() if key != "schedule"}  # older results name the only one
 
 

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import srsly
 import typer
-from data import PROJECT_DIR, RESULTS_DIR, report_errors
+from data import PROJECT_DIR, RESULTS_DIR, read_result, report_errors
 from pictures import draw_choice, draw_shares, from_percent
 from sections import (
     choice_section,
@@ -106,21 +106,13 @@ def read_results(folder: Path) -> List[Result]:
     """RETURNS (List[Result]): All stored results, but those with a learning rate that falls, of an earlier version.
     RAISES (FileNotFoundError): If there are none. RAISES (ValueError): For a file that is not a result.
     """
-    results = []
     paths = sorted(folder.glob("*-seed*.json"))
     if not paths and not list(folder.glob("layers-*.json")):
         raise FileNotFoundError(
             f"There are no results in '{folder}'. Run `python project/scripts/paper.py` first, or give --results."
         )
-    for path in paths:
-        try:
-            found: Result = srsly.read_json(path)
-            result = {**found, "settings": dict(found["settings"]), "test": dict(found["test"])}
-        except (ValueError, KeyError, TypeError) as e:
-            raise ValueError(f"'{path}' is not a result of paper.py: {e}. Remove the file to train again.") from e
-        if result["settings"].get("schedule", "constant") == "constant":
-            results.append(result)
-    return results
+    results = [read_result(path) for path in paths]
+    return [result for result in results if result["settings"].get("schedule", "constant") == "constant"]
 
 
 def draw(results: List[Result], page: Path, folder: Path) -> List[str]:
