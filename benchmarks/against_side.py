@@ -48,15 +48,23 @@ def documents() -> List[Document]:
 
 
 @lru_cache(maxsize=8)
-def bilm_of(weights: str) -> Any:
+def bilm_of(weights: str, precision: str = "float32") -> Any:
     """RETURNS (BiLM): Loaded once."""
-    return load_bilm(weights)
+    return load_bilm(weights, precision=precision)
 
 
 @lru_cache(maxsize=8)
-def pipeline_of(weights: str, contexts: str) -> Any:
-    """RETURNS (Language): A pipeline with the component."""
+def pipeline_of(weights: str, contexts: str = "sentences") -> Any:
+    """RETURNS (Language): A pipeline with the component, made once."""
     return make_pipeline(weights, model={"contexts": contexts}, store="mixed")
+
+
+@lru_cache(maxsize=1)
+def surprisal_pipeline() -> Any:
+    """RETURNS (Language): A pipeline with `elmo_surprisal` of en_elmo_sm, made once."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo_surprisal")
+    return nlp
 
 
 # Numbers
@@ -85,12 +93,9 @@ def embeddings(weights: str) -> Dict[str, Any]:
 
 def reduced_precision(weights: str) -> Dict[str, Any]:
     """Vectors from quantized weights: a difference in the last bit can move an activation by a quantization step."""
-    found: Dict[str, Any] = {}
     sentences = flatten(documents())[:150]
-    for precision in ("bfloat16", "int8"):
-        vectors = load_bilm(PACKAGED, precision=precision).embed(sentences)
-        found[precision] = np.concatenate(vectors, axis=1)
-    return found
+    precisions = ("bfloat16", "int8")
+    return {one: np.concatenate(bilm_of(PACKAGED, one).embed(sentences), axis=1) for one in precisions}
 
 
 def docs(weights: str) -> Dict[str, Any]:
@@ -179,117 +184,69 @@ def sized(weights: str) -> List[Document]:
     return some
 
 
-def batch(weights: str) -> int:
+def pipe(nlp: Any, text: List[Document]) -> int:
     """`nlp.pipe` over documents."""
-    nlp, text = pipeline_of(weights, "sentences"), sized(weights)
     for _ in nlp.pipe(make_doc(nlp.vocab, document) for document in text):
         pass
-    return count(text)
+    return sum(map(len, flatten(text)))
 
 
-def embed(weights: str) -> int:
-    """`BiLM.embed` of sentences."""
-    text = sized(weights)
-    bilm_of(weights).embed(flatten(text))
-    return count(text)
-
-
-def single(weights: str) -> int:
-    """`nlp(doc)`, one sentence at a time."""
-    nlp, text = pipeline_of(weights, "sentences"), [[words] for words in flatten(sized(weights))[:60]]
+def call(nlp: Any, text: List[Document], *, has_sentences: bool = True) -> int:
+    """`nlp(doc)`, one document at a time."""
     for document in text:
-        nlp(make_doc(nlp.vocab, document))
-    return count(text)
+        nlp(make_doc(nlp.vocab, document, has_sentences=has_sentences))
+    return sum(map(len, flatten(text)))
 
 
-def few(weights: str) -> int:
+def call_long(weights: str, contexts: str) -> int:
+    """`nlp(doc)` of one long Doc, by sentences or in windows."""
+    text = sized(weights)
+    document = long_document(text, min(LONG_TOKENS, sum(map(len, flatten(text)))))
+    return call(pipeline_of(weights, contexts), [document], has_sentences=contexts == "sentences")
+
+
+def call_few(weights: str) -> int:
     """`nlp(doc)` of Docs of a few sentences."""
-    nlp, sentences = pipeline_of(weights, "sentences"), flatten(sized(weights))
+    sentences = flatten(sized(weights))
     text = [sentences[first : first + FEW_SENTENCES] for first in range(0, len(sentences), FEW_SENTENCES)][:30]
-    for document in text:
-        nlp(make_doc(nlp.vocab, document))
-    return count(text)
+    return call(pipeline_of(weights), text)
 
 
-def long(weights: str) -> int:
-    """One long Doc, by sentences."""
-    return one_long(weights, "sentences")
-
-
-def windows(weights: str) -> int:
-    """One long Doc without sentence boundaries, in windows."""
-    return one_long(weights, "doc")
-
-
-def one_long(weights: str, contexts: str) -> int:
-    """RETURNS (int): Tokens of the Doc."""
-    nlp = pipeline_of(weights, contexts)
-    document = long_document(sized(weights), min(LONG_TOKENS, count(sized(weights))))
-    nlp(make_doc(nlp.vocab, document, has_sentences=contexts == "sentences"))
-    return count([document])
-
-
-def int8(weights: str) -> int:
-    """`BiLM.embed` in int8."""
-    text = sized(weights)
-    int8_of(weights).embed(flatten(text))
-    return count(text)
-
-
-@lru_cache(maxsize=8)
-def int8_of(weights: str) -> Any:
-    """RETURNS (BiLM): Loaded once."""
-    return load_bilm(weights, precision="int8")
+def embed(weights: str, precision: str = "float32") -> int:
+    """`BiLM.embed` of sentences."""
+    sentences = flatten(sized(weights))
+    bilm_of(weights, precision).embed(sentences)
+    return sum(map(len, sentences))
 
 
 def train(weights: str) -> int:
     """Forward and backward pass through the biLM."""
-    bilm, text = bilm_of(weights), flatten(sized(weights))[:64]
-    bilm.encode_with_grad(text).sum().backward()
+    bilm, sentences = bilm_of(weights), flatten(sized(weights))[:64]
+    bilm.encode_with_grad(sentences).sum().backward()
     bilm.network.zero_grad()
-    return sum(map(len, text))
-
-
-def perplexity(weights: str) -> int:
-    """`BiLM.perplexity` of en_elmo_sm with carried state; the other sizes have no softmax."""
-    sentences = flatten(sized(PACKAGED))
-    bilm_of(PACKAGED).perplexity(sentences)
     return sum(map(len, sentences))
 
 
-def surprisal(weights: str) -> int:
-    """`nlp.pipe` with `elmo_surprisal` of en_elmo_sm."""
-    text = sized(PACKAGED)
-    for _ in surprisal_pipeline().pipe(make_doc(surprisal_pipeline().vocab, document) for document in text):
-        pass
-    return count(text)
-
-
-@lru_cache(maxsize=1)
-def surprisal_pipeline() -> Any:
-    """RETURNS (Language): Made once."""
-    nlp = spacy.blank("en")
-    nlp.add_pipe("elmo_surprisal")
-    return nlp
+def perplexity(weights: str) -> int:
+    """`BiLM.perplexity` with carried state."""
+    sentences = flatten(sized(weights))
+    bilm_of(weights).perplexity(sentences)
+    return sum(map(len, sentences))
 
 
 SHAPES: Dict[str, Callable[[str], int]] = {
-    "batch": batch,
+    "batch": lambda weights: pipe(pipeline_of(weights), sized(weights)),
     "embed": embed,
-    "single": single,
-    "few": few,
-    "long": long,
-    "windows": windows,
-    "int8": int8,
+    "single": lambda weights: call(pipeline_of(weights), [[words] for words in flatten(sized(weights))[:60]]),
+    "few": call_few,
+    "long": lambda weights: call_long(weights, "sentences"),
+    "windows": lambda weights: call_long(weights, "doc"),
+    "int8": lambda weights: embed(weights, "int8"),
     "train": train,
-    "perplexity": perplexity,
-    "surprisal": surprisal,
+    # Of en_elmo_sm: the other sizes have no softmax.
+    "perplexity": lambda weights: perplexity(PACKAGED),
+    "surprisal": lambda weights: pipe(surprisal_pipeline(), sized(PACKAGED)),
 }
-
-
-def count(text: List[Document]) -> int:
-    """RETURNS (int): Tokens."""
-    return sum(len(words) for document in text for words in document)
 
 
 def answer(request: Dict[str, Any]) -> Any:

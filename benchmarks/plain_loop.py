@@ -81,7 +81,7 @@ class PlainBiLM(nn.Module):
         """
         lengths = torch.tensor([len(sentence) + 2 for sentence in sentences])
         ids = torch.from_numpy(_character_ids(sentences, int(lengths.max()))).to(self.device)  # (B, S, C)
-        inputs = self._spell(ids.flatten(0, 1)).view(*ids.shape[:2], -1)  # (B, S, P)
+        inputs = self.spell(ids.flatten(0, 1)).view(*ids.shape[:2], -1)  # (B, S, P)
         order = _reversal(lengths, ids.shape[1]).unsqueeze(-1).to(self.device)  # (B, S, 1)
         directions = []
         for k, cells in enumerate(self.cells):
@@ -94,7 +94,10 @@ class PlainBiLM(nn.Module):
             directions.append([y if k == 0 else y.gather(1, order.expand_as(y)) for y in layers])
         return torch.stack([torch.cat(pair, dim=2) for pair in zip(*directions)])
 
-    def _spell(self, ids: Tensor) -> Tensor:
+    def spell(self, ids: Tensor) -> Tensor:
+        """ids (Tensor): Shape (N, C), characters.
+        RETURNS (Tensor): Shape (N, P), word vectors.
+        """
         cnn = self.options["char_cnn"]
         characters = F.embedding(ids, self.arrays["char_embed"]).transpose(1, 2)  # (N, E, C)
         pooled = []

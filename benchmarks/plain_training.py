@@ -1,56 +1,48 @@
 """A plain implementation of biLM training: the char-CNN for every token, a loop over time, gradients by autograd.
 
-Equations, weights, text, sample and optimizer are those of the package, but no other code. The baseline "plain
-autograd" of `pretraining.py`, and a check of the package's losses.
+Equations, weights, text, sample and optimizer are those of the package, but no other code: the biLM is that of
+`plain_loop.py`. The baseline "plain autograd" of `pretraining.py`, and a check of the package's losses.
 """
 
-from typing import List, Sequence, Tuple
+import tempfile
+from pathlib import Path
+from typing import List, Tuple
 
 import torch
-from plain_loop import PlainCell
-from torch import Tensor, nn
+from plain_loop import PlainBiLM
+from torch import Tensor
 from torch.nn import functional as F
 
+from spacy_elmo import BiLM, save_bilm
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
 
 State = List[List[Tuple[Tensor, Tensor]]]  # for each direction and layer h (B, P) and c (B, H)
 
 
-class PlainLanguageModel(nn.Module):
+class PlainLanguageModel:
     """A copy of a biLM with character input and of its softmax, written like the equations.
 
     network (BiLMNetwork), head (SoftmaxHead): Source of the weights.
-    dropout (float): Dropout probability of each LSTM input and of the last output.
     """
 
-    def __init__(self, network: BiLMNetwork, head: SoftmaxHead, dropout: float) -> None:
-        super().__init__()
-        config, cnn = network.config, network.char_cnn
-        if cnn is None or cnn.projection is None or not (config.has_projection and config.has_skip):
-            raise ValueError("The plain loop needs character input, projections and skips")
-        self.dropout = dropout
-        self.characters = _copy(cnn.embedding)
-        self.filters = nn.ParameterList(_copy(part.weight) for part in cnn.filters)
-        self.filter_biases = nn.ParameterList(_copy(part.bias) for part in cnn.filters)
-        self.highways = nn.ParameterList(_copy(part.weight) for part in cnn.highways)
-        self.highway_biases = nn.ParameterList(_copy(part.bias) for part in cnn.highways)
-        self.projection, self.projection_bias = _copy(cnn.projection.weight), _copy(cnn.projection.bias)
-        self.words, self.word_biases = _copy(head.weight), _copy(head.bias)
-        self.cells = nn.ModuleList(
-            nn.ModuleList(_cell(network, layer, direction) for layer in range(config.n_layers))
-            for direction in range(config.n_directions)
-        )
+    def __init__(self, network: BiLMNetwork, head: SoftmaxHead) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            save_bilm(BiLM(network), Path(folder) / "bilm", format="bilm-tf")
+            self.bilm = PlainBiLM(Path(folder) / "bilm")
+        self.words, self.word_biases = head.weight.detach().clone(), head.bias.detach().clone()
+        self.weights = [*self.bilm.arrays.values(), self.words, self.word_biases]
+        for weight in self.weights:
+            weight.requires_grad_()
 
     def zero_state(self, n_lanes: int) -> State:
         """RETURNS (State): Where a text begins."""
-        like = self.characters
         return [
-            [tuple(like.new_zeros(n_lanes, n) for n in cell.projection.shape[::-1]) for cell in cells]
-            for cells in self.cells
+            [tuple(self.words.new_zeros(n_lanes, n) for n in cell.projection.shape[::-1]) for cell in cells]
+            for cells in self.bilm.cells
         ]
 
-    def forward(
+    def __call__(
         self, ids: Tensor, targets: Tensor, state: State, negatives: Tensor, log_counts: Tensor
     ) -> Tuple[Tensor, State]:
         """ids (Tensor): Shape (d, S, B, C), characters.
@@ -61,36 +53,18 @@ class PlainLanguageModel(nn.Module):
         RETURNS (Tuple[Tensor, State]): The mean loss in nats, and the new state.
         """
         losses, new_state = [], []
-        for k, cells in enumerate(self.cells):
-            outputs, states = self._read(ids[k], cells, state[k])
-            outputs = F.dropout(outputs, self.dropout).flatten(0, 1)  # (S * B, P)
-            losses.append(self._sampled_loss(outputs, targets[k].flatten(), negatives, log_counts))
-            new_state.append(states)
+        for k, cells in enumerate(self.bilm.cells):
+            x = self.bilm.spell(ids[k].flatten(0, 1)).view(*ids[k].shape[:2], -1)  # (S, B, P)
+            new_state.append([])
+            for number, (cell, (h, c)) in enumerate(zip(cells, state[k])):
+                outputs = []
+                for step in x:
+                    h, c = cell(step, h, c)
+                    outputs.append(h)
+                x = torch.stack(outputs) if number == 0 else torch.stack(outputs) + x
+                new_state[k].append((h.detach(), c.detach()))
+            losses.append(self._sampled_loss(x.flatten(0, 1), targets[k].flatten(), negatives, log_counts))
         return torch.stack(losses).mean(), new_state
-
-    def _read(
-        self, ids: Tensor, cells: Sequence[PlainCell], state: List[Tuple[Tensor, Tensor]]
-    ) -> Tuple[Tensor, List[Tuple[Tensor, Tensor]]]:
-        x = self._spell(ids.flatten(0, 1)).view(*ids.shape[:2], -1)  # (S, B, P)
-        states = []
-        for number, (cell, (h, c)) in enumerate(zip(cells, state)):
-            outputs = []
-            for step in F.dropout(x, self.dropout):
-                h, c = cell(step, h, c)
-                outputs.append(h)
-            x = torch.stack(outputs) if number == 0 else torch.stack(outputs) + x
-            states.append((h.detach(), c.detach()))
-        return x, states
-
-    def _spell(self, ids: Tensor) -> Tensor:
-        characters = F.embedding(ids, self.characters).transpose(1, 2)  # (N, E, C)
-        pooled = [F.conv1d(characters, *pair).amax(dim=2) for pair in zip(self.filters, self.filter_biases)]
-        features = torch.relu(torch.cat(pooled, dim=1))  # (N, F)
-        for weight, bias in zip(self.highways, self.highway_biases):
-            transformed, gate = F.linear(features, weight, bias).chunk(2, dim=1)
-            gate = torch.sigmoid(gate)
-            features = gate * torch.relu(transformed) + (1.0 - gate) * features
-        return F.linear(features, self.projection, self.projection_bias)
 
     def _sampled_loss(self, outputs: Tensor, targets: Tensor, negatives: Tensor, log_counts: Tensor) -> Tensor:
         own = (outputs * F.embedding(targets, self.words)).sum(dim=1) + self.word_biases[targets] - log_counts[targets]
@@ -120,17 +94,3 @@ class PlainSampler:
         """RETURNS (Tensor): Shape (K,)."""
         draws = torch.rand(self.n_tries, generator=self.generator, dtype=torch.float64)
         return (torch.exp(draws * self.log_range).long() - 1).clamp(0, self.n_words - 1).unique()
-
-
-def _cell(network: BiLMNetwork, layer: int, direction: int) -> PlainCell:
-    part, config = network.encoder.layers[layer], network.config
-    weights = {
-        "W_0": nn.Parameter(torch.cat([part.input_weight[direction], part.recurrent_weight[direction]]).detach()),
-        "B": _copy(part.bias[direction]),
-        "W_P_0": _copy(part.projection_weight[direction]),
-    }
-    return PlainCell(weights, config.cell_clip, config.projection_clip)
-
-
-def _copy(parameter: Tensor) -> nn.Parameter:
-    return nn.Parameter(parameter.detach().clone())

@@ -85,12 +85,10 @@ SHAPES = {
 class Ours:
     """`Trainer.update`, as `elmo pretrain` calls it."""
 
-    def __init__(self, shape: Shape, text: Path, vocabulary: Vocabulary, config: PretrainConfig, device: str) -> None:
+    def __init__(self, shape: Shape, text: Path, vocabulary: Vocabulary, config: PretrainConfig) -> None:
         network, head = make_bilm(shape)
-        stream = make_stream(text, config)
-        ranks = Ranks(device=torch.device(device))
         self.name = f"spacy_elmo {config.precision}"
-        self.trainer = Trainer(network.to(device), head.to(device), vocabulary, stream, config, ranks)
+        self.trainer = Trainer(network, head, vocabulary, make_stream(text, config), config, Ranks())
 
     def update(self) -> Tuple[float, float, float]:
         """RETURNS (Tuple[float, float, float]): Loss in nats, norm of the gradient, seconds of data preparation."""
@@ -104,37 +102,31 @@ class Plain:
 
     name = BASELINE
 
-    def __init__(self, shape: Shape, text: Path, vocabulary: Vocabulary, config: PretrainConfig, device: str) -> None:
-        self.config, self.device = config, device
+    def __init__(self, shape: Shape, text: Path, vocabulary: Vocabulary, config: PretrainConfig) -> None:
+        self.config = config
         self.table = WordTable(vocabulary)
         self.lanes = make_lanes(text, config, self.table)
         network, head = make_bilm(shape)
         n_tries = make_objective(head, config.softmax).n_tries  # type: ignore[attr-defined]
-        self.model = PlainLanguageModel(network, head, config.dropout).to(device)
+        self.model = PlainLanguageModel(network, head)
         self.sampler = PlainSampler(head.n_words, n_tries, config.seed)
-        self.log_counts = self.sampler.log_counts.to(device)
         self.state = self.model.zero_state(config.batch_size)
-        self.optimizer = _plain_optimizer(self.model, config.optimizer)
+        self.optimizer = _plain_optimizer(self.model.weights, config.optimizer)
 
     def update(self) -> Tuple[float, float, float]:
         """RETURNS (Tuple[float, float, float]): Loss in nats, norm of the gradient, seconds of data preparation."""
         started = time.perf_counter()
-        ids, targets = self._next_text()
-        data_s = time.perf_counter() - started
-        negatives = self.sampler().to(self.device)
-        self.optimizer.zero_grad()
-        loss, self.state = self.model(ids, targets, self.state, negatives, self.log_counts)
-        (loss * self.config.unroll_steps if self.config.scale_loss else loss).backward()
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optimizer.grad_clip)
-        self.optimizer.step()
-        return float(loss.detach()), float(norm), data_s
-
-    def _next_text(self) -> Tuple[torch.Tensor, torch.Tensor]:
         chunk = self.lanes.next_chunk(self.config.unroll_steps)
         assert chunk is not None, "the text is repeated"
-        ids = self.table.characters(chunk.inputs.reshape(-1)).reshape(*chunk.inputs.shape, -1).astype("int64")
-        targets = self.table.targets(chunk.targets)
-        return torch.from_numpy(ids).to(self.device), torch.from_numpy(targets).to(self.device)
+        ids = self.table.characters(chunk.inputs.reshape(-1)).reshape(*chunk.inputs.shape, -1).astype("int64") - 1
+        text = [torch.from_numpy(array) for array in (ids, self.table.targets(chunk.targets))]
+        data_s = time.perf_counter() - started
+        self.optimizer.zero_grad()
+        loss, self.state = self.model(*text, self.state, self.sampler(), self.sampler.log_counts)
+        (loss * self.config.unroll_steps if self.config.scale_loss else loss).backward()
+        norm = torch.nn.utils.clip_grad_norm_(self.model.weights, self.config.optimizer.grad_clip)
+        self.optimizer.step()
+        return float(loss.detach()), float(norm), data_s
 
 
 def main(
@@ -142,11 +134,9 @@ def main(
     shape: List[str] = typer.Option(["10k", "30k", "en_elmo_sm"], "--shape", "-s", help=f"Of {', '.join(SHAPES)}."),
     precision: List[str] = typer.Option(["float32"], "--precision", "-p", help="Precisions, one row each."),
     optimizer: str = typer.Option("adagrad", "--optimizer", "-o", help="adagrad (bilm-tf's) or adam."),
-    dropout: float = typer.Option(0.0, "--dropout", "-d", help="Dropout while timing; losses are compared without."),
     threads: int = THREADS,
     updates: int = typer.Option(20, "--updates", "-u", help="Updates per measurement."),
     repeats: int = typer.Option(3, "--repeats", "-r", help="Interleaved measurements of each system."),
-    device: str = typer.Option("cpu", "--device", "-D", help="cpu or cuda."),
     baseline: bool = typer.Option(True, "--baseline/--no-baseline", help="Measure plain autograd, too."),
     shared: Path = SHARED,
     json_path: Optional[Path] = JSON,
@@ -161,44 +151,36 @@ def main(
         vocabulary, config = make_vocabulary(text, made.n_words), make_config(made, OPTIMIZERS[optimizer])
         given = (made, text, vocabulary)
         if baseline:
-            check_agreement(Plain(*given, config, device), Ours(*given, config, device))
-        timed = replace(config, dropout=dropout)
-        systems = [Plain(*given, timed, device)] if baseline else []
-        systems += [Ours(*given, replace(timed, precision=kind), device) for kind in precision]
-        results = measure(systems, updates, repeats, device)
+            check_agreement(Plain(*given, config), Ours(*given, config))
+        systems = [Plain(*given, config)] if baseline else []
+        systems += [Ours(*given, replace(config, precision=kind)) for kind in precision]
+        results = measure(systems, updates, repeats)
         flops = count_training_flops(make_bilm(made)[0].config, *count_text(text, config), made.n_negatives)
-        print(f"\n{name}: {made}\n{optimizer}, dropout {dropout}, {_place(device, threads)}")
+        print(f"\n{name}: {made}\n{optimizer}, {threads} thread(s)")
         peaks = print_table(results, flops, made.n_lanes * made.n_steps)
         everything[name] = {"flops_per_token": flops, "peaks": peaks, "results": results}
     if json_path is not None:
         json_path.write_text(json.dumps(everything, indent=1), encoding="utf8")
 
 
-def measure(systems: Sequence[Any], updates: int, repeats: int, device: str) -> List[Result]:
-    """Measure all systems and the peaks of the machine in interleaved rounds.
-
-    RETURNS (List[Result]): All measurements.
-    """
+def measure(systems: Sequence[Any], updates: int, repeats: int) -> List[Result]:
+    """RETURNS (List[Result]): Of all systems and the peaks of the machine, measured in interleaved rounds."""
     results: List[Result] = []
     for system in systems:
         system.update()
-        if device == "cpu":  # with CUDA graphs there is nothing to count
-            with Counter() as counter:
-                system.update()
-            results.append({"system": system.name, "operations": counter.n_operations})
+        with Counter() as counter:
+            system.update()
+        results.append({"system": system.name, "operations": counter.n_operations})
     for _ in range(repeats):
         for kind in sorted({_product_kind(system.name) for system in systems}, reverse=True):
-            results.append({"system": f"peak {kind}", "gflops": matrix_peak(getattr(torch, kind), device)})
+            results.append({"system": f"peak {kind}", "gflops": matrix_peak(getattr(torch, kind))})
         for system in systems:
             started, cpu, data_s = time.perf_counter(), time.process_time(), 0.0
             for _ in range(updates):
                 data_s += system.update()[2]
             seconds, cpu_s = time.perf_counter() - started, time.process_time() - cpu
             result = {"system": system.name, "update_s": seconds / updates, "cpu_s": cpu_s / updates}
-            result["data_share"] = data_s / seconds
-            if device != "cpu":
-                result["memory_mb"] = torch.cuda.max_memory_allocated() / 2**20  # maximum over all systems
-            results.append(result)
+            results.append({**result, "data_share": data_s / seconds})
     return results
 
 
@@ -219,8 +201,8 @@ def print_table(results: Sequence[Result], flops: float, n_tokens: int) -> Dict[
         share = n_tokens / update_s * flops / peaks[_product_kind(name)] / 1e9
         against = f"{_median(results, BASELINE, 'update_s') / update_s:17.2f}" if BASELINE in names else ""
         rates = f"{n_tokens / update_s:9.0f} {1000 * update_s:10.1f} {1000 * _median(results, name, 'cpu_s'):8.1f}"
-        counted = "".join(f"{result['operations']:10}" for result in results if _is_count(result, name))
-        print(f"{name:20} {rates} {share:8.0%} {data_share:6.1%} {counted:>10} {against}", flush=True)
+        counted = int(_median(results, name, "operations"))
+        print(f"{name:20} {rates} {share:8.0%} {data_share:6.1%} {counted:10} {against}", flush=True)
     return peaks
 
 
@@ -285,15 +267,12 @@ def count_text(text: Path, config: PretrainConfig) -> Tuple[List[Chunk], WordTab
     return [chunk for chunk in found if chunk is not None], table
 
 
-def _plain_optimizer(model: torch.nn.Module, settings: OptimizerConfig) -> torch.optim.Optimizer:
-    """The optimizer of PyTorch, fused if possible."""
+def _plain_optimizer(weights: List[torch.Tensor], settings: OptimizerConfig) -> torch.optim.Optimizer:
+    """The fused optimizer of PyTorch."""
     if settings.name == "adagrad":
         start = settings.initial_accumulator
-        fused = next(model.parameters()).device.type == "cpu" or None
-        return torch.optim.Adagrad(
-            model.parameters(), settings.learn_rate, initial_accumulator_value=start, eps=0.0, fused=fused
-        )
-    return torch.optim.Adam(model.parameters(), settings.learn_rate, eps=settings.eps, fused=True)
+        return torch.optim.Adagrad(weights, settings.learn_rate, initial_accumulator_value=start, eps=0.0, fused=True)
+    return torch.optim.Adam(weights, settings.learn_rate, eps=settings.eps, fused=True)
 
 
 def _product_kind(name: str) -> str:
@@ -302,14 +281,6 @@ def _product_kind(name: str) -> str:
 
 def _median(results: Sequence[Result], system: str, key: str) -> float:
     return statistics.median(float(result[key]) for result in results if result["system"] == system and key in result)
-
-
-def _is_count(result: Result, system: str) -> bool:
-    return result["system"] == system and "operations" in result
-
-
-def _place(device: str, threads: int) -> str:
-    return f"{threads} thread(s)" if device == "cpu" else torch.cuda.get_device_name()
 
 
 if __name__ == "__main__":

@@ -15,8 +15,10 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Sequence, Tuple
+from urllib.request import urlopen
 
 import numpy as np
 import torch
@@ -53,54 +55,36 @@ def main(
     base: Dict[int, float] = {}
     modes = {"one by one": ("--max-tokens", "0"), "together": (), "together, after 5 ms": ("--wait-ms", "5")}
     for mode, options in modes.items():
-        with_server = Server(weights, threads, *options)
-        for n in map(int, clients.split(",")):
-            rate, times, _ = asyncio.run(load(sentences, n, seconds))
-            base.setdefault(n, rate)
-            p50, p99 = np.percentile(times, [50, 99]) * 1000
-            print(f"| {n} | {mode} | {rate:,.0f} | {p50:.1f} | {p99:.1f} | {rate / base[n]:.2f} |", flush=True)
-        with_server.stop()
-    overload = Server(weights, threads, "--max-waiting", "16")
-    rate, _, statuses = asyncio.run(load(sentences, 256, seconds))
+        with serve(weights, threads, *options):
+            for n in map(int, clients.split(",")):
+                rate, times, _ = asyncio.run(load(sentences, n, seconds))
+                base.setdefault(n, rate)
+                p50, p99 = np.percentile(times, [50, 99]) * 1000
+                print(f"| {n} | {mode} | {rate:,.0f} | {p50:.1f} | {p99:.1f} | {rate / base[n]:.2f} |", flush=True)
+    with serve(weights, threads, "--max-waiting", "16"):
+        rate, _, statuses = asyncio.run(load(sentences, 256, seconds))
     counts = {status: statuses.count(status) for status in sorted(set(statuses))}
     print(f"\n256 clients, 16 may wait: {rate:,.0f} answers/s with vectors; by status: {counts}")
-    overload.stop()
 
 
-class Server:
-    """The example in a process of its own."""
-
-    def __init__(self, weights: str, threads: int, *options: str) -> None:
-        command = [sys.executable, str(ROOT / "examples" / "serve.py"), weights, "--port", str(PORT)]
-        environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-        self._process = subprocess.Popen([*command, *options], env=environment)
+@contextmanager
+def serve(weights: str, threads: int, *options: str) -> Iterator[None]:
+    """The example in a process of its own, which answers inside and is ended after it."""
+    command = [sys.executable, str(ROOT / "examples" / "serve.py"), weights, "--port", str(PORT), *options]
+    process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": str(threads)})
+    try:
         for _ in range(600):
             try:
-                asyncio.run(_ask(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"))
-                return
+                urlopen(f"http://127.0.0.1:{PORT}/health").close()
+                break
             except OSError:
                 time.sleep(0.1)
-        raise SystemExit("The server does not start.")
-
-    def stop(self) -> None:
-        """End it."""
-        self._process.terminate()
-        self._process.wait()
-
-
-async def _ask(message: bytes) -> int:
-    reader, writer = await asyncio.open_connection("127.0.0.1", PORT)
-    status = await _exchange(reader, writer, message)
-    writer.close()
-    return status
-
-
-async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, message: bytes) -> int:
-    writer.write(message)
-    head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-    length = next(int(line.split(":")[1]) for line in head.splitlines() if line.startswith("content-length"))
-    await reader.readexactly(length)
-    return int(head.split()[1])
+        else:
+            raise SystemExit("The server does not start.")
+        yield
+    finally:
+        process.terminate()
+        process.wait()
 
 
 async def load(sentences: List[List[str]], n: int, seconds: float) -> Tuple[float, List[float], List[int]]:
@@ -114,7 +98,11 @@ async def load(sentences: List[List[str]], n: int, seconds: float) -> Tuple[floa
         reader, writer = await asyncio.open_connection("127.0.0.1", PORT)
         while time.perf_counter() < end:
             started = time.perf_counter()
-            statuses.append(await _exchange(reader, writer, chooser.choice(messages)))
+            writer.write(chooser.choice(messages))
+            head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+            length = next(int(line.split(":")[1]) for line in head.splitlines() if line.startswith("content-length"))
+            await reader.readexactly(length)
+            statuses.append(int(head.split()[1]))
             times.append(time.perf_counter() - started)
         writer.close()
 

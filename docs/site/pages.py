@@ -4,15 +4,17 @@ Links in the repository are relative to the file, so that they work on GitHub. I
 that page; a link to another file of the repository becomes plain text.
 """
 
-import ast
 import json
 import posixpath
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Match, Optional, Tuple
 
 import reference
+
+from spacy_elmo.errors import Errors, Warnings
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -135,22 +137,16 @@ def _write_cell(cell: Dict[str, Any]) -> Iterator[str]:
 
 def _write_errors() -> str:
     """RETURNS (str): All codes with their messages; fields become `{name}`."""
-    package = ROOT / "spacy_elmo"
     parts = [
         "---\ntocdepth: 2\n---\n\n# Error codes",
         "An error or warning with a code begins with it in brackets, such as `[EL020]`. The message says what was "
         "found, what is wanted and what to do. Words in braces stand for values.",
     ]
-    for path in [*package.glob("errors.py"), *sorted((package / "errors").glob("[a-z]*.py"))]:
-        tree = ast.parse(path.read_text(encoding="utf8"))
-        classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-        assigned = [node for one in classes for node in one.body if isinstance(node, ast.Assign)]
-        codes = {ast.unparse(node.targets[0]): node.value for node in assigned}
-        codes = {code: value for code, value in codes.items() if re.fullmatch(r"[EW]L\d{3}", code)}
-        if codes:
-            title = (ast.get_docstring(tree) or "").split("\n")[0].rstrip(".").removeprefix("Errors of ")
-            parts.append(f"## {title[:1].upper()}{title[1:]}")
-        for code, value in codes.items():
-            text = reference.escape(str(ast.literal_eval(value)), re.compile(r"(?<!\{)\{\w+[^{}]*\}(?!\})"))
+    for catalogue in sorted((*Errors.__bases__, Warnings), key=lambda catalogue: catalogue.__module__):
+        title = str(sys.modules[catalogue.__module__].__doc__).split("\n")[0].rstrip(".").removeprefix("Errors of ")
+        parts.append(f"## {title[:1].upper()}{title[1:]}")
+        for code in filter(re.compile(r"[EW]L\d{3}").fullmatch, vars(catalogue)):
+            message = vars(catalogue)[code].removeprefix(f"[{code}] ")
+            text = reference.escape(message, re.compile(r"(?<!\{)\{\w+[^{}]*\}(?!\})"))
             parts.append(f"### {code}\n\n{text.replace('{{', '{').replace('}}', '}')}")
     return "\n\n".join(parts) + "\n"

@@ -1,12 +1,13 @@
-"""Reference pages from the docstrings of the public names, read from the source, without importing it."""
+"""Reference pages from the docstrings and signatures of the public names, as the source has them."""
 
 import ast
 import re
 import sys
 import textwrap
-from inspect import cleandoc
+from importlib import import_module
+from inspect import cleandoc, getsource, isclass, isfunction
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional, Tuple, Union
+from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -14,6 +15,7 @@ else:
     import tomli as tomllib  # which Sphinx requires there
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))  # the package of this checkout
 LINE_WIDTH = 100
 Definition = Union[ast.ClassDef, ast.FunctionDef, ast.Assign]
 # Page: title, one line about it, and its modules. A trailing `.*` stands for each module of a package.
@@ -57,7 +59,7 @@ def make_pages() -> Iterator[Tuple[str, str]]:
         parts.append(f"## {group}")
         for name, target in groups[group].items():
             module, attribute = target.split(":")
-            parts += [f"### `{name}`", f"`{module}.{attribute}`", *_describe(_find(module, attribute), attribute)]
+            parts += [f"### `{name}`", f"`{module}.{attribute}`", *_describe(_define(module, attribute), attribute)]
     yield "reference/registered.md", "\n\n".join(parts) + "\n"
 
 
@@ -68,18 +70,15 @@ def _expand(pattern: str) -> List[str]:
 
 
 def _write_module(module: str, *, is_only: bool) -> str:
-    tree = _parse(module)
-    listed = _own(tree).get("__all__")
-    if isinstance(listed, ast.Assign):
-        names = list(ast.literal_eval(listed.value))
-    else:
-        names = [name for name, node in _own(tree).items() if name[0] != "_" and not isinstance(node, ast.Assign)]
+    loaded = import_module(module)
+    own = [name for name, value in vars(loaded).items() if name[0] != "_" and _is_own(value, module)]
+    names = getattr(loaded, "__all__", own)
     if not names:
         return ""
     level = "##" if is_only else "###"
-    parts = [*([] if is_only else [f"## {module}"]), to_markdown(ast.get_docstring(tree) or "")]
+    parts = [*([] if is_only else [f"## {module}"]), to_markdown(loaded.__doc__ or "")]
     for name in names:
-        definition, anchor = _find(module, name), f"{module}.{name}"
+        definition, anchor = _define(module, name), f"{module}.{name}"
         parts += [f"({anchor})=\n{level} `{name}`", *_describe(definition, name)]
         for node in definition.body if isinstance(definition, ast.ClassDef) else ():
             if isinstance(node, ast.FunctionDef) and node.name[0] != "_" and "setter" not in _decorators(node):
@@ -116,45 +115,15 @@ def _fence(code: str) -> str:
     return f"```python\n{code}\n```"
 
 
-def _find(module: str, name: str) -> Definition:
-    """RETURNS (Definition): Of a name, followed through imports and aliases."""
-    tree = _parse(module)
-    definition = _own(tree).get(name)
-    if isinstance(definition, ast.Assign) and isinstance(definition.value, ast.Name):
-        return _find(module, definition.value.id)
-    if definition is not None:
-        return definition
-    home = _path(module)
-    package = module.split(".") if home.name == "__init__.py" else module.split(".")[:-1]
-    for node in ast.walk(tree):  # imports for type checkers included: those names are loaded on first use
-        if isinstance(node, ast.ImportFrom) and node.level:
-            for alias in node.names:
-                if (alias.asname or alias.name) == name:
-                    parents = package[: len(package) - node.level + 1]
-                    return _find(".".join([*parents, *filter(None, [node.module])]), alias.name)
-    raise ValueError(f"{module} has no {name}, which its __all__ lists")
+def _is_own(value: Any, module: str) -> bool:
+    return (isclass(value) or isfunction(value)) and value.__module__ == module
 
 
-def _own(tree: ast.Module) -> Dict[str, Definition]:
-    found: Dict[str, Definition] = {}
-    for node in tree.body:
-        if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
-            found[node.name] = node
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            found[node.targets[0].id] = node
-    return found
-
-
-def _path(module: str) -> Path:
-    base = ROOT.joinpath(*module.split("."))
-    path = next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
-    if path is None:
-        raise ValueError(f"there is no module {module}: correct PAGES in docs/site/reference.py")
-    return path
-
-
-def _parse(module: str) -> ast.Module:
-    return ast.parse(_path(module).read_text(encoding="utf8"))
+def _define(module: str, name: str) -> Definition:
+    """RETURNS (Definition): The source of a class or function, wherever it is; of another value an assignment."""
+    value = getattr(import_module(module), name)
+    source = getsource(value) if isclass(value) or isfunction(value) else f"{name} = {value!r}"
+    return ast.parse(textwrap.dedent(source)).body[0]  # type: ignore[return-value]
 
 
 # A type, in parentheses: it begins with a capital letter or is one of Python's or a library's; one level of nesting.

@@ -11,45 +11,44 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 import spacy
 import torch
 import typer
-from data import ASSETS, PROJECT_DIR, prepare, report_errors, write_json
-from paper import RESULTS_DIR
+from data import ASSETS, PROJECT_DIR, RESULTS_DIR, prepare, report_errors, write_json
 from paper_run import find_processor, load_kept
 from spacy.tokens import DocBin
 from spacy.training import Corpus
 from spacy.vocab import Vocab
-from tables import SHARE_TASKS
+from tables import SHARE_TASKS, first_score
 from wasabi import msg
 
 PIPELINES_DIR = PROJECT_DIR / "training" / "paper"
 DATASETS = {"wnut17": "wnut17", "ewt-tags": "ud_en_ewt", "sample": "sample"}
 # Experiment of paper.py whose kept pipelines are measured.
 KEPT_BY = {"wnut17": "choice-wnut17", "ewt-tags": "alternatives-ewt-tags", "sample": "sample"}
-KEYS = {**{task: key for task, _, _, key in SHARE_TASKS}, "sample": "ents_f"}
+KEYS = {**{task: first_score(task)[1] for task in SHARE_TASKS}, "sample": "ents_f"}
 N_WARM_UP = 50  # texts
 INT8 = {
     "components.elmo.model.precision": "int8",
     "components.elmo.model.frozen": True,
     "components.elmo.model.fine_tuning": None,  # a frozen biLM has none
 }
+# Label, condition of the run, and overrides of the config when the pipeline is loaded.
+SYSTEMS: Tuple[Tuple[str, str, Dict[str, Any]], ...] = (
+    ("tok2vec", "baseline", {}),
+    ("pretrained tok2vec", "tok2vec", {}),
+    ("tok2vec with floret", "floret", {}),
+    ("frozen ELMo", "elmo", {}),
+    ("frozen ELMo (int8)", "elmo", INT8),
+    ("fine-tuned ELMo", "elmo-finetuned", {}),
+    ("fine-tuned ELMo (int8)", "elmo-finetuned", INT8),
+)
 
 
 class System(NamedTuple):
-    """A pipeline to measure. condition: of its run; overrides: of its config, when it is loaded."""
+    """A pipeline to measure, and the result of its run, if it has a score."""
 
     label: str
-    condition: str
+    path: Path
     overrides: Dict[str, Any]
-
-
-SYSTEMS = (
-    System("tok2vec", "baseline", {}),
-    System("pretrained tok2vec", "tok2vec", {}),
-    System("tok2vec with floret", "floret", {}),
-    System("frozen ELMo", "elmo", {}),
-    System("frozen ELMo (int8)", "elmo", INT8),
-    System("fine-tuned ELMo", "elmo-finetuned", {}),
-    System("fine-tuned ELMo (int8)", "elmo-finetuned", INT8),
-)
+    result: Optional[Dict[str, Any]]
 
 
 @report_errors("Cannot measure")
@@ -70,26 +69,36 @@ def choice_cli(
     """
     if task not in DATASETS:
         raise ValueError(f"The speed of '{task}' cannot be measured. Known tasks: {', '.join(DATASETS)}.")
-    systems = _find_systems(task, seed, pipelines) + [_parse(text) for text in speed_only]
-    _check_weights(task, seed, pipelines, systems)
-    if not any(result for _, _, result in systems):
+    others = []
+    for text in speed_only:
+        name, _, path = text.partition("=")
+        if not name or not (Path(path) / "config.cfg").is_file():
+            raise ValueError(
+                f"--speed-only is '{text}', wanted NAME=FOLDER with the folder of a pipeline (config.cfg)."
+            )
+        others.append(System(name, Path(path), {}, None))
+    systems = _find_systems(task, seed, pipelines)
+    if not systems:
         raise FileNotFoundError(
             f"There is no pipeline of the task '{task}' with seed {seed} in '{pipelines}'. Train them with `python "
             f"project/scripts/paper.py {KEPT_BY[task]} --seed {seed} --keep FOLDER`."
         )
+    systems += others
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         prepare(DATASETS[task], Path(folder), assets_dir)
         test_path = Path(folder) / "test.spacy"
         texts = [doc.text for doc in DocBin().from_disk(test_path).get_docs(Vocab())]
-        speeds: Dict[str, List[float]] = {system.label: [] for system, _, _ in systems}
+        speeds: Dict[str, List[float]] = {system.label: [] for system in systems}
         for _ in range(repeats):
-            for system, path, _ in systems:
-                speeds[system.label].append(_measure(path, system.overrides, texts))
-        rows = [
-            _make_row(system, result, speeds[system.label], _score(task, system, path, result, test_path))
-            for system, path, result in systems
-        ]
+            for system in systems:
+                speeds[system.label].append(_measure(system, texts))
+        rows = []
+        for system in systems:
+            found, score = speeds[system.label], _score(KEYS[task], system, test_path)
+            speed = {"words_per_s": median(found), "lowest": min(found), "highest": max(found)}
+            settings = system.result and system.result["settings"]
+            rows.append({"label": system.label, "score": score, **speed, "settings": settings})
     record = {"task": task, "seed": seed, "threads": 1, "n_texts": len(texts), "repeats": repeats, "rows": rows}
     versions = {"python": platform.python_version(), "spacy": spacy.__version__, "torch": torch.__version__}
     write_json(results / f"choice-{task}.json", {**record, "processor": find_processor(), "versions": versions})
@@ -97,25 +106,18 @@ def choice_cli(
     msg.table([(row["label"], score, f"{row['words_per_s']:,.0f}") for row, score in zip(rows, scores)])
 
 
-Found = Tuple[System, Path, Optional[Dict[str, Any]]]
-
-
-def _find_systems(task: str, seed: int, pipelines: Path) -> List[Found]:
-    found: List[Found] = []
-    for system in SYSTEMS:
-        path = pipelines / f"{task}-{system.condition}-100pct-seed{seed}"
+def _find_systems(task: str, seed: int, pipelines: Path) -> List[System]:
+    """RAISES (ValueError): If pipelines were trained with different weights of the biLM."""
+    systems, digests = [], {}
+    for label, condition, overrides in SYSTEMS:
+        path = pipelines / f"{task}-{condition}-100pct-seed{seed}"
         result = load_kept(path)
         if result is None:
-            msg.warn(f"{system.label}: {path.name} was not kept, left out")
-        else:
-            found.append((system, path, result))
-    return found
-
-
-def _check_weights(task: str, seed: int, pipelines: Path, systems: List[Found]) -> None:
-    """RAISES (ValueError): If pipelines were trained with different weights of the biLM."""
-    settings = {path.name: result["settings"] for _, path, result in systems if result}
-    digests = {name: found.get("bilm_digest", "not recorded") for name, found in settings.items() if found.get("bilm")}
+            msg.warn(f"{label}: {path.name} was not kept, left out")
+            continue
+        systems.append(System(label, path, overrides, result))
+        if result["settings"].get("bilm"):
+            digests[path.name] = result["settings"].get("bilm_digest", "not recorded")
     if len(set(digests.values())) > 1:
         told = ", ".join(f"{name} ({digest})" for name, digest in digests.items())
         raise ValueError(
@@ -123,19 +125,12 @@ def _check_weights(task: str, seed: int, pipelines: Path, systems: List[Found]) 
             f"same weights: train those of other weights again with `python project/scripts/paper.py {KEPT_BY[task]} "
             f"--seed {seed} --keep {pipelines}`."
         )
+    return systems
 
 
-def _parse(text: str) -> Found:
-    """RAISES (ValueError): If it is not NAME=FOLDER."""
-    name, _, folder = text.partition("=")
-    if not name or not (Path(folder) / "config.cfg").is_file():
-        raise ValueError(f"--speed-only is '{text}', wanted NAME=FOLDER with the folder of a pipeline (config.cfg).")
-    return System(name, "", {}), Path(folder), None
-
-
-def _measure(path: Path, overrides: Dict[str, Any], texts: Sequence[str]) -> float:
+def _measure(system: System, texts: Sequence[str]) -> float:
     """RETURNS (float): Words per second, tokenizer included; loading and the first texts are not counted."""
-    nlp = spacy.load(path, config=overrides)
+    nlp = spacy.load(system.path, config=system.overrides)
     for _ in nlp.pipe(texts[:N_WARM_UP]):
         pass
     gc.collect()
@@ -144,21 +139,14 @@ def _measure(path: Path, overrides: Dict[str, Any], texts: Sequence[str]) -> flo
     return n_words / (time.perf_counter() - start_s)
 
 
-def _score(task: str, system: System, path: Path, result: Optional[Dict[str, Any]], test_path: Path) -> Optional[float]:
+def _score(key: str, system: System, test_path: Path) -> Optional[float]:
     """RETURNS (Optional[float]): The score of the run; measured again if the pipeline is loaded with other settings."""
-    if result is None:
+    if system.result is None:
         return None
     if not system.overrides:
-        return float(result["test"][KEYS[task]])
-    nlp = spacy.load(path, config=system.overrides)
-    return round(float(nlp.evaluate(list(Corpus(test_path)(nlp)))[KEYS[task]]), 5)
-
-
-def _make_row(
-    system: System, result: Optional[Dict[str, Any]], speeds: Sequence[float], score: Optional[float]
-) -> Dict[str, Any]:
-    speed = {"words_per_s": median(speeds), "lowest": min(speeds), "highest": max(speeds)}
-    return {"label": system.label, "score": score, **speed, "settings": result and result["settings"]}
+        return float(system.result["test"][key])
+    nlp = spacy.load(system.path, config=system.overrides)
+    return round(float(nlp.evaluate(list(Corpus(test_path)(nlp)))[key]), 5)
 
 
 if __name__ == "__main__":

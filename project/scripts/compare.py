@@ -1,12 +1,12 @@
-"""Print the scores with and without ELMo side by side: one row per seed, then means, spread and difference."""
+"""Print the scores with and without ELMo: a row per seed, then means with standard deviations, and the difference."""
 
 from pathlib import Path
-from statistics import mean, stdev
-from typing import Callable, Dict, Optional, Sequence
+from typing import Dict, List
 
 import srsly
 import typer
 from data import report_errors
+from tables import summarize
 from wasabi import msg
 
 # Column title and name of the score in the output of `spacy evaluate`; only the scores that a pipeline has are shown.
@@ -18,10 +18,10 @@ SCORES = {
     "NER R": "ents_r",
     "NER F": "ents_f",
 }
+SECONDS = "Seconds"  # of the training
 VARIANTS = {"elmo": "with ELMo", "baseline": "without ELMo"}
-METRICS = "metrics.json"  # from `spacy evaluate`
-TIMING = "timing.json"  # from train.py
-Row = Dict[str, float]
+# By label of the variant and seed: scores in percent and seconds, by title.
+Runs = Dict[str, Dict[int, Dict[str, float]]]
 
 
 @report_errors("Nothing to compare")
@@ -32,65 +32,47 @@ def compare_cli(
     # fmt: on
 ) -> None:
     """Print one table of all results of a data set."""
-    rows = read_results(training_dir)
-    columns = [title for title in [*SCORES, "Seconds"] if any(title in row for row in rows.values())]
+    runs = read_runs(training_dir)
+    found = {title for rows in runs.values() for row in rows.values() for title in row}
+    columns = [title for title in [*SCORES, SECONDS] if title in found]
     msg.divider(f"Test scores on '{dataset}'")
-    body = [[name, *(_format(title, row.get(title)) for title in columns)] for name, row in with_means(rows).items()]
+    body = [[label, *(cells[title] for title in columns)] for label, cells in make_rows(runs, columns).items()]
     msg.table(body, header=["", *columns], divider=True, aligns=["l", *("r" for _ in columns)])
 
 
-def read_results(training_dir: Path) -> Dict[str, Row]:
-    """RETURNS (Dict[str, Row]): Scores in percent and seconds by "<variant>, seed <seed>", in the order of both.
-    RAISES (FileNotFoundError): If there is no score file.
-    """
-    rows = {}
+def read_runs(training_dir: Path) -> Runs:
+    """RETURNS (Runs): All that are there. RAISES (FileNotFoundError): If there is no score file."""
+    runs: Runs = {label: {} for label in VARIANTS.values()}
     for variant, label in VARIANTS.items():
-        runs = {
-            int(path.parent.name.rpartition("-")[2]): path.parent
-            for path in training_dir.glob(f"{variant}-*/{METRICS}")
-        }
-        rows.update({f"{label}, seed {seed}": _read_row(runs[seed]) for seed in sorted(runs)})
-    if not rows:
+        for path in training_dir.glob(f"{variant}-*/metrics.json"):  # from `spacy evaluate`
+            scores, timing = srsly.read_json(path), path.with_name("timing.json")  # from train.py
+            row = {title: 100 * scores[key] for title, key in SCORES.items() if scores.get(key) is not None}
+            seconds = {SECONDS: srsly.read_json(timing)["elapsed_s"]} if timing.exists() else {}
+            runs[label][int(path.parent.name.rpartition("-")[2])] = {**row, **seconds}
+    if not any(runs.values()):
         raise FileNotFoundError(
             f"There are no scores below '{training_dir.resolve()}'. Run `python -m spacy project run all` first."
         )
-    return rows
+    return runs
 
 
-def with_means(rows: Dict[str, Row]) -> Dict[str, Row]:
-    """RETURNS (Dict[str, Row]): The rows; for a variant of several seeds the mean and the sample standard deviation;
-    the difference of the means where both variants have results.
+def make_rows(runs: Runs, columns: List[str]) -> Dict[str, Dict[str, str]]:
+    """RETURNS (Dict[str, Dict[str, str]]): Cells by label and column: each seed; of several seeds the mean and standard
+    deviation; the difference of the same seeds where both variants have results.
     """
-    result, means = dict(rows), []
-    for label in VARIANTS.values():
-        members = [row for name, row in rows.items() if name.startswith(label)]
-        if members:
-            means.append(_combine(members, mean))
-        if len(members) > 1:
-            result[f"{label}, mean of {len(members)}"] = means[-1]
-            result[f"{label}, std. dev."] = _combine(members, stdev)
-    if len(means) == len(VARIANTS):
-        with_elmo, without_elmo = means
-        result["difference"] = {key: with_elmo[key] - without_elmo[key] for key in with_elmo if key in without_elmo}
-    return result
-
-
-def _read_row(run_dir: Path) -> Row:
-    scores = srsly.read_json(run_dir / METRICS)
-    row = {title: scores[key] * 100 for title, key in SCORES.items() if scores.get(key) is not None}
-    if (run_dir / TIMING).exists():
-        row["Seconds"] = srsly.read_json(run_dir / TIMING)["elapsed_s"]
-    return row
-
-
-def _combine(rows: Sequence[Row], statistic: Callable[[Sequence[float]], float]) -> Row:
-    return {key: statistic([row[key] for row in rows]) for key in rows[0] if all(key in row for row in rows)}
-
-
-def _format(title: str, value: Optional[float]) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.0f}" if title == "Seconds" else f"{value:.2f}"
+    rows: Dict[str, List[Dict[str, float]]] = {}
+    for label, found in runs.items():
+        rows.update({f"{label}, seed {seed}": [found[seed]] for seed in sorted(found)})
+    rows.update({f"{label}, mean ± std. dev.": [*found.values()] for label, found in runs.items() if len(found) > 1})
+    ours, theirs = runs.values()
+    pairs = [(ours[seed], theirs[seed]) for seed in ours if seed in theirs]
+    if pairs:
+        rows["difference"] = [{key: one[key] - other[key] for key in one.keys() & other.keys()} for one, other in pairs]
+    cells: Dict[str, Dict[str, str]] = {}
+    for label, members in rows.items():
+        values = {title: [row[title] for row in members if title in row] for title in columns}
+        cells[label] = {title: summarize(found, n_seeds=len(found)) for title, found in values.items()}
+    return cells
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Compare contexts and initial states of a biLM: perplexity, and a linear probe of UPOS on UD EWT."""
 
+import csv
 import gzip
 import time
 from pathlib import Path
@@ -7,16 +8,14 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 import spacy
-import srsly
 import torch
 import typer
-from data import ASSETS, find_sources, report_errors, write_json
+from data import ASSETS, find_sources, identify, is_finished, report_errors, write_json
 from spacy.tokens import DocBin
 
 from spacy_elmo import BiLM, load_bilm
 from spacy_elmo.analysis.intervals import Score, bootstrap_accuracy
 from spacy_elmo.text.lanes import split_windows
-from spacy_elmo.weights.identity import digest_bilm
 
 # The windows of the component `elmo`.
 MAX_TOKENS = 512
@@ -27,6 +26,7 @@ Tagged = Tuple[List[Text], List[str]]
 PAIRS = (("sentences", "reset"), ("sentences", "steady"), ("sentences", "carry"), ("doc", "reset"), ("doc", "steady"))
 
 
+@report_errors("Cannot compare contexts")
 def main(
     # fmt: off
     bilm_path: str = typer.Argument(..., help="Weights in any known format, with a softmax."),
@@ -39,18 +39,11 @@ def main(
 ) -> None:
     """Compare document with sentence contexts, and the zero state with the steady and the carried one."""
     torch.set_num_threads(threads)
-    identity = {"experiment": "contexts", "bilm": Path(bilm_path).name, "bilm_digest": digest_bilm(bilm_path)}
-    # Those of other weights are replaced.
-    if (
-        skip_finished
-        and output is not None
-        and output.is_file()
-        and identity.items() <= srsly.read_json(output).items()
-    ):
+    if skip_finished and output is not None and is_finished(output, bilm_path):
         print(f"{output} has the rows of these weights, skipped")
         return
-    with report_errors("Cannot compare contexts"):
-        paths = find_sources("contexts", assets_dir)
+    paths = find_sources("contexts", assets_dir)
+    identity = {"experiment": "contexts", **identify(bilm_path)}
     bilm = load_bilm(bilm_path)
     documents = list(_documents(paths["valid"], paths["documents"]))[:n_documents]
     train, dev = _tagged(paths["train"]), _tagged(paths["dev"])
@@ -83,9 +76,8 @@ def _documents(held_out: Path, lines_of_documents: Path) -> Iterator[Text]:
     """Documents of the held-out text, each a list of sentences."""
     with gzip.open(held_out, "rt", encoding="utf8") as text:
         lines = [line.split() for line in text]
-    with gzip.open(lines_of_documents, "rt", encoding="utf8") as table:
-        header = next(table).rstrip("\n").split("\t")
-        for row in (dict(zip(header, line.rstrip("\n").split("\t"))) for line in table):
+    with gzip.open(lines_of_documents, "rt", encoding="utf8", newline="") as table:
+        for row in csv.DictReader(table, delimiter="\t", quoting=csv.QUOTE_NONE):
             if row["shard"].startswith("valid"):
                 first = int(row["first_line"])
                 yield lines[first : first + int(row["lines"])]

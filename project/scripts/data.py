@@ -3,11 +3,10 @@
 `prepare` writes one .spacy file for train, dev and test; `check` names all files that are missing.
 """
 
-import gzip
 import shutil
-import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -19,12 +18,16 @@ from spacy.training.converters import conllu_to_docs
 from spacy.vocab import Vocab
 from wasabi import msg
 
+from spacy_elmo.corpora.files import decode, open_bytes
 from spacy_elmo.corpora.shards import find_shards, read_shards
+from spacy_elmo.corpora.texts import parse_json, read_json
 from spacy_elmo.util import write_text
+from spacy_elmo.weights.identity import digest_bilm
 
 SPLITS = ("train", "dev", "test")
 PROJECT_DIR = Path(__file__).resolve().parent.parent
 DOWNLOAD_DIR = PROJECT_DIR / "assets" / "downloaded"
+RESULTS_DIR = PROJECT_DIR / "results"
 # Docs of ten sentences, as from `spacy convert --n-sents 10`; shorter ones for the sample, since `spacy debug data`
 # requires 100 Docs for training.
 UD_SENTENCES_PER_DOC = 10
@@ -34,6 +37,7 @@ BLOCK = 100  # sentences of raw text, of which a share takes the first ones
 UPOS_TAGS = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()
 ENTITY_LABELS = ["PERSON", "LOC", "ORG", "MISC"]
 TOPIC_PREFIX = "# topic:"
+SENTENCE = "a token, a slash and its tag, as in 'light/NOUN', and entities as in '[LOC New/PROPN York/PROPN]'"
 # A passage of the sample is a list of sentences, a sentence of (token, universal POS tag, entity tag in IOB2).
 Row = Tuple[str, str, str]
 Passage = List[List[Row]]
@@ -114,6 +118,38 @@ def write_json(path: Path, content: Any) -> None:
     write_text(path, srsly.json_dumps(content, indent=2))
 
 
+def read_result(path: Path) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): A stored result. RAISES (ValueError): For a file that is none of paper.py."""
+    try:
+        found: Dict[str, Any] = srsly.read_json(path)
+        return {**found, "settings": dict(found["settings"]), "test": dict(found["test"])}
+    except (ValueError, KeyError, TypeError) as e:
+        raise ValueError(f"'{path}' is not a result of paper.py: {e}. Remove the file to train again.") from e
+
+
+def identify(bilm: str) -> Dict[str, str]:
+    """RETURNS (Dict[str, str]): How results name a biLM: the last part of its path, and the digest of its weights."""
+    return {"bilm": Path(bilm).name, "bilm_digest": digest_bilm(bilm)}
+
+
+def is_finished(path: Path, bilm: str) -> bool:
+    """RETURNS (bool): Whether a file has the scores of these weights; those of older ones are replaced.
+    RAISES (ValueError): For the scores of a biLM of another name, and for another file.
+    """
+    if not path.exists():
+        return False
+    try:
+        known = dict(srsly.read_json(path))
+    except (ValueError, TypeError) as e:
+        raise ValueError(f"'{path}' does not have scores of a biLM: {e}. Give another file, or remove it.") from e
+    if known.get("bilm") != Path(bilm).name:
+        raise ValueError(
+            f"'{path}' has the scores of the biLM '{known.get('bilm')}', not '{Path(bilm).name}'. Give another file, "
+            "or remove it."
+        )
+    return bool(known.get("bilm_digest") == digest_bilm(bilm))
+
+
 @app.command("prepare")
 @report_errors("Cannot prepare the data set")
 def prepare_cli(
@@ -129,6 +165,7 @@ def prepare_cli(
 
 
 @app.command("check")
+@report_errors("Data is missing")
 def check_cli(
     # fmt: off
     names: List[str] = typer.Argument(..., help=f"Data sets: {', '.join(FILES)}"),
@@ -137,7 +174,7 @@ def check_cli(
     # fmt: on
 ) -> None:
     """Look for the files of all data sets, before hours of training, and name all that are missing."""
-    looks: List[Callable[[], object]] = [lambda name=name: find_sources(name, assets_dir) for name in names]
+    looks: List[Callable[[], object]] = [partial(find_sources, name, assets_dir) for name in names]
     if raw_text is not None:
         looks.append(lambda: next(read_sentences([raw_text])))
     problems = []
@@ -147,9 +184,7 @@ def check_cli(
         except (ValueError, OSError) as e:
             problems.append(str(e))
     if problems:
-        msg.fail("Data is missing")
-        typer.echo("\n".join(problems))
-        raise typer.Exit(1)
+        raise FileNotFoundError("\n".join(problems))
     msg.good(f"The data is there: {', '.join(names)}")
 
 
@@ -254,38 +289,31 @@ def read_columns(path: Path) -> List[Doc]:
 
 def read_conllu(path: Path) -> List[Doc]:
     """Read CoNLL-U, plain or gzip, into Docs of ten sentences; a multiword token is one token with all its tags."""
-    text = gzip.decompress(path.read_bytes()).decode("utf8") if path.suffix == ".gz" else path.read_text("utf8")
+    with open_bytes(path) as file:
+        text = file.read().decode("utf8")
     return list(conllu_to_docs(text, n_sents=UD_SENTENCES_PER_DOC, merge_subtokens=True, no_print=True))
 
 
 def read_comments(path: Path) -> List[Doc]:
     """Read gzipped JSON lines with `text` and `labels`, GoEmotions, into Docs with every label of the file."""
-    try:
-        lines = gzip.decompress(path.read_bytes()).decode("utf8").split("\n")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as e:
-        raise ValueError(f"'{path}' is not a gzip file of UTF-8 text: {e}. Get the file again.") from e
-    rows = [_read_comment(path, number, line) for number, line in enumerate(lines, start=1) if line.strip()]
-    labels = sorted({label for row in rows for label in row["labels"]})
-    nlp = blank("en")
-    docs = [nlp.make_doc(row["text"]) for row in rows]
-    for doc, row in zip(docs, rows, strict=True):
-        doc.cats = {label: float(label in row["labels"]) for label in labels}
+    nlp, docs = blank("en"), []
+    with open_bytes(path) as file:
+        for where, line in read_json(file, path):
+            if not line.strip():
+                continue
+            text, _, record = parse_json(decode(line)[0], where)
+            labels = record.get("labels")
+            if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+                raise ValueError(
+                    f"Line {where} has the labels {labels!r}, but should have a list of strings 'labels'. Correct the "
+                    "line, or get the file again."
+                )
+            docs.append(nlp.make_doc(text))
+            docs[-1].cats = dict.fromkeys(labels, 1.0)
+    names = sorted({label for doc in docs for label in doc.cats})
+    for doc in docs:
+        doc.cats = {label: doc.cats.get(label, 0.0) for label in names}
     return docs
-
-
-def _read_comment(path: Path, number: int, line: str) -> Dict[str, Any]:
-    found = repr(line[:60])
-    try:
-        row = srsly.json_loads(line)
-    except ValueError as e:
-        row, found = None, f"{found} ({e})"
-    is_object = isinstance(row, dict) and isinstance(row.get("text"), str) and isinstance(row.get("labels"), list)
-    if not is_object or not all(isinstance(label, str) for label in row["labels"]):
-        raise ValueError(
-            f"'{path}', line {number}: found {found}, wanted a JSON object with a string 'text' and a list of strings "
-            "'labels'. Correct the line, or get the file again."
-        )
-    return dict(row)
 
 
 def read_sample(path: Path) -> List[Doc]:
@@ -306,59 +334,43 @@ def read_passages(path: Path) -> List[Passage]:
     """Read a file of the sample: `[LOC New/PROPN York/PROPN] sleeps/VERB ./PUNCT` is a sentence, `# topic:` starts a
     passage. assets/sample/README.md describes the format.
 
-    RAISES (ValueError): With all lines that are not in the format.
+    RAISES (ValueError): For the first line that is not in the format.
     """
     passages: List[Passage] = []
-    problems: List[Tuple[int, str, str]] = []
-    for n_line, line in enumerate(path.read_text(encoding="utf8").splitlines(), start=1):
+    for number, line in enumerate(path.read_text(encoding="utf8").splitlines(), start=1):
         if line.startswith(TOPIC_PREFIX):
             passages.append([])
         elif line.strip() and not line.startswith("# "):
-            rows, found = _parse_sentence(line)
-            if not passages:
-                found.append((repr(line[:30]), f"a line '{TOPIC_PREFIX} ...' before the first sentence"))
-                passages.append([])
-            passages[-1].append(rows)
-            problems += [(n_line, *problem) for problem in found]
-    passages = [passage for passage in passages if passage]
-    if not passages:
-        problems.append((1, "no sentence", "at least one"))
-    if problems:
-        lines = [f"{path}, line {n_line}: found {found}, wanted {wanted}." for n_line, found, wanted in problems]
-        raise ValueError(
-            f"'{path}' is not in the format of the sample, {len(lines)} problems:\n" + "\n".join(lines) + "\n"
-            "Correct these lines; assets/sample/README.md describes the format."
-        )
-    return passages
+            try:
+                if not passages:
+                    raise ValueError(f"'{line[:30]}' before the first line '{TOPIC_PREFIX} ...'")
+                passages[-1].append(_parse_sentence(line))
+            except ValueError as e:
+                raise ValueError(
+                    f"'{path}', line {number}: found {e}, wanted {SENTENCE}. Tags: {', '.join(UPOS_TAGS)}; labels: "
+                    f"{', '.join(ENTITY_LABELS)}. Correct the line; assets/sample/README.md describes the format."
+                ) from e
+    return [passage for passage in passages if passage]
 
 
-def _parse_sentence(line: str) -> Tuple[List[Row], List[Tuple[str, str]]]:
-    """RETURNS (Tuple[List[Row], List[Tuple[str, str]]]): The rows, and for each problem the text found and wanted."""
+def _parse_sentence(line: str) -> List[Row]:
+    """RAISES (ValueError): With the first item that is none."""
     rows: List[Row] = []
-    problems: List[Tuple[str, str]] = []
     label, iob = "", "O"  # label of the current entity, tag of the next token
     for item in line.split():
-        if item.startswith("[") and "/" not in item:
-            if label:
-                problems.append((f"'{item}' inside an entity", f"']' after the last token of the {label} first"))
-            if item[1:] not in ENTITY_LABELS:
-                problems.append((f"entity label '{item[1:]}'", f"one of {', '.join(ENTITY_LABELS)}"))
+        if not label and item[0] == "[" and item[1:] in ENTITY_LABELS:
             label, iob = item[1:], f"B-{item[1:]}"
             continue
         word, _, tag = item.rpartition("/")
-        is_last = tag.endswith("]")
+        is_last = bool(label) and tag.endswith("]")
         tag = tag[:-1] if is_last else tag
-        if not word:
-            problems.append((f"'{item}'", "a token, a slash and its tag, as in 'light/NOUN'"))
-        elif tag not in UPOS_TAGS:
-            problems.append((f"tag '{tag}' of '{word}'", f"one of {', '.join(UPOS_TAGS)}"))
-        if is_last and not label:
-            problems.append((f"']' in '{item}' outside an entity", "'[LABEL' before it"))
+        if not word or tag not in UPOS_TAGS:
+            raise ValueError(f"'{item}'")
         rows.append((word, tag, iob))
         label, iob = ("", "O") if is_last else (label, f"I-{label}" if label else "O")
     if label:
-        problems.append((f"entity '[{label}' without an end", "']' after its last token"))
-    return rows, problems
+        raise ValueError(f"the entity '[{label}' without ']' after its last token")
+    return rows
 
 
 if __name__ == "__main__":

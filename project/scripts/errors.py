@@ -3,13 +3,13 @@
 import tempfile
 from collections import Counter, defaultdict
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Set, Tuple
 
 import spacy
 import typer
 from choice import PIPELINES_DIR
-from data import ASSETS, prepare, report_errors, write_json
-from paper import RESULTS_DIR
+from data import ASSETS, RESULTS_DIR, prepare, report_errors, write_json
 from paper_run import MULTILABEL, load_kept
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
@@ -30,6 +30,7 @@ SEEN, NEW = "in the training data", "not in the training data"
 MISSED, LABEL, BOUNDARIES, SPURIOUS = "missed", "wrong label", "wrong boundaries", "spurious"
 # Training texts of a category, from and to.
 SIZES = ((0, 500), (500, 1500), (1500, None))
+NONE = {"n": 0, "without": 0, "with": 0}
 Counts = Dict[str, Any]
 
 
@@ -70,18 +71,17 @@ def errors_cli(
             f"There is no '{', '.join(missing)}' in '{pipelines}'. Train both pipelines with `python project/scripts/"
             f"paper.py {TASKS[task].experiment} --seed {seed} --keep FOLDER`."
         )
-    ours, theirs = (load_pipeline(folder, result) for folder, result in kept.items() if result)
+    ours, theirs = (_load(folder, result) for folder, result in kept.items() if result)
     with tempfile.TemporaryDirectory() as folder:
         prepare(TASKS[task].dataset, Path(folder), assets_dir)
         counts = count_errors(TASKS[task].kind, Path(folder), ours, theirs)
-    settings = (kept[folders[0]] or {})["settings"]
-    used = {name: settings[name] for name in ("bilm", "bilm_digest")}
+    used = {name: (kept[folders[0]] or {})["settings"][name] for name in ("bilm", "bilm_digest")}
     path = results / f"errors-{task}.json"
     write_json(path, {"task": task, "seed": seed, "kind": TASKS[task].kind, **used, **counts})
     msg.good(str(path))
 
 
-def load_pipeline(folder: Path, result: Dict[str, Any]) -> Language:
+def _load(folder: Path, result: Dict[str, Any]) -> Language:
     """RETURNS (Language): A kept pipeline, with the threshold of its categories that its run has chosen."""
     nlp = spacy.load(folder)
     if "threshold" in result:
@@ -94,13 +94,12 @@ def count_errors(kind: str, corpus_dir: Path, ours: Language, theirs: Language) 
     train: List[Doc] = list(DocBin().from_disk(corpus_dir / "train.spacy").get_docs(Vocab()))
     test = corpus_dir / "test.spacy"
     if kind == "categories":
-        return count_categories(train, *(score_categories(nlp, list(Corpus(test)(nlp))) for nlp in (ours, theirs)))
+        return count_categories(train, *(_score_categories(nlp, list(Corpus(test)(nlp))) for nlp in (ours, theirs)))
     count = count_words if kind == "words" else count_entities
     return count(train, *(read_answers(nlp, test) for nlp in (ours, theirs)))
 
 
-def score_categories(nlp: Language, examples: List[Example]) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): Precision, recall and F of each category, 0 to 1."""
+def _score_categories(nlp: Language, examples: List[Example]) -> Dict[str, Any]:
     scores: Dict[str, Any] = nlp.evaluate(examples)["cats_f_per_type"]
     return {label: {key: round(value, 5) for key, value in found.items()} for label, found in scores.items()}
 
@@ -115,7 +114,7 @@ def count_words(train: Iterable[Doc], ours: Sequence[DocAnswers], theirs: Sequen
     for doc in train:
         for token in doc:
             tags[token.text].add(token.pos_)
-    rows = {kind: [0, 0, 0] for kind in (UNKNOWN, SEVERAL, ONE)}
+    rows = {kind: Counter(NONE) for kind in (UNKNOWN, SEVERAL, ONE)}
     confused: Dict[Tuple[str, str], Counter[str]] = defaultdict(Counter)
     for one, other in zip(ours, theirs):
         found, found_by_baseline = dict(_by_place(one.predicted["pos"])), dict(_by_place(other.predicted["pos"]))
@@ -124,8 +123,8 @@ def count_words(train: Iterable[Doc], ours: Sequence[DocAnswers], theirs: Sequen
                 continue
             word = one.words[place]
             known = tags.get(word, ())
-            row = rows[UNKNOWN if not known else SEVERAL if len(known) > 1 else ONE]
-            _add(row, found_by_baseline.get(place) == tag, found[place] == tag)
+            kind = UNKNOWN if not known else SEVERAL if len(known) > 1 else ONE
+            rows[kind].update({"n": 1, "without": found_by_baseline.get(place) == tag, "with": found[place] == tag})
             if found[place] != tag:
                 confused[tag, found[place]][word] += 1
     worst = sorted(confused.items(), key=lambda item: (-item[1].total(), item[0]))[:N_SHOWN]
@@ -133,7 +132,7 @@ def count_words(train: Iterable[Doc], ours: Sequence[DocAnswers], theirs: Sequen
         {"right": right, "found": wrong, "n": words.total(), "words": [word for word, _ in words.most_common(N_WORDS)]}
         for (right, wrong), words in worst
     ]
-    return {"rows": _make_rows(rows), "confusions": confusions}
+    return {"rows": [{"kind": kind, **counts} for kind, counts in rows.items()], "confusions": confusions}
 
 
 def count_entities(train: Iterable[Doc], ours: Sequence[DocAnswers], theirs: Sequence[DocAnswers]) -> Counts:
@@ -142,19 +141,20 @@ def count_entities(train: Iterable[Doc], ours: Sequence[DocAnswers], theirs: Seq
     RETURNS (Counts): "rows": kind, n, found without and with ELMo; "errors": kind, n without and with ELMo.
     """
     seen = {(ent.text, ent.label_) for doc in train for ent in doc.ents}
-    rows = {kind: [0, 0, 0] for kind in (SEEN, NEW)}
-    errors = {kind: [0, 0] for kind in (MISSED, LABEL, BOUNDARIES, SPURIOUS)}
+    rows = {kind: Counter(NONE) for kind in (SEEN, NEW)}
+    errors = {kind: Counter({"without": 0, "with": 0}) for kind in (MISSED, LABEL, BOUNDARIES, SPURIOUS)}
     for one, other in zip(ours, theirs):
         gold = one.gold["ents"]
         for start, end, label in gold:
             answer = (start, end, label)
-            row = rows[SEEN if (" ".join(one.words[start:end]), label) in seen else NEW]
-            _add(row, answer in other.predicted["ents"], answer in one.predicted["ents"])
-        for column, doc in enumerate((other, one)):
+            kind = SEEN if (" ".join(one.words[start:end]), label) in seen else NEW
+            is_right = {"without": answer in other.predicted["ents"], "with": answer in one.predicted["ents"]}
+            rows[kind].update({"n": 1, **is_right})
+        for name, doc in (("without", other), ("with", one)):
             for kind in _find_errors(gold, doc.predicted["ents"]):
-                errors[kind][column] += 1
-    found = [{"kind": kind, "without": counts[0], "with": counts[1]} for kind, counts in errors.items()]
-    return {"rows": _make_rows(rows), "errors": found}
+                errors[kind][name] += 1
+    counted = {"rows": rows, "errors": errors}
+    return {name: [{"kind": kind, **found} for kind, found in table.items()] for name, table in counted.items()}
 
 
 def count_categories(train: Iterable[Doc], ours: Dict[str, Any], theirs: Dict[str, Any]) -> Counts:
@@ -171,10 +171,9 @@ def count_categories(train: Iterable[Doc], ours: Dict[str, Any], theirs: Dict[st
     rows = []
     for low, high in SIZES:
         chosen = [row for row in categories if low <= row["n_train"] and (high is None or row["n_train"] < high)]
-        means = {
-            name: round(sum(row[name]["f"] for row in chosen) / max(len(chosen), 1), 5) for name in ("without", "with")
-        }
-        rows += [{"from": low, "to": high, "n": len(chosen), **means}] if chosen else []
+        if chosen:
+            means = {name: round(fmean(row[name]["f"] for row in chosen), 5) for name in ("without", "with")}
+            rows.append({"from": low, "to": high, "n": len(chosen), **means})
     return {"rows": rows, "categories": categories}
 
 
@@ -194,16 +193,6 @@ def _overlaps(start: int, end: int, answers: Set[Answer]) -> bool:
 
 def _by_place(answers: Iterable[Answer]) -> List[Tuple[int, str]]:
     return [(start, label) for start, _, label in sorted(answers)]
-
-
-def _add(row: List[int], is_right_without: bool, is_right_with: bool) -> None:
-    row[0] += 1
-    row[1] += is_right_without
-    row[2] += is_right_with
-
-
-def _make_rows(rows: Dict[str, List[int]]) -> List[Dict[str, Any]]:
-    return [{"kind": kind, **dict(zip(("n", "without", "with"), counts))} for kind, counts in rows.items()]
 
 
 if __name__ == "__main__":

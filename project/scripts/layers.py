@@ -1,15 +1,13 @@
 """What each layer knows: senses by nearest neighbour, parts of speech by a probe (Peters et al. 2018, sec. 5.3)."""
 
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 from statistics import mean
 from typing import Any, Dict, List
 
 import spacy
-import srsly
 import typer
-from data import ASSETS, find_sources, prepare, report_errors, write_json
+from data import ASSETS, find_sources, identify, is_finished, prepare, report_errors, write_json
 from spacy.tokens import DocBin
 from wasabi import msg
 
@@ -20,9 +18,9 @@ from spacy_elmo.analysis.probes import majority_baseline, probe_layers, word_bas
 from spacy_elmo.analysis.senses import SenseVectors, score_senses
 from spacy_elmo.corpora.labelled import read_senses
 from spacy_elmo.inference.bilm import BiLM
-from spacy_elmo.weights.identity import digest_bilm
 
 DATASETS = {"senses": "semcor", "pos": "ud_en_ewt"}
+BOUNDS = ("value", "low", "high")
 Row = Dict[str, Any]
 
 
@@ -41,7 +39,7 @@ def layers_cli(
     """
     if experiment not in DATASETS:
         raise ValueError(f"There is no experiment '{experiment}' on layers. Known: {', '.join(DATASETS)}.")
-    if not force and _is_finished(output_path, bilm):
+    if not force and is_finished(output_path, bilm):
         msg.info(f"{output_path} exists; --force computes it again")
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -50,30 +48,10 @@ def layers_cli(
         else:  # a treebank is converted
             made = prepare(DATASETS[experiment], Path(folder), assets_dir)
             paths, score = {path.stem: path for path in made}, score_pos_by_layer
-        identity = {"bilm": Path(bilm).name, "bilm_digest": digest_bilm(bilm)}
-        found = {"experiment": experiment, **identity, **score(load_bilm(bilm), paths)}
+        found = {"experiment": experiment, **identify(bilm), **score(load_bilm(bilm), paths)}
     write_json(output_path, found)
-    msg.table([_format(row) for row in found["rows"]], header=["layer", "score", "low", "high"], divider=True)
-
-
-def _is_finished(output_path: Path, bilm: str) -> bool:
-    """RETURNS (bool): Whether the file has the scores of these weights; those of older ones are replaced.
-    RAISES (ValueError): For the scores of a biLM of another name, and for another file.
-    """
-    if not output_path.exists():
-        return False
-    try:
-        known = dict(srsly.read_json(output_path))
-    except (ValueError, TypeError) as e:
-        raise ValueError(
-            f"'{output_path}' does not have scores of layers: {e}. Give another file, or --force to replace it."
-        ) from e
-    if known.get("bilm") != Path(bilm).name:
-        raise ValueError(
-            f"'{output_path}' has the scores of the biLM '{known.get('bilm')}', not '{Path(bilm).name}'. Give another "
-            "file, or --force."
-        )
-    return bool(known.get("bilm_digest") == digest_bilm(bilm))
+    rows = [[str(row["layer"]), *(f"{row[name]:.2f}" for name in BOUNDS)] for row in found["rows"]]
+    msg.table(rows, header=["layer", *BOUNDS], divider=True)
 
 
 def score_senses_by_layer(bilm: BiLM, paths: Dict[str, Path]) -> Row:
@@ -102,8 +80,7 @@ def score_pos_by_layer(bilm: BiLM, paths: Dict[str, Path]) -> Row:
         {"layer": "most frequent tag of the word", **_percent(word_baseline(train, test))},
     ]
     for probe in probe_layers(bilm, train, test):
-        control = 100 * mean(probe.control)
-        rows.append({"layer": probe.layer, **_percent(probe.accuracy), "control": control})
+        rows.append({"layer": probe.layer, **_percent(probe.accuracy), "control": 100 * mean(probe.control)})
     return {**_sizes(train, test), "rows": rows}
 
 
@@ -112,12 +89,7 @@ def _sizes(train: LabelledDocs, test: LabelledDocs) -> Row:
 
 
 def _percent(found: Score) -> Row:
-    values = asdict(found)
-    return {name: 100 * values[name] for name in ("value", "low", "high")}
-
-
-def _format(row: Row) -> List[str]:
-    return [str(row["layer"]), *(f"{row[name]:.2f}" for name in ("value", "low", "high"))]
+    return {name: 100 * getattr(found, name) for name in BOUNDS}
 
 
 if __name__ == "__main__":

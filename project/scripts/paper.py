@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import srsly
 import typer
-from data import ASSETS, PROJECT_DIR, prepare, report_errors, write_json
+from data import ASSETS, RESULTS_DIR, prepare, read_result, report_errors, write_json
 from paper_experiments import EXPERIMENTS, Options, Run, find_experiment
 from paper_run import describe_settings, load_kept, run_experiment
 from pretrain import ALTERNATIVES_DIR
@@ -14,7 +14,6 @@ from wasabi import msg
 
 from spacy_elmo import load_bilm
 
-RESULTS_DIR = PROJECT_DIR / "results"
 Pending = List[Tuple[Run, int, Path]]
 # Settings that say which weights a result was measured with. If these have changed, the run is trained again; all other
 # settings of results with the same weights have to be equal.
@@ -30,12 +29,8 @@ def paper_cli(
     assets_dir: str = ASSETS,
     results: Path = typer.Option(RESULTS_DIR, "--results", "-r", help="Folder for the results", file_okay=False),
     bilm: str = typer.Option("en_elmo_sm", "--bilm", "-b", help="Name or path of the biLM"),
-    keep: Optional[Path] = typer.Option(
-        None, "--keep", "-k", help="Folder to keep the trained pipelines in; a run without one is trained again"
-    ),  # noqa: E501
-    alternatives: Path = typer.Option(
-        ALTERNATIVES_DIR, "--alternatives", "-A", help="Folder of what pretrain.py makes"
-    ),
+    keep: Optional[Path] = typer.Option(None, "--keep", "-k", help="Folder to keep the trained pipelines in"),
+    alternatives: Path = typer.Option(ALTERNATIVES_DIR, "--alternatives", "-A", help="Folder of pretrain.py's output"),
     # fmt: on
 ) -> None:
     """Train, with early stopping, every run of an experiment that has no result, or no pipeline in the folder `keep`,
@@ -121,10 +116,7 @@ def check_writable(results: Path) -> None:
 
 
 def _read_settings(path: Path) -> Dict[str, Any]:
-    try:
-        settings: Dict[str, Any] = srsly.read_json(path)["settings"]
-    except (ValueError, KeyError, TypeError) as e:
-        raise ValueError(f"'{path}' is not a result of paper.py: {e}. Remove the file to train again.") from e
+    settings = read_result(path)["settings"]
     return {key: value for key, value in settings.items() if key != "schedule"}  # older results name the only one
 
 

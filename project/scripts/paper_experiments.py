@@ -131,6 +131,16 @@ def _language(dataset: str, lang: str) -> List[Run]:
     return [replace(run, settings=settings, without=("tagger",)) for run in pair]
 
 
+def _finetuned(pair: List[Run], config: Optional[str] = None) -> List[Run]:
+    """config (Optional[str]): A config with fine-tuning; None for its rates in the config of the pair."""
+    with_elmo = replace(pair[1], condition="elmo-finetuned")
+    if config is not None:
+        return [*pair, replace(with_elmo, config=config)]
+    rates = {"@misc": "spacy-elmo.FineTuning.v1", "top_rate": 0.385, "layer_decay": 0.385}  # as in configs/
+    settings = (("components.elmo.model.frozen", False), ("components.elmo.model.fine_tuning", rates))
+    return [*pair, replace(with_elmo, settings=(*pair[1].settings, *settings))]
+
+
 # Without the macro AUC, which spaCy selects by: it does not depend on the threshold. Rare categories are seldom above
 # spaCy's threshold of 0.5; after the training each pipeline gets that which is best on the development data. Adam's
 # running averages are scored and stored: the F of rare categories varies much from one evaluation to the next without.
@@ -145,19 +155,7 @@ WIKIGOLD = _pair("wikigold", "wikigold", "ner")
 NCBI_CRF = _pair("ncbi-disease-crf", "ncbi_disease", "crf_ner")
 EWT_TAGS = _pair("ewt-tags", "ud_en_ewt", "tagger_morphologizer")
 GOEMOTIONS = _bilstm_pair("goemotions", "goemotions", "init-config:textcat_multilabel", "textcat_multilabel", MACRO_F)
-# Discriminative rates as in the config.
-FINETUNED = Run("wnut17", "wnut17", "elmo-finetuned", "elmo_ner_finetune.cfg")
-FINETUNED_WIKIGOLD = replace(FINETUNED, task="wikigold", dataset="wikigold")
-FINE_TUNING: Settings = (
-    ("components.elmo.model.frozen", False),
-    (
-        "components.elmo.model.fine_tuning",
-        {"@misc": "spacy-elmo.FineTuning.v1", "top_rate": 0.385, "layer_decay": 0.385},
-    ),
-)
-FINETUNED_NCBI_CRF = replace(NCBI_CRF[1], condition="elmo-finetuned", settings=FINE_TUNING)
-FINETUNED_TAGS = replace(EWT_TAGS[1], condition="elmo-finetuned", settings=FINE_TUNING)
-FINETUNED_GOEMOTIONS = replace(GOEMOTIONS[1], condition="elmo-finetuned", settings=(*MACRO_F, *FINE_TUNING))
+FINETUNED_WNUT17 = _finetuned(WNUT17, config="elmo_ner_finetune.cfg")
 EXPERIMENTS: Dict[str, List[Run]] = {
     "sample": _pair("sample", "sample", "tagger_ner"),
     "gains-wnut17": WNUT17,
@@ -171,12 +169,12 @@ EXPERIMENTS: Dict[str, List[Run]] = {
     "gains-goemotions": GOEMOTIONS,
     "alternatives-wnut17": _alternatives(WNUT17),
     "alternatives-ewt-tags": _alternatives(EWT_TAGS),
-    "finetuned-wnut17": [*WNUT17, FINETUNED],
-    "finetuned-wikigold": [*WIKIGOLD, FINETUNED_WIKIGOLD],
-    "finetuned-ncbi-crf": [*NCBI_CRF, FINETUNED_NCBI_CRF],
-    "finetuned-ewt-tags": [*EWT_TAGS, FINETUNED_TAGS],
-    "finetuned-goemotions": [*GOEMOTIONS, FINETUNED_GOEMOTIONS],
-    "choice-wnut17": [*(run for run in _alternatives(WNUT17) if run.source != "bilm"), FINETUNED],
+    "finetuned-wnut17": FINETUNED_WNUT17,
+    "finetuned-wikigold": _finetuned(WIKIGOLD, config="elmo_ner_finetune.cfg"),
+    "finetuned-ncbi-crf": _finetuned(NCBI_CRF),
+    "finetuned-ewt-tags": _finetuned(EWT_TAGS),
+    "finetuned-goemotions": _finetuned(GOEMOTIONS),
+    "choice-wnut17": [*(run for run in _alternatives(WNUT17) if run.source != "bilm"), FINETUNED_WNUT17[-1]],
     **{f"language-{dataset}": _language(dataset, lang) for dataset, lang in LANGUAGES.items()},
     "mixes": _mixes(),
     "placements": _placements(),

@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import spacy
 import srsly
-from data import write_json
+from data import identify, write_json
 from paper_experiments import Options, Run
 from pretrain import BILM, WEIGHTS, add_pretraining, load_source, source_dir
 from read_config import read_config
@@ -30,8 +30,7 @@ from spacy.util import load_config
 from spacy.vocab import Vocab
 from thinc.api import Config, use_ops
 
-from spacy_elmo.pipeline.layer_weights import TaskMix, find_task_mixes
-from spacy_elmo.weights.identity import digest_bilm
+from spacy_elmo.pipeline.layer_weights import find_task_mixes
 
 RESULT = "result.json"  # in the folder of a kept pipeline, written last: without it the folder is not complete
 SHUFFLE_SEED = 0  # of the training docs; the same for all seeds and conditions, so that shares contain each other
@@ -59,7 +58,13 @@ def run_experiment(
     with tempfile.TemporaryDirectory() as folder:
         measured = _train_and_score(run, seed, Path(folder), corpus_dir, options)
         _check_weights(run, seed, options, settings)
-        result = {"settings": settings, **measured, **_describe_environment()}
+        result = {
+            "settings": settings,
+            **measured,
+            "finished_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "processor": find_processor(),
+            "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+        }
         if pipeline_dir is not None:
             shutil.rmtree(pipeline_dir, ignore_errors=True)
             shutil.copytree(Path(folder) / BEST, pipeline_dir)
@@ -97,8 +102,7 @@ def describe_settings(run: Run, seed: int, options: Options) -> Dict[str, Any]:
         "placement": run.placement,
         "share": run.share,
         "seed": seed,
-        "bilm": Path(options.bilm).name if run.has_elmo and not run.source else None,
-        **({"bilm_digest": digest_bilm(options.bilm)} if run.has_elmo and not run.source else {}),
+        **(identify(options.bilm) if run.has_elmo and not run.source else {"bilm": None}),
         **({"source": load_source(options.alternatives, run.source, run.config)} if run.source else {}),
         **options.training_settings(run),
     }
@@ -160,12 +164,6 @@ def write_share(source: Path, target: Path, share: int) -> Tuple[int, int]:
     return len(docs), sum(len(doc) for doc in docs)
 
 
-def read_curve(log_path: Path) -> List[Tuple[int, float]]:
-    """RETURNS (List[Tuple[int, float]]): Update and development score (0 to 1) of each evaluation."""
-    rows = [row for row in srsly.read_jsonl(log_path) if row.get("score") is not None]
-    return [(int(row["step"]), round(float(row["score"]), 5)) for row in rows]
-
-
 def score(pipeline_dir: Path, corpus_dir: Path) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): Under "test" the scores on the test data that are single numbers, 0 to 1; under "mixes"
     component, place, shares of the layers (the token layer first) and gamma of each mix, if there is any; under
@@ -178,7 +176,15 @@ def score(pipeline_dir: Path, corpus_dir: Path) -> Dict[str, Any]:
     scores = nlp.evaluate(list(Corpus(corpus_dir / "test.spacy")(nlp)))
     numbers = {key: value for key, value in scores.items() if isinstance(value, float)}
     kept = {key: round(value, 5) for key, value in numbers.items() if key != "speed" and not key.startswith("token_")}
-    mixes = [_describe_mix(mix) for mix in find_task_mixes(nlp)]
+    mixes = [
+        {
+            "component": mix.component,
+            "place": mix.place,
+            "shares": [round(share, 5) for share in mix.shares],
+            "gamma": round(mix.gamma, 5),
+        }
+        for mix in find_task_mixes(nlp)
+    ]
     return {"test": kept, **found, **({"mixes": mixes} if mixes else {})}
 
 
@@ -208,13 +214,11 @@ def _train_and_score(run: Run, seed: int, work_dir: Path, corpus_dir: Path, opti
     train_pipeline(work_dir / "config.cfg", work_dir / BEST.parent, overrides)
     cpu_seconds = time.process_time() - start_s
     sizes = {"train_docs": n_docs, "train_words": n_words}
-    curve = _describe_curve(read_curve(work_dir / "log.jsonl"))
-    return {**score(work_dir / BEST, corpus_dir), **curve, "cpu_seconds": round(cpu_seconds, 1), **sizes}
-
-
-def _describe_curve(curve: List[Tuple[int, float]]) -> Dict[str, Any]:
+    evaluations = [row for row in srsly.read_jsonl(work_dir / "log.jsonl") if row.get("score") is not None]
+    curve = [(int(row["step"]), round(float(row["score"]), 5)) for row in evaluations]
     best_step, best_score = max(curve, key=lambda row: (row[1], row[0]))  # of equals spaCy keeps the last
-    return {"best_dev_score": best_score, "best_step": best_step, "last_step": curve[-1][0], "curve": curve}
+    best = {"best_dev_score": best_score, "best_step": best_step, "last_step": curve[-1][0], "curve": curve}
+    return {**score(work_dir / BEST, corpus_dir), **best, "cpu_seconds": round(cpu_seconds, 1), **sizes}
 
 
 def _check_weights(run: Run, seed: int, options: Options, settings: Dict[str, Any]) -> None:
@@ -228,33 +232,14 @@ def _check_weights(run: Run, seed: int, options: Options, settings: Dict[str, An
         )
 
 
-def _describe_environment() -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): Time of now, processor, versions."""
-    return {
-        "finished_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "processor": find_processor(),
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
-    }
-
-
-def _describe_mix(mix: TaskMix) -> Dict[str, Any]:
-    shares = [round(share, 5) for share in mix.shares]
-    return {"component": mix.component, "place": mix.place, "shares": shares, "gamma": round(mix.gamma, 5)}
-
-
 def find_processor() -> str:
     """RETURNS (str): Name, family and model, as far as the system tells."""
     path = Path("/proc/cpuinfo")
     text = path.read_text() if path.exists() else ""
-    found = [_find_line(name, text) for name in ("model name", "cpu family", "model")]
-    if not all(found):
+    found = dict(re.findall(r"^(model name|cpu family|model)\s*: (.+?)\s*$", text, flags=re.M))
+    if len(found) < 3:
         return platform.processor() or platform.machine()
-    return "{} (family {}, model {})".format(*found)
-
-
-def _find_line(name: str, text: str) -> Optional[str]:
-    match = re.search(rf"^{name}\s*: (.+)$", text, flags=re.M)
-    return match[1].strip() if match else None
+    return f"{found['model name']} (family {found['cpu family']}, model {found['model']})"
 
 
 def _place(config: Config, name: str, placement: str) -> None:

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 
 import srsly
-from analysis_plots import draw_speeds
 from errors import MISSED
-from tables import SHARE_TASKS, make_table, note_earlier
-
-from spacy_elmo.analysis.plots import check_picture
+from pictures import draw_choice
+from tables import SHARE_TASKS, first_score, make_table, note_earlier
 
 Record = Dict[str, Any]
 ERROR_TITLES = {
@@ -19,8 +17,7 @@ ERROR_TITLES = {
     "ewt-tags": "UD EWT, UPOS",
     "goemotions": "GoEmotions, categories",
 }
-N_EXTREMES = 3  # categories with the largest gain and loss
-N_CONFUSIONS = 3  # pairs of tags
+N_SHOWN = 3  # categories with the largest gain and loss, pairs of tags
 SENSES, POS, CONTEXTS = "layers-senses.json", "layers-pos.json", "contexts.json"
 CONTEXT_LABELS = {
     "sentences": "a sentence",
@@ -29,8 +26,7 @@ CONTEXT_LABELS = {
     "steady": "steady state (`steady`)",
     "carry": "that after the sentence before (`carry`)",
 }
-PROBE = {"value": "accuracy", "low": "low", "high": "high"}
-CHOICE_TITLES = {task: f"{title}, {label}" for task, title, label, _ in SHARE_TASKS}
+LAYER_LABELS = {"mean": "mean of all layers", "first sense": "most frequent training sense", 0: "token layer"}
 
 
 def read_record(path: Path) -> Optional[Record]:
@@ -98,11 +94,7 @@ def pos_section(results: Path) -> Optional[str]:
 
 
 def _name_layer(layer: Any) -> str:
-    if layer == "mean":
-        return "mean of all layers"
-    if layer == "first sense":
-        return "most frequent training sense"
-    return layer if isinstance(layer, str) else "token layer" if layer == 0 else f"LSTM layer {layer}"
+    return LAYER_LABELS.get(layer) or (layer if isinstance(layer, str) else f"LSTM layer {layer}")
 
 
 def _interval(score: Optional[Record], sign: str = "", digits: int = 1) -> str:
@@ -120,15 +112,11 @@ def contexts_section(results: Path) -> Optional[str]:
     found = read_record(results / CONTEXTS)
     if found is None:
         return None
-    rows = [
-        [
-            CONTEXT_LABELS[row["contexts"]].format(max_tokens=found["max_tokens"]),
-            CONTEXT_LABELS[row["state"]],
-            f"{row['perplexity']:.1f}",
-            _interval({name: 100 * row[key] for name, key in PROBE.items()}, digits=2),
-        ]
-        for row in found["rows"]
-    ]
+    rows = []
+    for row in found["rows"]:
+        labels = [CONTEXT_LABELS[row[name]].format(max_tokens=found["max_tokens"]) for name in ("contexts", "state")]
+        probe = {"value": 100 * row["accuracy"], "low": 100 * row["low"], "high": 100 * row["high"]}
+        rows.append([*labels, f"{row['perplexity']:.1f}", _interval(probe, digits=2)])
     table = make_table(["read as one sequence", "state before it", "forward perplexity", "probe accuracy"], rows)
     told = (
         f"Forward perplexity of {found['n_documents']} held-out documents ({found['n_tokens']:,} tokens), and accuracy "
@@ -153,11 +141,11 @@ def errors_section(results: Path) -> Optional[str]:
 
 
 def _describe_words(record: Record) -> str:
-    rows = [[f"words {row['kind']}", f"{row['n']:,}", *_percentages(row)] for row in record["rows"]]
+    rows = [[f"words {row['kind']}", *_count_and_percents(row)] for row in record["rows"]]
     table = make_table(["tokens of the test data", "n", "right without ELMo, %", "right with ELMo, %"], rows)
     confusions = [
         [row["right"], row["found"], str(row["n"]), ", ".join(f"*{word}*" for word in row["words"])]
-        for row in record["confusions"][:N_CONFUSIONS]
+        for row in record["confusions"][:N_SHOWN]
     ]
     frequent = make_table(["gold tag", "tag with ELMo", "n", "frequent words"], confusions)
     return (
@@ -167,47 +155,36 @@ def _describe_words(record: Record) -> str:
 
 
 def _describe_entities(record: Record) -> str:
-    rows = [[row["kind"], f"{row['n']:,}", *_percentages(row)] for row in record["rows"] if row["n"]]
+    rows = [[row["kind"], *_count_and_percents(row)] for row in record["rows"] if row["n"]]
     table = make_table(["entities of the test data", "n", "found without ELMo, %", "found with ELMo, %"], rows)
-    errors = [[row["kind"], f"{row['without']:,}", f"{row['with']:,}"] for row in record["errors"]]
-    return f"{table}\n\n{_describe_kinds(record)}\n\n{make_table(['error', 'without ELMo', 'with ELMo'], errors)}"
-
-
-def _describe_kinds(record: Record) -> str:
-    """How each kind is counted, and how many entities were predicted."""
-    told = []
+    predicted = []
     for name in ("without", "with"):
         right = sum(row[name] for row in record["rows"])
         wrong = sum(row[name] for row in record["errors"] if row["kind"] != MISSED)
-        told.append(f"{right + wrong:,} {name} ELMo, {right:,} of them right")
+        predicted.append(f"{right + wrong:,} {name} ELMo, {right:,} of them right")
+    errors = [[row["kind"], f"{row['without']:,}", f"{row['with']:,}"] for row in record["errors"]]
     return (
-        f"Predicted entities: {'; '.join(told)}. A spurious entity overlaps no gold entity; a missed one no predicted "
-        "entity."
+        f"{table}\n\nPredicted entities: {'; '.join(predicted)}. A spurious entity overlaps no gold entity; a missed "
+        f"one no predicted entity.\n\n{make_table(['error', 'without ELMo', 'with ELMo'], errors)}"
     )
 
 
 def _describe_categories(record: Record) -> str:
-    rows = [
-        [_limits(row["from"], row["to"]), str(row["n"]), *(f"{100 * row[name]:.1f}" for name in ("without", "with"))]
-        for row in record["rows"]
-    ]
+    rows = []
+    for row in record["rows"]:
+        low, high = row["from"], row["to"]
+        limits = f"{low:,} or more" if high is None else f"{low:,} to {high - 1:,}" if low else f"fewer than {high:,}"
+        rows.append([limits, str(row["n"]), f"{100 * row['without']:.1f}", f"{100 * row['with']:.1f}"])
     table = make_table(["training texts of a category", "categories", "mean F without ELMo", "mean F with ELMo"], rows)
     ordered = sorted(record["categories"], key=lambda row: float(row["without"]["f"] - row["with"]["f"]))
-    ends = (ordered[:N_EXTREMES], ordered[::-1][:N_EXTREMES])
-    most, least = ("; ".join(_change(row) for row in rows) for rows in ends)
+    changes = [f"{row['category']} {100 * row['without']['f']:.1f}, {100 * row['with']['f']:.1f}" for row in ordered]
+    most, least = "; ".join(changes[:N_SHOWN]), "; ".join(changes[::-1][:N_SHOWN])
     return f"{table}\n\nF without and with ELMo where ELMo helps most: {most}; where it helps least: {least}."
 
 
-def _change(row: Record) -> str:
-    return f"{row['category']} {100 * row['without']['f']:.1f}, {100 * row['with']['f']:.1f}"
-
-
-def _limits(low: int, high: Optional[int]) -> str:
-    return f"{low:,} or more" if high is None else f"{low:,} to {high - 1:,}" if low else f"fewer than {high:,}"
-
-
-def _percentages(row: Record) -> List[str]:
-    return [f"{100 * row[name] / row['n']:.1f}" if row["n"] else "-" for name in ("without", "with")]
+def _count_and_percents(row: Record) -> List[str]:
+    percents = [f"{100 * row[name] / row['n']:.1f}" if row["n"] else "-" for name in ("without", "with")]
+    return [f"{row['n']:,}", *percents]
 
 
 DESCRIBE: Dict[str, Callable[[Record], str]] = {
@@ -222,53 +199,30 @@ DESCRIBE: Dict[str, Callable[[Record], str]] = {
 
 def choice_section(results: Path, image_dir: Path) -> Optional[str]:
     """Score against speed, with a picture in `image_dir` for each task."""
-    parts = [_describe_choice(record, image_dir) for record in read_choices(results)]
+    parts = []
+    for record in read_choices(results):
+        title, name = draw_choice(record, image_dir)
+        rows = []
+        for row in record["rows"]:
+            speed, lowest, highest = (f"{row[key]:,.0f}" for key in ("words_per_s", "lowest", "highest"))
+            score = "-" if row["score"] is None else f"{100 * row['score']:.2f}"
+            rows.append([row["label"], score, f"{speed} ({lowest} to {highest})"])
+        table = make_table(["pipeline", "score", "words/s (lowest to highest)"], rows)
+        told = (
+            f"{first_score(record['task'])[0]}, seed {record['seed']}: score on the test data, and words per second of "
+            f"the whole pipeline, tokenizer included, on its {record['n_texts']:,} texts with one thread "
+            f"({record['processor']}); median of {record['repeats']}."
+        )
+        notes = dict.fromkeys(note_earlier(settings) for settings in _settings_with_bilm(record))
+        parts.append(f"{told}\n\n{table}\n\n![{title}](images/{name}){''.join(notes)}")
     return "\n\n".join(parts) or None
 
 
 def read_choices(results: Path) -> List[Record]:
     """RETURNS (List[Record]): What choice.py has measured, by task."""
-    records = [read_record(results / f"choice-{task}.json") for task in CHOICE_TITLES]
+    records = [read_record(results / f"choice-{task}.json") for task in SHARE_TASKS]
     return [record for record in records if record is not None]
-
-
-def draw_choice(record: Record, image_dir: Path) -> str:
-    """Draw the score of each pipeline over its words per second. RETURNS (str): Name of the picture."""
-    name = f"choice_{record['task']}.png"
-    check_picture(image_dir / name)
-    draw_speeds(record["rows"], image_dir / name, title=make_title(record))
-    return name
-
-
-def make_title(record: Record) -> str:
-    """RETURNS (str): The finding: the best score, and what it costs against the fastest pipeline with a score."""
-    scored = [row for row in record["rows"] if row["score"] is not None]
-    best, fastest = (max(scored, key=lambda row: row[key]) for key in ("score", "words_per_s"))
-    title = CHOICE_TITLES[record["task"]]
-    if best is fastest:
-        return f"{title}: {best['label']} is best and fastest"
-    factor = fastest["words_per_s"] / best["words_per_s"]
-    return f"{title}: {best['label']} scores highest; {fastest['label']} is {factor:.1f} times as fast"
 
 
 def _settings_with_bilm(record: Record) -> List[Record]:
     return [row["settings"] for row in record["rows"] if row["settings"] and row["settings"].get("bilm")]
-
-
-def _describe_choice(record: Record, image_dir: Path) -> str:
-    name = draw_choice(record, image_dir)
-    rows: List[List[str]] = [_choice_cells(row) for row in record["rows"]]
-    table = make_table(["pipeline", "score", "words/s (lowest to highest)"], rows)
-    told = (
-        f"{CHOICE_TITLES[record['task']]}, seed {record['seed']}: score on the test data, and words per second of the "
-        f"whole pipeline, tokenizer included, on its {record['n_texts']:,} texts with one thread "
-        f"({record['processor']}); median of {record['repeats']}."
-    )
-    notes = dict.fromkeys(note_earlier(settings) for settings in _settings_with_bilm(record))
-    return f"{told}\n\n{table}\n\n![{make_title(record)}](images/{name}){''.join(notes)}"
-
-
-def _choice_cells(row: Record) -> List[str]:
-    score = "-" if row["score"] is None else f"{100 * row['score']:.2f}"
-    speed, lowest, highest = (f"{row[name]:,.0f}" for name in ("words_per_s", "lowest", "highest"))
-    return [row["label"], score, f"{speed} ({lowest} to {highest})"]

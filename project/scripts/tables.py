@@ -5,7 +5,7 @@ Tables and plots have the results of the weights in use, beside those without a 
 
 import hashlib
 from collections import defaultdict
-from statistics import mean, stdev
+from statistics import mean, mode, stdev
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import srsly
@@ -18,86 +18,68 @@ from spacy_elmo.weights.identity import digest_bilm
 Result = Dict[str, Any]
 N_SEEDS = 3  # of a score that does not say how many it has
 Mixes = List[Dict[str, Any]]  # of a place, one for each seed
-# Task, title, and the scores in percent: title and key.
-Gains = Tuple[Tuple[str, str, Tuple[Tuple[str, str], ...]], ...]
-GAINS: Gains = (
-    ("wnut17", "WNUT-17", (("NER F", "ents_f"),)),
-    ("wikigold", "Wikigold", (("NER F", "ents_f"),)),
-    ("ncbi-disease", "NCBI-disease", (("NER F", "ents_f"),)),
-    ("wnut17-crf", "WNUT-17", (("NER F, CRF", "ents_f"),)),
-    ("wikigold-crf", "Wikigold", (("NER F, CRF", "ents_f"),)),
-    ("ncbi-disease-crf", "NCBI-disease", (("NER F, CRF", "ents_f"),)),
-    ("ewt-tags", "UD EWT", (("UPOS", "pos_acc"), ("XPOS", "tag_acc"), ("morph", "morph_acc"))),
-    ("ewt-parser", "UD EWT", (("UAS", "dep_uas"), ("LAS", "dep_las"))),
-    (
-        "goemotions",
+# Title of each task, and its scores: label and key. The first score is that of the other tables.
+Tasks = Dict[str, Tuple[str, Dict[str, str]]]
+TASKS: Tasks = {
+    "wnut17": ("WNUT-17", {"NER F": "ents_f"}),
+    "wikigold": ("Wikigold", {"NER F": "ents_f"}),
+    "ncbi-disease": ("NCBI-disease", {"NER F": "ents_f"}),
+    "wnut17-crf": ("WNUT-17", {"NER F, CRF": "ents_f"}),
+    "wikigold-crf": ("Wikigold", {"NER F, CRF": "ents_f"}),
+    "ncbi-disease-crf": ("NCBI-disease", {"NER F, CRF": "ents_f"}),
+    "ewt-tags": ("UD EWT", {"UPOS": "pos_acc", "XPOS": "tag_acc", "morph": "morph_acc"}),
+    "ewt-parser": ("UD EWT", {"UAS": "dep_uas", "LAS": "dep_las"}),
+    "goemotions": (
         "GoEmotions",
-        (("macro F", "cats_macro_f"), ("micro F", "cats_micro_f"), ("macro AUC", "cats_macro_auc")),
+        {"macro F": "cats_macro_f", "micro F": "cats_micro_f", "macro AUC": "cats_macro_auc"},
     ),
-)
+}
+LANGUAGES: Tasks = {
+    "fr_sequoia-upos": ("French, UD Sequoia", {"UPOS": "pos_acc"}),
+    "ru_taiga-upos": ("Russian, UD Taiga", {"UPOS": "pos_acc"}),
+}
 NETWORKS = {"UPOS": "tags", "UAS": "parser", "macro F": "categories"}  # of tasks with several scores
-LANGUAGE_GAINS: Gains = (
-    ("fr_sequoia-upos", "French, UD Sequoia", (("UPOS", "pos_acc"),)),
-    ("ru_taiga-upos", "Russian, UD Taiga", (("UPOS", "pos_acc"),)),
-)
-MIXES = (
-    ("elmo", "learned, no L2"),
-    ("mix-l2-0.001", "learned, lambda 0.001"),
-    ("mix-l2-1", "learned, lambda 1"),
-    ("mix-mean", "mean of the layers"),
-    ("mix-top", "top layer"),
-    ("baseline", "without ELMo"),
-)
-ALTERNATIVES = (
-    ("baseline", "without ELMo"),
-    ("tok2vec", "without ELMo, tok2vec from `spacy pretrain`"),
-    ("floret", "without ELMo, static floret vectors"),
-    ("elmo-timed", "with ELMo, a biLM pretrained as long on the same text"),
-    ("elmo", "with ELMo"),
-    ("elmo-finetuned", "with ELMo, fine-tuned"),
-)
-PLACES = (
-    ("input", "input of the BiLSTM"),
-    ("output", "output of the BiLSTM"),
-    ("both", "input and output of the BiLSTM"),
-    ("none", "nowhere (without ELMo)"),
-)
-FINETUNED_TASKS = (
-    ("wnut17", "WNUT-17, NER F", "ents_f"),
-    ("wikigold", "Wikigold, NER F", "ents_f"),
-    ("ncbi-disease-crf", "NCBI-disease, NER F, CRF", "ents_f"),
-    ("ewt-tags", "UD EWT, UPOS", "pos_acc"),
-)
-FINETUNED = (("baseline", "without ELMo"), ("elmo", "frozen biLM"), ("elmo-finetuned", "fine-tuned biLM"))
-SHARE_TASKS = (("wnut17", "WNUT-17", "NER F", "ents_f"), ("ewt-tags", "UD EWT", "UPOS", "pos_acc"))
+SHARE_TASKS = ("wnut17", "ewt-tags")
+FINETUNED_TASKS = ("wnut17", "wikigold", "ncbi-disease-crf", "ewt-tags")
+# Rows of a table: condition and label.
+MIXES = {
+    "elmo": "learned, no L2",
+    "mix-l2-0.001": "learned, lambda 0.001",
+    "mix-l2-1": "learned, lambda 1",
+    "mix-mean": "mean of the layers",
+    "mix-top": "top layer",
+    "baseline": "without ELMo",
+}
+ALTERNATIVES = {
+    "baseline": "without ELMo",
+    "tok2vec": "without ELMo, tok2vec from `spacy pretrain`",
+    "floret": "without ELMo, static floret vectors",
+    "elmo-timed": "with ELMo, a biLM pretrained as long on the same text",
+    "elmo": "with ELMo",
+    "elmo-finetuned": "with ELMo, fine-tuned",
+}
+PLACES = {
+    "bilstm-input": "input of the BiLSTM",
+    "bilstm-output": "output of the BiLSTM",
+    "bilstm-both": "input and output of the BiLSTM",
+    "bilstm-none": "nowhere (without ELMo)",
+}
+FINETUNED = {"baseline": "without ELMo", "elmo": "frozen biLM", "elmo-finetuned": "fine-tuned biLM"}
 
 
-def make_languages(results: List[Result]) -> Optional[str]:
-    """RETURNS (Optional[str]): Gains in other languages, each with a biLM of the training text of its treebank."""
-    return make_gains(results, LANGUAGE_GAINS)
-
-
-def make_gains(results: List[Result], gains: Gains = GAINS) -> Optional[str]:
+def make_gains(results: List[Result], tasks: Tasks = TASKS) -> Optional[str]:
     """RETURNS (Optional[str]): Test scores with and without ELMo by task, Peters et al. (2018), table 1."""
     rows = []
-    for task, title, scores in gains:
-        for label, key in scores:
-            groups = [select(results, task, condition) for condition in ("baseline", "elmo")]
-            without, with_elmo = [percents(group, key) for group in groups]
-            if without or with_elmo:
-                gain = summarize(paired_differences(*groups, key), sign="+")
-                updates = " / ".join(_mean_updates(group) for group in groups)
-                rows.append([f"{title}, {label}", summarize(without), summarize(with_elmo), gain, updates])
+    for task, (title, scores) in tasks.items():
+        without, with_elmo = (select(results, task, condition) for condition in ("baseline", "elmo"))
+        updates = " / ".join(_mean_updates(group) for group in (without, with_elmo))
+        for label, key in scores.items():
+            if percents(without, key) or percents(with_elmo, key):
+                gain = summarize(paired_differences(without, with_elmo, key), sign="+")
+                cells = [summarize(percents(group, key)) for group in (without, with_elmo)]
+                rows.append([f"{title}, {label}", *cells, gain, updates])
     updates = "updates to the best score, without / with"
-    header = ["test score", "without ELMo", "with ELMo", "difference, same seeds", updates]
-    return make_table(header, rows)
-
-
-def paired_differences(without: List[Result], with_elmo: List[Result], key: str) -> List[float]:
-    """RETURNS (List[float]): With less without ELMo, 0 to 100, for each seed that both have."""
-    baselines = {result["settings"]["seed"]: result for result in without}
-    pairs = [(baselines.get(result["settings"]["seed"]), result) for result in with_elmo]
-    return [percents([new], key)[0] - percents([old], key)[0] for old, new in pairs if old is not None]
+    return make_table(["test score", "without ELMo", "with ELMo", "difference, same seeds", updates], rows)
 
 
 def make_finetuned(results: List[Result]) -> Optional[str]:
@@ -105,10 +87,10 @@ def make_finetuned(results: List[Result]) -> Optional[str]:
     measured.
     """
     rows = []
-    for task, title, key in FINETUNED_TASKS:
-        groups = {name: select(results, task, name) for name, _ in FINETUNED}
+    for task in FINETUNED_TASKS:
+        (title, key), groups = first_score(task), {name: select(results, task, name) for name in FINETUNED}
         if groups["elmo-finetuned"]:
-            found = [(label, groups[name]) for name, label in FINETUNED if groups[name]]
+            found = [(FINETUNED[name], group) for name, group in groups.items() if group]
             rows += [[title, label, *_describe_cost(groups["elmo"], group, key)] for label, group in found]
     gain = "difference from the frozen biLM, same seeds"
     cost = ["CPU minutes", "CPU seconds per 1,000 updates", "processor"]
@@ -117,47 +99,45 @@ def make_finetuned(results: List[Result]) -> Optional[str]:
 
 def _describe_cost(frozen: List[Result], results: List[Result], key: str) -> List[str]:
     """Score, gain over the frozen biLM, CPU time of a training and of 1,000 updates, evaluations included, and the
-    processor. Times of different processors are not averaged: they are those of the most frequent processor alone,
-    whose number of results follows its name if there are others.
+    processor. Times of different processors are not averaged: they are those of the most frequent processor alone, of
+    equals that of the lowest seed, whose number of results follows its name if there are others.
     """
     gain = "" if frozen == results else summarize(paired_differences(frozen, results, key), sign="+")
-    processor, timed = _most_frequent_processor(results)
+    names = [result.get("processor", "not recorded") for result in results]
+    processor = mode(names)
+    timed = [result for result, name in zip(results, names) if name == processor]
     told = processor if len(timed) == len(results) else f"{processor} ({len(timed)} of {len(results)})"
     minutes = mean(result["cpu_seconds"] / 60 for result in timed)
     seconds = mean(1000 * result["cpu_seconds"] / result["last_step"] for result in timed)
     return [summarize(percents(results, key)), gain, f"{minutes:.1f}", f"{seconds:.0f}", told]
 
 
-def _most_frequent_processor(results: List[Result]) -> Tuple[str, List[Result]]:
-    """RETURNS (Tuple[str, List[Result]]): Its name and its results; of equals that of the lowest seed."""
-    by_processor: Dict[str, List[Result]] = defaultdict(list)
-    for result in results:
-        by_processor[result.get("processor", "not recorded")].append(result)
-    return max(by_processor.items(), key=lambda item: len(item[1]))
-
-
 def make_alternatives(results: List[Result]) -> Optional[str]:
     """RETURNS (Optional[str]): Test scores with what else raw text can give; None before any is measured."""
     rows = []
-    for task, title, label, key in SHARE_TASKS:
-        groups = {name: select(results, task, name) for name, _ in ALTERNATIVES}
+    for task in SHARE_TASKS:
+        (title, key), groups = first_score(task), {name: select(results, task, name) for name in ALTERNATIVES}
         if groups["tok2vec"] or groups["floret"]:
+            found = [(ALTERNATIVES[name], group) for name, group in groups.items() if group]
             rows += [
-                [f"{title}, {label}", told, *_describe_source(groups[name]), summarize(percents(groups[name], key))]
-                for name, told in ALTERNATIVES
-                if groups[name]
+                [title, label, *_describe_source(group), summarize(percents(group, key))] for label, group in found
             ]
     header = ["test score", "network", "raw text", "words trained on", "wall time (CPU time)", "score"]
     return make_table(header, rows)
 
 
 def _describe_source(results: List[Result]) -> List[str]:
-    """RETURNS (List[str]): Text, words and time of a biLM or an alternative; empty for others."""
+    """RETURNS (List[str]): Raw text, words read (those of all passes) and time of a packaged biLM, from its meta data,
+    or of an alternative; empty cells for other and earlier weights, whose files are not named in a result.
+    """
     settings = results[0]["settings"]
-    source = settings.get("source")
-    if settings.get("bilm"):
-        return describe_pretraining(settings["bilm"], settings.get("bilm_digest"))
-    if not source:
+    name, source = settings.get("bilm"), settings.get("source")
+    if name in PACKAGED_NAMES and settings.get("bilm_digest") == _packaged(name):
+        meta: Dict[str, Any] = srsly.read_json(locate(name) / "meta.json")
+        training = meta["training"]
+        hours = training["hours"] if "hours" in training else training["elapsed_s"] / 3600
+        return [meta["corpus"]["name"], f"{training['n_tokens']:,}", f"{hours:.1f} h"]
+    if name or not source:
         return ["", "", ""]
     share = "" if source["share"] == 100 else f", {source['share']} %"
     minutes = f"{source['elapsed_s'] / 60:.1f} min ({source['cpu_s'] / 60:.1f})"
@@ -178,8 +158,9 @@ def make_layer_weights(results: List[Result]) -> Optional[str]:
 def find_mixes(results: List[Result]) -> List[Tuple[str, Mixes]]:
     """RETURNS (List[Tuple[str, Mixes]]): Name of each mix of the gains, and what each seed ended with."""
     found = []
-    for task, title, scores in GAINS:
-        label = NETWORKS.get(scores[0][0], scores[0][0].replace("NER F", "NER"))  # a network may have several scores
+    for task, (title, scores) in TASKS.items():
+        label = next(iter(scores))
+        label = NETWORKS.get(label, label.replace("NER F", "NER"))  # a network may have several scores
         seeds = [result["mixes"] for result in select(results, task, "elmo") if result.get("mixes")]
         for number, mix in enumerate(seeds[0] if seeds else []):
             place = f" ({mix['place']})" if mix["place"] else ""
@@ -206,7 +187,7 @@ def make_mixes(results: List[Result]) -> Optional[str]:
         return None
     header = ["mix of the layers, at the input of the network", "WNUT-17, NER F"]
     rows = _by_condition(results, MIXES)
-    shares = {label: _mean_shares(select(results, "wnut17", name)) for name, label in MIXES}
+    shares = {label: _mean_shares(select(results, "wnut17", name)) for name, label in MIXES.items()}
     if any(shares.values()):
         header.append("shares of the layers, token layer first")
         rows = [[*row, shares[row[0]]] for row in rows]
@@ -221,19 +202,19 @@ def _mean_shares(results: List[Result]) -> str:
 
 def make_placements(results: List[Result]) -> Optional[str]:
     """RETURNS (Optional[str]): WNUT-17 by place of ELMo in a network with a BiLSTM, table 3 of the paper."""
-    rows = _by_condition(results, [(f"bilstm-{place}", label) for place, label in PLACES])
-    return make_table(["ELMo at", "WNUT-17, NER F"], rows)
+    return make_table(["ELMo at", "WNUT-17, NER F"], _by_condition(results, PLACES))
 
 
 def make_shares(results: List[Result]) -> Optional[str]:
     """RETURNS (Optional[str]): Test scores by share of the training data, figure 1 of the paper."""
     rows = []
-    for task, title, label, key in SHARE_TASKS:
+    for task in SHARE_TASKS:
+        title, key = first_score(task)
         for share in measured_shares(results, task):
-            without, with_elmo = [select(results, task, name, share) for name in ("baseline", "elmo")]
+            without, with_elmo = (select(results, task, name, share) for name in ("baseline", "elmo"))
             words = f"{(without or with_elmo)[0]['train_words']:,}"
             scores = [summarize(percents(group, key)) for group in (without, with_elmo)]
-            rows.append([f"{title}, {label}", f"{share} %", words, *scores])
+            rows.append([title, f"{share} %", words, *scores])
     return make_table(["test score", "share", "training words", "without ELMo", "with ELMo"], rows)
 
 
@@ -243,8 +224,15 @@ def measured_shares(results: List[Result], task: str) -> List[int]:
     return [share for share in SHARES if share in found] if found - {100} else []
 
 
+def first_score(task: str) -> Tuple[str, str]:
+    """RETURNS (Tuple[str, str]): Title of a task with the label of its first score, and the key of the score."""
+    title, scores = TASKS[task]
+    label, key = next(iter(scores.items()))
+    return f"{title}, {label}", key
+
+
 def select(results: List[Result], task: str, condition: str, share: int = 100) -> List[Result]:
-    """RETURNS (List[Result]): The results of all seeds."""
+    """RETURNS (List[Result]): The results of all seeds, by seed."""
     wanted = {"task": task, "condition": condition, "share": share}
     found = [result for result in results if wanted.items() <= result["settings"].items()]
     return sorted(found, key=lambda result: result["settings"]["seed"])
@@ -255,13 +243,18 @@ def percents(results: Iterable[Result], key: str) -> List[float]:
     return [result["test"][key] * 100 for result in results if key in result["test"]]
 
 
-def summarize(values: Sequence[float], *, sign: str = "") -> str:
-    """RETURNS (str): Mean, sample standard deviation (of two values or more) and number of seeds if it is not 3."""
+def paired_differences(without: List[Result], with_elmo: List[Result], key: str) -> List[float]:
+    """RETURNS (List[float]): With less without ELMo, 0 to 100, for each seed that both have."""
+    old, new = ({one["settings"]["seed"]: percents([one], key) for one in group} for group in (without, with_elmo))
+    return [new[seed][0] - old[seed][0] for seed in new if seed in old]
+
+
+def summarize(values: Sequence[float], *, sign: str = "", n_seeds: int = N_SEEDS) -> str:
+    """RETURNS (str): Mean, sample standard deviation (of two values or more) and number if it is not `n_seeds`."""
     if not values:
         return "-"
     spread = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
-    n_seeds = "" if len(values) == N_SEEDS else f" (n = {len(values)})"
-    return f"{mean(values):{sign}.2f}{spread}{n_seeds}"
+    return f"{mean(values):{sign}.2f}{spread}" + ("" if len(values) == n_seeds else f" (n = {len(values)})")
 
 
 def make_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Optional[str]:
@@ -272,8 +265,8 @@ def make_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Optional
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _by_condition(results: List[Result], conditions: Sequence[Tuple[str, str]]) -> List[List[str]]:
-    scores = {label: percents(select(results, "wnut17", name), "ents_f") for name, label in conditions}
+def _by_condition(results: List[Result], conditions: Dict[str, str]) -> List[List[str]]:
+    scores = {label: percents(select(results, "wnut17", name), "ents_f") for name, label in conditions.items()}
     return [[label, summarize(values)] for label, values in scores.items() if values]
 
 
@@ -284,11 +277,10 @@ def _mean_updates(results: List[Result]) -> str:
 # Weights in use
 
 
-def split_by_weights(results: List[Result]) -> Tuple[List[Result], List[Result]]:
-    """RETURNS (Tuple[List[Result], List[Result]]): Results without a biLM or of the weights in use, and the others."""
+def keep_in_use(results: List[Result]) -> List[Result]:
+    """RETURNS (List[Result]): Results without a biLM, or of the weights in use."""
     in_use = find_digests(results)
-    kept = [result for result in results if _is_of(result["settings"], in_use)]
-    return kept, [result for result in results if not _is_of(result["settings"], in_use)]
+    return [result for result in results if _is_of(result["settings"], in_use)]
 
 
 def find_digests(results: Iterable[Result]) -> Dict[str, Optional[str]]:
@@ -300,46 +292,31 @@ def find_digests(results: Iterable[Result]) -> Dict[str, Optional[str]]:
         name, _ = _identify(result["settings"])
         if name:
             by_name[name].append(result)
-    return {name: _packaged(name) or _newest(found) for name, found in sorted(by_name.items())}
+    newest = {name: max(found, key=lambda one: str(one.get("finished_at", ""))) for name, found in by_name.items()}
+    return {name: _packaged(name) or _identify(newest[name]["settings"])[1] for name in sorted(newest)}
 
 
 def describe_weights(results: List[Result], layers: Dict[str, Result]) -> Optional[str]:
     """RETURNS (Optional[str]): The weights that the tables and other files (`layers`, by name) are of, and how many
     results are in none; None without any weights.
     """
-    records = {name: {"settings": record} for name, record in layers.items()}
-    in_use = find_digests([*results, *records.values()])
+    in_use = find_digests([*results, *({"settings": record} for record in layers.values())])
     if not in_use:
         return None
     names = "; ".join(f"`{name}` {digest or 'not recorded'}" for name, digest in in_use.items())
-    told = f"Weights, first digits of the sha256 of their file: {names}."
     n_others = sum(not _is_of(result["settings"], in_use) for result in results)
-    if n_others:
-        told += f" Results of other weights, not shown: {n_others}."
-    return told
+    told = f" Results of other weights, not shown: {n_others}." if n_others else ""
+    return f"Weights, first digits of the sha256 of their file: {names}.{told}"
 
 
 def note_earlier(record: Result) -> str:
     """record (Result): With "bilm" and "bilm_digest".
     RETURNS (str): Markdown, a paragraph if it was made with earlier weights of a packaged biLM; otherwise "".
     """
-    digest = _packaged(record["bilm"])
     found = record.get("bilm_digest")
-    if digest in (None, found):
+    if _packaged(record["bilm"]) in (None, found):
         return ""
     return f"\n\nMeasured with earlier weights of `{record['bilm']}` ({found or 'not recorded'})."
-
-
-def describe_pretraining(name: str, digest: Optional[str]) -> List[str]:
-    """RETURNS (List[str]): Raw text, tokens read (those of all passes) and hours of a packaged biLM, from its meta
-    data; empty cells for other and earlier weights, whose files are not named in a result.
-    """
-    if name not in PACKAGED_NAMES or digest != _packaged(name):
-        return ["", "", ""]
-    meta: Dict[str, Any] = srsly.read_json(locate(name) / "meta.json")
-    training = meta["training"]
-    hours = training["hours"] if "hours" in training else training["elapsed_s"] / 3600
-    return [meta["corpus"]["name"], f"{training['n_tokens']:,}", f"{hours:.1f} h"]
 
 
 def _identify(settings: Dict[str, Any]) -> Tuple[str, Optional[str]]:
@@ -357,8 +334,3 @@ def _is_of(settings: Dict[str, Any], in_use: Dict[str, Optional[str]]) -> bool:
 
 def _packaged(name: str) -> Optional[str]:
     return digest_bilm(name) if name in PACKAGED_NAMES else None
-
-
-def _newest(results: List[Result]) -> Optional[str]:
-    newest = max(results, key=lambda result: str(result.get("finished_at", "")))
-    return _identify(newest["settings"])[1]

@@ -6,7 +6,7 @@ from typing import Any, Dict
 
 import srsly
 import typer
-from data import DATASETS, Dataset, report_errors
+from data import DATASETS, report_errors
 from read_config import CONFIG_DIR, read_config
 from spacy.cli.train import train as spacy_train
 from wasabi import msg
@@ -31,47 +31,39 @@ def train_cli(
     """Train with or without ELMo; the same as `python -m spacy train` with the printed settings, but with logs."""
     with report_errors("Cannot train"):
         name = find_config(dataset, variant)
-    overrides = make_overrides(dataset, seed=seed, bilm=bilm)
-    if max_steps:
-        overrides.update(shorten_training(name, max_steps))
+    overrides: Dict[str, Any] = {
+        "paths.train": f"corpus/{dataset}/train.spacy",
+        "paths.dev": f"corpus/{dataset}/dev.spacy",
+        "system.seed": seed,
+        **({"paths.bilm": bilm} if bilm else {}),
+        **(shorten_training(name, max_steps) if max_steps else {}),
+    }
     msg.info(f"{name} with " + " ".join(f"--{name} {value}" for name, value in overrides.items()))
-    logged_path = write_logged_config(name, output_dir)
-    elapsed_s = train(logged_path, output_dir, overrides=overrides, gpu_id=gpu_id)
+    config = write_logged_config(name, output_dir)
+    start_s = time.perf_counter()
+    spacy_train(config, output_dir, use_gpu=gpu_id, overrides=overrides)
+    elapsed_s = time.perf_counter() - start_s  # loading included
+    srsly.write_json(output_dir / "timing.json", {"elapsed_s": elapsed_s})
     msg.good(f"Trained in {elapsed_s:.0f} s")
 
 
-def find_config(dataset_name: str, variant: str) -> str:
+def find_config(dataset: str, variant: str) -> str:
     """RETURNS (str): Name of the config, for `read_config`.
     RAISES (ValueError): If data set or variant are not known, or the data set has no config.
     """
     if variant not in VARIANTS:
         raise ValueError(f"There is no network '{variant}'. Known networks: {', '.join(VARIANTS)}.")
-    dataset = DATASETS.get(dataset_name)
-    if dataset is not None and _has_config(dataset):
-        return f"{variant}_{dataset.pipeline}.cfg"
-    trainable = {name: dataset for name, dataset in DATASETS.items() if _has_config(dataset)}
-    is_here = {name: dataset.is_ours or dataset.is_downloaded for name, dataset in trainable.items()}
-    known = ", ".join(name if is_here[name] else f"{name} (local copies only)" for name in trainable)
-    if dataset is None:
-        raise ValueError(
-            f"There is no data set '{dataset_name}'. Known data sets: {known}. Choose one with `--vars.dataset`."
-        )
-    raise ValueError(
-        f"There is no config 'elmo_{dataset.pipeline}.cfg' for the data set '{dataset_name}': only `python "
-        f"project/scripts/paper.py` trains on it. Data sets with one: {known}."
-    )
-
-
-def make_overrides(dataset: str, *, seed: int = 0, bilm: str = "") -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): Overrides of the config file."""
-    overrides: Dict[str, Any] = {
-        "paths.train": f"corpus/{dataset}/train.spacy",
-        "paths.dev": f"corpus/{dataset}/dev.spacy",
-        "system.seed": seed,
+    trainable = {
+        name: found for name, found in DATASETS.items() if (CONFIG_DIR / f"elmo_{found.pipeline}.cfg").is_file()
     }
-    if bilm:
-        overrides["paths.bilm"] = bilm
-    return overrides
+    if dataset in trainable:
+        return f"{variant}_{trainable[dataset].pipeline}.cfg"
+    is_here = {name: found.is_ours or found.is_downloaded for name, found in trainable.items()}
+    known = ", ".join(name if is_here[name] else f"{name} (local copies only)" for name in trainable)
+    problem = f"There is no data set '{dataset}'"
+    if dataset in DATASETS:
+        problem = f"The data set '{dataset}' has no config: only `python project/scripts/paper.py` trains on it"
+    raise ValueError(f"{problem}. Data sets with a config: {known}. Choose one with `--vars.dataset`.")
 
 
 def shorten_training(config: str, max_steps: int) -> Dict[str, Any]:
@@ -101,19 +93,6 @@ def write_logged_config(config_name: str, output_dir: Path) -> Path:
     config["training"]["logger"] = chain if "elmo" in config["nlp"]["pipeline"] else scores
     config.to_disk(output_dir / TRAINING_CONFIG)
     return output_dir / TRAINING_CONFIG
-
-
-def train(config_path: Path, output_dir: Path, *, overrides: Dict[str, Any], gpu_id: int = -1) -> float:
-    """RETURNS (float): Seconds of a training, loading included; also written to `timing.json` beside the pipeline."""
-    start_s = time.perf_counter()
-    spacy_train(config_path, output_dir, use_gpu=gpu_id, overrides=overrides)
-    elapsed_s = time.perf_counter() - start_s
-    srsly.write_json(output_dir / "timing.json", {"elapsed_s": elapsed_s})
-    return elapsed_s
-
-
-def _has_config(dataset: Dataset) -> bool:
-    return (CONFIG_DIR / f"elmo_{dataset.pipeline}.cfg").is_file()
 
 
 if __name__ == "__main__":

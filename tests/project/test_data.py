@@ -182,16 +182,18 @@ def test_sample_keeps_tags_entities_and_sentences(script, tmp_path):
 @pytest.mark.parametrize(
     "text, line, words",
     [
-        ("# topic: law\na/DET\nlight/NOUM\n", 3, ["'NOUM'", "'light'", "NOUN, NUM"]),
+        ("# topic: law\na/DET\nlight/NOUM\n", 3, ["'light/NOUM'", "NOUN, NUM"]),
         ("# topic: law\nlight\n", 2, ["'light'", "a slash"]),
-        ("# topic: law\n[LOC New/PROPN [ORG York/PROPN]\n", 2, ["'[ORG' inside an entity"]),
-        ("# topic: law\nRome/PROPN]\n", 2, ["'Rome/PROPN]' outside", "'[LABEL' before"]),
+        ("# topic: law\n[LOC New/PROPN [ORG York/PROPN]\n", 2, ["found '[ORG'"]),
+        ("# topic: law\n[GPE Rome/PROPN]\n", 2, ["found '[GPE'", "PERSON, LOC"]),
+        ("# topic: law\n[LOC Rome/PROPN\n", 2, ["'[LOC' without ']'"]),
+        ("# topic: law\nRome/PROPN]\n", 2, ["'Rome/PROPN]'"]),
         ("Rome/PROPN\n", 1, ["# topic:"]),
     ],
 )
 def test_bad_line_of_the_sample_is_named(script, tmp_path, text, line, words):
     path = tmp_path / "bad.txt"
     path.write_text(text, encoding="utf8")
-    with pytest.raises(ValueError, match=rf"bad\.txt, line {line}: ") as caught:
+    with pytest.raises(ValueError, match=rf"bad\.txt', line {line}: ") as caught:
         script.read_passages(path)
     assert all(word in str(caught.value) for word in words)

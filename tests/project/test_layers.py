@@ -9,6 +9,7 @@ from nn.tiny import make_bilm
 from spacy.tokens import Doc, DocBin
 
 from spacy_elmo import save_bilm
+from spacy_elmo.weights.identity import digest_bilm
 
 SCRIPT = "layers"
 SENSES = [
@@ -74,7 +75,7 @@ def test_parts_of_speech_are_read_from_conllu(script, invoke, assets, tmp_path):
 
 def test_a_finished_experiment_is_kept(script, invoke, assets, tmp_path):
     output = tmp_path / "senses.json"
-    digest = script.digest_bilm(str(tmp_path / "bilm"))
+    digest = digest_bilm(tmp_path / "bilm")
     known = f'{{"bilm": "bilm", "bilm_digest": "{digest}"}}'
     output.write_text(known)
     result = invoke(script.layers_cli, "senses", output, "-a", assets, "-b", tmp_path / "bilm")

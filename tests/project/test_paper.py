@@ -16,7 +16,7 @@ from thinc.api import set_dropout_rate
 from spacy_elmo import save_bilm
 
 SCRIPT = "paper"
-RESULT = {"cpu_seconds": 1.0}
+RESULT = {"cpu_seconds": 1.0, "test": {}}
 WITHOUT_ELMO = ("baseline", "tok2vec", "floret", "bilstm-none")
 
 

@@ -35,7 +35,7 @@ def test_page_of_the_docs_is_what_is_drawn_from_the_stored_results(script, tmp_p
     wanted, page = (ROOT / "docs" / "results.md").read_text(encoding="utf8"), tmp_path / "results.md"
     spoilt, n_sections = re.subn(r"(<!-- results: .*? -->\n).*?(?=\n<!-- end)", r"\1old", wanted, flags=re.DOTALL)
     page.write_text(spoilt, encoding="utf8")
-    drawn = script.draw(script.read_results(script.RESULTS), page, script.RESULTS)
+    drawn = script.draw(script.read_results(script.RESULTS_DIR), page, script.RESULTS_DIR)
     assert len(drawn) == n_sections > 10 and page.read_text(encoding="utf8") == wanted
 
 
@@ -119,8 +119,10 @@ def test_pictures_of_the_docs_are_those_of_their_sources_and_shown(script):
     pages = [page.read_text(encoding="utf8") for page in (ROOT / "docs").glob("*.md")]
     shown = {Path(target).name for page in pages for target in re.findall(r"!\[[^\]]*\]\(images/([^)]+)\)", page)}
     assert set(script.PICTURES) <= shown
-    results, _ = script.split_by_weights(script.read_results(script.RESULTS))
-    wanted = {name: script.describe_source(script.RESULTS / source) for name, (source, _) in script.PICTURES.items()}
+    results = script.keep_in_use(script.read_results(script.RESULTS_DIR))
+    wanted = {
+        name: script.describe_source(script.RESULTS_DIR / source) for name, (source, _) in script.PICTURES.items()
+    }
     wanted["layer_weights.png"] = script.describe_mixes(results)
     for name, source in wanted.items():
         assert notes[name]["Source"] == source, f"python project/scripts/results.py pictures draws {name} again"
