@@ -18,12 +18,14 @@ from numbers import Integral
 from pathlib import Path, PurePosixPath
 from typing import (
     Any,
+    Callable,
     Dict,
     Iterable,
     Iterator,
     List,
     Literal,
     Mapping,
+    NamedTuple,
     Optional,
     Sequence,
     Set,
@@ -418,11 +420,52 @@ def _umask() -> int:
     return mask
 
 
-# Checks of settings from a file against the fields of a dataclass: names and types. The dataclass itself checks ranges.
+# Checks of settings from a file against the fields of a dataclass: names, types, and values that a field allows.
 
 SINGULAR = {int: "an integer", float: "a number", bool: "true or false", str: "a string", type(None): "null"}
 PLURAL = {int: "integers", float: "numbers", bool: "true or false", str: "strings"}
 NO_FIT = object()
+
+
+class Allowed(NamedTuple):
+    """Values that a setting may have, in the `Annotated` type of its field; None, where the type has it, is another.
+
+    text (str): After "should be".
+    holds (Callable[[Any], bool]): Whether a value is allowed.
+    """
+
+    text: str
+    holds: Callable[[Any], bool]
+
+
+AT_LEAST_0 = Allowed("0 or more", lambda value: value >= 0)
+AT_LEAST_1 = Allowed("1 or more", lambda value: value >= 1)
+ABOVE_0 = Allowed("above 0", lambda value: value > 0)
+BELOW_1 = Allowed("from 0 to below 1", lambda value: 0 <= value < 1)
+
+
+def one_of(names: Sequence[str]) -> Allowed:
+    """names (Sequence[str]): The values that are allowed."""
+    return Allowed(f"one of {names}", names.__contains__)
+
+
+def find_not_allowed(settings: Any) -> List[str]:
+    """RETURNS (List[str]): Each value of a dataclass that its field does not allow."""
+    found = []
+    for name, hint in get_type_hints(type(settings), include_extras=True).items():
+        for allowed in getattr(hint, "__metadata__", ()):
+            value = getattr(settings, name)
+            if value is not None and not allowed.holds(value):
+                null = " or null" if type(None) in get_args(hint.__origin__) else ""
+                value = list(value) if isinstance(value, tuple) else value
+                found.append(f"{name} is {value!r}, should be {allowed.text}{null}")
+    return found
+
+
+def refuse_settings(block: str, problems: Sequence[str]) -> None:
+    """RAISES (ValueError): If there are problems in a block of settings."""
+    if problems:
+        raise ValueError(f"The {block} is invalid: {'; '.join(problems)}. Correct these settings.")
 
 
 def refuse_unknown(cls: Any, given: Any, block: str, *, root: Any = None, path: str = "") -> None:

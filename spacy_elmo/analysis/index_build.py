@@ -19,7 +19,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 import numpy as np
 
 from ..corpora.files import REPLACEMENT, STDIN, Counts, import_arrow, open_bytes
-from ..corpora.shards import DocBinShard, JsonShard, ParquetShard, RawTextShard, Shard, TextShard
+from ..corpora.shards import FileShard, Shard
 from ..corpora.texts import SURROGATE, Fields, Record, find_field, make_nlp
 from ..errors import Errors
 from ..inference.bilm import BiLM
@@ -70,7 +70,7 @@ def find_documents(shards: Iterable[Shard], counts: Counts, tell_end: Optional[T
     YIELDS (Document): Not yet read.
     """
     for shard in shards:
-        if isinstance(shard, (TextShard, RawTextShard)):
+        if shard.path is not None and shard.kind == "text":
             yield Document(_name(shard), _digest_file(shard.path), partial(_read, shard, counts))
             continue
         number = 0
@@ -91,7 +91,7 @@ def use_stored_vectors(shards: Iterable[Shard], bilm: BiLM, layer: Layer) -> int
     column = "elmo" if layer == "mean" else f"elmo_layer_{layer}"
     n_files = 0
     for shard in shards:
-        if isinstance(shard, ParquetShard):
+        if isinstance(shard, FileShard) and shard.kind == "parquet":
             schema = import_arrow("pyarrow.parquet", shard.path).read_schema(shard.path)
             meta = json.loads((schema.metadata or {}).get(b"spacy_elmo", b"{}"))
             if column in schema.names and all(meta.get(name, "") == value for name, value in wanted.items()):
@@ -109,10 +109,7 @@ def _skip(records: List[Record], n_skipped: int) -> Iterator[Record]:
 
 
 def _name(shard: Shard) -> str:
-    has_path = (
-        isinstance(shard, (TextShard, RawTextShard, JsonShard, ParquetShard, DocBinShard)) and shard.path != STDIN
-    )
-    return str(shard.path) if has_path else shard.name  # type: ignore[attr-defined]  # these have a path
+    return shard.name if shard.path is None or shard.path == STDIN else str(shard.path)
 
 
 def _digest_file(path: Path) -> str:

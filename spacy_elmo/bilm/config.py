@@ -4,9 +4,19 @@ Peters et al. (2018), sec. 3.1 and 3.4; `weights/` maps the names of the origina
 """
 
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, Dict, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar
+from typing import Annotated, Any, ClassVar, Dict, List, Mapping, Optional, Tuple, Type, TypeVar
 
-from ..util import fit_types, refuse_unknown
+from ..util import (
+    ABOVE_0,
+    AT_LEAST_0,
+    AT_LEAST_1,
+    Allowed,
+    find_not_allowed,
+    fit_types,
+    one_of,
+    refuse_settings,
+    refuse_unknown,
+)
 
 ACTIVATIONS = ("relu", "tanh")
 DIRECTIONS = ("both", "forward")
@@ -31,7 +41,7 @@ class _Block:
     _name: ClassVar[str]
 
     def __post_init__(self) -> None:
-        _refuse(self._name, self._problems())
+        refuse_settings(self._name, find_not_allowed(self) + self._problems())
 
     def _problems(self) -> List[str]:
         raise NotImplementedError
@@ -43,14 +53,8 @@ class _Block:
         """
         refuse_unknown(cls, record, f"the {cls._name}")
         settings, problems = fit_types(cls, record)
-        _refuse(cls._name, problems)
+        refuse_settings(cls._name, problems)
         return cls(**settings)
-
-
-def _refuse(block: str, problems: Sequence[str]) -> None:
-    """RAISES (ValueError): If there are problems."""
-    if problems:
-        raise ValueError(f"The {block} is invalid: {'; '.join(problems)}. Correct these settings.")
 
 
 @dataclass(frozen=True)
@@ -72,15 +76,15 @@ class CharCNNConfig(_Block):
 
     _name: ClassVar[str] = "char_cnn block"
 
-    embedding_width: int = 16
+    embedding_width: Annotated[int, AT_LEAST_1] = 16
     filters: Tuple[Tuple[int, int], ...] = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
-    activation: str = "relu"
-    n_highway: int = 2
-    max_characters: int = 50
+    activation: Annotated[str, one_of(ACTIVATIONS)] = "relu"
+    n_highway: Annotated[int, AT_LEAST_0] = 2
+    max_characters: Annotated[int, Allowed("4 or more", lambda value: value >= 4)] = 50
     always_project: bool = False
-    codec: str = "utf8"
+    codec: Annotated[str, one_of(tuple(CODECS))] = "utf8"
     n_characters: int = UTF8_CHARACTERS
-    projection: str = "after_highway"
+    projection: Annotated[str, one_of(PROJECTIONS)] = "after_highway"
     has_layer_norm: bool = False
 
     @property
@@ -97,15 +101,7 @@ class CharCNNConfig(_Block):
         return output_width if self.projection == "after_cnn" else self.n_filters
 
     def _problems(self) -> List[str]:
-        checks = [
-            (self.embedding_width >= 1, f"embedding_width is {self.embedding_width}, should be 1 or more"),
-            (len(self.filters) >= 1, "filters is empty, should name at least one [width, number]"),
-            (self.activation in ACTIVATIONS, f"activation is '{self.activation}', should be one of {ACTIVATIONS}"),
-            (self.n_highway >= 0, f"n_highway is {self.n_highway}, should be 0 or more"),
-            (self.max_characters >= 4, f"max_characters is {self.max_characters}, should be 4 or more"),
-            (self.projection in PROJECTIONS, f"projection is '{self.projection}', should be one of {PROJECTIONS}"),
-            (self.codec in CODECS, f"codec is '{self.codec}', should be one of {tuple(CODECS)}"),
-        ]
+        checks = [(len(self.filters) >= 1, "filters is empty, should name at least one [width, number]")]
         n = CODECS.get(self.codec)
         is_fine = self.n_characters == n if n is not None else self.n_characters >= 1
         checks.append((is_fine, f"n_characters is {self.n_characters}, should be {n or '1 or more'}"))
@@ -132,15 +128,15 @@ class TokenEmbedderConfig(_Block):
 
     _name: ClassVar[str] = "token_embedder block"
 
-    kind: str = "cnn"
-    n_characters: int = 0
-    character_width: int = 0
-    n_words: int = 0
-    word_width: int = 0
+    kind: Annotated[str, one_of(TOKEN_EMBEDDERS)] = "cnn"
+    n_characters: Annotated[int, AT_LEAST_0] = 0
+    character_width: Annotated[int, AT_LEAST_0] = 0
+    n_words: Annotated[int, AT_LEAST_0] = 0
+    word_width: Annotated[int, AT_LEAST_0] = 0
     filters: Tuple[Tuple[int, int], ...] = ()
     activation: str = "relu"
     n_highway: int = 2
-    max_characters: Optional[int] = 50
+    max_characters: Annotated[Optional[int], Allowed("2 or more", lambda value: value >= 2)] = 50
 
     @property
     def char_cnn(self) -> Optional[CharCNNConfig]:
@@ -164,25 +160,18 @@ class TokenEmbedderConfig(_Block):
         return self.word_width + (characters if self.n_characters else 0)
 
     def _problems(self) -> List[str]:
-        sizes = ("n_characters", "character_width", "n_words", "word_width")
-        problems = [f"{name} is below 0, should be 0 or more" for name in sizes if getattr(self, name) < 0]
         has_both = ((self.n_characters > 0) == (self.character_width > 0), (self.n_words > 0) == (self.word_width > 0))
         checks = [
-            (self.kind in TOKEN_EMBEDDERS, f"kind is '{self.kind}', should be one of {TOKEN_EMBEDDERS}"),
             (has_both[0], "n_characters and character_width should both be 0, or neither"),
             (has_both[1], "n_words and word_width should both be 0, or neither"),
             (self.n_characters > 0 or self.n_words > 0, "it has neither characters nor words, should have one of them"),
-            (
-                self.max_characters is None or self.max_characters >= 2,
-                f"max_characters is {self.max_characters}, should be 2 or more, or null",
-            ),
             (
                 self.kind != "cnn" or not self.n_characters or self.max_characters is not None,
                 "max_characters is null, should be a number for a character CNN",
             ),
         ]
-        problems += [text for is_fine, text in checks if not is_fine]
-        if not problems:
+        problems = [text for is_fine, text in checks if not is_fine]
+        if not problems and not find_not_allowed(self):
             try:
                 _ = self.char_cnn
             except ValueError as error:
@@ -200,9 +189,9 @@ class TransformerConfig:
     max_positions (int): Maximum length of a sequence in tokens, BOS and EOS included.
     """
 
-    feedforward_width: int = 2048
+    feedforward_width: Annotated[int, AT_LEAST_1] = 2048
     n_heads: int = 8
-    max_positions: int = 5000
+    max_positions: Annotated[int, Allowed("3 or more", lambda value: value >= 3)] = 5000
 
 
 @dataclass(frozen=True)
@@ -229,23 +218,23 @@ class BiLMConfig:
     """
 
     char_cnn: Optional[CharCNNConfig] = None
-    n_words: Optional[int] = None
-    n_layers: int = 2
-    cell_width: int = 4096
+    n_words: Annotated[Optional[int], AT_LEAST_1] = None
+    n_layers: Annotated[int, AT_LEAST_1] = 2
+    cell_width: Annotated[int, AT_LEAST_1] = 4096
     projection_width: int = 512
-    cell_clip: Optional[float] = 3.0
-    projection_clip: Optional[float] = 3.0
+    cell_clip: Annotated[Optional[float], ABOVE_0] = 3.0
+    projection_clip: Annotated[Optional[float], ABOVE_0] = 3.0
     has_skip: bool = True
-    directions: str = "both"
+    directions: Annotated[str, one_of(DIRECTIONS)] = "both"
     highway_between: bool = False
-    encoder: str = "lstm"
+    encoder: Annotated[str, one_of(ENCODERS)] = "lstm"
     token_embedder: Optional[TokenEmbedderConfig] = None
     always_project: bool = False
     encoder_depth: int = 1
     transformer: Optional[TransformerConfig] = None
 
     def __post_init__(self) -> None:
-        _refuse("biLM config", self._problems())
+        refuse_settings("biLM config", find_not_allowed(self) + self._problems())
 
     @property
     def n_directions(self) -> int:
@@ -299,7 +288,7 @@ class BiLMConfig:
         """
         refuse_unknown(cls, record, "the biLM config")
         settings, problems = fit_types(cls, record)
-        _refuse("biLM config", problems)
+        refuse_settings("biLM config", problems)
         for name, block, valid in _BLOCKS:
             if isinstance(settings.get(name), Mapping):
                 try:
@@ -326,10 +315,6 @@ class BiLMConfig:
                 "char_cnn.codec is 'lexicon', which only a token_embedder has",
             ),
             (n_inputs == 1, "exactly one of char_cnn, n_words and token_embedder should be set"),
-            (self.n_words is None or self.n_words >= 1, f"n_words is {self.n_words}, should be 1 or more"),
-            (self.n_layers >= 1, f"n_layers is {self.n_layers}, should be 1 or more"),
-            (self.directions in DIRECTIONS, f"directions is '{self.directions}', should be one of {DIRECTIONS}"),
-            (self.encoder in ENCODERS, f"encoder is '{self.encoder}', should be one of {ENCODERS}"),
         ]
         own = self._transformer_problems() if self.encoder == "transformer" else self._lstm_problems()
         return [text for is_fine, text in checks if not is_fine] + own
@@ -337,15 +322,9 @@ class BiLMConfig:
     def _lstm_problems(self) -> List[str]:
         is_coupled = self.encoder == "bilstm"
         checks = [
-            (self.cell_width >= 1, f"cell_width is {self.cell_width}, should be 1 or more"),
             (
                 1 <= self.projection_width <= self.cell_width or (self.has_free_widths and self.projection_width >= 1),
                 f"projection_width is {self.projection_width}, should be 1 to cell_width ({self.cell_width})",
-            ),
-            (self.cell_clip is None or self.cell_clip > 0, f"cell_clip is {self.cell_clip}, should be above 0 or null"),
-            (
-                self.projection_clip is None or self.projection_clip > 0,
-                f"projection_clip is {self.projection_clip}, should be above 0 or null",
             ),
             (
                 not (self.has_skip and self.highway_between),
@@ -374,12 +353,9 @@ class BiLMConfig:
             problems.append(f"projection_width is {width}, should be an even number of 2 or more")
         if sizes is None:
             return [*problems, "transformer is null, should be a block with the sizes of encoder 'transformer'"]
-        if sizes.feedforward_width < 1:
-            problems.append(f"transformer.feedforward_width is {sizes.feedforward_width}, should be 1 or more")
+        problems += [f"transformer.{text}" for text in find_not_allowed(sizes)]
         if sizes.n_heads < 1 or width % sizes.n_heads:
             problems.append(f"transformer.n_heads is {sizes.n_heads}, should divide projection_width ({width})")
-        if sizes.max_positions < 3:
-            problems.append(f"transformer.max_positions is {sizes.max_positions}, should be 3 or more")
         return problems
 
 

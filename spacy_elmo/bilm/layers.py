@@ -1,4 +1,4 @@
-"""Small parts of networks: new parameters, linear maps, PyTorch's LSTM, layer norms, highways.
+"""Small parts of networks: new parameters, linear maps, PyTorch's LSTM, layer norms, highways, CUDA graphs.
 
 Parameters are float32 whatever the default of torch is. Tensors on the meta device are not initialized, since they are
 replaced when weights are read. `torch.nn.init` also works on the meta device, but then imports torch._dynamo, which
@@ -9,10 +9,12 @@ mantissa.
 """
 
 from contextlib import contextmanager
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator, Optional, Tuple
 
 import torch
 from torch import Tensor, nn
+
+from ..util import is_on
 
 # Added to the variance. AllenNLP adds 1e-13 to the standard deviation, which is equal within float32 rounding.
 NORM_EPS = 1e-12
@@ -176,3 +178,62 @@ def _forbid_tf32() -> Any:
     before = getattr(flags, name)
     setattr(flags, name, value)
     return flags, name, before
+
+
+# CUDA graphs: the kernels of a computation, captured once and launched in one call
+#
+# A step of an LSTM has about ten small kernels, and launching them one by one takes longer than computing them. A graph
+# reads and writes tensors of fixed addresses, so inputs are copied into them. On a CPU a graph calls its function.
+
+VARIABLE = "SPACY_ELMO_CUDA_GRAPHS"  # 0 launches kernels one by one; 1 uses graphs on CPUs, too, which tests need
+N_WARM_UPS = 2  # calls before a capture, in which libraries allocate their memory
+
+
+def uses_graphs(device: torch.device) -> bool:
+    return is_on(VARIABLE, default=device.type == "cuda")
+
+
+class Graph:
+    """A function of tensors with fixed addresses. It must not wait for the device, and needs no gradients.
+
+    function (Callable[[], Any]): Called for the capture; on a CPU in every `replay`.
+    device (torch.device): Of all its tensors.
+    pool (Any): Memory that graphs share, from `make_pool`; none of them may be replayed while another one is.
+    """
+
+    def __init__(self, function: Callable[[], Any], device: torch.device, pool: Any = None) -> None:
+        self._function: Optional[Callable[[], Any]] = None  # a captured one is not kept: it may refer to this object
+        if device.type == "cuda":
+            with torch.cuda.device(device), torch.no_grad(), torch.autocast("cuda", enabled=False):
+                self._graph, self._result = _capture(function, pool)
+        else:
+            self._function = function
+
+    def replay(self) -> Any:
+        """What the function returns; its tensors are valid until the next call."""
+        if self._function is not None:
+            with torch.no_grad(), torch.autocast("cpu", enabled=False):
+                return self._function()
+        self._graph.replay()
+        return self._result
+
+
+def make_pool(device: torch.device) -> Any:
+    """Memory for several graphs; None on a CPU."""
+    return torch.cuda.graph_pool_handle() if device.type == "cuda" else None
+
+
+def _capture(function: Callable[[], Any], pool: Any) -> Tuple[Any, Any]:
+    """The graph, and what the function returned while it was captured."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(N_WARM_UPS):
+            function()
+    torch.cuda.current_stream().wait_stream(stream)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    # Other threads may use the device meanwhile.
+    with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+        result = function()
+    return graph, result

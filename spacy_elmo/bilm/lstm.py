@@ -18,8 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from .config import BiLMConfig
-from .graphs import VARIABLE, Graph, make_pool
-from .layers import LayerHighway, constant_, new_parameter, uniform_
+from .layers import VARIABLE, Graph, LayerHighway, constant_, make_pool, new_parameter, uniform_
 from .state import LSTMState, State
 
 try:

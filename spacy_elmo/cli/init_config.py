@@ -14,7 +14,7 @@ from ..pipeline.config import (
     make_pipeline_config,
     read_lang,
 )
-from ..pretraining.templates import SMALL_TEXT_MB, make_adaptation_config, make_pretraining_config, measure_text
+from ..pretraining.config import SMALL_TEXT_MB, make_adaptation_config, make_pretraining_config, measure_text
 from ..util import check_output_file, write_text
 from . import _common
 from ._app import Arg, Opt, app

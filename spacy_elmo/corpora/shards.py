@@ -47,9 +47,13 @@ class Shard:
     """One file, or one split of a data set. Subclasses implement `read_records`.
 
     name (str): For reports, and to identify the corpus when a run is resumed.
+    path (Optional[Path]): Of a file.
+    kind (str): Format of a file: "text", "jsonl", "docbin" or "parquet".
     """
 
     name: str
+    path: Optional[Path] = None
+    kind = ""
 
     def read_records(self, counts: Counts, *, skip: int = 0) -> Iterator[Record]:
         """Stream the records.
@@ -74,6 +78,9 @@ class Shard:
 
 class TextShard(Shard):
     """A plain, .gz, .xz or .zst file with a tokenized sentence per line; any Unicode white space separates tokens."""
+
+    path: Path
+    kind = "text"
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -115,55 +122,42 @@ class _CutShard(Shard):
         raise NotImplementedError
 
 
-class _FileShard(_CutShard):
-    """Items of a file."""
+class FileShard(_CutShard):
+    """Items of a file: lines of text (paragraphs or sentences), JSON objects with `text`, `words` or `tokens` (one per
+    line, of which empty ones are empty records, or in an array), rows of Parquet with such a column, or the Docs of a
+    DocBin, which are split at sentence boundaries if they have any, and held in memory as a whole.
 
-    def __init__(self, path: Path, cutter: SentenceCutter) -> None:
-        super().__init__(_name_of(path), cutter)
-        self.path = path
-
-
-class RawTextShard(_FileShard):
-    """A file with one text per line: a paragraph or a sentence."""
-
-    def _read_items(self, skip: int) -> Iterator[Read]:
-        with open_bytes(self.path) as file:
-            for line in skip_items(read_lines(file), skip, name=self.name):
-                text, n_replaced = decode(line)
-                yield text.strip(), n_replaced, {}
-
-
-class JsonShard(_FileShard):
-    """JSON objects with `text`, `words` or `tokens`, in an array or one per line; an empty line is an empty record."""
-
-    def _read_items(self, skip: int) -> Iterator[Read]:
-        with open_bytes(self.path) as file:
-            for where, line in skip_items(read_json(file, self.path), skip, name=self.name):
-                text, n_replaced = decode(line)
-                item, n_surrogates, fields = parse_json(text.strip(), where)
-                yield item, n_replaced + n_surrogates, fields
-
-
-class ParquetShard(_FileShard):
-    """The column `words`, `tokens` or `text` of a Parquet file.
-
-    vectors (Optional[str]): A column with a vector per token, which the fields of a document then have.
+    vectors (Optional[str]): A column of Parquet with a vector per token, which the fields of a document then have.
     """
 
+    path: Path
     vectors: Optional[str] = None
 
-    def _read_items(self, skip: int) -> Iterator[Read]:
-        for _, (item, row) in skip_items(read_parquet(str(self.path), None, self.vectors), skip, name=self.name):
-            yield item, 0, row
-
-
-class DocBinShard(_FileShard):
-    """A DocBin; Docs are split at sentence boundaries if they have any. The file is held in memory as a whole."""
+    def __init__(self, path: Path, kind: str, cutter: SentenceCutter) -> None:
+        super().__init__(_name_of(path), cutter)
+        self.path, self.kind = path, kind
 
     def _read_items(self, skip: int) -> Iterator[Read]:
-        # A vocabulary per file: DocBin adds all its strings to it, and they are freed with the file.
-        docs = read_docbin(str(self.path), make_nlp("xx"))
-        return ((doc, 0, {}) for doc in skip_items(docs, skip, name=self.name))
+        if self.kind == "docbin":
+            # A vocabulary per file: DocBin adds all its strings to it, and they are freed with the file.
+            docs = read_docbin(str(self.path), make_nlp("xx"))
+            yield from ((doc, 0, {}) for doc in skip_items(docs, skip, name=self.name))
+        elif self.kind == "parquet":
+            rows = read_parquet(str(self.path), None, self.vectors)
+            yield from ((item, 0, row) for _, (item, row) in skip_items(rows, skip, name=self.name))
+        else:
+            with open_bytes(self.path) as file:
+                lines = (
+                    read_json(file, self.path) if self.kind == "jsonl" else (("", line) for line in read_lines(file))
+                )
+                for where, line in skip_items(lines, skip, name=self.name):
+                    text, n_replaced = decode(line)
+                    item: Item = text.strip()
+                    fields: Fields = {}
+                    if self.kind == "jsonl":
+                        item, n_surrogates, fields = parse_json(text.strip(), where)
+                        n_replaced += n_surrogates
+                    yield item, n_replaced, fields
 
 
 class DatasetShard(_CutShard):
@@ -285,7 +279,13 @@ def find_shards(
                 repeated.append(path)
                 continue
             seen.add(known)
-            shards.append(DatasetShard(path, cutter) if is_dataset else _make_shard(Path(path), format, cutter))
+            kind = format_of(path) if format == "auto" else format
+            if is_dataset:
+                shards.append(DatasetShard(path, cutter))
+            elif kind == "text" and cutter.is_plain:
+                shards.append(TextShard(Path(path)))
+            else:
+                shards.append(FileShard(Path(path), kind, cutter))
     if repeated:
         tell(f"Files named more than once are read once: {name_some(repeated)}")
     return shards
@@ -313,12 +313,3 @@ def _refuse_other_encodings(name: str) -> None:
             f"The file name {escaped!r} is not valid UTF-8 (invalid bytes are escaped here). Models and "
             "checkpoints store the names of their texts in UTF-8. Rename the file or folder."
         )
-
-
-def _make_shard(path: Path, format: str, cutter: SentenceCutter) -> Shard:
-    kind = format if format != "auto" else format_of(path)
-    if kind == "docbin":
-        return DocBinShard(path, cutter)
-    if kind in ("jsonl", "parquet"):
-        return (JsonShard if kind == "jsonl" else ParquetShard)(path, cutter)
-    return TextShard(path) if cutter.is_plain else RawTextShard(path, cutter)

@@ -1,7 +1,6 @@
 """Texts of all formats with spaCy: items of plain text, JSONL and DocBin, split into tokens and sentences."""
 
 import json
-import os
 import re
 import sys
 from contextlib import closing
@@ -32,19 +31,16 @@ from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc, DocBin, Span
 
 from ..errors import Errors, Warnings
-from ..util import AnyPath
 from .files import (
     REPLACEMENT,
     Counts,
     Tell,
-    find_files,
     format_of,
     import_arrow,
     open_address,
     open_bytes,
     parse_line,
     read_lines,
-    say_nothing,
 )
 
 # The sentences of a line, paragraph, Doc or row of a data set; empty for an empty line.
@@ -81,28 +77,6 @@ PARQUET_ROWS = 1000  # read at a time
 ENDINGS = frozenset('.,;:!?…)]"”»。、，！？；：）」』؟،।')
 # Tokenized English text has 1 % of tokens that end in punctuation, mostly abbreviations; raw text has 14 %.
 MOST = 0.05
-
-
-def read_items(
-    path: AnyPath,
-    nlp: Language,
-    counts: Counts,
-    *,
-    format: str = "auto",
-    is_tokenized: bool = False,
-    tell: Tell = say_nothing,
-) -> Iterator[Item]:
-    """Stream the texts of a file, of all files of a folder or a pattern, or of stdin.
-
-    path (AnyPath): See `find_files`.
-    YIELDS (Item): See `read_records`.
-    RAISES (ValueError): EL108 for a damaged file; for a path without texts, and the errors of `read_records`.
-    """
-    for file in find_files(os.fsdecode(path), tell):
-        for record in read_records(file, nlp, counts, format=format, is_tokenized=is_tokenized):
-            if record.error is not None:
-                raise record.error
-            yield record.item
 
 
 def read_records(
@@ -196,13 +170,8 @@ def parse_json(line: str, where: str) -> Read:
     where (str): File and line number, for the error.
     RAISES (ValueError): For another line.
     """
-    return _item_of(_load_json(line, where), line, where)
-
-
-def _load_json(line: str, where: str) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): The object; for a blank line that of an empty text."""
     if not line.strip():
-        return {"text": ""}
+        return "", 0, {"text": ""}
     try:
         record = parse_line(line)
     except ValueError as error:
@@ -210,10 +179,7 @@ def _load_json(line: str, where: str) -> Dict[str, Any]:
             f"Line {where} is not valid JSON: {error}. Correct it: a .jsonl file has one JSON object per line, or "
             "is one JSON array of objects."
         ) from error
-    return record if isinstance(record, dict) else {}
-
-
-def _item_of(record: Mapping[str, Any], line: str, where: str) -> Read:
+    record = record if isinstance(record, dict) else {}
     words = record.get("words", record.get("tokens"))
     item = words if isinstance(words, list) and all(isinstance(word, str) for word in words) else record.get("text")
     if not isinstance(item, (str, list)):

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..bilm.graphs import Graph, make_pool
+from ..bilm.layers import Graph, make_pool
 from ..bilm.state import LSTMState, State
 from ..text.lanes import LanePlan
 from ..text.words import Ids

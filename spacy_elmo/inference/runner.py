@@ -6,8 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..bilm.graphs import uses_graphs
-from ..bilm.layers import normalize
+from ..bilm.layers import normalize, uses_graphs
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import LSTMState, State
 from ..bilm.transformer import SequenceGroups, attend, group_sequences, sinusoids

@@ -21,10 +21,10 @@ from ..errors import Errors
 from ..weights.formats import PACKAGED_NAMES, locate
 from ..weights.origins import describe_published
 from ..weights.sources import Source, read_json
-from .elmo import DEFAULT_CONFIG
+from .elmo import OwnMix, make_elmo
 from .listener import build_listener
 from .mix import MixSettings
-from .model import BiLMLoader
+from .model import BiLMLoader, ElmoModel
 from .task_layers import BiLSTMEncoder, ElmoTaskEncoder
 from .text_classifier import BAG_OF_WORDS, TextCatNgrams, TextCatReduce
 
@@ -65,6 +65,9 @@ DOCUMENTED: Dict[str, List[Any]] = {
     "TextCatReduce": [TextCatReduce],
     "TextCatNgrams": [TextCatNgrams],
     "ElmoListener": [MixSettings, build_listener],
+    "elmo": [make_elmo],
+    "elmo.model": [ElmoModel],
+    "elmo.mix": [OwnMix],
     "initialize.components.elmo.loader": [BiLMLoader],
 }
 # A setting, or several, in a docstring: "name (type), name (type): text", with indented lines that continue it.
@@ -387,7 +390,7 @@ def _replace_tok2vec(block: Block, tok2vec: Block) -> Block:
     return rewritten
 
 
-# Comments of the settings, in the form of a config. Those of the component are in `DEFAULT_CONFIG`.
+# Comments of other settings, in the form of a config.
 COMMENTS = """
 [paths]
 # The biLM: name of a packaged biLM, or path of weights in any known format. null: pass --paths.bilm when you train.
@@ -425,7 +428,7 @@ kb_path =
 
 def _add_comments(config: str) -> str:
     """Add comments above the settings of ELMo, for the first block of each architecture."""
-    comments = {**_read_comments(DEFAULT_CONFIG), **_read_comments(COMMENTS)}
+    comments = _read_comments(COMMENTS)
     for documented, sources in DOCUMENTED.items():
         comments.update({(documented, key): lines for source in sources for key, lines in _read_docstring(source)})
     names = _find_architectures(config)

@@ -14,7 +14,7 @@ from spacy.scorer import get_ner_prf
 from spacy.tokens import Doc, Span
 from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
-from thinc.api import Config, Model, Optimizer
+from thinc.api import Model, Optimizer
 
 from ..errors import Errors, Warnings
 from ..inference.runtime import register_fork_handlers
@@ -32,33 +32,11 @@ from .crf import (
     set_label_count,
 )
 
-DEFAULT_CONFIG = """
-[crf_ner]
-# Scorer of the component: precision, recall and F1 of entities.
-scorer = {"@scorers": "spacy.ner_scorer.v1"}
-
-# Scores tags by a linear layer and a matrix of transitions.
-[crf_ner.model]
-@architectures = "spacy-elmo.CRFTagger.v1"
-
-# Any layer that gives a vector for each token; this is spaCy's own.
-[crf_ner.model.tok2vec]
-@architectures = "spacy.HashEmbedCNN.v2"
-pretrained_vectors = null
-# Width of the vectors.
-width = 96
-# Layers of the encoder.
-depth = 4
-# Rows of the hash embeddings.
-embed_size = 2000
-# Neighbouring tokens on each side in the window of a layer.
-window_size = 1
-# Number of maxout pieces.
-maxout_pieces = 3
-# Whether to embed prefix, suffix and shape beside the word.
-subword_features = true
-"""
-DEFAULT_BLOCKS = Config().from_str(DEFAULT_CONFIG)["crf_ner"]
+# spaCy's own layer gives a vector for each token; any other does.
+TOK2VEC = {
+    **{"@architectures": "spacy.HashEmbedCNN.v2", "pretrained_vectors": None, "width": 96, "depth": 4},
+    **{"embed_size": 2000, "window_size": 1, "maxout_pieces": 3, "subword_features": True},
+}
 N_SAMPLES = 10  # Docs that the model is initialized with
 MAX_SHOWN = 100  # characters of a value in a message
 IN_ENTITY, BEGINS_ENTITY = 1, 3  # values of ENT_IOB; 3 without a label is a blocked token
@@ -67,7 +45,10 @@ IN_ENTITY, BEGINS_ENTITY = 1, 3  # values of ENT_IOB; 3 without a label is a blo
 @Language.factory(
     "crf_ner",
     assigns=["doc.ents", "token.ent_iob", "token.ent_type"],
-    default_config=DEFAULT_BLOCKS,
+    default_config={
+        "scorer": {"@scorers": "spacy.ner_scorer.v1"},
+        "model": {"@architectures": "spacy-elmo.CRFTagger.v1", "tok2vec": TOK2VEC},
+    },
     default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
 )
 def make_crf_ner(

@@ -1,10 +1,16 @@
 """The component `elmo`: contextual vectors on Docs, and layers for components with listeners."""
 
+import os
 import weakref
 from dataclasses import asdict, replace
+from functools import cache
+from inspect import signature
 from itertools import chain
+from multiprocessing.context import get_spawning_popen
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Literal, Optional, Sequence, Tuple, Type
 
+import srsly
+import torch
 from pydantic import ConfigDict, validate_call
 from pydantic.dataclasses import dataclass
 from spacy.language import Language
@@ -12,7 +18,7 @@ from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
-from thinc.api import Config, Model, Optimizer, set_dropout_rate
+from thinc.api import Model, Optimizer, set_dropout_rate
 from thinc.types import Floats3d
 
 from ..util import AnyPath
@@ -33,86 +39,30 @@ from .mix import ElmoBatch, add_boundary_sums, boundaries_without_gradient, equa
 from .model import (
     MODEL_NAME,
     BiLMLoader,
+    ElmoModel,
     fill,
     get_bilm,
     get_settings,
     get_shim,
-    prepare,
     read_boundary_sums,
     resolve,
     set_bilm,
     write_layers,
 )
-from .multiprocessing import configure_worker, is_sent_to_worker, load_encoders_once, prepare_before_fork
 from .settings import DType, Number, Prefix, Store, WeightsPath
 from .task_layers import infer_residual_widths
-
-DEFAULT_CONFIG = """
-[elmo]
-# Weights of the biLM: a packaged name, or a folder, zip or file in any known format; null for the packaged biLM, and
-# where a loader in [initialize] gives them. A saved pipeline contains its weights and does not read the path again.
-weights = null
-# Vectors stored on a Doc: "mixed", "layers" (mixed on access) or "both". If there are listeners, layers are always
-# stored, since listeners read them from the Doc.
-store = "both"
-# Precision of the stored vectors: "float32" or "float16".
-dtype = "float32"
-# Name of the extension attributes: doc._.elmo, doc._.elmo_layers; a second ELMo component needs another.
-prefix = "elmo"
-# true: also set doc.tensor, and use it for vector and similarity of Doc, span and token.
-set_vectors = false
-# true: a merged token gets the mean of the vectors of its original tokens; false: reading its vector is an error.
-average_merged = false
-
-# The model that computes layers. Weights come from [initialize.components.elmo.loader]; without it from the packaged
-# biLM.
-[elmo.model]
-@architectures = "spacy-elmo.ElmoModel.v1"
-# Sizes of the biLM; null to take them from the weights.
-bilm = null
-# Whether the biLM is frozen; false trains it with the components that listen.
-frozen = true
-# Precision of the biLM: "float32", "bfloat16", "int8" (CPUs; faster if large, less exact) or "float16" (GPUs).
-precision = "float32"
-# Input sequences: "sentences", "doc", or "auto" for sentences if boundaries are set, else the Doc.
-contexts = "auto"
-# LSTM state at the start of a sequence: "reset" (zeros), "steady" (see docs) or "carry" (from the previous sequence).
-state = "reset"
-# Maximum sequence length in tokens; longer sequences are split into overlapping windows.
-max_tokens = 512
-# Overlap of two consecutive windows in tokens.
-overlap = 64
-# Tokens per batch; limits the working memory.
-batch_tokens = 8192
-# Maximum size of the cache of word vectors in MB.
-word_cache_mb = 64.0
-# Maximum size in MB of the disk cache of layers of training Docs, for later epochs; 0 for none.
-layer_cache_mb = 1024.0
-# Precision of the cached layers: "float32" or "float16".
-layer_cache_dtype = "float32"
-# How a biLM that is not frozen is trained, a block with @misc = "spacy-elmo.FineTuning.v1"; null trains all its layers
-# alike.
-fine_tuning = null
-
-# The component's own mix of the layers, for doc._.elmo; it is not trained. Listeners have their own.
-[elmo.mix]
-# Raw weights, one per layer, the token layer first; null for the mean of the layers.
-weights = null
-# Scale of the mixed vectors.
-gamma = 1.0
-# Norm of each layer before the mix: "token" (mean 0, variance 1 over the values of a token) or null.
-layer_norm = null
-"""
-DEFAULT_BLOCKS = Config().from_str(DEFAULT_CONFIG)["elmo"]
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class OwnMix:
-    """The component's own mix. Norms over a batch are excluded: a vector must not depend on other Docs of the batch.
+    """The component's own mix of the layers, for doc._.elmo; it is not trained. Listeners have their own.
 
-    weights (Optional[List[float]]): Raw weights, one per layer; None for equal shares.
-    gamma (float): Scale of the mix.
-    layer_norm (Optional[str]): "token" or None.
+    Norms over a batch are excluded: a vector must not depend on other Docs of the batch.
+
+    weights (Optional[List[float]]): Raw weights, one per layer, the token layer first; null for the mean of the layers.
+    gamma (float): Scale of the mixed vectors.
+    layer_norm (Optional[str]): Norm of each layer before the mix: "token" (mean 0, variance 1 over the values of a
+        token) or null.
     """
 
     weights: Optional[List[Number]] = None
@@ -123,6 +73,22 @@ class OwnMix:
 @validate_call
 def check_settings(*, store: Store, dtype: DType, prefix: Prefix, weights: Optional[WeightsPath]) -> None:
     """RAISES (ValueError): For invalid settings of the component."""
+
+
+# The docstrings of `make_elmo`, `ElmoModel` and `OwnMix` are the comments of a config.
+DEFAULT_BLOCKS: Dict[str, Any] = {
+    "weights": None,
+    "store": "both",
+    "dtype": "float32",
+    "prefix": "elmo",
+    "set_vectors": False,
+    "average_merged": False,
+    "model": {
+        "@architectures": "spacy-elmo.ElmoModel.v1",
+        **{name: parameter.default for name, parameter in signature(ElmoModel).parameters.items()},
+    },
+    "mix": asdict(OwnMix()),
+}
 
 
 @Language.factory(
@@ -142,21 +108,22 @@ def make_elmo(
     set_vectors: bool,
     average_merged: bool,
 ) -> "Elmo":
-    """Create the component from its config.
+    """Contextual vectors on Docs, and layers for the components that listen.
 
     nlp (Language): The pipeline.
     name (str): Name of the component in the pipeline.
     model (Model[List[Doc], ElmoBatch]): Computes layers, see `spacy-elmo.ElmoModel.v1`.
-    weights (Optional[str]): Packaged name or path of a biLM, read when the weights are first needed; null for the
-        packaged biLM.
-    mix (Dict[str, Any]): The component's own mix: `weights`, `gamma`, `layer_norm`.
+    weights (Optional[str]): Weights of the biLM: a packaged name, or a folder, zip or file in any known format, read
+        when they are first needed; null for the packaged biLM, and where a loader in [initialize] gives them. A saved
+        pipeline contains its weights and does not read the path again.
+    mix (Dict[str, Any]): The component's own mix, see `OwnMix`.
     store (str): Vectors stored on a Doc: "mixed", "layers" (mixed on access) or "both". If there are listeners, layers
         are always stored, since listeners read them from the Doc.
-    dtype (str): Precision of the stored vectors, "float32" or "float16".
-    prefix (str): Name of the extension attributes; each ELMo component in a pipeline needs another.
-    set_vectors (bool): Also set `doc.tensor`, and use the vectors for `vector` and `similarity` of Doc, span and token.
-    average_merged (bool): A merged token gets the mean of the vectors of its original tokens; false makes reading its
-        vector an error.
+    dtype (str): Precision of the stored vectors: "float32" or "float16".
+    prefix (str): Name of the extension attributes, doc._.elmo and doc._.elmo_layers; a second component needs another.
+    set_vectors (bool): true: also set doc.tensor, and use it for vector and similarity of Doc, span and token.
+    average_merged (bool): true: a merged token gets the mean of the vectors of its original tokens; false: reading its
+        vector is an error.
     RETURNS (Elmo): The component.
     """
     elmo = Elmo(
@@ -176,18 +143,9 @@ def make_elmo(
 
 
 class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled and has no types
-    """Computes ELMo vectors, stores them on Docs, and shares the biLM with components that listen.
+    """Computes ELMo vectors, stores them on Docs, and shares the biLM with components that listen. The settings are
+    those of `make_elmo`.
 
-    vocab (Vocab): The pipeline's vocabulary.
-    model (Model[List[Doc], ElmoBatch]): Computes layers.
-    name (str): The component's name.
-    weights (Optional[str]): Packaged name or path of a biLM.
-    mix (Optional[Dict[str, Any]]): Raw `weights` (null for equal shares), `gamma`, `layer_norm` ("token" or null).
-    store (str): "mixed", "layers" or "both".
-    dtype (str): "float32" or "float16".
-    prefix (str): Name of the extension attributes.
-    set_vectors (bool): Set `doc.tensor` and vector hooks.
-    average_merged (bool): A merged token gets the mean of the vectors of its original tokens.
     RAISES (ValueError): For invalid settings, if the extension names are taken, for another model.
     """
 
@@ -212,7 +170,8 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         self.store, self.dtype, self.prefix, self.set_vectors = store, dtype, prefix, set_vectors
         self.average_merged = average_merged
         self.listener_map: Dict[str, List[ElmoListener]] = {}
-        self._gradients: Optional[GradientBuffer] = None
+        # Of the layers of the last training batch, summed over the listeners (at most one), and what takes it.
+        self._gradients: Tuple[List[Floats3d], Optional[Callable[[Floats3d], Any]]] = ([], None)
         self._nlp: Optional[weakref.ReferenceType[Language]] = None
         self._linked_names: Optional[List[str]] = None  # enabled components when the listeners were linked
         self._checked: Optional[weakref.ReferenceType[Any]] = None  # biLM that the listeners were compared with
@@ -220,7 +179,8 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         check_settings(store=store, dtype=dtype, prefix=prefix, weights=weights)
         check_model(name, model, model.name == MODEL_NAME, "spacy-elmo.ElmoModel.v1")
         register_extensions(prefix)
-        prepare_before_fork(self)
+        _components.add(self)
+        _register_before_fork()
 
     def _get_pipeline(self) -> Optional[Language]:
         """None if it is not known, as for a component with a `source`: spaCy does not tell it its pipeline."""
@@ -405,7 +365,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
     def prepare(self) -> None:
         """Derive everything from the weights that forked workers can share."""
         self.fill()
-        prepare(self.model)
+        fill(self.model).prepare(get_settings(self.model).state)
 
     def predict(self, docs: Iterable[Doc]) -> List[DocVectors]:
         """docs (Iterable[Doc]): The Docs.
@@ -540,10 +500,16 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         set_dropout_rate(self.model, drop)
         batch, backprop = self.model.begin_update(docs)
         batch = self._with_boundaries(batch, docs)
-        gradients = GradientBuffer(backprop) if get_shim(self.model).is_trained else None
-        self._gradients = gradients
+        gradients: List[Floats3d] = []
+        self._gradients = gradients, backprop
+        name = self.name  # listeners hold no reference to this component
+
+        def receive(d_layers: Floats3d) -> None:
+            gradients[:] = [gradients[0] + d_layers if gradients else d_layers]
+            losses[name] += float((d_layers**2).sum())
+
         for listener in self.listeners:
-            listener.receive(docs, batch, None if gradients is None else gradients.receiver(losses, self.name))
+            listener.receive(docs, batch, receive if get_shim(self.model).is_trained else None)
         return losses
 
     def finish_update(self, sgd: Optimizer) -> None:
@@ -565,9 +531,10 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         spaCy's Tok2Vec waits for its last listener, which may not return a gradient (a frozen component, a batch
         without annotation). Here all gradients received before an update of the weights are used.
         """
-        if self._gradients is not None and self._gradients.has_gradient:
-            gradients, self._gradients = self._gradients, None
-            gradients.finish()
+        gradients, backprop = self._gradients
+        if gradients and backprop is not None:
+            self._gradients = [], None
+            backprop(gradients[0])
             if sgd is not None:
                 self.model.finish_update(sgd)
 
@@ -619,7 +586,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
             for name, value in self.__dict__.items()
             if name not in ("_gradients", "_nlp", "_linked_names", "_checked")
         }
-        to_worker = is_sent_to_worker()
+        to_worker = get_spawning_popen() is not None  # this pickle is for a process that is being spawned
         if to_worker:
             load_encoders_once()
         return _restore, (type(self), self.vocab, self.model, self.name, self.cfg, state, to_worker)
@@ -635,14 +602,49 @@ def _restore(
     is_in_worker: bool = False,
 ) -> Elmo:
     """RETURNS (Elmo): A component from a pickle, for example in a spawned worker."""
-    if is_in_worker:
-        configure_worker()
+    if is_in_worker:  # Python does not know yet that this process is a worker
+        torch.set_num_threads(1)  # as in forked workers, not as many as the machine has cores
+        load_encoders_once()
     elmo = cls(vocab, model, name, prefix=state["prefix"])
     elmo.cfg = cfg
     elmo.__dict__.update(state)
     for listener in elmo.listeners:
         listener.link(elmo, "")
     return elmo
+
+
+# Workers of `nlp.pipe(n_process=2)`, which spaCy does not tell of. Each forked one would load and prepack the weights.
+
+_components: "weakref.WeakSet[Elmo]" = weakref.WeakSet()
+
+
+@cache
+def _register_before_fork() -> None:
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=_before_fork)
+
+
+def _before_fork() -> None:
+    for component in list(_components):
+        try:
+            component.prepare()
+        except Exception:  # a component without weights raises an error when it is used; the fork must not fail
+            continue
+    if len(_components):
+        load_encoders_once()
+
+
+def load_encoders_once() -> None:
+    """Make srsly look up the entry points of its msgpack encoders once, not for every field of a Doc.
+
+    To send a Doc with user data to a worker and back takes six such searches of 0.2 ms each, as much time as ELMo needs
+    for a short sentence. Encoders that are registered later by a decorator are still found.
+    """
+    for registry in (srsly.msgpack_encoders, srsly.msgpack_decoders):
+        if registry.entry_points:
+            for name, function in registry.get_entry_points().items():
+                registry.register(name, func=function)
+            registry.entry_points = False
 
 
 def find_models(nlp: Language) -> Iterator[Tuple[str, Model[List[Doc], ElmoBatch]]]:
@@ -662,30 +664,3 @@ def find_model(nlp: Language) -> Optional[Model[List[Doc], ElmoBatch]]:
             pipe.fill()
             return pipe.model
     return next((model for _, model in find_models(nlp)), None)
-
-
-class GradientBuffer:
-    """The gradient of the layers of a training batch, summed over all listeners. `backprop` takes it to the biLM."""
-
-    def __init__(self, backprop: Callable[[Floats3d], Any]) -> None:
-        self._backprop = backprop
-        self._d_layers: Optional[Floats3d] = None
-
-    def receiver(self, losses: Dict[str, float], name: str) -> Callable[[Floats3d], None]:
-        """RETURNS (Callable[[Floats3d], None]): Callback of a listener for its gradient."""
-
-        def receive(d_layers: Floats3d) -> None:
-            self._d_layers = d_layers if self._d_layers is None else self._d_layers + d_layers
-            losses[name] += float((d_layers**2).sum())
-
-        return receive
-
-    @property
-    def has_gradient(self) -> bool:
-        """RETURNS (bool): Whether a listener has returned a gradient."""
-        return self._d_layers is not None
-
-    def finish(self) -> None:
-        """Run the backward pass."""
-        if self._d_layers is not None:
-            self._backprop(self._d_layers)

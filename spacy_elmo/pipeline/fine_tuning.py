@@ -107,7 +107,7 @@ class FineTuner:
         layers = layer_parameters(network)
         n_trained, is_changed = self.n_trained, False
         for number in self._order[:n_trained]:
-            rate = self._rate(network.config.n_layers - number)
+            rate = float(self.settings.top_rate * self.settings.layer_decay ** (network.config.n_layers - number))
             for name, parameter in layers[number].items():
                 if parameter.grad is not None:
                     self._step(optimizer, (owner, name), parameter, parameter.grad, rate)
@@ -116,10 +116,6 @@ class FineTuner:
         if self.n_trained > n_trained:
             self._freeze(network)
         return is_changed
-
-    def _rate(self, depth: int) -> float:
-        """RETURNS (float): Factor of the learning rate, `depth` layers below the top."""
-        return float(self.settings.top_rate * self.settings.layer_decay**depth)
 
     def _freeze(self, network: BiLMNetwork) -> None:
         """No gradients are computed for what is not trained, and none are kept."""

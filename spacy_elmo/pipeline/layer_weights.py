@@ -53,11 +53,10 @@ def find_task_mixes(nlp: Language) -> List[TaskMix]:
 def find_untrained(nlp: Language) -> List[str]:
     """RETURNS (List[str]): Names of the components with a mix that is not initialized."""
     models = [(name, getattr(pipe, "model", None)) for name, pipe in nlp.components]
-    return [name for name, model in models if isinstance(model, Model) and any(map(_is_untrained, model.walk()))]
-
-
-def _is_untrained(node: Model[Any, Any]) -> bool:
-    return node.name == MIX and not node.has_param("w")
+    walks = {name: list(model.walk()) for name, model in models if isinstance(model, Model)}
+    return [
+        name for name, nodes in walks.items() if any(node.name == MIX and not node.has_param("w") for node in nodes)
+    ]
 
 
 def _mixes_of(model: Any) -> Iterator[Model[Any, Any]]:

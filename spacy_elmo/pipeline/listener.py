@@ -209,7 +209,14 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
                     "tokens before the ELMo component."
                 )
             return self._outputs
-        is_copy = not self._is_answered and not is_changed and all(map(_has_same_tokens, docs, self._docs))
+        is_copy = (
+            not self._is_answered
+            and not is_changed
+            and all(
+                doc is other or numpy.array_equal(doc.to_array(ORTH), other.to_array(ORTH))
+                for doc, other in zip(docs, self._docs)
+            )
+        )
         return self._outputs if is_copy else None
 
     def __getstate__(self) -> Dict[str, Any]:
@@ -296,17 +303,35 @@ def forward(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Tuple[L
     lengths = [len(doc) for doc in docs]
     find_layers = _training_layers if is_train else _doc_layers
     layers, backprop_layers = find_layers(model, docs)
-    mixed, backprop_mix = model.mix(layers, is_train)
+    outputs, backprop_mix = _mix_docs(model.mix, layers, lengths, is_train, backprop_layers)
 
     def backprop(d_outputs: List[Floats2d]) -> List[Doc]:
         model._is_answered = True
         model.note_update(backprop_layers is not None)
-        d_layers = backprop_mix(model.ops.flatten(list(d_outputs)), backprop_layers is not None)
+        return backprop_mix(d_outputs)
+
+    return outputs, backprop
+
+
+def _mix_docs(
+    mix: Model[Any, Any],
+    layers: MixInput,
+    lengths: Sequence[int],
+    is_train: bool,
+    backprop_layers: Optional[Callable[[Floats3d], Any]],
+) -> Tuple[List[Floats2d], Backprop]:
+    """Mix the layers of Docs to an array (n, D) for each; `backprop_layers` takes their gradient, None if the biLM is
+    frozen.
+    """
+    mixed, backprop_mix = mix(layers, is_train)
+
+    def backprop(d_outputs: List[Floats2d]) -> List[Doc]:
+        d_layers = backprop_mix(mix.ops.flatten(list(d_outputs)), backprop_layers is not None)
         if backprop_layers is not None and d_layers is not None:
             backprop_layers(d_layers)
         return []
 
-    return model.ops.unflatten(mixed, model.ops.asarray1i(lengths)), backprop
+    return mix.ops.unflatten(mixed, mix.ops.asarray1i(lengths)), backprop
 
 
 def _training_layers(model: ElmoListener, docs: Sequence[Doc]) -> Tuple[MixInput, LayersBackprop]:
@@ -397,10 +422,6 @@ def _with_tokens(docs: Sequence[Doc]) -> List[Doc]:
     return [doc for doc in docs if len(doc)]
 
 
-def _has_same_tokens(doc: Doc, other: Doc) -> bool:
-    return doc is other or numpy.array_equal(doc.to_array(ORTH), other.to_array(ORTH))
-
-
 def get_listeners(model: Model[Any, Any]) -> List[ElmoListener]:
     """RETURNS (List[ElmoListener]): The listeners inside a component's model."""
     return [node for node in model.walk() if isinstance(node, ElmoListener)]
@@ -481,7 +502,7 @@ def init_tok2vec(model: Model[List[Doc], List[Floats2d]], X: Any = None, Y: Any 
 
 def forward_tok2vec(
     model: Model[List[Doc], List[Floats2d]], docs: List[Doc], is_train: bool
-) -> Tuple[List[Floats2d], Callable[[List[Floats2d]], List[Doc]]]:
+) -> Tuple[List[Floats2d], Backprop]:
     """Map Docs to one array (n, D) each. ValueError EL098 if the layer is not initialized."""
     elmo, mix = model.layers
     if not mix.has_param("w"):
@@ -491,17 +512,8 @@ def forward_tok2vec(
     if get_mix_settings(mix).needs_boundaries:
         boundaries = elmo.attrs["read_boundary_sums"](elmo, docs)
         layers = LayersWithBoundaries(layers, add_boundary_sums(boundaries, len(layers)))
-    mixed, backprop_mix = mix(layers, is_train)
     shim: Any = elmo.shims[0]
-    is_trained = shim.is_trained
-
-    def backprop(d_outputs: List[Floats2d]) -> List[Doc]:
-        d_layers = backprop_mix(model.ops.flatten(list(d_outputs)), is_trained)
-        if d_layers is not None:
-            backprop_elmo(d_layers)
-        return []
-
-    return model.ops.unflatten(mixed, model.ops.asarray1i(batch.lengths)), backprop
+    return _mix_docs(mix, layers, batch.lengths, is_train, backprop_elmo if shim.is_trained else None)
 
 
 def replace_listener(

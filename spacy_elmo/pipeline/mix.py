@@ -300,19 +300,15 @@ def get_weights(model: Model[Floats3d, Floats2d]) -> Floats1d:
     if settings.mix == "learned":
         return weights
     _check_count(settings, len(weights))
-    return model.ops.asarray1f(_start_weights(settings, len(weights)))
+    is_top = settings.mix == "top"
+    start = [DROPPED] * (len(weights) - 1) + [0.0] if is_top else equal_weights(settings.initial_weights, len(weights))
+    return model.ops.asarray1f(start)
 
 
 def _check_count(settings: MixSettings, n_layers: int, owner: str = "") -> None:
     weights = settings.initial_weights
     if weights is not None and len(weights) != n_layers:
         raise wrong_count("initial_weights" + (f" of '{owner}'" if owner else ""), weights, n_layers)
-
-
-def _start_weights(settings: MixSettings, n_layers: int) -> List[float]:
-    if settings.mix == "top":
-        return [DROPPED] * (n_layers - 1) + [0.0]
-    return equal_weights(settings.initial_weights, n_layers)
 
 
 def get_mix_settings(model: Model[Floats3d, Floats2d]) -> MixSettings:

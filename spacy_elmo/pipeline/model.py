@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 from functools import partial
 from itertools import accumulate, starmap
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, cast
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, cast
 
 import numpy
 import torch
@@ -107,10 +107,10 @@ def ElmoModel(
     layer_cache_dtype: DType = "float32",
     fine_tuning: Optional[FineTuning] = None,
 ) -> Model[List[Doc], ElmoBatch]:
-    """Create the model, without weights.
+    """The model that computes layers. Its weights come from a loader in [initialize], or are the packaged ones.
 
-    bilm (Optional[Dict[str, Any]]): Required sizes of the weights (the keys of `BiLMConfig`); null accepts any.
-    frozen (bool): Do not train the biLM; false trains it with the components that listen.
+    bilm (Optional[Dict[str, Any]]): Sizes that the weights must have (the keys of `BiLMConfig`); null accepts any.
+    frozen (bool): Whether the biLM is frozen; false trains it with the components that listen.
     precision (str): Precision of a frozen biLM: "float32", "bfloat16", "int8" (CPUs) or "float16" (GPUs). Reduced
         precision needs less memory, is faster for large biLMs, and changes the vectors slightly.
     contexts (str): Input sequences of the biLM: "sentences", "doc", or "auto" (sentences if boundaries are set on the
@@ -226,11 +226,6 @@ def fill(model: Model[List[Doc], ElmoBatch]) -> BiLM:
     return bilm
 
 
-def prepare(model: Model[List[Doc], ElmoBatch]) -> None:
-    """Derive everything from the weights that processes can share; loads the packaged biLM if there are none."""
-    fill(model).prepare(get_settings(model).state)
-
-
 def _other_sizes(settings: ElmoSettings, bilm: BiLM) -> str:
     """RETURNS (str): Sizes that differ from the settings, an empty string if there are none."""
     if settings.bilm is None:
@@ -298,9 +293,22 @@ def write_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc], write:
 
 def read_boundary_sums(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc]) -> List[BoundarySums]:
     """Sums of the boundaries of each Doc, for AllenNLP's layer norm. All layers are computed again for them."""
-    settings = get_settings(model)
-    runs = read_docs(docs, settings)
-    return compute_boundary_sums(fill(model), runs, state=settings.state, batch_tokens=settings.batch_tokens)
+    bilm, settings = fill(model), get_settings(model)
+    found = read_docs(docs, settings)
+    bounds = _row_bounds(found.doc_runs)
+    runs_of_docs = [found.runs[start:end] for start, end in zip(bounds, bounds[1:])]
+    together = runs_of_docs if settings.state == "carry" else [found.runs]  # the state ends with the Doc
+    boundaries: List[Any] = []  # (L+1, 2, D) for each run
+    for runs in together:
+        stacks = bilm.embed(runs, state=settings.state, batch_tokens=settings.batch_tokens, boundaries=True)
+        boundaries.extend(stack[:, [0, -1]].astype("float64") for stack in stacks)
+    zeros = numpy.zeros(model.get_dim("nL"))
+
+    def total(parts: Iterable[Any]) -> NDArray[numpy.float64]:
+        return sum((part.sum(axis=(1, 2)) for part in parts), zeros)
+
+    by_doc = [boundaries[start:end] for start, end in zip(bounds, bounds[1:])]
+    return [BoundarySums(2 * len(own), total(own), total(part**2 for part in own)) for own in by_doc]
 
 
 @isolated
@@ -462,24 +470,6 @@ def _sequence_starts(doc: Doc, contexts: str) -> List[int]:
     starts[0] = 1
     firsts: List[int] = numpy.flatnonzero(starts == 1).tolist()
     return firsts
-
-
-def compute_boundary_sums(bilm: BiLM, found: DocRuns, *, state: str, batch_tokens: int) -> List[BoundarySums]:
-    """Compute the layers of the boundaries, `batch_tokens` tokens at once, and sum them over the runs of each Doc."""
-    bounds = [0, *accumulate(found.doc_runs)]
-    runs_of_docs = [found.runs[start:end] for start, end in zip(bounds, bounds[1:])]
-    together = runs_of_docs if state == "carry" else [found.runs]  # the state ends with the Doc
-    boundaries: List[Any] = []  # (L+1, 2, D) for each run
-    for runs in together:
-        stacks = bilm.embed(runs, state=state, batch_tokens=batch_tokens, boundaries=True)
-        boundaries.extend(stack[:, [0, -1]].astype("float64") for stack in stacks)
-    return [_sum_boundaries(boundaries[start:end], bilm.config.n_layers + 1) for start, end in zip(bounds, bounds[1:])]
-
-
-def _sum_boundaries(boundaries: Sequence[Any], n_layers: int) -> BoundarySums:
-    zeros = numpy.zeros(n_layers)
-    sums = sum((layers.sum(axis=(1, 2)) for layers in boundaries), zeros)
-    return BoundarySums(2 * len(boundaries), sums, sum(((layers**2).sum(axis=(1, 2)) for layers in boundaries), zeros))
 
 
 # Loaders of weights

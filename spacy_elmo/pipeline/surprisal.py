@@ -1,6 +1,7 @@
 """The component `elmo_surprisal`: how unexpected each token is to a biLM."""
 
 import math
+from dataclasses import asdict
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
@@ -11,7 +12,6 @@ from spacy.language import Language
 from spacy.tokens import Doc, Token
 from spacy.training import Example
 from spacy.util import minibatch
-from thinc.api import Config
 from thinc.types import Floats2d
 from thinc.util import get_torch_default_device
 
@@ -122,30 +122,13 @@ def _make_key(prefix: str, token: Token) -> Tuple[str, str, int, None]:
     return "._.", f"{prefix}_surprisal", token.idx, None
 
 
-DEFAULT_CONFIG = """
-[elmo_surprisal]
-# Weights of a biLM with softmax and vocabulary: a packaged name, or a folder, zip or file in any known format; null for
-# the packaged biLM. A saved pipeline contains its weights and does not read the path again.
-weights = null
-# Sequences that the biLM reads: "sentences", "doc", or "auto" (sentences if boundaries are set on the Doc).
-contexts = "auto"
-# Recurrent state at the start of a sequence: "reset", "steady" or "carry", as of the component elmo.
-state = "reset"
-# Longer sequences are split into windows of this many tokens.
-max_tokens = 512
-# Tokens that neighbouring windows share; each token is taken from the window where it is most central.
-overlap = 64
-# Name of the extension attribute, PREFIX_surprisal; a second component needs another.
-prefix = "elmo"
-"""
-DEFAULT_BLOCKS = Config().from_str(DEFAULT_CONFIG)["elmo_surprisal"]
 FILE_NAME = "bilm"
 
 
 @Language.factory(
     "elmo_surprisal",
     assigns=["doc._.elmo_surprisal", "token._.elmo_surprisal"],
-    default_config=DEFAULT_BLOCKS,
+    default_config={"weights": None, **asdict(Reading()), "prefix": "elmo"},
 )
 def make_elmo_surprisal(
     nlp: Language,
@@ -161,9 +144,11 @@ def make_elmo_surprisal(
 
     nlp (Language): The pipeline.
     name (str): Name of the component in the pipeline.
-    weights (Optional[str]): Packaged name or path of a biLM with softmax and vocabulary; null for the packaged biLM.
+    weights (Optional[str]): Weights of a biLM with softmax and vocabulary: a packaged name, or a folder, zip or file in
+        any known format; null for the packaged biLM. A saved pipeline contains its weights and does not read the path
+        again.
     contexts (str), state (str), max_tokens (int), overlap (int): As of `spacy-elmo.ElmoModel.v1`.
-    prefix (str): Start of the name of the extension attribute.
+    prefix (str): Start of the name of the extension attribute, PREFIX_surprisal; a second component needs another.
     RETURNS (ElmoSurprisal): The component.
     """
     reading = Reading(contexts=contexts, state=state, max_tokens=max_tokens, overlap=overlap)
@@ -174,10 +159,8 @@ class ElmoSurprisal:
     """Sets `token._.elmo_surprisal` and `doc._.elmo_surprisal`. It has a biLM of its own, with the softmax, which the
     component `elmo` does not keep.
 
-    name (str): Name of the component.
-    weights (Optional[str]): Packaged name or path of a biLM with softmax and vocabulary; None for the packaged biLM.
+    name (str), weights (Optional[str]), prefix (str): See `make_elmo_surprisal`.
     reading (Optional[Reading]): How Docs are cut into sequences, by default as of the component `elmo`.
-    prefix (str): Start of the name of the extension attribute.
     RAISES (ValueError): For invalid settings, if the name is taken.
     """
 

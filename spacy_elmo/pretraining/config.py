@@ -1,26 +1,40 @@
-"""The config of a run (`elmo pretrain`), one class per block, and the settings that depend on the corpus."""
+"""The config of a run (`elmo pretrain`): a class for each block, settings that depend on the text, starter configs."""
 
 import math
 import re
 from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
+from operator import lt
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Tuple, Type, Union
+from typing import Annotated, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Union
 
+import srsly
 from thinc.api import Config
 
 from ..bilm.config import BiLMConfig
+from ..corpora.shards import find_shards, read_shards
+from ..errors import Errors
+from ..util import (
+    ABOVE_0,
+    AT_LEAST_0,
+    AT_LEAST_1,
+    BELOW_1,
+    Allowed,
+    find_not_allowed,
+    fit_types,
+    one_of,
+    refuse_settings,
+    refuse_unknown,
+)
 from ..util import TRAINING_PRECISIONS as PRECISIONS
-from ..util import fit_types, refuse_unknown
 
 SOFTMAXES = ("auto", "sampled", "full", "adaptive")
 OPTIMIZERS = ("adagrad", "adam", "adamw")
 SCHEDULES = ("constant", "linear", "cosine", "inverse_sqrt", "slanted_triangular")
-LIMITS = ("max_tokens", "max_passes")
 # Up to this size the full softmax of a small biLM costs little more than 2,048 negatives, and its losses are exact.
 FULL_SOFTMAX_WORDS = 10_000
 NAME = "the config"  # in errors
-Check = Tuple[bool, str]
+ASCENDING = Allowed("ascending numbers of words", lambda value: all(map(lt, (0, *value), value)))
 
 
 @dataclass(frozen=True)
@@ -35,24 +49,15 @@ class SoftmaxConfig:
     div_value (float): Each cluster is narrower than the one before by this factor, for "adaptive".
     """
 
-    kind: str = "auto"
-    n_negatives: int = 2048
+    kind: Annotated[str, one_of(SOFTMAXES)] = "auto"
+    n_negatives: Annotated[int, AT_LEAST_1] = 2048
     tie_weights: bool = False
-    cutoffs: Tuple[int, ...] = (2000, 10000)
-    div_value: float = 4.0
+    cutoffs: Annotated[Tuple[int, ...], ASCENDING] = (2000, 10000)
+    div_value: Annotated[float, AT_LEAST_1] = 4.0
 
     def __post_init__(self) -> None:
-        ascending = list(self.cutoffs) == sorted(set(self.cutoffs)) and all(cutoff >= 1 for cutoff in self.cutoffs)
-        _refuse(
-            "[pretraining.softmax]",
-            [
-                (self.kind in SOFTMAXES, f"kind is '{self.kind}', should be one of {SOFTMAXES}"),
-                (self.n_negatives >= 1, f"n_negatives is {self.n_negatives}, should be 1 or more"),
-                (ascending, f"cutoffs is {list(self.cutoffs)}, should be ascending numbers of words"),
-                (self.div_value >= 1, f"div_value is {self.div_value}, should be 1 or more"),
-                (self.kind != "adaptive" or not self.tie_weights, "tie_weights should be false with kind 'adaptive'"),
-            ],
-        )
+        is_fine = self.kind != "adaptive" or not self.tie_weights
+        _check(self, "[pretraining.softmax]", [(is_fine, "tie_weights should be false with kind 'adaptive'")])
 
 
 @dataclass(frozen=True)
@@ -74,32 +79,26 @@ class OptimizerConfig:
         layers from the start.
     """
 
-    name: str = "adam"
-    learn_rate: float = 0.002
-    initial_accumulator: float = 1.0
+    name: Annotated[str, one_of(OPTIMIZERS)] = "adam"
+    learn_rate: Annotated[float, ABOVE_0] = 0.002
+    initial_accumulator: Annotated[float, AT_LEAST_0] = 1.0
     init_accumulators: bool = False
-    beta1: float = 0.9
-    beta2: float = 0.999
-    eps: float = 1e-8
-    weight_decay: float = 0.0
-    grad_clip: float = 1.0
+    beta1: Annotated[float, BELOW_1] = 0.9
+    beta2: Annotated[float, BELOW_1] = 0.999
+    eps: Annotated[float, AT_LEAST_0] = 1e-8
+    weight_decay: Annotated[float, AT_LEAST_0] = 0.0
+    grad_clip: Annotated[float, ABOVE_0] = 1.0
     sparse: bool = False
-    discriminative: float = 1.0
-    unfreeze_tokens: int = 0
+    discriminative: Annotated[float, AT_LEAST_1] = 1.0
+    unfreeze_tokens: Annotated[int, AT_LEAST_0] = 0
 
     def __post_init__(self) -> None:
-        positive = ("learn_rate", "grad_clip")
-        not_negative = ("initial_accumulator", "eps", "weight_decay", "unfreeze_tokens")
-        checks = [_above(self, name, 0) for name in positive] + [_at_least(self, name, 0) for name in not_negative]
-        checks += [
-            (self.name in OPTIMIZERS, f"name is '{self.name}', should be one of {OPTIMIZERS}"),
-            (self.discriminative >= 1, f"discriminative is {self.discriminative}, should be 1 or more"),
-            *((0 <= getattr(self, beta) < 1, f"{beta} should be from 0 to below 1") for beta in ("beta1", "beta2")),
+        checks = [
             (self.name == "adamw" or not self.weight_decay, "weight_decay should be 0 unless name is 'adamw'"),
             (self.name != "adamw" or not self.sparse, "sparse should be false with name 'adamw'"),
             (self.name == "adagrad" or not self.init_accumulators, "init_accumulators needs name 'adagrad'"),
         ]
-        _refuse("[pretraining.optimizer]", checks)
+        _check(self, "[pretraining.optimizer]", checks)
 
 
 @dataclass(frozen=True)
@@ -114,23 +113,14 @@ class ScheduleConfig:
     ratio (float): Peak over the lowest rate, for "slanted_triangular".
     """
 
-    name: str = "linear"
-    warmup_steps: Optional[int] = None
-    warmup_share: float = 0.05
-    cut_frac: float = 0.1
-    ratio: float = 32.0
+    name: Annotated[str, one_of(SCHEDULES)] = "linear"
+    warmup_steps: Annotated[Optional[int], AT_LEAST_0] = None
+    warmup_share: Annotated[float, BELOW_1] = 0.05
+    cut_frac: Annotated[float, Allowed("between 0 and 1", lambda value: 0 < value < 1)] = 0.1
+    ratio: Annotated[float, AT_LEAST_1] = 32.0
 
     def __post_init__(self) -> None:
-        _refuse(
-            "[pretraining.schedule]",
-            [
-                (self.name in SCHEDULES, f"name is '{self.name}', should be one of {SCHEDULES}"),
-                (self.warmup_steps is None or self.warmup_steps >= 0, "warmup_steps should be 0 or more, or null"),
-                (0 <= self.warmup_share < 1, f"warmup_share is {self.warmup_share}, should be from 0 to below 1"),
-                (0 < self.cut_frac < 1, f"cut_frac is {self.cut_frac}, should be between 0 and 1"),
-                (self.ratio >= 1, f"ratio is {self.ratio}, should be 1 or more"),
-            ],
-        )
+        _check(self, "[pretraining.schedule]")
 
 
 BLOCKS: Dict[str, Type[Any]] = {"softmax": SoftmaxConfig, "optimizer": OptimizerConfig, "schedule": ScheduleConfig}
@@ -170,46 +160,40 @@ class PretrainConfig:
     """
 
     seed: int = 0
-    batch_size: int = 64
-    unroll_steps: int = 32
-    accumulate: int = 1
-    block_sentences: int = 8
+    batch_size: Annotated[int, AT_LEAST_1] = 64
+    unroll_steps: Annotated[int, AT_LEAST_1] = 32
+    accumulate: Annotated[int, AT_LEAST_1] = 1
+    block_sentences: Annotated[int, AT_LEAST_1] = 8
     reset_blocks: bool = True
-    shuffle_blocks: int = 0
+    shuffle_blocks: Annotated[int, AT_LEAST_0] = 0
     shard_text: bool = False
-    max_sentence_tokens: int = 1000
-    max_tokens: int = 20_000_000
-    max_passes: float = 0.0
-    dropout: float = 0.0
-    output_dropout: Optional[float] = None
-    recurrent_dropout: float = 0.0
-    precision: str = "float32"
+    max_sentence_tokens: Annotated[int, AT_LEAST_1] = 1000
+    max_tokens: Annotated[int, AT_LEAST_0] = 20_000_000
+    max_passes: Annotated[float, AT_LEAST_0] = 0.0
+    dropout: Annotated[float, BELOW_1] = 0.0
+    output_dropout: Annotated[Optional[float], BELOW_1] = None
+    recurrent_dropout: Annotated[float, BELOW_1] = 0.0
+    precision: Annotated[str, one_of(PRECISIONS)] = "float32"
     scale_loss: bool = False
-    report_every: int = 20
-    eval_every: int = 1000
-    eval_sentences: int = 1000
-    patience: int = 0
-    checkpoint_every: int = 0
-    keep_checkpoints: int = 2
+    report_every: Annotated[int, AT_LEAST_1] = 20
+    eval_every: Annotated[int, AT_LEAST_1] = 1000
+    eval_sentences: Annotated[int, AT_LEAST_1] = 1000
+    patience: Annotated[int, AT_LEAST_0] = 0
+    checkpoint_every: Annotated[int, AT_LEAST_0] = 0
+    keep_checkpoints: Annotated[int, AT_LEAST_1] = 2
     softmax: SoftmaxConfig = field(default_factory=SoftmaxConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
 
     def __post_init__(self) -> None:
-        layout = ("batch_size", "unroll_steps", "accumulate", "block_sentences", "max_sentence_tokens")
-        reports = ("report_every", "eval_every", "eval_sentences", "keep_checkpoints")
-        checks = [_at_least(self, name, 1) for name in (*layout, *reports)]
-        checks += [_at_least(self, name, 0) for name in (*LIMITS, "shuffle_blocks", "patience", "checkpoint_every")]
         is_limited = self.max_tokens != 0 or self.max_passes != 0
-        checks.append((is_limited, "max_tokens and max_passes are 0, one of them should be above 0"))
-        checks.append((self.precision in PRECISIONS, f"precision is '{self.precision}', should be one of {PRECISIONS}"))
-        for name in ("dropout", "output_dropout", "recurrent_dropout"):
-            value = getattr(self, name)
-            checks.append((value is None or 0.0 <= value < 1.0, f"{name} is {value}, should be from 0 to below 1"))
         # The shared embedding would be unfrozen last, with the words; until then only the softmax bias would train.
         is_frozen_head = self.softmax.tie_weights and self.optimizer.unfreeze_tokens > 0
-        checks.append((not is_frozen_head, "optimizer.unfreeze_tokens should be 0 with softmax.tie_weights"))
-        _refuse("[pretraining]", checks)
+        checks = [
+            (is_limited, "max_tokens and max_passes are 0, one of them should be above 0"),
+            (not is_frozen_head, "optimizer.unfreeze_tokens should be 0 with softmax.tie_weights"),
+        ]
+        _check(self, "[pretraining]", checks)
 
     @property
     def checkpoint_steps(self) -> int:
@@ -264,8 +248,7 @@ class PretrainConfig:
         """
         refuse_unknown(cls, record, "[pretraining]", path="pretraining")
         settings, problems = fit_types(cls, record)
-        if problems:
-            raise ValueError(f"The [pretraining] block is invalid: {'; '.join(problems)}. Correct these settings.")
+        refuse_settings("[pretraining] block", problems)
         for name, block in BLOCKS.items():
             if isinstance(settings.get(name), Mapping):
                 settings[name] = block(**settings[name])
@@ -389,17 +372,96 @@ def check_config(config: Mapping[str, Any]) -> RunSettings:
     )
 
 
-def _refuse(block: str, checks: List[Check]) -> None:
-    problems = [text for is_fine, text in checks if not is_fine]
-    if problems:
-        raise ValueError(f"The {block} block is invalid: {'; '.join(problems)}. Correct these settings.")
+def _check(settings: Any, block: str, checks: Sequence[Tuple[bool, str]] = ()) -> None:
+    """RAISES (ValueError): For values that are not allowed, and for checks that are not fine."""
+    problems = find_not_allowed(settings) + [text for is_fine, text in checks if not is_fine]
+    refuse_settings(f"{block} block", problems)
 
 
-def _at_least(settings: Any, name: str, lowest: int) -> Check:
-    value = getattr(settings, name)
-    return value >= lowest, f"{name} is {value}, should be {lowest} or more"
+# The packaged configs, adapted to a run
+
+# An installed package contains the configs; in a checkout they are in the root of the repository.
+PACKAGE = Path(__file__).parent.parent
+PRETRAINING = "pretrain_en_elmo_sm.cfg"
+SMALL = "pretrain_small_text.cfg"
+ADAPTATION = "adapt.cfg"
+# The largest text for SMALL, see docs/pretraining.md.
+SMALL_TEXT_MB = 10
+# The header of PRETRAINING states the results of one text.
+TEMPLATE_HEADER = """\
+# Peters et al. (2018), sec. 3.1 to 3.4: a small biLM with the sizes of the packaged en_elmo_sm.
+# Differs: 640/128 cells, Adam, two passes; the length of the run, its warm-up and the softmax are set by the text.
+# Cost and perplexity depend on the text, see docs/pretraining.md. For a few MB of text, use the config of --small.
+"""
+# Settings of PRETRAINING that fit only the text of en_elmo_sm, and values that fit any text.
+FOR_ANY_TEXT = (
+    ("vocabulary", "min_count", 2),
+    ("pretraining", "max_tokens", 0),
+    ("pretraining", "max_passes", 2.0),
+    ("pretraining.softmax", "kind", "auto"),
+    ("pretraining.schedule", "warmup_steps", None),
+)
 
 
-def _above(settings: Any, name: str, lowest: int) -> Check:
-    value = getattr(settings, name)
-    return value > lowest, f"{name} is {value}, should be above {lowest}"
+def find_configs() -> Path:
+    """RETURNS (Path): The folder with the configs."""
+    packaged = PACKAGE / "configs"
+    return packaged if packaged.is_dir() else PACKAGE.parent / "configs"
+
+
+def measure_text(place: str) -> float:
+    """place (str): See `find_shards`.
+    RETURNS (float): Size of its text in MB of UTF-8, uncompressed; once above `SMALL_TEXT_MB`, no more of it is read.
+    RAISES (ValueError): EL101 if it has none.
+    """
+    n_mb = 0.0
+    for tokens in read_shards(find_shards(place)):
+        n_mb += (len(" ".join(tokens).encode("utf8", "replace")) + 1) / 1e6
+        if n_mb > SMALL_TEXT_MB:
+            break
+    if not n_mb:
+        raise ValueError(Errors.EL101.format(source=place))
+    return n_mb
+
+
+def make_pretraining_config(*, lang: str, tokenizer: Optional[str], is_small: bool, config_path: str) -> str:
+    """A config that trains a biLM from random weights, with a comment above each setting.
+
+    tokenizer (Optional[str]): Language whose tokenizer reads raw text; None for tokenized text.
+    config_path (str): Path of the config, for the command in its header.
+    """
+    text = _read(SMALL if is_small else PRETRAINING, config_path, name=f"{lang}_elmo")
+    if not is_small:
+        text = TEMPLATE_HEADER + text[text.index("# python -m spacy") :]
+        for block, key, value in FOR_ANY_TEXT:
+            text = set_value(text, block, key, value)
+    for key, name in (("name", f"{lang}_elmo"), ("lang", lang), ("license", None)):
+        text = set_value(text, "meta", key, name)
+    return set_value(text, "corpus", "lang", tokenizer)
+
+
+def make_adaptation_config(*, lang: str, tokenizer: Optional[str], bilm: Optional[str], config_path: str) -> str:
+    """A config that continues the training of a biLM, see `make_pretraining_config`.
+
+    bilm (Optional[str]): The biLM to continue; None if it will be given for training.
+    """
+    text = _read(ADAPTATION, config_path, name="adapted", more="" if bilm else " --paths.init BILM")
+    for block, key, value in (("paths", "init", bilm), ("corpus", "lang", tokenizer), ("meta", "lang", lang)):
+        text = set_value(text, block, key, value)
+    return text
+
+
+def set_value(text: str, block: str, key: str, value: Any) -> str:
+    """Set an existing setting of a config to a value of a type that JSON has, and keep the comments."""
+    start = text.index(f"\n[{block}]\n")
+    line = re.compile(rf"^{key} = .*$", flags=re.MULTILINE)
+    return text[:start] + line.sub(lambda _: f"{key} = {srsly.json_dumps(value)}", text[start:], count=1)
+
+
+def _read(file_name: str, config_path: str, *, name: str, more: str = "") -> str:
+    """RETURNS (str): A config of the repository; the command in its header has these paths, and `more` at its end."""
+    text = (find_configs() / file_name).read_text(encoding="utf8")
+    text = re.sub(r"corpus/(train|valid)\S*\.gz\b", r"\1.txt", text)
+    text = text.replace("domain/train.spacy", "train.txt").replace("domain/dev.spacy", "valid.txt")
+    command = re.compile(r"pretrain configs/\S+ runs/\S+( --paths.*)?")
+    return command.sub(lambda found: f"pretrain {config_path} runs/{name}{found[1] or ''}{more}", text)

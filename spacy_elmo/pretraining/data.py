@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bilm.config import BiLMConfig
-from ..corpora.files import Counts
+from ..corpora.files import Counts, name_some
 from ..corpora.shards import Shard, read_shards
 from ..corpora.texts import Record
 from ..errors import Errors
@@ -126,12 +126,11 @@ class BlockStream:
 
         RAISES (ValueError): If that stream has other shards or another layout.
         """
-        different = [name for name, value in self._layout.items() if state["layout"].get(name) != value]
-        if different:
+        changes = describe_changes(state["layout"], self._layout)
+        if changes:
             raise ValueError(
-                "The position in the checkpoint belongs to another corpus or layout: "
-                f"{_describe(different, state['layout'], self._layout)}. Resume with the corpus and the settings the "
-                "run was started with, or start a new run."
+                f"The position in the checkpoint belongs to another corpus or layout: {'; '.join(changes)}. Resume "
+                "with the corpus and the settings the run was started with, or start a new run."
             )
         self.epoch, self._order, self._n_shards = state["epoch"], list(state["order"]), state["n_shards"]
         self._n_records, self._is_empty = state["n_records"], state["is_empty"]
@@ -160,7 +159,7 @@ class BlockStream:
 
     def _end_pass(self) -> None:
         if self._is_empty:
-            raise ValueError(Errors.EL101.format(source=_name_some(self.shards)))
+            raise ValueError(Errors.EL101.format(source=name_shards(self.shards)))
         if not self.repeat:
             raise StopIteration
         self.epoch += 1
@@ -241,14 +240,19 @@ def count_predictions(shards: Sequence[Shard], counts: Optional[Counts] = None) 
     return counts.n_tokens + counts.n_sentences
 
 
-def _name_some(shards: Sequence[Shard]) -> str:
-    names = [shard.name for shard in shards[:3]]
-    return ", ".join(names) + (f" and {len(shards) - 3} more" if len(shards) > 3 else "") if names else "no files"
+def name_shards(shards: Sequence[Shard]) -> str:
+    """RETURNS (str): The first names and the number of others, for an error."""
+    return name_some([shard.name for shard in shards]) or "no files"
 
 
-def _describe(names: Sequence[str], before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    told = ((name, *(shorten(str(value), MAX_VALUE) for value in (before.get(name), now[name]))) for name in names)
-    return "; ".join(f"{name} was {old}, is {new}" for name, old, new in told)
+def describe_changes(then: Mapping[str, Any], now: Mapping[str, Any], missing: Any = None) -> List[str]:
+    """RETURNS (List[str]): Each setting that has another value now, for an error."""
+    found = []
+    for name in {**then, **now}:
+        if then.get(name) != now.get(name):
+            old, new = (shorten(str(record.get(name, missing)), MAX_VALUE) for record in (then, now))
+            found.append(f"{name}: {old} then, {new} now")
+    return found
 
 
 MAX_WORDS = 200_000  # distinct words in the table; above that, words of text that was returned are removed

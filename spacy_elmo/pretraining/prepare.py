@@ -20,7 +20,7 @@ from ..weights import load_bilm
 from ..weights.parts import is_head_shared
 from ..weights.tensorflow import has_accumulators, no_accumulators, read_accumulators
 from .config import PretrainConfig, RunSettings, SoftmaxConfig, check_config
-from .data import Sentences, count_predictions, read_held_out
+from .data import Sentences, count_predictions, name_shards, read_held_out
 from .distributed import Ranks
 from .run import Pretraining
 from .run_folder import stored_vocabulary
@@ -214,7 +214,7 @@ def _read_texts(settings: RunSettings, tell: Tell, warn: Tell) -> Tuple[List[Sha
     tell(f"Held-out text: {counts.describe()}")
     first = list(islice(read_shards(shards), SENTENCES_TO_CHECK))
     if not first:  # before it causes an error about a setting
-        raise ValueError(Errors.EL101.format(source=", ".join(shard.name for shard in shards)))
+        raise ValueError(Errors.EL101.format(source=name_shards(shards)))
     for name, sentences in (("train", first), ("valid", held_out)):
         check = PunctuationCheck()
         for tokens in sentences:

@@ -20,13 +20,16 @@ from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..inference.perplexity import Perplexity, held_out_losses, summarize
 from ..text.words import Vocabulary
+from ..util import atomic_file
 from ..weights import save_bilm
+from ..weights.parts import write_vocabulary
 from .config import PretrainConfig
 from .data import BlockStream, Sentences
 from .distributed import Ranks
 from .run_folder import (
     BEST,
     LAST,
+    VOCABULARY,
     RunLog,
     Snapshot,
     changed_settings,
@@ -39,7 +42,6 @@ from .run_folder import (
     make_ready,
     prune_checkpoints,
     save_checkpoint,
-    store_vocabulary,
 )
 from .trainer import Trainer, Update
 
@@ -388,7 +390,8 @@ class Pretraining:
         if not self.ranks.is_writer:
             return
         make_ready(self.output, is_resumed=snapshot is not None, force=force)
-        store_vocabulary(self.output, self.vocabulary)
+        with atomic_file(self.output / VOCABULARY) as part:  # so that a resumed run need not count the words again
+            write_vocabulary(part, self.vocabulary)
         n_bytes = int(snapshot.record["log_bytes"]) if snapshot is not None else 0
         self._log = RunLog(self.output, n_bytes=n_bytes, step=self.trainer.step)
         self.warnings += self._log.warnings

@@ -20,12 +20,11 @@ from ..bilm.config import BiLMConfig
 from ..corpora.shards import Shard
 from ..errors import Errors
 from ..text.words import Vocabulary
-from ..util import atomic_folder, has_tensorboard, hash_file, heal_folder, shorten
+from ..util import atomic_folder, has_tensorboard, hash_file, heal_folder
 from ..weights.parts import read_vocabulary
 from ..weights.sources import Source
 from .config import PretrainConfig
-from .data import Sentences
-from .vocabulary import write_atomically
+from .data import Sentences, describe_changes
 
 FOLDER = "checkpoints"
 TENSORS, RECORD, CHECKSUMS = "state.safetensors", "state.json", "checksums.json"
@@ -157,8 +156,6 @@ FREE = (
     *("max_tokens", "max_passes", "eval_every", "patience", "checkpoint_every", "keep_checkpoints", "report_every"),
     *("optimizer.learn_rate", "optimizer.grad_clip"),
 )
-LONGEST = 100  # characters of a value in an error message
-MISSING = "missing"
 
 
 def find_run(output: Path) -> List[str]:
@@ -182,16 +179,6 @@ def make_ready(output: Path, *, is_resumed: bool, force: bool) -> None:
         _remove([*list_checkpoints(output), output / VOCABULARY, output / LOG])
     if not is_resumed and force:
         _remove(output / name for name in (LAST, BEST, PICTURE, TENSORBOARD))
-
-
-def store_vocabulary(output: Path, vocabulary: Vocabulary) -> None:
-    """Store the vocabulary, so that a resumed run need not count the words again.
-
-    RAISES (ValueError): For words that do not fit on one line.
-    """
-    path = output / VOCABULARY
-    path.parent.mkdir(exist_ok=True)
-    write_atomically(path, vocabulary)
 
 
 def stored_vocabulary(output: Path) -> Optional[Vocabulary]:
@@ -257,14 +244,16 @@ def changed_settings(then: Mapping[str, Any], now: Mapping[str, Any]) -> List[st
         {**defaults, **_flat(record["settings"]), **_flat({name: record[name] for name in ("bilm", "vocabulary")})}
         for record in (then, now)
     )
-    return [_describe(name, found.get(name), given.get(name)) for name in _differing(found, given) if name not in FREE]
+    found, given = ({name: value for name, value in flat.items() if name not in FREE} for flat in (found, given))
+    return describe_changes(found, given)
 
 
 def describe_text(shards: Sequence[Shard], held_out: Sentences, settings: Mapping[str, Any]) -> Dict[str, Any]:
     """Describe the text for a checkpoint. Files are identified by name and size, since reading them takes too long."""
     sizes: Dict[str, str] = {}
     for shard in shards:
-        size = _size_of(shard)
+        is_file = shard.path is not None and shard.path.is_file()
+        size = f"{shard.path.stat().st_size} bytes" if shard.path is not None and is_file else "of unknown size"
         sizes[shard.name] = f"{sizes[shard.name]} and {size}" if shard.name in sizes else size
     digest = hashlib.sha256("\n".join(" ".join(words) for words in held_out).encode("utf8", "surrogatepass"))
     return {
@@ -277,7 +266,7 @@ def describe_text(shards: Sequence[Shard], held_out: Sentences, settings: Mappin
 def changed_text(then: Mapping[str, Any], now: Mapping[str, Any]) -> List[str]:
     """Describe each difference of two results of `describe_text`."""
     found, given = ({**_flat({**record, "files": {}}), **record["files"]} for record in (then, now))
-    return [_describe(name, found.get(name, MISSING), given.get(name, MISSING)) for name in _differing(found, given)]
+    return describe_changes(found, given, "missing")
 
 
 def fingerprint(vocabulary: Vocabulary) -> str:
@@ -293,11 +282,6 @@ def _remove(paths: Iterable[Path]) -> None:
             path.unlink(missing_ok=True)
 
 
-def _size_of(shard: Shard) -> str:
-    path = getattr(shard, "path", None)
-    return f"{path.stat().st_size} bytes" if isinstance(path, Path) and path.is_file() else "of unknown size"
-
-
 def _flat(record: Mapping[str, Any], prefix: str = "") -> Dict[str, Any]:
     """Flatten nested blocks to dotted names, as on the command line."""
     found: Dict[str, Any] = {}
@@ -307,11 +291,3 @@ def _flat(record: Mapping[str, Any], prefix: str = "") -> Dict[str, Any]:
         else:
             found[prefix + name] = value
     return found
-
-
-def _differing(then: Mapping[str, Any], now: Mapping[str, Any]) -> List[str]:
-    return [name for name in {**then, **now} if then.get(name) != now.get(name)]
-
-
-def _describe(name: str, then: Any, now: Any) -> str:
-    return f"{name}: {shorten(str(then), LONGEST)} then, {shorten(str(now), LONGEST)} now"

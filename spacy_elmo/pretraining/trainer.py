@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ..bilm.config import BiLMConfig
-from ..bilm.graphs import uses_graphs
+from ..bilm.layers import uses_graphs
 from ..bilm.lm_head import LMHead
 from ..bilm.lstm import LSTMStack, RecurrenceGraphs
 from ..bilm.model import BiLMNetwork

@@ -129,17 +129,9 @@ def save_vocabulary(
     warn_of_raw_text(check, places, lang, warn)
     if not found.n_unknown:
         warn(Warnings.WL102)
-    write_atomically(output, found.vocabulary())
+    with atomic_file(output) as part:
+        write_vocabulary(part, found.vocabulary())
     return counts, found
-
-
-def write_atomically(path: Path, vocabulary: Vocabulary) -> None:
-    """Write one word per line under a temporary name in the same folder, then rename the file.
-
-    RAISES (ValueError): For words that do not fit on one line.
-    """
-    with atomic_file(path) as part:
-        write_vocabulary(part, vocabulary)
 
 
 def _entries(counts: "Counter[str]", table: Optional[sqlite3.Connection]) -> Iterable[Entry]:

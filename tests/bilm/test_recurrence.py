@@ -110,22 +110,27 @@ def test_gradients_equal_finite_differences(with_projection, has_mask):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("place, has_gradient", [("inside", True), ("at", True), ("beyond", False)])
-def test_gradient_at_the_clip_of_the_cell(place, has_gradient, sign, dtype):
-    """Gates of zero let half of the old cell through, exactly: 0.5 * 2 clip = clip."""
-    clip = 0.6
-    weights, h, c = _zeros(dtype, [clip, 2 * _moved(clip, place, dtype) * sign])
-    _assert_kink(weights, h, c, {"cell_clip": clip}, clip * sign, has_gradient, part="cell")
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
-@pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("place, has_gradient", [("inside", True), ("at", True), ("beyond", False)])
-def test_gradient_at_the_clip_of_the_output(place, has_gradient, sign, dtype):
-    """A cell of 100 has the hyperbolic tangent 1 and the gate of zero lets half through: 0.5 * 2 clip = clip."""
-    clip = 0.7
-    weights, h, c = _zeros(dtype, [0.0, 200.0])
-    weights[2].data[0, 1, 0] = 2 * _moved(clip, place, dtype) * sign
-    _assert_kink(weights, h, c, {"projection_clip": clip}, clip * sign, has_gradient, part="output")
+@pytest.mark.parametrize("part", ["cell", "output"])
+def test_gradient_at_the_clip(part, place, has_gradient, sign, dtype):
+    """Gates of zero let half through, exactly: 0.5 * 2 clip = clip, of the old cell or, since a cell of 100 has the
+    hyperbolic tangent 1, of the output.
+    """
+    clip = 0.6 if part == "cell" else 0.7
+    number = 2 * _moved(clip, place, dtype) * sign
+    weights, h, c = _zeros(dtype, [clip, number] if part == "cell" else [0.0, 200.0])
+    if part == "output":
+        weights[2].data[0, 1, 0] = number
+    clips = (clip, None) if part == "cell" else (None, clip)
+    found, _, last_c = run_recurrence(*weights, h, c, cell_clip=clips[0], projection_clip=clips[1])
+    wanted, _, _ = _plain(*weights, h, c, None, *clips)
+    value = last_c[0, 0, 1] if part == "cell" else found.detach()[0, 0, 0, 0]
+    assert float(value) == pytest.approx(clip * sign, abs=1e-6)
+    gradients = torch.autograd.grad(found.sum(), weights)
+    for got, want in zip(gradients, torch.autograd.grad(wanted.sum(), weights)):
+        torch.testing.assert_close(got, want)
+    # Of the candidate below a clipped cell, of the output gate below a clipped output.
+    looked_at = gradients[0][0, 0, 0, 3 if part == "cell" else 7]
+    assert bool(looked_at != 0) == has_gradient
 
 
 def _moved(clip, place, dtype):
@@ -142,20 +147,6 @@ def _zeros(dtype, cells):
     weights[2][0, 1, 0] = 1.0
     c = torch.tensor(cells, dtype=dtype).view(1, 1, 2)
     return [weight.requires_grad_() for weight in weights], torch.ones(1, 1, 1, dtype=dtype), c
-
-
-def _assert_kink(weights, h, c, clips, bound, has_gradient, part):
-    settings = {"cell_clip": None, "projection_clip": None, **clips}
-    found, _, last_c = run_recurrence(*weights, h, c, **settings)
-    wanted, _, _ = _plain(*weights, h, c, None, settings["cell_clip"], settings["projection_clip"])
-    value = last_c[0, 0, 1] if part == "cell" else found.detach()[0, 0, 0, 0]
-    assert float(value) == pytest.approx(bound, abs=1e-6)
-    gradients = torch.autograd.grad(found.sum(), weights)
-    for got, want in zip(gradients, torch.autograd.grad(wanted.sum(), weights)):
-        torch.testing.assert_close(got, want)
-    # Of the candidate below a clipped cell, of the output gate below a clipped output.
-    looked_at = gradients[0][0, 0, 0, 3 if part == "cell" else 7]
-    assert bool(looked_at != 0) == has_gradient
 
 
 @pytest.mark.issue(41)

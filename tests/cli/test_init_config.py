@@ -19,7 +19,7 @@ from thinc.api import Config
 
 from spacy_elmo.pipeline.config import make_pipeline_config
 from spacy_elmo.pipeline.listener import get_listeners
-from spacy_elmo.pretraining import templates
+from spacy_elmo.pretraining import config as templates
 from spacy_elmo.pretraining.config import check_config
 
 FAST = ["ner"]

@@ -5,8 +5,10 @@ import gzip
 import json
 import os
 from pathlib import Path
+from typing import List
 
 import pytest
+from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from spacy_elmo.corpora.labelled import SenseUse, read_conllu, read_senses
@@ -18,15 +20,23 @@ FIRST = """# sent_id = 1
 2.1\tgo\tgo\tVERB\t_\t_\t_\t_\t_\t_
 3\tgo\tgo\tVERB\t_\t_\t0\troot\t_\t_
 """
-SECOND = "1\tGo\tgo\t_\tVB\t_\t0\troot\t_\t_\r\n"
+SECOND = "1\tGo\tgo\t_\tVB\t_\t0\troot\t_\t_\n"
+
+
+def _read(path: Path, content: str) -> List[Doc]:
+    path.write_bytes(content.encode("utf8", "surrogateescape"))
+    return list(read_conllu(path, Vocab()))
 
 
 @pytest.mark.issue(18)
+@pytest.mark.issue(37)
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("bom", ["", "\ufeff"])
 @pytest.mark.parametrize("ending", ["", "\n", "\n\n\n"])
-def test_sentences_become_docs(tmp_path: Path, ending: str) -> None:
-    path = tmp_path / "a.conllu.gz"
-    path.write_bytes(gzip.compress(f"{FIRST}\n\n{SECOND}{ending}".encode()))
-    first, second = read_conllu(path, Vocab())
+def test_sentences_become_docs(tmp_path: Path, ending: str, bom: str, end: str) -> None:
+    content = f"{bom}{FIRST}\n\n{SECOND}{ending}".replace("\n", end).encode("utf8")
+    (tmp_path / "a.conllu.gz").write_bytes(gzip.compress(content))
+    first, second = read_conllu(os.fsencode(tmp_path / "a.conllu.gz"), Vocab())
     assert [token.text for token in first] == ["do", "n't", "go"] and [token.text for token in second] == ["Go"]
     assert [token.pos_ for token in first] == ["AUX", "PART", "VERB"] and second[0].pos_ == ""
     assert [token.tag_ for token in first] == ["VBP", "RB", ""] and str(first[0].morph) == "Mood=Ind"
@@ -35,16 +45,11 @@ def test_sentences_become_docs(tmp_path: Path, ending: str) -> None:
 
 @pytest.mark.issue(18)
 def test_documents_stay_whole(tmp_path: Path) -> None:
-    path = tmp_path / "a.conllu"
-    path.write_text(f"# newdoc id = a\n{FIRST}\n{SECOND}\n# newdoc id = b\n{SECOND}\n", encoding="utf8", newline="")
-    first, second = read_conllu(path, Vocab())
-    assert [token.is_sent_start for token in first] == [True, False, False, True] and len(second) == 1
-
-
-@pytest.mark.issue(18)
-def test_empty_file_has_no_docs(tmp_path: Path) -> None:
-    (tmp_path / "a.conllu").write_text("\n# comment\n\n")
-    assert list(read_conllu(tmp_path / "a.conllu", Vocab())) == []
+    marked = f"# newdoc id = a\n{FIRST}\n{SECOND}\n# newdoc id = b\n{SECOND}\n"
+    for bom in ("", "\ufeff"):
+        first, second = _read(tmp_path / "a.conllu", bom + marked)
+        assert [token.is_sent_start for token in first] == [True, False, False, True] and len(second) == 1
+    assert _read(tmp_path / "a.conllu", "\n# comment\n\n") == []
 
 
 @pytest.mark.issue(18)
@@ -58,44 +63,33 @@ def test_empty_file_has_no_docs(tmp_path: Path) -> None:
     ],
 )
 def test_other_lines_are_named(tmp_path: Path, line: str, problem: str) -> None:
-    path = tmp_path / "a.conllu"
-    path.write_text(f"\ufeff{FIRST}\n{line}\n", encoding="utf8", errors="surrogateescape")
     with pytest.raises(ValueError, match=rf"a.conllu:8.*{problem}"):
-        list(read_conllu(path, Vocab()))
-
-
-@pytest.mark.issue(37)
-def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
-    for content in (FIRST, SECOND, f"# newdoc\n{FIRST}"):
-        (tmp_path / "a.conllu").write_text(content, encoding="utf-8-sig")
-        (doc,) = read_conllu(tmp_path / "a.conllu", Vocab())
-        assert doc[0].text in ("do", "Go")
-
-
-def test_line_ends_of_every_system_are_read(tmp_path: Path) -> None:
-    for end in ("\n", "\r\n", "\r"):
-        content = f"{FIRST}\n{SECOND}".replace("\r\n", "\n").replace("\n", end)
-        (tmp_path / "a.conllu").write_bytes(content.encode("utf8"))
-        assert [len(doc) for doc in read_conllu(os.fsencode(tmp_path / "a.conllu"), Vocab())] == [3, 1]
+        _read(tmp_path / "a.conllu", f"\ufeff{FIRST}\n{line}\n")
 
 
 LINE = {
     "doc": "a",
     "tokens": ["The", "bank", "lends"],
     "senses": [[2, "lend", "VERB", "l.1"], [1, "bank", "NOUN", "b.1", ["k"], "m"]],
-}  # noqa: E501
+}
+OTHER = {**LINE, "senses": []}
 
 
 @pytest.mark.issue(16)
-@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
-def test_sentences_have_tokens_and_uses_in_order(tmp_path: Path, suffix: str) -> None:
-    content = (json.dumps(LINE) + "\n\n" + json.dumps({**LINE, "senses": []}) + "\n").encode("utf8")
-    path = tmp_path / f"senses{suffix}"
-    content = codecs.BOM_UTF8 + content
-    path.write_bytes(gzip.compress(content) if suffix.endswith(".gz") else content)
-    first, second = read_senses(path)
-    assert first.document == "a" and first.tokens == ["The", "bank", "lends"] and second.uses == []
-    assert first.uses == [SenseUse(1, "bank", "NOUN", "b.1"), SenseUse(2, "lend", "VERB", "l.1")]
+@pytest.mark.issue(37)
+@pytest.mark.parametrize(
+    "content",
+    [f"{json.dumps(LINE)}{end}{end}{json.dumps(OTHER)}{end}" for end in ("\n", "\r")]
+    + [json.dumps([LINE, OTHER], indent=1)],
+    ids=["lines", "old line ends", "array"],
+)
+def test_sentences_have_tokens_and_uses_in_order(tmp_path: Path, content: str) -> None:
+    encoded = codecs.BOM_UTF8 + content.encode("utf8")
+    for name, written in (("a.json", encoded), ("a.jsonl.gz", gzip.compress(encoded))):
+        (tmp_path / name).write_bytes(written)
+        first, second = read_senses(os.fsencode(tmp_path / name))
+        assert first.document == "a" and first.tokens == ["The", "bank", "lends"] and second.uses == []
+        assert first.uses == [SenseUse(1, "bank", "NOUN", "b.1"), SenseUse(2, "lend", "VERB", "l.1")]
 
 
 @pytest.mark.issue(16)
@@ -120,10 +114,3 @@ def test_wrong_line_is_named(tmp_path: Path, line: str, problem: str) -> None:
     with pytest.raises(ValueError, match=r"senses.jsonl:2") as error:
         list(read_senses(path))
     assert problem in str(error.value)
-
-
-@pytest.mark.issue(37)
-@pytest.mark.parametrize("content", [json.dumps([LINE, LINE], indent=1), "\r".join([json.dumps(LINE)] * 2)])
-def test_arrays_and_old_line_ends_are_read(tmp_path: Path, content: str) -> None:
-    (tmp_path / "a.json").write_bytes(b"\xef\xbb\xbf" + content.encode("utf8"))
-    assert [sentence.tokens for sentence in read_senses(os.fsencode(tmp_path / "a.json"))] == [LINE["tokens"]] * 2

@@ -120,9 +120,9 @@ def test_text_of_updates_depends_neither_on_forgotten_words_nor_on_resuming(shar
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"block_sentences": 4}, "block_sentences was 3, is 4"),
-        ({"shuffle_blocks": 2}, "shuffle_blocks was 0, is 2"),
-        ({"shards": []}, "shards was .*a.txt.* is "),
+        ({"block_sentences": 4}, "block_sentences: 3 then, 4 now"),
+        ({"shuffle_blocks": 2}, "shuffle_blocks: 0 then, 2 now"),
+        ({"shards": []}, "shards: .*a.txt.* then, "),
     ],
 )
 def test_state_of_another_corpus_is_refused(shards, change, message):

@@ -26,21 +26,39 @@ LONG = {**PLAIN, "max_tokens": 32 * 150}  # time to kill a process
 SPARSE = {"sparse": True, "name": "adagrad", "learn_rate": 0.2}
 
 
+HERE = ["--rdzv-endpoint", "localhost:0"]
+
+
+def _command(n_ranks, launch, *program):
+    """RETURNS (List[str]): A command of `torchrun`."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", n_ranks, "--rdzv-backend", "c10d"]
+    return list(map(str, [*command, *launch, *program]))
+
+
+def _run(command):
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment())
+
+
 def _torchrun(output, text, n_ranks, *arguments, settings=None, launch=()):
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", n_ranks]
-    command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", *launch]
-    command += [RUNNER, output, text, "--settings", json.dumps({**PLAIN, **(settings or {})}), *arguments]
-    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=240, env=environment())
+    program = (RUNNER, output, text, "--settings", json.dumps({**PLAIN, **(settings or {})}), *arguments)
+    return _run(_command(n_ranks, [*HERE, *launch], *program))
+
+
+def _torchrun_cli(output, text, *arguments):
+    settings = {"paths.train": text, "paths.valid": text, "bilm.char_cnn.filters": "[[1,4],[2,8]]"}
+    settings |= {"bilm.cell_width": 16, "bilm.projection_width": 8, "pretraining.softmax.kind": "full"}
+    settings |= {"pretraining.batch_size": 4, "pretraining.unroll_steps": 8, "pretraining.max_tokens": 320}
+    settings |= {"pretraining.eval_every": 5, "pretraining.precision": "float32"}
+    given = [part for name, value in settings.items() for part in (f"--{name}", value)]
+    return _run(_command(2, HERE, "-m", "spacy_elmo", "pretrain", CONFIG, output, *given, *arguments))
 
 
 def _agent(output, text, port, variables, *, is_host=False):
     """Start the agent of one of two nodes, with one worker; one of them is the host of the rendezvous."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", 2, "--nproc-per-node", 1, "--max-restarts", 2]
-    command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{port}", "--rdzv-id", "run"]
-    conf = f"is_host={int(is_host)},keep_alive_interval=1,keep_alive_max_attempt=3"
-    command += ["--rdzv-conf", conf, RUNNER, output, text]
-    command += ["--settings", json.dumps(LONG)]
-    return subprocess.Popen(list(map(str, command)), stderr=subprocess.DEVNULL, env={**environment(), **variables})
+    launch = ["--nnodes", 2, "--max-restarts", 2, "--rdzv-endpoint", f"localhost:{port}", "--rdzv-id", "run"]
+    launch += ["--rdzv-conf", f"is_host={int(is_host)},keep_alive_interval=1,keep_alive_max_attempt=3"]
+    command = _command(1, launch, RUNNER, output, text, "--settings", json.dumps(LONG))
+    return subprocess.Popen(command, stderr=subprocess.DEVNULL, env={**environment(), **variables})
 
 
 def _kill(agent, *, is_with_agent):
@@ -51,16 +69,6 @@ def _kill(agent, *, is_with_agent):
         agent.kill(), agent.wait()
     for worker in workers:
         os.kill(int(worker), signal.SIGKILL)
-
-
-def _torchrun_cli(output, text, *arguments):
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", 2, "--rdzv-backend", "c10d"]
-    command += ["--rdzv-endpoint", "localhost:0", "-m", "spacy_elmo", "pretrain", CONFIG, output]
-    command += ["--paths.train", text, "--paths.valid", text, "--bilm.char_cnn.filters", "[[1,4],[2,8]]"]
-    command += ["--bilm.cell_width", 16, "--bilm.projection_width", 8, "--pretraining.softmax.kind", "full"]
-    command += ["--pretraining.batch_size", 4, "--pretraining.unroll_steps", 8, "--pretraining.max_tokens", 320]
-    command += ["--pretraining.eval_every", 5, "--pretraining.precision", "float32", *arguments]
-    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=240, env=environment())
 
 
 def _alone(output, text, **settings):

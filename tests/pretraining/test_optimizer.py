@@ -82,19 +82,6 @@ def test_adagrad_follows_duchi_with_sums_that_start_at_one():
         torch.testing.assert_close(part.detach(), weights[name])
 
 
-def test_sparse_adagrad_equals_dense_adagrad():
-    dense, sparse = Training(ADAGRAD), Training(ADAGRAD, sparse=True)
-    for step in range(5):
-        infos = [training.update(step) for training in (dense, sparse)]
-        assert infos[0].grad_norm == pytest.approx(infos[1].grad_norm, rel=1e-6)
-    for name, part in sparse.optimizer.named.items():
-        torch.testing.assert_close(part, dense.optimizer.named[name])
-    found, wanted = sparse.optimizer.state_dict()[0], dense.optimizer.state_dict()[0]
-    assert set(found) == set(wanted)
-    for name, part in found.items():
-        torch.testing.assert_close(part, wanted[name])
-
-
 def test_sparse_adam_changes_the_rows_of_the_gradient_as_adam_and_no_others():
     dense, sparse = Training(ADAM), Training(ADAM, sparse=True)
     start = sparse.weights()
@@ -168,26 +155,6 @@ def test_layers_are_unfrozen_from_the_top_by_the_optimizer(settings, sparse):
     assert training.changed(5, 250) == order[:3]
     training.update(6, 900)
     assert training.changed(7, 900) == order
-
-
-@pytest.mark.parametrize("settings, sparse", CASES)
-def test_a_stored_state_continues_bit_for_bit(settings, sparse):
-    settings = replace(settings, unfreeze_tokens=20, grad_clip=1.0)
-    whole = Training(settings, sparse=sparse)
-    for step in range(3):
-        whole.update(step, 10 * step)
-    rest = Training(settings, sparse=sparse)
-    tensors, record = whole.optimizer.state_dict()
-    rest.optimizer.load_state_dict(({name: part.clone() for name, part in tensors.items()}, dict(record)))
-    rest.generator.set_state(whole.generator.get_state())
-    with torch.no_grad():
-        for name, part in whole.optimizer.named.items():
-            rest.optimizer.named[name].copy_(part)
-    for step in range(3, 6):
-        assert whole.update(step, 10 * step) == rest.update(step, 10 * step)
-    for name, part in whole.optimizer.named.items():
-        assert torch.equal(part, rest.optimizer.named[name])
-    assert rest.optimizer.n_trained == whole.optimizer.n_trained == 3
 
 
 def test_a_state_that_does_not_fit_is_an_error():

@@ -54,16 +54,17 @@ def test_a_word_table_keeps_its_words(tmp_path, has_head, is_new_head):
             _words_of(init, tmp_path, other, is_new_head=is_new_head)
 
 
-def test_a_new_head_of_a_word_table_is_not_trained_on_other_words(tmp_path):
+def _config(text, init=None, **pretraining):
+    paths = {"train": str(text), "valid": str(text), "init": init and str(init)}
+    return {"paths": paths, "pretraining": {"batch_size": 2, **pretraining}}
+
+
+def test_a_new_head_of_a_word_table_is_not_trained_on_other_words(text, tmp_path):
     save_bilm(_bilm(reads_words=True, head=SoftmaxHead(len(WORDS), 4)), tmp_path / "bilm")
-    text, words = tmp_path / "text.txt", tmp_path / "words.txt"
-    text.write_text("the cat sat\nthe dog ran\n" * 20)
+    words = tmp_path / "words.txt"
     words.write_text("\n".join([*WORDS, "dog", "ran"]))
-    config = {
-        "paths": {"train": str(text), "valid": str(text), "init": str(tmp_path / "bilm"), "vocab": str(words)},
-        "vocabulary": {"new_head": True},
-        "pretraining": {"batch_size": 2, "softmax": {"kind": "full"}},
-    }
+    config = {**_config(text, tmp_path / "bilm", softmax={"kind": "full"}), "vocabulary": {"new_head": True}}
+    config["paths"]["vocab"] = str(words)
     with pytest.raises(ValueError, match="whose word embedding has"):
         make_run(config, tmp_path / "out", Ranks())
     config["paths"]["vocab"] = None
@@ -88,24 +89,23 @@ def test_a_head_without_a_vocabulary_wants_one_that_fits(tmp_path):
         choose_vocabulary(init, PathsConfig(init="the_bilm"), is_new_head=False)
 
 
-@pytest.mark.parametrize("end", ["\n", "\n \n\n"])
-def test_blank_lines_of_a_new_vocabulary_are_refused(tmp_path, end):
+@pytest.mark.parametrize(
+    "content, told",
+    [
+        ("\n".join(WORDS) + "\n \n\n", r"has 2 blank line\(s\): 7, 8"),
+        (None, r"words\.txt'"),
+        ("\n".join([*MARKS, "B\udce4r"]), r"words\.txt'.*UTF-8"),
+    ],
+    ids=["blank lines", "missing", "latin-1"],
+)
+def test_a_file_that_is_no_vocabulary_is_named(tmp_path, content, told):
     path = tmp_path / "words.txt"
-    path.write_text("\n".join(WORDS) + end)
-    if end == "\n":
-        assert choose_vocabulary(None, PathsConfig(vocab=str(path)), is_new_head=False).words == WORDS
-    else:
-        with pytest.raises(ValueError, match=r"has 2 blank line\(s\): 7, 8"):
-            choose_vocabulary(None, PathsConfig(vocab=str(path)), is_new_head=False)
-
-
-def test_a_file_that_is_no_vocabulary_is_named(tmp_path):
-    path = tmp_path / "words.txt"
-    with pytest.raises(ValueError, match=r"words\.txt'"):
+    if content is not None:
+        path.write_bytes(content.encode("utf8", "surrogateescape"))
+    with pytest.raises(ValueError, match=told):
         choose_vocabulary(None, PathsConfig(vocab=str(path)), is_new_head=False)
-    path.write_bytes("\n".join([*MARKS, "Bär"]).encode("latin-1"))
-    with pytest.raises(ValueError, match=r"words\.txt'.*UTF-8"):
-        choose_vocabulary(None, PathsConfig(vocab=str(path)), is_new_head=False)
+    path.write_text("\n".join(WORDS) + "\n")
+    assert choose_vocabulary(None, PathsConfig(vocab=str(path)), is_new_head=False).words == WORDS
 
 
 ADAPTIVE = {"kind": "adaptive", "cutoffs": (4,), "div_value": 2.0}
@@ -125,15 +125,10 @@ ADAPTIVE = {"kind": "adaptive", "cutoffs": (4,), "div_value": 2.0}
 )
 def test_the_softmax_of_a_bilm_is_the_one_of_the_block(text, tmp_path, head, settings, different):
     save_bilm(_bilm(reads_words=True, head=head), tmp_path / "bilm")
-    softmax = {"kind": "full", **settings}
-    config = {
-        "paths": {"train": text, "valid": text, "init": str(tmp_path / "bilm")},
-        "pretraining": {"batch_size": 2, "softmax": softmax},
-    }
+    config = _config(text, tmp_path / "bilm", softmax={"kind": "full", **settings})
     if not different:
-        assert type(make_run(config, tmp_path / "out", Ranks()).trainer.head) is type(
-            _bilm(reads_words=True, head=head).head
-        )
+        wanted = type(_bilm(reads_words=True, head=head).head)
+        assert type(make_run(config, tmp_path / "out", Ranks()).trainer.head) is wanted
         return
     with pytest.raises(ValueError) as error:
         make_run(config, tmp_path / "out", Ranks())
@@ -147,11 +142,8 @@ def test_sparse_is_refused_where_no_gradient_is(text, tmp_path, kind, is_word_in
     if tie_weights and (kind == "adaptive" or not is_word_input):
         return  # refused by itself
     softmax = {"kind": kind, "tie_weights": tie_weights, "n_negatives": 2, "cutoffs": [2]}
-    config = {
-        "paths": {"train": text, "valid": text},
-        "bilm": {**SIZES, **({} if is_word_input else CHARACTERS)},
-        "pretraining": {"batch_size": 2, "softmax": softmax, "optimizer": {"sparse": True}},
-    }
+    config = _config(text, softmax=softmax, optimizer={"sparse": True})
+    config["bilm"] = {**SIZES, **({} if is_word_input else CHARACTERS)}
     if kind == "sampled" or (is_word_input and not tie_weights):
         assert make_run(config, tmp_path / "out", Ranks()).trainer.optimizer.settings.sparse
     else:

@@ -31,14 +31,14 @@ def _same_models(output, other):
 @pytest.mark.parametrize(
     "settings",
     [
-        {},
+        {"optimizer": {"name": "adamw", "weight_decay": 0.1, "learn_rate": 0.02, "unfreeze_tokens": 32 * 8}},
         pytest.param(
             {"softmax": {"kind": "full"}, "optimizer": {"name": "adagrad", "learn_rate": 0.2, "grad_clip": 10.0}},
             marks=pytest.mark.slow,
         ),
         {"optimizer": {"sparse": True}, "precision": "bfloat16", "accumulate": 2},
     ],
-    ids=["adam", "adagrad", "sparse"],
+    ids=["adamw", "adagrad", "sparse"],
 )
 def test_resumed_in_one_process(text, tmp_path, settings):
     train(make_run(tmp_path / "whole", text, **settings))
@@ -102,14 +102,6 @@ def test_a_damaged_checkpoint_is_passed_over(text, tmp_path, harm):
     run = train(make_run(tmp_path / "run", text), 1, resume=True)
     assert run.trainer.step == int(older.name[5:]) + 1
     assert len(run.warnings) == 1 and newest.name in run.warnings[0]
-
-
-def test_when_all_checkpoints_are_damaged_nothing_is_begun_in_silence(text, tmp_path):
-    train(make_run(tmp_path / "run", text), 40)
-    for path in list_checkpoints(tmp_path / "run"):
-        (path / TENSORS).write_bytes(b"")
-    with pytest.raises(ValueError, match="EL129"):
-        make_run(tmp_path / "run", text).begin(resume=True)
 
 
 def test_other_settings_cannot_be_resumed(text, tmp_path):
