@@ -22,14 +22,3 @@ def test_every_system_is_scored_with_few_examples_and_with_all(run_recipe, tiny_
     assert [line[:4].strip() for line in printed] == 4 * ["2"] + 4 * ["all"]
     for line in printed:  # the test part has the texts of the training part
         assert line[41:].split()[0] == "100.0", line
-
-
-@pytest.mark.issue(42)
-def test_examples_are_drawn_by_category(load_recipe):
-    recipe = load_recipe("categories")
-    texts = [recipe.Text(str(i), ("a",) if i % 4 else ("a", "b")) for i in range(40)]
-    chosen = recipe.choose(texts, 5, seed=0)
-    counts = [sum(label in texts[i].labels for i in chosen) for label in "ab"]
-    assert len(set(chosen)) == len(chosen) and counts[1] >= 5 and counts[0] >= 5
-    assert chosen == recipe.choose(texts, 5, seed=0) != recipe.choose(texts, 5, seed=1)
-    assert recipe.choose(texts, 0, seed=0) == list(range(40))
