@@ -1,13 +1,10 @@
 """Both sides of `benchmarks/against.py`: what is installed, and what is compared; no measurement."""
 
 import importlib
-import json
-import math
 import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -39,37 +36,6 @@ def test_a_side_is_installed_without_old_builds(benchmarks, monkeypatch, tmp_pat
     copy = against.export_here(tmp_path / "copy")
     found = {path.relative_to(copy).as_posix() for path in copy.rglob("*") if path.is_file()}
     assert found == {".gitignore", "package/old.py", "package/new.py"}
-
-
-@pytest.mark.issue(38)
-def test_perplexities_are_compared_as_losses(benchmarks, monkeypatch):
-    side = importlib.import_module("against_side")
-    score = SimpleNamespace(forward=130.0, backward=131.0)
-    monkeypatch.setattr(side, "documents", lambda: [[["a"]]])
-    monkeypatch.setattr(side, "bilm_of", lambda weights: SimpleNamespace(perplexity=lambda *args, **kwargs: score))
-    found = side.perplexities("none")
-    assert list(found) == ["carry", "reset", "steady"]
-    assert all(losses.tolist() == pytest.approx([math.log(130), math.log(131)]) for losses in found.values())
-
-
-@pytest.mark.issue(42)
-def test_vectors_of_texts_find_a_text_and_its_group(benchmarks, capsys, tmp_path):
-    pytest.importorskip("sklearn", reason="needs scikit-learn")
-    text_vectors = importlib.import_module("text_vectors")
-    verbs, times = ("Call", "Ask", "Meet", "Forget"), ("now", "today", "on Monday", "after lunch", "at nine", "soon")
-    lines = [{"text": f"{verb} Ada {time}.", "label": verb} for verb in verbs for time in times]
-    for part in ("train", "test"):
-        (tmp_path / "small").mkdir(exist_ok=True)
-        (tmp_path / "small" / f"{part}.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf8")
-    pairs = [f"{line['text']}\tAsk Ada now.\t{5.0 - i}" for i, line in enumerate(lines[6:9])]
-    (tmp_path / "pairs.tsv").write_text("\n".join(pairs), encoding="utf8")
-    text_vectors.main([tmp_path / "small"], tmp_path / "pairs.tsv", "en_elmo_sm")
-    header, *rows = capsys.readouterr().out.splitlines()
-    assert header.split() == ["similarity", "small:", "search", "clustering"]
-    assert [row[:24].strip() for row in rows] == list(text_vectors.SYSTEMS)
-    for row in rows:
-        similarity, search, clustering = map(float, row[24:].split())
-        assert -100 <= similarity <= 100 and search == 100.0 and 0 <= clustering <= 100, row
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import List
 
 import pytest
 from test_readme import PAGES, read_blocks, read_commands
@@ -24,24 +23,12 @@ LONG = ["CONTRIBUTING.md", "benchmarks/README.md", "examples/README.md", "projec
 FENCE = re.compile(r"^\s*(?:```|~~~)", re.M)
 
 
-def _scripts(page: str) -> List[List[str]]:
-    """Commands that start a script of the repository."""
-    blocks = [block for block in read_blocks(page) if block.language == "bash"]
-    commands = [command for block in blocks for command in read_commands(block)]
-    return [command for command in commands if command[0] == "python" and command[1].endswith(".py")]
-
-
-@pytest.mark.parametrize("page", [*PAGES, *LONG])
-def test_every_block_is_read(page: str) -> None:
-    """None is indented, or fenced in a way that `read_blocks` does not know."""
-    text = (ROOT / page).read_text(encoding="utf8")
-    assert len(FENCE.findall(text)) == 2 * len(read_blocks(page))
-
-
 @pytest.mark.parametrize("page", [*PAGES, *LONG])
 def test_every_block_is_run_or_listed(page: str) -> None:
-    languages = {block.language for block in read_blocks(page)}
-    assert languages - RUN == {language for listed, language in SHOWN if listed == page}
+    blocks = read_blocks(page)
+    text = (ROOT / page).read_text(encoding="utf8")
+    assert len(FENCE.findall(text)) == 2 * len(blocks), "none is indented, or fenced in another way"
+    assert {block.language for block in blocks} - RUN == {language for listed, language in SHOWN if listed == page}
 
 
 def test_every_page_is_run_or_listed() -> None:
@@ -54,7 +41,10 @@ def test_every_page_is_run_or_listed() -> None:
 @pytest.mark.parametrize("page", [*PAGES, *LONG])
 def test_scripts_are_there_and_know_their_options(page: str) -> None:
     folder = (ROOT / page).parent if page == "project/README.md" else ROOT
-    for command in _scripts(page):
+    blocks = [block for block in read_blocks(page) if block.language == "bash"]
+    for command in [command for block in blocks for command in read_commands(block)]:
+        if command[0] != "python" or not command[1].endswith(".py"):
+            continue
         script = folder / command[1]
         assert script.is_file(), " ".join(command)
         source = "".join(path.read_text(encoding="utf8") for path in script.parent.glob("*.py"))

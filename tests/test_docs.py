@@ -145,19 +145,6 @@ def test_links_between_pages_lead_somewhere() -> None:
             assert not anchor or anchor in _anchors(path), f"{page.name}: {target}#{anchor}"
 
 
-@pytest.mark.issue(40)
-def test_index_begins_with_installation_extras_and_goals() -> None:
-    """A reader finds there what to install, every extra but those of developers, and a goal."""
-    index = (ROOT / "docs/index.md").read_text(encoding="utf8")
-    parts = [index.index(part) for part in ("\npip install .\n", "import spacy", "## I want to ...", "## Reference")]
-    assert parts == sorted(parts)
-    pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf8")
-    section = re.split(r"^\[.*\]$", pyproject.partition("[project.optional-dependencies]")[2], flags=re.M)[0]
-    extras = set(re.findall(r"^(\w+) = ", section, flags=re.M)) - {"docs", "test"}
-    (line,) = re.findall(r"^Extras.*$", index, flags=re.M)
-    assert set(re.findall(r"`(\w+)`", line)) == extras
-
-
 def test_model_card_agrees_with_the_model() -> None:
     card = (ROOT / "docs/en_elmo_sm.md").read_text(encoding="utf8")
     meta = srsly.read_json(ROOT / "spacy_elmo/models/en_elmo_sm/meta.json")
@@ -187,39 +174,19 @@ def _public(owner: type) -> Dict[str, Any]:
     return {name: member for name, member in members.items() if not name.startswith("_")}
 
 
-def test_api_page_has_every_public_name() -> None:
+def test_api_page_has_every_public_name_member_and_signature() -> None:
     page = (ROOT / "docs/api.md").read_text(encoding="utf8")
-    for name in spacy_elmo.__all__:
-        assert f"`{name}" in page, name
+    assert [name for name in spacy_elmo.__all__ if f"`{name}" not in page] == []
     names = {row[1].strip("`") for row in _rows(_section("docs/api.md", "Registered names"))}
     assert names == {"elmo", "crf_ner", "elmo_surprisal", "spacy-elmo.ElmoTok2Vec.v1", *ARCHITECTURES}
-
-
-@pytest.mark.parametrize(
-    "owner", [BiLM, BiLMState, BiLMConfig, CharCNNConfig, Perplexity, Elmo, ElmoModule, ScalarMix, CRFNer]
-)
-def test_api_page_has_every_public_member(owner: type) -> None:
-    page = (ROOT / "docs/api.md").read_text(encoding="utf8")
-    missing = [name for name in _public(owner) if not re.search(rf"`{name}[`(]", page)]
-    assert not missing
-
-
-def test_api_page_has_every_setting_of_the_torch_module() -> None:
+    for owner in (BiLM, BiLMState, BiLMConfig, CharCNNConfig, Perplexity, Elmo, ElmoModule, ScalarMix, CRFNer):
+        assert [name for name in _public(owner) if not re.search(rf"`{name}[`(]", page)] == [], owner
+    functions = (load_bilm, save_bilm, register_extensions, export_onnx, package_bilm, batch_to_ids)
+    signatures = [_bare_signature(function, function.__name__) for function in functions]
+    signatures += [_bare_signature(owner.__init__, owner.__name__, 1) for owner in (BiLM, ElmoModule, ScalarMix)]
+    signatures += [_bare_signature(member, name, 1) for name, member in _public(BiLM).items() if callable(member)]
+    assert [signature for signature in signatures if f"`{signature}`" not in page] == []
     rows = {row[0].strip("`"): row for row in _rows(_section("docs/api.md", "Elmo")) if len(row) == 3}
     parameters = list(inspect.signature(ElmoModule).parameters.values())
     assert list(rows) == [parameter.name for parameter in parameters]
-    for parameter in parameters[1:]:
-        assert rows[parameter.name][1] == f"`{parameter.default!r}`"
-
-
-def test_api_page_has_the_signatures() -> None:
-    page = (ROOT / "docs/api.md").read_text(encoding="utf8")
-    signatures = [
-        _bare_signature(function, function.__name__) for function in (load_bilm, save_bilm, register_extensions)
-    ]
-    signatures += [_bare_signature(function, function.__name__) for function in (export_onnx, package_bilm)]
-    signatures.append(_bare_signature(batch_to_ids, "batch_to_ids"))
-    for owner in (BiLM, ElmoModule, ScalarMix):
-        signatures.append(_bare_signature(owner.__init__, owner.__name__, 1))
-    signatures += [_bare_signature(member, name, 1) for name, member in _public(BiLM).items() if callable(member)]
-    assert [signature for signature in signatures if f"`{signature}`" not in page] == []
+    assert all(rows[parameter.name][1] == f"`{parameter.default!r}`" for parameter in parameters[1:])

@@ -215,19 +215,13 @@ def _run(command: List[str], is_long: bool) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_config_blocks_parse(page: str) -> None:
-    for block in read_blocks(page):
-        if block.language == "ini":
-            assert Config().from_str(_missing_parents(block.text) + block.text, interpolate=False)
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_config_blocks_to_paste_can_be_filled(page: str, tmp_path: Path) -> None:
+def test_config_blocks_parse_and_those_to_paste_can_be_filled(page: str, tmp_path: Path) -> None:
     """A block with [nlp] is pasted as it stands; a later excerpt is pasted below it."""
     pasted = ""
     for block in read_blocks(page):
         if block.language != "ini":
             continue
+        assert Config().from_str(_missing_parents(block.text) + block.text, interpolate=False)
         pasted = block.text if "[nlp]" in block.text else pasted and pasted + block.text
         if pasted:
             (tmp_path / "base.cfg").write_text(pasted, encoding="utf8")

@@ -57,15 +57,9 @@ def pages(site: Path) -> Dict[Path, PageReader]:
 
 
 @pytest.mark.slow
-def test_every_document_is_a_page(site: Path) -> None:
-    names = {path.stem for path in (ROOT / "docs").glob("*.md")}
-    assert names <= {path.stem for path in site.glob("*.html")}
-    notebooks = {path.stem for path in (ROOT / "docs" / "tutorial").glob("*.ipynb")}
-    assert notebooks <= {path.stem for path in (site / "tutorial").glob("*.html")}
-
-
-@pytest.mark.slow
-def test_links_and_anchors_of_the_site_lead_somewhere(pages: Dict[Path, PageReader]) -> None:
+def test_every_document_is_a_page_and_links_lead_somewhere(site: Path, pages: Dict[Path, PageReader]) -> None:
+    written = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "tutorial").glob("*.ipynb")]
+    assert {path.stem for path in written} <= {path.stem for path in pages}
     n_checked, broken = 0, []
     for path, page in pages.items():
         for link in page.links:
@@ -89,48 +83,24 @@ def test_pages_fetch_nothing_from_elsewhere(site: Path, pages: Dict[Path, PageRe
     assert not any(re.search(r"(?:url\(|@import )[\"']?(?:https?:)?//", text) for text in styles)
     scripts = "".join(text for page in pages for text in re.findall(r"<script>(.*?)</script>", page.read_text("utf8")))
     assert "http" not in scripts
-
-
-@pytest.mark.slow
-def test_search_works_without_a_server(site: Path) -> None:
-    """The index is a script: a page that is opened from the disk may load it."""
-    index = (site / "searchindex.js").read_text(encoding="utf8")
+    index = (site / "searchindex.js").read_text(encoding="utf8")  # a script: a page on a disk may load it
     assert index.startswith("Search.setIndex(") and '"el020"' in index
 
 
-def _generated() -> Dict[str, str]:
-    """Generated pages, in Markdown, by their path in the site."""
+def test_reference_has_every_code_public_name_and_registered_name() -> None:
     program = "import json; from pages import read_pages; print(json.dumps(dict(read_pages())))"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=SITE, check=True)
-    return dict(json.loads(result.stdout))
-
-
-@pytest.fixture(scope="module")
-def markdown() -> Dict[str, str]:
-    return _generated()
-
-
-def test_error_page_has_every_code(markdown: Dict[str, str]) -> None:
+    markdown: Dict[str, str] = json.loads(result.stdout)
     listed = re.findall(r"^### ([EW]L\d+)$", markdown["reference/errors.md"], flags=re.M)
     codes = [code for catalogue in (Errors, Warnings) for code in dir(catalogue) if re.fullmatch(r"[EW]L\d+", code)]
     assert sorted(listed) == sorted(codes)
-
-
-@pytest.mark.parametrize("module", ["spacy_elmo", "spacy_elmo.nn", *COMPAT])
-def test_reference_has_every_public_name(module: str, markdown: Dict[str, str]) -> None:
-    page = markdown["reference/compat.md" if module in COMPAT else f"reference/{module.removeprefix('spacy_elmo.')}.md"]
-    names = _public_names(module)
-    assert names and [name for name in names if f"({module}.{name})=" not in page] == []
-
-
-def _public_names(module: str) -> List[str]:
-    loaded = import_module(module)
-    own = [name for name, value in vars(loaded).items() if getattr(value, "__module__", "") == module]
-    return list(getattr(loaded, "__all__", [name for name in own if not name.startswith("_")]))
-
-
-def test_reference_has_every_registered_name(markdown: Dict[str, str]) -> None:
     metadata = (ROOT / "pyproject.toml").read_text(encoding="utf8")
-    names = re.findall(r'^"?([\w.-]+)"? = "spacy_elmo\.(?!cli)[\w.]+:\w+"', metadata, re.MULTILINE)
-    assert len(names) > 10
-    assert [name for name in names if f"### `{name}`" not in markdown["reference/registered.md"]] == []
+    registered = re.findall(r'^"?([\w.-]+)"? = "spacy_elmo\.(?!cli)[\w.]+:\w+"', metadata, re.MULTILINE)
+    assert len(registered) > 10
+    assert [name for name in registered if f"### `{name}`" not in markdown["reference/registered.md"]] == []
+    for module in ("spacy_elmo", "spacy_elmo.nn", *COMPAT):
+        page = "compat" if module in COMPAT else module.removeprefix("spacy_elmo.")
+        loaded = import_module(module)
+        own = [name for name, value in vars(loaded).items() if getattr(value, "__module__", "") == module]
+        names = getattr(loaded, "__all__", [name for name in own if not name.startswith("_")])
+        assert names and [name for name in names if f"({module}.{name})=" not in markdown[f"reference/{page}.md"]] == []

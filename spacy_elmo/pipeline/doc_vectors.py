@@ -129,10 +129,9 @@ def set_vectors(doc: Doc, prefix: str, vectors: DocVectors) -> None:
 
 def drop_vectors(doc: Doc, prefix: str) -> None:
     """Remove the vectors of a Doc, also from `doc.tensor` if it has the same."""
-    keys = _find_keys(doc, prefix)
-    if keys and _is_tensor(doc, prefix):
+    if _find_keys(doc, prefix) and _is_tensor(doc, prefix):
         doc.tensor = numpy.zeros((0,), dtype="float32")
-    for key in keys:
+    for key in _find_keys(doc, prefix):  # reading the vectors of joined Docs makes one record of several
         doc.vector = None  # set by `as_doc`; spaCy computes it if it is None
         del doc.user_data[key]
 

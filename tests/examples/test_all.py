@@ -1,15 +1,12 @@
 """What holds for every recipe: its row and its command in the README, and that it learns."""
 
 import re
-import shlex
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
-OTHERS = ("_common", "_records", "categories", "serve")
 RECIPES = sorted(
     path.stem for path in EXAMPLES.glob("*.py") if path.stem not in ("_common", "_records", "categories", "serve")
 )
@@ -26,21 +23,6 @@ README = (EXAMPLES / "README.md").read_text(encoding="utf8")
 
 def test_readme_has_every_recipe():
     assert sorted(re.findall(r"^\| \[(\w+)\.py\]\(\1\.py\) \|", README, flags=re.M)) == sorted([*RECIPES, "categories"])
-
-
-def _commands():
-    blocks = re.findall(r"^```bash\n(.*?)^```$", README, flags=re.M | re.S)
-    return [shlex.split(line, comments=True) for block in blocks for line in block.splitlines() if line]
-
-
-@pytest.mark.parametrize("command", _commands(), ids=" ".join)
-def test_options_of_the_readme_exist(command, load_recipe, monkeypatch, capsys):
-    assert command[0] == "python" and command[1].startswith("examples/")
-    monkeypatch.setattr(sys, "argv", [Path(command[1]).name, "--help"])
-    with pytest.raises(SystemExit):
-        load_recipe(Path(command[1]).stem).main()
-    known = set(re.findall(r"--[\w-]+", capsys.readouterr().out))
-    assert {argument for argument in command if argument.startswith("--")} <= known
 
 
 @pytest.mark.issue(42)

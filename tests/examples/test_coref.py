@@ -1,7 +1,5 @@
 """Coreference: metrics by hand, features, independence of the batch, and the recipe as a whole."""
 
-from itertools import permutations
-
 import pytest
 import torch
 from examples.writing import write_parts
@@ -44,35 +42,6 @@ class Oracle:
         return [self.answers[text] for text in texts]
 
 
-def test_candidates_are_the_mentions_before_each(coref, read_lines):
-    text = read_lines(coref.read_litbank, [NOVEL])[0]
-    assert text.mentions == ((0, 0), (2, 4), (6, 6), (8, 8), (11, 11), (13, 13))
-    assert text.entities == (0, 1, 1, 0, 0, 1)
-    assert [(i, list(others)) for i, others in text.anaphors] == [(i, list(range(i))) for i in range(6)]
-    assert list(map(len, text.sentences)) == [6, 9] and text.words == NOVEL["words"]
-
-
-def test_pronoun_is_asked_about_both_names(coref, read_lines):
-    texts = read_lines(coref.read_gap, PARAGRAPHS)
-    assert [text.entities for text in texts] == [(0, 1, 0), (0, 1, 1), (0, 1, 2)]
-    assert texts[0].sentences == (("Ann", "Lee", "met", "Eve", "."), ("She", "was", "late"))
-    assert all(text.anaphors == ((2, (0, 1)),) and text.words == line["words"] for text, line in zip(texts, PARAGRAPHS))
-
-
-def test_features_tell_distance_direction_and_matches(coref):
-    text = coref.Text(
-        (("the", "cat", "of", "his"), ("The", "cat", "a", "cat")), ((0, 3), (3, 3), (4, 5), (7, 7)), (), ()
-    )
-    pairs = torch.tensor([[1, 0], [2, 3], [3, 2]])
-    n = coref.N_BUCKETS
-    distance, apart, match = coref.find_features([text], *pairs.T).T.tolist()
-    assert distance == [2, n + 2, 2] and apart == [2 * n] * 3
-    assert match == [3 * n + 2 + 4, 3 * n + 2, 3 * n + 2]
-    same = coref.find_features([text, text], torch.tensor([6]), torch.tensor([0]))[0].tolist()  # of another text
-    assert same == [3, 2 * n + 1, 3 * n]
-    assert coref.bucket(torch.tensor([0, 1, 2, 3, 4, 7, 8, 10**6])).tolist() == [0, 1, 2, 2, 3, 3, 4, n - 1]
-
-
 WANTED = [{0, 1, 2}, {3, 4, 5, 6}, {7}]
 FOUND = [{0, 1}, {2, 3, 4}, {5, 6, 7}]
 
@@ -88,16 +57,6 @@ def test_metrics_of_a_case_by_hand(coref):
     # Best: {0,1,2} with {0,1}, {3,4,5,6} with {2,3,4}, {7} with {5,6,7}.
     assert coref.ceaf(WANTED, FOUND) == (pytest.approx(4 / 5 + 4 / 7 + 2 / 4), 3)
     assert coref.ceaf(FOUND, [{*range(8)}]) == (pytest.approx(6 / 11), 3)
-
-
-def test_assignment_is_the_best_of_all(coref):
-    generator = torch.Generator().manual_seed(0)
-    for n_rows, n_columns in [(1, 1), (1, 4), (3, 3), (4, 6), (5, 5), (4, 2), (5, 1)] * 20:
-        gains = torch.randint(0, 5, (n_rows, n_columns), generator=generator).tolist()  # small numbers: ties
-        short = gains if n_rows <= n_columns else [list(column) for column in zip(*gains)]
-        places = permutations(range(max(n_rows, n_columns)), min(n_rows, n_columns))
-        best = max(sum(row[j] for row, j in zip(short, js)) for js in places)
-        assert coref.best_assignment(gains) == best
 
 
 def test_litbank_scores_of_right_and_trivial_answers(coref, read_lines):

@@ -31,14 +31,6 @@ def test_scores_do_not_depend_on_padding(nli, read_lines, tiny_bilm):
             torch.testing.assert_close(model([pair])[0], scores, atol=1e-5, rtol=0.0)
 
 
-def test_accuracy_by_label(nli, read_lines):
-    pairs = read_lines(nli.read_pairs, LINES)
-    always_neutral = lambda batch: torch.tensor([[0.0, 1.0, 0.0]]).expand(len(batch), 3)  # noqa: E731
-    assert nli.accuracy(always_neutral, pairs) == pytest.approx(100 / 3)
-    assert nli.accuracy(always_neutral, pairs, "neutral") == 100.0
-    assert nli.accuracy(always_neutral, pairs, "entailment") == 0.0
-
-
 def test_recipe_prints_scores_of_both_conditions(run_recipe, tiny_bilm, tmp_path):
     write_parts(tmp_path / "data" / "snli-cad", LINES)
     write_parts(tmp_path / "data" / "sick", LINES)
@@ -62,12 +54,3 @@ def test_n_grams_are_scored_without_a_network(run_recipe, load_recipe, tmp_path,
     ]
     assert [line.rsplit(maxsplit=1)[0].split("  ")[-1].strip() for line in printed] == 2 * rows
     assert {line.split()[-1] for line in printed} == {"100.00"}  # the test part has the pairs of the training part
-
-
-@pytest.mark.issue(42)
-def test_features_of_a_pair_are_what_differs(nli, read_lines):
-    sleeps, dogs, reads = read_lines(nli.read_pairs, LINES)
-    assert sorted(nli.difference_features(sleeps)) == ["+ awake", "+ is", "- sleeps"]
-    assert {"sleeps > awake", "sleeps > is", "added 2", "removed 1", "longer 1"} <= {*nli.pair_features(sleeps)}
-    assert "run animals" not in nli.hypothesis_features(dogs) and "animals run" in nli.hypothesis_features(dogs)
-    assert not [name for name in nli.difference_features(reads) if name.startswith("-")]

@@ -64,22 +64,6 @@ def test_loss_sums_over_the_answers_of_all_annotators(qa, read_lines, monkeypatc
     torch.testing.assert_close(model.loss(paragraphs), wanted)
 
 
-def test_cut_paragraphs_keep_only_questions_with_an_answer(qa, read_lines):
-    paragraphs = read_lines(qa.read_paragraphs, LINES)
-    cut = qa.cut_paragraphs(paragraphs, 6)
-    assert [len(paragraph.words) for paragraph in cut] == [6, 3]
-    assert [question.spans for question in qa.all_questions(cut)] == [((5, 5),), ((2, 2),)]
-    assert [len(paragraph.offsets) for paragraph in cut] == [6, 3]
-    assert qa.cut_paragraphs(paragraphs, 2) == []
-
-
-def test_marks_are_on_the_words_of_the_question(qa, read_lines):
-    marks = qa.find_shared(read_lines(qa.read_paragraphs, LINES)).squeeze(2)
-    assert marks.shape == (3, 13)
-    assert marks[0].nonzero().flatten().tolist() == [0, 1, 3, 7]  # The, tower, built, the
-    assert marks[2].nonzero().flatten().tolist() == [0, 1]  # Mice, eat
-
-
 def test_best_span_is_ordered_and_short(qa):
     n = qa.MAX_ANSWER + 3
     firsts, lasts = torch.zeros(3, n), torch.zeros(3, n)
@@ -117,13 +101,6 @@ def test_evaluation_takes_the_answer_that_fits_best(qa, read_lines):
     scores = qa.evaluate(Fixed(), read_lines(qa.read_paragraphs, LINES))
     assert scores["EM"] == pytest.approx(100 / 3)
     assert scores["F1"] == pytest.approx(100 * (2 / 3 + 2 / 3 + 1) / 3)  # Gustave Eiffel, not the whole company
-
-
-def test_predictions_are_cut_from_the_text(qa, read_lines, monkeypatch):
-    paragraphs = read_lines(qa.read_paragraphs, LINES[1:])
-    model = qa.BiDAF(None)
-    monkeypatch.setattr(model, "forward", lambda _: (torch.tensor([[0.0, 1.0, 0.0]]), torch.tensor([[0.0, 0.0, 1.0]])))
-    assert model.predict(paragraphs) == ["eat  cheese"]
 
 
 def test_recipe_prints_scores_of_both_conditions(run_recipe, tiny_bilm, tmp_path):

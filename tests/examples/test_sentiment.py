@@ -68,11 +68,3 @@ def test_recipe_prints_scores_of_both_conditions(run_recipe, tiny_bilm, data):
     assert printed.count("\naccuracy, sentence-polarity") == printed.count("\nmacro-F1, goemotions") == 2
     assert "sentiment/sentence-polarity: 8 texts, 2 categories" in printed
     assert "goemotions: 8 texts, 3 categories" in printed
-
-
-def test_only_the_task_that_was_asked_for(run_recipe, data):
-    printed = run_recipe(
-        *("sentiment", "--data", data, "--task", "goemotions", "--without-elmo"),
-        *("--epochs", 1, "--seeds", 2, "--limit", 4),
-    )
-    assert "goemotions: 4 texts" in printed and "polarity" not in printed and "seed 1" in printed

@@ -16,7 +16,7 @@ from spacy_elmo import BiLM, load_bilm
 from spacy_elmo.about import __version__
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.export import package as package_module
-from spacy_elmo.export.package import describe, package_bilm
+from spacy_elmo.export.package import package_bilm
 
 SENTENCES = [["the", "cat", "sat"], ["a", "dog"]]
 
@@ -52,20 +52,6 @@ def test_package_has_the_meta_data_of_the_bilm(tmp_path: Path) -> None:
     assert [text for text in meta["requirements"] if text.startswith("spacy-elmo")] == [
         f"spacy-elmo>={__version__},<0.2.0"
     ]
-
-
-@pytest.mark.parametrize(
-    "meta, wanted",
-    [
-        ({}, {"description": "ELMo vectors", "license": ""}),
-        ({"corpus": "none", "license": 3}, {"description": "ELMo vectors", "license": ""}),
-        ({"sources": ["a"], "description": "b", "license": "c"}, {"sources": [{"name": "a"}]}),
-        ({"corpus": {"sources": [{"name": "a", "tokens": 3}, None]}}, {"sources": [{"name": "a", "tokens": "3"}]}),
-    ],
-)
-def test_any_meta_data_become_those_of_a_package(meta: Any, wanted: Any) -> None:
-    found = describe(meta)
-    assert {key: found[key] for key in wanted} == wanted and ("sources" in wanted) == ("sources" in found)
 
 
 BAD_NAMES = [{"name": name} for name in ("Tiny", "ti-ny", "ti__ny", "_tiny", "", "../tiny")]

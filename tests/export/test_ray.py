@@ -97,11 +97,9 @@ def after_parts(folder: Path, n: int, act: Callable[[], None]) -> threading.Thre
     return thread
 
 
-@pytest.mark.parametrize("n_workers", [1, 2])
-def test_parts_are_those_of_the_local_engine(n_workers: int, place: Path, cluster: Any) -> None:
-    if n_workers == 2:
-        cluster.add_node(num_cpus=1)
-    total = run(place, "out", lambda *args: embed_parts_on_ray(*args, n_workers=n_workers))
+def test_parts_are_those_of_the_local_engine(place: Path, cluster: Any) -> None:
+    cluster.add_node(num_cpus=1)
+    total = run(place, "out", lambda *args: embed_parts_on_ray(*args, n_workers=2))
     assert (total.n_texts, total.n_parts) == (N_FILES * N_LINES, N_FILES * 4)
     check(place, "out")
     assert run(place, "out", lambda *args: embed_parts_on_ray(*args)).n_found == N_FILES * 4

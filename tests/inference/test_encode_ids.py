@@ -42,11 +42,6 @@ def test_rows_of_any_ids_are_read_to_their_end(bilm):
     torch.testing.assert_close(found, torch.cat([wanted, wanted], dim=1), atol=1e-5, rtol=0.0)
 
 
-def words_bilm():
-    network = BiLMNetwork(BiLMConfig(n_words=3, cell_width=8, projection_width=4))
-    return BiLM(network, vocabulary=Vocabulary(["<S>", "</S>", "<UNK>"]))
-
-
 @pytest.mark.parametrize(
     "ids, index, problem",
     [
@@ -64,8 +59,9 @@ def test_ids_of_something_else_are_refused(bilm, ids, index, problem):
 
 
 def test_a_bilm_of_whole_words_has_no_character_ids():
+    network = BiLMNetwork(BiLMConfig(n_words=3, cell_width=8, projection_width=4))
     with pytest.raises(ValueError, match="EL017.*whole words"):
-        words_bilm().encode_ids(character_ids(WORDS), INDEX)
+        BiLM(network, vocabulary=Vocabulary(["<S>", "</S>", "<UNK>"])).encode_ids(character_ids(WORDS), INDEX)
 
 
 @pytest.mark.parametrize("state", ["reset", "steady", "carry"])

@@ -54,21 +54,11 @@ def n_graphs(bilm):
 @pytest.mark.parametrize("state", ["reset", "steady", "carry"])
 def test_vectors_are_those_of_the_loop(monkeypatch, device, kind, state):
     bilm = make_bilm(device, **kind)
-    batches = [make_sentences(n, seed=n) for n in (40, 40, 1, 33, 200, 1, 90)]
-    wanted = embed(monkeypatch, bilm, False, batches, state=state)
+    batches = [make_sentences(n, seed=n) for n in (40, 40, 1, 33, 200, 1, 90)] + [[["sea"] * 300, ["a"], []]] * 3
+    wanted = embed(monkeypatch, bilm, False, batches, state=state, boundaries=True)
     assert n_graphs(bilm) == 0
-    found = embed(monkeypatch, bilm, True, batches, state=state)
+    found = embed(monkeypatch, bilm, True, batches, state=state, boundaries=True)
     assert (n_graphs(bilm) > 0) == (state != "carry")
-    for one, other in zip(found, wanted, strict=True):
-        numpy.testing.assert_allclose(one, other, atol=2e-6, rtol=1e-5)
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_vectors_with_boundaries_and_of_a_long_sentence(monkeypatch, device):
-    bilm = make_bilm(device)
-    batches = [[["sea"] * 300, ["a"], []]] * 3
-    wanted = embed(monkeypatch, bilm, False, batches, boundaries=True)
-    found = embed(monkeypatch, bilm, True, batches, boundaries=True)
     for one, other in zip(found, wanted, strict=True):
         numpy.testing.assert_allclose(one, other, atol=2e-6, rtol=1e-5)
 

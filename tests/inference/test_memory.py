@@ -1,7 +1,6 @@
 """Reused working memory, one user at a time, never part of a result; the regular release of free memory."""
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -79,11 +78,3 @@ def test_two_interleaved_readers_do_not_disturb_each_other(bilm, state):
         bilm.embed(SENTENCES[5:9])
         assert torch.equal(row, rows)
     assert number > 3
-
-
-def test_two_threads_do_not_disturb_each_other(bilm):
-    wanted = bilm.embed(SENTENCES, batch_tokens=30)
-    with ThreadPoolExecutor(4) as pool:
-        for found in pool.map(lambda _: bilm.embed(SENTENCES, batch_tokens=30), range(12)):
-            for one, other in zip(found, wanted):
-                np.testing.assert_array_equal(one, other)

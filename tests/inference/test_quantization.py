@@ -13,12 +13,7 @@ from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.inference import products
 from spacy_elmo.inference.dispatch import Path
-from spacy_elmo.inference.products import (
-    Int8Matrix,
-    check_precision,
-    quantize,
-    to_int8,
-)
+from spacy_elmo.inference.products import Int8Matrix, check_precision, quantize, to_int8
 
 CHAR_CNN = CharCNNConfig(embedding_width=4, filters=((1, 8), (2, 8)), activation="relu", n_highway=2)
 CONFIGS = {
@@ -99,23 +94,25 @@ def test_int8_is_there_on_any_x86_with_avx2():
 
 
 @pytest.fixture
-def forget_trials():
-    for cached in (products.most_levels, products.works):
-        cached.cache_clear()
+def trials():
+    forget_trials()
     yield
-    for cached in (products.most_levels, products.works):
-        cached.cache_clear()
+    forget_trials()
+
+
+def forget_trials():
+    products.most_levels.cache_clear()
+    products.works.cache_clear()
 
 
 @needs_int8
-@pytest.mark.usefixtures("forget_trials")
+@pytest.mark.usefixtures("trials")
 def test_int8_products_that_overflow_are_detected(monkeypatch):
     """A processor that adds pairs of products in 16 bits gets fewer levels; one that adds all in 16 bits, no int8."""
     right, narrow = products.linear_int8, products.LEVELS[1]
     monkeypatch.setattr(products, "linear_int8", lambda rows, *rest: right(rows.clamp(max=2 * narrow + 1), *rest))
     assert products.most_levels() == narrow and products.works("int8")
-    products.most_levels.cache_clear()
-    products.works.cache_clear()
+    forget_trials()
     monkeypatch.setattr(products, "linear_int8", lambda *args: right(*args).clamp(-32768.0, 32767.0))
     with pytest.raises(ValueError, match="no fast int8 products"):
         load_bilm("en_elmo_sm", precision="int8")
@@ -170,30 +167,22 @@ def test_changing_the_precision_forgets_what_was_computed_before(exact, precisio
     assert 0 < max(np.abs(one - two).max() for one, two in zip(rounded, exact) if one.size) < 0.1
 
 
-@pytest.mark.parametrize("state", ["reset", "steady"])
-@pytest.mark.parametrize("batch_tokens", [1, 7])
-@pytest.mark.skipif(not products.works("int8"), reason="torch without int8 products")
-@pytest.mark.parametrize("path", [Path.PARALLEL, Path.IN_TURN])
-def test_int8_vectors_do_not_depend_on_batch_or_order(state, batch_tokens, path, monkeypatch):
-    force_path(monkeypatch, path)
-    bilm = load_bilm("en_elmo_sm", precision="int8")
-    many = [*SENTENCES, *([word] * n for n, word in enumerate("abcdefghijkl"))]
-    together = bilm.embed(many, state=state)
-    found = bilm.embed(many[::-1], state=state, batch_tokens=batch_tokens)[::-1]
-    for one, other in zip(together, found):
-        np.testing.assert_array_equal(one, other)  # sums of integers
-
-
 @needs_int8
 @pytest.mark.issue(41)
-def test_int8_vectors_are_the_same_in_batches_of_any_number_of_lanes():
+@pytest.mark.parametrize("state", ["reset", "steady"])
+@pytest.mark.parametrize("path", [None, Path.PARALLEL, Path.IN_TURN])
+def test_int8_vectors_do_not_depend_on_batch_or_order(state, path, monkeypatch):
     """Small matrices are multiplied in bfloat16, whose sums may have another order for another number of rows."""
+    if path is not None:
+        force_path(monkeypatch, path)
     bilm = load_bilm("en_elmo_sm", precision="int8")
-    many = [["the", "bank", str(n)] for n in range(140)]
-    together = bilm.embed(many)
+    many = [*SENTENCES, *([word] * n for n, word in enumerate("abcdefghijkl")), *(["bank", str(n)] for n in range(130))]
+    together = bilm.embed(many, state=state)
     for n_lanes in (1, 33, 66, 130):
-        for one, other in zip(bilm.embed(many[:n_lanes]), together):
-            np.testing.assert_array_equal(one, other)
+        for one, other in zip(bilm.embed(many[:n_lanes], state=state), together):
+            np.testing.assert_array_equal(one, other)  # sums of integers
+    for one, other in zip(bilm.embed(many[::-1], state=state, batch_tokens=7)[::-1], together):
+        np.testing.assert_array_equal(one, other)
 
 
 @needs_int8
@@ -228,9 +217,8 @@ def test_a_float32_bilm_that_was_used_can_be_pickled():
     assert all(np.array_equal(one, two) for one, two in zip(wanted, other.embed(SENTENCES), strict=True))
 
 
+@needs_int8
 def test_moving_keeps_the_precision_and_refuses_a_device_without_it_before_anything_changes():
-    if not products.works("int8"):
-        pytest.skip("torch without int8 products")
     bilm = load_bilm("en_elmo_sm", precision="int8")
     found = bilm.embed(SENTENCES)
     with pytest.raises(ValueError, match="EL015.*int8.*cuda"):

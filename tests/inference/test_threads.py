@@ -1,10 +1,8 @@
 """Directions in parallel threads: the same numbers, on torch's threads."""
 
 import os
-import re
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -29,16 +27,6 @@ def set_threads():
     torch.set_num_threads(before)
 
 
-def count_threads():
-    """What OpenMP gives a thread; torch tells one number for all."""
-    found = re.search(r"omp_get_max_threads\(\) : (\d+)", torch.__config__.parallel_info())
-    return int(found[1])
-
-
-def look(item):
-    return item, threading.current_thread().name, count_threads(), torch.is_grad_enabled()
-
-
 def test_an_error_in_a_thread_reaches_the_caller_who_can_go_on(set_threads):
     set_threads(2)
 
@@ -48,7 +36,7 @@ def test_an_error_in_a_thread_reaches_the_caller_who_can_go_on(set_threads):
     for _ in range(2):
         with pytest.raises(RuntimeError, match="no forward"):
             run_parallel(fail, ["forward", "backward"])
-    assert [item for item, _, _, _ in run_parallel(look, [1, 2])] == [1, 2]
+    assert run_parallel(abs, [1, -2]) == [1, 2]
 
 
 SCRIPT = """

@@ -7,38 +7,19 @@ import sys
 import numpy as np
 import pytest
 import torch
+from nn.tiny import make_language_model
 
-from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.lm_head import SoftmaxHead
-from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.text.words import Vocabulary
 
 SENTENCES = [["She", "sat", "on", "the", "bank"], ["Oslo"]]
-SIZES = {
-    "char_cnn": {"embedding_width": 4, "filters": [[1, 8], [2, 8]], "n_highway": 1},
-    "cell_width": 16,
-    "projection_width": 8,
-}
+WORDS = ["<S>", "</S>", "<UNK>", "She", "bank"]
 FUSED = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.Adagrad)
 
 
-def make_bilm(seed=0):
-    torch.manual_seed(seed)
-    words = ["<S>", "</S>", "<UNK>", "She", "bank"]
-    network = BiLMNetwork(BiLMConfig.from_dict(SIZES))
-    return BiLM(network, vocabulary=Vocabulary(words), head=SoftmaxHead(len(words), SIZES["projection_width"]))
-
-
-def step_optimizer(bilm, other):
-    optimizer = torch.optim.Adam(bilm.network.parameters(), lr=0.1)
-    bilm.encode_with_grad(SENTENCES).sum().backward()
-    optimizer.step()
-
-
-def step_fused(make):
+def step_optimizer(make, **settings):
     def change(bilm, other):
-        optimizer = make(bilm.network.parameters(), lr=0.1, fused=True)
+        optimizer = make(bilm.network.parameters(), lr=0.1, **settings)
         bilm.encode_with_grad(SENTENCES).sum().backward()
         optimizer.step()
 
@@ -64,8 +45,8 @@ def replace_data(bilm, other):
 
 
 CHANGES = {
-    "optimizer.step": step_optimizer,
-    **{f"fused {make.__name__}": step_fused(make) for make in FUSED},
+    "optimizer.step": step_optimizer(torch.optim.Adam),
+    **{f"fused {make.__name__}": step_optimizer(make, fused=True) for make in FUSED},
     "network": replace_network,
     "module": replace_encoder,
     "in place": change_in_place,
@@ -80,7 +61,7 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("call", ["embed", "encode", "iter_encode", "steady_state", "perplexity"])
 def test_changed_weights_are_noticed(change, call):
-    bilm = make_bilm()
+    bilm = make_language_model(WORDS)
     other = copy.deepcopy(bilm.network)
     for weight in other.parameters():
         weight.data = weight.data * 0.7
@@ -107,9 +88,9 @@ def test_changed_weights_are_noticed(change, call):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
 @pytest.mark.parametrize("make", FUSED[:3])
 def test_steps_of_fused_optimizers_are_noticed_on_a_gpu(make):
-    bilm = make_bilm().to("cuda")
+    bilm = make_language_model(WORDS).to("cuda")
     before = bilm.embed(SENTENCES)
-    step_fused(make)(bilm, None)
+    step_optimizer(make, fused=True)(bilm, None)
     after, fresh = bilm.embed(SENTENCES), BiLM(copy.deepcopy(bilm.network)).embed(SENTENCES)
     assert not np.allclose(before[0], after[0], atol=1e-4)
     np.testing.assert_allclose(after[0], fresh[0], atol=1e-6)
@@ -117,7 +98,7 @@ def test_steps_of_fused_optimizers_are_noticed_on_a_gpu(make):
 
 @pytest.mark.issue(37)
 def test_steps_of_fused_optimizers_are_noticed_if_the_last_values_stay():
-    bilm = make_bilm()
+    bilm = make_language_model(WORDS)
     before = bilm.embed(SENTENCES)
     optimizer = torch.optim.SGD(bilm.network.parameters(), lr=0.1, fused=True)
     bilm.encode_with_grad(SENTENCES).sum().backward()
@@ -133,7 +114,7 @@ def test_steps_of_fused_optimizers_are_noticed_if_the_last_values_stay():
 @pytest.mark.parametrize("is_replaced", [False, True])
 def test_changed_token_embeddings_are_noticed(is_replaced):
     words = ["<S>", "</S>", "<UNK>", *SENTENCES[0]]
-    network, table = make_bilm().network, torch.rand(len(words), SIZES["projection_width"])
+    network, table = make_language_model(WORDS).network, torch.rand(len(words), 8)
     bilm = BiLM(network, vocabulary=Vocabulary(words), token_embeddings=table)
     bilm.embed(SENTENCES)
     if is_replaced:

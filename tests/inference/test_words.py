@@ -64,22 +64,6 @@ def encoder():
     return BiLM(BiLMNetwork(CONFIG))._encoder.words
 
 
-@pytest.mark.parametrize("n_words", [0, 3, 499])
-def test_lower_bound_of_the_cache_evicts_at_once(encoder, n_words):
-    wanted = encoder.encode(WORDS).clone()
-    encoder.cache.touch(WORDS[:1])
-    encoder.cache.max_bytes = n_words * BYTES_PER_WORD
-    assert len(encoder.cache) == n_words
-    assert encoder.cache._table.untyped_storage().nbytes() <= encoder.cache.max_bytes
-    if n_words:
-        assert not encoder.cache.missing(WORDS[:1])  # the one used last
-    for words in (WORDS, WORDS[-2:], WORDS[:2], ["new", "words"], WORDS[:3]):
-        torch.testing.assert_close(encoder.encode(words), encoder.compute(words))
-        assert len(encoder.cache) <= n_words
-        assert encoder.cache._table.untyped_storage().nbytes() <= encoder.cache.max_bytes
-    torch.testing.assert_close(encoder.encode(WORDS), wanted)
-
-
 @pytest.mark.issue(37)
 @pytest.mark.parametrize("n_kept", [500, 3])
 def test_after_an_error_no_word_is_without_its_vector(encoder, n_kept):

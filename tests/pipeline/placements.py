@@ -2,11 +2,7 @@
 
 from typing import Any, Dict
 
-import spacy
-from spacy.language import Language
-from spacy.training import Example
-
-from .tiny import LISTENER, add_elmo, make_examples
+from .tiny import LISTENER
 
 EMBED: Dict[str, Any] = {
     "@architectures": "spacy.MultiHashEmbed.v2",
@@ -37,22 +33,3 @@ def task_encoder(placement: str = "both", encode: Dict[str, Any] = BILSTM, **set
     """Config of a `tok2vec`."""
     encoder = {"@architectures": "spacy-elmo.ElmoTaskEncoder.v1", "embed": EMBED, "encode": encode}
     return {**encoder, **PLACEMENTS[placement], **settings}
-
-
-def make_tagger(tok2vec: Dict[str, Any], **elmo: Any) -> Language:
-    """A pipeline of ELMo and a tagger."""
-    nlp = spacy.blank("en")
-    add_elmo(nlp, **elmo)
-    nlp.add_pipe("tagger", config={"model": {"@architectures": "spacy.Tagger.v2", "tok2vec": tok2vec}})
-    nlp.initialize(lambda: make_examples(nlp))
-    return nlp
-
-
-def make_full_examples(nlp: Language) -> "list[Example]":
-    """Examples with an annotation for every component."""
-    examples = make_examples(nlp)
-    for eg in examples:
-        for token in eg.reference:
-            token.set_morph("A=B" if token.i % 2 else "A=C")
-            token.lemma_ = token.text.lower().removesuffix("s")
-    return examples

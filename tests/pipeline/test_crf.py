@@ -1,7 +1,7 @@
 """The CRF against enumeration of all tag sequences, its gradient against finite differences."""
 
 from itertools import product
-from typing import Dict, Sequence, Tuple
+from typing import Dict, Iterable, Sequence, Tuple
 
 import numpy
 import pytest
@@ -42,31 +42,20 @@ def _enumerate(emissions: Tensor, transitions: Tensor) -> Dict[Tuple[int, ...], 
     return scores
 
 
-def _log_sum(scores: Sequence[float]) -> float:
+def _log_sum(scores: Iterable[float]) -> float:
     return float(numpy.logaddexp.reduce(list(scores)))
-
-
-def _open(lengths: Sequence[int]) -> Tensor:
-    return torch.ones(sum(lengths), N_TAGS, dtype=torch.bool)
-
-
-@pytest.mark.parametrize("is_constrained", [False, True])
-def test_partition_function_is_the_sum_over_all_sequences(is_constrained: bool) -> None:
-    emissions, transitions = _make(LENGTHS)
-    transitions = _constrained(transitions) if is_constrained else transitions
-    found = log_partition(emissions, LENGTHS, transitions).tolist()
-    wanted = [_log_sum(list(_enumerate(part, transitions).values())) for part in emissions.split(LENGTHS)]
-    numpy.testing.assert_allclose(found, wanted, atol=ATOL)
 
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("is_constrained", [False, True])
-def test_best_tags_are_those_of_the_highest_score(is_constrained: bool, seed: int) -> None:
+def test_partition_function_and_best_tags_are_those_of_all_sequences(is_constrained: bool, seed: int) -> None:
     emissions, transitions = _make(LENGTHS, seed)
     transitions = _constrained(transitions) if is_constrained else transitions
-    found = [tuple(part.tolist()) for part in find_best_tags(emissions, LENGTHS, transitions).split(LENGTHS)]
     scores = [_enumerate(part, transitions) for part in emissions.split(LENGTHS)]
-    assert found == [max(part, key=part.__getitem__) for part in scores]
+    found = log_partition(emissions, LENGTHS, transitions).tolist()
+    numpy.testing.assert_allclose(found, [_log_sum(part.values()) for part in scores], atol=ATOL)
+    best = [tuple(part.tolist()) for part in find_best_tags(emissions, LENGTHS, transitions).split(LENGTHS)]
+    assert best == [max(part, key=part.__getitem__) for part in scores]
 
 
 def test_loss_of_full_annotation_is_the_negative_log_probability() -> None:
@@ -76,25 +65,25 @@ def test_loss_of_full_annotation_is_the_negative_log_probability() -> None:
     losses = negative_log_likelihood(emissions, LENGTHS, _constrained(transitions), admissible)
     for loss, part, path in zip(losses.tolist(), emissions.split(LENGTHS), tags.split(LENGTHS)):
         scores = _enumerate(part, _constrained(transitions))
-        assert loss == pytest.approx(_log_sum(list(scores.values())) - scores[tuple(path.tolist())], abs=1e-9)
+        assert loss == pytest.approx(_log_sum(scores.values()) - scores[tuple(path.tolist())], abs=1e-9)
 
 
 def test_loss_of_partial_annotation_sums_over_what_it_admits() -> None:
     emissions, transitions = _make([4])
-    admissible = _open([4])
+    admissible = torch.ones(4, N_TAGS, dtype=torch.bool)
     admissible[1] = torch.tensor([False, True, False, False, True])  # begins an entity, of one word or more
     (loss,) = negative_log_likelihood(emissions, [4], _constrained(transitions), admissible).tolist()
     scores = _enumerate(emissions, _constrained(transitions))
     admitted = [score for tags, score in scores.items() if tags[1] in (1, 4)]
-    assert loss == pytest.approx(_log_sum(list(scores.values())) - _log_sum(admitted), abs=1e-9)
-    nothing = negative_log_likelihood(emissions, [4], transitions, _open([4]))
+    assert loss == pytest.approx(_log_sum(scores.values()) - _log_sum(admitted), abs=1e-9)
+    nothing = negative_log_likelihood(emissions, [4], transitions, torch.ones_like(admissible))
     numpy.testing.assert_allclose(nothing.tolist(), [0.0], atol=ATOL)
 
 
 def test_gradient_agrees_with_finite_differences() -> None:
     lengths = [1, 3]
     emissions, transitions = _make(lengths)
-    admissible = _open(lengths)
+    admissible = torch.ones(sum(lengths), N_TAGS, dtype=torch.bool)
     admissible[1:3] = torch.eye(N_TAGS, dtype=torch.bool)[1:3]
 
     def compute(emissions: Tensor, transitions: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
+from .test_listener import CNN
 from .tiny import LISTENER, TEXTS, add_elmo
 
 TRAINED = [
@@ -18,12 +19,7 @@ TRAINED = [
     ("London is big .", "U-LOC O O O".split()),
     ("Charles likes London .", "U-PER O U-LOC O".split()),
 ]
-BESIDE_WORDS = {
-    "@architectures": "spacy-elmo.Tok2VecWithElmo.v1",
-    "embed": {"@architectures": "spacy.HashEmbedCNN.v2", "width": 16, "depth": 1, "embed_size": 100,
-              "pretrained_vectors": None, "window_size": 1, "maxout_pieces": 2, "subword_features": True},
-    "elmo": LISTENER,
-}  # fmt: skip
+BESIDE_WORDS = {"@architectures": "spacy-elmo.Tok2VecWithElmo.v1", "embed": CNN, "elmo": LISTENER}
 
 
 def _make_example(nlp: Language, text: str, tags: List[str]) -> Example:
@@ -92,17 +88,6 @@ def test_component_learns_on_elmo_layers(tok2vec: Any, frozen: bool) -> None:
     assert losses[-1] < 0.9 * losses[0]
     is_same = [bool((old == new).all()) for old, new in zip(before, bilm.network.parameters())]
     assert all(is_same) == frozen
-
-
-def test_component_shares_the_tok2vec_of_spacy() -> None:
-    nlp = spacy.blank("en")
-    tok2vec = nlp.add_pipe("tok2vec")
-    listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": 96, "upstream": "tok2vec"}
-    nlp.add_pipe("crf_ner", config={"model": {"tok2vec": listener}})
-    optimizer = nlp.initialize(lambda: _make_examples(nlp))
-    before = tok2vec.to_bytes()
-    losses = [nlp.update(_make_examples(nlp), sgd=optimizer)["crf_ner"] for _ in range(3)]
-    assert losses[-1] < losses[0] and tok2vec.to_bytes() != before
 
 
 def test_entities_do_not_depend_on_the_batch() -> None:
@@ -239,7 +224,7 @@ def test_model_of_another_component_is_an_error() -> None:
 @pytest.mark.parametrize("factory", ["ner", "tagger"])
 def test_crf_in_another_component_is_an_error(trained: Language, factory: str) -> None:
     nlp = spacy.blank("en")
-    crf = {"@architectures": "spacy-elmo.CRFTagger.v1", "tok2vec": BESIDE_WORDS["embed"]}
+    crf = {"@architectures": "spacy-elmo.CRFTagger.v1", "tok2vec": CNN}
     nlp.add_pipe(factory, config={"model": crf})
     example = _make_example(trained, "Ada slept", ["U-PER", "O"])
     for token in example.reference:
@@ -285,10 +270,8 @@ def _with_infinite_scores(nlp: Language) -> None:
             r"'crf_ner' has no labels.*1 training examples",
         ),
         (lambda nlp: _initialize([]), r"has no labels: the given list of labels is empty"),
-        *[
-            (lambda nlp, labels=labels: _initialize(labels), r"'crf_ner'.*\[initialize.components.crf_ner.labels\]")
-            for labels in ("PER", {"0": {}, "1": {"PER": -1}})  # that of spaCy's `ner` is a mapping of actions
-        ],
+        # Labels of spaCy's `ner` are a mapping of actions.
+        (lambda nlp: _initialize({"0": {}, "1": {"PER": -1}}), r"'crf_ner'.*\[initialize.components.crf_ner.labels\]"),
         (
             lambda nlp: _initialize(["PER"], Example(nlp.make_doc(""), nlp.make_doc(""))),
             r"of the 1 training.*'crf_ner'",

@@ -2,6 +2,7 @@
 
 import copy
 import random
+import re
 from pathlib import Path
 
 import numpy
@@ -14,8 +15,6 @@ from spacy.vocab import Vocab
 from spacy_elmo.pipeline.doc_vectors import (
     DocVectors,
     VectorsError,
-    drop_layers,
-    drop_vectors,
     get_boundary_sums,
     get_layers,
     get_mixed,
@@ -62,19 +61,9 @@ def check(doc, mixed, layers=None):
         numpy.testing.assert_allclose(get_layers(doc, "elmo", 0, len(doc)), layers, atol=1e-6)
 
 
-@pytest.mark.parametrize("store", ["mixed", "layers", "both"])
-def test_vectors_are_found_again(store):
-    doc, mixed, layers = make_doc(store=store)
-    check(doc, mixed, None if store == "mixed" else layers)
-    assert has_layers(doc, "elmo") == (store != "mixed")
-
-
-def test_half_precision_survives_bytes():
-    doc = Doc(VOCAB, words=["a"])
-    layers = numpy.ones((3, 1, 4), dtype="float16")
-    set_vectors(doc, "elmo", DocVectors(None, layers, [0.0, 0.0, 0.0], 1.0, None))
-    copied = restore(doc)
-    assert get_mixed(copied, "elmo", 0, 1).dtype == get_layers(copied, "elmo", 0, 1).dtype == numpy.float16
+def merge(doc, start, end):
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[start:end])
 
 
 def test_from_docs_with_different_mixes_and_stores_keeps_mixed_rows():
@@ -82,37 +71,6 @@ def test_from_docs_with_different_mixes_and_stores_keeps_mixed_rows():
     three = make_doc(seed=2, store="mixed")
     check(Doc.from_docs([one[0], two[0]]), numpy.concatenate([one[1], two[1]]), numpy.concatenate([one[2], two[2]], 1))
     check(Doc.from_docs([one[0], three[0]]), numpy.concatenate([one[1], three[1]]))
-
-
-# What follows a cut part may be the words that followed it in the Doc, others, or more of either.
-FOLLOWERS = [["the", "dog", "ran"], ["the", "cat"], ["zzz", "yyy", "xxx", "www"]]
-
-
-@pytest.mark.parametrize("words", FOLLOWERS)
-@pytest.mark.parametrize("start,end", [(0, 2), (1, 2), (0, 0)])
-@pytest.mark.parametrize("is_first", [True, False])
-@pytest.mark.parametrize("how", ["memory", "bytes", "bytes before"])
-def test_cut_part_beside_a_doc_without_vectors(words, start, end, is_first, how):
-    """Read first: right rows and no vectors. Unread: nobody knows how long the part was, so no rows at all."""
-    doc, mixed, _ = make_doc(["the", "cat", "the", "dog"], [True] * 4)
-    if how == "bytes before":
-        doc = restore(doc)
-    for is_read in (True, False):
-        part, plain = doc[start:end].as_doc(copy_user_data=True), Doc(VOCAB, words=words)
-        if is_read:
-            numpy.testing.assert_array_equal(get_mixed(part, "elmo", 0, len(part)), mixed[start:end])
-        joined = Doc.from_docs([part, plain] if is_first else [plain, part])
-        if how == "bytes":
-            joined = restore(joined)
-        first = 0 if is_first else len(words)
-        for i in range(len(joined)):
-            is_part = first <= i < first + end - start
-            if is_part and is_read:
-                numpy.testing.assert_array_equal(get_mixed(joined, "elmo", i, i + 1)[0], mixed[start + i - first])
-                continue
-            unread = "EL074" if is_part else "EL074|EL062"
-            with pytest.raises(ValueError, match="EL062" if is_read else unread):
-                get_mixed(joined, "elmo", i, i + 1)
 
 
 def test_part_of_bytes_that_were_read_without_the_package_is_not_taken_for_the_whole():
@@ -128,35 +86,40 @@ def test_part_of_bytes_that_were_read_without_the_package_is_not_taken_for_the_w
             get_mixed(joined, "elmo", i, i + 1)
 
 
-CUTS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 9), st.integers(1, 10)), min_size=1, max_size=4)
+# Of two Docs with vectors and one without, whose words may be those that followed a part.
+CUTS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(1, 10)), min_size=1, max_size=4)
 
 
 @pytest.mark.parametrize("is_read", [True, False])
+@pytest.mark.parametrize("how", ["memory", "bytes", "bytes before"])
 @settings(max_examples=60, deadline=None)
 @given(cuts=CUTS, ensure_whitespace=st.booleans())
-def test_cut_and_joined_docs_give_right_rows_or_an_error(is_read, cuts, ensure_whitespace):
-    docs = [make_doc(), make_doc(seed=1)]
-    parts, expected = [], []
+def test_cut_and_joined_docs_give_right_rows_or_an_error(how, is_read, cuts, ensure_whitespace):
+    """Unread, nobody knows how long a part was: there may be no rows at all, but never wrong ones."""
+    docs, parts, expected = [make_doc(), make_doc(seed=1)], [], []
     for which, start, length in cuts:
-        parts.append(docs[which][0][start : start + length].as_doc(copy_user_data=True))
-        expected.append(docs[which][1][start : start + length])
+        if which == 2:
+            parts.append(Doc(VOCAB, words=WORDS[start : start + length]))
+            expected += [None] * len(parts[-1])
+            continue
+        doc, mixed, _ = docs[which]
+        doc = restore(doc) if how == "bytes before" else doc
+        parts.append(doc[start : start + length].as_doc(copy_user_data=True))
+        expected += list(mixed[start : start + length])
         if is_read:
             get_mixed(parts[-1], "elmo", 0, 1)
-    joined, mixed = Doc.from_docs(parts, ensure_whitespace=ensure_whitespace), numpy.concatenate(expected)
-    if is_read:
-        check(joined, mixed)
-        return
-    for i in range(len(joined)):
+    joined = Doc.from_docs(parts, ensure_whitespace=ensure_whitespace)
+    joined = restore(joined) if how == "bytes" else joined
+    for i, row in enumerate(expected):
         try:
             found = get_mixed(joined, "elmo", i, i + 1)[0]
-        except ValueError:
-            continue
-        numpy.testing.assert_array_equal(found, mixed[i])
+        except ValueError as error:
+            assert "EL062" in str(error) and row is None if is_read else re.search("EL074|EL062", str(error))
+        else:
+            numpy.testing.assert_array_equal(found, row)
 
 
-@pytest.mark.parametrize(
-    "merged, is_split", [((0, 2), False), ((3, 5), False), ((8, 10), False), (None, True), ((0, 2), True)]
-)
+@pytest.mark.parametrize("merged, is_split", [((8, 10), False), (None, True), ((0, 2), True)])
 def test_retokenized_docs_are_an_error_until_vectors_are_set_again(merged, is_split):
     doc, _, _ = make_doc()
     with doc.retokenize() as retokenizer:
@@ -194,17 +157,13 @@ class Unsearchable(dict):
 
 
 @pytest.mark.issue(37)
-@pytest.mark.parametrize("how", ["made", "joined", "beside plain", "cut", "bytes", "merged"])
+@pytest.mark.parametrize("how", ["made", "joined", "beside plain", "merged"])
 def test_a_second_read_does_not_look_through_user_data(how):
     doc, mixed, _ = make_doc(averages_merged=True)
     if how == "joined":
         doc, mixed = Doc.from_docs([doc] * 50), numpy.concatenate([mixed] * 50)
     elif how == "beside plain":
         doc = Doc.from_docs([doc, Doc(VOCAB, words=["plain"] * 50)])
-    elif how == "cut":
-        doc, mixed = doc[2:8].as_doc(copy_user_data=True), mixed[2:8]
-    elif how == "bytes":
-        doc = restore(doc)
     elif how == "merged":
         merge(doc, 8, 10)
         mixed = numpy.concatenate([mixed[:8], mixed[8:].mean(axis=0, keepdims=True)])
@@ -213,16 +172,6 @@ def test_a_second_read_does_not_look_through_user_data(how):
     for i, row in enumerate(mixed):
         numpy.testing.assert_allclose(get_mixed(doc, "elmo", i, i + 1)[0], row, atol=1e-6)
     assert get_layers(doc, "elmo", 1, 3).shape == (3, 2, 4) and has_layers(doc, "elmo")
-
-
-def merge(doc, start, end):
-    with doc.retokenize() as retokenizer:
-        retokenizer.merge(doc[start:end])
-
-
-def split(doc, i):
-    with doc.retokenize() as retokenizer:
-        retokenizer.split(doc[i], [doc[i].text[:1], doc[i].text[1:]], heads=[doc[i], doc[i]])
 
 
 NUMBERS = [f"w{i}" for i in range(100)]
@@ -290,36 +239,6 @@ def test_any_order_of_steps_gives_the_mean_of_the_words_of_a_token(has_layers, n
         numpy.testing.assert_allclose(found, mixed.mean(axis=0), atol=1e-5)
         if has_layers:
             numpy.testing.assert_allclose(get_layers(doc, "elmo", i, i + 1)[:, 0], layers.mean(axis=0), atol=1e-5)
-
-
-@pytest.mark.issue(37)
-@pytest.mark.parametrize("store", ["mixed", "layers", "both"])
-@pytest.mark.parametrize("how", ["made", "cut", "joined", "merged", "bytes"])
-def test_vectors_are_dropped(store, how):
-    for drop in (drop_vectors, drop_layers):
-        doc, mixed, _ = make_doc(store=store)
-        doc.user_data["mine"] = 1
-        if how == "cut":
-            doc = doc[2:5].as_doc(copy_user_data=True)
-        elif how == "joined":
-            with pytest.warns(UserWarning, match="W102"):
-                doc = Doc.from_docs([doc, doc])
-        elif how == "merged":
-            merge(doc, 2, 4)
-        elif how == "bytes":
-            doc = restore(doc)
-        drop(doc, "elmo")
-        if drop is drop_layers and how != "merged":
-            assert not has_layers(doc, "elmo") and len(get_mixed(doc, "elmo", 0, len(doc))) == len(doc)
-            numpy.testing.assert_allclose(get_mixed(doc, "elmo", 0, 1)[0], mixed[2 if how == "cut" else 0], atol=1e-6)
-        elif drop is drop_vectors:
-            assert [key for key in doc.user_data if key != "mine"] == []
-            with pytest.raises(ValueError, match="EL062"):
-                get_mixed(doc, "elmo", 0, 1)
-        with pytest.raises(ValueError, match="EL06|only the mixed vectors"):
-            get_layers(doc, "elmo", 0, 1)
-        drop(doc, "elmo")
-        drop(Doc(VOCAB, words=["plain"]), "elmo")
 
 
 def read_old_docs():
@@ -400,18 +319,14 @@ def drop(*names):
 NAMES = ("starts", "orths", "n_chars", "n_tokens", "n_carried", "weights", "gamma", "norm")
 DAMAGE = [
     *[(put(**{name: {"a": 1}}), f"{name} is ") for name in (*NAMES, "mixed", "layers", "marks")],
-    *[(drop(name), f"{name} is missing") for name in ("starts", "gamma")],
+    (drop("starts"), "starts is missing"),
     (drop("mixed", "layers"), "mixed and layers are missing"),
     (cut("starts"), "orths has 5 rows, should have 4;.* mixed has 5 rows"),
     (cut("layers"), "weights has 3 values, should have 2"),
-    (cut("weights"), "weights has 2 values, should have 3"),
     (put(layers=numpy.zeros((RECORD_LAYERS, 9, RECORD_WIDTH), dtype="f")), "layers has 9 rows"),
     (put(layers=numpy.zeros((RECORD_LAYERS, 5, 2), dtype="f")), "mixed has 4 columns, should have 2"),
-    (put(layers=numpy.zeros((5, RECORD_WIDTH), dtype="f")), r"an array of float32 with shape \(5, 4\)"),
     (put(mixed=numpy.zeros((5, RECORD_WIDTH), dtype="complex64")), "an array of complex64"),
     (put(starts=numpy.asarray([0, 8, 4, 12, 16])), "not ascending"),
-    (put(stops=numpy.zeros(4, dtype="i8")), "stops has 4 rows, should have 5"),
-    (put(unclear=numpy.zeros((1, 1))), "unclear is an array of float64"),
     (put(n_chars=1), "n_chars is 1, should be 16 or more"),
     (put(norm="allennlp"), "norm is 'allennlp', should be one of"),
     (put(gamma=float("nan")), "gamma is nan"),
@@ -423,14 +338,15 @@ DAMAGE = [
 
 @pytest.mark.issue(15)
 @pytest.mark.parametrize("change, message", DAMAGE)
-@pytest.mark.parametrize("how", ["bytes", "docbin"])
-def test_damaged_records_are_one_clear_error(change, message, how):
-    doc = damaged(change, how=how)
+def test_damaged_records_are_one_clear_error(change, message):
+    doc = damaged(change)
     for read in (get_mixed, get_layers):
         with pytest.raises(ValueError, match=message):
             read(doc, "elmo", 0, 1)
     with pytest.raises(ValueError, match=message):
         has_layers(doc, "elmo")
+    set_vectors(doc, "elmo", DocVectors(numpy.ones((5, 2), dtype="f"), None, [0.0], 1.0, None))
+    assert get_mixed(doc, "elmo", 0, 5).all(), "computed again"
 
 
 def put_value(name, value):
@@ -443,35 +359,23 @@ def put_value(name, value):
 
 @pytest.mark.issue(15)
 @pytest.mark.parametrize(
-    "store, dtype, change, read",
+    "store, dtype, change",
     [
         *[
-            (store, "float32", put_value("layers" if store == "layers" else "mixed", value), get_mixed)
+            (store, "float32", put_value("layers" if store == "layers" else "mixed", value))
             for store in ("mixed", "layers", "both")
             for value in (numpy.nan, numpy.inf, 1e30)
         ],
-        ("layers", "float16", put(gamma=1e5), get_mixed),  # more than half precision can hold
-        (
-            "both",
-            "float32",
-            put(marks=(2, numpy.ones(3), numpy.zeros(3))),
-            lambda doc, *_: get_boundary_sums(doc, "elmo"),
-        ),
+        ("layers", "float16", put(gamma=1e5)),  # more than half precision can hold
+        ("both", "float32", put(marks=(2, numpy.ones(3), numpy.zeros(3)))),  # a negative variance of BOS and EOS
     ],
 )
-def test_values_that_are_not_finite_are_refused(store, dtype, change, read):
-    """As are sums of BOS and EOS with a negative variance."""
+def test_values_that_are_not_finite_are_refused(store, dtype, change):
     doc = damaged(change, store, dtype=dtype)
     for i in range(len(doc)):
         with pytest.raises(ValueError, match="NaN, infinity or very large"):
-            read(doc, "elmo", i, i + 1)
-
-
-@pytest.mark.issue(15)
-def test_a_damaged_doc_can_be_computed_again():
-    doc = damaged(lambda key, record: (key, None))
-    set_vectors(doc, "elmo", DocVectors(numpy.ones((5, 2), dtype="f"), None, [0.0], 1.0, None))
-    assert get_mixed(doc, "elmo", 0, 5).all()
+            get_mixed(doc, "elmo", i, i + 1)
+            get_boundary_sums(doc, "elmo")
 
 
 @pytest.mark.issue(15)

@@ -11,17 +11,14 @@ from thinc.api import Adam, Config
 from spacy_elmo.pipeline.fine_tuning import FineTuning, slanted_triangular
 from spacy_elmo.pipeline.model import get_bilm
 
-from .tiny import LISTENER, add_elmo, listening, loader_block, make_examples
+from .tiny import listening, loader_block, make_examples, make_tagger
 
 BLOCK = {"@misc": "spacy-elmo.FineTuning.v1"}
 
 
 def make_pipeline(owned=False, **settings):
     """ELMo and a tagger; with `owned` the tagger has the biLM, as `spacy-elmo.ElmoTok2Vec.v1`."""
-    nlp = spacy.blank("en")
-    add_elmo(nlp, model={"frozen": False, "fine_tuning": {**BLOCK, **settings}})
-    nlp.add_pipe("tagger", config=listening())
-    nlp.initialize(lambda: make_examples(nlp))
+    nlp = make_tagger(model={"frozen": False, "fine_tuning": {**BLOCK, **settings}})
     if owned:
         nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
         nlp.remove_pipe("elmo")
@@ -92,11 +89,9 @@ def test_copies_have_the_settings_but_neither_count_nor_pretrained_weights(owned
 
 def resumed_config(path):
     """A config that trains the components of a saved pipeline further."""
-    nlp = spacy.blank("en")
-    config = Config(nlp.config)
-    config["nlp"]["pipeline"] = ["elmo", "tagger"]
+    config = config_with({})
     config["components"] = {name: {"source": str(path)} for name in ("elmo", "tagger")}
-    config["corpora"] = {name: {"@readers": "tests.tiny_corpus.v1"} for name in ("train", "dev")}
+    config["initialize"]["components"] = {}
     return config
 
 
@@ -161,7 +156,7 @@ def config_with(model):
     """A config of ELMo and a tagger."""
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo")
-    nlp.add_pipe("tagger", config={"model": {"@architectures": "spacy.Tagger.v2", "tok2vec": LISTENER}})
+    nlp.add_pipe("tagger", config=listening())
     config = Config(nlp.config)
     config["components"]["elmo"]["model"].update(model)
     config["initialize"]["components"]["elmo"] = loader_block()
@@ -188,16 +183,12 @@ def test_bad_settings_are_errors_before_training_starts(model, problem):
     "make, settings, problem",
     [
         (FineTuning, {"layers": []}, "layers.*at least 1"),
-        (FineTuning, {"layers": [1, 2, 1]}, r"layers.*\[1, 2, 1\]"),
         (FineTuning, {"top_rate": 0.0}, "top_rate.*0.0"),
         (FineTuning, {"layer_decay": 2.6}, "layer_decay.*2.6"),
-        (FineTuning, {"unfreeze_every": 2.5}, "unfreeze_every.*2.5"),
         (FineTuning, {"l2_to_pretrained": float("nan")}, "l2_to_pretrained.*nan"),
         (slanted_triangular, {"max_rate": -1.0}, "max_rate.*-1.0"),
         (slanted_triangular, {"num_steps": 0}, "num_steps.*0"),
-        (slanted_triangular, {"cut_frac": 1.0}, "cut_frac.*1.0"),
-        (slanted_triangular, {"ratio": 0.5}, "ratio.*0.5"),
-        (slanted_triangular, {"t": -1}, "t.*-1"),
+        (slanted_triangular, {"cut_frac": 1.0, "ratio": 0.5, "t": -1}, "cut_frac.*1.0.*ratio.*0.5.*t.*-1"),
     ],
 )
 def test_settings_that_make_no_sense_are_errors(make, settings, problem):

@@ -16,8 +16,8 @@ from spacy_elmo.nn import BiLSTM
 from spacy_elmo.text.words import Vocabulary
 from spacy_elmo.util import has_cupy
 
-from .placements import make_tagger, task_encoder
-from .tiny import BILM, LISTENER, TEXTS, add_elmo, listening, make_examples
+from .placements import task_encoder
+from .tiny import BILM, LISTENER, TEXTS, add_elmo, make_examples, make_tagger
 
 pytestmark = [
     pytest.mark.gpu,
@@ -36,20 +36,12 @@ def gpu():
     require_cpu()
 
 
-def make_nlp(frozen=True, listener=None):
-    nlp = spacy.blank("en")
-    add_elmo(nlp, model={"frozen": frozen})
-    nlp.add_pipe("tagger", config=listening(**(listener or {})))
-    nlp.initialize(lambda: make_examples(nlp))
-    return nlp
-
-
 @needs_cupy
 def test_component_gives_the_vectors_of_the_cpu(gpu):
     require_cpu()
-    wanted = [doc._.elmo_layers for doc in make_nlp().pipe(TEXTS)]
+    wanted = [doc._.elmo_layers for doc in make_tagger().pipe(TEXTS)]
     require_gpu()
-    nlp = make_nlp()
+    nlp = make_tagger()
     assert nlp.get_pipe("elmo").model.shims[0].bilm.device.type == "cuda"
     for doc, layers in zip(nlp.pipe(TEXTS), wanted):
         assert not isinstance(doc._.elmo_layers, numpy.ndarray)
@@ -62,7 +54,7 @@ def test_component_gives_the_vectors_of_the_cpu(gpu):
 @needs_cupy
 @pytest.mark.parametrize("frozen,norm", [(True, None), (True, "allennlp"), (False, "token"), (False, "bilm-tf")])
 def test_training_step_with_a_listener(gpu, frozen, norm):
-    nlp = make_nlp(frozen, {"layer_norm": norm})
+    nlp = make_tagger({**LISTENER, "layer_norm": norm}, model={"frozen": frozen})
     (listener,) = nlp.get_pipe("elmo").listeners
     before = to_numpy(listener.mix.get_param("w")).copy()
     losses = [nlp.update(make_examples(nlp))["tagger"] for _ in range(5)]
@@ -73,7 +65,7 @@ def test_training_step_with_a_listener(gpu, frozen, norm):
 
 @needs_cupy
 def test_pipeline_that_was_trained_on_the_gpu_runs_on_the_cpu(gpu, tmp_path):
-    nlp = make_nlp()
+    nlp = make_tagger()
     nlp.update(make_examples(nlp))
     wanted = to_numpy(nlp(TEXTS[0])._.elmo)
     nlp.to_disk(tmp_path / "pipeline")

@@ -1,5 +1,7 @@
 """Listeners: widths, mixes, gradients, in every kind of tok2vec."""
 
+import functools
+import operator
 import pickle
 
 import numpy
@@ -17,8 +19,21 @@ from thinc.api import Adam
 from spacy_elmo.pipeline.listener import get_listeners
 from spacy_elmo.pipeline.model import make_random_bilm
 
-from .placements import task_encoder
-from .tiny import BILM, LISTENER, WIDTH, add_elmo, listening, make_examples
+from .placements import PLACEMENTS, WINDOW, task_encoder
+from .tiny import (
+    BILM,
+    LISTENER,
+    TEXTS,
+    WIDE,
+    WIDTH,
+    add_elmo,
+    are_equal,
+    get_bilm_weights,
+    listening,
+    make_examples,
+    make_tagger,
+    train,
+)
 
 CNN = {
     "@architectures": "spacy.HashEmbedCNN.v2",
@@ -29,21 +44,6 @@ CNN = {
     "window_size": 1,
     "maxout_pieces": 2,
     "subword_features": True,
-}
-ENCODER = {
-    "@architectures": "spacy.MaxoutWindowEncoder.v2",
-    "width": 8,
-    "window_size": 1,
-    "maxout_pieces": 2,
-    "depth": 1,
-}
-REDUCE = {
-    "@architectures": "spacy.TextCatReduce.v1",
-    "exclusive_classes": True,
-    "use_reduce_first": False,
-    "use_reduce_last": False,
-    "use_reduce_max": False,
-    "use_reduce_mean": True,
 }
 ENSEMBLE = {
     "@architectures": "spacy.TextCatEnsemble.v2",
@@ -56,91 +56,125 @@ ENSEMBLE = {
     },
 }
 COMPONENTS = {
-    "tagger": {"model": {"tok2vec": LISTENER}},
-    "morphologizer": {"model": {"tok2vec": LISTENER}},
-    "senter": {"model": {"tok2vec": LISTENER}},
-    "ner": {"model": {"tok2vec": LISTENER}},
-    "parser": {"model": {"tok2vec": LISTENER}, "min_action_freq": 1},
-    "spancat": {"model": {"tok2vec": LISTENER}},
-    "textcat": {"model": {**REDUCE, "tok2vec": LISTENER}},
-    "textcat_multilabel": {"model": {**ENSEMBLE, "tok2vec": LISTENER}},
-}
-TOK2VECS = {
-    "listener": LISTENER,
-    "projection": {**LISTENER, "projection_width": 5},
-    "concatenate": {"@layers": "concatenate.v1", "*": {"own": CNN, "elmo": LISTENER}},
-    "twice": {"@layers": "concatenate.v1", "*": {"one": LISTENER, "two": {**LISTENER, "projection_width": 3}}},
-    "with elmo": {"@architectures": "spacy-elmo.Tok2VecWithElmo.v1", "embed": CNN, "elmo": LISTENER},
-    "encoded": {"@architectures": "spacy-elmo.Tok2VecWithElmo.v1", "embed": CNN, "elmo": LISTENER, "encode": ENCODER},
-    "embed": {
-        "@architectures": "spacy.Tok2Vec.v2",
-        "embed": {**LISTENER, "projection_width": 8},
-        "encode": ENCODER,
+    **{name: {} for name in ("tagger", "morphologizer", "senter", "ner", "spancat")},
+    "trainable_lemmatizer": {"min_tree_freq": 1},
+    "parser": {"min_action_freq": 1},
+    "textcat": {
+        "model": {"@architectures": "spacy-elmo.TextCatReduce.v1", "exclusive_classes": True, "use_reduce_max": True}
     },
+    "textcat_multilabel": {"model": ENSEMBLE},
+}
+# Every kind of tok2vec, with the paths of its listeners.
+TOK2VECS = {
+    "listener": (LISTENER, ["model.tok2vec"]),
+    "projection": ({**LISTENER, "projection_width": 5}, ["model.tok2vec"]),
+    "concatenate": (
+        {"@layers": "concatenate.v1", "*": {"own": CNN, "elmo": LISTENER}},
+        ["model.tok2vec.*.elmo"],
+    ),
+    "twice": (
+        {"@layers": "concatenate.v1", "*": {"one": LISTENER, "two": {**LISTENER, "projection_width": 3}}},
+        ["model.tok2vec.*.one", "model.tok2vec.*.two"],
+    ),
+    "with elmo": (
+        {"@architectures": "spacy-elmo.Tok2VecWithElmo.v1", "embed": CNN, "elmo": LISTENER},
+        ["model.tok2vec.elmo"],
+    ),
+    "encoded": (
+        {"@architectures": "spacy-elmo.Tok2VecWithElmo.v1", "embed": CNN, "elmo": LISTENER, "encode": WINDOW},
+        ["model.tok2vec.elmo"],
+    ),
+    "embed": (
+        {"@architectures": "spacy.Tok2Vec.v2", "embed": {**LISTENER, "projection_width": 8}, "encode": WINDOW},
+        ["model.tok2vec.embed"],
+    ),
+    **{
+        f"task encoder, {name}": (task_encoder(name), [f"model.tok2vec.{key}" for key in blocks])
+        for name, blocks in PLACEMENTS.items()
+    },
+    "task encoder, window": (task_encoder("both", WINDOW), ["model.tok2vec.elmo_input", "model.tok2vec.elmo_output"]),
 }
 
 
-def tagger_with(tok2vec, **elmo):
-    nlp = spacy.blank("en")
-    add_elmo(nlp, **elmo)
-    nlp.add_pipe("tagger", config={"model": {"@architectures": "spacy.Tagger.v2", "tok2vec": tok2vec}})
-    nlp.initialize(lambda: make_examples(nlp))
-    return nlp
+def configure(name, tok2vec=LISTENER):
+    config = COMPONENTS[name]
+    return {**config, "model": {**config.get("model", {}), "tok2vec": tok2vec}}
 
 
-def train(nlp, n_steps=3, **kwargs):
-    examples = make_examples(nlp)
-    for _ in range(n_steps):
-        losses = nlp.update(examples, **kwargs)
-    return losses
-
-
-def get_bilm_weights(nlp, name="elmo"):
-    network = nlp.get_pipe(name).model.shims[0].bilm.network
-    return {key: value.detach().clone().numpy() for key, value in network.state_dict().items()}
-
-
-@pytest.mark.parametrize("frozen", [True, False])
+@pytest.mark.parametrize(
+    "tok2vec, frozen",
+    [(LISTENER, True), (LISTENER, False), (task_encoder(), True)],
+    ids=["frozen", "trained", "task encoder"],
+)
 @pytest.mark.parametrize("name", list(COMPONENTS))
-def test_every_component_can_listen(name, frozen):
+def test_every_component_can_listen(name, tok2vec, frozen):
     nlp = spacy.blank("en")
     add_elmo(nlp, model={"frozen": frozen})
-    nlp.add_pipe(name, config=COMPONENTS[name])
-    examples = make_examples(nlp)
-    for eg in examples:
-        eg.reference[0].set_morph("A=B")
-        eg.reference[1].set_morph("A=C")
-    nlp.initialize(lambda: examples)
-    (listener,) = nlp.get_pipe("elmo").listener_map[name]
-    assert listener.get_dim("nO") == WIDTH
-    weights, before = listener.mix.get_param("w").copy(), get_bilm_weights(nlp)
+    nlp.add_pipe(name, config=configure(name, tok2vec))
+    nlp.initialize(lambda: make_examples(nlp))
+    listeners = nlp.get_pipe("elmo").listener_map[name]
+    assert {listener.get_dim("nO") for listener in listeners} == ({WIDTH} if tok2vec is LISTENER else {WIDTH, 5})
+    weights, before = [listener.mix.get_param("w").copy() for listener in listeners], get_bilm_weights(nlp)
+    optimizer = Adam(0.05)
     for _ in range(3):
-        losses = nlp.update(examples)
-    assert numpy.isfinite(list(losses.values())).all()
-    assert abs(listener.mix.get_param("w") - weights).max() > 0
+        losses = nlp.update([*make_examples(nlp), Example.from_dict(nlp.make_doc(""), {})], sgd=optimizer)
+    assert numpy.isfinite(list(losses.values())).all() and (losses["elmo"] > 0) == (not frozen)
+    changes = [listener.mix.get_param("w") - old for listener, old in zip(listeners, weights)]
+    assert all(abs(change).max() > 0 for change in changes)
+    assert len(changes) == 1 or abs(changes[0] - changes[1]).max() > 0, "the mixes are separate"
     after = get_bilm_weights(nlp)
     changed = [key for key in before if abs(before[key] - after[key]).max() > 0]
     assert not changed if frozen else len(changed) > 5
-    list(nlp.pipe(["She sat.", "", "  "]))
+    list(nlp.pipe(TEXTS))
+
+
+def get_scores(nlp, name="tagger"):
+    return nlp.get_pipe(name).model.predict([nlp("She sat on the bank")])[0]
+
+
+def block_at(config, path):
+    return functools.reduce(operator.getitem, path.split("."), config)
 
 
 @pytest.mark.parametrize("frozen", [True, False])
 @pytest.mark.parametrize("tok2vec", list(TOK2VECS))
-def test_listener_works_in_every_tok2vec(tok2vec, frozen, tmp_path):
-    nlp = tagger_with(TOK2VECS[tok2vec], model={"frozen": frozen})
-    listeners = nlp.get_pipe("elmo").listener_map["tagger"]
-    assert len(listeners) == (2 if tok2vec == "twice" else 1)
+def test_listeners_of_every_tok2vec_learn_and_are_saved_and_replaced(tok2vec, frozen, tmp_path):
+    block, paths = TOK2VECS[tok2vec]
+    nlp = make_tagger(block, model={"frozen": frozen})
+    tagger, listeners = nlp.get_pipe("tagger"), get_listeners(nlp.get_pipe("tagger").model)
+    assert nlp.get_pipe("elmo").listener_map == {"tagger": listeners} and len(listeners) == len(paths)
     nodes = [node for listener in listeners for node in listener.mix.walk()]  # the mixes and their projections
     before = [[node.get_param(name).copy() for name in node.param_names] for node in nodes]
     train(nlp)
     for node, arrays in zip(nodes, before):
         assert all((node.get_param(name) != array).any() for name, array in zip(node.param_names, arrays))
-    doc = nlp("She sat on the bank")
-    scores = nlp.get_pipe("tagger").model.predict([doc])[0]
+    scores = get_scores(nlp)
+    other = make_tagger(block, seed=2, model={"frozen": frozen})
+    assert abs(get_scores(other) - scores).max() > 1e-3
     nlp.to_disk(tmp_path / "pipeline")
-    loaded = spacy.load(tmp_path / "pipeline")
-    again = loaded("She sat on the bank")
-    numpy.testing.assert_allclose(loaded.get_pipe("tagger").model.predict([again])[0], scores, atol=1e-5)
+    for restored in (spacy.load(tmp_path / "pipeline"), other.from_bytes(nlp.to_bytes())):
+        numpy.testing.assert_allclose(get_scores(restored), scores, atol=1e-5)
+        train(restored)
+
+    given = nlp.get_pipe_config("tagger").copy()
+    nlp.replace_listeners("elmo", "tagger", paths[:: 1 if frozen else -1])
+    assert not nlp.get_pipe("elmo").listeners
+    for path in paths:
+        found, wanted = block_at(nlp.get_pipe_config("tagger"), path), block_at(given, path)
+        assert found["@architectures"] == "spacy-elmo.ElmoTok2Vec.v1"
+        assert all(found[name] == wanted[name] for name in wanted if name not in ("@architectures", "upstream"))
+    nlp.remove_pipe("elmo")
+    nlp.to_disk(tmp_path / "replaced")
+    loaded, sourced = spacy.load(tmp_path / "replaced"), spacy.blank("en")
+    sourced.add_pipe("tagger", source=loaded)
+    for replaced in (nlp, loaded, sourced):
+        numpy.testing.assert_allclose(get_scores(replaced), scores, atol=1e-5)
+    before = {node.id: node.get_param("w").copy() for node in tagger.model.walk() if node.has_param("w")}
+    train(nlp)
+    after = {node.id: node.get_param("w") for node in tagger.model.walk() if node.id in before}
+    assert [bool((after[key] != weights).any()) for key, weights in before.items()].count(True) == len(paths)
+    tagger.initialize(lambda: make_examples(nlp), nlp=nlp)  # with the config that is left
+    train(nlp)
 
 
 def norm_of_allennlp(docs, state):
@@ -160,7 +194,7 @@ def norm_of_allennlp(docs, state):
 @pytest.mark.parametrize("is_replaced", [False, True])
 def test_allennlp_norm_includes_bos_and_eos(state, is_replaced):
     mix = {"layer_norm": "allennlp", "initial_weights": [0.5, -0.5, 1.0], "initial_gamma": 1.5}
-    nlp = tagger_with({**LISTENER, **mix}, model={"state": state})
+    nlp = make_tagger({**LISTENER, **mix}, model={"state": state})
     nlp.add_pipe("sentencizer", first=True)
     docs = list(nlp.pipe(["She sat. It was  late.", "", "  ", "Rivers flow"]))
     wanted = norm_of_allennlp(docs, state)
@@ -181,70 +215,48 @@ def test_allennlp_norm_includes_bos_and_eos(state, is_replaced):
 
 
 def test_allennlp_norm_without_bos_and_eos_is_an_error():
-    nlp = tagger_with({**LISTENER, "layer_norm": "allennlp"})
+    nlp = make_tagger({**LISTENER, "layer_norm": "allennlp"})
     doc = nlp("She sat on the bank")
     with pytest.raises(ValueError, match="no vectors of BOS and EOS"):
         nlp.get_pipe("tagger").predict([doc[1:3].as_doc(copy_user_data=True)])
     for frozen in (LISTENER, {**LISTENER, "layer_norm": "bilm-tf"}):
-        tagger_with(frozen, model={"frozen": False})
+        make_tagger(frozen, model={"frozen": False})
     with pytest.raises(ValueError, match="but the biLM is trained"):
-        tagger_with({**LISTENER, "layer_norm": "allennlp"}, model={"frozen": False})
+        make_tagger({**LISTENER, "layer_norm": "allennlp"}, model={"frozen": False})
 
 
-def test_gradient_of_two_listeners_is_their_sum():
-    nlp = spacy.blank("en")
-    elmo = add_elmo(nlp, model={"frozen": False})
-    nlp.add_pipe("tagger", config=listening(learn_gamma=False))
-    nlp.add_pipe("tagger", name="other", config=listening(learn_gamma=False))
+def test_upstream_gradient_of_two_listeners_matches_finite_differences():
+    nlp = make_tagger({**LISTENER, "initial_weights": [0.5, -0.5, 1.0]}, model={"frozen": False})
+    nlp.add_pipe("tagger", name="other", config=listening(initial_gamma=2.0))
     nlp.initialize(lambda: make_examples(nlp))
-    grads = []
-    rng = numpy.random.default_rng(0)
-    for names in (["tagger"], ["other"], ["tagger", "other"]):
-        rng = numpy.random.default_rng(0)
-        examples = make_examples(nlp)
-        docs = [eg.predicted for eg in examples]
-        elmo.update(examples)
-        for name in ("tagger", "other"):
-            outputs, backprop = nlp.get_pipe("elmo").listener_map[name][0](docs, is_train=True)
-            d_outputs = [rng.normal(size=output.shape).astype("f") for output in outputs]
-            if name in names:
-                backprop(d_outputs)
-        elmo._flush(None)
-        parameters = dict(elmo.model.shims[0].bilm.network.named_parameters())
-        grads.append({key: parameter.grad.clone().numpy() for key, parameter in parameters.items()})
-        for parameter in parameters.values():
-            parameter.grad = None
-    for key in grads[0]:
-        numpy.testing.assert_allclose(grads[0][key] + grads[1][key], grads[2][key], atol=1e-5)
-
-
-def test_upstream_gradient_matches_finite_differences():
-    nlp = tagger_with({**LISTENER, "initial_weights": [0.5, -0.5, 1.0]}, model={"frozen": False})
-    elmo, (listener,) = nlp.get_pipe("elmo"), nlp.get_pipe("elmo").listener_map["tagger"]
-    examples = make_examples(nlp)
+    elmo, examples, rng = nlp.get_pipe("elmo"), make_examples(nlp), numpy.random.default_rng(0)
     docs = [eg.predicted for eg in examples]
-    rng = numpy.random.default_rng(0)
-    d_outputs = [rng.normal(size=(len(doc), WIDTH)).astype("f") for doc in docs]
+    gradients = [[rng.normal(size=(len(doc), WIDTH)).astype("f") for doc in docs] for _ in elmo.listeners]
 
     def loss():
         elmo.update(examples)
-        outputs, backprop = listener(docs, is_train=True)
-        return sum(float((a * b).sum(dtype="float64")) for a, b in zip(outputs, d_outputs)), backprop
+        calls = [listener(docs, is_train=True) for listener in elmo.listeners]
+        pairs = [pair for (outputs, _), own in zip(calls, gradients) for pair in zip(outputs, own)]
+        return sum(float((a * b).sum(dtype="float64")) for a, b in pairs), [backprop for _, backprop in calls]
 
-    loss()[1](d_outputs)
+    assert len(gradients) == 2
+    for backprop, d_outputs in zip(loss()[1], gradients):
+        backprop(d_outputs)
     elmo._flush(None)
     bilm = elmo.model.shims[0].bilm
     for name, parameter in bilm.network.named_parameters():
         gradient, direction = parameter.grad.numpy(), parameter.grad.clone()
         size = float(direction.norm())
-        ends = []
-        for step in (2e-3, -2e-3):
+        values = []
+        for step in (2e-3, 0.0, -2e-3):
             parameter.data += step * direction / size
             bilm.refresh()
-            ends.append(loss()[0])
+            values.append(loss()[0])
             parameter.data -= step * direction / size
         bilm.refresh()
-        assert (ends[0] - ends[1]) / 4e-3 == pytest.approx(numpy.linalg.norm(gradient), rel=2e-2), name
+        slopes = (values[0] - values[1]) / 2e-3, (values[1] - values[2]) / 2e-3
+        # A maximum over characters may have a kink on one side.
+        assert min(abs(slope / numpy.linalg.norm(gradient) - 1.0) for slope in slopes) < 2e-2, name
 
 
 # Links
@@ -254,7 +266,7 @@ def test_listener_finds_its_upstream_by_name_and_else_the_nearest():
     nlp = spacy.blank("en")
     add_elmo(nlp)
     nlp.add_pipe("tagger", name="first", config=listening())
-    add_elmo(nlp, name="wide", prefix="wide", bilm={**BILM, "projection_width": 12})
+    add_elmo(nlp, name="wide", prefix="wide", bilm=WIDE)
     nlp.add_pipe("tagger", name="nearest", config=listening())
     nlp.add_pipe("tagger", name="named", config=listening(upstream="elmo"))
     nlp.initialize(lambda: make_examples(nlp))
@@ -265,20 +277,19 @@ def test_listener_finds_its_upstream_by_name_and_else_the_nearest():
     assert len(nlp("She sat")) == 2
 
 
-def test_empty_batches_and_docs_can_be_trained():
-    nlp = tagger_with(LISTENER, model={"frozen": False})
-    empty = [spacy.training.Example.from_dict(nlp.make_doc(text), {}) for text in ("", "  ")]
-    for examples in (empty[:1], empty, [*make_examples(nlp), *empty]):
+@pytest.mark.parametrize("name", ["tagger", "ner"])
+def test_empty_batches_and_docs_can_be_trained(name):
+    nlp = spacy.blank("en")
+    add_elmo(nlp, model={"frozen": False})
+    nlp.add_pipe(name, config=configure(name))
+    nlp.initialize(lambda: make_examples(nlp))
+    empty = [Example.from_dict(nlp.make_doc(text), {}) for text in ("", "  ")]
+    for examples in (empty[:1], empty if name == "tagger" else [], [empty[0], *make_examples(nlp), empty[-1]]):
         nlp.update(examples)
-    ner = spacy.blank("en")
-    add_elmo(ner, model={"frozen": False})
-    ner.add_pipe("ner", config={"model": {"tok2vec": LISTENER}})
-    ner.initialize(lambda: make_examples(ner))
-    ner.update([empty[0], *make_examples(ner), empty[0]])
 
 
 def test_averages_of_the_optimizer_can_be_used():
-    nlp = tagger_with(LISTENER, model={"frozen": False})
+    nlp = make_tagger(LISTENER, model={"frozen": False})
     optimizer = Adam(0.01, use_averages=True)
     train(nlp, sgd=optimizer)
     text = "She sat"
@@ -299,9 +310,9 @@ def check_rows(found, wanted):
 
 @pytest.mark.parametrize("frozen", [True, False])
 @pytest.mark.parametrize("change", [lambda examples: examples[:1], lambda examples: examples[::-1]])
-def test_layers_of_other_docs_than_the_batch_are_computed_or_an_error(make_pipeline, change, frozen):
+def test_layers_of_other_docs_than_the_batch_are_computed_or_an_error(change, frozen):
     """An error where the biLM is trained."""
-    nlp = make_pipeline(elmo={"model": {"frozen": frozen}})
+    nlp = make_tagger(model={"frozen": frozen})
     examples = make_examples(nlp)
     nlp.get_pipe("elmo").update(examples)
     if not frozen:
@@ -314,8 +325,8 @@ def test_layers_of_other_docs_than_the_batch_are_computed_or_an_error(make_pipel
     check_rows(found, listener.predict([nlp.get_pipe("elmo")(doc) for doc in docs]))
 
 
-def test_changed_tokens_of_a_batch_are_an_error(make_pipeline):
-    nlp = make_pipeline()
+def test_changed_tokens_of_a_batch_are_an_error():
+    nlp = make_tagger()
     examples = make_examples(nlp)
     nlp.get_pipe("elmo").update(examples)
     with examples[0].predicted.retokenize() as retokenizer:
@@ -324,9 +335,9 @@ def test_changed_tokens_of_a_batch_are_an_error(make_pipeline):
         nlp.get_pipe("tagger").update(examples)
 
 
-def test_a_component_that_is_frozen_later_annotates_each_batch(make_pipeline):
+def test_a_component_that_is_frozen_later_annotates_each_batch():
     """What the listener received while the component was active is of no use any more, whatever the words."""
-    nlp = make_pipeline()
+    nlp = make_tagger()
     (listener,) = get_listeners(nlp.get_pipe("tagger").model)
     examples = make_examples(nlp)
     nlp.update(examples)
@@ -368,8 +379,8 @@ def make_links(nlp):
 
 @pytest.mark.parametrize(
     "tok2vec, frozen",
-    [(NORMED, True), (NORMED, False), (TOK2VECS["with elmo"], False), (task_encoder(), False), (CNN, True)],
-    ids=["listener, frozen", "listener", "joined", "task encoder", "own"],
+    [(NORMED, True), (TOK2VECS["with elmo"][0], False), (task_encoder(), False), (CNN, True)],
+    ids=["listener", "joined", "task encoder", "own"],
 )
 def test_entity_linker_learns(tok2vec, frozen):
     spacy.util.fix_random_seed(0)
@@ -387,7 +398,7 @@ def test_entity_linker_learns(tok2vec, frozen):
         if loss < 0.05:
             break
     assert loss < 0.05
-    assert (tok2vec is CNN or frozen) == all((get_bilm_weights(nlp)[key] == old).all() for key, old in before.items())
+    assert (tok2vec is CNN or frozen) == are_equal(get_bilm_weights(nlp), before)
     for eg, wanted in zip(make_links(nlp), ("Q1", "Q2")):
         doc = eg.predicted
         doc.ents = [doc.char_span(ent.start_char, ent.end_char, label="THING") for ent in eg.reference.ents]
@@ -396,7 +407,7 @@ def test_entity_linker_learns(tok2vec, frozen):
 
 @pytest.mark.parametrize("norm, frozen", [("token", True), (None, False)])
 def test_rehearsal(frozen, norm):
-    nlp = tagger_with({**LISTENER, "layer_norm": norm}, model={"frozen": frozen})
+    nlp = make_tagger({**LISTENER, "layer_norm": norm}, model={"frozen": frozen})
     train(nlp)
     optimizer = nlp.resume_training()
     train(nlp, sgd=optimizer)
@@ -405,7 +416,7 @@ def test_rehearsal(frozen, norm):
     for _ in range(3):
         losses = nlp.rehearse(raw, sgd=optimizer)
     assert numpy.isfinite(losses["tagger"]) and losses["tagger"] > 0
-    assert all((bilm[key] == value).all() for key, value in get_bilm_weights(nlp).items())
+    assert are_equal(get_bilm_weights(nlp), bilm)
     train(nlp, sgd=optimizer)
 
 
@@ -413,7 +424,7 @@ def test_rehearsal(frozen, norm):
     "tok2vec, frozen", [(LISTENER, True), (task_encoder(), False)], ids=["listener", "task encoder"]
 )
 def test_debug_model(frozen, tok2vec, tmp_path, capsys):
-    nlp = tagger_with(tok2vec, model={"frozen": frozen})
+    nlp = make_tagger(tok2vec, model={"frozen": frozen})
     DocBin(docs=[eg.reference for eg in make_examples(nlp)]).to_disk(tmp_path / "train.spacy")
     nlp.config["corpora"]["train"]["path"] = str(tmp_path / "train.spacy")
     config = nlp.config.interpolate()
@@ -424,7 +435,7 @@ def test_debug_model(frozen, tok2vec, tmp_path, capsys):
 
 @pytest.mark.parametrize("norm", ["token", "allennlp"])
 def test_missing_layers_are_computed_by_the_component(norm):
-    nlp = tagger_with({**LISTENER, "layer_norm": norm})
+    nlp = make_tagger({**LISTENER, "layer_norm": norm})
     (listener,) = nlp.get_pipe("elmo").listener_map["tagger"]
     docs = [nlp.make_doc("She sat"), nlp("on the bank"), nlp.make_doc("")]
     found = listener.predict(docs)
@@ -436,7 +447,7 @@ def test_missing_layers_are_computed_by_the_component(norm):
 
 
 def test_layers_without_a_component_are_zeros_and_a_warning_or_an_error_in_training():
-    nlp = tagger_with(LISTENER)
+    nlp = make_tagger()
     tagger = pickle.loads(pickle.dumps(nlp.get_pipe("tagger")))  # its ELMo component is gone
     with pytest.warns(UserWarning, match="WL060"):
         doc = tagger(nlp.make_doc("She sat"))

@@ -2,11 +2,10 @@
 
 import io
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any
 
 import numpy
 import pytest
-import spacy
 import srsly
 from reference.numpy_bilm import mix as reference_mix
 from thinc.api import Adam
@@ -14,17 +13,14 @@ from thinc.api import Adam
 from spacy_elmo.analysis.layer_weights import name_mixes
 from spacy_elmo.pipeline.layer_weights import LayerWeightsLogger, find_task_mixes
 from spacy_elmo.pipeline.listener import build_listener, settings_of
-from spacy_elmo.pipeline.mix import (
-    BoundarySums,
-    LayersWithBoundaries,
-    ScalarMix,
-    mix_layers,
-    set_sizes,
-)
+from spacy_elmo.pipeline.mix import BoundarySums, LayersWithBoundaries, ScalarMix, mix_layers
 
-from .tiny import LISTENER, add_elmo, listening, make_examples
+from .placements import task_encoder
+from .tiny import LISTENER, make_examples, make_tagger
 
 N_LAYERS, N_TOKENS, WIDTH = 3, 5, 4
+WEIGHTS = [0.3, -0.5, 0.9]
+NORMS = [None, "token", "bilm-tf", "allennlp"]
 
 
 def make_layers(seed=0, n_tokens=N_TOKENS):
@@ -38,12 +34,11 @@ def make_settings(**given):
 
 
 def make_mix(**settings):
-    """A mix in double precision, so that finite differences say something."""
-    mix = ScalarMix(make_settings(**settings))
-    set_sizes(mix, N_LAYERS, WIDTH)
-    mix.initialize()
-    mix.set_param("w", numpy.asarray([0.3, -0.5, 0.9]))
-    mix.set_param("gamma", numpy.asarray([1.7]))
+    """In double precision, so that finite differences say something; with a projection in single precision."""
+    mix, dtype = ScalarMix(make_settings(**settings)), "float32" if "projection_width" in settings else "float64"
+    mix.initialize(X=make_layers().astype("float32"))
+    mix.set_param("w", numpy.asarray(WEIGHTS, dtype=dtype))
+    mix.set_param("gamma", numpy.asarray([1.7], dtype=dtype))
     return mix
 
 
@@ -70,65 +65,53 @@ def split_marks(layers, is_mark):
     return LayersWithBoundaries(layers[:, ~is_mark], sums)
 
 
-@pytest.mark.parametrize("norm", [None, "token", "bilm-tf", "allennlp"])
+@pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("dtype,limit", [("float64", 1e-11), ("float32", 1e-5)])
 def test_scalar_mix_matches_reference_with_and_without_bos_and_eos(norm, dtype, limit):
     layers = numpy.random.default_rng(3).normal(5.0, 2.0, (N_LAYERS, 9, WIDTH)).astype(dtype)
     is_mark = numpy.asarray([True, False, False, True, True, True, True, False, True])
-    weights = [0.3, -0.5, 0.9]
     mix = make_mix(layer_norm=norm)
-    wanted = reference_mix(layers[:, ~is_mark], weights, 1.7, norm or "none")
+    wanted = reference_mix(layers[:, ~is_mark], WEIGHTS, 1.7, norm or "none")
     numpy.testing.assert_allclose(mix.predict(layers[:, ~is_mark]), wanted, atol=limit)
     if norm == "allennlp":
-        wanted = reference_mix(layers, weights, 1.7, norm, is_mark)[~is_mark]
+        wanted = reference_mix(layers, WEIGHTS, 1.7, norm, is_mark)[~is_mark]
         numpy.testing.assert_allclose(mix.predict(split_marks(layers, is_mark)), wanted, atol=limit)
 
 
-def test_norm_with_bos_and_eos_has_the_gradient_of_the_tokens():
-    mix, layers = make_mix(layer_norm="allennlp"), make_layers(n_tokens=7)[:, [0, 1, 3, 4, 5, 6]]
-    is_mark = numpy.asarray([True, False, False, False, False, True])
-    marked = split_marks(layers, is_mark)
-    output, backprop = mix(marked, is_train=True)
-    d_output = numpy.random.default_rng(1).normal(size=output.shape).astype("float32")
-    d_layers = backprop(d_output)
-    expected = numeric_gradient(marked.layers, lambda: loss_of(mix, marked, d_output))
-    numpy.testing.assert_allclose(d_layers, expected, atol=1e-5)
-    expected = numeric_gradient(mix.get_param("w"), lambda: loss_of(mix, marked, d_output))
-    numpy.testing.assert_allclose(mix.get_grad("w"), expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("norm", [None, "token", "bilm-tf", "allennlp"])
-def test_scalar_mix_gradients_match_finite_differences(norm):
-    mix, layers = make_mix(layer_norm=norm), make_layers()
-    output, backprop = mix(layers, is_train=True)
+@pytest.mark.parametrize(
+    "settings, has_boundaries",
+    [
+        *[({"layer_norm": norm}, False) for norm in NORMS],
+        ({"layer_norm": "allennlp"}, True),
+        ({"projection_width": 2}, False),
+        ({"mix": "concat"}, False),
+        ({"mix": "concat", "layer_norm": "token", "projection_width": 3}, False),
+    ],
+)
+def test_gradients_match_finite_differences(settings, has_boundaries):
+    mix, layers = make_mix(**settings), make_layers()
+    inputs = layers = layers.astype(mix.get_param("w").dtype)
+    if has_boundaries:
+        inputs = split_marks(make_layers(n_tokens=7)[:, [0, 1, 3, 4, 5, 6]], numpy.eye(6)[[0, -1]].any(axis=0))
+        layers = inputs.layers
+    output, backprop = mix(inputs, is_train=True)
     d_output = numpy.random.default_rng(1).normal(size=output.shape).astype("float32")
     d_layers = backprop(d_output)
     is_word = layers.any(axis=(0, 2))
     assert not output[~is_word].any()  # of space tokens
+    step, limit = (1e-2, 2e-2) if "projection_width" in settings else (1e-5, 1e-5)
 
-    def loss():
-        return loss_of(mix, layers, d_output)
+    def check(array, found, places=...):
+        expected = numeric_gradient(array, lambda: loss_of(mix, inputs, d_output), step)
+        numpy.testing.assert_allclose(found[places], expected[places], atol=limit)
 
-    for name in ("w", "gamma"):
-        expected = numeric_gradient(mix.get_param(name), loss)
-        numpy.testing.assert_allclose(mix.get_grad(name), expected, atol=1e-6, err_msg=name)
-    expected = numeric_gradient(layers, loss)
-    numpy.testing.assert_allclose(d_layers[:, is_word], expected[:, is_word], atol=1e-5)
-
-
-def test_projection_gradients_match_finite_differences():
-    mix = ScalarMix(make_settings(projection_width=2))
-    layers = make_layers().astype("float32")
-    mix.initialize(X=layers)
-    output, backprop = mix(layers, is_train=True)
-    assert output.shape == (N_TOKENS, 2) and mix.get_dim("nO") == 2
-    d_output = numpy.random.default_rng(1).normal(size=output.shape).astype("float32")
-    d_layers = backprop(d_output)
-    pairs = [(mix.get_param("w"), mix.get_grad("w")), (mix.get_param("gamma"), mix.get_grad("gamma"))]
-    pairs += [(mix.layers[0].get_param("W"), mix.layers[0].get_grad("W")), (layers, d_layers)]
-    for array, gradient in pairs:
-        expected = numeric_gradient(array, lambda: loss_of(mix, layers, d_output), step=1e-2)
-        numpy.testing.assert_allclose(gradient, expected, atol=1e-2)
+    check(layers, d_layers, (slice(None), is_word))
+    for node in mix.walk():
+        for name in node.param_names:
+            if name == "w" and settings.get("mix") == "concat":
+                assert not node.has_grad("w"), "no layer is weighed"
+            else:
+                check(node.get_param(name), node.get_grad(name))
 
 
 def test_fixed_weights_and_gamma_get_no_gradient():
@@ -137,7 +120,7 @@ def test_fixed_weights_and_gamma_get_no_gradient():
     backprop(output)
     assert not mix.has_grad("w") and not mix.has_grad("gamma")
     mix.finish_update(Adam(0.1))
-    numpy.testing.assert_allclose(mix.get_param("w"), [0.3, -0.5, 0.9])
+    numpy.testing.assert_allclose(mix.get_param("w"), WEIGHTS)
 
 
 @pytest.mark.parametrize(
@@ -149,8 +132,7 @@ def test_fixed_weights_and_gamma_get_no_gradient():
     ],
 )
 def test_mix_without_learned_weights_keeps_its_shares(settings, shares):
-    mix = ScalarMix(make_settings(**settings))
-    layers = make_layers().astype("float32")
+    mix, layers = ScalarMix(make_settings(**settings)), make_layers().astype("float32")
     mix.initialize(X=layers)
     for _ in range(2):
         output, backprop = mix(layers, is_train=True)
@@ -164,29 +146,13 @@ def test_mix_without_learned_weights_keeps_its_shares(settings, shares):
 
 
 @pytest.mark.issue(42)
-@pytest.mark.parametrize("layer_norm", [None, "token"])
-@pytest.mark.parametrize("projection_width", [None, 3])
-def test_concatenated_layers_stand_side_by_side(layer_norm, projection_width):
-    mix = ScalarMix(make_settings(mix="concat", layer_norm=layer_norm, projection_width=projection_width))
-    layers = make_layers().astype("float32")
-    n_layers, n_tokens, width = layers.shape
-    mix.initialize(X=layers)
-    mix.set_param("gamma", numpy.asarray([1.7], dtype="float32"))
-    output, backprop = mix(layers, is_train=True)
-    if projection_width:
-        assert mix.layers[0].get_dim("nI") == n_layers * width and output.shape == (n_tokens, projection_width)
-    elif layer_norm is None:
-        for j in range(n_layers):
-            numpy.testing.assert_allclose(output[:, j * width : (j + 1) * width], 1.7 * layers[j], rtol=1e-6)
-    assert mix.get_dim("nO") == output.shape[1] == (projection_width or n_layers * width)
-    d_output = numpy.random.default_rng(1).normal(size=output.shape).astype("float32")
-    d_layers = backprop(d_output)
-    assert not mix.has_grad("w"), "no layer is weighed"
-    expected = numeric_gradient(mix.get_param("gamma"), lambda: loss_of(mix, layers, d_output), step=1e-2)
-    numpy.testing.assert_allclose(mix.get_grad("gamma"), expected, atol=2e-2)
-    expected = numeric_gradient(layers, lambda: loss_of(mix, layers, d_output), step=1e-2)
-    no_space = layers.any(axis=(0, 2))
-    numpy.testing.assert_allclose(d_layers[:, no_space], expected[:, no_space], atol=2e-2)
+def test_concatenated_layers_stand_side_by_side():
+    mix, layers = make_mix(mix="concat"), make_layers()
+    numpy.testing.assert_allclose(mix.predict(layers), 1.7 * numpy.concatenate(layers, axis=1))
+    assert mix.get_dim("nO") == N_LAYERS * WIDTH
+    mix = make_mix(mix="concat", projection_width=3)
+    assert mix.layers[0].get_dim("nI") == N_LAYERS * WIDTH and mix.get_dim("nO") == 3
+    assert mix.predict(layers.astype("float32")).shape == (N_TOKENS, 3)
 
 
 def test_weights_l2_adds_to_the_gradient():
@@ -196,7 +162,7 @@ def test_weights_l2_adds_to_the_gradient():
         output, backprop = mix(layers, is_train=True)
         backprop(output)
         grads.append(mix.get_grad("w"))
-    numpy.testing.assert_allclose(grads[1] - grads[0], 2 * 0.25 * numpy.asarray([0.3, -0.5, 0.9]))
+    numpy.testing.assert_allclose(grads[1] - grads[0], 2 * 0.25 * numpy.asarray(WEIGHTS))
 
 
 def test_layer_dropout_leaves_layers_out_of_the_softmax():
@@ -206,7 +172,7 @@ def test_layer_dropout_leaves_layers_out_of_the_softmax():
         output, backprop = mix(layers, is_train=True)
         backprop(output)
         for kept in [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)]:
-            weights = numpy.asarray([0.3, -0.5, 0.9])[list(kept)]
+            weights = numpy.asarray(WEIGHTS)[list(kept)]
             if numpy.allclose(output, mix_layers(layers[list(kept)], weights, 1.7)):
                 seen.add(kept)
     assert len(seen) > 3
@@ -245,26 +211,18 @@ MIX_NAMES = [("tagger", 1), ("ner", 1), ("ner", 2)]
 @pytest.fixture
 def two_mixes() -> Any:
     """Two components that listen, the second with two mixes."""
-    nlp = spacy.blank("en")
-    add_elmo(nlp)
-    nlp.add_pipe("tagger", config=listening())
+    nlp = make_tagger()
     nlp.add_pipe("ner", config={"model": {"tok2vec": {"@layers": "concatenate.v1", "*": TWO_MIXES}}})
     nlp.initialize(lambda: make_examples(nlp))
     return nlp
 
 
-def _info(step: int) -> Dict[str, Any]:
-    """What the training loop of spaCy passes at an evaluation, shortened."""
-    return {"step": step, "epoch": 0, "score": 0.5, "losses": {}, "other_scores": {}}
-
-
 def _log_a_training(nlp: Any, logger: Any) -> str:
     """Three evaluations with an update before each but the first. RETURNS (str): What was printed."""
-    stdout = io.StringIO()
-    optimizer = nlp.create_optimizer()
+    stdout, optimizer = io.StringIO(), nlp.create_optimizer()
     log_step, finalize = logger(nlp, stdout, io.StringIO())
     for step in range(3):
-        log_step(_info(step))
+        log_step({"step": step, "epoch": 0, "score": 0.5, "losses": {}, "other_scores": {}})  # as spaCy does
         log_step(None)
         nlp.update(make_examples(nlp), sgd=optimizer)
     finalize()
@@ -290,14 +248,8 @@ def test_logger_writes_each_mix_at_each_evaluation(two_mixes: Any, tmp_path: Pat
 
 @pytest.mark.issue(16)
 def test_mixes_of_a_task_encoder_have_their_place() -> None:
-    nlp = spacy.blank("en")
-    add_elmo(nlp)
-    embed = {"@architectures": "spacy.MultiHashEmbed.v2", "width": 16, "attrs": ["NORM"], "rows": [50]}
-    encode = {"@architectures": "spacy-elmo.BiLSTMEncoder.v1", "width": 16}
-    encoder = {"@architectures": "spacy-elmo.ElmoTaskEncoder.v1", "embed": {**embed, "include_static_vectors": False}}
-    both = {**encoder, "encode": encode, "elmo_input": LISTENER, "elmo_output": LISTENER}
-    nlp.add_pipe("tagger", config={"model": {"tok2vec": both}})
-    nlp.add_pipe("tagger", name="second", config={"model": {"tok2vec": {**both, "elmo_input": None}}})
+    nlp = make_tagger(task_encoder("both"))
+    nlp.add_pipe("tagger", name="second", config={"model": {"tok2vec": task_encoder("output")}})
     nlp.initialize(lambda: make_examples(nlp))
     mixes = find_task_mixes(nlp)
     assert [(mix.component, mix.place) for mix in mixes] == [

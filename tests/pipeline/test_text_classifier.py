@@ -1,4 +1,4 @@
-"""`spacy-elmo.TextCatNgrams.v1`: n-grams beside ELMo, from training to saved pipelines."""
+"""Text classifiers: n-grams beside ELMo, and vectors that are pooled as by spaCy."""
 
 import numpy
 import pytest
@@ -6,6 +6,7 @@ import spacy
 from spacy.training import Example
 from spacy.util import fix_random_seed, registry
 
+from .placements import task_encoder
 from .tiny import add_elmo
 
 LISTENER = {"@architectures": "spacy-elmo.ElmoListener.v1", "layer_norm": "token", "mix": "concat"}
@@ -18,19 +19,17 @@ TEXTS = [
     "Rain again",
 ]
 LABELS = ["music", "weather"] * 3
+NGRAMS = {"@architectures": "spacy-elmo.TextCatNgrams.v1", "width": 512}
+POOLED = {f"use_reduce_{kind}": True for kind in ("first", "last", "max", "mean")}
+POOLED["@architectures"] = "spacy-elmo.TextCatReduce.v1"
 
 
-def model_config(factory, tok2vec):
-    model = {"@architectures": "spacy-elmo.TextCatNgrams.v1", "tok2vec": tok2vec, "width": 512}
-    return {**model, "exclusive_classes": factory == "textcat"}
-
-
-def train(factory="textcat", tok2vec=LISTENER, steps=30):
+def train(factory="textcat", tok2vec=LISTENER, steps=30, model=NGRAMS):
     fix_random_seed(0)
     nlp = spacy.blank("en")
     if tok2vec:
         add_elmo(nlp)
-    nlp.add_pipe(factory, config={"model": model_config(factory, tok2vec)})
+    nlp.add_pipe(factory, config={"model": {**model, "tok2vec": tok2vec, "exclusive_classes": factory == "textcat"}})
     cats = [{"music": float(label == "music"), "weather": float(label == "weather")} for label in LABELS]
     examples = [Example.from_dict(nlp.make_doc(text), {"cats": each}) for text, each in zip(TEXTS, cats)]
     optimizer = nlp.initialize(lambda: examples)
@@ -64,8 +63,13 @@ def test_it_learns_words_parts_of_words_and_is_saved(factory, tok2vec, tmp_path)
     numpy.testing.assert_array_equal(scores(spacy.load(tmp_path), texts), found)
 
 
-def test_scores_depend_neither_on_other_docs_nor_on_processes():
-    nlp = train()
+@pytest.mark.parametrize(
+    "model, tok2vec",
+    [(NGRAMS, LISTENER), (POOLED, LISTENER), (POOLED, task_encoder())],
+    ids=["n-grams", "pooled", "pooled, task encoder"],
+)
+def test_scores_depend_neither_on_other_docs_nor_on_processes(model, tok2vec):
+    nlp = train(model=model, tok2vec=tok2vec, steps=5)
     texts = [*TEXTS, "", " ", "It rains, it rains"]
     alone = numpy.concatenate([scores(nlp, [text]) for text in texts])
     numpy.testing.assert_allclose(scores(nlp, texts), alone, atol=1e-5)
@@ -74,13 +78,23 @@ def test_scores_depend_neither_on_other_docs_nor_on_processes():
 
 
 @pytest.mark.parametrize("factory", ["textcat", "textcat_multilabel"])
-def test_a_category_added_later_is_saved_and_learned(factory):
-    nlp = train(factory)
+def test_pooled_vectors_score_as_with_spacy(factory):
+    ours = train(factory, model=POOLED, steps=3)
+    spacys = train(factory, model={**POOLED, "@architectures": "spacy.TextCatReduce.v1"}, steps=3)
+    numpy.testing.assert_allclose(scores(ours, TEXTS), scores(spacys, TEXTS))
+
+
+@pytest.mark.parametrize("model", [NGRAMS, POOLED], ids=["n-grams", "pooled"])
+@pytest.mark.parametrize("factory", ["textcat", "textcat_multilabel"])
+def test_a_category_added_later_is_saved_and_learned(factory, model):
+    nlp = train(factory, model=model, steps=3)
     before = scores(nlp, TEXTS)
     nlp.get_pipe(factory).add_label("sports")
     numpy.testing.assert_allclose(scores(nlp, TEXTS)[:, :2], before, atol=1e-4)
     copied = spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
     numpy.testing.assert_array_equal(scores(copied, TEXTS), scores(nlp, TEXTS))
+    if model is POOLED and factory == "textcat":
+        return  # its new categories are those of spaCy, with a bias of -5000
     cats = dict.fromkeys(nlp.get_pipe(factory).labels, 0.0)
     examples = [Example.from_dict(nlp.make_doc("They won the match"), {"cats": {**cats, "sports": 1.0}})]
     optimizer = nlp.resume_training()
@@ -92,7 +106,7 @@ def test_a_category_added_later_is_saved_and_learned(factory):
 
 def test_the_first_texts_may_be_empty():
     nlp = spacy.blank("en")
-    nlp.add_pipe("textcat", config={"model": model_config("textcat", None)})
+    nlp.add_pipe("textcat", config={"model": {**NGRAMS, "tok2vec": None, "exclusive_classes": True}})
     examples = [Example.from_dict(nlp.make_doc(""), {"cats": {"music": 1.0, "weather": 0.0}})] * 10
     nlp.initialize(lambda: examples)
     assert scores(nlp, TEXTS).shape == (len(TEXTS), 2)

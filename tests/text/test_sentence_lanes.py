@@ -33,20 +33,14 @@ def test_one_lane_reads_everything_in_order():
     assert " ".join(words[targets[1]]) == "c b a <S> d <S> f e <S> j i h g <S> k <S>"
 
 
-def test_chunk_size_changes_nothing():
+def test_chunk_size_changes_nothing_and_what_is_dropped_is_counted():
     for n_steps in (1, 2, 5, 100):
         lanes = SentenceLanes(_numbered(WordTable()), 2)
         inputs = np.concatenate([chunk.inputs for chunk in _read(lanes, n_steps)], axis=1)
         if n_steps == 1:
             first, n_dropped = inputs, lanes.n_dropped
         assert (inputs == first).all() and lanes.n_dropped == n_dropped
-
-
-def test_the_free_lane_takes_the_next_sentence_and_the_rest_is_counted():
-    lanes = SentenceLanes(_numbered(WordTable()), 2)
-    inputs = np.concatenate([chunk.inputs for chunk in _read(lanes, 3)], axis=1)
-    total = sum(len(sentence) + 1 for sentence in SENTENCES)
-    assert inputs[0].size + lanes.n_dropped == total
+        assert inputs[0].size + lanes.n_dropped == sum(len(sentence) + 1 for sentence in SENTENCES)
 
 
 @pytest.mark.parametrize("n_before", [0, 1, 3])

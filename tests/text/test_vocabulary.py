@@ -1,10 +1,11 @@
-"""Words and ids."""
+"""Words, their ids, and the ids of their characters."""
 
 import pytest
 
-from spacy_elmo.text.words import Vocabulary
+from spacy_elmo.text.words import Vocabulary, word_characters
 
 MARKS = ["<S>", "</S>", "<UNK>"]
+BOW, EOW = 259, 260
 
 
 def test_ids_follow_the_order_and_unknown_words_are_unk():
@@ -32,3 +33,20 @@ def test_a_byte_order_mark_is_passed_over():
 
 def test_words_with_spaces_and_line_separators_keep_their_form():
     assert Vocabulary.from_lines([*MARKS, "a b\n", "c\u2028d\r\n"]).words[3:] == ["a b", "c\u2028d"]
+
+
+@pytest.mark.parametrize("max_characters", [6, 20, 50])
+def test_long_word_keeps_its_first_bytes(max_characters):
+    ids = word_characters("x" * 10_000, max_characters)
+    assert ids == [BOW, *[ord("x") + 1] * (max_characters - 2), EOW]
+
+
+@pytest.mark.parametrize("word", ["\ud800", "\udfff\ud800"])
+def test_lone_surrogates_are_removed(word):
+    assert word_characters(word) == [BOW, EOW]
+
+
+@pytest.mark.parametrize("word", ["😀", "e\u0301", "\u200b", "\u200d", "مرحبا", "我们", ""])
+def test_bytes_round_trip(word):
+    ids = word_characters(word)
+    assert bytes(i - 1 for i in ids[1:-1]).decode("utf8") == word

@@ -53,15 +53,6 @@ def test_every_sentence_is_read_once_and_whole():
         assert positions.tolist() == [list(range(n + 1)), list(range(n + 1, 0, -1))]
 
 
-def test_lanes_of_a_rank_keep_their_padding():
-    chunk = WholeSentenceLanes(blocks_of(make_sentences()), N_LANES).next_chunk(N_STEPS)
-    part = chunk.of_lanes(slice(1, 3))
-    assert part.n_predictions == chunk.n_predictions  # those of all ranks
-    for name in ("inputs", "targets", "begins", "positions", "counted"):
-        assert np.array_equal(getattr(part, name), getattr(chunk, name)[..., 1:3])
-    assert part.counted_targets(2).shape == (2, part.counted.sum())
-
-
 @pytest.mark.parametrize("n_read", [0, 3])
 def test_restored_lanes_continue(n_read):
     blocks = blocks_of(make_sentences())
