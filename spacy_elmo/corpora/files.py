@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import partial
 from glob import glob
 from importlib import import_module
-from io import BufferedReader
+from io import BufferedReader, RawIOBase
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, cast
@@ -32,6 +32,7 @@ SUFFIXES: Dict[str, str] = {
     ".spacy": "docbin",
     ".parquet": "parquet",
 }
+ZSTD_BYTES = 8192  # that are decompressed at once
 COMPRESSED = (".gz", ".xz", ".zst")
 MAGIC = (b"\x1f\x8b\x08", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd")  # first bytes of these
 STDIN = Path("-")
@@ -307,9 +308,35 @@ def _decompress(file: BufferedReader, path: str) -> BufferedReader:
                 f"Reading '{path}' requires the package zstandard, which is not installed. Install it with `pip "
                 "install zstandard`, or use plain or .gz text."
             )
-        reader = import_module("zstandard").ZstdDecompressor().stream_reader(file, read_across_frames=True)
-        return BufferedReader(reader, READ_AHEAD)
+        return BufferedReader(_ZstdFile(file), READ_AHEAD)
     return file
+
+
+class _ZstdFile(RawIOBase):
+    """The text of a .zst file; the reader of zstandard takes the end of a truncated file for that of the text."""
+
+    def __init__(self, file: BufferedReader) -> None:
+        self._file, self._text, self._rest = file, memoryview(b""), b""
+        self._new_frame = import_module("zstandard").ZstdDecompressor().decompressobj
+        self._frame: Any = None  # None between frames
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._text:
+            compressed = self._rest or self._file.read(ZSTD_BYTES)
+            if not compressed:
+                if self._frame is not None:
+                    raise EOFError("the file ends within a frame")
+                return 0
+            self._frame = self._frame or self._new_frame()
+            self._text, self._rest = memoryview(self._frame.decompress(compressed)), b""
+            if self._frame.eof:
+                self._rest, self._frame = self._frame.unused_data, None
+        n_bytes = min(len(buffer), len(self._text))
+        buffer[:n_bytes], self._text = self._text[:n_bytes], self._text[n_bytes:]
+        return n_bytes
 
 
 def _refuse_wide_text(start: bytes, path: str) -> None:
