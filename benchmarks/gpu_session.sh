@@ -13,8 +13,9 @@ shared=${SPACY_ELMO_SHARED:-shared} && export SPACY_ELMO_SHARED=$shared
 pretrain=(python -m spacy elmo pretrain configs/pretrain_en_elmo_sm.cfg)
 settings=(--gpu-id "$gpu" --force --paths.train "$text/train-*.txt.gz" --paths.valid "$text/valid.txt.gz"
     --paths.vocab "$out/vocab.txt" --pretraining.batch_size "${LANES:-1024}" --pretraining.softmax.n_negatives "${NEGATIVES:-8192}"
-    --pretraining.report_every 5)
+    --pretraining.report_every 5 --pretraining.dropout 0.1)
 python -m spacy elmo vocab "$text/train-*.txt.gz" "$out/vocab.txt" --n-words 30000 --force > "$out/vocab.log" 2>&1 &
+vocab=$!
 
 if [[ $gpu -ge 0 ]]; then
     # Prints the number of passed tests; every failure is a defect to note.
@@ -28,7 +29,7 @@ else
         --repeats 1 2>&1 | tee "$out/embed.txt"
 fi
 
-wait
+wait $vocab || { tail -n 5 "$out/vocab.log"; exit 1; }
 # Prints tokens/s of training without validations: the median of the last reports.
 timeout 60 "${pretrain[@]}" "$out/speed" "${settings[@]}" --pretraining.eval_every 100000 \
     --pretraining.schedule.name constant --pretraining.schedule.warmup_steps 0 --pretraining.max_tokens "${SPEED_TOKENS:-12000000}" > "$out/speed.txt" 2>&1
@@ -39,10 +40,13 @@ END
 ) || { tail -n 5 "$out/speed.txt"; exit 1; }
 echo "training: $rate tokens/s"
 
-# Trains for the time that is left, less 60 s for start, validations and the test: `model-best`, and its log.
+# Trains for the time that is left, less 60 s for start, validations and the test: `model-best`, and its log. If it is
+# stopped for being late, the last of five validations counts.
 left=$((until - SECONDS - 60))
-"${pretrain[@]}" "$out/run" "${settings[@]}" --pretraining.max_tokens $((rate * (left > 30 ? left : 30))) \
-    --pretraining.optimizer.learn_rate 0.005 --pretraining.dropout 0.1 --pretraining.schedule.warmup_steps \
-    "${WARM_UP:-200}" 2>&1 | tee "$out/run.txt" | tail -n 5
+left=$((left > 30 ? left : 30))
+steps=$((rate * left / (${LANES:-1024} * 32) / 5))
+timeout -s TERM $((left + 30)) "${pretrain[@]}" "$out/run" "${settings[@]}" --pretraining.max_tokens $((rate * left)) \
+    --pretraining.eval_every $((steps > 0 ? steps : 1)) --pretraining.optimizer.learn_rate 0.005 \
+    --pretraining.schedule.warmup_steps "${WARM_UP:-200}" 2>&1 | tee "$out/run.txt" | tail -n 5
 # Prints both perplexities on the test text; en_elmo_sm has 60.5 and 58.8.
 python -m spacy elmo perplexity "$out/run/model-best" "$text/test.txt.gz" --state carry --gpu-id "$gpu"

@@ -135,12 +135,17 @@ def listed(problems: Iterable[str], max_shown: int = MAX_SHOWN) -> str:
     return "".join(f"\n- {line}" for line in (*shown, *rest))
 
 
+ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+
 def is_on(variable: str, *, default: bool) -> bool:
-    """variable (str): An environment variable that switches something on ("1") or off ("0").
+    """variable (str): An environment variable that switches something on ("1", "true", "yes", "on") or off
+        ("0", "false", "no", "off").
     default (bool): For other values, or if it is not set.
     RETURNS (bool): Whether it is on.
     """
-    return {"0": False, "1": True}.get(os.environ.get(variable, ""), default)
+    value = os.environ.get(variable, "").strip().lower()
+    return default if value not in (*ON, *OFF) else value in ON
 
 
 def to_path(path: Union[str, bytes, "os.PathLike[str]"]) -> Path:

@@ -8,8 +8,9 @@ LSTMs of cuDNN are computed in float32. By default torch lets cuDNN round their 
 mantissa.
 """
 
+import threading
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator, Optional, Tuple
+from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -148,15 +149,15 @@ class LayerHighway(nn.Module):
 
 @contextmanager
 def no_tf32(device: torch.device) -> Iterator[None]:
-    """Forbid TF32 in LSTMs on a GPU for a while; the flags of the caller are restored."""
+    """Forbid TF32 in LSTMs on a GPU for a while; then the flag has the value that it had."""
     if device.type != "cuda":
         yield
         return
-    before = _forbid_tf32()
+    _forbid_tf32()
     try:
         yield
     finally:
-        setattr(*before)
+        _restore_tf32()
 
 
 def no_tf32_in_backward(outputs: Tensor) -> Tensor:
@@ -165,19 +166,28 @@ def no_tf32_in_backward(outputs: Tensor) -> Tensor:
     while node is not None and "CudnnRnn" not in node.name():
         node = node.next_functions[0][0] if node.next_functions else None
     if node is not None:
-        before = []
-        node.register_prehook(lambda gradients: before.append(_forbid_tf32()))
-        node.register_hook(lambda inputs, gradients: setattr(*before.pop()))
+        node.register_prehook(lambda gradients: _forbid_tf32())
+        node.register_hook(lambda inputs, gradients: _restore_tf32())
     return outputs
 
 
-def _forbid_tf32() -> Any:
-    """The flag before, as arguments of `setattr`."""
+_flags_before: List[Tuple[Any, str, Any]] = []  # of those who forbid TF32 now; the first is restored
+_flags_lock = threading.Lock()  # the flag is that of all threads
+
+
+def _forbid_tf32() -> None:
     rnn: Any = getattr(torch.backends.cudnn, "rnn", None)  # torch 2.9 has a flag for each operation
     flags, name, value = (torch.backends.cudnn, "allow_tf32", False) if rnn is None else (rnn, "fp32_precision", "ieee")
-    before = getattr(flags, name)
-    setattr(flags, name, value)
-    return flags, name, before
+    with _flags_lock:
+        _flags_before.append((flags, name, getattr(flags, name)))
+        setattr(flags, name, value)
+
+
+def _restore_tf32() -> None:
+    with _flags_lock:
+        before = _flags_before.pop()
+        if not _flags_before:
+            setattr(*before)
 
 
 # CUDA graphs: the kernels of a computation, captured once and launched in one call

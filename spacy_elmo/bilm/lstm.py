@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from .config import BiLMConfig
 from .layers import VARIABLE, Graph, LayerHighway, constant_, make_pool, new_parameter, uniform_
@@ -269,6 +270,7 @@ class _Recurrence(torch.autograd.Function):
         return outputs, last_c
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, d_outputs: Optional[Tensor], _: Any) -> Tuple[Optional[Tensor], ...]:
         if d_outputs is None:
             return (None,) * 5
@@ -419,7 +421,7 @@ def _run_backward(layer: _Layer, kept: _Kept, d_outputs: Tensor, c: Tensor, d_ga
         d_h = d_steps[s] if d_h is None else d_h.to(d_act.dtype).add_(d_steps[s])
         before = c if s == 0 else steps[s - 1].cells
         d_squashed = _unproject(at, layer, d_h, d_projected[:, s])
-        before = before.contiguous() if keep is None else before * keep
+        before = (before if keep is None else before * keep).contiguous()
         if is_one_pass:
             d_c = torch.zeros_like(d_squashed) if d_c is None else d_c
             found = d_pre[s] if d_pre[s].dtype == d_act.dtype else d_act.view(*d_pre[s].shape)  # (d, B, 4H)
@@ -535,7 +537,7 @@ def _read_outputs(outputs: Tensor, h: Tensor, mask: Optional[Tensor], keeps: Kee
 class RecurrenceGraphs:
     """CUDA graphs of the recurrence of the layers that are trained: two for each layer, shape and dtype. A shape is
     captured when it comes again. What is captured keeps its memory: the values of all steps, the gates, and copies of
-    the weights. A shape that does not fit in memory is computed by the loop.
+    the weights. If a shape does not fit in memory, all graphs are given up, and the loop computes.
 
     Each shape has one backward pass at a time: that of the last forward pass.
     """
@@ -557,15 +559,20 @@ class RecurrenceGraphs:
             return None
         key = (weights[0].data_ptr(), gates.shape, gates.dtype, given.resets is None, given.mask is None)
         if self._found.get(key) is None:
-            if key not in self._found and len(self._found) < MAX_GRAPHS:
-                self._found[key] = None  # captured if it comes again
-            elif key in self._found:
+            if key not in self._found:
+                waiting = [known for known, graph in self._found.items() if graph is None]
+                if len(self._found) == MAX_GRAPHS and waiting:
+                    del self._found[waiting[0]]
+                if len(self._found) < MAX_GRAPHS:
+                    self._found[key] = None  # captured if it comes again
+            else:
                 try:
                     with torch.inference_mode(False), torch.no_grad():
                         self._found[key] = _RecurrenceGraph(gates, weights, given, self._pool)
                 except RuntimeError as error:  # mostly too little memory
                     logger.warning("The recurrence is computed without CUDA graphs: %s", error)
                     self._is_off = True
+                    self._found.clear()
         return self._found.get(key)
 
 

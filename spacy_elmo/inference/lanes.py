@@ -28,7 +28,7 @@ from .dispatch import (
     block_steps,
 )
 from .lstm import GateRows, Pairs, Stack, Step
-from .runtime import Workspace, to_device
+from .runtime import Workspace, stream_of, to_device
 
 logger = logging.getLogger("spacy_elmo")
 
@@ -260,7 +260,7 @@ class LaneGraphs:
 
     def __init__(self, stack: Stack, device: torch.device) -> None:
         self._stack, self._device = stack, device
-        self._pool = make_pool(device)
+        self._pools: Dict[Any, Any] = {}  # of each stream: graphs of a pool must not run at the same time
         self._blocks: Dict[Any, Optional[_Block]] = {}
         self._lock = threading.Lock()  # graphs have their own memory: one plan at a time
         self._is_off = False
@@ -281,18 +281,21 @@ class LaneGraphs:
 
     def _find(self, n_lanes: int) -> Optional["_Block"]:
         size = max(GRAPH_MIN_LANES, 1 << (n_lanes - 1).bit_length())
-        stream = torch.cuda.current_stream(self._device).cuda_stream if self._device.type == "cuda" else 0
+        stream = stream_of(self._device)
         key = size, stream
         if key not in self._blocks:
             self._blocks[key] = None
         elif self._blocks[key] is None:
+            if stream not in self._pools:
+                self._pools[stream] = make_pool(self._device)
             try:
                 with torch.inference_mode(False), torch.no_grad():
-                    self._blocks[key] = _Block(self._stack, size, self._device, self._pool)
+                    self._blocks[key] = _Block(self._stack, size, self._device, self._pools[stream])
             except RuntimeError as error:  # mostly too little memory
                 logger.warning("Vectors are computed without CUDA graphs: %s", error)
                 self._is_off = True
-        return self._blocks[key]
+                self._blocks.clear()
+        return self._blocks.get(key)
 
     def _run(self, block: "_Block", batch: Batch, layers: Tensor, workspace: Workspace) -> None:
         plan, vectors, words = batch.plan, batch.vectors, batch.words

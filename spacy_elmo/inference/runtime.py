@@ -130,26 +130,34 @@ class WorkspacePool:
     def __init__(self, device: torch.device, n_kept: int) -> None:
         self._device = device
         self._n_kept = n_kept
-        self._free: List[Workspace] = []  # append and pop of a list are thread-safe, and safe in a forked process
+        # By stream of the device, since kernels may still write to what was returned. Append and pop of a list are
+        # thread-safe, and safe in a forked process.
+        self._free: Dict[int, List[Workspace]] = {}
 
     @contextmanager
     def borrow(self) -> Iterator[Workspace]:
         """Borrow a workspace. After an error it is not returned to the pool: threads may still write to it."""
+        free = self._free.setdefault(stream_of(self._device), [])
         try:
-            workspace = self._free.pop()
+            workspace = free.pop()
         except IndexError:
             workspace = Workspace(self._device)
         try:
             yield workspace
         except GeneratorExit:  # the caller stopped the iteration
-            self._give_back(workspace)
+            self._give_back(workspace, free)
             raise
-        self._give_back(workspace)
+        self._give_back(workspace, free)
 
-    def _give_back(self, workspace: Workspace) -> None:
+    def _give_back(self, workspace: Workspace, free: List[Workspace]) -> None:
         workspace.trim()
-        if len(self._free) < self._n_kept:
-            self._free.append(workspace)
+        if len(free) < self._n_kept:
+            free.append(workspace)
+
+
+def stream_of(device: torch.device) -> int:
+    """The current stream of a GPU; 0 for a CPU."""
+    return torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
 
 
 def map_pages(n_bytes: int) -> mmap.mmap:

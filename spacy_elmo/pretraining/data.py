@@ -4,7 +4,6 @@ The stream of blocks is endless, and its position can be saved and restored, as 
 this process or ahead of the training in a process of its own. Held-out sentences are selected here, too.
 """
 
-import atexit
 import itertools
 import multiprocessing
 import os
@@ -14,10 +13,11 @@ import random
 import signal
 import threading
 import warnings
-import weakref
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from multiprocessing.util import Finalize
 from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -422,7 +422,8 @@ class TextReader:
 
 class ReadAhead:
     """Has another reader read up to `N_AHEAD` updates ahead in a forked process, which computes with NumPy only.
-    Batches, errors and states are those of the other reader. The process is started by the first `read` and ends with
+    Batches, errors and states are those of the other reader; after an error each call raises it again, until a state is
+    loaded. The process is started by the first `read` and ends with
     `close`, with this object, or with this process.
 
     reader (TextReader): Read in the other process; here it has the position of the last `load_state_dict` or `close`.
@@ -433,22 +434,27 @@ class ReadAhead:
         self._received: Deque[Any] = deque()
         self._connection: Optional[Connection] = None
         self._process: Any = None
+        self._error: Optional[BaseException] = None  # after which nothing is read
         self._n_read = 0
 
     @staticmethod
     def is_possible() -> bool:
-        """RETURNS (bool): Whether processes can be forked here."""
-        return "fork" in multiprocessing.get_all_start_methods()
+        """RETURNS (bool): Whether processes can be forked here; a daemon must have none."""
+        is_daemon = multiprocessing.current_process().daemon
+        return "fork" in multiprocessing.get_all_start_methods() and not is_daemon
 
     def read(self) -> Batch:
         """See `TextReader.read`.
         RAISES (Exception): The error of the reader, or a RuntimeError if its process was killed.
         """
+        if self._error is not None:
+            raise self._error
         if self._connection is None:
             self._start()
         batch = self._received.popleft() if self._received else self._receive()
         if isinstance(batch, BaseException):
             self._stop()
+            self._error = batch
             raise batch
         self._n_read += 1
         self._request("read")
@@ -457,36 +463,36 @@ class ReadAhead:
 
     def state_dict(self) -> Tuple[Arrays, Dict[str, Any]]:
         """RETURNS (Tuple[Arrays, Dict[str, Any]]): The state after the last batch that `read` returned."""
+        if self._error is not None:
+            raise self._error
         if self._connection is None:
             return self.reader.state_dict()
         self._request(self._n_read)
         while not isinstance(answer := self._receive(), tuple) or isinstance(answer, Batch):
             self._received.append(answer)
             if isinstance(answer, _Killed):
+                self._stop()
+                self._error = answer
                 raise answer
         return answer
 
     def load_state_dict(self, arrays: Arrays, record: Dict[str, Any]) -> None:
         """arrays (Arrays), record (Dict[str, Any]): From `state_dict`."""
         self._stop()
+        self._error = None
         self.reader.load_state_dict(arrays, record)
 
     def close(self) -> None:
         """End the process. Another `read` would start one that continues at the same position."""
-        if self._connection is None:
-            return
-        try:
-            state = self.state_dict()
-        except _Killed:
-            self._stop()
-            return
-        self.load_state_dict(*state)
+        if self._connection is not None:
+            with suppress(_Killed):
+                self.load_state_dict(*self.state_dict())
 
     def _start(self) -> None:
         context: Any = multiprocessing.get_context("fork")
         (requests, self._connection), (received, answers) = context.Pipe(duplex=True), context.Pipe(duplex=False)
         # One pipe for requests, one for answers: the ends of this process are closed in the other one.
-        self._answers = received
+        self._answers: queue.SimpleQueue[Optional[bytes]] = queue.SimpleQueue()
         arguments = (self.reader, requests, answers, (self._connection, received), os.getpid())
         self._process = context.Process(target=_serve, args=arguments, name="spacy_elmo text", daemon=True)
         with warnings.catch_warnings():
@@ -494,8 +500,12 @@ class ReadAhead:
             warnings.filterwarnings("ignore", message=".*multi-threaded.*fork", category=DeprecationWarning)
             self._process.start()
         requests.close(), answers.close()
-        self._finalizer = weakref.finalize(self, _end, self._process, self._connection, received)
-        atexit.register(self._finalizer)  # before multiprocessing waits for a process that ignores its signal
+        # In a thread, since an interrupt within an answer would leave the rest of it in the pipe.
+        collector = threading.Thread(target=_collect, args=(received, self._answers), daemon=True)
+        collector.start()
+        ended = self._process, collector, self._connection, received
+        # At exit before multiprocessing waits for a process that ignores its signal, and not in a forked process.
+        self._finalizer = Finalize(self, _end, ended, exitpriority=10)
         self._n_read = 0
         for _ in range(N_AHEAD):
             self._request("read")
@@ -508,19 +518,18 @@ class ReadAhead:
             pass  # the process is dead, which the next answer tells
 
     def _receive(self) -> Any:
-        try:
-            return pickle.loads(self._answers.recv_bytes())
-        except (EOFError, OSError):
-            self._process.join(POLL_S)
-            return _Killed(
-                f"The process that reads the text ended with exit code {self._process.exitcode}; -9 means that it was "
-                "killed, most often for want of memory. Set the environment variable SPACY_ELMO_READ_AHEAD to 0 to "
-                "read in the process that trains"
-            )
+        answer = self._answers.get()
+        if answer is not None:
+            return pickle.loads(answer)
+        self._process.join(POLL_S)
+        return _Killed(
+            f"The process that reads the text ended with exit code {self._process.exitcode}; -9 means that it was "
+            "killed, most often for want of memory. Set the environment variable SPACY_ELMO_READ_AHEAD to 0 to "
+            "read in the process that trains"
+        )
 
     def _stop(self) -> None:
         if self._connection is not None:
-            atexit.unregister(self._finalizer)
             self._finalizer()
             self._connection = None
             self._received.clear()
@@ -530,12 +539,22 @@ class _Killed(RuntimeError):
     """The process of a `ReadAhead` does not exist any more."""
 
 
-def _end(process: Any, *connections: Connection) -> None:
+def _end(process: Any, collector: threading.Thread, *connections: Connection) -> None:
     """End a process of `_serve`, which has nothing to save."""
-    for connection in connections:
-        connection.close()
     process.kill()
     process.join()
+    collector.join(POLL_S)  # at the end of the pipe
+    for connection in connections:
+        connection.close()
+
+
+def _collect(connection: Connection, answers: "queue.SimpleQueue[Optional[bytes]]") -> None:
+    """Queue all answers, and None at their end."""
+    try:
+        while True:
+            answers.put(connection.recv_bytes())
+    except (EOFError, OSError):
+        answers.put(None)
 
 
 def _serve(

@@ -181,6 +181,25 @@ def test_results_do_not_depend_on_the_layout_of_the_arguments(implementation):
 
 
 @pytest.mark.issue(41)
+def test_gradients_do_not_depend_on_the_layout_of_states_that_are_reset():
+    (gates, recurrent, projection), h, c = _inputs(torch.float32)
+    found = []
+    for states in ((h, c), tuple(part.permute(1, 0, 2).contiguous().permute(1, 0, 2) for part in (h, c))):
+        outputs, _, _ = run_recurrence(gates, recurrent, projection, *states, resets=_resets())
+        found.append(torch.autograd.grad((outputs**2).sum(), (gates, recurrent, projection)))
+    torch.testing.assert_close(*found)
+
+
+@pytest.mark.issue(41)
+def test_second_derivatives_are_refused():
+    (gates, recurrent, projection), h, c = _inputs(torch.float32)
+    outputs, _, _ = run_recurrence(gates, recurrent, projection, h, c)
+    (gradient,) = torch.autograd.grad((outputs**2).sum(), recurrent, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        (gradient**2).sum().backward()
+
+
+@pytest.mark.issue(41)
 def test_half_precision_is_near_float32():
     weights, h, c = _inputs(torch.float32)
     wanted, _, _ = run_recurrence(*weights, h, c, resets=_resets(), cell_clip=0.6, projection_clip=0.7)

@@ -5,7 +5,9 @@ import copy
 import pytest
 import torch
 
+from spacy_elmo.bilm import lstm
 from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.layers import VARIABLE, no_tf32, uses_graphs
 from spacy_elmo.bilm.lstm import LSTMStack, RecurrenceGraphs
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
@@ -71,6 +73,45 @@ def test_updates_equal_those_of_the_loop(device, precision, settings, sizes):
     stack = make_stack(device, **sizes)
     check(device, train(stack, device, precision=precision, **settings), wanted, precision)
     assert all(any(layer.graphs._found.values()) for layer in stack.layers)
+
+
+def test_the_loop_computes_when_a_capture_fails(monkeypatch, caplog):
+    wanted = train(make_stack("cpu", graphs=False), "cpu")
+
+    def fail(*_):
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(lstm, "Graph", fail)
+    stack = make_stack("cpu")
+    check("cpu", train(stack, "cpu"), wanted)
+    assert "out of memory" in caplog.text and not any(layer.graphs._found for layer in stack.layers)
+
+
+def test_shapes_that_come_once_leave_room_for_others(monkeypatch):
+    monkeypatch.setattr(lstm, "MAX_GRAPHS", 2)
+    stack = make_stack("cpu")
+    train(stack, "cpu", n_updates=7, n_steps=(1, 2, 3, 4, 5, 6, 6))
+    assert all(any(layer.graphs._found.values()) for layer in stack.layers)
+
+
+@pytest.mark.parametrize(
+    "value, wanted", [("0", False), ("False", False), (" off ", False), ("1", True), ("yes", True), ("", False)]
+)
+def test_the_switch_takes_the_usual_words(value, wanted, monkeypatch):
+    monkeypatch.setenv(VARIABLE, value)
+    assert uses_graphs(torch.device("cpu")) == wanted
+
+
+def test_threads_forbid_tf32_together():
+    flags = torch.backends.cudnn.rnn if hasattr(torch.backends.cudnn, "rnn") else torch.backends.cudnn
+    name, exact = ("fp32_precision", "ieee") if flags is not torch.backends.cudnn else ("allow_tf32", False)
+    before, device = getattr(flags, name), torch.device("cuda")
+    first, second = no_tf32(device), no_tf32(device)
+    first.__enter__(), second.__enter__()
+    first.__exit__(None, None, None)
+    assert getattr(flags, name) == exact
+    second.__exit__(None, None, None)
+    assert getattr(flags, name) == before
 
 
 @pytest.mark.parametrize("device", DEVICES)

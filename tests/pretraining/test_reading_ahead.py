@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -155,3 +156,78 @@ def test_a_killed_process_is_named_with_a_remedy(text, tmp_path, monkeypatch):
                 os.kill(_children()[0], signal.SIGKILL)
                 time.sleep(0.1)
     assert not _children()
+
+
+class Numbers:
+    """A reader of numbers, slow and large, that fails at one of them."""
+
+    def __init__(self, seconds=0.0, fails_at=0):
+        self.n, self.seconds, self.fails_at = 0, seconds, fails_at
+        self.stream = SimpleNamespace(counts=None, epoch=0)
+
+    def read(self):
+        time.sleep(self.seconds)
+        if self.n + 1 == self.fails_at:
+            raise ValueError("a damaged file")
+        self.n += 1
+        return data.Batch([self.n, bytes(3_000_000)], None, 0)
+
+    def position(self):
+        n = self.n
+        return SimpleNamespace(state_dict=lambda: ({}, {"n": n}))
+
+    def load_state_dict(self, arrays, record):
+        self.n = record["n"]
+
+
+def test_an_interrupt_while_it_waits_loses_nothing():
+    ahead = data.ReadAhead(Numbers(seconds=0.3))
+    assert ahead.read().chunks[0] == 1
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(KeyboardInterrupt):
+            for _ in range(data.N_AHEAD + 1):
+                ahead.read()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    n_read = ahead.state_dict()[1]["n"]
+    assert ahead.read().chunks[0] == n_read + 1
+    ahead.close()
+    assert ahead.reader.n == n_read + 1 and not _children()
+
+
+def test_an_error_is_raised_again_until_a_state_is_loaded():
+    ahead = data.ReadAhead(Numbers(fails_at=3))
+    assert [ahead.read().chunks[0] for _ in range(2)] == [1, 2]
+    for call in (ahead.read, ahead.read, ahead.state_dict):
+        with pytest.raises(ValueError, match="damaged"):
+            call()
+    ahead.load_state_dict({}, {"n": 1})
+    assert ahead.read().chunks[0] == 2
+    ahead.close()
+
+
+def _fail_while_reading():
+    ahead = data.ReadAhead(Numbers())
+    ahead.read()
+    raise SystemExit(ahead.read().chunks[0])  # the reader is referenced by the traceback
+
+
+def test_a_process_that_ends_with_an_error_is_not_held_up():
+    process = multiprocessing.get_context("fork").Process(target=_fail_while_reading)
+    process.start()
+    process.join(60)
+    code = process.exitcode
+    process.kill()
+    assert code == 2
+
+
+def test_a_forked_process_does_not_end_the_reader_of_its_parent():
+    ahead = data.ReadAhead(Numbers())
+    ahead.read()
+    process = multiprocessing.get_context("fork").Process(target=gc.collect)
+    process.start()
+    process.join()
+    assert ahead.read().chunks[0] == 2
+    ahead.close()
