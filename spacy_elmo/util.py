@@ -7,6 +7,7 @@ import math
 import os
 import platform
 import re
+import secrets
 import shutil
 import tempfile
 from contextlib import contextmanager
@@ -217,9 +218,14 @@ def temporary_folder(name: str, place: Optional[Path]) -> Iterator[Path]:
         number = old.name.split(".")[-3]
         if number.isdigit() and not _is_running(int(number)):
             shutil.rmtree(old, ignore_errors=True)
-    prefix = f"{name}.{host}.{os.getpid()}."
-    with tempfile.TemporaryDirectory(prefix=prefix, suffix=".part", dir=place) as folder:
-        yield Path(folder)
+    # Named before it exists, so that a signal at any moment leaves none.
+    parent = Path(tempfile.gettempdir()) if place is None else place
+    folder = parent / f"{name}.{host}.{os.getpid()}.{secrets.token_hex(4)}.part"
+    try:
+        folder.mkdir(mode=0o700)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def check_space(path: Path, n_bytes: int) -> None:
