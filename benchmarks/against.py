@@ -36,6 +36,7 @@ class Side:
     def __init__(self, name: str, checkout: Path, folder: Path, threads: int) -> None:
         self.name, self.folder, self._threads = name, folder, threads
         folder.mkdir()
+        shutil.copy(checkout / "configs" / "pretrain_en_elmo_sm.cfg", folder)  # settings change
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
         command = [*pip, "--target", str(folder / "site"), str(checkout)]
         subprocess.run(command, check=True, stderr=subprocess.DEVNULL)

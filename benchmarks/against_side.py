@@ -14,7 +14,6 @@ import spacy
 import torch
 from corpus import (
     PACKAGED,
-    ROOT,
     Document,
     default_shared,
     flatten,
@@ -150,7 +149,7 @@ def pretrain(folder: Path, n_updates: int) -> None:
     options = {**LEARNED, "paths.train": text, "paths.valid": text, "pretraining.max_tokens": n_tokens}
     options["pretraining.schedule.name"] = "constant"
     arguments = [str(part) for name, value in options.items() for part in (f"--{name}", value)]
-    config = ROOT / "configs" / "pretrain_en_elmo_sm.cfg"
+    config = Path("pretrain_en_elmo_sm.cfg")  # of this side
     config_path = folder.with_suffix(".cfg")
     lines = config.read_text(encoding="utf8").splitlines()
     # Settings that an older side does not know.

@@ -425,12 +425,6 @@ def _is_empty(path: Path) -> bool:
     return all(is_hidden(file.name) for file in path.iterdir())
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 # Checks of settings from a file against the fields of a dataclass: names, types, and values that a field allows.
 
 SINGULAR = {int: "an integer", float: "a number", bool: "true or false", str: "a string", type(None): "null"}

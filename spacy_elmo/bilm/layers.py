@@ -195,12 +195,12 @@ def _restore_tf32() -> None:
 # A step of an LSTM has about ten small kernels, and launching them one by one takes longer than computing them. A graph
 # reads and writes tensors of fixed addresses, so inputs are copied into them. On a CPU a graph calls its function.
 
-VARIABLE = "SPACY_ELMO_CUDA_GRAPHS"  # 0 launches kernels one by one; 1 uses graphs on CPUs, too, which tests need
+CUDA_GRAPHS = "SPACY_ELMO_CUDA_GRAPHS"  # 0 launches kernels one by one; 1 uses graphs on CPUs, too, which tests need
 N_WARM_UPS = 2  # calls before a capture, in which libraries allocate their memory
 
 
 def uses_graphs(device: torch.device) -> bool:
-    return is_on(VARIABLE, default=device.type == "cuda")
+    return is_on(CUDA_GRAPHS, default=device.type == "cuda")
 
 
 class Graph:

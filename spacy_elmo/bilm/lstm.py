@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from .config import BiLMConfig
-from .layers import VARIABLE, Graph, LayerHighway, constant_, make_pool, new_parameter, uniform_
+from .layers import CUDA_GRAPHS, Graph, LayerHighway, constant_, make_pool, new_parameter, uniform_
 from .state import LSTMState, State
 
 try:
@@ -635,7 +635,7 @@ class _RecurrenceGraph:
         if turn != self.turn:
             raise RuntimeError(
                 "The backward pass of a recurrence that was computed by a CUDA graph comes after the next forward "
-                f"pass. Set the environment variable {VARIABLE} to 0 to compute several passes before their gradients"
+                f"pass. Set the environment variable {CUDA_GRAPHS} to 0 to compute several passes before gradients"
             )
         self._d_outputs.copy_(d_outputs)
         d_gates, d_recurrent, d_projection = self._backward.replay()

@@ -1,4 +1,5 @@
-"""The biLM of Peters et al. (2018), which maps words to the layers of both directions."""
+"""The biLM of Peters et al. (2018), which maps words to the layers of both directions, and the rates of its layers in
+fine-tuning (Howard and Ruder 2018)."""
 
 import re
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple

@@ -47,8 +47,8 @@ def pretrain_cli(
     running_text: bool = Opt(
         False, "--running-text", "-r", help="Split each line into sentences. The same as --corpus.running_text true."
     ),
-    corpus_format: Optional[str] = Opt(
-        None, "--format", "-f", help="Format of all files: auto, text, jsonl or docbin. The same as --corpus.format."
+    corpus_format: Optional[_common.CorpusFormat] = Opt(
+        None, "--format", "-f", help="Format of all files. The same as --corpus.format."
     ),
     resume: bool = Opt(
         False,

@@ -1,4 +1,5 @@
-"""All messages of the package. Each says what is wrong, the value found, the value wanted and what to do."""
+"""Messages with a code, which users may look up, filter or catch. Each says what is wrong, the value found, the value
+wanted and what to do."""
 
 from .analysis import AnalysisErrors
 from .bilm import BiLMErrors

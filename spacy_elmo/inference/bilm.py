@@ -181,7 +181,7 @@ class BiLM:
         batch_tokens (int): Tokens computed at once, which bounds the working memory.
         RETURNS (Union[Vectors, Tuple[Vectors, BiLMState]]): float32 arrays that own their memory, in the order given.
         RAISES (ValueError): For `batch_tokens` below 1, a state that does not fit, unknown layers; EL340 for a state
-            without recurrence, EL011 for input that is not tokenized.
+            without recurrence, EL341 for a sequence too long for a transformer, EL011 for input that is not tokenized.
         """
         check_positive("batch_tokens", batch_tokens)
         text = check_sentences(sentences)
@@ -226,7 +226,8 @@ class BiLM:
         group_lengths (Optional[Sequence[int]]): For "carry": numbers of consecutive runs that share a state.
         boundaries (bool): Keep the rows of BOS and EOS.
         RETURNS (Tensor): Shape (L+1, N, D), without gradients.
-        RAISES (ValueError): For `batch_tokens` below 1 or an unknown state; EL011 for runs that are not lists of words.
+        RAISES (ValueError): For `batch_tokens` below 1 or an unknown state; EL340 for a state without recurrence, EL341
+            for a run too long for a transformer, EL011 for runs that are not lists of words.
         """
         encoder, runs = self._encoder, check_runs(runs)
         return self._encode(encoder, encoder.runs(runs), state, batch_tokens, group_lengths, boundaries)
@@ -287,7 +288,7 @@ class BiLM:
         runs (Sequence[Sequence[str]]): Words of each run, which is read as one sequence.
         boundaries (bool): Keep the rows of `<S>` and `</S>` around each run.
         RETURNS (Tensor): Shape (L+1, N, D).
-        RAISES (ValueError): In reduced precision.
+        RAISES (ValueError): In reduced precision; EL341 and EL011 as in `encode`.
         """
         require_float32(self.precision, "A gradient", "Load the weights again in float32.")
         encoder, runs = self._encoder, check_runs(runs)

@@ -5,9 +5,9 @@ operand, so packing it once saves up to a third of the time. On GPUs, and in bui
 batched products are used.
 
 In reduced precision a weight is int8 with a scale per column, or has 16 bits; those of small LSTMs are multiplied in
-bfloat16 where the processor has instructions for it. `quantize` replaces the modules of a
-network that contain the matrices of the encoder and of highways by `Quantized` ones; everything else stays float32.
-`quantize(network, "float32")` restores the modules of `bilm/`, with rounded weights.
+bfloat16 where the processor has instructions for it. `quantize` replaces the modules of a network that contain the
+matrices of the encoder and of highways by `Quantized` ones; everything else stays float32. `quantize(network,
+"float32")` restores the modules of `bilm/`, with rounded weights.
 """
 
 import os

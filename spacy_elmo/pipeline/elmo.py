@@ -22,6 +22,7 @@ from thinc.api import Model, Optimizer, set_dropout_rate
 from thinc.types import Floats3d
 
 from ..util import AnyPath
+from ..weights.formats import resolve
 from .checks import (
     check_bilm,
     check_frozen,
@@ -45,7 +46,6 @@ from .model import (
     get_settings,
     get_shim,
     read_boundary_sums,
-    resolve,
     set_bilm,
     write_layers,
 )

@@ -29,7 +29,7 @@ from ..inference.encoder import check_state_of
 from ..inference.runtime import isolated
 from ..text.lanes import Window, split_windows
 from ..weights import load_bilm
-from ..weights.formats import resolve as resolve
+from ..weights.formats import resolve
 from .fine_tuning import FineTuning
 from .listener import replace_listener, replace_listener_cfg
 from .mix import BoundarySums, ElmoBatch

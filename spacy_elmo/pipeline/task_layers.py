@@ -1,4 +1,4 @@
-"""Layers of the networks of tasks: encoders with ELMo, a bidirectional LSTM, dropout, a text classifier."""
+"""Layers of the networks of tasks: encoders with ELMo, a bidirectional LSTM, dropout."""
 
 from functools import partial
 from typing import Annotated, Any, Callable, List, Optional, Tuple
@@ -17,7 +17,7 @@ from ..inference.lstm_sequences import run_lstm
 from ..inference.runtime import isolated, register_fork_handlers
 from .settings import Count, Probability
 
-ELMO_LAYERS = ("elmo-listener", "elmo_tok2vec")  # names in `listener.py` and `owned_tok2vec.py`
+ELMO_LAYERS = ("elmo-listener", "elmo_tok2vec")  # names in `listener.py`
 
 
 def has_elmo(model: Model[Any, Any]) -> bool:

@@ -423,8 +423,7 @@ class TextReader:
 class ReadAhead:
     """Has another reader read up to `N_AHEAD` updates ahead in a forked process, which computes with NumPy only.
     Batches, errors and states are those of the other reader; after an error each call raises it again, until a state is
-    loaded. The process is started by the first `read` and ends with
-    `close`, with this object, or with this process.
+    loaded. The process is started by the first `read` and ends with `close`, with this object, or with this process.
 
     reader (TextReader): Read in the other process; here it has the position of the last `load_state_dict` or `close`.
     """
@@ -470,7 +469,7 @@ class ReadAhead:
         self._request(self._n_read)
         while not isinstance(answer := self._receive(), tuple) or isinstance(answer, Batch):
             self._received.append(answer)
-            if isinstance(answer, _Killed):
+            if isinstance(answer, _KilledError):
                 self._stop()
                 self._error = answer
                 raise answer
@@ -485,7 +484,7 @@ class ReadAhead:
     def close(self) -> None:
         """End the process. Another `read` would start one that continues at the same position."""
         if self._connection is not None:
-            with suppress(_Killed):
+            with suppress(_KilledError):
                 self.load_state_dict(*self.state_dict())
 
     def _start(self) -> None:
@@ -522,7 +521,7 @@ class ReadAhead:
         if answer is not None:
             return pickle.loads(answer)
         self._process.join(POLL_S)
-        return _Killed(
+        return _KilledError(
             f"The process that reads the text ended with exit code {self._process.exitcode}; -9 means that it was "
             "killed, most often for want of memory. Set the environment variable SPACY_ELMO_READ_AHEAD to 0 to "
             "read in the process that trains"
@@ -535,7 +534,7 @@ class ReadAhead:
             self._received.clear()
 
 
-class _Killed(RuntimeError):
+class _KilledError(RuntimeError):
     """The process of a `ReadAhead` does not exist any more."""
 
 

@@ -227,9 +227,9 @@ def _find_texts(name: str, settings: RunSettings, tell: Tell) -> List[Shard]:
     place, corpus = getattr(settings.paths, name), settings.corpus
     if not place:
         raise ValueError(
-            f"paths.{name} is {place!r}, but should be a text file (.txt, .jsonl, .spacy; compressed as .gz, .xz or "
-            ".zst), a folder of such files, a pattern such as 'corpus/*.txt.gz', or a data set hf:NAME. Set it, for "
-            f"example with --paths.{name}."
+            f"paths.{name} is {place!r}, but should be a text file (.txt, .jsonl, .spacy, .parquet; text also as "
+            ".gz, .xz or .zst), a folder of such files, a pattern such as 'corpus/*.txt.gz', or a data set hf:NAME. "
+            f"Set it, for example with --paths.{name}."
         )
     places = [place] if isinstance(place, str) else list(place)
     if str(STDIN) in places:

@@ -206,7 +206,7 @@ class Pretraining:
             newest one does not fit the run, EL146 and EL156 if the stopped run had other settings or another text,
             if ranks find different checkpoints.
         """
-        snapshot = self.ranks.agree(lambda: self._found(resume=resume, force=force))
+        snapshot = self.ranks.agree(lambda: self._find_snapshot(resume=resume, force=force))
         steps = self.ranks.gather_objects(None if snapshot is None else snapshot.record["step"])
         if len(set(steps)) > 1:
             found = ", ".join(f"process {rank} {'none' if step is None else step}" for rank, step in enumerate(steps))
@@ -376,7 +376,7 @@ class Pretraining:
     def _settings(self) -> Dict[str, Any]:
         return describe_settings(self.config, self.trainer.network.config, self.vocabulary)
 
-    def _found(self, *, resume: bool, force: bool) -> Optional[Snapshot]:
+    def _find_snapshot(self, *, resume: bool, force: bool) -> Optional[Snapshot]:
         if resume:
             snapshot, damaged = load_checkpoint(self.output)
             self.warnings += [f"Skipped a damaged checkpoint: {text}" for text in damaged]

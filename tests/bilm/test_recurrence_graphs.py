@@ -7,7 +7,7 @@ import torch
 
 from spacy_elmo.bilm import lstm
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.layers import VARIABLE, no_tf32, uses_graphs
+from spacy_elmo.bilm.layers import CUDA_GRAPHS, no_tf32, uses_graphs
 from spacy_elmo.bilm.lstm import LSTMStack, RecurrenceGraphs
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
@@ -98,7 +98,7 @@ def test_shapes_that_come_once_leave_room_for_others(monkeypatch):
     "value, wanted", [("0", False), ("False", False), (" off ", False), ("1", True), ("yes", True), ("", False)]
 )
 def test_the_switch_takes_the_usual_words(value, wanted, monkeypatch):
-    monkeypatch.setenv(VARIABLE, value)
+    monkeypatch.setenv(CUDA_GRAPHS, value)
     assert uses_graphs(torch.device("cpu")) == wanted
 
 
