@@ -338,6 +338,19 @@ def test_a_bucket_of_s3_is_read_and_written(place: Path, monkeypatch: pytest.Mon
         store.stop()
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of lancedb
+def test_pooled_vectors_are_searched_with_lancedb(place: Path) -> None:
+    lancedb = pytest.importorskip("lancedb", reason="needs lancedb")
+    parquet = pytest.importorskip("pyarrow.dataset", reason="needs pyarrow")
+    embed(place, "--keep", "id", "--pool", "mean", source="in/a.jsonl")
+    parts = parquet.dataset(place / "out", exclude_invalid_files=True)
+    table = lancedb.connect(place / "search").create_table("texts", parts.to_table())
+    vector = wanted(place)["a7"].mean(axis=0)
+    hits = table.search(vector, vector_column_name="elmo").distance_type("cosine").limit(3).to_list()
+    assert hits[0]["id"] == "a7" and hits[0]["text"] == LINES[7]
+
+
 def _start(place: Path, *options: str) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-m", "spacy_elmo", "embed", "bilm", "big.txt", "out", "--docs-per-file", "200"]
     return subprocess.Popen([*command, *options], cwd=place, stderr=subprocess.PIPE)

@@ -1,5 +1,6 @@
 """Vectors do not depend on the batch, its order, or the process, and no Doc keeps a batch alive."""
 
+import gzip
 import random
 
 import numpy
@@ -57,6 +58,32 @@ def test_vectors_do_not_depend_on_batches_or_order(settings, batches, monkeypatc
     assert max_difference(company[:1], company[-1:]) <= TOLERANCE
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("batches", LARGE_BATCHES)
+def test_vectors_of_real_sentences_do_not_depend_on_the_batch(shared_data, batches, monkeypatch):
+    """200 sentences of UD EWT dev."""
+    force_large_batches(monkeypatch, batches)
+    path = shared_data / "ud" / "en_ewt" / "dev.conllu.gz"
+    sentences = read_conllu(path)[:200]
+    nlp = spacy.blank("en")
+    add_elmo(nlp, bilm={**BILM, "cell_width": 256, "projection_width": 64})
+    alone = [nlp(doc) for doc in make_docs(nlp, sentences)]
+    order = list(range(len(sentences)))
+    random.Random(0).shuffle(order)
+    long_doc = [word for words in read_conllu(path)[200:] for word in words][:2000]
+    found = {
+        "batches": list(nlp.pipe(make_docs(nlp, sentences), batch_size=32)),
+        "long company": list(nlp.pipe(make_docs(nlp, [long_doc, *sentences])))[1:],
+        "two processes": list(nlp.pipe(make_docs(nlp, sentences), n_process=2)),
+    }
+    shuffled = list(nlp.pipe(make_docs(nlp, [sentences[i] for i in order])))
+    found["shuffled"] = [shuffled[order.index(i)] for i in range(len(order))]
+    for name, docs in found.items():
+        differences = [abs(a._.elmo_layers - b._.elmo_layers).max() for a, b in zip(alone, docs)]
+        print(f"{name}: median {numpy.median(differences):.1e}, maximum {max(differences):.1e}")
+        assert max(differences) <= TOLERANCE
+
+
 # Memory of a Doc: it owns its arrays (peak memory: `test_elmo.py` and `benchmarks`)
 
 
@@ -98,3 +125,14 @@ def test_no_doc_keeps_a_batch_alive(store, dtype, has_listener):
     arrays = [array for doc in docs for array in arrays_of(doc) if array.ndim > 1]
     shared = [(a, b) for a in arrays for b in arrays if a is not b and numpy.shares_memory(a, b)]
     assert not shared or all(a.shape == b.shape for a, b in shared)  # `doc.tensor` is the mixed array itself
+
+
+def read_conllu(path):
+    sentences = [[]]
+    for line in gzip.decompress(path.read_bytes()).decode("utf8").splitlines():
+        fields = line.split("\t")
+        if not line:
+            sentences.append([])
+        elif fields[0].isdigit():
+            sentences[-1].append(fields[1])
+    return [words for words in sentences if words]
