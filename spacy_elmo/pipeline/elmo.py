@@ -501,7 +501,8 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         batch, backprop = self.model.begin_update(docs)
         batch = self._with_boundaries(batch, docs)
         gradients: List[Floats3d] = []
-        self._gradients = gradients, backprop
+        is_trained = get_shim(self.model).is_trained
+        self._gradients = gradients, backprop if is_trained else None  # of a frozen one it would only keep memory
         name = self.name  # listeners hold no reference to this component
 
         def receive(d_layers: Floats3d) -> None:
@@ -509,7 +510,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
             losses[name] += float((d_layers**2).sum())
 
         for listener in self.listeners:
-            listener.receive(docs, batch, receive if get_shim(self.model).is_trained else None)
+            listener.receive(docs, batch, receive if is_trained else None)
         return losses
 
     def finish_update(self, sgd: Optimizer) -> None:

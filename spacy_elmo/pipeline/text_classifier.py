@@ -139,8 +139,7 @@ def TextCatNgrams(
     if tok2vec is not None:
         vectors = concatenate(vectors, chain(tok2vec, list2ragged(), reduce_mean()))
     scorer = Softmax(nO) if exclusive_classes else Linear(nO, init_W=zero_init, init_b=init_prior)
-    defaults = {"W": 0.0, "b": RARE if exclusive_classes else 0.0}
-    output = resizable(scorer, resize_layer=partial(resize_linear_weighted, fill_defaults=defaults))
+    output = resizable(scorer, resize_layer=partial(resize_linear_weighted, fill_defaults={"W": 0.0, "b": RARE}))
     classifier = (
         chain(vectors, output)
         if exclusive_classes

@@ -553,6 +553,8 @@ def _collect(connection: Connection, answers: "queue.SimpleQueue[Optional[bytes]
         while True:
             answers.put(connection.recv_bytes())
     except (EOFError, OSError):
+        pass
+    finally:  # also when there is no memory for an answer: somebody waits
         answers.put(None)
 
 
