@@ -171,7 +171,7 @@ def no_tf32_in_backward(outputs: Tensor) -> Tensor:
     return outputs
 
 
-_flags_before: List[Tuple[Any, str, Any]] = []  # of those who forbid TF32 now; the first is restored
+_flags_before: List[Tuple[Any, str, Any]] = []  # of those who forbid TF32 now: the first has the caller's
 _flags_lock = threading.Lock()  # the flag is that of all threads
 
 
@@ -185,9 +185,7 @@ def _forbid_tf32() -> None:
 
 def _restore_tf32() -> None:
     with _flags_lock:
-        before = _flags_before.pop()
-        if not _flags_before:
-            setattr(*before)
+        setattr(*_flags_before.pop())
 
 
 # CUDA graphs: the kernels of a computation, captured once and launched in one call
