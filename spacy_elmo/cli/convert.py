@@ -42,6 +42,7 @@ def convert_cli(
     The native format is a folder with config.json, weights.safetensors and, if present, vocab.txt and meta.json.
     The bilm-tf format is a folder with options.json and weights.hdf5. The allennlp format is a folder with model.tar.gz.
     An .onnx file has the graph that maps character ids to layers, for programs without torch; it cannot be read back.
+    All of them keep the name, language, licence and sources of the biLM, which published weights may demand.
     """
     with _common.show_errors():
         # What can be checked before the weights are read.

@@ -14,6 +14,7 @@ from ..inference.runtime import isolated
 from ..text.words import SENTENCE_BEGIN, SENTENCE_END, Utf8Codec
 from ..util import atomic_file, has_onnx, to_path
 from ..weights.formats import not_saved
+from ..weights.meta import list_training_texts
 from ..weights.sources import PathLike
 from .onnx_graph import (
     FLOAT,
@@ -112,9 +113,9 @@ def describe(bilm: BiLM) -> Dict[str, str]:
         "vocabulary": "none" if characters is not None or bilm.vocabulary is None else bilm.vocabulary.words,
         **{key: bilm.meta[key] for key in ("name", "lang", "license", "source") if bilm.meta.get(key)},
     }
-    sources = bilm.meta.get("corpus")
-    if "source" not in record and sources:
-        record["source"] = sources
+    texts = bilm.meta.get("corpus") or list_training_texts(bilm.meta)
+    if "source" not in record and texts:
+        record["source"] = texts
     return {key: value if isinstance(value, str) else json.dumps(value) for key, value in record.items()}
 
 

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict
 
 from spacy.cli.package import has_build, package
 from spacy.language import Language
@@ -22,6 +22,7 @@ from ..pipeline import elmo as _elmo  # noqa: F401  registers the factory
 from ..pipeline.model import set_bilm
 from ..pipeline.torch_bilm import copy_bilm
 from ..util import to_path
+from ..weights.meta import list_training_texts
 from ..weights.sources import PathLike
 
 BUILDS = ("wheel", "sdist", "none")
@@ -114,16 +115,8 @@ def describe(meta: Dict[str, Any]) -> Dict[str, Any]:
     record: Dict[str, Any] = {key: meta[key] for key in TEXTS if isinstance(meta.get(key), str)}
     record.setdefault("description", "ELMo vectors")
     record.setdefault("license", "")
-    sources = _sources_of(meta)
+    sources = list_training_texts(meta)
     return {**record, "sources": sources} if sources else record
-
-
-def _sources_of(meta: Dict[str, Any]) -> List[Dict[str, str]]:
-    """In spaCy's form, name and other texts, from `corpus.sources` of `elmo pretrain`, or `sources`."""
-    corpus = meta.get("corpus")
-    found = meta.get("sources") or (corpus.get("sources") if isinstance(corpus, dict) else None) or []
-    items = [{"name": item} if isinstance(item, str) else item for item in found]
-    return [{key: str(value) for key, value in item.items()} for item in items if isinstance(item, dict)]
 
 
 def _check(pattern: "re.Pattern[str]", what: str, value: str, wanted: str, example: str) -> None:

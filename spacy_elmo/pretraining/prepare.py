@@ -93,6 +93,8 @@ def make_run(
     meta = dict(settings.meta)
     if init is not None:
         meta["init"] = {"path": str(settings.paths.init), "meta": init.meta}
+        for key in ("lang", "license"):  # what is trained further stays under its licence
+            meta.update({key: init.meta[key]} if not meta.get(key) and init.meta.get(key) else {})
     run = Pretraining(
         *(network, head.to(ranks.device), vocabulary, shards, held_out, pretraining, output),
         meta=meta,

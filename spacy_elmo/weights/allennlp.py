@@ -30,7 +30,9 @@ from .bilm_tf import (
     write_bilm_tf,
 )
 from .detect import ALLENNLP_WEIGHTS, ARCHIVE_NAME, CONFIG_NAME, OPTIONS_NAME, VOCAB_NAME, ModelFiles
+from .meta import ARCHIVED_META_NAME, FORMAT_KEY, META_NAME, dump_foreign_meta, read_foreign_meta
 from .parts import (
+    MIXES_KEY,
     LoadedMix,
     as_float32,
     cannot_add,
@@ -392,7 +394,8 @@ def read_allennlp(
     network = load_network(bilm_config, table, own)
     _restore_forget_biases(network, own, original)
     head, vocabulary = _read_head(files, network, original, softmax, vocab)
-    meta = {"source_format": "allennlp", **mixes_to_meta(mixes)}
+    stored = read_foreign_meta(files.sources.get(ARCHIVED_META_NAME))
+    meta = {**stored, FORMAT_KEY: "allennlp", **mixes_to_meta(mixes)}
     return BiLM(network, vocabulary=vocabulary, head=head, meta=meta), tuple(mixes)
 
 
@@ -513,6 +516,9 @@ def write_allennlp(bilm: BiLM, folder: Path, dtype: str) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as inner:
         write_bilm_tf(bilm, Path(inner), dtype)
         members = {file.name: file.read_bytes() for file in sorted(Path(inner).iterdir())}
+    members.pop(META_NAME, None)  # in an archive a file of this name has the version of AllenNLP
+    meta = dump_foreign_meta({key: value for key, value in bilm.meta.items() if key != MIXES_KEY})
+    members.update({} if meta is None else {ARCHIVED_META_NAME: meta})
     elmo = {
         "type": ELMO_EMBEDDER,
         "options_file": OPTIONS_NAME,

@@ -15,6 +15,7 @@ from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..util import shorten
 from .detect import OPTIONS_NAME, TOKEN_EMBEDDINGS_NAME, VOCAB_NAME, ModelFiles
+from .meta import FORMAT_KEY, META_NAME, dump_foreign_meta, read_foreign_meta
 from .parts import (
     MAX_LAYERS,
     SettingsReader,
@@ -351,12 +352,12 @@ def read_bilm_tf(
         vocabulary=vocabulary,
         head=load_softmax(SOFTMAX_NAMES, head, network, is_shared=is_shared),
         token_embeddings=None if vectors is None else from_numpy(vectors),
-        meta={"source_format": "bilm-tf"},
+        meta={**read_foreign_meta(files.meta), FORMAT_KEY: "bilm-tf"},
     )
 
 
 def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
-    """Write options.json and weights.hdf5 (and vocab.txt) for bilm-tf and AllenNLP.
+    """Write options.json and weights.hdf5 (and vocab.txt) for bilm-tf and AllenNLP, and meta.json, which they ignore.
 
     bilm (BiLM): The model. Its softmax is written to the weights file; an adaptive softmax is omitted, with a warning.
     folder (Path): An empty folder.
@@ -387,6 +388,9 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
         check_dtype_fits(embeddings, dtype)
         write_hdf5(folder / TOKEN_EMBEDDINGS_NAME, embeddings, dtype)
     check_dtype_fits(arrays, dtype)
+    meta = dump_foreign_meta(bilm.meta)
+    if meta is not None:
+        (folder / META_NAME).write_bytes(meta)
     srsly.write_json(folder / OPTIONS_NAME, options)
     write_hdf5(folder / "weights.hdf5", arrays, dtype)
     if bilm.vocabulary is not None:

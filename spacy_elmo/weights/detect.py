@@ -13,6 +13,7 @@ from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from ..errors import Errors
 from ..util import is_hidden
+from .meta import META_NAME
 from .sources import MIB, Source, TarMember, is_tar, is_zip, kind_of, list_sources, scan_tar, unreadable
 from .tf_bundle import INDEX_SUFFIX, KIND, incomplete, is_sorted_table
 
@@ -30,6 +31,7 @@ class ModelFiles:
     options (Optional[Source]): Its settings, where a format has them in a file of their own.
     vocab (Optional[Source]): One word per line.
     token_embeddings (Optional[Source]): Precomputed word vectors, under the name that our exporter uses.
+    meta (Optional[Source]): meta.json, of this package or another program.
     """
 
     where: str
@@ -38,11 +40,12 @@ class ModelFiles:
     options: Optional[Source] = None
     vocab: Optional[Source] = None
     token_embeddings: Optional[Source] = None
+    meta: Optional[Source] = None
 
     @property
     def paths(self) -> List[Path]:
         """RETURNS (List[Path]): The files on disk, sorted; an archive is one file."""
-        named = (self.weights, self.options, self.vocab, self.token_embeddings)
+        named = (self.weights, self.options, self.vocab, self.token_embeddings, self.meta)
         found = {source.path for source in (*self.sources.values(), *named) if source is not None}
         return sorted(path for path in found if path.suffix != ".part")  # of a download that is not complete
 
@@ -125,7 +128,7 @@ def only_source(
 
 # The native format: a folder, one of the two files in it, or a zip of the folder. The weights may have any name.
 
-WEIGHTS_NAME, META_NAME = "weights.safetensors", "meta.json"
+WEIGHTS_NAME = "weights.safetensors"
 LEXICON_NAME = "lexicon.json"  # symbols of a biLM with a token embedder
 NETWORK_PREFIX = "bilm."  # of the arrays of the network
 
@@ -261,8 +264,8 @@ def _beside_weights(weights: Source, beside: Mapping[str, Source]) -> ModelFiles
     options = next((beside[name] for name in names if name in beside), None)
     if options is None:
         options = only_source(find_options(beside.values()), str(weights), "options", names)
-    vocab = beside.get(f"{prefix}{VOCAB_NAME}", beside.get(VOCAB_NAME))
-    return ModelFiles(str(weights), weights, {}, options, vocab, beside.get(TOKEN_EMBEDDINGS_NAME))
+    vocab, meta = (beside.get(prefix + name, beside.get(name)) for name in (VOCAB_NAME, META_NAME))
+    return ModelFiles(str(weights), weights, {}, options, vocab, beside.get(TOKEN_EMBEDDINGS_NAME), meta)
 
 
 def _beside_options(options: Source, beside: Mapping[str, Source]) -> Optional[ModelFiles]:
@@ -292,6 +295,7 @@ def _pick(where: str, sources: Mapping[str, Source]) -> Optional[ModelFiles]:
         only_source(options, where, "options", [OPTIONS_NAME]),
         next((source for source in found if source.name == VOCAB_NAME), None),
         next((source for source in found if source.name == TOKEN_EMBEDDINGS_NAME), None),
+        next((source for source in found if source.name == META_NAME), None),
     )
 
 

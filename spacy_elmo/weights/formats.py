@@ -28,7 +28,6 @@ from .detect import (
     HDF5_SUFFIXES,
     HUB_WANTED,
     LEXICON_NAME,
-    META_NAME,
     OPTIONS_NAME,
     TOKEN_EMBEDDINGS_NAME,
     VOCAB_NAME,
@@ -46,8 +45,9 @@ from .detect import (
     with_options,
 )
 from .manylangs import read_manylangs
+from .meta import META_NAME, read_record_meta
 from .native import read_native, write_native
-from .parts import LoadedMix, cannot_add
+from .parts import LoadedMix, cannot_add, mixes_from_meta
 from .sources import TAR_SUFFIXES, PathLike, Source, is_tar, is_zip, list_sources, scan_tar
 from .tensorflow import read_tf_checkpoint, read_tf_hub
 
@@ -166,7 +166,7 @@ BILM_TF = Format(
     wanted=("a folder with options.json and one .hdf5 file; an .hdf5 file next to its options.json; a .zip with both"),
     required=(f"*{OPTIONS_NAME}", "|".join(f"*{suffix}" for suffix in HDF5_SUFFIXES)),
     write=write_bilm_tf,
-    file_names=(OPTIONS_NAME, "weights.hdf5", VOCAB_NAME, TOKEN_EMBEDDINGS_NAME),
+    file_names=(OPTIONS_NAME, "weights.hdf5", VOCAB_NAME, TOKEN_EMBEDDINGS_NAME, META_NAME),
     dtypes=DTYPES,
     refuses=lambda bilm: find_foreign_parts(bilm.config),
 )
@@ -260,7 +260,10 @@ def detect_pair(weights: Path, options: Source) -> Tuple[Format, ModelFiles]:
         return ALLENNLP, state
     if weights.is_dir():
         raise cannot_add(weights, detect_format(weights)[0].name, "options")
-    return BILM_TF, ModelFiles(str(weights), Source(weights), {}, options)
+    meta = weights.parent / META_NAME
+    return BILM_TF, ModelFiles(
+        str(weights), Source(weights), {}, options, meta=Source(meta) if meta.is_file() else None
+    )
 
 
 # Say which files of each format are missing at a path.
@@ -423,7 +426,9 @@ def load_model(
     if refused:
         raise cannot_add(place, format.name, ", ".join(refused))
     read = format.read(found, **extras)
-    return LoadedModel(*read) if isinstance(read, tuple) else LoadedModel(read)
+    bilm, mixes = read if isinstance(read, tuple) else (read, mixes_from_meta(read.meta, read.config.n_layers))
+    bilm.meta = {**read_record_meta(locate(place)), **bilm.meta}
+    return LoadedModel(bilm, mixes)
 
 
 # Which files of a folder may be replaced or deleted when a biLM is written into it.

@@ -12,7 +12,7 @@ from ..inference.bilm import BiLM
 from ..inference.products import quantizable_names
 from ..util import hash_file
 from .formats import detect_format, detect_pair, locate, split_part
-from .origins import read_record
+from .meta import read_record
 from .sources import PathLike, Source
 
 # The identity of weights, for results that were made with them: a short sha256 of a biLM, or of its files.

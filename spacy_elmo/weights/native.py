@@ -21,7 +21,8 @@ from ..inference.runtime import isolated
 from ..inference.words import make_lexicon_codec
 from ..text.words import Lexicon, Vocabulary
 from ..util import is_number, shorten
-from .detect import CONFIG_NAME, LEXICON_NAME, META_NAME, NETWORK_PREFIX, VOCAB_NAME, WEIGHTS_NAME, ModelFiles
+from .detect import CONFIG_NAME, LEXICON_NAME, NETWORK_PREFIX, VOCAB_NAME, WEIGHTS_NAME, ModelFiles
+from .meta import META_NAME, dump_meta, read_meta
 from .parts import (
     MAX_CUTOFFS,
     MAX_WORDS,
@@ -43,10 +44,8 @@ from .parts import (
     write_vocabulary,
 )
 from .sources import (
-    MAX_JSON_BYTES,
     MIB,
     Source,
-    check_size,
     decoding,
     parse_json,
     read_json,
@@ -281,10 +280,7 @@ def read_native(files: ModelFiles, vocab: Optional[Source] = None) -> Tuple[BiLM
     sources, where = files.sources, files.where
     settings = read_config(read_json(sources[CONFIG_NAME]), where)
     arrays = _load(files.weights.read_bytes(), files.weights)
-    meta = read_json(sources[META_NAME]) if META_NAME in sources else {}
-    if not isinstance(meta, dict):
-        reason = f"it contains a {type(meta).__name__} instead of an object {{...}}"
-        raise unreadable(sources[META_NAME], "meta data", reason)
+    meta = read_meta(sources[META_NAME]) if META_NAME in sources else {}
     words = vocab or files.vocab
     vocabulary = None if words is None else read_vocabulary(words, True)
     lexicon = sources.get(LEXICON_NAME)
@@ -300,8 +296,7 @@ def write_native(bilm: BiLM, folder: Path, dtype: str) -> None:
     RAISES (ValueError): For values that are too large for the dtype, EL036 for meta data that could not be read.
     """
     arrays = _to_disk_arrays(bilm, dtype)
-    meta = json.dumps(bilm.meta or {}, indent=2).encode("ascii")  # srsly rounds numbers
-    check_size(META_NAME, len(meta), MAX_JSON_BYTES)
+    meta = dump_meta(bilm.meta)
     srsly.write_json(folder / CONFIG_NAME, config_record(bilm))
     (folder / META_NAME).write_bytes(meta)
     (folder / WEIGHTS_NAME).write_bytes(save(arrays))

@@ -23,6 +23,7 @@ from ..util import hash_file, is_hidden, naming, only_writer, write_text
 from .bilm_tf import read_options
 from .detect import HDF5_SUFFIXES
 from .formats import find_replaceable
+from .meta import RECORD_NAME, read_record
 from .parts import count_numbers, network_shapes
 from .sources import MAX_JSON_BYTES, MIB, Source, read_json, read_shapes
 
@@ -451,9 +452,6 @@ def _discard(part: Path, on_bytes: Callable[[int], Any] = lambda n: None) -> Non
 
 # Download a published biLM into a folder, or put files there that were fetched by other means.
 
-RECORD_NAME = "origin.json"
-MAX_RECORD_BYTES = 2**20
-
 
 @dataclass(frozen=True)
 class Downloaded:
@@ -533,19 +531,6 @@ def download(
 def part_of(folder: Path, file: OriginFile) -> Path:
     """RETURNS (Path): The name of a file while it is incomplete."""
     return folder / f"{file.name}.part"
-
-
-def read_record(folder: Path) -> Optional[Dict[str, Any]]:
-    """folder (Path): A folder, or a file in it.
-    RETURNS (Optional[Dict[str, Any]]): The record of `download`, None if there is none that can be read.
-    """
-    path = (folder if folder.is_dir() else folder.parent) / RECORD_NAME
-    try:
-        with path.open("rb") as file:
-            record = json.loads(file.read(MAX_RECORD_BYTES).decode("utf8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) else None
 
 
 def match_given(origin: Origin, given: Sequence[Path]) -> Dict[str, Path]:

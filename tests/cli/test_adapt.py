@@ -98,3 +98,15 @@ def test_the_model_says_what_it_was_adapted_from(bilm_path, corpus, tmp_path):
     adapted = _adapt(bilm_path, corpus, tmp_path / "out")
     assert adapted.meta["init"] == {"path": str(bilm_path), "meta": load_bilm(bilm_path).meta}
     assert "training" in adapted.meta and adapted.meta["training"]["corpus"] == ["train.spacy"]
+
+
+@pytest.mark.issue(48)
+def test_licence_and_language_of_the_initial_bilm_stay(bilm, corpus, tmp_path):
+    bilm = BiLM(
+        bilm.network, vocabulary=bilm.vocabulary, head=bilm.head, meta={"lang": "nb", "license": "CC BY-SA 4.0"}
+    )
+    save_bilm(bilm, tmp_path / "nb", format="bilm-tf")
+    meta = _adapt(tmp_path / "nb", corpus, tmp_path / "out", "--meta.lang", "null").meta
+    assert (meta["lang"], meta["license"]) == ("nb", "CC BY-SA 4.0")
+    meta = _adapt(tmp_path / "nb", corpus, tmp_path / "out", "--force", "--meta.license", "mine").meta
+    assert (meta["lang"], meta["license"]) == ("en", "mine")

@@ -107,7 +107,8 @@ def test_options_and_origin_are_shown(bilm, tmp_path):
     assert "a licence of its own" in shown and "unknown" in shown
     (tmp_path / "bilm" / "options.json").rename(tmp_path / "settings.json")
     record = call_json("inspect", tmp_path / "bilm" / "weights.hdf5", "--options", tmp_path / "settings.json")
-    assert [Path(file["name"]).name for file in record["provenance"]["files"]] == ["weights.hdf5", "settings.json"]
+    names = [Path(file["name"]).name for file in record["provenance"]["files"]]
+    assert names == ["meta.json", "weights.hdf5", "settings.json"]
 
 
 def test_mixes_of_an_archive_are_shown_and_converted(archive, tmp_path):

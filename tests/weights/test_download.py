@@ -16,6 +16,7 @@ from weights.loopback import Site, serving
 import spacy_elmo.weights.origins as fetch
 from spacy_elmo import BiLMConfig, CharCNNConfig, load_bilm, save_bilm
 from spacy_elmo.util import hash_file
+from spacy_elmo.weights.meta import read_record
 from spacy_elmo.weights.origins import (
     Origin,
     OriginFile,
@@ -26,7 +27,6 @@ from spacy_elmo.weights.origins import (
     find_origin,
     open_url,
     read_origins,
-    read_record,
 )
 
 
@@ -82,6 +82,22 @@ def test_downloaded_files_load_with_a_record_of_their_origin(
     weights = {file["name"]: file for file in record["files"]}["weights.hdf5"]
     assert (weights["sha256"], weights["is_documented"]) == (digests["weights.hdf5"], True)
     assert weights["url"] == f"{site.address}elmo/tiny_weights.hdf5"
+
+
+@pytest.mark.issue(48)
+def test_a_download_keeps_its_language_licence_and_paper_in_what_is_made_of_it(
+    origin: Origin, model: Path, tmp_path: Path
+) -> None:
+    stated = replace(origin, name="tiny", language="nb", licence="CC BY 4.0", paper="A paper")
+    download(stated, tmp_path / "out", given=[model])
+    for path in (tmp_path / "out", tmp_path / "out" / "weights.hdf5"):
+        save_bilm(load_bilm(path), tmp_path / "native", force=True)
+        meta = load_bilm(tmp_path / "native").meta
+        facts = {"name": "tiny", "lang": "nb", "license": "CC BY 4.0", "paper": "A paper", "source": origin.documented}
+        assert facts.items() <= meta.items()
+    write_model(tmp_path / "out", make_options(), make_arrays(make_options()))
+    (tmp_path / "out" / "weights.hdf5").rename(tmp_path / "out" / "mine.hdf5")
+    assert "license" not in load_bilm(tmp_path / "out" / "mine.hdf5").meta, "it was not downloaded"
 
 
 @pytest.mark.issue(17)
