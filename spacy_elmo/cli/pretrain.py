@@ -23,7 +23,9 @@ from . import _common
 from ._app import Arg, Opt, app
 
 COLUMNS = ("Step", "Tokens", "Loss", "Forward", "Backward", "UNK", "tok/s", "Data")
-NOTICE = b"\nStopping after this update, with a checkpoint. Press Ctrl+C again to stop at once, without one.\n"
+NOTICE = (
+    b"\nStopping after this update, with a checkpoint and model-last. Press Ctrl+C again to stop at once, without.\n"
+)
 WIDTHS = (8, 13, 8, 9, 9, 6, 8, 5)
 
 
@@ -65,10 +67,10 @@ def pretrain_cli(
     """Train a biLM on text.
 
     Options override settings by their dotted names: --paths.train "corpus/*.txt.gz"
-    --pretraining.max_tokens 1000000. The output folder contains `model-best` and `model-last`, complete models that
-    can be used at any time, `checkpoints` to resume from, `log.jsonl` with one line per report, and `perplexity.png` at
-    the end. Ctrl+C and SIGTERM stop a run after the current update, with a checkpoint. A stopped run continues with
-    --resume; on a CPU with the same number of threads its results are bit-identical to those of an uninterrupted run.
+    --pretraining.max_tokens 1000000. The output folder contains `model-best` and `model-last`, complete models from the
+    first validation on, `checkpoints` to resume from, `log.jsonl` with one line per report, and `perplexity.png` at the
+    end. Ctrl+C and SIGTERM stop a run after the current update, with a checkpoint and `model-last`. A stopped run
+    continues with --resume; on a CPU with the same number of threads its results are bit-identical to those of an uninterrupted run.
 
     With several processes: torchrun --nproc-per-node 2 -m spacy_elmo pretrain CONFIG OUTPUT. All of them read the whole
     text; with --pretraining.shard_text true each one reads its own files.
@@ -159,7 +161,9 @@ def _tell_of_stop(run: Pretraining) -> None:
     _tell_of_text(run)
     newest = next(iter(list_checkpoints(run.output)), None)
     next_start = f"resumes from {newest}" if newest else "starts again: there is no checkpoint yet"
-    _common.msg.warn(f"Stopped at step {run.trainer.step:,}. The same command with --resume {next_start}.")
+    last = run.output / LAST
+    usable = f" '{last}' is the biLM so far, which every command reads." if last.is_dir() else ""
+    _common.msg.warn(f"Stopped at step {run.trainer.step:,}. The same command with --resume {next_start}.{usable}")
 
 
 def _tell_of_text(run: Pretraining) -> None:

@@ -230,7 +230,7 @@ class Pretraining:
         """Train to the end, or until `stop` is called on some rank.
 
         YIELDS (Report): Every `report_every` updates and at each validation, on all ranks. Models, log and checkpoint
-            are written at these points.
+            are written at these points; at a stop a checkpoint and model-last.
         RAISES (ValueError): EL101 for a corpus without sentences, EL103 for a loss, a weight or a perplexity that
             is not finite, if a checkpoint cannot be written.
         """
@@ -264,6 +264,8 @@ class Pretraining:
             self.is_stopped = self.ranks.any(self._is_stop_wanted) and not is_end
             if is_end or self.is_stopped or trainer.step % config.checkpoint_steps == 0:
                 self._save_checkpoint()
+            if self.is_stopped and self._validated_at < trainer.step:
+                self._save_models()
             if is_eval:
                 self._verify_checkpoint()
         if self._validated_at < trainer.step and not self.is_stopped:  # resumed after the last update
@@ -298,7 +300,7 @@ class Pretraining:
         )
         if self._log is not None:
             if validation is not None:
-                self._save_models(report)
+                self._save_models(validation, is_best=is_best)
             self._log.write(report.to_row())
         return report
 
@@ -320,24 +322,27 @@ class Pretraining:
         network, head = self.trainer.network, self.trainer.head
         return BiLM(network, vocabulary=self.vocabulary, head=head, steady_state=steady_state)
 
-    def _save_models(self, report: Report) -> None:
+    def _save_models(self, validation: Optional[Perplexity] = None, *, is_best: bool = False) -> None:
+        """Write the biLM of this step, on the first rank."""
+        if self._log is None:
+            return
         bilm = self._bilm()
         if bilm.config.has_state:
             bilm = self._bilm(bilm.steady_state)  # computed now, since it is saved with the model
-        bilm.meta = {**self.meta, "training": self._origin(report)}
-        for name in (LAST, BEST) if report.is_best else (LAST,):
+        bilm.meta = {**self.meta, "training": self._origin(validation)}
+        for name in (LAST, BEST) if is_best else (LAST,):
             save_bilm(bilm, self.output / name, force=True)
 
-    def _origin(self, report: Report) -> Dict[str, Any]:
+    def _origin(self, validation: Optional[Perplexity]) -> Dict[str, Any]:
         return {
             "spacy_elmo_version": __version__,
             "corpus": [shard.name for shard in self.shards],
             "corpus_counts": self.read.to_dict(),
             "settings": self.config.to_dict(),
-            "n_tokens": report.n_tokens,
-            "n_updates": report.step,
-            "elapsed_s": round(report.elapsed_s),
-            "perplexity": perplexities(report.validation) if report.validation is not None else None,
+            "n_tokens": self.trainer.n_tokens,
+            "n_updates": self.trainer.step,
+            "elapsed_s": round(self.elapsed_s),
+            "perplexity": perplexities(validation) if validation is not None else None,
         }
 
     def _save_checkpoint(self) -> None:

@@ -47,6 +47,7 @@ from .detect import (
 from .manylangs import read_manylangs
 from .meta import META_NAME, read_record_meta
 from .native import read_native, write_native
+from .other_files import refuse_other_file, refuse_other_folder
 from .parts import LoadedMix, cannot_add, mixes_from_meta
 from .sources import TAR_SUFFIXES, PathLike, Source, is_tar, is_zip, list_sources, scan_tar
 from .tensorflow import read_tf_checkpoint, read_tf_hub
@@ -231,12 +232,14 @@ def detect_format(path: Path) -> Tuple[Format, ModelFiles]:
         wanted = f"a folder, file or zip with a biLM in any known format; {PACKAGED}"
         template = f"{Errors.EL020} `python -m spacy elmo download --list` lists published biLMs and how to get them."
         raise ValueError(template.format(path=path, reason="there is no such file or folder", wanted=wanted))
+    refuse_other_file(path)
     listing = Listing(path)
     for format in FORMATS:
         files = format.detect(listing)
         if files is not None:
             return format, files
     if path.is_dir():
+        refuse_other_folder(path)
         state = detect_state_dict(path)
         if state is not None:
             return ALLENNLP, state
@@ -252,6 +255,7 @@ def detect_pair(weights: Path, options: Source) -> Tuple[Format, ModelFiles]:
     options (Source): Its options, which the user names apart.
     RETURNS (Tuple[Format, ModelFiles]): The format, and the files for its `read`.
     """
+    refuse_other_file(weights)
     checkpoint = find_checkpoint(weights)
     if checkpoint is not None:
         return TF_CHECKPOINT, with_options(checkpoint, options)
@@ -276,8 +280,8 @@ SIMILAR = 0.75  # ratio of difflib
 def _not_found(path: Path) -> str:
     """The message of EL020, with one line per format."""
     names = _list_names(path)
-    lines = [f"{format.name}: {_describe_missing(path, format, names)}; it is {format.wanted}" for format in FORMATS]
-    reason = "it is in no known format"
+    reason = "it is in no known format" if names is not None else "it is a file in no known format"
+    lines = [f"{format.name}: {_describe_missing(path, format, names)}{format.wanted}" for format in FORMATS]
     packed = [format.name for format in FORMATS if path.is_file() and _has_all(names or [], format.required)]
     if packed:
         tool, folder = "zipfile" if is_zip(path) else "tarfile", f"{path}_files"
@@ -306,7 +310,7 @@ def _list_names(path: Path) -> Optional[List[str]]:
 def _describe_missing(path: Path, format: Format, names: Optional[List[str]]) -> str:
     """For each file of a format that it is there, or that it is missing, with files of similar names."""
     if names is None:
-        return f"'{path.name}' is a single file that is neither a zip nor a tar"
+        return ""
     here, texts = [name for name in names if "/" not in name], []
     for pattern in format.required:
         found = _match(pattern, here)
@@ -318,8 +322,9 @@ def _describe_missing(path: Path, format: Format, names: Optional[List[str]]) ->
         texts.append(f"{pattern.replace('|', ' or ')} is missing{hint}")
     for folder in dict.fromkeys(name.partition("/")[0] for name in names if "/" in name):
         if _has_all([name.partition("/")[2] for name in names if name.startswith(f"{folder}/")], format.required):
-            return f"{', '.join(texts)}, all of them are in '{folder}/': pass '{path / folder}' instead"
-    return ", ".join(texts)
+            texts.append(f"all of them are in '{folder}/': pass '{path / folder}' instead")
+            break
+    return f"{', '.join(texts)}; it is "
 
 
 def _match(pattern: str, names: Sequence[str]) -> List[str]:

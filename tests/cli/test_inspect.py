@@ -1,6 +1,8 @@
 """`elmo inspect`: what a biLM contains, and what can be done with it."""
 
 import hashlib
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.text.words import Vocabulary
+from spacy_elmo.util import has_onnx, has_pyarrow
 from spacy_elmo.weights import save_bilm
 from spacy_elmo.weights.contents import read_contents
 
@@ -109,6 +112,43 @@ def test_options_and_origin_are_shown(bilm, tmp_path):
     record = call_json("inspect", tmp_path / "bilm" / "weights.hdf5", "--options", tmp_path / "settings.json")
     names = [Path(file["name"]).name for file in record["provenance"]["files"]]
     assert names == ["meta.json", "weights.hdf5", "settings.json"]
+
+
+@pytest.fixture(scope="module")
+def outputs(bilm, tmp_path_factory):
+    """What other commands write."""
+    folder = tmp_path_factory.mktemp("outputs")
+    save_bilm(bilm, folder / "bilm")
+    (folder / "text.txt").write_text("the cat sat .\n", encoding="utf8")
+    for name in ("v.npz", "v.hdf5", "v.spacy", *(["v.parquet", "vectors"] if has_pyarrow else [])):
+        call("embed", folder / "bilm", folder / "text.txt", folder / name)
+    call("index", folder / "text.txt", folder / "index", "--bilm", folder / "bilm")
+    if has_onnx:
+        call("convert", folder / "bilm", folder / "elmo.onnx", "--to", "onnx")
+        shutil.copy(folder / "elmo.onnx", folder / "elmo.bin")
+    (folder / "en_elmo-1.0.0-py3-none-any.whl").write_bytes((folder / "v.npz").read_bytes())
+    return folder
+
+
+@pytest.mark.issue(48)
+@pytest.mark.parametrize(
+    "name, kind",
+    [
+        *((name, "a file of vectors.* Give the biLM that computes them") for name in ("v.npz", "v.hdf5", "v.parquet")),
+        ("v.spacy", "a file of spaCy Docs"),
+        ("vectors", "a folder of vectors"),
+        ("index", "an index of tokens.* Give the biLM that it was built with"),
+        *((name, "an ONNX graph.* Give the weights it was made from") for name in ("elmo.onnx", "elmo.bin")),
+        ("en_elmo-1.0.0-py3-none-any.whl", "a package.*`spacy.load`"),
+        ("text.txt", "a file in no known format"),
+    ],
+)
+def test_an_output_of_another_command_is_recognized(name, kind, outputs, tmp_path):
+    if not (outputs / name).exists():
+        pytest.skip("needs pyarrow or onnx")
+    for command in (("inspect",), ("convert", tmp_path / "out")):
+        assert re.search(f"EL020.*it is {kind}", refused(command[0], outputs / name, *command[1:]))
+    assert re.search(f"EL020.*it is {kind}", refused("compare", outputs / name, outputs / "bilm", code=2))
 
 
 def test_mixes_of_an_archive_are_shown_and_converted(archive, tmp_path):

@@ -2,13 +2,14 @@
 
 import math
 import os
+import shutil
 import signal
 from pathlib import Path
 
 import pytest
 import srsly
 import torch
-from cli.calls import call, told
+from cli.calls import call, refused, told
 
 from spacy_elmo import load_bilm
 from spacy_elmo.pretraining.run import Pretraining
@@ -150,11 +151,34 @@ def test_a_signal_before_the_first_checkpoint_loses_nothing(text, tmp_path, monk
         shown = _run(tmp_path / "parts", text, *options, code=1)
     assert "Stopped at step 3" in shown and "tokens in" in shown and "with --resume resumes from" in shown
     assert [path.name for path in (tmp_path / "parts" / "checkpoints").glob("step-*")] == ["step-00000003"]
+    assert "model-last' is the biLM so far" in shown
+    stopped = load_bilm(tmp_path / "parts" / "model-last")
+    assert stopped.meta["training"]["n_updates"] == 3 and stopped.perplexity([["the", "cat"]]).mean > 1
     _run(tmp_path / "parts", text, *options, "--resume")
     assert signal.getsignal(number) is before
     assert _log(tmp_path / "whole", "loss", "forward") == _log(tmp_path / "parts", "loss", "forward")
     first, second = (load_bilm(tmp_path / name / "model-last").network.state_dict() for name in ("whole", "parts"))
     assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.issue(48)
+def test_a_run_given_as_a_bilm_says_where_its_bilm_is(text, tmp_path):
+    run = tmp_path / "run"
+    _run(run, text)
+    checkpoint = max((run / "checkpoints").glob("step-*"))
+    places = [run, run / "checkpoints", checkpoint, checkpoint / "state.safetensors"]
+    commands = [("inspect", place) for place in places]
+    commands += [("perplexity", run, text), ("embed", run, text, tmp_path / "v.npz"), ("convert", run, tmp_path / "b")]
+    commands += [
+        ("pretrain", CONFIG, tmp_path / "c", "--paths.train", text, "--paths.valid", text, "--paths.init", run)
+    ]
+    for command in commands:
+        assert f"EL020] No biLM at '{run}" in (shown := refused(*command)) and f"'{run / 'model-best'}' or" in shown
+    shutil.rmtree(run / "model-best")
+    shutil.rmtree(run / "model-last")
+    for place in places:
+        shown = refused("inspect", place)
+        assert f"pretrain CONFIG {run} --resume" in shown and f"'{run / 'model-last'}' is written at" in shown
 
 
 @pytest.mark.issue(15)
