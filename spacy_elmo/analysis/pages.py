@@ -196,12 +196,12 @@ def render_surprisal(tokens: Iterable[Tuple[str, str, Surprisal]], *, title: str
     swatches = " ".join(f"<span {_shade(bits)}> {bits} </span>" for bits in (0, 4, 8, 12, 16))
     legend = f"Bits from {swatches}. Dotted: outside the vocabulary, predicted as &lt;UNK&gt;."
     parts = [
-        f"<h1>{to_html(title)}</h1>",
+        f"<h1>{to_html(title)}</h1>" if title else "",
         f"<p>{spans}</p>",
         f'<p class="legend">{legend}</p>',
         f"<details>\n<summary>Numbers in bits</summary>\n{table}\n</details>",
     ]
-    return make_page(title, parts, kind="surprisal")
+    return make_page(title or "Surprisal", parts, kind="surprisal")
 
 
 def _render_token(text: str, found: Surprisal) -> str:

@@ -9,6 +9,7 @@ import srsly
 import typer
 
 from ..corpora.shards import find_shards, read_shards
+from ..util import shorten
 from ..weights.comparison import DIFFERENT, SAME, SENTENCES, TOLERANCE, Comparison, compare_bilms
 from . import _common
 from ._app import Arg, Opt, app
@@ -92,7 +93,7 @@ def _print(found: Comparison, tolerance: float) -> None:
             str(layer.layer),
             f"{layer.max_difference:.3g}",
             f"{layer.mean_cosine:.7f}",
-            f"{ascii(layer.token)[:40]} (sentence {layer.sentence + 1}, token {layer.position})",
+            f"{shorten(repr(layer.token), 40)} (sentence {layer.sentence + 1}, token {layer.position})",
         )
         for layer in found.layers
     ]

@@ -1,5 +1,6 @@
 """`elmo inspect`: sizes, contents and problems of biLM weights."""
 
+import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Optional
@@ -67,7 +68,7 @@ def _print_report(report: Contents, title: str) -> None:
         msg.table(rows, header=("Part", "Gamma", *layers), aligns=("l", *"r" * (len(layers) + 1)), divider=True)
     if report.meta:
         msg.divider("Meta data")
-        print(srsly.json_dumps(report.meta, indent=2))
+        print(json.dumps(report.meta, indent=2, ensure_ascii=False))
     for problem in report.problems:
         msg.warn(problem)
     msg.good("These weights can be used")

@@ -171,8 +171,8 @@ def write_vocabulary(path: Path, vocabulary: Vocabulary) -> None:
     vocabulary (Vocabulary): The words.
     RAISES (ValueError): With words that would change when the file is read.
     """
-    bad = [ascii(word) for word in vocabulary.words if not _fits_line(word)]
-    bad += [ascii(word) for word in vocabulary.words[:1] if word.startswith(BYTE_ORDER_MARK)]
+    bad = [repr(word) for word in vocabulary.words if not _fits_line(word)]
+    bad += [repr(word) for word in vocabulary.words[:1] if word.startswith(BYTE_ORDER_MARK)]
     if bad:
         words = ", ".join(bad[:MAX_NAMED])
         raise ValueError(

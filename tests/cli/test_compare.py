@@ -23,6 +23,13 @@ def test_exit_code_says_whether_the_vectors_are_equal(bilm, bilm_path, int8_path
     call("compare", bilm_path, int8_path, "--tolerance", 1)
 
 
+@pytest.mark.issue(48)
+def test_words_are_shown_as_they_are_written(bilm_path, int8_path, tmp_path):
+    (tmp_path / "text.txt").write_text("\ud55c\uad6d\n", encoding="utf8")
+    rows = call("compare", bilm_path, int8_path, tmp_path / "text.txt", code=1).stdout
+    assert "'\ud55c\uad6d' (sentence 1, token 1)" in rows and "\\u" not in rows
+
+
 def test_json_has_all_tensors_and_layers(bilm_path, int8_path, tmp_path):
     (tmp_path / "text.txt").write_text("the cat sat\n\non the mat .\n", encoding="utf8")
     record = call_json("compare", bilm_path, int8_path, tmp_path / "text.txt", code=1)

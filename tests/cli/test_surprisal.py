@@ -6,6 +6,7 @@ import re
 import pytest
 from cli.calls import call, call_json, refused
 
+from spacy_elmo import BiLM, save_bilm
 from spacy_elmo.analysis.pages import render_surprisal
 from spacy_elmo.pipeline.surprisal import Surprisal
 
@@ -31,6 +32,19 @@ def test_picture_and_page_take_a_title(tmp_path):
     assert "Ufer &lt;1&gt;" in (tmp_path / "a.html").read_text(encoding="utf8")
     assert "EL134" in refused("surprisal", "en_elmo_sm", TEXT, *files)
     assert "--dpi is for a picture" in refused("surprisal", "en_elmo_sm", TEXT, "--dpi", 300)
+
+
+@pytest.mark.issue(48)
+@pytest.mark.parametrize("meta, name", [({"name": "fi_elmo"}, "fi_elmo"), ({}, "model-best")])
+def test_title_is_the_name_of_the_bilm(meta, name, bilm, tmp_path):
+    bilm = BiLM(bilm.network, vocabulary=bilm.vocabulary, head=bilm.head, meta=meta)
+    save_bilm(bilm, tmp_path / "model-best")
+    page = tmp_path / "page.html"
+    call("surprisal", tmp_path / "model-best", "the cat", "--html", page)
+    assert f"<h1>Surprisal by {name}</h1>" in page.read_text(encoding="utf8")
+    call("surprisal", tmp_path / "model-best", "the cat", "--html", page, "--title", "", "--force")
+    content = page.read_text(encoding="utf8")
+    assert "<h1>" not in content and "<title>Surprisal</title>" in content
 
 
 @pytest.mark.issue(18)
