@@ -105,6 +105,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         lines = [f"It was train {i} of {year}." for i in range(5)]
         (folder / "novels" / f"{year}_Bronte.txt").write_text(" ".join(lines), encoding="utf8")
     (folder / "corpus").mkdir()
+    shutil.copy(ROOT / "README.md", folder)
     (folder / "corpus" / "valid.txt").write_text(text, encoding="utf8")
     for name in ("train", "train-00", "train-04", "train-05", "valid", "test"):
         (folder / "corpus" / f"{name}.txt.gz").write_bytes(gzip.compress(text.encode("utf8")))
