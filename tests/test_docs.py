@@ -52,8 +52,13 @@ def _section(page: str, title: str) -> str:
     """The text below a heading, up to the next heading."""
     text = (ROOT / page).read_text(encoding="utf8")
     match = re.search(rf"^#+ {re.escape(title)}\n(.*?)(?=^#+ |\Z)", text, flags=re.M | re.S)
-    assert match, title
+    assert match, f"{page} has no heading '{title}'"
     return match[1]
+
+
+def _assert_same(place: str, described: Set[str], expected: Set[str]) -> None:
+    assert not (missing := expected - described), f"{place}: missing {sorted(missing)}"
+    assert not (unknown := described - expected), f"{place}: not in the code {sorted(unknown)}"
 
 
 def _first_cells(section: str) -> List[str]:
@@ -80,7 +85,7 @@ def _component_settings() -> Iterator[Tuple[str, Any]]:
 def test_cli_page_has_exactly_the_options(name: str) -> None:
     page = "docs/cli-looking.md" if any(name in GROUPS[group] for group in ANALYSIS) else "docs/cli.md"
     described = re.findall(r"`(-[-\w]+)`", " ".join(_first_cells(_section(page, name))))
-    assert set(described) == _options_of(name)
+    _assert_same(f"{page}, the table below '{name}'", set(described), _options_of(name))
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
@@ -88,7 +93,7 @@ def test_component_page_has_exactly_the_settings(name: str) -> None:
     parameters = inspect.signature(ARCHITECTURES[name]).parameters
     rows = [row for row in _section("docs/component.md", name).splitlines() if row.startswith("| `")]
     described: Dict[str, str] = {row.split("`")[1]: row for row in rows}
-    assert set(described) == set(parameters)
+    _assert_same(f"docs/component.md, the table below '{name}'", set(described), set(parameters))
     for key, row in described.items():
         default = parameters[key].default
         if default is not inspect.Parameter.empty and "efault" in row:
@@ -108,7 +113,9 @@ def test_component_page_has_every_setting_of_the_component() -> None:
 def test_page_of_commands_has_every_command() -> None:
     rows = [row.split("|") for row in _section("docs/cli.md", "Commands").splitlines() if row.startswith("| ")]
     found = {row[1].strip(): re.findall(r"`([a-z-]+)`", row[2]) for row in rows[1:] if "---" not in row[1]}
-    assert found == {title: list(commands) for title, commands in GROUPS.items()}
+    for title, commands in GROUPS.items():
+        assert found.get(title) == list(commands), f"docs/cli.md, row '{title}' of 'Commands': not as in cli/_app.py"
+    assert list(found) == list(GROUPS)
 
 
 def _anchors(page: Path) -> Set[str]:
