@@ -11,6 +11,9 @@ from ..weights.formats import check_source
 from . import _common
 from ._app import Arg, Opt, app
 
+# Of files that are easily expected where a folder is written.
+FILE_SUFFIXES = (".onnx", ".hdf5", ".h5", ".gz", ".safetensors", ".zip")
+
 
 @app.command("convert")
 def convert_cli(
@@ -48,8 +51,9 @@ def convert_cli(
         # What can be checked before the weights are read.
         if to == "onnx" and dtype != "float32":
             raise ValueError(f"The dtype is '{dtype}', but an ONNX graph has float32. Leave --dtype out.")
-        if to != "onnx" and output_path.suffix == ".onnx":
-            raise ValueError(Errors.EL354.format(path=output_path, format=to, reason="it ends in .onnx"))
+        if to != "onnx" and output_path.suffix in FILE_SUFFIXES and not output_path.is_dir():
+            reason = f"it ends in {output_path.suffix}"
+            raise ValueError(Errors.EL354.format(path=output_path, format=to, reason=reason))
         check_source(bilm_path, output_path)
         bilm = _common.open_bilm(
             bilm_path, options=options, vocab=vocab, softmax=softmax, token_embeddings=token_embeddings

@@ -11,6 +11,7 @@ from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..util import to_path
 from ..weights import load_bilm
+from ..weights.other_files import kind_of_hdf5
 from ..weights.sources import list_sources
 from .bilm import Batcher
 from .common import ConfigurationError as ConfigurationError
@@ -172,7 +173,7 @@ class ElmoModel:
 def _load(directory: PathLike) -> BiLM:
     folder = to_path(directory)
     sources = list_sources(folder) if folder.is_dir() else {}
-    weights = [name for name in sources if name.endswith(".hdf5")]
+    weights = [name for name in sources if name.endswith(".hdf5") and not kind_of_hdf5(sources[name].path)]
     if len(weights) > 1 and OPTIONS_NAME in sources:  # load_bilm refuses to choose one
         chosen = WEIGHTS_NAME if WEIGHTS_NAME in weights else weights[0]
         return load_bilm(options=sources[OPTIONS_NAME].path, weights=sources[chosen].path)

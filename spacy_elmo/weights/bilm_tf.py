@@ -319,7 +319,8 @@ def read_bilm_tf(
     head = {name: arrays.pop(name) for name in SOFTMAX_NAMES if name in arrays}
     wanted = {dataset.name: dataset.shape for dataset in tf_datasets(config)}
     if softmax is not None:
-        head = read_hdf5(softmax)
+        stored = read_hdf5(softmax)
+        head = {name: stored[name] for name in SOFTMAX_NAMES if name in stored}
     is_shared = bool(options.get("share_embedding_softmax")) and table is not None and SOFTMAX_WEIGHT not in head
     head_shapes = softmax_shapes(SOFTMAX_NAMES, head, config, is_shared=is_shared, is_needed=softmax is not None)
     if softmax is not None:

@@ -14,6 +14,7 @@ from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence
 from ..errors import Errors
 from ..util import is_hidden
 from .meta import META_NAME
+from .other_files import kind_of_hdf5
 from .sources import MIB, Source, TarMember, is_tar, is_zip, kind_of, list_sources, scan_tar, unreadable
 from .tf_bundle import INDEX_SUFFIX, KIND, incomplete, is_sorted_table
 
@@ -286,6 +287,8 @@ def _pick(where: str, sources: Mapping[str, Source]) -> Optional[ModelFiles]:
     weights = [source for source in named if source.kind() in ("hdf5", "")]  # damaged ones, too, for their error
     if options and not weights:  # another suffix
         weights = [source for source in others if source.kind() == "hdf5"]
+    if len(weights) > 1:  # vectors that were computed with the weights may lie beside them
+        weights = [source for source in weights if source.member or not kind_of_hdf5(source.path)] or weights
     if not weights or not options:
         return None
     return ModelFiles(

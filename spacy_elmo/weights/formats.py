@@ -256,6 +256,9 @@ def detect_pair(weights: Path, options: Source) -> Tuple[Format, ModelFiles]:
     RETURNS (Tuple[Format, ModelFiles]): The format, and the files for its `read`.
     """
     refuse_other_file(weights)
+    if weights.is_file() and Source(weights).read_head().lstrip().startswith(b"{"):
+        reason = "it is a file of JSON, as options are: options and weights may be in the wrong order"
+        raise ValueError(Errors.EL020.format(path=weights, reason=reason, wanted="a file of weights"))
     checkpoint = find_checkpoint(weights)
     if checkpoint is not None:
         return TF_CHECKPOINT, with_options(checkpoint, options)

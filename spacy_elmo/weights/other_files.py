@@ -15,7 +15,13 @@ LOG, CHECKPOINTS, MODELS = "log.jsonl", "checkpoints", ("model-best", "model-las
 INDEX = "tokens.sqlite"
 MANIFESTS = ("embed.json", "_embed.json")
 FIRST_VECTORS = ("0", "sentence_to_index")  # datasets of vectors in HDF5, also of AllenNLP and bilm-tf
+WORD_TABLE = "embedding"  # the only dataset of token embeddings
 WANTED = "weights of a biLM in any known format"
+VECTORS = "it is a file of vectors, as `elmo embed` writes it. Give the biLM that computes them"
+TOKEN_EMBEDDINGS = (
+    "it has token embeddings, one vector per word. Give the weights of the biLM, and this file as token_embeddings=... "
+    "(`--token-embeddings`)"
+)
 
 
 def refuse_other_file(path: Path) -> None:
@@ -66,17 +72,20 @@ def _kind_of_file(path: Path) -> Optional[str]:
         return "it is a file of spaCy Docs. Give the biLM that computes their vectors"
     if path.suffix == ".whl":
         return "it is a package. Install it with pip, and pass its name to `spacy.load`"
-    if head.startswith(b"PAR1") or (kind == "hdf5" and _has_vectors(path)) or (kind == "zip" and _is_npz(path)):
-        return "it is a file of vectors, as `elmo embed` writes it. Give the biLM that computes them"
-    return None
+    if head.startswith(b"PAR1") or (kind == "zip" and _is_npz(path)):
+        return VECTORS
+    return kind_of_hdf5(path) if kind == "hdf5" else None
 
 
-def _has_vectors(path: Path) -> bool:
+def kind_of_hdf5(path: Path) -> Optional[str]:
+    """RETURNS (Optional[str]): What an HDF5 file is that has no weights of a biLM; None for all others."""
     try:
         with h5py.File(path) as file:
-            return any(name in file for name in FIRST_VECTORS)
+            if any(name in file for name in FIRST_VECTORS):
+                return VECTORS
+            return TOKEN_EMBEDDINGS if len(file) == 1 and WORD_TABLE in file else None
     except OSError:  # damaged or compressed: its reader says so
-        return False
+        return None
 
 
 def _is_npz(path: Path) -> bool:

@@ -6,8 +6,9 @@ from reference.seeded_weights import SENTENCES, WORDS, make_arrays, make_options
 from reference.tensorflow_files import write_checkpoint
 
 import spacy_elmo.weights.formats
-from spacy_elmo import load_bilm, save_bilm
-from spacy_elmo.compat.bilm import dump_token_embeddings
+from spacy_elmo import BiLM, load_bilm, save_bilm
+from spacy_elmo.compat.bilm import dump_bilm_embeddings, dump_token_embeddings
+from spacy_elmo.compat.simple_elmo import ElmoModel
 from spacy_elmo.weights.identity import digest_bilm
 
 
@@ -64,6 +65,33 @@ def test_ambiguous_folder(folder):
     shutil.copy(folder / "options.json", folder / "b_options.json")
     with pytest.raises(ValueError, match="EL021.*2 files with options"):
         load_bilm(folder)
+
+
+@pytest.mark.issue(48)
+def test_vectors_beside_the_weights_are_not_weights(folder):
+    elmo, corpus = [folder / "options.json", folder / "weights.hdf5"], folder.parent / "text.txt"
+    corpus.write_text("the cat\n", encoding="utf8")
+    dump_bilm_embeddings(folder / "vocab.txt", corpus, *elmo, folder / "a_vectors.hdf5")
+    dump_token_embeddings(folder / "vocab.txt", *elmo, folder / "elmo_words.hdf5")
+    assert_is_model(load_bilm(folder), folder)
+    model = ElmoModel()
+    model.load(folder)
+    assert_is_model(model.bilm, folder)
+    for name, text in (("a_vectors", "a file of vectors"), ("elmo_words", "token embeddings.*`--token-embeddings`")):
+        for given in ({"path": folder / f"{name}.hdf5"}, {"options": elmo[0], "weights": folder / f"{name}.hdf5"}):
+            with pytest.raises(ValueError, match=f"EL020.*{text}"):
+                load_bilm(**given)
+
+
+@pytest.mark.issue(48)
+def test_files_in_the_place_of_others_are_named(folder):
+    with pytest.raises(ValueError, match="EL020.*options and weights may be in the wrong order"):
+        load_bilm(options=folder / "weights.hdf5", weights=folder / "options.json")
+    save_bilm(BiLM(load_bilm(folder).network), folder.parent / "without", format="bilm-tf")
+    weights = folder.parent / "without" / "weights.hdf5"
+    with pytest.raises(ValueError, match="EL026.*2 problem.*\n- missing: softmax/W.*\n- missing: softmax/b"):
+        load_bilm(folder, softmax=weights)
+    assert load_bilm(weights, softmax=folder / "weights.hdf5", vocab=folder / "vocab.txt").head is not None
 
 
 def test_named_files_must_exist(folder, tmp_path):
