@@ -265,6 +265,9 @@ def detect_pair(weights: Path, options: Source) -> Tuple[Format, ModelFiles]:
     state = detect_allennlp(Listing(weights)) if weights.exists() else None
     if state is not None:
         return ALLENNLP, state
+    if weights.is_dir() and (files := detect_bilm_tf(Listing(weights))) is not None:
+        reason, wanted = "it is a folder, and options are given apart", f"the file '{files.weights}'"
+        raise ValueError(Errors.EL020.format(path=weights, reason=reason, wanted=wanted))
     if weights.is_dir():
         raise cannot_add(weights, detect_format(weights)[0].name, "options")
     meta = weights.parent / META_NAME

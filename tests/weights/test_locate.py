@@ -87,6 +87,8 @@ def test_vectors_beside_the_weights_are_not_weights(folder):
 def test_files_in_the_place_of_others_are_named(folder):
     with pytest.raises(ValueError, match="EL020.*options and weights may be in the wrong order"):
         load_bilm(options=folder / "weights.hdf5", weights=folder / "options.json")
+    with pytest.raises(ValueError, match="EL020.*it is a folder.*Looked for: the file '.*weights.hdf5'"):
+        load_bilm(options=folder / "options.json", weights=folder)
     save_bilm(BiLM(load_bilm(folder).network), folder.parent / "without", format="bilm-tf")
     weights = folder.parent / "without" / "weights.hdf5"
     with pytest.raises(ValueError, match="EL026.*2 problem.*\n- missing: softmax/W.*\n- missing: softmax/b"):
