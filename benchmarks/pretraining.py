@@ -74,7 +74,9 @@ class Shape:
 FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 128], [6, 128]]
 PACKAGED = [[1, 32], [2, 64], [3, 160], [4, 256], [5, 256], [6, 256]]
 ORIGINAL = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
+SMALL = [[1, 16], [2, 32], [3, 64], [4, 96], [5, 96]]
 SHAPES = {
+    "small_text": Shape(256, 64, SMALL, 1, 16, 32, 10_000, 1024),
     "10k": Shape(512, 128, FILTERS, 1, 32, 20, 10_000, 1024),
     "30k": Shape(512, 128, FILTERS, 1, 32, 20, 30_000, 8192),
     "en_elmo_sm": Shape(640, 128, PACKAGED, 1, 64, 32, 30_000, 2048),
@@ -232,6 +234,7 @@ def make_config(shape: Shape, optimizer: OptimizerConfig) -> PretrainConfig:
         unroll_steps=shape.n_steps,
         block_sentences=1,
         reset_blocks=False,
+        precision="float32",
         scale_loss=True,
         softmax=SoftmaxConfig(kind="sampled", n_negatives=shape.n_negatives),
         optimizer=optimizer,

@@ -72,7 +72,7 @@ DTYPES: Tuple[DType, ...] = get_args(DType)
 # Precision of matrix products in inference and in pretraining.
 Precision = Literal["float32", "bfloat16", "float16", "int8"]
 PRECISIONS: Tuple[Precision, ...] = get_args(Precision)
-TRAINING_PRECISIONS = ("float32", "bfloat16", "float16")
+TRAINING_PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 # Layer norms of the component's own mix. Batch norms are excluded: a vector must not depend on other Docs of the batch.
 COMPONENT_NORMS = (None, "token")
 # Norms of a learned mix: name -> epsilon under the root. "token" is over the values of one token; the other two are

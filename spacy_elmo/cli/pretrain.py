@@ -22,11 +22,11 @@ from ..util import check_output_folder, has_matplotlib, only_writer
 from . import _common
 from ._app import Arg, Opt, app
 
-COLUMNS = ("Step", "Tokens", "Loss", "Forward", "Backward", "UNK", "tok/s", "Data")
+COLUMNS = ("Step", "Tokens", "Loss", "Forward", "Backward", "UNK", "tok/s", "Data", "Left")
 NOTICE = (
     b"\nStopping after this update, with a checkpoint and model-last. Press Ctrl+C again to stop at once, without.\n"
 )
-WIDTHS = (8, 13, 8, 9, 9, 6, 8, 5)
+WIDTHS = (8, 13, 8, 9, 9, 6, 8, 5, 8)
 
 
 @app.command("pretrain", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -122,16 +122,30 @@ def _show(run: Pretraining) -> None:
     with tqdm(total=total, initial=begin, unit="tok", unit_scale=True, disable=None, file=sys.stderr) as bar:
         _row(COLUMNS)
         _row(["-" * width for width in WIDTHS])
-        for report in run.reports():
+        for n_before, report in enumerate(run.reports()):
             bar.update(min(report.n_tokens, total) - bar.n)
             bar.set_postfix(loss=f"{report.loss:.3f}")
             if report.validation is not None or bar.disable:
                 with bar.external_write_mode():
-                    _row(_cells(report))
+                    _row(_cells(report, total))
+            if n_before == 0 and report.n_tokens < total and report.tokens_per_s:
+                with bar.external_write_mode():
+                    _common.msg.info(f"At this speed {_duration(_seconds_left(report, total))} are left")
 
 
-def _cells(report: Report) -> "list[str]":
-    validation = report.validation
+def _seconds_left(report: Report, total: int) -> float:
+    """RETURNS (float): Seconds of training to the end of the run at the speed of this report, without validations."""
+    return max(0, total - report.n_tokens) / report.tokens_per_s if report.tokens_per_s else math.nan
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 6000 else f"{seconds / 3600:.1f} hours"
+
+
+def _cells(report: Report, total: int) -> "list[str]":
+    validation, left_s = report.validation, _seconds_left(report, total)
     scores = ["-"] * 3
     if validation is not None:
         scores = [_number(validation.forward, 2), _number(validation.backward, 2), f"{validation.unk_rate:.1%}"]
@@ -142,6 +156,7 @@ def _cells(report: Report) -> "list[str]":
         *scores,
         f"{report.tokens_per_s:,.0f}",
         f"{report.data_share:.0%}",
+        "-" if math.isnan(left_s) else tqdm.format_interval(left_s),
     ]
 
 

@@ -10,6 +10,10 @@ class Warnings(metaclass=Catalogue):
         "The file '{path}' next to the weights cannot be used as vocabulary: {reason} The biLM is loaded without a "
         "vocabulary, which its vectors do not need. Correct the file, or pass vocab=... (`--vocab`) to use another one."
     )
+    WL021 = (
+        "The precision '{precision}' is slower than float32 on this {device}: {reason}. Choose 'float32' if speed "
+        "matters (for a saved pipeline: components.NAME.model.precision in the `config` of `spacy.load`)."
+    )
     WL060 = (
         "{listener} found no layers on {n_docs} Docs and uses zeros. Is an ELMo component in the pipeline, before the "
         'component with the listener, under the name in `upstream` ("*" for the nearest one), and enabled?'

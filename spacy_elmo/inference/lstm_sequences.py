@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..bilm.layers import no_tf32, no_tf32_in_backward
+from .products import has_bfloat16_units
 
 Rows = NDArray[numpy.int64]
 N_MATRICES = 4  # of one direction: weights of input and state, two biases
@@ -25,10 +26,17 @@ def run_lstm(rows: Tensor, lengths: Sequence[int], weights: Sequence[Tensor]) ->
     lengths (Sequence[int]): Rows of each sequence; they sum to T, and may be 0.
     weights (Sequence[Tensor]): Of the forward, then of the backward direction: weights of the input (4H, nI) and of the
         state (4H, H), a bias (4H,) for each.
-    RETURNS (Tensor): Shape (T, 2H), in the order of the rows.
+    RETURNS (Tensor): Shape (T, 2H), in the order of the rows. Under autocast it has that type on every processor, also
+        where float32 is computed, since oneDNN has no LSTM in this type, or emulates it.
     """
-    is_grouped = torch.is_grad_enabled() and rows.device.type == "cpu"
-    return (run_groups if is_grouped else run_packed)(rows, lengths, weights)
+    is_cpu, dtype = rows.device.type == "cpu", weights[0].dtype
+    run = run_groups if is_cpu and torch.is_grad_enabled() else run_packed
+    if is_cpu and dtype == torch.float32 and torch.is_autocast_enabled("cpu"):
+        half = torch.get_autocast_dtype("cpu")
+        if half != torch.bfloat16 or not has_bfloat16_units():
+            with torch.autocast("cpu", enabled=False):
+                return run(rows.float(), lengths, weights).to(half)
+    return run(rows, lengths, weights)
 
 
 def run_groups(rows: Tensor, lengths: Sequence[int], weights: Sequence[Tensor]) -> Tensor:

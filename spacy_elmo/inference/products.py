@@ -11,6 +11,7 @@ matrices of the encoder and of highways by `Quantized` ones; everything else sta
 """
 
 import os
+import warnings
 from functools import cache, partial
 from typing import Any, Callable, Dict, Iterator, List, Optional, Protocol, Tuple, Union
 
@@ -21,7 +22,7 @@ from ..bilm.layers import Highway, LayerHighway, apply_highway
 from ..bilm.lstm import LSTMLayer
 from ..bilm.model import BiLMNetwork
 from ..bilm.transformer import TransformerLayer
-from ..errors import Errors
+from ..errors import Errors, Warnings
 from ..util import PRECISIONS
 from .dispatch import INT8_WEIGHTS, SAME_SUMS_COLUMNS, SAME_SUMS_ROWS, SINGLE_ROW_COLUMNS
 from .runtime import isolated
@@ -291,6 +292,8 @@ ROWS_HINT = 128
 # Levels of int8 inputs on either side of zero, the most precise first. Processors without int8 dot products (x86
 # before VNNI) add pairs of products in 16 bits: with 63 levels they do not overflow, as 2 * 127 * 127 < 2^15.
 LEVELS = (127, 63)
+# Limits of oneDNN (ONEDNN_MAX_CPU_ISA) with bfloat16 products, but without their instructions.
+EMULATING_ISAS = ("AVX512_CORE", "AVX512_CORE_VNNI")
 
 
 def pack(weight: Tensor) -> Tensor:
@@ -338,9 +341,17 @@ def works(precision: str) -> bool:
 
 
 @cache
-def has_bfloat16_units() -> bool:
-    """Whether the processor has instructions for bfloat16: AVX512-BF16, which all with AMX have."""
-    return works("bfloat16") and bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
+def has_bfloat16_units(device: torch.device = torch.device("cpu")) -> bool:
+    """Whether the device has instructions for bfloat16, on a CPU AVX512-BF16, which all with AMX have. Otherwise
+    bfloat16 is emulated, at many times the cost of float32. The limit of oneDNN is read as well: it emulates
+    instructions above it.
+    """
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    limit = os.environ.get("ONEDNN_MAX_CPU_ISA", os.environ.get("DNNL_MAX_CPU_ISA", ""))
+    is_known = bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
+    return works("bfloat16") and is_known and limit.upper() not in EMULATING_ISAS
 
 
 @cache
@@ -457,6 +468,20 @@ def check_precision(precision: str, device: torch.device) -> None:
         raise ValueError(Errors.EL015.format(precision=precision, device=device, reason=reason, others=others))
 
 
+def warn_if_slow(precision: str, device: torch.device) -> None:
+    """Warn of a precision that `check_precision` accepts, and that is slower than float32 on this device (WL021)."""
+    reason = ""
+    if precision == "bfloat16" and not has_bfloat16_units(device):
+        reason = "it has no instructions for bfloat16; with AVX-512, products take 3 times as long as in float32"
+    if precision == "int8" and most_levels() < LEVELS[0]:
+        reason = (
+            "without VNNI instructions, one sentence at a time has 0.18 to 0.6 times the speed of float32; batches of "
+            "a large biLM are faster, and all need less memory"
+        )
+    if reason:
+        warnings.warn(Warnings.WL021.format(precision=precision, device=device, reason=reason), stacklevel=2)
+
+
 def precision_of(network: BiLMNetwork) -> str:
     """The precision that `quantize` has set, by default "float32"."""
     return next((module.precision for _, _, module in _find(network, (Quantized,))), "float32")
@@ -484,6 +509,7 @@ def quantize(network: BiLMNetwork, precision: str) -> None:
         raise ValueError(
             Errors.EL015.format(precision=precision, device=network.device, reason=reason, others="'float32'")
         )
+    warn_if_slow(precision, network.device)
     for owner, prefix, module in list(_find(network, (Quantized,))):
         owner[_number(prefix)] = module.restore()
     if precision != "float32":

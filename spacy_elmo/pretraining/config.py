@@ -149,7 +149,7 @@ class PretrainConfig:
     recurrent_dropout (float): Dropout probability of the recurrent inputs, with the same mask at all steps of a chunk
         (Gal & Ghahramani 2016).
     precision (str): Precision of matrix products, "float32", "bfloat16" or "float16"; weights, states and sums are
-        float32.
+        float32. "auto": bfloat16 if the processors or GPUs of all ranks have instructions for it, else float32.
     scale_loss (bool): Multiply the loss by `unroll_steps` before the gradients are clipped, as in bilm-tf.
     report_every (int): Updates between two log lines.
     eval_every (int): Updates between two validations.
@@ -173,7 +173,7 @@ class PretrainConfig:
     dropout: Annotated[float, BELOW_1] = 0.0
     output_dropout: Annotated[Optional[float], BELOW_1] = None
     recurrent_dropout: Annotated[float, BELOW_1] = 0.0
-    precision: Annotated[str, one_of(PRECISIONS)] = "float32"
+    precision: Annotated[str, one_of(PRECISIONS)] = "auto"
     scale_loss: bool = False
     report_every: Annotated[int, AT_LEAST_1] = 20
     eval_every: Annotated[int, AT_LEAST_1] = 1000

@@ -64,6 +64,7 @@ class Report:
     validation (Optional[Perplexity]): Held-out perplexity, if the report includes a validation.
     is_best (bool): Whether this is the best validation so far.
     read (Optional[Counts]): Counts of the training text read so far, over all passes.
+    precision (str): Of the matrix products.
     """
 
     step: int
@@ -77,6 +78,7 @@ class Report:
     validation: Optional[Perplexity] = None
     is_best: bool = False
     read: Optional[Counts] = None
+    precision: str = "float32"
 
     def to_row(self) -> Dict[str, Any]:
         """RETURNS (Dict[str, Any]): A line of the log, plain JSON types."""
@@ -89,6 +91,7 @@ class Report:
             "elapsed_s": round(self.elapsed_s, 1),
             "tokens_per_s": round(self.tokens_per_s, 1),
             "data_share": round(self.data_share, 4),
+            "precision": self.precision,
         }
         if self.validation is not None:
             row.update(perplexities(self.validation))
@@ -170,7 +173,7 @@ class Pretraining:
         text_settings: Optional[Mapping[str, Any]] = None,
         ranks: Ranks = Ranks(),
     ) -> None:
-        self.vocabulary, self.held_out, self.config = vocabulary, held_out, config
+        self.vocabulary, self.held_out = vocabulary, held_out
         self.output, self.ranks = output, ranks
         self.meta = dict(meta or {})
         self.shards = shards
@@ -184,6 +187,7 @@ class Pretraining:
             max_sentence_tokens=config.max_sentence_tokens,
         )
         self.trainer = Trainer(network, head, vocabulary, self.stream, config, ranks)
+        self.config = self.trainer.config
         self.read, self.epoch = Counts(), 0
         self.best = BestSoFar()
         self.elapsed_s = 0.0
@@ -274,7 +278,7 @@ class Pretraining:
             self._save_checkpoint()
 
     def _report(self, update: Update, interval: _Interval, is_eval: bool) -> Report:
-        trainer, ranks = self.trainer, self.ranks
+        trainer, ranks, config = self.trainer, self.ranks, self.config
         seconds = time.perf_counter() - interval.began
         mean_loss = torch.tensor(interval.losses or [math.nan], dtype=torch.float64).mean()
         loss = float(ranks.average(mean_loss.to(ranks.device)))
@@ -297,6 +301,7 @@ class Pretraining:
             validation=validation,
             is_best=is_best,
             read=self.read,
+            precision=config.precision,
         )
         if self._log is not None:
             if validation is not None:

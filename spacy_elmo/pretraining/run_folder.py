@@ -187,6 +187,16 @@ def stored_vocabulary(output: Path) -> Optional[Vocabulary]:
     return read_vocabulary(Source(path), True) if path.is_file() and list_checkpoints(output) else None
 
 
+def stored_precision(output: Path) -> Optional[str]:
+    """Of the run in the folder, None if there is no run to resume.
+
+    RAISES (ValueError): EL129 if all checkpoints are damaged.
+    """
+    snapshot, _ = load_checkpoint(output)
+    settings = {} if snapshot is None else snapshot.record["settings"]
+    return settings.get("precision") if isinstance(settings, dict) else None
+
+
 class RunLog:
     """Writes one line per report.
 

@@ -20,6 +20,7 @@ from ..bilm.lstm import LSTMStack, RecurrenceGraphs
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import State
 from ..bilm.transformer import transformer_of
+from ..inference.products import has_bfloat16_units
 from ..inference.runtime import to_device
 from ..text.words import Vocabulary
 from ..util import is_on
@@ -93,7 +94,9 @@ class LossModule(nn.Module):
 
 
 class Trainer:
-    """Trains a biLM and its head, with the words of the vocabulary, in place."""
+    """Trains a biLM and its head, with the words of the vocabulary, in place. The `precision` of its config is that of
+    the products, never "auto".
+    """
 
     def __init__(
         self,
@@ -104,6 +107,7 @@ class Trainer:
         config: PretrainConfig,
         ranks: Ranks,
     ) -> None:
+        config = replace(config, precision=choose_precision(config.precision, ranks))
         self.network, self.head, self.stream, self.config, self.ranks = network, head, stream, config, ranks
         _check_encoder_fit(config, network.config)
         self.own_lanes = ranks.lanes(config.batch_size)
@@ -280,6 +284,19 @@ def run_chunk(
         recurrent_dropout=recurrent_dropout,
     )
     return layers, after
+
+
+def choose_precision(precision: str, ranks: Ranks) -> str:
+    """The precision of a run. A collective operation for "auto": all ranks call it."""
+    if precision != "auto":
+        return precision
+    return "float32" if is_emulated("bfloat16", ranks) else "bfloat16"
+
+
+def is_emulated(precision: str, ranks: Ranks) -> bool:
+    """Whether the processor or GPU of some rank has no instructions for a precision. A collective operation."""
+    is_cpu, has_bfloat16 = ranks.device.type == "cpu", has_bfloat16_units(ranks.device)
+    return ranks.any({"bfloat16": not has_bfloat16, "float16": is_cpu}.get(precision, False))
 
 
 def _check_encoder_fit(config: PretrainConfig, bilm: BiLMConfig) -> None:

@@ -12,7 +12,9 @@ import torch
 from cli.calls import call, refused, told
 
 from spacy_elmo import load_bilm
+from spacy_elmo.pretraining import trainer
 from spacy_elmo.pretraining.run import Pretraining
+from spacy_elmo.pretraining.run_folder import list_checkpoints
 from spacy_elmo.util import has_matplotlib
 
 CONFIG = Path(__file__).parents[2] / "configs" / "pretrain_en_elmo_sm.cfg"
@@ -199,6 +201,38 @@ def test_without_a_terminal_every_report_is_a_row(text, tmp_path):
     rows = [line.split() for line in shown.splitlines() if line[:8].strip().isdecimal()]
     assert [int(row[0]) for row in rows] == list(range(1, 11))
     assert rows[0][3:6] == ["-", "-", "-"] and rows[4][5] == "0.0%"
+    assert all(":" in row[-1] for row in rows) and rows[-1][-1] == "00:00"  # time left
+
+
+@pytest.mark.issue(48)
+def test_the_time_left_is_told_after_the_first_report(text, tmp_path):
+    paths = ("--paths.train", text, "--paths.valid", text)
+    shown = call("pretrain", CONFIG, tmp_path / "out", *paths, *SMALL, "--pretraining.report_every", "1").output
+    assert shown.count("At this speed") == 1
+    assert shown.index("Forward") < shown.index("At this speed") < shown.index("Saved the biLM")
+
+
+@pytest.mark.issue(48)
+@pytest.mark.parametrize("has_units, precision", [(True, "bfloat16"), (False, "float32")])
+def test_the_precision_fits_the_processor_and_is_kept_on_another_one(has_units, precision, text, tmp_path, monkeypatch):
+    auto, output = ("--pretraining.precision", "auto"), tmp_path / "out"
+    monkeypatch.setattr(trainer, "has_bfloat16_units", lambda device: has_units)
+    shown = _run(output, text, *auto)
+    assert f"Matrix products in {precision}" in shown and "emulates" not in shown
+    monkeypatch.setattr(trainer, "has_bfloat16_units", lambda device: not has_units)
+    shown = _run(output, text, *auto, "--pretraining.max_tokens", "640", "--resume")
+    assert f"Matrix products in {precision}" in shown and ("emulates" in shown) is has_units
+    assert _log(output, "precision") == [(precision,)] * 4
+    assert load_bilm(output / "model-last").meta["training"]["settings"]["precision"] == precision
+    assert srsly.read_json(list_checkpoints(output)[0] / "state.json")["settings"]["precision"] == precision
+
+
+@pytest.mark.issue(48)
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_a_precision_that_the_processor_emulates_is_told(precision, text, tmp_path, monkeypatch):
+    monkeypatch.setattr(trainer, "has_bfloat16_units", lambda device: False)
+    shown = _run(tmp_path / "out", text, "--pretraining.precision", precision)
+    assert f"emulates {precision}" in shown and "times as long" in shown
 
 
 @pytest.mark.issue(15)

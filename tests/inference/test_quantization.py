@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from spacy_elmo import load_bilm
 from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.inference import products
+from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.inference.dispatch import Path
 from spacy_elmo.inference.products import Int8Matrix, check_precision, quantize, to_int8
 
@@ -72,6 +74,49 @@ def test_int8_product_is_that_of_the_rounded_numbers(monkeypatch, most):
 def test_what_cannot_be_computed_is_refused(precision, device, message):
     with pytest.raises(ValueError, match=message):
         check_precision(precision, torch.device(device))
+
+
+@pytest.mark.issue(48)
+@pytest.mark.parametrize(
+    "variables, is_native",
+    [
+        ({}, True),
+        ({"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}, True),
+        ({"ONEDNN_MAX_CPU_ISA": "avx512_core_vnni"}, False),
+        ({"DNNL_MAX_CPU_ISA": "AVX512_CORE"}, False),
+        ({"DNNL_MAX_CPU_ISA": "AVX512_CORE", "ONEDNN_MAX_CPU_ISA": "ALL"}, True),
+    ],
+)
+def test_bfloat16_is_native_only_with_instructions_that_onednn_may_use(variables, is_native, monkeypatch):
+    monkeypatch.setattr(products, "works", lambda precision: True)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True, raising=False)
+    for name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert products.has_bfloat16_units.__wrapped__() is is_native
+
+
+@pytest.mark.issue(48)
+@pytest.mark.parametrize(
+    "precision, missing, message",
+    [
+        pytest.param("int8", {"most_levels": 63}, "WL021.*without VNNI.*0.18 to 0.6 times", marks=needs_int8),
+        pytest.param(
+            "bfloat16", {"has_bfloat16_units": False}, "WL021.*bfloat16.*3 times as long", marks=needs_bfloat16
+        ),
+    ],
+)
+def test_a_precision_that_is_slow_on_this_processor_is_told_where_it_is_set(precision, missing, message, monkeypatch):
+    for name, value in missing.items():
+        monkeypatch.setattr(products, name, lambda *_, value=value: value)
+    bilm = BiLM(make_network())
+    with pytest.warns(UserWarning, match=message) as caught:
+        bilm.set_precision(precision)
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bilm.set_precision(precision).set_precision("float32")
 
 
 def test_weights_quantized_and_restored_in_inference_mode_can_be_trained():
@@ -162,7 +207,7 @@ def test_changing_the_precision_forgets_what_was_computed_before(exact, precisio
         np.array_equal(one, two)
         for one, two in zip(found, load_bilm("en_elmo_sm", precision=precision).embed(SENTENCES))
     )
-    assert 0 < (bilm.steady_state.h - steady).abs().max() < 0.1
+    assert 0 < (bilm.steady_state.h - steady).abs().max() < 0.2
     rounded = bilm.set_precision("float32").embed(SENTENCES)
     assert 0 < max(np.abs(one - two).max() for one, two in zip(rounded, exact) if one.size) < 0.1
 

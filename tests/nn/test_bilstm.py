@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from spacy_elmo.inference import lstm_sequences
 from spacy_elmo.nn import BiLSTM
 
 
@@ -42,13 +43,19 @@ def test_sentences_without_words_have_zeros_and_others_do_not_depend_on_them():
 
 
 @pytest.mark.issue(16)
+@pytest.mark.issue(48)
 @pytest.mark.parametrize("is_training", [False, True])
-def test_it_runs_in_autocast(is_training):
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("is_emulated", [False, True])
+def test_it_runs_in_autocast_on_every_processor(is_training, dtype, is_emulated, monkeypatch):
+    if is_emulated:
+        monkeypatch.setattr(lstm_sequences, "has_bfloat16_units", lambda: False)
     torch.manual_seed(0)
     model, rows, mask = BiLSTM(4, 3), torch.randn(2, 5, 4), torch.ones(2, 5, dtype=torch.bool)
     wanted = model(rows, mask)
-    with torch.set_grad_enabled(is_training), torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.set_grad_enabled(is_training), torch.autocast("cpu", dtype=dtype):
         found = model(rows, mask)
+    assert found.dtype == dtype
     torch.testing.assert_close(found.float(), wanted, atol=2e-2, rtol=0)
     if is_training:
         found.float().sum().backward()

@@ -1,5 +1,6 @@
-"""Workers of `nlp.pipe`: by fork after the parent has computed with several threads, and by spawn."""
+"""Workers of `nlp.pipe`: by fork after the parent has computed with several threads, by spawn and by forkserver."""
 
+import multiprocessing
 import os
 import pickle
 import subprocess
@@ -16,6 +17,7 @@ from .tiny import BILM, TEXTS, make_tagger, train
 
 SCRIPT = """
 import multiprocessing
+import sys
 
 import numpy
 import spacy
@@ -39,7 +41,7 @@ def packaged(name):
 
 
 def main():
-    multiprocessing.set_start_method("spawn")
+    multiprocessing.set_start_method(sys.argv[1])
     torch.set_num_threads(2)
     nlp = spacy.blank("en")
     elmo_model.load_bilm = packaged
@@ -67,9 +69,11 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-def test_spawned_workers_give_equal_vectors_of_weights_that_the_parent_loads(tmp_path, pytestconfig):
+@pytest.mark.issue(48)
+@pytest.mark.parametrize("method", [name for name in multiprocessing.get_all_start_methods() if name != "fork"])
+def test_new_workers_give_equal_vectors_of_weights_that_the_parent_loads(tmp_path, pytestconfig, method):
     (tmp_path / "script.py").write_text(textwrap.dedent(SCRIPT))
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", str(tmp_path / "script.py")]
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", str(tmp_path / "script.py"), method]
     environment = {"PYTHONPATH": str(pytestconfig.rootpath), "OMP_NUM_THREADS": "2"}
     result = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
     assert result.returncode == 0 and result.stdout.strip() == "equal", result.stderr

@@ -42,6 +42,7 @@ SETTINGS = {
     "block_sentences": 2,
     "dropout": 0.1,
     "recurrent_dropout": 0.1,
+    "precision": "float32",
     "softmax": {"kind": "sampled", "n_negatives": 7},
     "optimizer": {"learn_rate": 0.02},
     "schedule": {"warmup_steps": 5},
