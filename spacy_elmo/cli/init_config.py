@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal, Optional
 
 from ..corpora.files import find_files
+from ..corpora.shards import find_shards
 from ..corpora.texts import make_nlp, read_docbin
 from ..pipeline.config import (
     choose_bilm,
@@ -80,6 +81,7 @@ def init_config_cli(
         "-b",
         help="Name of a packaged biLM, or path to weights in any known format. Defaults to en_elmo_sm for English, otherwise to null (pass --paths.bilm when training, --paths.init for adaptation).",
     ),
+    code_path: Optional[Path] = _common.CODE_OPT,
     gpu: bool = Opt(False, "--gpu", "-G", help="The pipeline will be trained on a GPU."),
     pretraining: bool = Opt(
         False,
@@ -112,7 +114,7 @@ def init_config_cli(
     config_path = "config.cfg" if path == STDOUT else shlex.quote(path)
     kind = "pretraining" if pretraining else "adaptation" if adaptation else "pipeline"
     given = {"--component or --pipeline": pipeline, "--optimize": optimize, "--placement": placement, "--gpu": gpu}
-    given |= {"--baseline": baseline, "--from": base}
+    given |= {"--baseline": baseline, "--from": base, "--code": code_path is not None}
     others = [name for name, value in given.items() if value] + (["--bilm"] if pretraining and bilm else [])
     baseline_path = output_path.with_name(f"{output_path.stem}_baseline{output_path.suffix}")
     texts = {}
@@ -139,6 +141,9 @@ def init_config_cli(
             raise ValueError("--baseline writes two files, which stdout cannot hold. Give a path for the first one.")
         for file in [output_path, *([baseline_path] if baseline else [])] if path != STDOUT else []:
             check_output_file(file, force=force)
+        if text is not None:
+            (find_files if kind == "pipeline" else find_shards)(text)
+        _common.import_code(code_path)
         if kind == "pipeline":
             names = pipeline or ("" if text is None else _find_components(text))
             settings = {"lang": lang, "optimize": optimize, "placement": placement, "bilm": bilm, "base": base}
@@ -149,6 +154,7 @@ def init_config_cli(
                     is_baseline=file != output_path,
                     logs=_output_of(file) if baseline else None,
                     use_gpu=gpu,
+                    code=code_path,
                     config_path=config_path if file == output_path else shlex.quote(str(file)),
                 )
         else:
@@ -171,7 +177,10 @@ def init_config_cli(
     saved = " and ".join(str(file) for file in texts)
     _common.msg.good(f"Saved the config of a {kind}" if kind == "pipeline" else f"Saved the config of {kind}", saved)
     commands = [found[1] for found in map(COMMAND.search, texts.values()) if found]
-    commands += [REPORT.format(*(shlex.quote(_output_of(file)) for file in texts))] if baseline else []
+    if baseline:
+        folders = [shlex.quote(_output_of(file)) for file in texts]
+        code = "" if code_path is None else f" --code {shlex.quote(str(code_path))}"
+        commands.append(REPORT.format(*folders) + code)
     if text is not None and lang is None and base is None and read_lang(bilm) is None:
         _common.msg.info("The language is en, the default. Choose another with --lang.")
     if text is not None:
