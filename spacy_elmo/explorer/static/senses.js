@@ -20,6 +20,7 @@ export async function run(view, question) {
   const readout = make("p", { class: "readout", "aria-live": "polite" }, "Point at a use, or move with the arrow keys, to read its sentence.");
   result.replaceChildren(
     make("p", { class: "facts" }, describe(found)),
+    ...(found.sizes.length > 1 ? [make("p", { class: "hint" }, CAUTION)] : []),
     readout, drawMap(found, readout, result.clientWidth || 640), ...listGroups(found));
 }
 
@@ -44,7 +45,7 @@ function describe({ n_uses, uses, sizes, silhouette }) {
   const groups = `${some} uses in ${sizes.length} ${sizes.length === 1 ? "group" : "groups"}`;
   if (silhouette === null) return groups;
   const weak = silhouette < WEAK ? ": they overlap" : "";
-  return `${groups}; separation (silhouette) ${silhouette.toFixed(2)}, where 0 is none and 1 is full${weak}. ${CAUTION}`;
+  return `${groups}; separation (silhouette) ${silhouette.toFixed(2)}, where 0 is none and 1 is full${weak}`;
 }
 
 function symbol(group, isExemplar) {
