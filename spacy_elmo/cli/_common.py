@@ -197,12 +197,14 @@ def import_code(path: Optional[Path]) -> None:
     """Run the file of --code. RAISES (ValueError): If it raises an error."""
     if path is None:
         return
+    if path.suffix != ".py":
+        raise ValueError(f"The code '{path}' is not a Python file: its suffix should be .py. Give another file.")
     try:
         import_file("python_code", path)
     except Exception as error:
         raise ValueError(
-            f"The code '{path}' cannot be imported: {type(error).__name__}: {error}. Correct the file; it must be "
-            "Python, and what it imports must be installed."
+            f"The code '{path}' cannot be imported: {type(error).__name__}: {error}. Correct the file, or install what "
+            "it imports."
         ) from error
 
 
@@ -287,6 +289,8 @@ def read_text(text: str) -> str:
     RAISES (ValueError): If it is empty; see `to_unicode`.
     """
     found = to_unicode(sys.stdin.buffer.read() if text == "-" else text)
+    if Path(text).suffix and os.path.isfile(text):
+        msg.warn(f"The text is '{found}', the name of a file. To read its content: - < {found}")
     if not found.strip():
         raise ValueError("The text is empty. Give a text in quotation marks, or - and a text on stdin.")
     return found

@@ -4,7 +4,9 @@ import re
 import shlex
 import warnings
 from pathlib import Path
-from typing import Literal, Optional
+from typing import Iterator, Literal, Optional
+
+from spacy.tokens import Doc
 
 from ..corpora.files import find_files
 from ..corpora.shards import find_shards
@@ -141,8 +143,10 @@ def init_config_cli(
             raise ValueError("--baseline writes two files, which stdout cannot hold. Give a path for the first one.")
         for file in [output_path, *([baseline_path] if baseline else [])] if path != STDOUT else []:
             check_output_file(file, force=force)
-        if text is not None:
-            (find_files if kind == "pipeline" else find_shards)(text)
+        if text is not None and kind == "pipeline":
+            next(_read_docs(text), None)
+        elif text is not None:
+            find_shards(text)
         _common.import_code(code_path)
         if kind == "pipeline":
             names = pipeline or ("" if text is None else _find_components(text))
@@ -197,8 +201,7 @@ def _find_components(place: str) -> str:
     """RETURNS (str): Names of the components that the Docs have annotations for, separated by commas.
     RAISES (ValueError): If there are none.
     """
-    vocab_nlp = make_nlp("xx")
-    names = find_annotated(doc for file in find_files(place) for doc in read_docbin(str(file), vocab_nlp))
+    names = find_annotated(_read_docs(place))
     if not names:
         raise ValueError(
             f"The Docs of '{place}' have no annotations that a component could learn: no entities, tags, "
@@ -206,6 +209,11 @@ def _find_components(place: str) -> str:
         )
     _common.msg.info(f"Components that '{place}' has annotations for: {', '.join(names)}")
     return ",".join(names)
+
+
+def _read_docs(place: str) -> Iterator[Doc]:
+    nlp = make_nlp("xx")
+    return (doc for file in find_files(place) for doc in read_docbin(str(file), nlp))
 
 
 def _is_small(place: str) -> bool:

@@ -15,7 +15,7 @@ from spacy import blank
 from spacy.cli.init_config import init_config as make_spacy_config
 from spacy.language import Language
 from spacy.tokens import Doc
-from spacy.util import load_model, load_model_from_config, registry
+from spacy.util import load_model_from_config, registry
 from thinc.api import Config
 
 from ..errors import Errors
@@ -24,6 +24,7 @@ from ..weights.formats import PACKAGED_NAMES, locate
 from ..weights.origins import describe_published
 from ..weights.sources import Source, read_json
 from .elmo import OwnMix, make_elmo
+from .layer_weights import load_trained
 from .listener import build_listener
 from .mix import MixSettings
 from .model import BiLMLoader, ElmoModel
@@ -112,7 +113,7 @@ def make_pipeline_config(
     RAISES (ValueError): EL210 for an invalid pipeline or a language that spaCy does not know. OSError if there is no
         pipeline `base`.
     """
-    base_nlp = None if base is None else load_model(base)
+    base_nlp = None if base is None else load_trained(base)
     lang = (base_nlp.lang if base_nlp else lang or read_lang(bilm)) or "en"
     names = _check_pipeline(pipeline, lang, base_nlp)
     own_elmo = _find_elmo(base_nlp) if base_nlp else []

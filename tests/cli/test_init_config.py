@@ -259,6 +259,9 @@ def test_components_are_those_that_the_data_have_annotations_for(tmp_path):
         assert _read(tmp_path / f"{name}.cfg")["nlp"]["pipeline"] == ["elmo", *wanted]
         assert f"--paths.train {tmp_path / name}.spacy" in told
     assert "no annotations" in refused("init-config", tmp_path / "b.cfg", "--data", tmp_path / "none.spacy")
+    (tmp_path / "text.spacy").write_text("not a DocBin", encoding="utf8")
+    given = ("--data", tmp_path / "text.spacy", "--component", "ner")
+    assert "cannot be read as a DocBin" in refused("init-config", tmp_path / "b.cfg", *given)
 
 
 @pytest.mark.issue(40)
