@@ -3,15 +3,12 @@
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
-import spacy
 import srsly
 
 from ..errors import Errors
-from ..pipeline.layer_weights import TaskMix, find_task_mixes, find_untrained
+from ..pipeline.layer_weights import TaskMix, find_task_mixes, find_untrained, load_trained
 from ..util import is_finite, is_whole
 from .plots import COLOURS, HATCHES, STYLES, Look, add_legend, new_figure, save_figure, set_title
-
-CONFIG = "config.cfg"  # in the folder of a pipeline
 
 
 def name_layers(n_layers: int) -> List[str]:
@@ -36,11 +33,7 @@ def load_mixes(pipeline: str) -> List[TaskMix]:
     RAISES (ValueError): EL230 if no component mixes layers; if none of those that do is trained; for a folder without
         a pipeline.
     """
-    if Path(pipeline).is_dir() and not (Path(pipeline) / CONFIG).is_file():
-        inside = ", ".join(str(path.parent) for path in sorted(Path(pipeline).glob(f"*/{CONFIG}")))
-        hint = f"One of these folders in it may be meant: {inside}." if inside else "Name a trained pipeline."
-        raise ValueError(f"The folder '{pipeline}' has no {CONFIG}, so it is not a pipeline. {hint}")
-    nlp = spacy.load(pipeline)
+    nlp = load_trained(pipeline)
     mixes = find_task_mixes(nlp)
     if not mixes and (untrained := find_untrained(nlp)):
         raise ValueError(

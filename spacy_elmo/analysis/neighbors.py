@@ -165,32 +165,38 @@ class NeighborIndex:
         word, exclude = (words[position] if uses == choice else None for choice in ("same", "other"))
         return self.query(vector, k, word=word, exclude=exclude)
 
-    def uses(self, word: str, limit: int = 1000, *, match_case: bool = False) -> Tuple[List[Use], Vectors]:
-        """word (str): A word, upper and lower case alike.
+    def uses(
+        self, word: Union[str, Sequence[str]], limit: int = 1000, *, match_case: bool = False
+    ) -> Tuple[List[Use], Vectors]:
+        """word (Union[str, Sequence[str]]): A word, upper and lower case alike, or several forms of it.
         limit (int): Number of uses; of more (`count_uses`) a sample is drawn with a fixed seed.
-        match_case (bool): Only uses that are written as the word is.
+        match_case (bool): Only uses that are written as one of the words is.
         RETURNS (Tuple[List[Use], Vectors]): Uses in the order of the corpus, and their unit vectors, shape (N, D).
         RAISES (ValueError): For a `limit` below 1.
         """
         check_positive("limit", limit)
-        ids = self._ids_of(word, match_case)
+        ids = self._ids_of([word] if isinstance(word, str) else word, match_case)
         if len(ids) > limit:
             ids = np.sort(np.random.default_rng(0).choice(ids, limit, replace=False))
         found, vectors = self.store.read_vectors(ids.tolist(), self.width)
         return self.store.read_uses(found.tolist()), vectors
 
-    def count_uses(self, word: str, *, match_case: bool = False) -> int:
-        """RETURNS (int): Number of all uses of a word, see `uses`."""
-        return len(self._ids_of(word, True)) if match_case else self.words.get(to_key(word), 0)
+    def count_uses(self, word: Union[str, Sequence[str]], *, match_case: bool = False) -> int:
+        """RETURNS (int): Number of all uses of a word or of several, see `uses`."""
+        words = [word] if isinstance(word, str) else word
+        if match_case:
+            return len(self._ids_of(words, True))
+        return sum(self.words.get(key, 0) for key in set(map(to_key, words)))
 
     def require(self, word: str, *, match_case: bool = False) -> None:
         """RAISES (ValueError): If there is no use of a word, see `uses`; words that are spelled alike are named."""
         if not self.count_uses(word, match_case=match_case):
             key = to_key(word)
             similar = [key] if key in self.words else [other for other in self.words if other[:4] == key[:4]][:5]
+            named = " ".join(f"'{other}'" for other in similar) or "none"
             raise ValueError(
                 f"The index has no use of '{to_printable(word)}'. Words of the index that are spelled alike: "
-                f"{to_printable(', '.join(similar)) or 'none'}. Choose a word of the index, or add texts with it."
+                f"{to_printable(named)}. Choose a word of the index, or add texts with it."
             )
 
     def require_field(self, name: str) -> str:
@@ -239,12 +245,12 @@ class NeighborIndex:
         with self._lock:
             self._known[bilm] = True
 
-    def _ids_of(self, word: str, match_case: bool) -> Ids:
-        ids = self.store.ids_of(to_key(word))
+    def _ids_of(self, words: Sequence[str], match_case: bool) -> Ids:
+        ids: Ids = np.unique(np.concatenate([self.store.ids_of(key) for key in set(map(to_key, words))]))
         if not match_case:
             return ids
         blocks = (ids[start : start + BLOCK] for start in range(0, len(ids), BLOCK))
-        is_kept = [use.word == word for block in blocks for use in self.store.read_uses(block.tolist())]
+        is_kept = [use.word in words for block in blocks for use in self.store.read_uses(block.tolist())]
         kept: Ids = ids[np.asarray(is_kept, dtype=bool)]
         return kept
 

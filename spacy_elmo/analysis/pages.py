@@ -43,7 +43,7 @@ MAX_TICKS = 6
 Points = Sequence[Tuple[float, float]]
 Place = Callable[[float, float], Tuple[float, float]]
 FULL_COLOUR = 16.0  # bits from which the colour is full
-DARK_SHARE = 0.87  # share of the colour on white from which white text has more contrast than dark text
+DARK_SHARE = 0.935  # share of the colour on white from which white text has a contrast of 4.5, below it black text
 RGB = "0, 114, 178"  # blue of `plots.COLOURS`
 
 

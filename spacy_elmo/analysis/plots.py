@@ -32,6 +32,7 @@ CM = 2.54  # of an inch
 DPI = 120
 SMALLEST = 0.75  # of the size of texts, in narrow pictures
 WORDS_OF_PANEL = 24
+UNKNOWN = "outside the vocabulary (<UNK>): too low"  # in the legend of surprisal
 TITLE_WIDTH = 80  # characters of a line
 # Curves differ in these, too, so that they can be told apart in grey.
 MARKERS = "osD^vp*"
@@ -286,7 +287,8 @@ def draw_surprisal(
 ) -> None:
     """Draw a curve per direction over the words of a text, `WORDS_OF_PANEL` in a panel.
 
-    tokens (Sequence[Tuple[str, Sequence[float]]]): Words with their surprisal: forward, backward; NaN for none.
+    tokens (Sequence[Tuple[str, Sequence[float]]]): Words with their surprisal: forward, backward; NaN for none. With
+        the mean and `is_unk`, as in `Surprisal`, words outside the vocabulary have open markers.
     path (Path), title (str), look (Optional[Look]): See `save_figure`.
     """
     n_panels = max(1, -(-len(tokens) // WORDS_OF_PANEL))
@@ -299,8 +301,18 @@ def draw_surprisal(
             Curve(name, range(len(some)), [bits[number] for _, bits in some]) for number, name in enumerate(DIRECTIONS)
         ]
         draw_curves(axes, curves)
+        for line in list(axes.get_lines()):
+            unknown = [place for place, (_, bits) in enumerate(some) if any(bits[3:])]
+            values = [line.get_ydata()[place] for place in unknown]
+            axes.plot(unknown, values, linestyle="", marker=line.get_marker(), markersize=7, **_open(line.get_color()))
         axes.set_xticks(range(len(some)), [wrap(figure, word, 1000) for word, _ in some], rotation=45, ha="right")
         axes.set(ylabel="surprisal (bits)", xlim=(-0.5, n_words - 0.5), ylim=(0, 1.08 * highest or 1))
+    if any(any(bits[3:]) for _, bits in tokens):
+        panels[0].plot([], [], linestyle="", marker="o", label=UNKNOWN, **_open("grey"))
     set_title(figure, title)
-    add_legend(figure, panels[0], n_columns=2)
+    add_legend(figure, panels[0], n_columns=3)
     save_figure(figure, path, look=look)
+
+
+def _open(colour: str) -> Dict[str, Any]:
+    return {"markerfacecolor": "white", "markeredgecolor": colour, "markeredgewidth": 1.5}

@@ -56,11 +56,14 @@ Scores = Dict[str, Tuple[List[float], ...]]
 
 @dataclass(frozen=True)
 class Run:
-    """The scores of one seed, in a folder: shares from 0 to 1; and the seconds of its training, from timing.json."""
+    """The scores of one seed, in a folder: shares from 0 to 1; the seconds of its training, from timing.json; and names
+    of scores for which the data have no annotations.
+    """
 
     name: str
     scores: Dict[str, float]
     elapsed_s: Optional[float] = None
+    unscored: Tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ def read_output(path: Path) -> TrainingOutput:
     return TrainingOutput(
         path=path,
         pipeline=pipeline,
-        config=_read(pipeline / "config.cfg", "a config", lambda file: dict(load_config(file))),
+        config=_read_config(pipeline),
         meta=_read_object(pipeline / META),
         runs=tuple(_read_run(folder, folder / METRICS) for folder in folders if (folder / METRICS).is_file()),
         dev_runs=tuple(run for run in map(_read_dev_run, folders) if run is not None),
@@ -149,7 +152,7 @@ def _experiment_of(folder: Path) -> Any:
     pipeline = _look_for_pipeline(folder)
     if pipeline is None:
         return None
-    config: Dict[str, Any] = _read(pipeline / "config.cfg", "a config", lambda file: dict(load_config(file)))
+    config = _read_config(pipeline)
     for block, names in (("system", ("seed",)), ("training", ("seed",)), ("paths", tuple(config.get("paths", {})))):
         for name in names:
             config.get(block, {}).pop(name, None)
@@ -168,10 +171,20 @@ def _read_run(path: Path, file: Path) -> Run:
         found = found["performance"] if isinstance(found.get("performance"), dict) else {}
     # Speed, tokenization and losses are no scores of a component.
     names = [name for name in found if name != "speed" and not name.startswith("token_") and not name.endswith("_loss")]
-    scores = {name: float(found[name]) for name in names if is_number(found[name])}
+    # Without annotations `spacy evaluate` writes null; `spacy train` writes 0 for scores whose weight is null.
+    unscored = {name for name in names if found[name] is None}
+    if file.name == META:
+        weights = _read_config(file.parent).get("training", {}).get("score_weights", {})
+        unscored |= {name for name in names if not found[name] and weights.get(name, 0) is None}
+    scores = {name: float(found[name]) for name in names if is_number(found[name]) and name not in unscored}
     timing = _read_object(path / TIMING) if (path / TIMING).is_file() else {}
     elapsed_s: Any = timing.get("elapsed_s")
-    return Run(path.resolve().name, scores, float(elapsed_s) if is_number(elapsed_s) else None)
+    elapsed_s = float(elapsed_s) if is_number(elapsed_s) else None
+    return Run(path.resolve().name, scores, elapsed_s, tuple(name for name in TITLES if name in unscored))
+
+
+def _read_config(pipeline: Path) -> Dict[str, Any]:
+    return _read(pipeline / "config.cfg", "a config", lambda file: dict(load_config(file)))  # type: ignore[no-any-return]
 
 
 def _read_object(path: Path) -> Dict[str, Any]:
@@ -209,8 +222,11 @@ def _is_score_row(row: Row) -> bool:
 
 
 def compare_scores(ours: Sequence[Run], theirs: Sequence[Run]) -> Scores:
-    """RETURNS (Scores): The scores over seeds that a training or its baseline has, known ones first."""
-    names = {name for run in (*ours, *theirs) for name in run.scores if not name.startswith(REPEATED)}
+    """RETURNS (Scores): The scores over seeds that a training or its baseline has, or could have with more annotations,
+    known ones first.
+    """
+    both = (*ours, *theirs)
+    names = {name for run in both for name in (*run.scores, *run.unscored) if not name.startswith(REPEATED)}
     ordered = [*(name for name in TITLES if name in names), *sorted(names - TITLES.keys())]
     scores: Scores = {}
     for name in ordered:
@@ -225,6 +241,7 @@ class TrainingReport:
 
     output (TrainingOutput), baseline (Optional[TrainingOutput]): Of the training, and of that without ELMo.
     data (Optional[Path]): The Docs on which they were run.
+    code (Optional[Path]): Python file that the pipelines need.
     runs (Sequence[Run]), baseline_runs (Sequence[Run]): With the scores of `source`.
     source (str): "metrics.json" where both have one, else "meta.json", with scores on the development data.
     scores (Scores): From `source`, over seeds.
@@ -240,6 +257,7 @@ class TrainingReport:
     output: TrainingOutput
     baseline: Optional[TrainingOutput]
     data: Optional[Path]
+    code: Optional[Path]
     runs: Sequence[Run]
     baseline_runs: Sequence[Run]
     source: str
@@ -253,10 +271,17 @@ class TrainingReport:
     hints: List[str]
 
 
-def make_report(path: AnyPath, *, baseline: Optional[AnyPath] = None, data: Optional[AnyPath] = None) -> TrainingReport:
+def make_report(
+    path: AnyPath,
+    *,
+    baseline: Optional[AnyPath] = None,
+    data: Optional[AnyPath] = None,
+    code: Optional[AnyPath] = None,
+) -> TrainingReport:
     """path (AnyPath): The output folder of a training.
     baseline (Optional[AnyPath]): That of the same training without ELMo.
     data (Optional[AnyPath]): Annotated Docs to run the pipelines on.
+    code (Optional[AnyPath]): Python file that the caller has imported for the pipelines, for commands in the hints.
     RETURNS (TrainingReport): Of what is there, with a hint for each thing that is not.
     RAISES (ValueError): See `read_output` and `read_answers`; if the baseline is the pipeline.
     """
@@ -278,6 +303,7 @@ def make_report(path: AnyPath, *, baseline: Optional[AnyPath] = None, data: Opti
         output=output,
         baseline=other,
         data=data,
+        code=None if code is None else Path(os.fsdecode(code)),
         runs=runs,
         baseline_runs=their_runs,
         source=METRICS if is_tested else META,
@@ -349,10 +375,10 @@ def _find_hints(report: TrainingReport, nlp: Language) -> Iterator[str]:
         yield "--data DOCS.spacy adds scores on annotated Docs with 95 % intervals, and errors in their sentences."
     for one in (output, report.baseline):
         if one is not None and not one.has_metrics:
-            command = _write_command(one, "TEST.spacy")
+            command = _write_command(one, "TEST.spacy", report.code)
             yield f"Scores on test data instead of development data, also over seeds: {command}"
-    if not output.score_log:
-        yield f"A curve of the scores: set output_file in [training.logger], for instance {output.path}/scores.jsonl."
+    if not output.score_log and (report.baseline is None or not report.baseline.score_log):
+        yield f"A curve of the scores. '{output.path}' has no scores.jsonl. {_find_log(output)}"
     if report.mixes and not output.weight_log:
         yield "Layer weights over the training, not only at its end: the logger spacy-elmo.LayerWeightsLogger.v1."
     trained = [name for name, pipe in nlp.components if getattr(pipe, "is_trainable", False)]
@@ -361,8 +387,17 @@ def _find_hints(report: TrainingReport, nlp: Language) -> Iterator[str]:
         yield f"Errors are listed for entities and tags only, not for: {', '.join(others)}."
 
 
-def _write_command(output: TrainingOutput, data: object) -> str:
-    return f"python -m spacy evaluate {output.pipeline} {data} --output {output.path}/{METRICS}"
+def _write_command(output: TrainingOutput, data: object, code: Optional[Path]) -> str:
+    command = f"python -m spacy evaluate {output.pipeline} {data} --output {output.path}/{METRICS}"
+    return command if code is None else f"{command} --code {code}"
+
+
+def _find_log(output: TrainingOutput) -> str:
+    """RETURNS (str): Where the log of the scores may be, or how it is written."""
+    logs = output.config.get("paths", {}).get("logs")
+    if logs is None:
+        return f"Set output_file in [training.logger], for instance to {output.path}/scores.jsonl."
+    return f"[paths] logs of its training is '{logs}': copy it from there, or train with --paths.logs {output.path}."
 
 
 def _find_notes(report: TrainingReport) -> Iterator[str]:
@@ -374,8 +409,12 @@ def _find_notes(report: TrainingReport) -> Iterator[str]:
     if report.data is not None and not report.outcomes:
         yield (
             f"'{report.data}' is not scored here: the Docs and the pipelines have none of these in common: {asked}. "
-            f"Scores of other components: {_write_command(report.output, report.data)}"
+            f"Scores of other components: {_write_command(report.output, report.data, report.code)}"
         )
+    baseline = report.baseline
+    if baseline is not None and bool(report.output.score_log) != bool(baseline.score_log):
+        missing = baseline if report.output.score_log else report.output
+        yield f"The curves are those of one training: '{missing.path}' has no scores.jsonl. {_find_log(missing)}"
     yield from _note_contradictions(report)
 
 

@@ -98,7 +98,7 @@ def _render_seconds(report: TrainingReport) -> str:
 
 def _format(values: Sequence[float]) -> str:
     if not values:
-        return "\u2013"
+        return "not scored"
     return f"{mean(values) * 100:.2f}" + (f" \u00b1 {stdev(values) * 100:.2f}" if len(values) > 1 else "")
 
 

@@ -34,6 +34,10 @@ SHAPES = (
     "M0 -7L6.7 -2.2L4.1 5.7H-4.1L-6.7 -2.2z",
     "M0 -7L1.7 -2.3L6.7 -2.2L2.7 0.9L4.1 5.7L0 2.8L-4.1 5.7L-2.7 0.9L-6.7 -2.2L-1.7 -2.3z",
 )
+CAUTION = (
+    "A group is a kind of context, often of syntax, not a sense of a dictionary: read its uses. Groups with a "
+    "silhouette below 0.25 overlap; 1 is the highest."
+)
 HELP = (
     "<p>Each point is one use. Near points are similar to the biLM. Point at one, or select one with Tab and walk "
     "with the arrow keys.</p>"
@@ -130,12 +134,13 @@ def draw_map(record: Mapping[str, Any], path: Path, *, source: str = "", look: O
 
 def describe(uses: Sequence[Use], found: SenseMap, *, n_uses: Optional[int] = None) -> str:
     """RETURNS (str): The finding in a line; `n_uses` is the number of all uses, if these are a sample."""
-    word, n = uses[0].word.lower(), f"{len(uses):,}"
+    words = ", ".join(f"\u201c{word}\u201d" for word in dict.fromkeys(use.word.lower() for use in uses))
+    n = f"{len(uses):,}"
     if n_uses is not None and n_uses > len(uses):
         n = f"{n} of {n_uses:,}"
     if len(found.sizes) == 1:
-        return f"“{word}”: {n} {'use' if n == '1' else 'uses'} in one group"
-    return f"“{word}”: {n} uses in {len(found.sizes)} groups (silhouette {found.silhouette:.2f})"
+        return f"{words}: {n} {'use' if n == '1' else 'uses'} in one group"
+    return f"{words}: {n} uses in {len(found.sizes)} groups (silhouette {found.silhouette:.2f})"
 
 
 def shorten(use: Use, n_words: int = 6) -> str:
@@ -187,6 +192,7 @@ def render_senses(
     parts = [
         f"<h1>{to_html(title)}</h1>",
         HELP,
+        f"<p>{CAUTION}</p>" if len(found.sizes) > 1 else "",
         f"<main>\n<svg {box}>\n{points}\n</svg>",
         f'<div>\n<p id="shown" aria-live="polite">No use is selected.</p>\n{table}\n{groups}\n</div>\n</main>',
     ]

@@ -23,7 +23,8 @@ from .token_store import Use, Value
 DATE = re.compile(r"([+-]?\d{1,4})(-\d\d?(-\d\d?([T ].*)?)?)?")
 MAX_GROUPS = 10  # of numbers, if no width is given
 MAX_DRAWN = 20  # groups of texts in a picture
-DODGE = 0.6  # of the distance between groups, over which their senses are spread
+DODGE = 0.6  # of the distance between groups, over which their senses are spread at most
+DODGE_POINTS = 9  # between two senses at most
 
 
 @dataclass(frozen=True)
@@ -193,8 +194,11 @@ def draw_shares(
     drawn = sorted(sorted(range(len(groups)), key=lambda i: -sizes[i])[:MAX_DRAWN]) if is_text else range(len(groups))
     places = [float(i) for i in range(len(drawn))] if is_text else [groups[i].place for i in drawn]
     gaps = [b - a for a, b in zip(places, places[1:])]
-    step = DODGE * min(gaps, default=1.0) / n_senses
     figure, (axes,) = new_figure(height=3.6 + 0.25 * n_senses, look=look)
+    gap = min(gaps, default=1.0)
+    edge = max(gap / 2, 0.05 * (places[-1] - places[0]))
+    low, high = places[0] - edge, places[-1] + edge
+    step = min(DODGE * gap / n_senses, DODGE_POINTS * (high - low) / (60 * figure.get_figwidth()))  # 60 points of 72
     for sense in range(n_senses):
         rows = [shares.rows[i * n_senses + sense] for i in drawn]
         at = [place + (sense - (n_senses - 1) / 2) * step for place in places]
@@ -209,7 +213,7 @@ def draw_shares(
         labels = [wrap(figure, f"{name} ({sizes[i]:,})", 1000) for name, i in zip(names, drawn)]
         axes.set_xticks(places, labels, rotation=30 if is_long else 0, ha="right" if is_long else "center", fontsize=9)
     top = min(103.0, 105 * max(row["high"] for row in shares.rows))
-    axes.set(ylabel="share of the uses (%)", ylim=(-0.03 * top, top))
+    axes.set(ylabel="share of the uses (%)", xlim=(low, high), ylim=(-0.03 * top, top))
     some = f": the {len(drawn)} of {len(groups)} with most uses" if len(drawn) < len(groups) else ""
     axes.set_xlabel(f"{shares.field} (uses){some}".replace("$", r"\$"))
     set_title(figure, title)

@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, Iterator, List, Literal, Optional, Seque
 
 import torch
 import typer
+from spacy.util import import_file
 from wasabi import Printer
 
 from ..analysis.plots import DPI, Look, check_picture
@@ -56,6 +57,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 STDERR = 2
 MIN_CM, MAX_CM = 3, 200  # of a side of a picture
 
+# Errors of spaCy on a factory, a language or a function that no imported code registers.
+UNREGISTERED = ("[E002]", "[E048]", "[E893]")
+
 # Arguments and options of several commands.
 BILM_ARG = Arg(..., help="Folder, file or zip with biLM weights in any known format, or the name of a packaged biLM.")
 OPTIONS_OPT = Opt(
@@ -94,6 +98,14 @@ LABEL_OPT = Opt(
     help="Another text for a label of the picture, for instance in another language: 'group 1=Ufer'. Repeat for several.",
 )
 JSON_OPT = Opt(False, "--json", "-j", help="Print one JSON object instead of tables.")
+CODE_OPT = Opt(
+    None,
+    "--code",
+    "-c",
+    help="Python file to import first, with your components, architectures and other registered functions.",
+    exists=True,
+    dir_okay=False,
+)
 
 
 @contextmanager
@@ -105,8 +117,12 @@ def show_errors(code: int = 1) -> Iterator[None]:
         with warnings.catch_warnings(), _exit_on_sigterm():
             warnings.showwarning = partial(_show_warning, warnings.showwarning)
             yield
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         described = _describe_system_error(error) if isinstance(error, OSError) else str(error)
+        if described.startswith(UNREGISTERED):
+            described = f"{described.split('. ')[0]}. Import the Python file that registers it with --code, or install its package."
+        elif isinstance(error, ImportError):
+            raise
         title, _, text = described.strip().partition("\n")
         msg.fail(title)
         if text:
@@ -175,6 +191,21 @@ def stop_on_signals(stop: Callable[[], None], notice: bytes) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def import_code(path: Optional[Path]) -> None:
+    """Run the file of --code. RAISES (ValueError): If it raises an error."""
+    if path is None:
+        return
+    if path.suffix != ".py":
+        raise ValueError(f"The code '{path}' is not a Python file: its suffix should be .py. Give another file.")
+    try:
+        import_file("python_code", path)
+    except Exception as error:
+        raise ValueError(
+            f"The code '{path}' cannot be imported: {type(error).__name__}: {error}. Correct the file, or install what "
+            "it imports."
+        ) from error
 
 
 def counted(n: int, noun: str) -> str:
@@ -258,6 +289,8 @@ def read_text(text: str) -> str:
     RAISES (ValueError): If it is empty; see `to_unicode`.
     """
     found = to_unicode(sys.stdin.buffer.read() if text == "-" else text)
+    if Path(text).suffix and os.path.isfile(text):
+        msg.warn(f"The text is '{found}', the name of a file. To read its content: - < {found}")
     if not found.strip():
         raise ValueError("The text is empty. Give a text in quotation marks, or - and a text on stdin.")
     return found

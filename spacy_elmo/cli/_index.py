@@ -18,7 +18,7 @@ GROUP_BY_OPT = Opt(
     None,
     "--group-by",
     "-y",
-    help="A field of the documents that `elmo index --keep` stored, for instance year; or document, for each document.",
+    help="A field of the documents that `elmo index --keep` stored, for instance year or period (a text); or document, for each document.",
 )
 BIN_WIDTH_OPT = Opt(
     None,

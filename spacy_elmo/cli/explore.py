@@ -37,6 +37,7 @@ def explore_cli(
         "-l",
         help="Language of spaCy's tokenizer and sentence splitter; by default that of the index, of the biLM, or en.",
     ),
+    code_path: Optional[Path] = _common.CODE_OPT,
     host: str = Opt(
         "127.0.0.1", "--host", "-H", help="Address of this computer to listen on: 127.0.0.1, ::1 or localhost."
     ),
@@ -58,6 +59,7 @@ def explore_cli(
             )
         from ..explorer import opening, serving
 
+        _common.import_code(code_path)
         with serving.open_socket(host, port) as bound:
             opened = opening.open_explorer(bilm=bilm_path, index=index, pipeline=pipeline, lang=lang)
             with closing(opened) as explorer:

@@ -4,9 +4,12 @@ import re
 import shlex
 import warnings
 from pathlib import Path
-from typing import Literal, Optional
+from typing import Iterator, Literal, Optional
+
+from spacy.tokens import Doc
 
 from ..corpora.files import find_files
+from ..corpora.shards import find_shards
 from ..corpora.texts import make_nlp, read_docbin
 from ..pipeline.config import (
     choose_bilm,
@@ -80,6 +83,7 @@ def init_config_cli(
         "-b",
         help="Name of a packaged biLM, or path to weights in any known format. Defaults to en_elmo_sm for English, otherwise to null (pass --paths.bilm when training, --paths.init for adaptation).",
     ),
+    code_path: Optional[Path] = _common.CODE_OPT,
     gpu: bool = Opt(False, "--gpu", "-G", help="The pipeline will be trained on a GPU."),
     pretraining: bool = Opt(
         False,
@@ -112,7 +116,7 @@ def init_config_cli(
     config_path = "config.cfg" if path == STDOUT else shlex.quote(path)
     kind = "pretraining" if pretraining else "adaptation" if adaptation else "pipeline"
     given = {"--component or --pipeline": pipeline, "--optimize": optimize, "--placement": placement, "--gpu": gpu}
-    given |= {"--baseline": baseline, "--from": base}
+    given |= {"--baseline": baseline, "--from": base, "--code": code_path is not None}
     others = [name for name, value in given.items() if value] + (["--bilm"] if pretraining and bilm else [])
     baseline_path = output_path.with_name(f"{output_path.stem}_baseline{output_path.suffix}")
     texts = {}
@@ -139,6 +143,11 @@ def init_config_cli(
             raise ValueError("--baseline writes two files, which stdout cannot hold. Give a path for the first one.")
         for file in [output_path, *([baseline_path] if baseline else [])] if path != STDOUT else []:
             check_output_file(file, force=force)
+        if text is not None and kind == "pipeline":
+            next(_read_docs(text), None)
+        elif text is not None:
+            find_shards(text)
+        _common.import_code(code_path)
         if kind == "pipeline":
             names = pipeline or ("" if text is None else _find_components(text))
             settings = {"lang": lang, "optimize": optimize, "placement": placement, "bilm": bilm, "base": base}
@@ -149,6 +158,7 @@ def init_config_cli(
                     is_baseline=file != output_path,
                     logs=_output_of(file) if baseline else None,
                     use_gpu=gpu,
+                    code=code_path,
                     config_path=config_path if file == output_path else shlex.quote(str(file)),
                 )
         else:
@@ -171,7 +181,10 @@ def init_config_cli(
     saved = " and ".join(str(file) for file in texts)
     _common.msg.good(f"Saved the config of a {kind}" if kind == "pipeline" else f"Saved the config of {kind}", saved)
     commands = [found[1] for found in map(COMMAND.search, texts.values()) if found]
-    commands += [REPORT.format(*(shlex.quote(_output_of(file)) for file in texts))] if baseline else []
+    if baseline:
+        folders = [shlex.quote(_output_of(file)) for file in texts]
+        code = "" if code_path is None else f" --code {shlex.quote(str(code_path))}"
+        commands.append(REPORT.format(*folders) + code)
     if text is not None and lang is None and base is None and read_lang(bilm) is None:
         _common.msg.info("The language is en, the default. Choose another with --lang.")
     if text is not None:
@@ -188,8 +201,7 @@ def _find_components(place: str) -> str:
     """RETURNS (str): Names of the components that the Docs have annotations for, separated by commas.
     RAISES (ValueError): If there are none.
     """
-    vocab_nlp = make_nlp("xx")
-    names = find_annotated(doc for file in find_files(place) for doc in read_docbin(str(file), vocab_nlp))
+    names = find_annotated(_read_docs(place))
     if not names:
         raise ValueError(
             f"The Docs of '{place}' have no annotations that a component could learn: no entities, tags, "
@@ -197,6 +209,11 @@ def _find_components(place: str) -> str:
         )
     _common.msg.info(f"Components that '{place}' has annotations for: {', '.join(names)}")
     return ",".join(names)
+
+
+def _read_docs(place: str) -> Iterator[Doc]:
+    nlp = make_nlp("xx")
+    return (doc for file in find_files(place) for doc in read_docbin(str(file), nlp))
 
 
 def _is_small(place: str) -> bool:

@@ -32,6 +32,7 @@ def layer_weights_cli(
     size: Optional[str] = _common.SIZE_OPT,
     dpi: Optional[int] = _common.DPI_OPT,
     label: List[str] = _common.LABEL_OPT,
+    code_path: Optional[Path] = _common.CODE_OPT,
     as_json: bool = _common.JSON_OPT,
     force: bool = _common.FORCE_OPT,
     # fmt: on
@@ -58,6 +59,7 @@ def layer_weights_cli(
         look = _common.make_look(picture, title, size, dpi, label)
         if picture is not None:
             check_output_file(picture, force=force)
+        _common.import_code(code_path)
         found = [(name, load_mixes(path)) for name, path in zip(_shorten(pipelines), pipelines)]
         mixes, names = join_mixes(found)
         if log is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Optional
 
 import typer
-from spacy.cli._util import import_code, parse_config_overrides
+from spacy.cli._util import parse_config_overrides
 from tqdm import tqdm
 
 from ..analysis.plots import draw_perplexities, read_validations
@@ -41,9 +41,7 @@ def pretrain_cli(
         dir_okay=False,
     ),
     output_path: Path = Arg(..., help="Folder for the models, the checkpoints and the log.", file_okay=False),
-    code_path: Optional[Path] = Opt(
-        None, "--code", "-c", help="Python file with additional code to import first.", exists=True, dir_okay=False
-    ),
+    code_path: Optional[Path] = _common.CODE_OPT,
     gpu_id: int = _common.GPU_OPT,
     lang: Optional[str] = Opt(None, "--lang", "-l", help=f"{_common.LANG_HELP} The same as --corpus.lang."),
     running_text: bool = Opt(
@@ -75,7 +73,8 @@ def pretrain_cli(
     With several processes: torchrun --nproc-per-node 2 -m spacy_elmo pretrain CONFIG OUTPUT. All of them read the whole
     text; with --pretraining.shard_text true each one reads its own files.
     """
-    import_code(code_path)
+    with _common.show_errors():
+        _common.import_code(code_path)
     given = {"corpus.lang": lang, "corpus.running_text": running_text or None, "corpus.format": corpus_format}
     overrides = {name: value for name, value in given.items() if value is not None}
     overrides.update(parse_config_overrides(ctx.args))

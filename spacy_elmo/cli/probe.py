@@ -67,6 +67,7 @@ def probe_cli(
     size: Optional[str] = _common.SIZE_OPT,
     dpi: Optional[int] = _common.DPI_OPT,
     label: List[str] = _common.LABEL_OPT,
+    code_path: Optional[Path] = _common.CODE_OPT,
     as_json: bool = _common.JSON_OPT,
     force: bool = _common.FORCE_OPT,
     # fmt: on
@@ -84,6 +85,7 @@ def probe_cli(
                 "--control-seeds does not fit --attr sense: senses are found by nearest neighbour, which has no "
                 "control task. Leave --control-seeds out."
             )
+        _common.import_code(code_path)
         found = load_probe_data(data, attr, train=train, limit=limit, seed=seed)
         tell_of_data(found, data, seed)
         opened = open_pipeline(pipeline)

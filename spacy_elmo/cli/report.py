@@ -29,6 +29,7 @@ def report_cli(
     html: Optional[Path] = Opt(
         None, "--html", "-H", help=f"File for the page. Default: {DEFAULT_NAME} in the folder of the training."
     ),
+    code_path: Optional[Path] = _common.CODE_OPT,
     force: bool = _common.FORCE_OPT,
     # fmt: on
 ) -> None:
@@ -41,7 +42,8 @@ def report_cli(
     with _common.show_errors():
         if output_dir.is_dir():  # the page in the folder of the training is made again
             check_output_file(path, force=force or html is None)
-        report = make_report(output_dir, baseline=baseline, data=data)
+        _common.import_code(code_path)
+        report = make_report(output_dir, baseline=baseline, data=data, code=code_path)
         write_text(path, render_report(report), errors="replace")
     print("\n".join(summarize(report)), flush=True)
     for note in report.notes:

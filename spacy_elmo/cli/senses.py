@@ -7,7 +7,7 @@ import srsly
 
 from ..analysis.neighbors import to_printable
 from ..analysis.pages import make_table, to_html
-from ..analysis.sense_map import cluster_uses, describe, draw_senses, render_senses, shorten
+from ..analysis.sense_map import CAUTION, cluster_uses, describe, draw_senses, render_senses, shorten
 from ..analysis.shares import Shares, count_shares, draw_shares, write_table
 from ..analysis.token_store import DOCUMENT
 from ..util import write_text
@@ -22,7 +22,11 @@ MAX_USES = 500
 def senses_cli(
     # fmt: off
     index_path: Path = INDEX_ARG,
-    word: str = Arg(..., help="The word; upper and lower case are the same, unless --match-case says otherwise."),
+    words: List[str] = Arg(
+        ...,
+        metavar="WORD...",
+        help="The word, or several forms of it, which are grouped together: mouse mice. Upper and lower case are the same, unless --match-case says otherwise.",
+    ),
     n_senses: Optional[int] = Opt(
         None,
         "--n-senses",
@@ -70,9 +74,10 @@ def senses_cli(
         _common.check_output_files(picture=picture, html=html, table=table, force=force)
         look = _common.make_look(picture, title, size, dpi, label)
         with open_index(index_path) as index:
-            index.require(word, match_case=match_case)
-            uses, vectors = index.uses(word, max_uses, match_case=match_case)
-            n_uses = index.count_uses(word, match_case=match_case)
+            for word in words:
+                index.require(word, match_case=match_case)
+            uses, vectors = index.uses(words, max_uses, match_case=match_case)
+            n_uses = index.count_uses(words, match_case=match_case)
             values = [] if group_by is None else index.values_of(uses, group_by)
         found = cluster_uses(uses, vectors, n_senses, seed)
         told, shares = describe(uses, found, n_uses=n_uses), None
@@ -110,6 +115,8 @@ def senses_cli(
             [str(size), *to_line(uses[place])] for size, place in zip(found.sizes, found.exemplars)
         ]
         _common.msg.table(rows, header=("uses", "", "most typical", ""), divider=True, aligns=tuple("rrll"), max_col=80)
+        if len(rows) > 1:
+            _common.msg.info(CAUTION if html is not None else f"{CAUTION} --html lists them.")
         if shares is not None:
             header, cells = _cells(shares, to_printable)
             _common.msg.table(cells, header=header, divider=True, aligns=("l", *"r" * (len(header) - 1)), max_col=40)
@@ -136,7 +143,8 @@ def _interval(row: Dict[str, Any]) -> str:
 
 
 def _tell(shares: Shares) -> None:
-    _common.msg.info(f"95 % intervals; design effect of documents {shares.effect:.1f}")
+    alike = "count as independent" if shares.effect < 1.05 else f"are alike: {shares.effect:.1f} count as one"
+    _common.msg.info(f"95 % intervals; the uses of a document {alike} (design effect {shares.effect:.1f})")
     if shares.field != DOCUMENT and all(row["documents"] == 1 for row in shares.rows):
         _common.msg.warn(
             "Each group has the uses of one document, so that the intervals say nothing about other documents. Join "

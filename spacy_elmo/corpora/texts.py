@@ -344,7 +344,7 @@ def find_word(
     doc = nlp(text)
     places = [token for token in doc if token.text == word]
     if len(places) < occurrence:
-        tokens = ", ".join(token.text for token in doc if not token.is_space)[:200]
+        tokens = " ".join(f"'{token.text}'" for token in doc if not token.is_space)[:200]
         found = f"{len(places):,} occurrence{'' if len(places) == 1 else 's'}"
         raise ValueError(Errors.EL381.format(text=name, word=word, found=found, wanted=occurrence, tokens=tokens))
     token = places[occurrence - 1]

@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Callable, List, Optional, Tuple
 
 import numpy
-import spacy
 
 from ..analysis.neighbors import NeighborIndex
 from ..corpora.texts import choose_lang
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..pipeline.elmo import find_model
-from ..pipeline.layer_weights import TaskMix, find_task_mixes
+from ..pipeline.layer_weights import TaskMix, find_task_mixes, load_trained
 from ..pipeline.model import PACKAGED_BILM, get_bilm
 from ..weights import load_bilm
 from .reading import TextReader
@@ -67,7 +66,7 @@ def _open_pipeline(
     """RETURNS (Tuple[BiLM, str, List[TaskMix]]): The named biLM, or that of the pipeline if the name is the default and
     means another one; its name; and the mixes of the pipeline.
     """
-    nlp = spacy.load(pipeline)
+    nlp = load_trained(pipeline)
     mixes = find_task_mixes(nlp)
     if not mixes:
         raise ValueError(Errors.EL230.format(pipeline=pipeline, pipes=", ".join(nlp.component_names) or "none"))

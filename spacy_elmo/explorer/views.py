@@ -292,13 +292,14 @@ class Explorer:
         index = self._require_index()
         word = fields.text("word", MAX_WORD).strip()
         n_senses = fields.maybe_number("n_senses", 2, MAX_SENSES)
-        uses, vectors = index.uses(word, limit=MAX_USES)
+        words = [word] if index.count_uses(word) else word.split() or [word]  # or several forms of one
+        uses, vectors = index.uses(words, limit=MAX_USES)
         wanted = max(MIN_USES, n_senses or 0)
         if len(uses) < wanted:
             return {"n_uses": len(uses), "uses": [], "n_wanted": wanted, "suggested": self._suggest(index, wanted)}
         found = cluster_uses(uses, vectors, n_senses)
         return {
-            "n_uses": index.count_uses(word),
+            "n_uses": index.count_uses(words),
             "uses": [_describe_use(use) for use in uses],
             "labels": found.labels.tolist(),
             "points": found.points.tolist(),

@@ -1,6 +1,7 @@
 """A starter config for a pipeline with ELMo: that of `spacy init config`, with every `tok2vec` block replaced."""
 
 import inspect
+import os
 import re
 import shlex
 import warnings
@@ -14,14 +15,16 @@ from spacy import blank
 from spacy.cli.init_config import init_config as make_spacy_config
 from spacy.language import Language
 from spacy.tokens import Doc
-from spacy.util import load_model, load_model_from_config, registry
+from spacy.util import load_model_from_config, registry
 from thinc.api import Config
 
 from ..errors import Errors
+from ..util import AnyPath
 from ..weights.formats import PACKAGED_NAMES, locate
 from ..weights.origins import describe_published
 from ..weights.sources import Source, read_json
 from .elmo import OwnMix, make_elmo
+from .layer_weights import load_trained
 from .listener import build_listener
 from .mix import MixSettings
 from .model import BiLMLoader, ElmoModel
@@ -87,6 +90,7 @@ def make_pipeline_config(
     is_baseline: bool = False,
     logs: Optional[str] = None,
     use_gpu: bool = False,
+    code: Optional[AnyPath] = None,
     config_path: str = "config.cfg",
 ) -> str:
     """Create the config of a pipeline, complete and with comments.
@@ -103,12 +107,13 @@ def make_pipeline_config(
     is_baseline (bool): Without ELMo: the components read word features through an encoder.
     logs (Optional[str]): Output folder of the training, for the logs that `elmo report` draws; None for no logs.
     use_gpu (bool): Let PyTorch and Thinc share the memory of a GPU.
+    code (Optional[AnyPath]): Python file that the caller has imported for the pipeline, for that command.
     config_path (str): Path of the config, for the command in its header.
     RETURNS (str): The text of the config.
     RAISES (ValueError): EL210 for an invalid pipeline or a language that spaCy does not know. OSError if there is no
         pipeline `base`.
     """
-    base_nlp = None if base is None else load_model(base)
+    base_nlp = None if base is None else load_trained(base)
     lang = (base_nlp.lang if base_nlp else lang or read_lang(bilm)) or "en"
     names = _check_pipeline(pipeline, lang, base_nlp)
     own_elmo = _find_elmo(base_nlp) if base_nlp else []
@@ -143,6 +148,7 @@ def make_pipeline_config(
     blocks = filled["components"].values()
     if any("TextCatNgrams" in block.get("model", {}).get("@architectures", "") for block in blocks):
         more += NGRAMS.format(beside="" if is_baseline else ", and from all layers, without a mix of their own")
+    options = ("" if bilm or has_bilm else " --paths.bilm BILM") + (" --paths.kb kb" if LINKER in names else "")
     header = HEADER.format(
         pipeline=", ".join(names),
         elmo=elmo,
@@ -151,7 +157,7 @@ def make_pipeline_config(
         more=more + (BASE.format(base=base) if base else ""),
         config_path=config_path,
         output=shlex.quote(logs or "training"),
-        options=("" if bilm or has_bilm else " --paths.bilm BILM") + (" --paths.kb kb" if LINKER in names else ""),
+        options=options + ("" if code is None else f" --code {shlex.quote(os.fsdecode(code))}"),
     )
     return header + _add_comments(filled.to_str(interpolate=False))
 
@@ -221,12 +227,13 @@ def _check_pipeline(pipeline: str, lang: str, base: Optional[Language]) -> List[
             "choose another code with --lang, for example en, or xx for any language."
         ) from error
     names = [name.strip() for name in pipeline.split(",") if name.strip() not in SHARED]
-    problems = [] if names else ["no component is named"]
+    known = [] if base is None else [name for name in base.component_names if name not in SHARED]
+    problems = [] if names else ["no component is named" + (f" (--from has {', '.join(known)})" if known else "")]
     for name in dict.fromkeys(names):
         if names.count(name) > 1:
             problems.append(f"'{name}' is listed {names.count(name)} times")
-        if not nlp.has_factory(name) and not (base and name in base.component_names):
-            problems.append(_describe_unknown(name))
+        if not nlp.has_factory(name) and name not in known:
+            problems.append(_describe_unknown(name, known))
     if problems:
         raise ValueError(Errors.EL210.format(pipeline=pipeline, lang=lang, problems="; ".join(problems)))
     return names
@@ -330,9 +337,9 @@ def _complete_linker(config: Config) -> None:
     config["initialize"]["components"][LINKER] = {"kb_loader": KB_LOADER}
 
 
-def _describe_unknown(name: str) -> str:
+def _describe_unknown(name: str, components: List[str]) -> str:
     known = {factory.rpartition(".")[2] for factory in registry.factories.get_all()}  # some are called "en.lemmatizer"
-    similar = get_close_matches(name, sorted(known), n=1)
+    similar = get_close_matches(name, sorted({*known, *components}), n=1)
     return f"there is no factory '{name}'" + (f" (did you mean '{similar[0]}'?)" if similar else "")
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
+import spacy
 import srsly
 from spacy.language import Language
 from thinc.api import Model, to_numpy
@@ -12,6 +13,7 @@ from thinc.api import Model, to_numpy
 from .mix import get_weights, softmax
 
 MIX = "scalar_mix"
+CONFIG = "config.cfg"  # in the folder of a pipeline
 PLACES = ("input", "output")  # of the encoder of a task, as `ElmoTaskEncoder` refers to them: "elmo_input", ...
 
 
@@ -34,6 +36,18 @@ class TaskMix:
     weights: Tuple[float, ...]
     gamma: float
     place: Optional[str] = None
+
+
+def load_trained(pipeline: str) -> Language:
+    """pipeline (str): A folder, or the name of an installed package.
+    RETURNS (Language): The pipeline.
+    RAISES (ValueError): For a folder without a pipeline, with the pipelines in it; see `spacy.load`.
+    """
+    if Path(pipeline).is_dir() and not (Path(pipeline) / CONFIG).is_file():
+        inside = ", ".join(str(path.parent) for path in sorted(Path(pipeline).glob(f"*/{CONFIG}")))
+        hint = f"One of these folders in it may be meant: {inside}." if inside else "Name a trained pipeline."
+        raise ValueError(f"The folder '{pipeline}' has no {CONFIG}, so it is not a pipeline. {hint}")
+    return spacy.load(pipeline)
 
 
 def find_task_mixes(nlp: Language) -> List[TaskMix]:

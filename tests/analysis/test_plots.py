@@ -9,6 +9,7 @@ from spacy_elmo.analysis import layer_weights, plots
 from spacy_elmo.analysis.layer_weights import draw_course, draw_layer_weights
 from spacy_elmo.analysis.probes import draw_probe
 from spacy_elmo.pipeline.layer_weights import TaskMix
+from spacy_elmo.pipeline.surprisal import Surprisal
 
 pytest.importorskip("matplotlib", reason="pictures need matplotlib")
 RUN = [{"n_tokens": 1_000_000, "forward": 200.0}, {"n_tokens": 2_000_000, "forward": 100.0, "backward": 90.0}]
@@ -97,6 +98,23 @@ def test_pictures_take_a_title_a_size_and_labels(tmp_path):
     with pytest.raises(ValueError, match="too small for its labels"):
         draw_layer_weights(MIXES, path, look=plots.Look("word " * 100, 3, 3))
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.png", "a.svg"]
+
+
+@pytest.mark.issue(48)
+@pytest.mark.parametrize("is_unk", [False, True])
+def test_curve_of_surprisal_marks_words_outside_the_vocabulary(is_unk, tmp_path):
+    saved = []
+    tokens = [(f"word {i}", Surprisal(1.0 + i, 2.0 + i, 1.5 + i, is_unk and i == 30)) for i in range(40)]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(plots, "save_figure", lambda figure, *_, **__: saved.append(figure))
+        plots.draw_surprisal(tokens, tmp_path / "a.png", title="")
+    open_markers = [
+        line for axes in saved[0].axes for line in axes.get_lines() if line.get_markerfacecolor() == "white"
+    ]
+    points = [tuple(point) for line in open_markers for point in line.get_xydata()]
+    assert points == ([(10, 31), (10, 32)] if is_unk else [])  # in the second panel
+    names = [text.get_text() for text in saved[0].legends[0].get_texts()]
+    assert any("<UNK>" in name for name in names) == is_unk
 
 
 def plots_as_text():

@@ -86,6 +86,24 @@ def test_shares_are_counted_in_groups():
         count_shares([Use("train", ["train"], 0, "d")], [0], [None], "year")
 
 
+@pytest.mark.issue(48)
+@pytest.mark.parametrize("n_values", [1, 2, 10])
+@pytest.mark.parametrize("is_text", [False, True])
+def test_points_of_a_value_stand_at_its_tick(n_values, is_text, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    saved = []
+    monkeypatch.setattr("spacy_elmo.analysis.shares.save_figure", lambda figure, *_, **__: saved.append(figure))
+    values = [f"value {i % n_values}" if is_text else 1900 + 50 * (i % n_values) for i in range(60)]
+    uses = [Use("train", ["train"], 0, f"{i}") for i in range(60)]
+    draw_shares(count_shares(uses, [i % 7 for i in range(60)], values, "period"), tmp_path / "a.png", title="")
+    (axes,) = saved[0].axes
+    low, high = axes.get_xlim()
+    for places in zip(*(container[0].get_xdata() for container in axes.containers)):  # of one value
+        middle = (low + high) / 2 if n_values == 1 else min(axes.get_xticks(), key=lambda tick: abs(tick - places[3]))
+        width = (high - low) / max(n_values, 3)
+        assert len(places) == 7 and max(abs(place - middle) for place in places) < width / 2
+
+
 @pytest.mark.issue(40)
 def test_shares_are_drawn(tmp_path):
     pytest.importorskip("matplotlib")

@@ -277,6 +277,20 @@ def test_senses_are_compared_between_years_and_authors(novels, tmp_path):
     assert [row["value"] for row in years[::2]] == [f"{year}–{year + 1}" for year in range(1840, 1852, 2)]
 
 
+@pytest.mark.issue(48)
+def test_senses_take_several_forms_of_a_word(novels, tmp_path):
+    senses, page = ("senses", novels / "index"), tmp_path / "a.html"
+    counts = [call_json(*senses, *words)["n_uses"] for words in (["train"], ["ladies"], ["ladies", "train"])]
+    assert counts == [49, 24, 73]
+    assert call_json(*senses, "train", "Train", "TRAIN")["n_uses"] == 49
+    assert "no use of 'Ladies'" in refused(*senses, "train", "Ladies", "--match-case")
+    shown = told(*senses, "train", "ladies", "--html", page)
+    assert "\u201ctrain\u201d, \u201cladies\u201d: 73 uses in" in shown
+    for text in (shown, page.read_text(encoding="utf8")):
+        assert "not a sense of a dictionary" in text
+    assert "no use of 'trains'" in refused(*senses, "train", "trains")
+
+
 @pytest.mark.issue(40)
 def test_neighbors_are_compared_between_years(novels):
     command = ("neighbors", novels / "index", "The train came in .", "--word", "train", "--k", 2, "--same-word")

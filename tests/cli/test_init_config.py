@@ -147,6 +147,9 @@ def test_component_without_tok2vec_is_told():
         (["--placement", "input", "--optimize", "efficiency"], "--optimize efficiency"),
         (["--pretraining", "--baseline"], "--baseline"),
         (["--from", "nowhere", "--component", "ner"], "nowhere"),
+        (["--component", "ner", "--data", "nowhere.spacy"], "'nowhere.spacy'"),
+        (["--pretraining", "--small", "--text", "nowhere.txt"], "'nowhere.txt'"),
+        (["--adaptation", "--text", "nowhere.txt"], "'nowhere.txt'"),
         (["--from", "nowhere", "--component", "ner", "--lang", "de"], "Remove --lang"),
     ],
 )
@@ -256,6 +259,9 @@ def test_components_are_those_that_the_data_have_annotations_for(tmp_path):
         assert _read(tmp_path / f"{name}.cfg")["nlp"]["pipeline"] == ["elmo", *wanted]
         assert f"--paths.train {tmp_path / name}.spacy" in told
     assert "no annotations" in refused("init-config", tmp_path / "b.cfg", "--data", tmp_path / "none.spacy")
+    (tmp_path / "text.spacy").write_text("not a DocBin", encoding="utf8")
+    given = ("--data", tmp_path / "text.spacy", "--component", "ner")
+    assert "cannot be read as a DocBin" in refused("init-config", tmp_path / "b.cfg", *given)
 
 
 @pytest.mark.issue(40)
@@ -304,6 +310,13 @@ def _write_trained(path, *, elmo=None, first="tagger", second="ner"):
     nlp.disable_pipe("unused")
     nlp.to_disk(path)
     return nlp
+
+
+@pytest.mark.issue(48)
+def test_components_to_choose_from_are_those_of_the_trained_pipeline(tmp_path):
+    _write_trained(tmp_path / "base", second="entities")
+    for options, text in (([], "tagger, unused, entities"), (["--component", "entites"], "did you mean 'entities'?")):
+        assert text in refused("init-config", tmp_path / "a.cfg", "--from", tmp_path / "base", *options)
 
 
 @pytest.mark.issue(40)

@@ -7,6 +7,7 @@ import spacy
 import srsly
 from cli.calls import call, refused
 from report_outputs import Elements, write_docs, write_logs, write_output
+from thinc.api import Config
 
 HOSTILE = '"><script>alert(1)</script>\u202e&\x01'
 SENTENCES = [["Acme", "hires", "Ada"], ["Ada", "hires", HOSTILE], ["Acme", "today"]]
@@ -137,3 +138,35 @@ def test_mistakes_are_clear(outputs, tmp_path):
     ):
         assert code in refused("report", *arguments, *(() if "--html" in arguments else html)), code
     assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.issue(48)
+def test_scores_without_annotations_are_not_scored(tmp_path):
+    """`spacy train` writes 0 for a score that the data have no annotations for, if its weight is null."""
+    for name in ("elmo-0", "baseline-0"):
+        write_output(tmp_path / name, {}, has_elmo=name == "elmo-0")
+        meta = srsly.read_json(tmp_path / name / "model-best" / "meta.json")
+        meta["performance"] = {"ents_f": 0.0, "tag_acc": 0.0, "pos_acc": 0.5, "ents_per_type": 0.0}
+        srsly.write_json(tmp_path / name / "model-best" / "meta.json", meta)
+        config = Config().from_disk(tmp_path / name / "model-best" / "config.cfg", interpolate=False)
+        weights = {"ents_f": 1.0, "tag_acc": None, "pos_acc": None, "ents_per_type": None}
+        config["training"]["score_weights"] = weights
+        config.to_disk(tmp_path / name / "model-best" / "config.cfg")
+    call("report", tmp_path / "elmo-0", "--baseline", tmp_path / "baseline-0")
+    text = Elements((tmp_path / "elmo-0" / "report.html").read_text(encoding="utf8")).text
+    rows = ("Entities F10.000.00+0.00", "Tag accuracynot scorednot scored\u2013", "UPOS accuracy50.0050.00+0.00")
+    assert "".join(rows) in text.replace("\n", "")
+    srsly.write_json(tmp_path / "elmo-0" / "metrics.json", {"ents_f": 0.5, "tag_acc": None})
+    call("report", tmp_path / "elmo-0")
+    assert "not scored" in (tmp_path / "elmo-0" / "report.html").read_text(encoding="utf8")
+
+
+@pytest.mark.issue(48)
+def test_curves_without_those_of_the_baseline_are_told(tmp_path):
+    ours = write_output(tmp_path / "elmo-0", {}, metrics={"tag_acc": 0.5})
+    theirs = write_output(tmp_path / "moved", {}, has_elmo=False, metrics={"tag_acc": 0.5})
+    write_logs(ours)
+    config = theirs / "model-best" / "config.cfg"
+    config.write_text(config.read_text(encoding="utf8").replace("[paths]", '[paths]\nlogs = "runs/other"'))
+    told = " ".join(call("report", ours, "--baseline", theirs).stderr.split())
+    assert f"'{theirs}' has no scores.jsonl" in told and "'runs/other'" in told and "--paths.logs" in told

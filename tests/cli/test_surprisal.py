@@ -22,6 +22,14 @@ def test_surprisal_has_a_row_per_token():
     assert all(record["mean"] == pytest.approx((record["forward"] + record["backward"]) / 2) for record in records)
 
 
+@pytest.mark.issue(48)
+def test_name_of_a_file_instead_of_a_text_is_told(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("She sat.", encoding="utf8")
+    assert "the name of a file" in call("surprisal", "en_elmo_sm", "notes.txt").stderr
+    assert not call("surprisal", "en_elmo_sm", "She sat.").stderr
+
+
 @pytest.mark.issue(40)
 def test_picture_and_page_take_a_title(tmp_path):
     pytest.importorskip("matplotlib")
@@ -85,7 +93,7 @@ def test_substitutes_are_words_of_the_place():
 @pytest.mark.parametrize(
     "arguments, messages",
     [
-        (["substitutes", "en_elmo_sm", "The bank.", "--word", "river"], ["has 0 occurrences of", "The, bank, ."]),
+        (["substitutes", "en_elmo_sm", "The bank.", "--word", "river"], ["has 0 occurrences of", "'The' 'bank' '.'"]),
         (["substitutes", "en_elmo_sm", "The bank.", "--word", "bank", "-n", 2], ["has 1 occurrence of", "asked for"]),
         (["surprisal", "en_elmo_sm", " "], ["The text is empty"]),
         (["surprisal", "en_elmo_sm", TEXT, "--lang", "zz"], ["There is no tokenizer"]),

@@ -52,7 +52,8 @@ class StubIndex:
 
     def uses(self, word, limit=1000):
         """Uses about places and about money lie apart."""
-        found = self._uses[:limit] if word.lower() == "bank" else []
+        words = [word] if isinstance(word, str) else word
+        found = self._uses[:limit] if "bank" in map(str.lower, words) else []
         rng = np.random.default_rng(0)
         centres = [[5.0, 0.0, 0.0] if " ".join(use.words) in MONEY else [0.0, 5.0, 0.0] for use in found]
         return found, (np.reshape(centres, (-1, 3)) + rng.normal(size=(len(found), 3))).astype("float32")

@@ -59,6 +59,24 @@ def test_sliders_mix_the_layers(page):
     assert "mix=0" in page.page.evaluate("location.hash")
 
 
+@pytest.mark.issue(48)
+def test_maps_stand_in_a_row_where_they_fit(page):
+    page.page.set_viewport_size({"width": 1280, "height": 800})
+    for first in ("He sat on the bank .", "He sat on the bank of the river . " * 4):
+        page.open("compare", a=first, b="The bank lent him money .")
+        boxes = [figure.bounding_box() for figure in page.page.locator("#compare figure").all()]
+        assert len({box["y"] for box in boxes}) == 1 and boxes[0]["y"] < 560
+        assert boxes[-1]["x"] + boxes[-1]["width"] < 1280
+
+
+@pytest.mark.issue(48)
+def test_the_length_of_the_mix_is_set_where_it_counts(page):
+    page.open("compare", a="the bank", b="a bank")
+    assert page.page.is_disabled("#compare [name=gamma]")
+    page.page.select_option("#compare [name=measure]", "dot")
+    assert page.page.is_enabled("#compare [name=gamma]")
+
+
 def test_surprisal_and_substitutes_of_a_clicked_word(page):
     page.open("surprisal", text="He sat on the bank of the river.")
     assert page.page.locator("#surprisal .word").count() == 9
@@ -391,7 +409,8 @@ def write_pages(folder):
     write_logs(ours)
     docs = write_docs(folder / "test.spacy", [["Acme", "hires", "Ada", "today"]], [[(0, 1, "ORG"), (2, 3, "PER")]])
     report = make_report(ours, data=docs)
-    tokens = [(f"{bits}", " ", Surprisal(bits, bits, bits, bits % 2 == 0)) for bits in range(20)]
+    shades = [bits / 10 for bits in range(200)]
+    tokens = [(f"{bits}", " ", Surprisal(bits, bits, bits, bits == 2)) for bits in shades]
     uses = [Use("bank", [f"left{i}", "bank"], 1, "doc") for i in range(12)]
     points = numpy.linspace(0.0, 1.0, 24).reshape(12, 2)
     senses = SenseMap(numpy.repeat([0, 1], 6), [0, 6], points, [6, 6], 0.5)
@@ -414,11 +433,43 @@ def test_written_pages_can_be_read_in_light_and_dark_on_a_phone_and_a_desktop(br
             page.goto((tmp_path / f"{name}.html").as_uri())
             page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
             contrasts = page.evaluate(CONTRASTS)
-            assert len(contrasts) > 10 and min(contrasts)[0] >= 4.0, (scheme, name, min(contrasts))
+            assert len(contrasts) > 10 and min(contrasts)[0] >= 4.5, (scheme, name, min(contrasts))
             assert page.evaluate("document.documentElement.scrollWidth") == width, (name, width)
             paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
             assert (paper == "rgb(255, 255, 255)") == (scheme == "light"), (scheme, name, paper)
         context.close()
+
+
+@pytest.mark.issue(48)
+def test_figures_of_a_report_do_not_grow_with_the_window(browser, tmp_path):
+    write_pages(tmp_path)
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    page.goto((tmp_path / "report.html").as_uri())
+    widths = {round(figure.bounding_box()["width"]) for figure in page.locator("figure").all()}
+    assert len(widths) == 1 and widths.pop() < 500
+    context.close()
+
+
+@pytest.mark.issue(48)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_colours_of_the_explorer_leave_its_texts_readable(browser, packaged, scheme):
+    with opened(browser, packaged) as page:
+        page.page.emulate_media(color_scheme=scheme)
+        # Equal and nearly equal tokens, and opposite ones where only the last layer counts.
+        page.open("compare", a="the the bank . , !", b="the bank . , !", s0=0, s1=0, s2=100, measure="dot")
+        assert min(page.page.evaluate(CONTRASTS))[0] >= 4.5
+        page.page.evaluate("""async () => {
+            const { shade } = await import("/dom.js");
+            for (let i = -100; i <= 100; i += 1) {
+                const place = document.createElement("span");
+                place.textContent = `shade ${i}`;
+                shade(place, i / 100);
+                document.body.append(place);
+            }
+        }""")
+        contrasts = page.page.evaluate(CONTRASTS)
+        assert len(contrasts) > 200 and min(contrasts)[0] >= 4.5, min(contrasts)
 
 
 @pytest.mark.issue(40)

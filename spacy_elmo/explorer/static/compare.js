@@ -30,7 +30,7 @@ export function start(view) {
 
 export async function run(view, question) {
   view.find(".result").replaceChildren();
-  view.find(".readout").textContent = "Point at a cell, or move with the arrow keys, to read it.";
+  view.find(".readout").textContent = "Blue is alike, orange opposite. Point at a cell, or move with the arrow keys, to read it.";
   view.products = null;
   const { a, b } = view.fields;
   showSliders(view);
@@ -83,6 +83,7 @@ function showSliders(view) {
   const { shares, gamma } = mixOf(view);
   shares.forEach((share, j) => (view.find(`#s${j}-value`).textContent = `${Math.round(100 * share)} %`));
   view.find("#gamma-value").textContent = gamma.toFixed(2);
+  view.form.elements.gamma.disabled = view.form.elements.measure.value === "cosine"; // which has no length
 }
 
 function draw(view) {
@@ -98,7 +99,6 @@ function draw(view) {
   const isTooMany = layer === "all" && words[0].length * words[1].length > MANY_CELLS;
   const shown = isTooMany ? maps.slice(-1) : maps.filter((map) => layer === "all" || layer === map.key);
   view.find(".status").textContent = isTooMany ? "Only the mix is drawn: with so many tokens, choose one map at a time." : "";
-  result.classList.toggle("single", shown.length === 1);
   result.replaceChildren(...shown.map((map) => heatMap(view, map, similarities(view.products, map, measure), measure)));
 }
 
@@ -131,8 +131,8 @@ function heatMap(view, map, values, measure) {
   const isDense = Math.max(columns.length, rows.length) > DENSE;
   const table = make("table", { class: isDense ? "heat dense" : "heat" }, make("thead", {}, head), make("tbody", {}, ...body));
   table.addEventListener("keydown", (event) => moveInGrid(event, cells, columns.length));
-  const legend = measure === "cosine" ? "full colour: 1 (blue), −1 (orange)" : `full colour: ${scale.toPrecision(3)}`;
-  return make("figure", { "data-map": map.key }, make("figcaption", {}, map.name, make("span", { class: "hint" }, ` ${legend}`)), make("div", { class: "scroll" }, table));
+  const legend = measure === "cosine" ? "" : ` blue: ${scale.toPrecision(3)}`;
+  return make("figure", { "data-map": map.key }, make("figcaption", {}, map.name, make("span", { class: "hint" }, legend)), make("div", { class: "scroll" }, table));
 }
 
 function format(value, measure) {

@@ -57,11 +57,17 @@ export function rove(elements, active = 0) {
 // Colours of Okabe and Ito (2008), as in spacy_elmo.analysis.plots.
 export const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442"];
 
+// Shares of these colours from which the other one of black and white has a contrast of 4.5.
+const STRONG = 0.935;
+const BRIGHT = 0.89;
+
 // A share from -1 to 1 as the colour of a background: blue above zero, vermilion below.
 export function shade(element, share) {
   const bounded = Math.max(-1, Math.min(1, share));
   element.style.backgroundColor = `rgba(${bounded < 0 ? "213, 94, 0" : "0, 114, 178"}, ${Math.abs(bounded).toFixed(2)})`;
-  element.classList.toggle("strong", Math.abs(bounded) > 0.85);
+  element.classList.add("shaded");
+  element.classList.toggle("strong", bounded > STRONG); // white text in light mode
+  element.classList.toggle("bright", bounded < -BRIGHT); // black text in dark mode
 }
 
 // The words of a text as buttons; white space stays as it is.

@@ -3,7 +3,8 @@
 import { emptiness, hasCorpus } from "./corpus.js";
 import { COLOURS, keywordInContext, make, makeSvg, rove } from "./dom.js";
 
-const WEAK = 0.1; // a silhouette below which groups overlap in most places
+const WEAK = 0.25; // a silhouette below which groups overlap
+const CAUTION = "A group is a kind of context, often of syntax, not a sense of a dictionary: read its uses.";
 const EDGE = 24;
 // Paths around 0, 0, so that groups differ by more than their colour.
 const SHAPES = ["M-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0", "M-5,-5h10v10h-10z", "M0,-6L6,5H-6z", "M0,-7L6,0L0,7L-6,0z", "M0,6L6,-5H-6z", "M-2,-6h4v4h4v4h-4v4h-4v-4h-4v-4h4z", "M-6,-3h12v6h-12z"];
@@ -19,6 +20,7 @@ export async function run(view, question) {
   const readout = make("p", { class: "readout", "aria-live": "polite" }, "Point at a use, or move with the arrow keys, to read its sentence.");
   result.replaceChildren(
     make("p", { class: "facts" }, describe(found)),
+    ...(found.sizes.length > 1 ? [make("p", { class: "hint" }, CAUTION)] : []),
     readout, drawMap(found, readout, result.clientWidth || 640), ...listGroups(found));
 }
 
@@ -42,7 +44,7 @@ function describe({ n_uses, uses, sizes, silhouette }) {
   const some = n_uses > uses.length ? `${uses.length} of ${n_uses.toLocaleString("en")}` : uses.length;
   const groups = `${some} uses in ${sizes.length} ${sizes.length === 1 ? "group" : "groups"}`;
   if (silhouette === null) return groups;
-  const weak = silhouette < WEAK ? "; they overlap so much that they are hardly senses" : "";
+  const weak = silhouette < WEAK ? ": they overlap" : "";
   return `${groups}; separation (silhouette) ${silhouette.toFixed(2)}, where 0 is none and 1 is full${weak}`;
 }
 

@@ -16,7 +16,7 @@ export function start(view) {
     shade(swatch, bits / FULL);
     return swatch;
   });
-  view.find(".legend").append("Bits: ", ...swatches, make("span", { class: "hint" }, " one bit more: half the probability; "), make("span", { class: "unknown" }, "dotted"), ": outside the vocabulary, predicted as <UNK>.");
+  view.find(".legend").append("Bits: ", ...swatches, make("span", { class: "hint" }, " each further bit halves the probability; "), make("span", { class: "unknown" }, "dotted"), ": outside the vocabulary, predicted as <UNK>.");
   view.find(".legend").hidden = !view.settings.has_softmax;
 }
 
