@@ -42,7 +42,8 @@ END = object()
 
 
 def isolated(function: F) -> F:
-    """Leave the modes of the caller during a call, or during each step of a generator.
+    """Leave the modes of the caller during a call, or during each step of a generator, and make sure that processes
+    forked later can compute.
 
     Autocast is off, tensors without a device are created on the CPU, and inference mode is left, since its tensors
     cannot be used in training; gradients are recorded as before. `torch.compile` breaks its graph around the call.
@@ -58,6 +59,7 @@ def isolated(function: F) -> F:
             if not without_compiler:  # made on first use, since it imports the compiler, which takes a second
                 without_compiler.append(torch.compiler.disable(call))
             return without_compiler[0](*args, **settings)
+        register_fork_handlers()  # this call may start threads of torch
         modes = _modes_to_leave()
         if not modes:
             return function(*args, **settings)
@@ -297,7 +299,11 @@ def _make_pool(n_items: int, n_threads: int) -> ThreadPoolExecutor:
 
 
 def register_fork_handlers() -> None:
-    """Make sure that processes forked from now on can compute. Further calls have no effect."""
+    """Make sure that processes forked from now on can compute. Further calls have no effect, nor has one in a function
+    that torch compiles.
+    """
+    if torch.compiler.is_compiling():
+        return
     if not _fork["is_registered"] and hasattr(os, "register_at_fork"):
         os.register_at_fork(before=_acquire, after_in_parent=_release, after_in_child=_begin_child)
         _fork["is_registered"] = True

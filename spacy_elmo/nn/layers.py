@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ..errors import Errors
 from ..inference.lstm_sequences import run_lstm
+from ..inference.runtime import register_fork_handlers
 from ..util import DROPPED, LAYER_NORMS, find_no_booleans, find_texts, is_count, is_finite, is_whole
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -65,6 +66,7 @@ class ScalarMix(nn.Module):
         layer_dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        register_fork_handlers()
         problems = mix_problems(n_layers, initial_weights, initial_gamma, layer_norm, layer_dropout)
         problems += find_no_booleans(trainable=trainable)
         if problems:
@@ -95,6 +97,7 @@ class ScalarMix(nn.Module):
         RETURNS (Tensor): Shape (..., D), in the type of `weights`.
         RAISES (ValueError): For another number of layers, or a mask of another shape or type.
         """
+        register_fork_handlers()  # again, since a module may come from a pickle
         parts = self._check(layers)
         if mask is not None:
             check_mask(mask, parts[0])
@@ -174,6 +177,7 @@ class BiLSTM(nn.Module):
 
     def __init__(self, input_width: int, width: int) -> None:
         super().__init__()
+        register_fork_handlers()
         sizes = {"input_width": input_width, "width": width}
         wrong = {name: size for name, size in sizes.items() if not is_count(size)}
         problems = [f"{name} is {size!r}, should be a whole number of 1 or more" for name, size in wrong.items()]
@@ -187,6 +191,7 @@ class BiLSTM(nn.Module):
         RETURNS (Tensor): Shape (B, S, 2H), zeros at the padding.
         RAISES (ValueError): For rows or a mask of another type or shape.
         """
+        register_fork_handlers()  # again, since a module may come from a pickle
         self._check(rows)
         check_mask(mask, rows)
         if not mask.any():

@@ -26,6 +26,8 @@ from thinc.api import (
 from thinc.layers.resizable import resize_linear_weighted, resize_model
 from thinc.types import Floats1d, Floats2d
 
+from ..inference.runtime import isolated, register_fork_handlers
+
 DocModel = Model[List[Doc], Floats2d]
 BAG_OF_WORDS = "spacy.TextCatBOW."  # of which version ever
 RESIZE = "resize_output"  # attribute that spaCy's component calls when a label is added
@@ -133,6 +135,7 @@ def TextCatNgrams(
     RETURNS (Model[List[Doc], Floats2d]): Scores, shape (Docs, categories); 0 for a Doc without tokens.
     RAISES (ValueError): For an invalid width.
     """
+    register_fork_handlers()
     vectors: DocModel = Model(
         "ngram_vectors", forward_ngrams, init=init_ngrams, dims={"nO": width}, params={"frequencies": None}
     )
@@ -196,11 +199,15 @@ def forward_ngrams(model: DocModel, docs: List[Doc], is_train: bool) -> Tuple[Fl
     columns = rows // 2 * width + hashes // 2 % width
     signs = numpy.where(hashes % 2, 1.0, -1.0)
     hashed = numpy.bincount(columns, weights * signs, minlength=len(docs) * width).reshape(len(docs), width)
-    rotated = torch.fft.rfft(torch.from_numpy(hashed.astype("float32")), norm="ortho")[
-        :, 1:
-    ]  # complex: two values each
-    vectors = torch.view_as_real(rotated).reshape(len(docs), width).numpy()
-    return model.ops.asarray2f(vectors), lambda d_vectors: []
+    return model.ops.asarray2f(_rotate(hashed.astype("float32"))), lambda d_vectors: []
+
+
+@isolated
+def _rotate(rows: NDArray[numpy.float32]) -> NDArray[numpy.float32]:
+    """The Fourier transform of each row, from (Docs, nO) to (Docs, nO)."""
+    frequencies = torch.fft.rfft(torch.from_numpy(rows), norm="ortho")[:, 1:]  # complex: two values each
+    rotated: NDArray[numpy.float32] = torch.view_as_real(frequencies).reshape(rows.shape).numpy()
+    return rotated
 
 
 def _hash_ngrams(doc: Doc) -> Tuple[Hashes, Hashes]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ...errors import Errors
-from ...inference.runtime import isolated
+from ...inference.runtime import isolated, register_fork_handlers
 from ...nn.inputs import is_original, pad_rows, which_are_words
 from ...text.words import SENTENCE_BEGIN, SENTENCE_END
 from ...util import check_space
@@ -80,6 +80,7 @@ class ScalarMix(nn.Module):
         RETURNS (Tensor): Shape (..., D).
         RAISES (ConfigurationError): For another number of layers, or without a mask for the norm.
         """
+        register_fork_handlers()
         if len(tensors) != self.mixture_size:
             raise invalid("number of layers to mix", len(tensors), f"{self.mixture_size}, as the module was made for")
         layers: List[Tensor] = list(tensors)
