@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from .config import CharCNNConfig, TokenEmbedderConfig
-from .layers import LSTM, Highway, LayerNorm, Linear, constant_, new_parameter, normal_, uniform_
+from .layers import LSTM, Highway, LayerNorm, Linear, constant_, find_hooked, new_parameter, normal_, uniform_
 
 N_BUCKETS = 6  # maximum number of groups of words of similar length, each computed by separate products
 MIN_BUCKET = 64  # minimum number of words in a group
@@ -99,9 +99,10 @@ class CharCNN(nn.Module):
     def pool(self, char_ids: Tensor, lengths: Optional[Sequence[int]] = None) -> Tensor:
         """The input of the highways, shape (U, F), see `forward`."""
         parts = self._cut(char_ids, lengths)
-        if char_ids.device.type != "cpu":
+        is_hooked = bool(find_hooked(self.filters))
+        if char_ids.device.type != "cpu" and not is_hooked:
             features = self._pool_at_once(parts, char_ids.shape[1])
-        elif torch.is_grad_enabled():
+        elif torch.is_grad_enabled() and not is_hooked:
             features = self._pool_with_grad(parts)
         else:
             features = torch.cat([self._pool(rows) for rows in parts])  # (U, F)

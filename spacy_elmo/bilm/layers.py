@@ -10,7 +10,7 @@ mantissa.
 
 import threading
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -145,6 +145,20 @@ class LayerHighway(nn.Module):
         """From inputs and outputs (d, S, B, P) of the layer to (d, S, B, P)."""
         gate = torch.baddbmm(self.bias.unsqueeze(1), inputs.flatten(1, 2), self.weight).sigmoid()  # (d, S * B, P)
         return inputs + gate.view(inputs.shape) * (outputs - inputs)
+
+
+def find_hooked(modules: Iterable[nn.Module]) -> List[nn.Module]:
+    """The modules that PyTorch does not call plainly: they have forward hooks or parametrizations (weight norm, pruning
+    and the like), or there are hooks for all modules.
+    """
+    of_all = nn.modules.module
+    if of_all._global_forward_hooks or of_all._global_forward_pre_hooks:
+        return list(modules)
+    return [
+        module
+        for module in modules
+        if module._forward_hooks or module._forward_pre_hooks or "parametrizations" in module._modules
+    ]
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import os
 import re
+import warnings
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Callable, Dict, Generic, Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar
@@ -10,9 +11,10 @@ import h5py
 import numpy as np
 from torch import Tensor, nn
 
+from ..errors import Warnings
 from ..inference.bilm import check_sentences
 from ..inference.words import WeightVersions
-from ..util import atomic_file, check_space, to_path
+from ..util import atomic_file, check_space, shorten, to_path
 from ..weights.origins import read_origins
 from ..weights.sources import PathLike as PathLike
 
@@ -94,6 +96,24 @@ class DerivingModule(nn.Module):
             if isinstance(derived, Derived):
                 derived.clear()
 
+    def warn_of_hooks(self) -> None:
+        """WL143 if modules inside have hooks: their weights are read, but they are not called. Hooks of
+        `torch.nn.utils` have their effect, see `current_weights`.
+        """
+        inner = [(name, module) for name, module in self.named_modules() if name]
+        hooks = ((name, hook) for name, module in inner for hook in _forward_hooks(module) if not _sets_weight(hook))
+        names = ", ".join(dict.fromkeys(name for name, _ in hooks))
+        if names:
+            warnings.warn(Warnings.WL143.format(owner=type(self).__name__, names=shorten(names)), stacklevel=3)
+
+
+def _forward_hooks(module: nn.Module) -> List[Any]:
+    return [*module._forward_pre_hooks.values(), *module._forward_hooks.values()]
+
+
+def _sets_weight(hook: Any) -> bool:
+    return type(hook).__module__.startswith("torch.nn.utils.")
+
 
 class Derived(Generic[T]):
     """Holds one value. A copy and a pickle of a module have an empty one."""
@@ -136,7 +156,7 @@ def current_weights(module: nn.Module, names: Sequence[str]) -> Dict[str, Tensor
         for part in path:
             owner = owner._modules[part]
         for hook in owner._forward_pre_hooks.values():
-            if type(hook).__module__.startswith("torch.nn.utils."):
+            if _sets_weight(hook):
                 hook(owner, ())  # sets the attribute anew
         found[name] = getattr(owner, last)
     return found

@@ -64,6 +64,14 @@ class Warnings(metaclass=Catalogue):
         "is now {change} in all of them. Give all modules of a biLM the same `trainable`, or make this one with "
         "weights of its own: `Elmo(copy.deepcopy(bilm), trainable={trainable})`."
     )
+    WL142 = (
+        "Modules of the biLM have hooks or parametrizations ({names}) that have no effect on its encoder here: the "
+        "state is '{state}' and the precision '{precision}'. They have an effect with state 'reset' in 'float32'."
+    )
+    WL143 = (
+        "Hooks of modules inside {owner} are not called: {names}. Put them on the {owner} itself, or use "
+        "`spacy_elmo.nn.Elmo`, which calls those of every module."
+    )
     WL310 = (
         "'{path}' does not tell the clips and the activation of {name}, and there is no options.json. Assumed are "
         "those of AllenNLP's own biLMs: cell_clip 3.0, proj_clip 3.0, relu. If this biLM has others, its vectors are "

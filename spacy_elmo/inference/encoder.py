@@ -1,5 +1,6 @@
 """Compute the layers of sequences in slices of bounded size: distinct words, a lane plan, the initial state."""
 
+import warnings
 from collections import defaultdict
 from itertools import chain, count
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
@@ -10,13 +11,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..bilm.config import BiLMConfig
+from ..bilm.layers import find_hooked
 from ..bilm.model import BiLMNetwork, BiLSTM
 from ..bilm.state import State
 from ..bilm.transformer import check_lengths
-from ..errors import Errors
+from ..errors import Errors, Warnings
 from ..text.lanes import Chunk, SentenceLanes, plan_lanes
 from ..text.words import CharacterCodec, Ids, Lexicon, Utf8Codec, Vocabulary, WordTable
+from ..util import shorten
 from .dispatch import GPU_MAX_LANES, MAX_LANES
+from .products import precision_of
 from .runner import Runner, make_runner
 from .runtime import HeapTrimmer, Workspace, WorkspacePool, register_fork_handlers
 from .words import BOUNDARIES, WordEncoder
@@ -183,7 +187,9 @@ class Encoder:
         """
         self._check(runs, state)
         with self._workspaces.borrow() as workspace:
-            if self.config.has_state and not isinstance(state, State) and state == "carry":
+            if self._calls_modules(state):
+                found = self._each_with_modules(runs, batch_tokens, with_boundaries)
+            elif self.config.has_state and not isinstance(state, State) and state == "carry":
                 groups = group_lengths or [1] * len(runs.lengths)
                 found = self._carry(runs, groups, batch_tokens, workspace, ends)
             else:
@@ -199,6 +205,7 @@ class Encoder:
         YIELDS (Tuple[Chunk, Tensor]): The chunk, and its layers (L+1, S * B, D), ordered by step, then lane, each
             direction in its own reading order. They are valid until the next chunk.
         """
+        self._calls_modules("carry")
         state = self.network.zero_state(lanes.n_lanes)
         with self._workspaces.borrow() as workspace:
             while (chunk := lanes.next_chunk(n_steps)) is not None:
@@ -223,9 +230,13 @@ class Encoder:
         if not runs.lengths:
             sizes = (self.config.n_layers + 1, 0, self.config.output_width)
             return torch.zeros(sizes, dtype=torch.float32, device=self.device)
-        numbered = runs.number(0, len(runs.lengths))
+        return self._call_modules(runs.number(0, len(runs.lengths)), with_boundaries=with_boundaries)
+
+    def _call_modules(self, numbered: NumberedRuns, *, with_boundaries: bool) -> Tensor:
+        """Layers (L+1, N, D) of every sequence from zero, by the modules of the network."""
         vectors, tokens = numbered.vectors, numbered.tokens(with_boundaries=True)
-        kept = np.arange(len(tokens)) if with_boundaries else inner_places(runs.lengths)
+        is_whole = with_boundaries
+        kept = np.arange(len(tokens)) if is_whole else inner_places(numbered.lengths(with_boundaries=False))
         encoder: Any = self.network.encoder
         if isinstance(encoder, BiLSTM):
             lengths = numbered.lengths(with_boundaries=True)
@@ -253,6 +264,27 @@ class Encoder:
         first = torch.cat([vectors[torch.from_numpy(tokens[kept]).to(self.device)]] * d, dim=1)  # (N, D)
         upper = [torch.cat([layer[k].flatten(0, 1)[rows[k]] for k in range(d)], dim=1) for layer in layers]
         return torch.stack([first, *upper])
+
+    def _calls_modules(self, state: Union[str, State]) -> bool:
+        """Whether the encoder is computed by its modules, which have hooks or parametrizations; WL142 if it should be,
+        but modules start each sequence from zero, in float32.
+        """
+        hooked = find_hooked(self.words.modules)
+        is_possible = state == "reset" or not self.config.has_state
+        precision = precision_of(self.network)
+        if hooked and not (is_possible and precision == "float32"):
+            names = ", ".join(name for name, module in self.network.named_modules() if name and module in hooked)
+            policy = state if isinstance(state, str) else "given"
+            warnings.warn(Warnings.WL142.format(names=shorten(names), state=policy, precision=precision), stacklevel=2)
+            return False
+        return bool(hooked)
+
+    def _each_with_modules(self, runs: Runs, batch_tokens: int, with_boundaries: bool) -> Iterator[Slice]:
+        """`_each` from zero by the modules of the network, so that their hooks are called."""
+        for first, stop in _split_by_budget(runs.lengths, batch_tokens):
+            with torch.no_grad():
+                rows = self._call_modules(runs.number(first, stop), with_boundaries=with_boundaries)
+            yield Slice(first, stop, rows, with_boundaries)
 
     def _check(self, runs: Runs, state: Union[str, State]) -> None:
         check_state_of(self.config, state)

@@ -19,7 +19,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ..bilm.char_cnn import CharCNN, TokenEmbedder
 from ..bilm.config import BiLMConfig
-from ..bilm.layers import Highway, apply_highway
+from ..bilm.layers import Highway, apply_highway, find_hooked
 from ..bilm.model import BiLMNetwork
 from ..text.words import (
     SENTENCE_BEGIN,
@@ -60,6 +60,7 @@ class WordEncoder:
         lexicon: Optional[Lexicon] = None,
     ) -> None:
         self.network = network
+        self.modules = list(network.modules())
         self.vocabulary = vocabulary
         self.table = token_embeddings if token_embeddings is not None else network.word_embedding
         if self.table is not None:
@@ -84,7 +85,7 @@ class WordEncoder:
         """From U distinct words, among them `boundaries`, to (U, P)."""
         if self.codec is None:
             return self._look_up(words)
-        if self.cache.capacity < len(words):
+        if self.cache.capacity < len(words) or find_hooked(self.modules):
             return self.compute(words)
         with CACHE_LOCK:
             missing = self.cache.missing(words)
@@ -110,7 +111,8 @@ class WordEncoder:
             return torch.zeros(0, width, dtype=torch.float32, device=self.network.device)
         order = np.argsort(lengths, kind="stable")  # groups of words of similar length
         device = self.network.device
-        compute = self.network.word_vectors if torch.is_grad_enabled() else self._constant_words()
+        calls_modules = torch.is_grad_enabled() or find_hooked(self.modules)
+        compute = self.network.word_vectors if calls_modules else self._constant_words()
         parts = [
             compute(torch.from_numpy(char_ids[some]).to(device), lengths[some].tolist())
             for some in np.split(order, range(WORDS_AT_ONCE, len(order), WORDS_AT_ONCE))

@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, NoReturn, Optional, Se
 import torch
 from torch import Tensor, nn
 
+from ..bilm.layers import find_hooked
 from ..errors import Errors, Warnings
 from ..inference.bilm import BiLM
 from ..inference.products import full_state
@@ -249,19 +250,8 @@ class Elmo(nn.Module):
         """Layers of all tokens (L+1, N, D), and their mask (B, S), on the CPU."""
         bilm, boundaries = self.bilm, self._reads_boundaries
         batch = read_inputs(inputs, FIRST_ID if bilm.config.char_cnn is not None else None)
-        has_ids = isinstance(batch, IdBatch)
         given: Any = (batch.char_ids, batch.rows) if isinstance(batch, IdBatch) else (batch.runs,)
-        if torch.is_grad_enabled() and self.encoder.is_trained:
-            if self.state != "reset":
-                raise ValueError(
-                    "The biLM is trained (its parameters require a gradient), which starts every sentence from a zero "
-                    f"state, but state is '{self.state}'. Set state = \"reset\", or freeze the biLM "
-                    "(`elmo.encoder.requires_grad_(False)`)."
-                )
-            rows = (bilm.encode_ids_with_grad if has_ids else bilm.encode_with_grad)(*given, boundaries=boundaries)
-        else:
-            encode: Any = bilm.encode_ids if has_ids else bilm.encode
-            rows = encode(*given, state=self.state, batch_tokens=self.batch_tokens, boundaries=boundaries)
+        rows = self.encoder(*given, state=self.state, batch_tokens=self.batch_tokens, boundaries=boundaries)
         return rows, with_boundaries(batch.mask) if boundaries else batch.mask
 
 
@@ -309,6 +299,26 @@ class BiLMModule(nn.Module):
         """
         is_exact = self.bilm.precision == "float32"
         return self.bilm.precision, _checksums(self.network) if is_exact else []
+
+    def forward(self, *inputs: Any, state: str, batch_tokens: int, boundaries: bool) -> Tensor:
+        """Compute the layers of runs of words; or of character ids and their rows, see `BiLM.encode_ids`.
+
+        With gradients or without, hooks and parametrizations of all modules have their effect.
+        RETURNS (Tensor): Shape (L+1, N, D).
+        """
+        bilm, has_ids, is_trained = self.bilm, len(inputs) > 1, self.is_trained
+        if torch.is_grad_enabled() and is_trained and state != "reset":
+            raise ValueError(
+                "The biLM is trained (its parameters require a gradient), which starts every sentence from a zero "
+                f"state, but state is '{state}'. Set state = \"reset\", or freeze the biLM "
+                "(`elmo.encoder.requires_grad_(False)`)."
+            )
+        # A hook may make activations of a frozen biLM require a gradient.
+        is_hooked = state == "reset" and bilm.precision == "float32" and bool(find_hooked(self.network.modules()))
+        if torch.is_grad_enabled() and (is_trained or is_hooked):
+            return (bilm.encode_ids_with_grad if has_ids else bilm.encode_with_grad)(*inputs, boundaries=boundaries)
+        encode: Callable[..., Tensor] = bilm.encode_ids if has_ids else bilm.encode
+        return encode(*inputs, state=state, batch_tokens=batch_tokens, boundaries=boundaries)
 
     def train_weights(self, trainable: bool) -> None:
         """Train or freeze the weights, in all modules that share them; WL141 if that changes what another one does."""

@@ -287,6 +287,7 @@ class ElmoCharacterEncoder(DerivingModule):
         RETURNS (Dict[str, Tensor]): `token_embedding` (B, T + 2, P), zeros for padding, and `mask` (B, T + 2).
         RAISES (ValueError): EL017 for invalid ids; for a batch without sentences.
         """
+        self.warn_of_hooks()
         table, index, mask = self.encode(inputs)
         return {"token_embedding": pad_rows(table[index[mask]], mask), "mask": mask}
 

@@ -170,6 +170,7 @@ class ElmoBiLm(DerivingModule):
             mask (B, T + 2), which is True at N places.
         RAISES (ValueError): See `forward`.
         """
+        self.warn_of_hooks()
         table, index, mask = self._look_up(word_inputs) or self._token_embedder.encode(inputs)
         first = table[index[mask]]  # (N, P)
         return [torch.cat([first, first], dim=-1), *self._elmo_lstm.encode(table, index)], mask

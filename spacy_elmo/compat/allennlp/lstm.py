@@ -174,6 +174,7 @@ class ElmoLstm(DerivingModule):
         mask (Tensor): Shape (B, T), True for the first elements of each row; a row may have none.
         RETURNS (Tensor): Shape (L, B, T, 2P), zeros for padding.
         """
+        self.warn_of_hooks()
         index = torch.arange(mask.numel(), device=mask.device).view(mask.shape).masked_fill(mask == 0, PADDING)
         return pad_rows(self.encode(inputs.flatten(0, 1), index), index >= 0)
 

@@ -1,0 +1,129 @@
+"""Hooks and parametrizations of the modules in a biLM have their effect, whether it is frozen or trained."""
+
+import contextlib
+
+import pytest
+import torch
+from nn.tiny import CONFIG, SENTENCES, make_bilm
+from torch import nn
+from torch.nn.modules.module import register_module_forward_hook
+from torch.nn.utils import parametrizations, parametrize, prune
+
+from spacy_elmo import BiLMConfig
+from spacy_elmo.compat.allennlp import ElmoLstm
+from spacy_elmo.nn import Elmo, batch_to_ids
+
+pytestmark = pytest.mark.issue(48)
+TRANSFORMER = {"encoder": "transformer", "transformer": {"n_heads": 2, "feedforward_width": 32}, "projection_width": 8}
+CONFIGS = {
+    "skip": CONFIG,
+    "highway": BiLMConfig.from_dict({**CONFIG.to_dict(), "highway_between": True, "has_skip": False}),
+    "transformer": BiLMConfig.from_dict({"char_cnn": CONFIG.to_dict()["char_cnn"], "n_layers": 2, **TRANSFORMER}),
+}
+
+
+def vectors_of(elmo, inputs=SENTENCES):
+    return elmo(inputs).representations[0].detach()
+
+
+@pytest.mark.parametrize("config", list(CONFIGS))
+@pytest.mark.parametrize("trainable", [False, True])
+@pytest.mark.parametrize("mode", [contextlib.nullcontext, torch.no_grad, torch.inference_mode])
+def test_hooks_of_every_module_are_called_and_change_no_vector(config, trainable, mode):
+    elmo, called = Elmo(make_bilm(0, CONFIGS[config]), trainable=trainable).eval(), set()
+    modules = {name: one for name, one in elmo.encoder.named_modules() if not isinstance(one, nn.ModuleList)}
+    with mode():
+        wanted = vectors_of(elmo)
+        for inputs in (SENTENCES, batch_to_ids(SENTENCES)):
+            handles = [
+                one.register_forward_hook(lambda *_, name=name: called.add(name)) for name, one in modules.items()
+            ]
+            torch.testing.assert_close(vectors_of(elmo, inputs), wanted, atol=1e-5, rtol=0.0)
+            assert called == set(modules)
+            called.clear()
+            for handle in handles:
+                handle.remove()
+        assert torch.equal(vectors_of(elmo), wanted)
+
+
+def halve(module, inputs, output):
+    return output * 0.5
+
+
+def half_input(network):
+    network.encoder.layers[1].register_forward_pre_hook(lambda module, inputs: (inputs[0] * 0.5, *inputs[1:]))
+
+
+class Double(nn.Module):
+    def forward(self, weight):
+        return 2 * weight
+
+
+def parametrize_weight(network):
+    parametrize.register_parametrization(network.encoder.layers[0], "input_weight", Double())
+
+
+def norm_weight(network):
+    parametrizations.weight_norm(network.char_cnn.highways[0]).parametrizations.weight.original0.data.mul_(2)
+
+
+CHANGES = {
+    "pre-hook": half_input,
+    "hook": lambda network: network.char_cnn.register_forward_hook(lambda *values: values[-1] * 0.5),
+    "hook of a filter": lambda network: network.char_cnn.filters[0].register_forward_hook(
+        lambda *values: values[-1] * 0.5
+    ),
+    "parametrization": parametrize_weight,
+    "weight norm": norm_weight,
+    "spectral norm": lambda network: parametrizations.spectral_norm(network.char_cnn.highways[0]),
+    "pruning": lambda network: prune.l1_unstructured(network.encoder.layers[0], "recurrent_weight", amount=0.5),
+}
+
+
+@pytest.mark.parametrize("change", list(CHANGES))
+def test_changes_of_modules_have_the_same_effect_frozen_and_trained(change):
+    elmo = Elmo(make_bilm()).eval()
+    plain = vectors_of(elmo)  # word vectors are cached
+    CHANGES[change](elmo.bilm.network)
+    frozen, embedded = vectors_of(elmo), elmo.bilm.embed(SENTENCES, layers="mean")
+    elmo.encoder.requires_grad_(True)
+    trained = vectors_of(elmo)
+    torch.testing.assert_close(frozen, trained, atol=1e-5, rtol=0.0)
+    torch.testing.assert_close(frozen[0], torch.from_numpy(embedded[0]), atol=1e-5, rtol=0.0)
+    assert (frozen - plain).abs().max() > 1e-3
+
+
+def test_hooks_for_all_modules_are_called():
+    elmo, called = Elmo(make_bilm()), []
+    handle = register_module_forward_hook(lambda module, *_: called.append(module))
+    try:
+        elmo(SENTENCES)
+    finally:
+        handle.remove()
+    assert {*elmo.bilm.network.encoder.layers, *elmo.bilm.network.char_cnn.filters} <= {*called}
+
+
+def test_a_hook_can_ask_for_gradients_of_activations_of_a_frozen_bilm():
+    elmo, rows = Elmo(make_bilm(), learn_mix=False).eval(), []
+    elmo.bilm.network.encoder.layers[0].register_forward_hook(
+        lambda *values: rows.append(values[-1][0].requires_grad_())
+    )
+    elmo(SENTENCES).representations[0].sum().backward()
+    assert rows[0].grad.any()
+
+
+@pytest.mark.parametrize("settings, precision", [({"state": "steady"}, "float32"), ({}, "bfloat16")])
+def test_hooks_without_effect_get_a_warning(settings, precision):
+    elmo = Elmo(make_bilm().set_precision(precision), **settings)
+    elmo.bilm.network.encoder.layers[1].register_forward_hook(lambda *values: None)
+    with pytest.warns(UserWarning, match="WL142.*encoder.layers.1"):
+        elmo(SENTENCES)
+
+
+def test_hooks_inside_an_lstm_of_allennlp_get_a_warning():
+    module = ElmoLstm(8, 8, 16, 1)
+    module.register_forward_hook(lambda *values: None)
+    module(torch.rand(2, 3, 8), torch.ones(2, 3, dtype=torch.bool))
+    module.forward_layers[0].register_forward_pre_hook(lambda *values: None)
+    with pytest.warns(UserWarning, match="WL143.*forward_layer_0"):
+        module(torch.rand(2, 3, 8), torch.ones(2, 3, dtype=torch.bool))
