@@ -11,7 +11,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -87,8 +87,10 @@ def make_groups(values: Sequence[Value], field: str, bin_width: Optional[float] 
                 f"--bin-width does not fit the field '{field}', whose values are not all numbers or dates: one is "
                 f"'{other}'. Leave --bin-width out, or correct the field; null stands for an unknown number."
             )
-        texts = sorted(map(str, distinct), key=lambda text: (text.casefold(), text))
-        return [Group(text, i, None, None, [text]) for i, text in enumerate(texts)]
+        by_label: Dict[str, List[Value]] = {}
+        for value in sorted(distinct, key=lambda value: _sort_key(value, numbers.get(value))):
+            by_label.setdefault(value if isinstance(value, str) else f"{value:.15g}", []).append(value)
+        return [Group(label, i, None, None, joined) for i, (label, joined) in enumerate(by_label.items())]
     is_whole = all(float(number).is_integer() for number in numbers.values())
     if bin_width is None and len(set(numbers.values())) > MAX_GROUPS:
         bin_width = _choose_width(sorted(set(numbers.values())), is_whole)
@@ -98,6 +100,11 @@ def make_groups(values: Sequence[Value], field: str, bin_width: Optional[float] 
         joined.setdefault(low, []).append(value)
     whole = is_whole and (bin_width is None or float(bin_width).is_integer())
     return [_make_group(low, bin_width or 0.0, joined[low], whole) for low in sorted(joined)]
+
+
+def _sort_key(value: Value, number: Optional[float]) -> Tuple[float, str, str]:
+    """Numbers and dates by size, then texts by the alphabet."""
+    return (math.inf if number is None else number), str(value).casefold(), str(value)
 
 
 def _to_number(value: Value) -> Optional[float]:

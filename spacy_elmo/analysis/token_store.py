@@ -76,6 +76,12 @@ class Use(NamedTuple):
     document: str
 
 
+def _to_stored(value: Any) -> Any:
+    """The value of a field as it is stored: a NumPy scalar as a number of Python, a truth value as a text of JSON."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    return str(plain).lower() if isinstance(plain, bool) else plain
+
+
 class LockedError(ValueError):
     """EL401: another process writes the index."""
 
@@ -271,7 +277,7 @@ class TokenStore:
         """RETURNS (Ids): The tokens of the documents whose field has one of the values."""
         rows: List[Tuple[Any, ...]] = []
         source, first = self._source(name)
-        for some, marks in _split(list(values)):
+        for some, marks in _split([_to_stored(value) for value in values]):
             tables = f"{source} AS known JOIN sentence ON sentence.document = known.document"
             rows += self.fetch(f"SELECT sentence.id, n_tokens FROM {tables} WHERE value IN ({marks})", [*first, *some])
         ranges = [np.arange(start, start + n, dtype="int64") for start, n in sorted(rows)]

@@ -30,6 +30,7 @@ def _labels(values, width=None):
         (["Eliot", "austen", "Brontë"], None, ["austen", "Brontë", "Eliot"]),
         (["1848", "unknown"], None, ["1848", "unknown"]),
         (["1840s", "1850s"], None, ["1840s", "1850s"]),
+        (["unknown", 1900, 850, "1900", 12.5], None, ["12.5", "850", "1900", "unknown"]),
     ],
 )
 def test_values_are_joined_into_groups(values, width, labels):

@@ -301,6 +301,18 @@ def test_neighbors_are_compared_between_years(novels):
     assert "value" not in call_json(*command)["neighbors"][0]
 
 
+@pytest.mark.issue(48)
+def test_uses_are_found_under_numbers_and_texts_of_one_field(folder, tmp_path):
+    years = [1850, 1850, "unknown", 1850.0, "1850"]
+    lines = [json.dumps({"text": f"A train {i}", "year": year}) for i, year in enumerate(years)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines), encoding="utf8")
+    call("index", tmp_path / "a.jsonl", tmp_path / "index", "--bilm", folder / "bilm", "--keep", "year")
+    found = call_json("neighbors", tmp_path / "index", "A train", "-w", "train", "-s", "--group-by", "year")
+    assert [one["value"] for one in found["neighbors"]] == ["1850"] * 4 + ["unknown"]
+    shares = call_json("senses", tmp_path / "index", "train", "--group-by", "year", "--n-senses", 2)["shares"]
+    assert {row["value"]: row["uses"] for row in shares} == {"1850": 4, "unknown": 1}
+
+
 @pytest.mark.issue(40)
 def test_fields_stay_when_documents_are_added_or_the_index_is_replaced(folder, novels, tmp_path):
     one, two = tmp_path / "1.jsonl", tmp_path / "2.jsonl"
