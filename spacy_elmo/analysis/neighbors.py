@@ -18,7 +18,7 @@ from ..util import to_path
 from ..weights import load_bilm
 from .token_store import BLOCK, Ids, TokenStore, Use, Value
 from .vector_search import open_search, search_cells
-from .vectors import Vectors, to_units
+from .vectors import Vectors, to_array, to_units
 
 __all__ = ["Neighbor", "NeighborIndex", "Recall", "Use", "check_recall", "make_probe", "to_key", "to_printable"]
 
@@ -128,7 +128,7 @@ class NeighborIndex:
     ) -> List[Neighbor]:
         """Find the uses whose vectors have the highest cosine with a vector.
 
-        vector (NDArray[np.float32]): Shape (D,), of any length but zero.
+        vector (Any): Shape (D,), of any length but zero: an array, a tensor or a list.
         k (int): Number of neighbours.
         word (Optional[str]): Only uses of this word, upper and lower case alike.
         exclude (Optional[str]): No uses of this word.
@@ -280,7 +280,13 @@ class NeighborIndex:
         return _best(*self.store.read_vectors(ids.tolist(), self.width), unit, k)
 
     def _to_unit(self, vector: Any) -> Vectors:
-        numbers = np.asarray(vector, dtype="float32")
+        try:
+            numbers = to_array(vector)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"The vector of a query cannot be read as numbers: {error}. It should be an array, a tensor or a list "
+                f"of {self.width} numbers."
+            ) from error
         problem = ""
         if numbers.shape != (self.width,):
             problem = f"has the shape {numbers.shape}"

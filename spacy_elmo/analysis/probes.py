@@ -32,7 +32,7 @@ from .layer_vectors import MEAN, collect_layers, group_layers, name_all, predict
 from .layer_weights import name_layer
 from .plots import Curve, Look, add_legend, draw_curves, draw_points, new_figure, save_figure, set_title
 from .senses import SenseVectors, score_senses
-from .vectors import Vectors, require_sklearn
+from .vectors import Vectors, require_sklearn, to_array
 
 CONTROL_SEEDS = (0, 1, 2)
 MAX_ITER = 1000
@@ -67,7 +67,7 @@ class Probe:
 
     def predict(self, vectors: Vectors) -> List[str]:
         """RETURNS (List[str]): A label for each vector, of shape (N, D)."""
-        best = (vectors @ self.weights.T + self.biases).argmax(axis=1)  # (N,)
+        best = (to_array(vectors) @ self.weights.T + self.biases).argmax(axis=1)  # (N,)
         return [self.labels[i] for i in best.tolist()]
 
 
@@ -154,6 +154,7 @@ def fit_probe(vectors: Vectors, labels: Sequence[str], *, c: float = 1.0, max_it
     from sklearn.linear_model import LogisticRegression
 
     check_labels(labels)
+    vectors = to_array(vectors)
     names, numbers = np.unique(np.asarray(labels, dtype=object), return_inverse=True)
     centre, scale = vectors.mean(axis=0, dtype="float64"), vectors.std(axis=0, dtype="float64")
     scale[scale == 0] = 1.0

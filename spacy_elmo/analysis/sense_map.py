@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from .pages import make_page, to_html
 from .plots import COLOURS, MARKERS, Look, add_legend, new_figure, save_figure, set_title, wrap
 from .token_store import Use
-from .vectors import Vectors, require_sklearn, to_units
+from .vectors import Vectors, require_sklearn, to_array, to_units
 
 Floats = NDArray[np.float64]
 MAX_SENSES = 7  # as many as there are colours
@@ -73,6 +73,7 @@ def cluster_uses(uses: Sequence[Use], vectors: Vectors, n_senses: Optional[int] 
     RAISES (ValueError): Without scikit-learn; for no uses, or too few for `n_senses`.
     """
     require_sklearn("Clustering")
+    vectors = to_array(vectors)
     n_distinct = len(np.unique(vectors, axis=0))
     most = max(1, min(n_distinct - 1, MAX_SENSES))
     if not n_distinct or (n_senses is not None and not 1 <= n_senses <= most):
@@ -85,7 +86,7 @@ def cluster_uses(uses: Sequence[Use], vectors: Vectors, n_senses: Optional[int] 
         return SenseMap(np.zeros(len(uses), "int64"), [0], np.zeros((len(uses), 2)), [len(uses)], float("nan"))
     from sklearn.decomposition import PCA
 
-    units = to_units(np.asarray(vectors, dtype="float32")).astype("float64")
+    units = to_units(vectors).astype("float64")
     reduced: Floats = PCA(min(N_COMPONENTS, *units.shape), random_state=seed).fit_transform(units)
     choices = [n_senses] if n_senses is not None else range(2, min(MAX_SENSES, n_distinct - 1) + 1)
     labels, silhouette = max((_cluster(reduced, n, seed) for n in choices), key=lambda found: found[1])

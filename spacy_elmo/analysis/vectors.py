@@ -10,6 +10,20 @@ from ..util import has_sklearn
 Vectors = NDArray[np.float32]
 
 
+def to_array(vectors: Any) -> Vectors:
+    """vectors (Any): An array of NumPy or CuPy, a tensor on any device, of any type, with gradients or without; or
+        lists of these or of numbers.
+    RETURNS (Vectors): On the CPU, without gradients.
+    """
+    if isinstance(vectors, (list, tuple)) and any(hasattr(row, "shape") for row in vectors):
+        vectors = [to_array(row) for row in vectors]
+    elif hasattr(vectors, "detach"):
+        vectors = vectors.detach().cpu().float().numpy()
+    elif hasattr(vectors, "__cuda_array_interface__"):
+        vectors = vectors.get()
+    return np.asarray(vectors, dtype="float32")
+
+
 def to_units(vectors: "NDArray[np.floating[Any]]") -> Vectors:
     """vectors (NDArray): Shape (..., D).
     RETURNS (Vectors): Divided by their lengths; zeros stay.

@@ -87,7 +87,12 @@ class BiLMState:
         return State(tuple(LSTMState(_split_directions(h, d), _split_directions(c, d)) for h, c in zip(self.h, self.c)))
 
     def check(self, config: BiLMConfig) -> None:
-        """RAISES (ValueError): If the sizes of the state do not match the config."""
+        """RAISES (ValueError): If the state does not consist of tensors, or its sizes do not match the config."""
+        if not (isinstance(self.h, Tensor) and isinstance(self.c, Tensor)):
+            kinds = f"{type(self.h).__name__} and {type(self.c).__name__}"
+            raise ValueError(
+                f"The state has h and c of type {kinds}, but should have tensors. Convert arrays by `torch.from_numpy`."
+            )
         d, n_layers = config.n_directions, config.n_layers
         for name, found, width in (("h", self.h, d * config.projection_width), ("c", self.c, d * config.cell_width)):
             wanted = (n_layers, self.h.shape[1] if self.h.dim() == 3 else "rows", width)

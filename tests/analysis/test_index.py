@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from nn.tiny import make_bilm
 from typer.testing import CliRunner
 
@@ -17,6 +18,7 @@ from spacy_elmo.analysis.index_build import (
     start_replacement,
 )
 from spacy_elmo.analysis.neighbors import NeighborIndex, check_recall
+from spacy_elmo.analysis.sense_map import cluster_uses
 from spacy_elmo.analysis.token_store import FILE, Use
 from spacy_elmo.analysis.vector_search import repair_search
 from spacy_elmo.cli._app import app
@@ -110,7 +112,29 @@ def test_recall_is_measured(exact, approximate):
         check_recall(exact, k=0)
 
 
-@pytest.mark.parametrize("vector", [np.ones(3), np.zeros(16), np.full(16, np.nan), np.ones((2, 16))])
+@pytest.mark.issue(48)
+def test_vectors_of_any_kind_can_be_queried_and_clustered(exact):
+    uses, vectors = exact.uses("bank", 8)
+    wanted, tensor = [one.use for one in exact.query(vectors[0], 3)], torch.from_numpy(vectors)
+    for of_kind in (tensor.clone().requires_grad_(), tensor.bfloat16(), vectors.astype("float16"), vectors.tolist()):
+        assert [one.use for one in exact.query(of_kind[0], 3)] == wanted
+        for several in (of_kind, list(of_kind)):
+            assert cluster_uses(uses, several, 2).sizes == cluster_uses(uses, vectors, 2).sizes
+
+
+@pytest.mark.issue(48)
+def test_a_field_can_be_asked_for_by_values_of_numpy(tmp_path):
+    document = make_document("a", make_sentences(5))
+    builder = open_builder(tmp_path, BILM, fields=["year", "is_old"])
+    builder.add([replace(document, fields={"year": 1850, "is_old": True})])
+    builder.finish()
+    builder.store.close()
+    with NeighborIndex.open(tmp_path) as index:
+        for where in (("year", [np.int64(1850)]), ("year", np.array([1850.0])), ("is_old", [True])):
+            assert len(index.query(np.ones(16), 3, where=where)) == 3
+
+
+@pytest.mark.parametrize("vector", [np.ones(3), np.zeros(16), np.full(16, np.nan), np.ones((2, 16)), ["a"] * 16])
 def test_queries_that_do_not_fit(exact, vector):
     with pytest.raises(ValueError, match="The vector of a query"):
         exact.query(vector)
