@@ -206,7 +206,10 @@ class Explorer:
         records = [[words] for words in sentences if words]
         if not records:
             raise invalid("the text to index has no words")
-        folder = TemporaryDirectory(prefix="elmo-explore-")
+        try:
+            folder = TemporaryDirectory(prefix="elmo-explore-")
+        except OSError as error:
+            raise invalid(f"no temporary folder can be written ({error}); choose one with TMPDIR") from error
         try:
             layer = self.bilm.config.n_layers
             settings = make_settings(self.bilm, name=self.name, digest="", layer=layer, content_words="")

@@ -94,8 +94,11 @@ class LayerCache:
         place = self._places.get(key)
         if place is not None and self._file is not None:
             found = numpy.empty(shape, dtype=self.dtype)
-            self._file.seek(place)
-            if _read_all(self._file, found.data.cast("B")):
+            try:
+                is_whole = _read_all(self._file, place, found.data.cast("B"))
+            except OSError:  # the disk of the file is gone
+                is_whole = False
+            if is_whole:
                 self.n_hits += 1
                 return found
         self.n_misses += 1
@@ -115,10 +118,11 @@ class LayerCache:
             _write_all(self._file, kept.data.cast("B"))
         except OSError as error:
             self._is_closed = True  # entries written before stay valid
+            folder = f"'{tempfile.tempdir}'" if tempfile.tempdir else "a temporary folder"  # None if there is none
             warnings.warn(
-                f"Layers of training Docs could not be cached in '{tempfile.gettempdir()}' ({error}); later "
-                "epochs compute them again. Free disk space there, choose another folder with the environment "
-                "variable TMPDIR, or set layer_cache_mb to 0.",
+                f"Layers of training Docs could not be cached in {folder} ({error}); later epochs compute them again. "
+                "Free disk space there, choose another folder with the environment variable TMPDIR, or set "
+                "layer_cache_mb to 0.",
                 stacklevel=2,
             )
             return
@@ -143,8 +147,9 @@ class LayerCache:
         return LayerCache, (self.max_mb, str(self.dtype))
 
 
-def _read_all(file: FileIO, target: memoryview) -> bool:
-    """Fill the target; False if the file ends before. On Linux one call reads at most 2 GB."""
+def _read_all(file: FileIO, place: int, target: memoryview) -> bool:
+    """Fill the target from a place in the file; False if the file ends before. On Linux one call reads at most 2 GB."""
+    file.seek(place)
     while target:
         n_read = file.readinto(target)
         if not n_read:

@@ -109,6 +109,19 @@ def test_the_budget_is_kept_and_the_rest_computed(nlp):
     assert cache_of(elmo).n_hits == 4
 
 
+@pytest.mark.issue(48)
+def test_training_needs_no_temporary_folder(nlp, elmo, monkeypatch):
+    def fail():
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_get_default_tempdir", fail)
+    docs = make_docs(nlp)
+    with pytest.warns(UserWarning, match="could not be cached in a temporary folder .*No usable.*TMPDIR"):
+        first = compute(elmo, docs).copy()
+    assert numpy.array_equal(compute(elmo, docs), first)
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk_gives_one_warning(nlp, elmo, monkeypatch):
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: open("/dev/full", "w+b", buffering=0))
