@@ -49,6 +49,7 @@ FIELDS = """
 CREATE TABLE IF NOT EXISTS field (document INTEGER NOT NULL, name TEXT NOT NULL, value NOT NULL,
     PRIMARY KEY (document, name)) WITHOUT ROWID
 """
+SYSTEM_ERRORS = ("unable to open", "disk I/O error", "readonly database")  # of SQLite, without the file
 DOCUMENT = "document"  # the field that is the name of the document
 USE = """
 SELECT token.id, sentence.words, token.position, document.name FROM token
@@ -146,6 +147,11 @@ class TokenStore:
                 raise LockedError(Errors.EL401.format(path=self.path)) from error
             if "disk is full" in str(error):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path)) from error
+            if any(reason in str(error) for reason in SYSTEM_ERRORS):
+                remedy = "Check its permissions and the disk"
+                raise OSError(Errors.EL037.format(path=self.path / FILE, reason=error, remedy=remedy)) from error
+            if isinstance(error, sqlite3.ProgrammingError):  # for instance a closed index, or a value of another type
+                raise ValueError(f"The index '{self.path}' cannot be read: {str(error).rstrip('.')}.") from error
             is_other = "not a database" in str(error) or "no such table" in str(error)
             template = Errors.EL390 if is_other else Errors.EL392
             raise ValueError(template.format(path=self.path, problem=f"{FILE}: {error}")) from error

@@ -32,7 +32,7 @@ class WeightsErrors(metaclass=Catalogue):
         "'{path}' has {n_bytes} bytes, but should have at most {max_bytes}: no biLM needs more. Check that it is the "
         "right file and identical to the original."
     )
-    EL037 = "The operating system cannot read '{path}': {reason}. Check its permissions and the disk."
+    EL037 = "The operating system cannot read '{path}': {reason}. {remedy}."
     EL372 = (
         "The folder '{path}' has files of a biLM that was not written here: {names}. Nothing is deleted. Choose "
         "another folder, or move these files away."

@@ -2,6 +2,7 @@
 is taken.
 """
 
+import errno
 import gzip
 import io
 import json
@@ -44,6 +45,12 @@ DAMAGED = (
     "again"
 )
 
+ACCESS = "Check its permissions and the disk"
+LOCKED = (
+    "Another program has it open for writing: wait until it is closed there. If there is none, as on network disks "
+    "that cannot lock files, set the environment variable HDF5_USE_FILE_LOCKING=FALSE"
+)
+
 PathLike = Union[str, Path]
 T = TypeVar("T")
 
@@ -69,6 +76,17 @@ def unreadable(path: object, kind: str, reason: object, remedy: str = DAMAGED) -
     return ValueError(Errors.EL022.format(path=path, kind=kind, reason=str(reason).rstrip("."), remedy=remedy))
 
 
+def denied(path: object, error: Exception) -> OSError:
+    """RETURNS (OSError): EL037: the operating system, or a lock, does not let a file be read, and what to do."""
+    reason = getattr(error, "strerror", None) or error
+    return OSError(Errors.EL037.format(path=path, reason=reason, remedy=LOCKED if is_locked(error) else ACCESS))
+
+
+def is_locked(error: Exception) -> bool:
+    """Whether HDF5 does not open a file that another program writes."""
+    return isinstance(error, OSError) and ("unable to lock file" in str(error) or "already open for" in str(error))
+
+
 @contextmanager
 def decoding(path: object, kind: str) -> Iterator[None]:
     """Convert all exceptions of a decoder to one error of this package.
@@ -77,11 +95,15 @@ def decoding(path: object, kind: str) -> Iterator[None]:
 
     path (object): The file that is decoded.
     kind (str): Its expected format.
-    RAISES (ValueError): EL022 for any exception inside.
+    RAISES (ValueError): EL022 for any exception inside but errors of the operating system.
+    RAISES (OSError): EL037 for these, and for a file that another program writes.
     """
     try:
         yield
     except Exception as error:  # all of them: see above
+        # EINVAL is a position in the file that is none: the file is damaged.
+        if is_locked(error) or (isinstance(error, OSError) and error.errno not in (None, errno.EINVAL)):
+            raise denied(path, error) from error
         raise unreadable(path, kind, str(error) or type(error).__name__) from error
 
 
@@ -162,7 +184,7 @@ class Source:
             check_size(self, self.path.stat().st_size, max_bytes)
             return self.path.read_bytes()
         except OSError as error:
-            raise OSError(Errors.EL037.format(path=self, reason=error.strerror or error)) from error
+            raise denied(self, error) from error
 
     def _read_member(self, max_bytes: Optional[int]) -> bytes:
         with decoding(self, "zip"), zipfile.ZipFile(self.path) as archive:

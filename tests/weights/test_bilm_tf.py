@@ -1,3 +1,11 @@
+import errno
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from subprocess import PIPE
+
 import numpy as np
 import pytest
 import torch
@@ -17,6 +25,8 @@ from reference.seeded_weights import (
 from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo.bilm.lm_head import AdaptiveHead
 from spacy_elmo.weights.bilm_tf import read_options
+from spacy_elmo.weights.formats import detect_format
+from spacy_elmo.weights.sources import read_hdf5
 
 CELL = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/"
 
@@ -176,6 +186,37 @@ def test_one_error_lists_everything_that_is_wrong(make):
         "wrong shape: softmax/W is [9, 5], should be [9, 8]",
     ):
         assert part in str(error.value)
+
+
+WRITER = "import h5py, sys; file = h5py.File(sys.argv[1], 'a'); print('open', flush=True); sys.stdin.read()"
+
+
+@pytest.mark.issue(48)
+def test_a_file_that_another_program_writes_is_not_called_damaged(make):
+    (path,) = make().glob("*.hdf5")
+    with subprocess.Popen([sys.executable, "-c", WRITER, path], stdin=PIPE, stdout=PIPE) as writer:
+        writer.stdout.readline()
+        with pytest.raises(OSError, match="EL037.*unable to lock file.*wait until it is closed") as caught:
+            load_bilm(path.parent)
+    assert "damaged" not in str(caught.value)
+    load_bilm(path.parent)
+
+
+@pytest.mark.issue(48)
+@pytest.mark.parametrize("number", [errno.EIO, errno.EACCES, errno.EMFILE])
+@pytest.mark.parametrize("library", ["h5py.File", "zipfile.ZipFile"])
+def test_errors_of_the_system_are_not_called_damage(library, number, make, tmp_path, monkeypatch):
+    folder = make()
+    if "zip" in library:
+        folder = Path(shutil.make_archive(str(tmp_path / "zipped"), "zip", folder))
+    found = detect_format(folder)[1]
+
+    def fail(*args):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(library, fail)
+    with pytest.raises(OSError, match=f"EL037.*{os.strerror(number)}"):
+        read_hdf5(found.weights)
 
 
 def test_weights_file_truncated(make):
