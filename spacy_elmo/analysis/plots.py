@@ -6,7 +6,9 @@ of pretraining are drawn here.
 
 import os
 import re
+import sys
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -86,6 +88,22 @@ def check_picture(path: Path) -> None:
         )
     if not has_matplotlib:
         raise ValueError("A picture needs matplotlib, which is not installed. Install it: `pip install matplotlib`.")
+    _load_matplotlib()
+
+
+def _load_matplotlib() -> None:
+    """Import it, also if the environment variable MPLBACKEND names a backend that is missing here, as in a program that
+    a notebook starts. Files need no backend. An import that has failed cannot be repeated.
+    """
+    if "matplotlib" in sys.modules or "MPLBACKEND" not in os.environ:
+        return
+    backend = os.environ.pop("MPLBACKEND")
+    try:
+        from matplotlib import rcParams
+    finally:
+        os.environ["MPLBACKEND"] = backend
+    with suppress(ValueError):  # the backend is missing
+        rcParams.update({"backend": backend} if backend else {})
 
 
 def new_figure(
@@ -97,6 +115,7 @@ def new_figure(
     share_x (bool): Panels have the same horizontal axis.
     RETURNS (Tuple[Figure, List[Axes]]): The figure and its panels.
     """
+    _load_matplotlib()
     from matplotlib.figure import Figure
 
     look = look or Look()

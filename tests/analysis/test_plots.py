@@ -1,5 +1,8 @@
 """All pictures have one style, and say what they show."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -138,3 +141,21 @@ def test_pictures_need_matplotlib(monkeypatch):
     monkeypatch.setattr(plots, "has_matplotlib", False)
     with pytest.raises(ValueError, match="A picture needs matplotlib"):
         plots.check_picture(Path("a.png"))
+
+
+@pytest.mark.issue(48)
+@pytest.mark.parametrize("backend", ["module://matplotlib_inline.backend_inline", "missing", "svg"])
+def test_a_picture_needs_no_backend(backend, tmp_path):
+    """A notebook names its backend to the programs that it starts; their environment may lack it."""
+    code = (
+        "import sys; from spacy_elmo.analysis.plots import Curve, draw_curves, new_figure, save_figure\n"
+        "figure, (axes,) = new_figure(height=3); draw_curves(axes, [Curve('a', [1, 2], [1, 2])])\n"
+        "save_figure(figure, sys.argv[1]); import os, matplotlib\n"
+        "print(os.environ['MPLBACKEND'], matplotlib.get_backend())"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "a.png")]
+    environment = {**os.environ, "MPLBACKEND": backend}
+    run = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert run.stdout.split()[:1] == [backend], run.stderr
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert backend != "svg" or run.stdout.split()[1] == "svg"
