@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import asdict
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
@@ -100,17 +101,27 @@ def set_surprisal(doc: Doc, prefix: str, bits: Bits, is_unk: Sequence[bool]) -> 
         stored[_make_key(prefix, token)] = [len(token), bool(unk), *values]
 
 
+class SurprisalError(ValueError, AttributeError):
+    """A token has no surprisal. `hasattr(doc._, "elmo_surprisal")`, which spaCy's `doc_cleaner` calls, is false."""
+
+
+def drop_surprisal(doc: Doc, prefix: str) -> None:
+    """Remove the surprisals of a Doc."""
+    for key in _find_keys(doc, prefix):
+        del doc.user_data[key]
+
+
 def get_surprisal(token: Token, prefix: str) -> Surprisal:
-    """The surprisal of a token, in bits. ValueError if it was not computed, if tokens were merged or split since."""
+    """The surprisal of a token, in bits. SurprisalError if it was not computed, or tokens were merged or split."""
     stored: Dict[Any, Any] = token.doc.user_data
     record = stored.get(_make_key(prefix, token))
-    if record is None and not any(isinstance(key, tuple) and key[1] == f"{prefix}_surprisal" for key in stored):
-        raise ValueError(
+    if record is None and not _find_keys(token.doc, prefix):
+        raise SurprisalError(
             f"There is no surprisal for '{token.text}' (extension prefix '{prefix}'). Process the Doc with a "
             'pipeline that has a component "elmo_surprisal".'
         )
     if record is None or record[0] != len(token):
-        raise ValueError(
+        raise SurprisalError(
             f"The tokens around '{token.text}' were merged or split after their surprisal was computed. Read it "
             'before, or put "elmo_surprisal" after the component that retokenizes.'
         )
@@ -121,6 +132,11 @@ def get_surprisal(token: Token, prefix: str) -> Surprisal:
 
 def _make_key(prefix: str, token: Token) -> Tuple[str, str, int, None]:
     return "._.", f"{prefix}_surprisal", token.idx, None
+
+
+def _find_keys(doc: Doc, prefix: str) -> List[Any]:
+    name = f"{prefix}_surprisal"
+    return [key for key in doc.user_data if isinstance(key, tuple) and key[:2] == ("._.", name)]
 
 
 FILE_NAME = "bilm"
@@ -269,5 +285,6 @@ def register_surprisal(prefix: str = "elmo") -> None:
     prefix (str): The `prefix` setting of the component.
     RAISES (ValueError): If a name is taken.
     """
-    register_getter(Doc, f"{prefix}_surprisal", DocSurprisalGetter(prefix))
+    remove = partial(drop_surprisal, prefix=prefix)
+    register_getter(Doc, f"{prefix}_surprisal", DocSurprisalGetter(prefix), remove)
     register_getter(Token, f"{prefix}_surprisal", TokenSurprisalGetter(prefix))

@@ -97,3 +97,26 @@ def test_bilm_without_softmax_is_an_error(tmp_path: Path) -> None:
         pipeline("Berlin")
     with pytest.raises(ValueError, match="EL007"):
         pipeline.initialize()
+
+
+@pytest.mark.issue(48)
+def test_bits_can_be_asked_for_and_removed_as_vectors_can(nlp: Language) -> None:
+    doc, without = nlp(TEXTS[0]), nlp.make_doc(TEXTS[0])
+    without.user_data = {("short",): 1, "text": 2, 3: 4}
+    for owner in (without, without[0]):
+        assert not hasattr(owner._, "elmo_surprisal")
+        with pytest.raises(ValueError, match="no surprisal"):
+            owner._.elmo_surprisal  # noqa: B018
+    doc.user_data[("short",)] = 1
+    doc._.elmo_surprisal = None
+    assert doc.user_data == {("short",): 1}
+    with pytest.raises(AttributeError, match=r"cannot be set.*remove it.*`doc\._\.elmo_surprisal = None`"):
+        doc._.elmo_surprisal = np.zeros(3)
+
+
+@pytest.mark.issue(48)
+def test_doc_cleaner_drops_bits() -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo_surprisal")
+    nlp.add_pipe("doc_cleaner", config={"attrs": {"_.elmo_surprisal": None}})
+    assert not nlp(TEXTS[0]).user_data and len(nlp("")) == 0
