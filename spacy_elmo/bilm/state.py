@@ -115,8 +115,8 @@ class BiLMState:
         return BiLMState(*(torch.nn.functional.pad(part, (0, 0, 0, missing)) for part in (self.h, self.c)))
 
     def row(self, i: int) -> "BiLMState":
-        """RETURNS (BiLMState): One row."""
-        return BiLMState(self.h[:, i : i + 1], self.c[:, i : i + 1])
+        """RETURNS (BiLMState): A copy of one row, which does not keep the others in memory."""
+        return BiLMState(self.h[:, [i]], self.c[:, [i]])
 
     def to(self, device: torch.device) -> "BiLMState":
         """RETURNS (BiLMState): The state on a device, in float32."""

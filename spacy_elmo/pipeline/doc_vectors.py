@@ -78,9 +78,11 @@ class VectorRecord(Dict[str, Any]):
     unclear (optional): First characters of tokens whose vectors are ambiguous.
 
     is_checked (bool): Whether this process created or checked the record; false for one read from bytes.
+    mean (Optional[Tuple[bytes, Any]]): See `_mean_of_doc`.
     """
 
     is_checked = False
+    mean: Optional[Tuple[bytes, Any]] = None
 
     def __copy__(self) -> "VectorRecord":
         """spaCy calls this for each record of a Doc in `Span.as_doc` and `Doc.from_docs`, and nowhere else."""
@@ -280,7 +282,8 @@ def _tokens(doc: Doc, start: int, end: int) -> Tuple[Rows, NDArray[numpy.uint64]
     if end - start < len(doc) / 16:  # less work than for all tokens; `Span.to_array` is slow
         starts = numpy.asarray([token.idx for token in doc[start:end]], dtype="int64")
         return starts, numpy.asarray([token.orth for token in doc[start:end]], dtype="uint64")
-    return doc.to_array(IDX).astype("int64")[start:end], doc.to_array(ORTH)[start:end]  # type: ignore[return-value]  # NumPy or CuPy, of thinc's types
+    tokens: Any = doc.to_array([IDX, ORTH])[start:end]
+    return tokens[:, 0].astype("int64"), tokens[:, 1].copy()
 
 
 def _count_chars(doc: Doc) -> int:
@@ -588,7 +591,7 @@ def register_getter(
 def _set_attribute(name: str, remove: Optional[Callable[[Doc], None]], owner: Owner, value: Any) -> None:
     """RAISES (AttributeError): For any value but None; spaCy would ignore it without a setter."""
     if value is not None or not isinstance(owner, Doc) or remove is None:
-        remedy = "" if remove is None else f" To remove the vectors of a Doc, set `doc._.{name} = None`."
+        remedy = "" if remove is None else f" To remove it from a Doc, set `doc._.{name} = None`."
         raise AttributeError(
             f"'{type(owner).__name__}._.{name}' cannot be set: the ELMo component computes it. To change "
             f"values, copy them (`vectors = {type(owner).__name__}._.{name}.copy()`); to store the copy on the "
@@ -617,7 +620,7 @@ def _place(owner: Owner, prefix: str) -> Tuple[Doc, str, int, int]:
 
 def _of_owner(owner: Owner, rows: Any) -> Any:
     if isinstance(owner, Token):
-        return read_only(rows[..., 0, :])
+        return read_only(rows[..., 0, :].copy())  # a view would keep the array of the Doc in memory
     return read_only(_mean(rows).astype(rows.dtype) if isinstance(owner, Span) else rows)
 
 
@@ -657,6 +660,8 @@ def _vector(prefix: str, owner: Owner) -> Any:
         rows = [owner.vocab.get_vector(token.orth) for token in owner]
         return numpy.asarray(sum(rows) / len(rows), dtype="float32")
     try:
+        if isinstance(owner, Doc):
+            return _mean_of_doc(owner, prefix)
         rows = get_mixed(*_place(owner, prefix))
     except VectorsError:
         if isinstance(owner, Span):
@@ -665,7 +670,19 @@ def _vector(prefix: str, owner: Owner) -> Any:
         if set_by_as_doc is None or _find_keys(owner.doc, prefix):
             raise
         return set_by_as_doc
-    return read_only(rows[0]) if isinstance(owner, Token) else _mean(rows)
+    return read_only(rows[0].copy()) if isinstance(owner, Token) else _mean(rows)
+
+
+def _mean_of_doc(doc: Doc, prefix: str) -> Any:
+    """RETURNS (Any): The mean over the tokens of a Doc, which is computed again only if these have changed: then one of
+    them begins elsewhere.
+    """
+    starts, record = doc.to_array(IDX).tobytes(), _find_settled(doc, prefix)
+    if record is None or record.mean is None or record.mean[0] != starts:
+        mean = _mean(get_mixed(doc, prefix, 0, len(doc)))
+        record = _get_record(doc, prefix)
+        record.mean = starts, mean
+    return record.mean[1].copy()
 
 
 def _is_in_merge(doc: Doc) -> bool:
@@ -692,7 +709,8 @@ def _vector_norm(owner: Owner) -> float:
 
 def _similarity(owner: Owner, other: Any) -> float:
     """RETURNS (float): Cosine of the vectors of two Docs, spans or tokens; 0 if one is zero."""
-    norms = _vector_norm(owner) * _vector_norm(other)
-    if norms == 0.0 or not isinstance(other, (Doc, Span, Token)):
+    if not isinstance(other, (Doc, Span, Token)):
         return 0.0
-    return float((owner.vector.astype("float32") * other.vector.astype("float32")).sum()) / norms
+    one, two = (part.vector.astype("float32", copy=False) for part in (owner, other))
+    squares = float(one @ one) * float(two @ two)
+    return float(one @ two) / math.sqrt(squares) if squares else 0.0

@@ -101,6 +101,25 @@ def test_set_vectors_fills_tensor_and_hooks(nlp):
     assert not plain.tensor.size and not plain.user_hooks
 
 
+@pytest.mark.issue(48)
+@pytest.mark.parametrize("store", ["mixed", "layers"])
+def test_the_vector_of_a_doc_is_that_of_its_tokens_at_any_time(store):
+    nlp = spacy.blank("en")
+    add_elmo(nlp, set_vectors=True, store=store, average_merged=True)
+    doc, other = nlp("one two three four five six"), nlp("seven eight")
+    for change in (None, (0, 2), (1, 4), None):
+        if change is not None:
+            with doc.retokenize() as retokenizer:
+                retokenizer.merge(doc[slice(*change)])
+        mean = doc._.elmo.mean(axis=0)
+        numpy.testing.assert_allclose(doc.vector, mean, rtol=1e-5)
+        cosine = mean @ other.vector / numpy.linalg.norm(mean) / numpy.linalg.norm(other.vector)
+        assert doc.similarity(other) == pytest.approx(float(cosine), abs=1e-5)
+        doc.vector[:] = 0.0  # a copy
+    doc._.elmo = None
+    assert not doc.has_vector
+
+
 def test_vectors_in_half_precision_are_summed_in_full():
     nlp, halved = spacy.blank("en"), spacy.blank("en")
     add_elmo(nlp, set_vectors=True, mix={"gamma": 10000.0})

@@ -127,6 +127,17 @@ def test_no_doc_keeps_a_batch_alive(store, dtype, has_listener):
     assert not shared or all(a.shape == b.shape for a, b in shared)  # `doc.tensor` is the mixed array itself
 
 
+@pytest.mark.issue(48)
+@pytest.mark.parametrize("store", ["mixed", "layers", "both"])
+def test_a_token_vector_does_not_keep_its_doc_alive(store):
+    doc = make_stored(store, "float32")(TEXTS[0])
+    vectors = [doc[0]._.elmo, doc[0].vector]
+    if store != "mixed":
+        vectors.append(doc[0]._.elmo_layers)
+    assert [kept_bytes(vector) for vector in vectors] == [vector.nbytes for vector in vectors]
+    assert not any(vector.flags.writeable for vector in vectors)
+
+
 def read_conllu(path):
     sentences = [[]]
     for line in gzip.decompress(path.read_bytes()).decode("utf8").splitlines():
