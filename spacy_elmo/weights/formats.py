@@ -49,6 +49,7 @@ from .meta import META_NAME, read_record_meta
 from .native import read_native, write_native
 from .other_files import refuse_other_file, refuse_other_folder
 from .parts import LoadedMix, cannot_add, mixes_from_meta
+from .pipelines import PIPELINE_CONFIG, component_names, detect_pipeline, read_pipeline
 from .sources import TAR_SUFFIXES, PathLike, Source, is_tar, is_zip, list_sources, scan_tar
 from .tensorflow import read_tf_checkpoint, read_tf_hub
 
@@ -213,8 +214,16 @@ TF_CHECKPOINT = Format(
     ),
     required=("*.index", "*.data-*", f"*{OPTIONS_NAME}"),
 )
+PIPELINE = Format(
+    name="spacy",
+    detect=detect_pipeline,
+    read=read_pipeline,
+    takes=("part",),
+    wanted=f"the folder of a saved spaCy pipeline with {PIPELINE_CONFIG}, {META_NAME} and a component with a biLM",
+    required=(PIPELINE_CONFIG, META_NAME),
+)
 # In the order of detection: a dump in HDF5 may lie beside the checkpoint that it was made from.
-FORMATS: Tuple[Format, ...] = (NATIVE, MANYLANGS, ALLENNLP, BILM_TF, TF_HUB, TF_CHECKPOINT)
+FORMATS: Tuple[Format, ...] = (NATIVE, PIPELINE, MANYLANGS, ALLENNLP, BILM_TF, TF_HUB, TF_CHECKPOINT)
 PACKAGED = f"one of the packaged names ({', '.join(PACKAGED_NAMES)})"
 
 
@@ -247,6 +256,11 @@ def detect_format(path: Path) -> Tuple[Format, ModelFiles]:
         archives = [file for file in names if file.name.endswith((".zip", *TAR_SUFFIXES))]
         if len(archives) == 1:
             return detect_format(archives[0])
+        if (path / PIPELINE_CONFIG).is_file():
+            components = ", ".join(component_names(path)) or "none"
+            reason = f"it is a spaCy pipeline, and no component of it has a biLM (components: {components})"
+            wanted = "a component 'elmo' or 'elmo_surprisal', or one whose listener was replaced"
+            raise ValueError(Errors.EL020.format(path=path, reason=reason, wanted=wanted))
     raise ValueError(_not_found(path))
 
 

@@ -11,8 +11,10 @@ from torch import Tensor
 from ..inference.bilm import BiLM
 from ..inference.products import quantizable_names
 from ..util import hash_file
+from .detect import Listing
 from .formats import detect_format, detect_pair, locate, split_part
 from .meta import read_record
+from .pipelines import detect_pipeline
 from .sources import PathLike, Source
 
 # The identity of weights, for results that were made with them: a short sha256 of a biLM, or of its files.
@@ -30,7 +32,7 @@ def digest_bilm(bilm: PathLike) -> str:
     RETURNS (str): The first 12 hexadecimal digits of the sha256 of the file; of several files, of their names and sums.
     RAISES (FileNotFoundError): If there is no file of weights.
     """
-    path = locate(bilm)
+    path = locate(split_part(bilm)[0])
     files = _find_weights(path)
     if not files:
         raise FileNotFoundError(
@@ -67,6 +69,9 @@ def fingerprint_bilm(bilm: BiLM) -> str:
 def _find_weights(path: Path) -> List[Path]:
     if path.is_file():
         return [path]
+    pipeline = detect_pipeline(Listing(path)) if path.is_dir() else None
+    if pipeline is not None:  # without what else is in it
+        return pipeline.paths
     files = (file for file in sorted(path.rglob("*")) if file.is_file())
     return [file for file in files if file.suffix not in BESIDE and not file.name.startswith(".")]
 

@@ -327,17 +327,18 @@ def bilm_to_bytes(bilm: BiLM, dtype: str = "float32") -> bytes:
 
 
 @isolated
-def bilm_from_bytes(content: bytes) -> BiLM:
+def bilm_from_bytes(content: bytes, where: str = BYTES) -> BiLM:
     """content (bytes): From `bilm_to_bytes`.
+    where (str): Its source, for messages.
     RETURNS (BiLM): The model, float32.
     RAISES (ValueError): For other or damaged bytes.
     """
-    arrays = _load(content, BYTES)
+    arrays = _load(content, where)
     length = int.from_bytes(content[:8], "little")  # of the header, which is JSON
-    metadata = parse_json(content[8 : 8 + length], BYTES).get(METADATA_KEY) or {}
+    metadata = parse_json(content[8 : 8 + length], where).get(METADATA_KEY) or {}
     if BYTES_KEY not in metadata:
-        raise unreadable(BYTES, "biLM", "no settings in the header")
-    record = parse_json(metadata[BYTES_KEY], BYTES)
+        raise unreadable(where, "biLM", "no settings in the header")
+    record = parse_json(metadata[BYTES_KEY], where)
     record = record if isinstance(record, Mapping) else {}
     words, meta, lexicon = record.get("vocabulary"), record.get("meta"), record.get("lexicon")
     checks = [
@@ -352,12 +353,12 @@ def bilm_from_bytes(content: bytes) -> BiLM:
     if problems:
         listing = "; ".join(problems)
         raise ValueError(
-            f"The header of '{BYTES}' does not describe a biLM: {listing}. Pass bytes from `bilm_to_bytes` or a saved "
+            f"The header of '{where}' does not describe a biLM: {listing}. Pass bytes from `bilm_to_bytes` or a saved "
             "pipeline."
         )
     vocabulary = None if words is None else Vocabulary(words)
-    symbols = None if lexicon is None else parse_lexicon(lexicon, BYTES)
-    return _build(read_config(record["config"], BYTES), arrays, vocabulary, symbols, dict(meta or {}), BYTES)
+    symbols = None if lexicon is None else parse_lexicon(lexicon, where)
+    return _build(read_config(record["config"], where), arrays, vocabulary, symbols, dict(meta or {}), where)
 
 
 def _to_disk_arrays(bilm: BiLM, dtype: str) -> Dict[str, Array]:
