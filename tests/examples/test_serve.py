@@ -1,6 +1,7 @@
 """The server of examples/serve.py: vectors of the library for each client, limits, and what an overload gets."""
 
 import json
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -8,6 +9,9 @@ from http.client import HTTPConnection
 
 import numpy as np
 import pytest
+import spacy
+import typer
+from typer.testing import CliRunner
 
 from spacy_elmo import load_bilm
 
@@ -21,9 +25,10 @@ def serve(load_recipe):
     """Starts a server with a model and settings of `Batcher` and `make_app`; returns a function that asks it."""
     recipe, servers = load_recipe("serve"), []
 
-    def start(bilm, batcher=None, **settings):
+    def start(bilm, batcher=None, nlp=None, **settings):
         made = recipe.Batcher(bilm, **(batcher or {}))
-        config = uvicorn.Config(recipe.make_app(made, **settings), port=0, log_level="error")
+        annotator = None if nlp is None else recipe.Annotator(nlp)
+        config = uvicorn.Config(recipe.make_app(made, annotator, **settings), port=0, log_level="critical")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
@@ -95,8 +100,10 @@ class Slow:
 
     def embed(self, texts, layers):
         time.sleep(0.5)
-        if texts == [["fail"]]:
+        if ["fail"] in texts:
             raise RuntimeError("broken")
+        if ["wrong"] in texts:
+            raise ValueError("no such word")
         return [np.zeros((len(words), 2)) for words in texts]
 
 
@@ -109,10 +116,43 @@ def test_an_overload_gets_503_and_late_answers_504(serve):
     assert ask("/embed", {"sentences": [["a"]]})[0] == 200  # it has recovered
 
 
+@pytest.mark.issue(48)
 def test_an_error_of_the_model_reaches_its_request_only(serve):
-    ask = serve(Slow(), {"max_tokens": 0})
-    try:
-        assert ask("/embed", {"sentences": [["fail"]]})[0] == 500
-    except json.JSONDecodeError:
-        pass  # the text of uvicorn
-    assert ask("/embed", {"sentences": [["a"]]})[0] == 200
+    ask = serve(Slow())  # the first request is computed by itself, and the others in one batch
+    texts = [["a"], ["a"], ["fail"], ["wrong"], ["a"]]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda words: ask("/embed", {"sentences": [words]}), texts))
+    assert [status for status, _ in answers] == [200, 200, 500, 400, 200]
+    assert "RuntimeError: broken" in answers[2][1]["error"] and answers[3][1] == {"error": "no such word"}
+
+
+@pytest.mark.issue(48)
+def test_texts_are_annotated_by_a_pipeline(serve):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo")
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "PLACE", "pattern": "Berlin"}])
+    ask, texts = serve(None, nlp=nlp), ["Maria lives in Berlin.", "", "Berlin"]
+    status, answer = ask("/annotate", {"texts": texts})
+    assert status == 200 and [doc["text"] for doc in answer["docs"]] == texts
+    assert [doc["ents"] for doc in answer["docs"]] == [
+        [{"start": 15, "end": 21, "label": "PLACE"}],
+        [],
+        [{"start": 0, "end": 6, "label": "PLACE"}],
+    ]
+    for content in ({"texts": "Berlin"}, {"texts": [1]}, {"sentences": [["a"]]}, b"["):
+        assert ask("/annotate", content)[0] == 400
+    assert ask("/annotate", {"texts": ["a" * 120_000]})[0] == 413
+    assert "elmo_annotate_batches_total 1" in ask("/metrics")[1]
+    status, answer = serve(None)("/annotate", {"texts": texts})
+    assert status == 404 and "--pipeline" in answer["error"]
+
+
+@pytest.mark.issue(48)
+@pytest.mark.parametrize("arguments", [["/no/such"], ["--pipeline", "/no/such"], ["-p", "BUSY"]])
+def test_a_server_that_cannot_start_says_why(arguments, load_recipe, monkeypatch):
+    recipe, app = load_recipe("serve"), typer.Typer()
+    app.command()(recipe.main)
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        words = [word.replace("BUSY", str(busy.getsockname()[1])) for word in arguments]
+        result = CliRunner().invoke(app, words)
+    assert result.exit_code == 1 and "The server cannot start: " in result.stderr and not result.stdout
