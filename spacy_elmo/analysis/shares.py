@@ -89,7 +89,7 @@ def make_groups(values: Sequence[Value], field: str, bin_width: Optional[float] 
             )
         by_label: Dict[str, List[Value]] = {}
         for value in sorted(distinct, key=lambda value: _sort_key(value, numbers.get(value))):
-            by_label.setdefault(value if isinstance(value, str) else f"{value:.15g}", []).append(value)
+            by_label.setdefault(f"{value:.15g}" if isinstance(value, float) else str(value), []).append(value)
         return [Group(label, i, None, None, joined) for i, (label, joined) in enumerate(by_label.items())]
     is_whole = all(float(number).is_integer() for number in numbers.values())
     if bin_width is None and len(set(numbers.values())) > MAX_GROUPS:

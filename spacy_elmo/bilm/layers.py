@@ -19,6 +19,7 @@ from ..util import is_on
 
 # Added to the variance. AllenNLP adds 1e-13 to the standard deviation, which is equal within float32 rounding.
 NORM_EPS = 1e-12
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")  # of torch
 GATE_BIAS = -2.0  # initial value, with which a highway mostly carries its input (bilm-tf)
 
 
@@ -148,16 +149,19 @@ class LayerHighway(nn.Module):
 
 
 def find_hooked(modules: Iterable[nn.Module]) -> List[nn.Module]:
-    """The modules that PyTorch does not call plainly: they have forward hooks or parametrizations (weight norm, pruning
-    and the like), or there are hooks for all modules.
+    """The modules that PyTorch does not call plainly: they have hooks or parametrizations (weight norm, pruning and the
+    like), or there are hooks for all modules.
     """
-    of_all = nn.modules.module
-    if of_all._global_forward_hooks or of_all._global_forward_pre_hooks:
+    if any(getattr(nn.modules.module, f"_global{kind}") for kind in HOOKS):
         return list(modules)
     return [
         module
         for module in modules
-        if module._forward_hooks or module._forward_pre_hooks or "parametrizations" in module._modules
+        if module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+        or "parametrizations" in module._modules
     ]
 
 

@@ -10,8 +10,8 @@ class BiLMErrors(metaclass=Catalogue):
     EL007 = (
         "This biLM has no {part}, which {what} need. Use a biLM pretrained with spacy-elmo, or load the original files "
         "with one, if it was published (`load_bilm(options=..., weights=..., vocab=..., softmax=...)`; models of "
-        "ELMoForManyLangs have none). `spacy_elmo.nn.Elmo(name)` leaves the softmax out: take the biLM of "
-        "`load_bilm(name)`."
+        "ELMoForManyLangs have none). `spacy_elmo.nn.Elmo(name)` and the component `elmo` leave the softmax out: take "
+        "the biLM of `load_bilm(name)`."
     )
     EL011 = (
         "Sentence {i} is a {kind}, but should be a list of strings. Pass tokenized text, one list of words per "

@@ -46,6 +46,17 @@ def test_hooks_of_every_module_are_called_and_change_no_vector(config, trainable
         assert torch.equal(vectors_of(elmo), wanted)
 
 
+@pytest.mark.filterwarnings("ignore:Full backward hook is firing:UserWarning")  # ids of characters have no gradient
+def test_backward_hooks_of_every_module_are_called():
+    elmo, called = Elmo(make_bilm(), trainable=True), set()
+    modules = {name: one for name, one in elmo.encoder.network.named_modules() if not isinstance(one, nn.ModuleList)}
+    del modules[""], modules["encoder"]  # their outputs are lists, which PyTorch does not follow
+    for name, one in modules.items():
+        one.register_full_backward_hook(lambda *_, name=name: called.add(name))
+    elmo(SENTENCES).representations[0].sum().backward()
+    assert called == set(modules)
+
+
 def halve(module, inputs, output):
     return output * 0.5
 
