@@ -23,6 +23,7 @@ from thinc.util import get_array_module, torch2xp, xp2torch
 from torch import Tensor, enable_grad
 
 from ..bilm.config import BiLMConfig
+from ..bilm.layers import find_hooked
 from ..bilm.model import BiLMNetwork
 from ..inference.bilm import BiLM
 from ..inference.encoder import check_state_of
@@ -250,7 +251,7 @@ def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool)
         write_layers(model, [docs[i] for i in wanted], lambda i, rows, part: _set_rows(parts[wanted[i]], rows, part))
 
     cache = get_shim(model).layer_cache
-    if is_train and cache.max_mb:
+    if is_train and cache.max_mb and not find_hooked(bilm.network.modules()):
         cache.belong_to(bilm.word_cache)  # a new object whenever the weights change
         cache.fetch(keys_of(found, settings.state), parts, compute)
     else:

@@ -110,6 +110,16 @@ def test_the_budget_is_kept_and_the_rest_computed(nlp):
 
 
 @pytest.mark.issue(48)
+def test_hooks_have_their_effect_on_layers_that_are_cached(nlp, elmo):
+    docs, hooked = make_docs(nlp), get_bilm(elmo.model).network.encoder.layers[-1]
+    plain = compute(elmo, docs).copy()
+    handle = hooked.register_forward_hook(lambda module, inputs, outputs: (0 * outputs[0], *outputs[1:]))
+    assert abs(compute(elmo, docs) - plain).max() > 1e-3
+    handle.remove()
+    assert numpy.array_equal(compute(elmo, docs), plain)
+
+
+@pytest.mark.issue(48)
 def test_training_needs_no_temporary_folder(nlp, elmo, monkeypatch):
     def fail():
         raise FileNotFoundError(2, "No usable temporary directory found")
