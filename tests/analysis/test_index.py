@@ -123,15 +123,6 @@ def test_vectors_of_any_kind_can_be_queried_and_clustered(exact):
 
 
 @pytest.mark.issue(48)
-def test_a_closed_index_is_not_called_damaged(tmp_path):
-    build_index(tmp_path, BILM)
-    with NeighborIndex.open(tmp_path) as index:
-        pass
-    with pytest.raises(ValueError, match="cannot be read: .*closed"):
-        index.query(np.ones(16))
-
-
-@pytest.mark.issue(48)
 def test_a_field_can_be_asked_for_by_values_of_numpy(tmp_path):
     document = make_document("a", make_sentences(5))
     builder = open_builder(tmp_path, BILM, fields=["year", "is_old"])
@@ -360,7 +351,7 @@ def test_an_index_closes_its_file(tmp_path, make):
         assert is_open(tmp_path) and index.words["nowhere"]
     assert not is_open(tmp_path)
     index.close()  # again
-    with pytest.raises(ValueError, match="EL392"):
+    with pytest.raises(ValueError, match="cannot be read: .*closed"):  # which is no damage
         index.query(np.ones(16))
     build_index(tmp_path, BILM)  # nor is it locked
 
