@@ -28,6 +28,7 @@ import spacy
 from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.pipeline import Sentencizer
+from spacy.tokenizer import Tokenizer
 from spacy.tokens import Doc, DocBin, Span
 
 from ..errors import Errors, Warnings
@@ -70,6 +71,8 @@ class TextRecord(NamedTuple):
 
 SURROGATE = re.compile("[\ud800-\udfff]")
 SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+MAX_RUN = 500  # characters without white space that are split into tokens; longer runs are one token
+LONG_RUN = re.compile(rf"(\S{{{MAX_RUN + 1},}})( ?)")
 # Strings in spaCy's vocabulary before it is replaced by an empty one.
 MAX_STRINGS = 300_000
 PARQUET_ROWS = 1000  # read at a time
@@ -135,7 +138,24 @@ def to_doc(item: Item, nlp: Language) -> Doc:
     """
     if isinstance(item, Doc):
         return item
-    return nlp.make_doc(item) if isinstance(item, str) else Doc(nlp.vocab, words=[word or " " for word in item])
+    return tokenize(item, nlp) if isinstance(item, str) else Doc(nlp.vocab, words=[word or " " for word in item])
+
+
+def tokenize(text: str, nlp: Language) -> Doc:
+    """Every text is tokenized by this function, in a time that grows with its length. spaCy's rules split signs off one
+    by one and search the rest again, so that a line of 10,000 equals signs takes 53 s: for them, a run of more than
+    `MAX_RUN` characters without white space is one token.
+    """
+    if type(nlp.tokenizer) is not Tokenizer or not LONG_RUN.search(text):  # tokenizers of Chinese and others are linear
+        return nlp.make_doc(text)
+    tokens: List[Tuple[str, bool]] = []
+    start = 0
+    for run in LONG_RUN.finditer(text):
+        before = nlp.make_doc(text[start : run.start()])
+        tokens += [*((token.text, bool(token.whitespace_)) for token in before), (run[1], bool(run[2]))]
+        start = run.end()
+    tokens += ((token.text, bool(token.whitespace_)) for token in nlp.make_doc(text[start:]))
+    return Doc(nlp.vocab, words=[word for word, _ in tokens], spaces=[has_space for _, has_space in tokens])
 
 
 def read_json(file: BinaryIO, path: object) -> Iterator[Tuple[str, bytes]]:
@@ -292,7 +312,7 @@ class SentenceCutter:
         if len(self._nlp.vocab.strings) > MAX_STRINGS:
             self._nlp = make_nlp(self._lang)
         if isinstance(item, str):
-            item = self._nlp.make_doc(item) if self._tokenizes else item.split()
+            item = tokenize(item, self._nlp) if self._tokenizes else item.split()
         if isinstance(item, list):
             words = _clean(item)
             if self._sentencizer is None or not words:
@@ -341,7 +361,7 @@ def find_word(
     name (str): Of the text, for the error.
     RAISES (ValueError): EL381 if the word does not occur so often.
     """
-    doc = nlp(text)
+    doc = nlp(tokenize(text, nlp))
     places = [token for token in doc if token.text == word]
     if len(places) < occurrence:
         tokens = " ".join(f"'{token.text}'" for token in doc if not token.is_space)[:200]

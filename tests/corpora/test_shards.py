@@ -19,7 +19,16 @@ from spacy_elmo import util
 from spacy_elmo.cli._app import app
 from spacy_elmo.corpora.files import Counts
 from spacy_elmo.corpora.shards import FileShard, find_shards, read_shards
-from spacy_elmo.corpora.texts import PunctuationCheck, SentenceCutter, read_records
+from spacy_elmo.corpora.texts import (
+    PunctuationCheck,
+    SentenceCutter,
+    find_word,
+    make_nlp,
+    make_splitter,
+    read_records,
+    to_doc,
+)
+from spacy_elmo.explorer.reading import TextReader
 from spacy_elmo.pretraining.data import BlockStream
 
 RUNNING = "She sat on the bank. It was late!\nNobody came."
@@ -178,6 +187,32 @@ def test_stdin_is_a_place(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TOKENIZED.encode("utf8"))))
     assert _names("-") == ["stdin"]
     assert _read("-")[0] == [["she", "sat", "."], ["it", "was", "late", "."]]
+
+
+LINE = "=" * 700
+
+
+@pytest.mark.issue(48)
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda text: [token.text for token in to_doc(text, make_nlp("en"))],
+        lambda text: SentenceCutter("en").cut(text)[0],
+        lambda text: find_word(make_splitter("en"), text, LINE)[0],
+        lambda text: [token.text for token in TextReader("en").read(text)],
+    ],
+    ids=["embed", "corpora", "words", "explorer"],
+)
+def test_a_long_run_of_signs_is_one_token(read):
+    words = ["It", "'s", "(", "a", ")", LINE, "(", "b", ")", ",", "too", "."]
+    assert read(f"It's (a) {LINE} (b), too.") == words
+
+
+@pytest.mark.issue(48)
+@pytest.mark.parametrize("text", [f"a{LINE}", f"{LINE}  b\n{LINE}\n", f"\n {LINE} {LINE}", f"{LINE} "])
+def test_tokens_of_long_runs_join_to_the_text(text):
+    assert to_doc(text, make_nlp("en")).text == text
+    assert len(to_doc("\u6c49" * 700, spacy.blank("zh"))) == 700  # its tokenizer needs no white space
 
 
 def test_texts_longer_than_spacy_likes_are_read():
