@@ -161,7 +161,7 @@ def embed_cli(
             check_choice(format, vectors, not forget_sentences, store, settings.keep)
             if format == "parquet":
                 import_arrow("pyarrow", output_path)
-            inputs = find_files(input_path, _common.msg.info)
+            inputs = find_files(input_path, _common.msg.info, output=output_path)
             job = _read_shard(shard, force=force) if engine == "local" else (0, 1)
             nlp = load_pipeline(settings, **dict(settings.files))
             description = describe(settings, get_bilm(nlp))
@@ -183,7 +183,7 @@ def embed_cli(
             with open_vectors(output_path, to=to, store=store, force=force, **layout) as writer:
                 nlp = load_pipeline(replace(settings, store=writer.store), **dict(settings.files))
                 writer.meta = describe(settings, get_bilm(nlp))
-                inputs = find_files(input_path, _common.msg.info)
+                inputs = find_files(input_path, _common.msg.info, output=output_path)
                 with _Progress(inputs, check) as progress:
                     total = embed_whole(settings, nlp, inputs, writer, progress=progress.callbacks)
         if engine == "local":

@@ -144,7 +144,8 @@ def change_index(
     if places:  # texts are split as the user says, or else as those of the index that they are added to
         kept = {} if is_replaced else reading
         reading = {key: corpus[key] or kept.get(key, corpus[key]) for key in ("lang", "running_text")}
-    shards = find_shards(places, tell=_common.msg.info, **{**corpus, **reading}) if places else []
+    texts = {**corpus, **reading}
+    shards = find_shards(places, tell=_common.msg.info, output=path, **texts) if places else []
     name = bilm or before.get("bilm", BILM)
     digest = digest_bilm(name)
     model = _common.open_bilm(name, gpu_id=gpu_id).set_precision(precision or before.get("precision", "float32"))

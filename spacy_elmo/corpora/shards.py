@@ -248,6 +248,7 @@ def find_shards(
     format: str = "auto",
     running_text: bool = False,
     tell: Tell = say_nothing,
+    output: Optional[AnyPath] = None,
 ) -> List[Shard]:
     """Find the shards of a corpus, sorted by name. A file that is named more than once is read once.
 
@@ -258,6 +259,7 @@ def find_shards(
     format (str): "text", "jsonl", "docbin" or "parquet" for all files; "auto" infers it from the suffix.
     running_text (bool): Split texts into sentences.
     tell (Tell): Called with a message on files of folders that are not read, and on files that are named twice.
+    output (Optional[AnyPath]): What is being written, which is not read, see `find_files`.
     RETURNS (List[Shard]): At least one shard, not yet read.
     RAISES (ValueError): For a place without texts, if `datasets` is missing, for an unknown language,
         for a name that is not UTF-8, for a data set that cannot be opened, for an unknown format.
@@ -272,7 +274,7 @@ def find_shards(
         is_dataset = place.startswith(PREFIX) or is_saved_dataset(to_path(place))
         if is_address(place):
             raise ValueError(f"Only `elmo embed` reads addresses such as '{place}'. Copy the texts to a local disk.")
-        for path in [place] if is_dataset else find_files(place, tell):
+        for path in [place] if is_dataset else find_files(place, tell, output=output):
             _refuse_other_encodings(path)
             known = path if path.startswith(PREFIX) else str(Path(path).resolve())
             if known in seen:

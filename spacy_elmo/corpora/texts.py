@@ -28,7 +28,7 @@ import spacy
 from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.pipeline import Sentencizer
-from spacy.tokenizer import Tokenizer
+from spacy.tokenizer import Tokenizer  # type: ignore[import-not-found]  # compiled, without types
 from spacy.tokens import Doc, DocBin, Span
 
 from ..errors import Errors, Warnings

@@ -32,7 +32,7 @@ from spacy.tokens import Doc
 
 from .. import util
 from ..about import __version__
-from ..corpora.files import Counts, filesystem_of, is_address
+from ..corpora.files import MANIFEST, SKIPPED, Counts, filesystem_of, is_address
 from ..corpora.texts import TextRecord, read_records
 from ..inference.bilm import BiLM
 from ..util import temporary_folder, write_text
@@ -40,9 +40,8 @@ from ..weights.identity import fingerprint_bilm
 from .embedder import VectorSettings, load_pipeline
 from .vectors import Writer, embed_records, open_vectors
 
-MANIFEST = "embed.json"
 Records = Generator[TextRecord, None, None]
-PART = re.compile(r"part-\d{5,}-\d{5,}\.(parquet|spacy|skipped\.jsonl)")  # names of what a run writes
+PART = re.compile(r"part-\d{5,}-\d{5,}\.(parquet|spacy)|_part-\d{5,}-\d{5,}\.skipped\.jsonl")  # what a run writes
 FORMATS = {"parquet": ".parquet", "docbin": ".spacy"}
 TEXTS_PER_FILE = {"parquet": 10_000, "docbin": 1000}
 # Settings in which a folder may be continued: they change neither vectors nor parts.
@@ -248,7 +247,7 @@ def embed_whole(
             nlp, records, writer, batch_size=settings.batch_size, on_error=skipped.callback, on_text=progress.on_text
         )
     if skipped.lines:
-        write_text(Path(f"{settings.folder}.skipped.jsonl"), "".join(skipped.lines))
+        write_text(Path(f"{settings.folder}{SKIPPED}"), "".join(skipped.lines))
     return Totals(n_texts, n_tokens, 1, len(skipped.lines), n_replaced=counts.n_undecodable)
 
 
@@ -325,7 +324,7 @@ def _embed_part(
             )
         _check_manifest(folder, settings.folder, description, *source)
         if skipped.lines:
-            folder.write(f"{stem}.skipped.jsonl", "".join(skipped.lines))
+            folder.write(f"_{stem}{SKIPPED}", "".join(skipped.lines))
     return Totals(n_texts, n_tokens, 1, len(skipped.lines))
 
 

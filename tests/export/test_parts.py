@@ -14,10 +14,11 @@ from typing import Any, Dict, List
 import numpy as np
 import pytest
 import srsly
-from cli.calls import call, call_json, refused
+from cli.calls import call, call_json, refused, told
 from export.test_onnx import make_bilm
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
+from spacy_elmo.corpora.files import find_files
 from spacy_elmo.export import parts as parts_module
 from spacy_elmo.export.embedder import get_bilm, load_pipeline
 
@@ -145,6 +146,36 @@ def test_force_removes_nothing_that_others_wrote(name: str, place: Path) -> None
     assert sorted(path.name for path in (place / "in").iterdir()) == ["a.jsonl", "b.jsonl"]
 
 
+@pytest.mark.issue(48)
+@pytest.mark.parametrize("output", ["in/out", "in/all.parquet", "in/all.spacy"])
+def test_outputs_of_embed_among_the_texts_are_not_read(output: str, place: Path) -> None:
+    with (place / "in" / "a.jsonl").open("a", encoding="utf8") as file:
+        file.write("{\n")  # the list that names it is no text either
+    again = [] if output == "in/out" else ["--force"]
+    for options, done in (
+        ([], "46 texts"),
+        (again, "46 texts" if again else "6 files existed"),
+        (["--force"], "46 texts"),
+    ):
+        assert done in " ".join(embed(place, "--on-error", "skip", *options, output=output).stderr.split())
+
+
+@pytest.mark.issue(48)
+def test_outputs_of_commands_among_the_texts_are_not_read(place: Path) -> None:
+    (place / "in" / "a.jsonl").unlink()
+    embed(place, "--to", "docbin", output="in/vectors")
+    for _ in range(2):
+        call("index", place / "in", place / "in" / "index", "--bilm", place / "bilm")
+        assert "in 23 sentences" in told("vocab", place / "in", place / "in" / "words.txt", "--force")
+    (place / "in" / "run" / "checkpoints").mkdir(parents=True)
+    for name in ("log.jsonl", "checkpoints/vocab.txt"):
+        (place / "in" / "run" / name).write_text("{}\n")
+    for output in ("in/words.txt", "in/../in/words.txt"):
+        assert find_files(str(place / "in"), output=place / output) == [str(place / "in" / "b.jsonl")]
+        assert len(find_files(str(place / "in/**/*.*"), output=place / output)) > 5  # a pattern names what it matches
+    assert len(find_files(str(place / "in" / "vectors"))) == 3
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_jobs_share_a_folder(order: int, place: Path) -> None:
     for job in [1, 2, 3][::order]:
@@ -167,7 +198,7 @@ def test_texts_that_cannot_be_read_are_skipped_and_listed(output: str, place: Pa
     assert "should be a JSON object" in refused("embed", place / "bilm", source, place / output, "--docs-per-file", 10)
     shown = " ".join(embed(place, "--on-error", "skip", output=output).stderr.split())
     assert "3 texts could not be read" in shown
-    lists = list(place.glob("out*/*.skipped.jsonl")) + list(place.glob("*.skipped.jsonl"))
+    lists = list(place.glob("out*/_part-*.skipped.jsonl")) + list(place.glob("*.skipped.jsonl"))
     skipped = [record for path in sorted(lists) for record in srsly.read_jsonl(path)]
     assert [Path(record["place"]).name for record in skipped] == ["a.jsonl:24", "a.jsonl:25", "c.jsonl.gz"]
     assert all(record["error"] for record in skipped)
@@ -255,17 +286,17 @@ def test_an_index_takes_the_vectors_of_a_folder(place: Path, monkeypatch: pytest
 @pytest.mark.parametrize("change", [{"pool": "mean"}, {"inputs": [{"name": "another.txt", "bytes": 3}]}])
 def test_a_folder_that_is_begun_again_meanwhile_is_not_mixed(place: Path, change: Any) -> None:
     embed(place)
-    manifest = json.loads((place / "out" / "embed.json").read_text())
+    manifest = json.loads((place / "out" / "_embed.json").read_text())
     settings = parts_module.PartSettings(model=str(place / "bilm"), folder=str(place / "out"), texts_per_file=10)
     nlp = load_pipeline(settings)
     description = parts_module.describe(settings, get_bilm(nlp))
     inputs = [item["name"] for item in manifest["inputs"]]
     (place / "out" / "part-00001-00002.parquet").unlink()
-    (place / "out" / "embed.json").write_text(json.dumps({**manifest, **change}))
+    (place / "out" / "_embed.json").write_text(json.dumps({**manifest, **change}))
     with pytest.raises(ValueError, match="begun again meanwhile"):
         parts_module.embed_parts(settings, nlp, description, inputs)
     assert "part-00001-00002.parquet" not in parts(place / "out")
-    (place / "out" / "embed.json").write_text(json.dumps(manifest))
+    (place / "out" / "_embed.json").write_text(json.dumps(manifest))
     assert parts_module.embed_parts(settings, nlp, description, inputs).n_parts == 1
 
 
@@ -306,7 +337,10 @@ def test_addresses_are_read_and_written(place: Path) -> None:
         (place / "copy").mkdir()
         for name in memory.find("/corpus/out"):
             (place / "copy" / Path(name).name).write_bytes(memory.cat_file(name))
-        assert sorted(path.name for path in (place / "copy").iterdir()) == ["embed.json", *parts(place / "copy")]
+        inside = ["embed", place / "bilm", "memory://corpus", "memory://corpus/new", "--docs-per-file", 10]
+        for _ in range(2):
+            assert "46 texts" in told(*inside) or "6 files existed already" in told(*inside)
+        assert sorted(path.name for path in (place / "copy").iterdir()) == ["_embed.json", *parts(place / "copy")]
         check(read(place / "copy"), wanted(place))
         assert "cannot be opened" in refused("embed", place / "bilm", "nowhere://a/b.txt", place / "third")
     finally:
