@@ -28,6 +28,7 @@ from .texts import (
     Read,
     Record,
     SentenceCutter,
+    check_words,
     make_nlp,
     parse_json,
     read_docbin,
@@ -144,7 +145,9 @@ class FileShard(_CutShard):
             yield from ((doc, 0, {}) for doc in skip_items(docs, skip, name=self.name))
         elif self.kind == "parquet":
             rows = read_parquet(str(self.path), None, self.vectors)
-            yield from ((item, 0, row) for _, (item, row) in skip_items(rows, skip, name=self.name))
+            for where, (item, row) in skip_items(rows, skip, name=self.name):
+                check_words(item, where)
+                yield item, 0, row
         else:
             with open_bytes(self.path) as file:
                 lines = (
@@ -198,7 +201,8 @@ class DatasetShard(_CutShard):
         columns = [self._column] if self._column else COLUMNS
         for column in columns:
             item = row.get(column)
-            if isinstance(item, str) or (isinstance(item, list) and all(isinstance(word, str) for word in item)):
+            check_words(item, f"The column '{column}' of the data set '{self.name}'")
+            if isinstance(item, (str, list)):
                 return item
         if any(column in row and row[column] is None for column in columns):
             return ""  # counted as an empty record

@@ -32,6 +32,7 @@ from spacy.tokenizer import Tokenizer  # type: ignore[import-not-found]  # compi
 from spacy.tokens import Doc, DocBin, Span
 
 from ..errors import Errors, Warnings
+from ..util import is_number
 from .files import (
     REPLACEMENT,
     Counts,
@@ -186,7 +187,7 @@ def read_json(file: BinaryIO, path: object) -> Iterator[Tuple[str, bytes]]:
 def parse_json(line: str, where: str) -> Read:
     """The text or the words of a line, the number of unpaired surrogates replaced by U+FFFD, and the object.
 
-    line (str): A JSON object with `text`, or with `words` or `tokens`; a blank line is an empty text.
+    line (str): A JSON object with `words` or `tokens`, or else with `text`; a blank line is an empty text.
     where (str): File and line number, for the error.
     RAISES (ValueError): For another line.
     """
@@ -200,14 +201,27 @@ def parse_json(line: str, where: str) -> Read:
             "is one JSON array of objects."
         ) from error
     record = record if isinstance(record, dict) else {}
-    words = record.get("words", record.get("tokens"))
-    item = words if isinstance(words, list) and all(isinstance(word, str) for word in words) else record.get("text")
-    if not isinstance(item, (str, list)):
+    # A number is a count of words or tokens. Anything else is meant as words, in place of which no text is read.
+    names = (name for name in ("words", "tokens") if name in record and not is_number(record[name]))
+    name = next(names, "text")
+    item = record.get(name)
+    if isinstance(item, list):
+        check_words(item, f"'{name}' of line {where}")
+    elif name != "text" or not isinstance(item, str):
         raise ValueError(
             f"Line {where} is '{line[:60]}', but should be a JSON object with 'text' (a string) or 'words' (a "
             "list of strings). Correct the line."
         )
-    return (*(_replace_surrogates(item) if SURROGATE_ESCAPE.search(line) else (item, 0)), record)
+    return (*(replace_surrogates(item) if SURROGATE_ESCAPE.search(line) else (item, 0)), record)
+
+
+def check_words(item: Any, where: str) -> None:
+    """RAISES (ValueError): For a list of words that are not all strings; it names `where`."""
+    for word in item if isinstance(item, list) else ():
+        if not isinstance(word, str):
+            is_missing = word is None or word != word
+            found = "a null" if is_missing else f"{word!r} ({type(word).__name__})"
+            raise ValueError(f"{where} has {found} among its words, should have strings. Correct it, or leave it out.")
 
 
 def read_docbin(file: str, nlp: Language) -> Iterator[Doc]:
@@ -437,8 +451,7 @@ def _parse(content: Any, kind: str, place: str, keep: Sequence[str]) -> Tuple[It
     if isinstance(content, bytes):
         content = _decode(content, place).rstrip("\r\n")
     if kind == "parquet":
-        if isinstance(content[0], list) and None in content[0]:
-            raise ValueError(f"{place} has a null among its words, should have strings. Leave it out, or fill it.")
+        check_words(content[0], place)
         return content[0], 0, _select(content[1], keep, place)
     if kind != "jsonl":
         return content, 0, {}
@@ -491,7 +504,7 @@ def _decode(line: bytes, where: str) -> str:
         ) from error
 
 
-def _replace_surrogates(item: Item) -> Tuple[Item, int]:
+def replace_surrogates(item: Item) -> Tuple[Item, int]:
     """Replace unpaired surrogates, which UTF-8 cannot encode and spaCy does not accept."""
     words = [item] if isinstance(item, str) else cast(List[str], item)
     replaced = [SURROGATE.subn(REPLACEMENT, word) for word in words]

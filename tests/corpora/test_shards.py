@@ -156,6 +156,38 @@ def test_bad_jsonl_is_named_by_its_line(tmp_path):
         _read(path)
 
 
+@pytest.mark.issue(48)
+@pytest.mark.parametrize("name", ["words", "tokens"])
+@pytest.mark.parametrize(
+    "words, problem",
+    [
+        (["In", 1999, ","], r"1999 \(int\) among its words"),
+        (["In", None], "a null among its words"),
+        ([["In"]], r"\['In'\] \(list\) among its words"),
+        (None, "a list of strings"),
+        ("In 1999", "a list of strings"),
+        (1999, None),  # a count
+    ],
+)
+def test_no_text_is_read_in_place_of_words(tmp_path, name, words, problem):
+    path = tmp_path / "lines.jsonl"
+    path.write_text(json.dumps({name: words, "text": "In 1999"}), encoding="utf8")
+    if problem is None:
+        assert _read(path)[0] == [["In", "1999"]]
+        return
+    with pytest.raises(ValueError, match=f"lines.jsonl:1 .*{problem}"):
+        _read(path)
+
+
+@pytest.mark.issue(48)
+def test_a_null_among_words_of_parquet_is_an_error(tmp_path):
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
+    parquet.write_table(pa.table({"words": [["a"], ["a", None]]}), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match="a.parquet, row 2 has a null"):
+        _read(tmp_path / "a.parquet")
+
+
 def test_docbin_is_read_by_sentences(tmp_path):
     vocab = spacy.blank("en").vocab
     docs = [
@@ -306,6 +338,7 @@ ROWS = {
     "text": [{"id": 1, "text": "a b"}, {"id": 2, "text": ""}, {"id": 3, "text": "c"}],
     "nulls": [{"text": "a b"}, {"text": None}, {"text": "c"}],
     "tokens": [{"tokens": ["a", "b"]}, {"tokens": []}, {"tokens": ["c"]}],
+    "null words": [{"tokens": ["a", None], "text": "a b"}],
 }
 
 
@@ -414,3 +447,9 @@ def test_raw_text_is_told_from_tokens(text, is_raw):
     check = PunctuationCheck()
     assert list(check.watch([text.split()])) == [text.split()]
     assert ("WL103" in (check.warning(["a.txt"]) or "")) == is_raw
+
+
+@pytest.mark.issue(48)
+def test_no_text_of_a_row_is_read_in_place_of_words(package):
+    with pytest.raises(ValueError, match="column 'tokens' of the data set 'hf:null words:train' has a null"):
+        _read("hf:null words")
