@@ -156,9 +156,10 @@ def _show_warning(otherwise: Callable[..., None], message: Any, category: Type[W
 def _describe_system_error(error: OSError) -> str:
     if error.errno is None:  # raised by a library, with its own message
         return str(error)
-    path = f"'{error.filename2 or error.filename}'" if error.filename else "a file"
+    path = f"'{error.filename2 or error.filename}'" if error.filename else "A file"
     remedy = REMEDIES.get(error.errno, "Check the path and the disk.")
-    return Errors.EL177.format(path=path, reason=error.strerror, remedy=remedy)
+    what = "written" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS) else "opened"
+    return Errors.EL177.format(path=path, what=what, reason=error.strerror, remedy=remedy)
 
 
 def tell_next(text: str, commands: Sequence[str]) -> None:

@@ -145,9 +145,9 @@ class FileShard(_CutShard):
             yield from ((doc, 0, {}) for doc in skip_items(docs, skip, name=self.name))
         elif self.kind == "parquet":
             rows = read_parquet(str(self.path), None, self.vectors)
-            for where, (item, row) in skip_items(rows, skip, name=self.name):
-                check_words(item, where)
-                yield item, 0, row
+            for where, (words, row) in skip_items(rows, skip, name=self.name):
+                check_words(words, where)
+                yield words, 0, row
         else:
             with open_bytes(self.path) as file:
                 lines = (

@@ -60,14 +60,16 @@ class TextRecord(NamedTuple):
 
     place (str): Where it is: "FILE:LINE".
     item (Item): The text; empty if it cannot be read.
-    fields (Mapping[str, str]): Fields of its object or row that are kept.
+    fields (Mapping[str, Any]): Fields of its object or row that are kept: texts, numbers, or None for null.
     error (Optional[ValueError]): Why it cannot be read. The rest of a damaged file is one record.
+    id (str): Its name: FILE:LINE for a line of text, FILE#N for an object, a row or a Doc, as `elmo index` names it.
     """
 
     place: str
     item: Item
-    fields: Mapping[str, str] = {}
+    fields: Mapping[str, Any] = {}
     error: Optional[ValueError] = None
+    id: str = ""
 
 
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -77,6 +79,7 @@ LONG_RUN = re.compile(rf"(\S{{{MAX_RUN + 1},}})( ?)")
 # Strings in spaCy's vocabulary before it is replaced by an empty one.
 MAX_STRINGS = 300_000
 PARQUET_ROWS = 1000  # read at a time
+WITH_FIELDS = ("jsonl", "parquet")  # kinds of files whose texts have fields
 # Punctuation that tokenizers split off; without apostrophes and hyphens.
 ENDINGS = frozenset('.,;:!?…)]"”»。、，！？；：）」』؟،।')
 # Tokenized English text has 1 % of tokens that end in punctuation, mostly abbreviations; raw text has 14 %.
@@ -92,7 +95,7 @@ def read_records(
     is_tokenized: bool = False,
     keep: Sequence[str] = (),
     opened: Callable[[BinaryIO], object] = lambda file: None,
-) -> Iterator[TextRecord]:
+) -> Generator[TextRecord, None, None]:
     """Stream the texts of a file. One that cannot be read is a record with an error, so that records match lines.
 
     file (str): From `find_files`.
@@ -100,23 +103,22 @@ def read_records(
     counts (Counts): The number of unpaired surrogates replaced by U+FFFD is added to it.
     format (str): "text", "jsonl", "docbin" or "parquet"; "auto" infers it from the suffix, stdin and others are text.
     is_tokenized (bool): Whether tokens are separated by white space.
-    keep (Sequence[str]): Fields of JSON objects, or columns of Parquet, that each record must have.
+    keep (Sequence[str]): Fields of JSON objects, or columns of Parquet, that each of their records must have; they are
+        None in other files, in which a text has its own "id".
     opened (Callable[[BinaryIO], object]): Called with the open file, see `open_bytes`.
     YIELDS (TextRecord): One per line, object, row or Doc; an empty line is an empty item.
     """
     kind = format if format != "auto" else format_of(file)
-    if keep and kind not in ("jsonl", "parquet"):
-        raise ValueError(
-            f"'{file}' is read as {kind}, which has no fields {', '.join(keep)} to keep. Give JSONL or Parquet, or "
-            "keep none."
-        )
     raw: Generator[Tuple[str, Any], None, None]
     if kind == "docbin":
         raw = ((f"{file}, Doc {i}", doc) for i, doc in enumerate(read_docbin(file, nlp), start=1))
     else:
         raw = read_parquet(file, keep) if kind == "parquet" else _read_lines(file, kind, opened)
+    nothing = dict.fromkeys(name for name in keep if name != "id")
+    number = 0
     with closing(raw):  # an error keeps this frame, and the open file with it
         while True:
+            number += 1
             try:
                 place, content = next(raw)
             except StopIteration:
@@ -130,7 +132,12 @@ def read_records(
                 yield TextRecord(place, "", error=error)
                 continue
             counts.n_undecodable += n_replaced
-            yield TextRecord(place, item.split() if is_tokenized and isinstance(item, str) else item, fields)
+            yield TextRecord(
+                place,
+                item.split() if is_tokenized and isinstance(item, str) else item,
+                fields if kind in WITH_FIELDS else nothing,
+                id=place if kind == "text" else f"{file}#{number}",
+            )
 
 
 def to_doc(item: Item, nlp: Language) -> Doc:
@@ -446,8 +453,8 @@ def warn_of_raw_text(
         warn(warning)
 
 
-def _parse(content: Any, kind: str, place: str, keep: Sequence[str]) -> Tuple[Item, int, Mapping[str, str]]:
-    """RETURNS (Tuple[Item, int, Mapping[str, str]]): The text, the number of replaced surrogates, the fields kept."""
+def _parse(content: Any, kind: str, place: str, keep: Sequence[str]) -> Tuple[Item, int, Fields]:
+    """RETURNS (Tuple[Item, int, Fields]): The text, the number of replaced surrogates, the fields kept."""
     if isinstance(content, bytes):
         content = _decode(content, place).rstrip("\r\n")
     if kind == "parquet":
@@ -467,18 +474,20 @@ def find_field(record: Mapping[str, Any], name: str) -> Any:
     return found
 
 
-def _select(record: Mapping[str, Any], keep: Sequence[str], place: str) -> Mapping[str, str]:
-    """RETURNS (Mapping[str, str]): Fields as texts: objects and lists as JSON, null as the empty text."""
+def _select(record: Mapping[str, Any], keep: Sequence[str], place: str) -> Fields:
+    """RETURNS (Fields): Texts, numbers and None; objects, lists, true and false as JSON."""
     found = {name: find_field(record, name) for name in keep}
     if missing := [name for name in keep if found[name] is None and name not in record]:
         raise ValueError(
             f"Line {place} does not have the field(s) {', '.join(missing)}; it has {', '.join(record) or 'none'}. Keep "
             "fields that every text has, or skip those without with --on-error skip."
         )
-    return {name: _to_text(value) for name, value in found.items()}
+    as_they_are = (int, float, type(None))
+    return {name: value if type(value) in as_they_are else to_text(value) for name, value in found.items()}
 
 
-def _to_text(value: Any) -> str:
+def to_text(value: Any) -> str:
+    """RETURNS (str): A field as text: null is empty, numbers, objects and lists are JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     is_json = isinstance(value, (bool, int, float, list, tuple, Mapping))

@@ -150,3 +150,11 @@ def test_the_callable_maps_batches(tmp_path: Path, cluster: Any) -> None:
     by_text = {row["text"]: row["elmo"] for row in found}
     wanted = test_embedder.wanted(str(tmp_path / "bilm"))
     test_embedder.check([by_text[text] for text in test_embedder.TEXTS], wanted)
+
+
+@pytest.mark.issue(48)
+def test_a_text_that_cannot_be_read_is_an_error_without_a_traceback(place: Path, cluster: Any) -> None:
+    (place / "in" / "00.txt").write_bytes(b"caf\xe9\n")
+    with pytest.raises(ValueError, match="00.txt:1 is not valid UTF-8") as caught:
+        run(place, "ray", embed_parts_on_ray)
+    assert type(caught.value) is ValueError and "Traceback" not in str(caught.value)
