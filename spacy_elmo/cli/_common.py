@@ -76,6 +76,13 @@ LANG_HELP = (
     "any Unicode white space, including no-break spaces."
 )
 LANG_OPT = Opt(None, "--lang", "-l", help=LANG_HELP)
+# Of commands that read a corpus with a biLM.
+CORPUS_LANG_OPT = Opt(
+    None,
+    "--lang",
+    "-l",
+    help="Tokenize raw text with spaCy's tokenizer for this language, for instance en; none splits text at white space. By default the language of the biLM, if more than 5 % of the tokens end in punctuation, else none.",
+)
 # Of commands that read one text.
 TEXT_ARG = Arg(..., help="The text, in quotation marks; - reads it from stdin.")
 TEXT_LANG_OPT = Opt(

@@ -10,8 +10,8 @@ from spacy.tokens import Doc
 from tqdm import tqdm
 
 from ..corpora.files import SKIPPED, find_files, import_arrow, is_address
-from ..corpora.texts import PunctuationCheck, warn_of_raw_text
-from ..export.embedder import BATCH_SIZE, get_bilm, load_pipeline
+from ..corpora.texts import PunctuationCheck, choose_tokenizer, warn_of_raw_text
+from ..export.embedder import BATCH_SIZE, load_weights, make_pipeline
 from ..export.parts import (
     FORMATS,
     TEXTS_PER_FILE,
@@ -23,6 +23,7 @@ from ..export.parts import (
     embed_parts_on_ray,
     embed_whole,
     find_types,
+    read_first,
     size_of,
 )
 from ..export.vectors import STDOUT, check_choice, choose_format, open_vectors
@@ -52,7 +53,7 @@ def embed_cli(
     input_format: _common.CorpusFormat = Opt(
         "auto", "--input-format", "-f", help="Format of the input; auto infers it from the suffix."
     ),
-    lang: Optional[str] = _common.LANG_OPT,
+    lang: Optional[str] = _common.CORPUS_LANG_OPT,
     is_tokenized: bool = Opt(False, "--tokenized", "-k", hidden=True),  # accepted for compatibility, now the default
     store: Store = Opt("mixed", "--store", "-S", help="Store the mean of the layers, all layers, or both."),
     all_layers: bool = Opt(False, "--all", "-A", help="HDF5 only: store all layers (the default there)."),
@@ -169,11 +170,13 @@ def embed_cli(
             import_arrow("pyarrow", output_path)
         inputs = find_files(input_path, _common.msg.info, output=output_path)
         settings = find_types(settings, inputs, _common.msg.info)
-        check = PunctuationCheck()
+        job = _read_shard(shard, force=force)
+        check, bilm = PunctuationCheck(), load_weights(settings, **dict(settings.files))
+        first = read_first(settings, inputs)
+        settings = replace(settings, lang=choose_tokenizer(lang, first, inputs[:1], _common.msg.warn, bilm.meta))
         if is_folder:
-            job = _read_shard(shard, force=force)
-            nlp = load_pipeline(settings, **dict(settings.files))
-            description = describe(settings, get_bilm(nlp))
+            nlp = make_pipeline(settings, bilm)
+            description = describe(settings, bilm)
             begin_folder(settings, description, inputs, force=force)
             if engine == "ray":
                 total = embed_parts_on_ray(
@@ -195,12 +198,12 @@ def embed_cli(
                 "keep": dict(settings.keep),
             }
             with open_vectors(output_path, to=to, store=store, force=force, **layout) as writer:
-                nlp = load_pipeline(replace(settings, store=writer.store), **dict(settings.files))
-                writer.meta = describe(settings, get_bilm(nlp))
+                nlp = make_pipeline(replace(settings, store=writer.store), bilm)
+                writer.meta = describe(settings, bilm)
                 with _Progress(inputs, check) as progress:
                     total = embed_whole(settings, nlp, inputs, writer, progress=progress.callbacks)
-        if engine == "local":
-            warn_of_raw_text(check, inputs[:1], lang, _common.msg.warn, get_bilm(nlp).meta)
+        if inputs == [STDOUT]:  # stdin, whose first tokens were not looked at
+            warn_of_raw_text(check, inputs, lang, _common.msg.warn, bilm.meta)
         if total.n_replaced:
             replaced = f"{total.n_replaced:,} unpaired surrogates, which are not valid characters,"
             _common.msg.info(f"{replaced} were replaced by U+FFFD")

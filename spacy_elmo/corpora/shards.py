@@ -297,6 +297,11 @@ def find_shards(
     return shards
 
 
+def read_first(shards: Iterable[Shard]) -> Iterator[List[str]]:
+    """Stream sentences to look at, of files that can be read again and that a tokenizer would split."""
+    return read_shards(shard for shard in shards if shard.path not in (None, STDIN) and shard.kind != "docbin")
+
+
 def read_shards(shards: Iterable[Shard], counts: Optional[Counts] = None) -> Iterator[List[str]]:
     """Stream the tokens of all sentences once, in order and without splitting; counts are added to `counts`."""
     counts = Counts() if counts is None else counts

@@ -74,6 +74,7 @@ class TextRecord(NamedTuple):
 
 SURROGATE = re.compile("[\ud800-\udfff]")
 SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+WHITE_SPACE = "none"  # in place of a language
 MAX_RUN = 500  # characters without white space that are split into tokens; longer runs are one token
 LONG_RUN = re.compile(rf"(\S{{{MAX_RUN + 1},}})( ?)")
 # Strings in spaCy's vocabulary before it is replaced by an empty one.
@@ -410,9 +411,14 @@ class PunctuationCheck:
         self.example = ""
         self._max_tokens = max_tokens
 
+    @property
+    def is_full(self) -> bool:
+        """RETURNS (bool): Whether no more tokens are needed."""
+        return self.n_tokens >= self._max_tokens
+
     def add(self, tokens: Iterable[str]) -> None:
         """tokens (Iterable[str]): The next tokens of the text."""
-        if self.n_tokens >= self._max_tokens:
+        if self.is_full:
             return
         for token in tokens:
             self.n_tokens += 1
@@ -426,16 +432,65 @@ class PunctuationCheck:
             self.add(tokens)
             yield tokens
 
-    def warning(self, places: Sequence[object], lang: str = "en") -> Optional[str]:
-        """WL103 if more than `MOST` of the tokens end in punctuation; it proposes the tokenizer of `lang`."""
+    def warning(self, places: Sequence[object], lang: str = "en", *, is_chosen: bool = False) -> Optional[str]:
+        """WL103 if more than `MOST` of the tokens end in punctuation; it proposes the tokenizer of `lang`, or says that
+        it is used.
+        """
         if self.n_attached <= MOST * self.n_tokens:
             return None
+        remedy = f"If it is, tokenize it with spaCy: --lang {lang}, or the code of another language."
+        if is_chosen:
+            remedy = (
+                f"It is tokenized in the language of the biLM, as with --lang {lang}. Choose another language, or "
+                f"--lang {WHITE_SPACE} if its tokens are separated by white space."
+            )
         return Warnings.WL103.format(
             share=f"{self.n_attached / self.n_tokens:.0%}",
             source=", ".join(map(str, places)),
             example=self.example,
-            lang=lang,
+            remedy=remedy,
         )
+
+
+def choose_tokenizer(
+    lang: Optional[str],
+    sentences: Iterable[List[str]],
+    places: Sequence[object],
+    warn: Tell,
+    meta: Mapping[str, Any],
+) -> Optional[str]:
+    """How a command reads the texts of a corpus: in the language that is asked for; else raw text in that of the biLM,
+    and other text at white space.
+
+    lang (Optional[str]): What the user asks for: a language or `WHITE_SPACE`; None for nothing.
+    sentences (Iterable[List[str]]): The corpus, split at white space. Its first tokens are read.
+    places (Sequence[object]): Names of the texts.
+    warn (Tell): Called with WL103 for raw text.
+    meta (Mapping[str, Any]): Of the biLM, with its language.
+    RETURNS (Optional[str]): The language; None for white space.
+    """
+    if lang is not None:
+        return None if lang == WHITE_SPACE else lang
+    check = PunctuationCheck()
+    for tokens in sentences:
+        check.add(tokens)
+        if check.is_full:
+            break
+    known = choose_lang(None, meta.get("lang"))
+    is_known = known == meta.get("lang") and _has_tokenizer(known)
+    warning = check.warning(places, known, is_chosen=is_known)
+    if warning is None:
+        return None
+    warn(warning)
+    return known if is_known else None
+
+
+def _has_tokenizer(lang: str) -> bool:
+    try:
+        make_nlp(lang)
+    except ValueError:
+        return False
+    return True
 
 
 def warn_of_raw_text(
@@ -445,8 +500,8 @@ def warn_of_raw_text(
     warn: Tell,
     meta: Optional[Mapping[str, Any]] = None,
 ) -> None:
-    """Warn if the first tokens, in `check`, look like raw text; a language of the tokenizer, `lang`, prevents the
-    warning, which proposes that of the biLM, in `meta`.
+    """Warn if the tokens of a text that has been read, in `check`, look like raw text; `lang`, the language of its
+    tokenizer, prevents the warning, which proposes that of the biLM, in `meta`.
     """
     warning = check.warning(places, choose_lang(None, (meta or {}).get("lang")))
     if warning is not None and lang is None:

@@ -170,21 +170,28 @@ class Embedder(VectorSettings):
         return tokens, found
 
 
-def load_pipeline(settings: VectorSettings, **files: Any) -> Language:
-    """Load a biLM into a pipeline of a tokenizer and an ELMo component, on its device.
-
-    settings (VectorSettings): The settings.
+def load_weights(settings: VectorSettings, **files: Any) -> BiLM:
+    """settings (VectorSettings): The settings.
     **files (Any): Further arguments of `load_bilm`; with `options` the model is the weights file.
-    RETURNS (Language): The pipeline.
+    RETURNS (BiLM): Of the settings.
     """
     if settings.gpu_id >= 0:
         require_gpu(settings.gpu_id)
-    bilm = load_bilm(**files, weights=settings.model) if "options" in files else load_bilm(settings.model, **files)
+    return load_bilm(**files, weights=settings.model) if "options" in files else load_bilm(settings.model, **files)
+
+
+def make_pipeline(settings: VectorSettings, bilm: BiLM) -> Language:
+    """RETURNS (Language): A pipeline of a tokenizer and an ELMo component, on its device."""
     nlp = make_nlp(settings.lang or "xx")
     config = {"store": settings.store, "dtype": settings.dtype, "model": {"precision": settings.precision}}
     elmo = nlp.add_pipe("elmo", config=config)
     set_bilm(elmo.model, bilm)  # type: ignore[attr-defined]  # an Elmo component
     return nlp
+
+
+def load_pipeline(settings: VectorSettings, **files: Any) -> Language:
+    """RETURNS (Language): See `load_weights` and `make_pipeline`."""
+    return make_pipeline(settings, load_weights(settings, **files))
 
 
 def get_bilm(nlp: Language) -> BiLM:

@@ -165,6 +165,16 @@ def _find_type(settings: PartSettings, inputs: Sequence[str], field: str) -> str
     return "string"
 
 
+def read_first(settings: PartSettings, inputs: Sequence[str]) -> Iterator[List[str]]:
+    """Stream texts, split at white space, of files that can be read again and that a tokenizer would split."""
+    nlp = make_nlp("xx")
+    for name in inputs:
+        kind = format_of(name) if settings.input_format == "auto" else settings.input_format
+        if kind != "docbin" and name != str(STDIN):
+            records = read_records(name, nlp, Counts(), format=kind, is_tokenized=True)
+            yield from (record.item for record in records if isinstance(record.item, list))
+
+
 def _fit(record: TextRecord, keep: Sequence[Tuple[str, str]]) -> TextRecord:
     """RETURNS (TextRecord): With its fields in the types of the columns, or with an error."""
     fields: Dict[str, Any] = {}
