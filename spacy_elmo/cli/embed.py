@@ -173,7 +173,7 @@ def embed_cli(
         job = _read_shard(shard, force=force)
         check, bilm = PunctuationCheck(), load_weights(settings, **dict(settings.files))
         first = read_first(settings, inputs)
-        settings = replace(settings, lang=choose_tokenizer(lang, first, inputs[:1], _common.msg.warn, bilm.meta))
+        settings = replace(settings, lang=choose_tokenizer(lang, first, [input_path], _common.msg.warn, bilm.meta))
         if is_folder:
             nlp = make_pipeline(settings, bilm)
             description = describe(settings, bilm)

@@ -145,7 +145,7 @@ def find_types(settings: PartSettings, inputs: Sequence[str], tell: Tell = say_n
             "Parquet, or keep none."
         )
     if others:
-        tell(f"Only JSONL and Parquet have fields. In the texts of {name_some(others)} these are empty: {fields}")
+        tell(f"Only JSONL and Parquet have fields: the texts of {name_some(others)} are written without {fields}")
     kept = tuple((name, kind or _find_type(settings, with_fields, name)) for name, kind in settings.keep)
     return replace(settings, keep=kept)
 
