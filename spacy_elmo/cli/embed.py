@@ -188,7 +188,7 @@ def embed_cli(
             if total.n_skipped and not (total.n_texts or total.n_found):
                 raise ValueError(
                     f"None of the {total.n_skipped:,} texts could be read: they are listed, with the reasons, in files "
-                    f"_part-*{SKIPPED} in '{output_path}'. Correct them or the options, and run it again with --force."
+                    f"_part-*{SKIPPED} in '{output_path}'. Correct them, and run the same command again."
                 )
         else:
             layout: Dict[str, Any] = {

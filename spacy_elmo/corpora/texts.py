@@ -272,19 +272,21 @@ def read_parquet(
             names = table.schema_arrow.names
         except Exception as error:  # pyarrow raises several kinds
             raise ValueError(f"'{file}' cannot be read as Parquet: {error}. Is it complete?") from error
-        text = next((name for name in ("words", "tokens", "text") if name in names), None)
+        types = import_arrow("pyarrow.types", file)
+        # As in JSON, numbers are counts of words or tokens.
+        kinds = {field.name: field.type for field in table.schema_arrow}
+        counts = {name for name, kind in kinds.items() if types.is_integer(kind) or types.is_floating(kind)} - {"text"}
+        text = next((name for name in ("words", "tokens", "text") if name in names and name not in counts), None)
         if keep is None:
-            is_nested = import_arrow("pyarrow.types", file).is_nested
-            keep = [field.name for field in table.schema_arrow if not is_nested(field.type)]
+            keep = [name for name, kind in kinds.items() if not types.is_nested(kind)]
         if text is None or set(keep) - set(names):
             raise ValueError(
                 f"'{file}' has the columns {', '.join(names)}, should have {', '.join(['text (or words)', *keep])}. "
                 "Rename the column of the texts, and keep columns that the file has."
             )
-        kind = table.schema_arrow.field(text).type
-        if not _holds_texts(kind, import_arrow("pyarrow.types", file)):
+        if not _holds_texts(kinds[text], types):
             raise ValueError(
-                f"The column '{text}' of '{file}' has the type {kind}, should be strings (or lists of strings). Cast "
+                f"The column '{text}' of '{file}' has the type {kinds[text]}, should be strings (or lists of strings). Cast "
                 "it, or rename the column of the texts to `text` or `words`."
             )
         columns = list(dict.fromkeys([text, *keep]))

@@ -411,6 +411,8 @@ def _embed_part(
         _check_manifest(folder, settings.folder, description, *source)
         if skipped.lines:
             folder.write(f"_{stem}{SKIPPED}", "".join(skipped.lines))
+            if not n_texts:  # no part, so that the same command reads them again
+                path.unlink()
     return Totals(n_texts, n_tokens, 1, len(skipped.lines))
 
 
@@ -468,10 +470,12 @@ class Folder:
     @contextmanager
     def part(self, name: str) -> Iterator[Path]:
         """name (str): Name of the file.
-        YIELDS (Path): Where to write it.
+        YIELDS (Path): Where to write it; without a file there, none is put in place.
         """
         with temporary_folder(f".{name}", None if self.is_remote else self.path) as place:
             yield place / name
+            if not (place / name).exists():
+                return
             if self.is_remote:
                 self._files.makedirs(self._root, exist_ok=True)
                 self._files.put_file(str(place / name), f"{self._root}/.{name}.part")

@@ -186,6 +186,8 @@ def test_a_null_among_words_of_parquet_is_an_error(tmp_path):
     parquet.write_table(pa.table({"words": [["a"], ["a", None]]}), tmp_path / "a.parquet")
     with pytest.raises(ValueError, match="a.parquet, row 2 has a null"):
         _read(tmp_path / "a.parquet")
+    parquet.write_table(pa.table({"tokens": [2], "text": ["a b"]}), tmp_path / "a.parquet")  # their number
+    assert _read(tmp_path / "a.parquet")[0] == [["a", "b"]]
 
 
 def test_docbin_is_read_by_sentences(tmp_path):
