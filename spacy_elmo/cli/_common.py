@@ -163,9 +163,9 @@ def _show_warning(otherwise: Callable[..., None], message: Any, category: Type[W
 def _describe_system_error(error: OSError) -> str:
     if error.errno is None:  # raised by a library, with its own message
         return str(error)
-    path = f"'{error.filename2 or error.filename}'" if error.filename else "A file"
+    path = f"'{error.filename2 or error.filename}'" if error.filename else "a file"
     remedy = REMEDIES.get(error.errno, "Check the path and the disk.")
-    what = "written" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS) else "opened"
+    what = "write" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS) else "open"
     return Errors.EL177.format(path=path, what=what, reason=error.strerror, remedy=remedy)
 
 

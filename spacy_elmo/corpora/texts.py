@@ -155,7 +155,8 @@ def tokenize(text: str, nlp: Language) -> Doc:
     by one and search the rest again, so that a line of 10,000 equals signs takes 53 s: for them, a run of more than
     `MAX_RUN` characters without white space is one token.
     """
-    if type(nlp.tokenizer) is not Tokenizer or not LONG_RUN.search(text):  # tokenizers of Chinese and others are linear
+    # Tokenizers of Chinese and others are linear.
+    if not isinstance(nlp.tokenizer, Tokenizer) or not LONG_RUN.search(text):
         return nlp.make_doc(text)
     tokens: List[Tuple[str, bool]] = []
     start = 0
@@ -286,8 +287,8 @@ def read_parquet(
             )
         if not _holds_texts(kinds[text], types):
             raise ValueError(
-                f"The column '{text}' of '{file}' has the type {kinds[text]}, should be strings (or lists of strings). Cast "
-                "it, or rename the column of the texts to `text` or `words`."
+                f"The column '{text}' of '{file}' has the type {kinds[text]}, should be strings (or lists of strings). "
+                "Cast it, or rename the column of the texts to `text` or `words`."
             )
         columns = list(dict.fromkeys([text, *keep]))
         number = 0

@@ -219,10 +219,12 @@ def _find(model: str) -> Tuple[Path, bool]:
 
 
 def _changed(model: str) -> Tuple[Any, ...]:
-    """Name, size and times of each file of a model; in a process, other files are another model."""
+    """Name, size, times and number of each file of a model; in a process, other files are another model."""
     place, _ = _find(model)
     files = [place] if place.is_file() else sorted(file for file in place.rglob("*") if file.is_file())
-    return tuple((str(file), (stat := file.stat()).st_size, stat.st_mtime_ns, stat.st_ctime_ns) for file in files)
+    return tuple(
+        (str(file), (stat := file.stat()).st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino) for file in files
+    )
 
 
 @lru_cache(maxsize=4)
