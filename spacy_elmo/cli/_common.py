@@ -81,7 +81,7 @@ CORPUS_LANG_OPT = Opt(
     None,
     "--lang",
     "-l",
-    help="Tokenize raw text with spaCy's tokenizer for this language, for instance en; none splits text at white space. By default the language of the biLM, if more than 5 % of the tokens end in punctuation, else none.",
+    help="Tokenize raw text with spaCy's tokenizer for this language, for instance en; with none, tokens are separated by any Unicode white space, including no-break spaces. By default the language of the biLM if more than 5 % of the tokens end in punctuation, otherwise none.",
 )
 # Of commands that read one text.
 TEXT_ARG = Arg(..., help="The text, in quotation marks; - reads it from stdin.")
