@@ -76,6 +76,13 @@ LANG_HELP = (
     "any Unicode white space, including no-break spaces."
 )
 LANG_OPT = Opt(None, "--lang", "-l", help=LANG_HELP)
+# Of commands that read a corpus with a biLM.
+CORPUS_LANG_OPT = Opt(
+    None,
+    "--lang",
+    "-l",
+    help="Tokenize raw text with spaCy's tokenizer for this language, for instance en; with none, tokens are separated by any Unicode white space, including no-break spaces. By default the language of the biLM if more than 5 % of the tokens end in punctuation, otherwise none.",
+)
 # Of commands that read one text.
 TEXT_ARG = Arg(..., help="The text, in quotation marks; - reads it from stdin.")
 TEXT_LANG_OPT = Opt(
@@ -158,7 +165,8 @@ def _describe_system_error(error: OSError) -> str:
         return str(error)
     path = f"'{error.filename2 or error.filename}'" if error.filename else "a file"
     remedy = REMEDIES.get(error.errno, "Check the path and the disk.")
-    return Errors.EL177.format(path=path, reason=error.strerror, remedy=remedy)
+    what = "write" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS) else "open"
+    return Errors.EL177.format(path=path, what=what, reason=error.strerror, remedy=remedy)
 
 
 def tell_next(text: str, commands: Sequence[str]) -> None:

@@ -9,9 +9,9 @@ from typing import Any, Dict, List, Literal, Optional, Tuple
 from spacy.tokens import Doc
 from tqdm import tqdm
 
-from ..corpora.files import find_files, import_arrow, is_address
-from ..corpora.texts import PunctuationCheck, warn_of_raw_text
-from ..export.embedder import BATCH_SIZE, get_bilm, load_pipeline
+from ..corpora.files import SKIPPED, find_files, import_arrow, is_address
+from ..corpora.texts import PunctuationCheck, choose_tokenizer, warn_of_raw_text
+from ..export.embedder import BATCH_SIZE, load_weights, make_pipeline
 from ..export.parts import (
     FORMATS,
     TEXTS_PER_FILE,
@@ -22,13 +22,16 @@ from ..export.parts import (
     embed_parts,
     embed_parts_on_ray,
     embed_whole,
+    find_types,
+    read_first,
     size_of,
 )
-from ..export.vectors import STDOUT, check_choice, open_vectors
+from ..export.vectors import STDOUT, check_choice, choose_format, open_vectors
 from ..pipeline.settings import DType, Precision, Store
 from . import _common
 from ._app import Arg, Opt, app
 
+AS_TEXT = ":text"  # after a field of --keep
 TELL_S = 60.0  # seconds between lines of progress without a terminal
 
 
@@ -50,7 +53,7 @@ def embed_cli(
     input_format: _common.CorpusFormat = Opt(
         "auto", "--input-format", "-f", help="Format of the input; auto infers it from the suffix."
     ),
-    lang: Optional[str] = _common.LANG_OPT,
+    lang: Optional[str] = _common.CORPUS_LANG_OPT,
     is_tokenized: bool = Opt(False, "--tokenized", "-k", hidden=True),  # accepted for compatibility, now the default
     store: Store = Opt("mixed", "--store", "-S", help="Store the mean of the layers, all layers, or both."),
     all_layers: bool = Opt(False, "--all", "-A", help="HDF5 only: store all layers (the default there)."),
@@ -89,7 +92,7 @@ def embed_cli(
     keep: Optional[str] = Opt(
         None,
         "--keep",
-        help="Fields of JSONL or columns of Parquet that the output keeps, separated by commas, for instance id,date.",
+        help="Fields of JSONL or columns of Parquet that the output keeps, separated by commas: id,date. Numbers stay numbers; date:text keeps them as text.",
     ),
     on_error: Literal["stop", "skip"] = Opt(
         "stop", "--on-error", help="At a text that cannot be read: stop, or skip it and list it beside the output."
@@ -142,7 +145,7 @@ def embed_cli(
         precision=precision,
         batch_size=batch_size,
         gpu_id=gpu_id,
-        keep=tuple(name.strip() for name in (keep or "").split(",") if name.strip()),
+        keep=_read_keep(keep or ""),
         on_error=on_error,
     )
     with _common.show_errors():
@@ -156,15 +159,24 @@ def embed_cli(
             raise ValueError(f"A folder cannot be written --to {to}. Choose parquet or docbin, or an output file.")
         if not is_folder and (shard is not None or engine == "ray"):
             raise ValueError(f"--shard and --engine ray write a folder, but the output is '{output_path}'.")
-        check = PunctuationCheck()
+        ray_only = {"--address": address, "--workers": workers, "--gpus-per-worker": gpus_per_worker}
+        if engine != "ray" and (needless := next((name for name, value in ray_only.items() if value), None)):
+            raise ValueError(f"{needless} is for Ray, and the engine is local. Add --engine ray, or leave it out.")
+        if engine == "ray" and shard is not None:
+            raise ValueError(f"--shard {shard} is for jobs without Ray, which shares the files itself. Leave one out.")
+        kind = format if is_folder else choose_format(output_path, to)
+        check_choice(kind, vectors, not forget_sentences, store, [name for name, _ in settings.keep])
+        if kind == "parquet":
+            import_arrow("pyarrow", output_path)
+        inputs = find_files(input_path, _common.msg.info, output=output_path)
+        settings = find_types(settings, inputs, _common.msg.info)
+        job = _read_shard(shard, force=force)
+        check, bilm = PunctuationCheck(), load_weights(settings, **dict(settings.files))
+        first = read_first(settings, inputs)
+        settings = replace(settings, lang=choose_tokenizer(lang, first, [input_path], _common.msg.warn, bilm.meta))
         if is_folder:
-            check_choice(format, vectors, not forget_sentences, store, settings.keep)
-            if format == "parquet":
-                import_arrow("pyarrow", output_path)
-            inputs = find_files(input_path, _common.msg.info)
-            job = _read_shard(shard, force=force) if engine == "local" else (0, 1)
-            nlp = load_pipeline(settings, **dict(settings.files))
-            description = describe(settings, get_bilm(nlp))
+            nlp = make_pipeline(settings, bilm)
+            description = describe(settings, bilm)
             begin_folder(settings, description, inputs, force=force)
             if engine == "ray":
                 total = embed_parts_on_ray(
@@ -173,21 +185,25 @@ def embed_cli(
             else:
                 with _Progress(inputs, check) as progress:
                     total = embed_parts(settings, nlp, description, inputs, shard=job, progress=progress.callbacks)
+            if total.n_skipped and not (total.n_texts or total.n_found):
+                raise ValueError(
+                    f"None of the {total.n_skipped:,} texts could be read: they are listed, with the reasons, in files "
+                    f"_part-*{SKIPPED} in '{output_path}'. Correct them, and run the same command again."
+                )
         else:
             layout: Dict[str, Any] = {
                 "vectors": vectors,
                 "has_sentences": not forget_sentences,
                 "pool": pool,
-                "keep": settings.keep,
+                "keep": dict(settings.keep),
             }
             with open_vectors(output_path, to=to, store=store, force=force, **layout) as writer:
-                nlp = load_pipeline(replace(settings, store=writer.store), **dict(settings.files))
-                writer.meta = describe(settings, get_bilm(nlp))
-                inputs = find_files(input_path, _common.msg.info)
+                nlp = make_pipeline(replace(settings, store=writer.store), bilm)
+                writer.meta = describe(settings, bilm)
                 with _Progress(inputs, check) as progress:
                     total = embed_whole(settings, nlp, inputs, writer, progress=progress.callbacks)
-        if engine == "local":
-            warn_of_raw_text(check, inputs[:1], lang, _common.msg.warn, get_bilm(nlp).meta)
+        if inputs == [STDOUT]:  # stdin, whose first tokens were not looked at
+            warn_of_raw_text(check, inputs, lang, _common.msg.warn, bilm.meta)
         if total.n_replaced:
             replaced = f"{total.n_replaced:,} unpaired surrogates, which are not valid characters,"
             _common.msg.info(f"{replaced} were replaced by U+FFFD")
@@ -198,6 +214,12 @@ def embed_cli(
     if total.n_skipped:
         skipped = _common.counted(total.n_skipped, "text")
         _common.msg.warn(f"{skipped} could not be read. They are listed in .skipped.jsonl files beside the output.")
+
+
+def _read_keep(keep: str) -> Tuple[Tuple[str, str], ...]:
+    """RETURNS (Tuple[Tuple[str, str], ...]): Names of fields, with the type "string" where it is given, else ""."""
+    names = [name.strip() for name in keep.split(",") if name.strip()]
+    return tuple((name.removesuffix(AS_TEXT), "string" if name.endswith(AS_TEXT) else "") for name in names)
 
 
 def _read_shard(shard: Optional[str], *, force: bool) -> Tuple[int, int]:

@@ -25,8 +25,8 @@ from ..analysis.neighbors import NeighborIndex, check_recall, to_printable
 from ..analysis.token_store import DOCUMENT, FILE, LockedError
 from ..analysis.vector_search import repair_search
 from ..corpora.files import Counts
-from ..corpora.shards import find_shards
-from ..corpora.texts import PunctuationCheck, choose_lang, warn_of_raw_text
+from ..corpora.shards import find_shards, read_first
+from ..corpora.texts import WHITE_SPACE, PunctuationCheck, choose_lang, choose_tokenizer, warn_of_raw_text
 from ..pipeline.settings import Precision
 from ..weights.identity import digest_bilm
 from . import _common
@@ -73,7 +73,7 @@ def index_cli(
     delete: List[str] = Opt([], "--delete", "-d", help="Delete a document by its name; repeat for several."),
     check: bool = Opt(False, "--check", "-c", help="Report recall@10 against exact search, and the time of a query."),
     corpus_format: _common.CorpusFormat = _common.FORMAT_OPT,
-    lang: Optional[str] = _common.LANG_OPT,
+    lang: Optional[str] = _common.CORPUS_LANG_OPT,
     running_text: bool = _common.RUNNING_TEXT_OPT,
     gpu_id: int = _common.GPU_OPT,
     as_json: bool = _common.JSON_OPT,
@@ -144,13 +144,24 @@ def change_index(
     if places:  # texts are split as the user says, or else as those of the index that they are added to
         kept = {} if is_replaced else reading
         reading = {key: corpus[key] or kept.get(key, corpus[key]) for key in ("lang", "running_text")}
-    shards = find_shards(places, tell=_common.msg.info, **{**corpus, **reading}) if places else []
+    is_chosen = bool(places) and "-" not in places and reading["lang"] is None and (is_replaced or not before)
+    is_plain = reading.get("lang") == WHITE_SPACE
+    reading = {**reading, "lang": None} if is_plain else reading
+    texts = {**corpus, **reading}
+    shards = find_shards(places, tell=_common.msg.info, output=path, **texts) if places else []
     name = bilm or before.get("bilm", BILM)
     digest = digest_bilm(name)
     model = _common.open_bilm(name, gpu_id=gpu_id).set_precision(precision or before.get("precision", "float32"))
+    if is_chosen:
+        reading["lang"] = choose_tokenizer(None, read_first(shards), places, _common.msg.warn, model.meta)
+        shards = find_shards(places, output=path, **{**texts, **reading}) if reading["lang"] else shards
     stop_words = before.get("content_words", "")
     if content_words is not None:
-        stop_words = choose_lang(corpus["lang"], stop_words, model.meta.get("lang")) if content_words else ""
+        stop_words = (
+            choose_lang(None if is_plain else corpus["lang"], stop_words, model.meta.get("lang"))
+            if content_words
+            else ""
+        )
     # Another biLM may have other layers.
     default = before["layer"] if before.get("digest") == digest else model.config.n_layers
     chosen = default if layer is None else to_layer(layer)
@@ -170,7 +181,8 @@ def change_index(
             stored = dict.fromkeys([*before.get("fields", []), *fields])
             builder = IndexBuilder(store, model, keep=make_filter(stop_words), fields=list(stored))
             is_complete = _fill(builder, shards, delete, check)
-            warn_of_raw_text(check, places, reading.get("lang"), _common.msg.warn, model.meta)
+            if not (is_chosen or is_plain):
+                warn_of_raw_text(check, places, reading.get("lang"), _common.msg.warn, model.meta)
         finally:
             store.close()
         if is_complete and target != path:

@@ -9,8 +9,8 @@ import srsly
 from tqdm import tqdm
 
 from ..corpora.files import Counts
-from ..corpora.shards import find_shards, read_shards
-from ..corpora.texts import PunctuationCheck, warn_of_raw_text
+from ..corpora.shards import find_shards, read_first, read_shards
+from ..corpora.texts import choose_tokenizer
 from . import _common
 from ._app import Arg, Opt, app
 
@@ -25,7 +25,7 @@ def perplexity_cli(
         exists=True,
         dir_okay=False,
     ),
-    lang: Optional[str] = _common.LANG_OPT,
+    lang: Optional[str] = _common.CORPUS_LANG_OPT,
     running_text: bool = _common.RUNNING_TEXT_OPT,
     batch_size: int = Opt(
         32,
@@ -55,10 +55,10 @@ def perplexity_cli(
     """
     with _common.show_errors():
         bilm = _common.open_bilm(bilm_path, options=options, vocab=vocab, softmax=softmax, gpu_id=gpu_id)
-        counts, check = Counts(), PunctuationCheck()
-        shards = find_shards(corpus_path, lang=lang, running_text=running_text, tell=_common.msg.info)
-        sentences = list(check.watch(read_shards(shards, counts)))
-        warn_of_raw_text(check, corpus_path, lang, _common.msg.warn, bilm.meta)
+        first = read_first(find_shards(corpus_path, tell=_common.msg.info))
+        lang = choose_tokenizer(lang, first, corpus_path, _common.msg.warn, bilm.meta)
+        counts = Counts()
+        sentences = list(read_shards(find_shards(corpus_path, lang=lang, running_text=running_text), counts))
         with tqdm(total=counts.n_tokens + counts.n_sentences, disable=None, unit="tok", unit_scale=True) as bar:
             result = bilm.perplexity(sentences, state=state, batch_size=batch_size, on_progress=bar.update)
     if as_json:

@@ -8,7 +8,7 @@ import srsly
 
 from ..analysis.pages import render_surprisal
 from ..analysis.plots import draw_surprisal
-from ..corpora.texts import choose_lang, make_splitter
+from ..corpora.texts import choose_lang, make_splitter, tokenize
 from ..pipeline.surprisal import ElmoSurprisal, Surprisal
 from ..util import write_text
 from . import _common
@@ -44,7 +44,8 @@ def surprisal_cli(
         look = _common.make_look(picture, title, size, dpi, label)
         given = _common.read_text(text)
         component = ElmoSurprisal(weights=bilm_path)
-        doc = component(make_splitter(choose_lang(lang, component.bilm.meta.get("lang")))(given))
+        nlp = make_splitter(choose_lang(lang, component.bilm.meta.get("lang")))
+        doc = component(nlp(tokenize(given, nlp)))
         rows = [(token.text, token._.elmo_surprisal) for token in doc if not token.is_space]
         told = f"Surprisal by {component.bilm.meta.get('name') or Path(bilm_path).name}"
         if html is not None:

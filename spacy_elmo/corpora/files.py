@@ -32,6 +32,10 @@ SUFFIXES: Dict[str, str] = {
     ".spacy": "docbin",
     ".parquet": "parquet",
 }
+MANIFEST = "_embed.json"  # readers of Parquet pass over files whose names begin with "_"
+SKIPPED = ".skipped.jsonl"  # ends the name of a list of texts that could not be read
+# Files in output folders of `embed`, `index` and `pretrain`.
+OUTPUT_MARKS = (MANIFEST, "tokens.sqlite", "checkpoints/vocab.txt")
 ZSTD_BYTES = 8192  # that are decompressed at once
 COMPRESSED = (".gz", ".xz", ".zst")
 MAGIC = (b"\x1f\x8b\x08", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd")  # first bytes of these
@@ -89,29 +93,50 @@ def say_nothing(text: str) -> None:
     """text (str): Ignored."""
 
 
-def find_files(place: str, tell: Tell = say_nothing) -> List[str]:
+def find_files(place: str, tell: Tell = say_nothing, *, output: Optional[AnyPath] = None) -> List[str]:
     """The files of a place, sorted by name: a file, a folder, searched at any depth, a pattern with `*` or `**`, an
-    address such as s3://BUCKET/FOLDER (each of these, by `fsspec`), or "-" for stdin.
+    address such as s3://BUCKET/FOLDER (each of these, by `fsspec`), or "-" for stdin. Outputs of this package in a
+    folder are no texts: those of earlier commands, and the one that is being written.
 
     tell (Tell): Called with a message on files of a folder that are not read.
+    output (Optional[AnyPath]): The file or folder that is being written.
     RAISES (ValueError): If there are no files, or for an address of an unknown kind.
     """
+    target = None
+    if output is not None and is_address(place) == is_address(name := os.fsdecode(output)):
+        target = Path(filesystem_of(name)[1]) if is_address(name) else to_path(name).resolve()
     if is_address(place):
         files, root = filesystem_of(place)
-        if files.isdir(root):
-            found = [Path(name) for name in files.find(root)]
-            names = [str(file) for file in _select(found, Path(root), place, tell)]
-        else:
-            names = [name for name in files.glob(root) if files.isfile(name)]
-        return sorted(map(files.unstrip_protocol, _some(names, place)))
+        if not files.isdir(root):
+            names = _some([name for name in files.glob(root) if files.isfile(name)], place)
+            return sorted(map(files.unstrip_protocol, names))
+        remote = _select([Path(name) for name in files.find(root)], Path(root), place, tell, target)
+        return sorted(files.unstrip_protocol(str(file)) for file in _some(remote, place))
     path = to_path(place)
     if path == STDIN or (path.exists() and not path.is_dir()):
         return [str(path)]
     if path.is_dir():
-        local = _select([file for file in path.rglob("*") if file.is_file()], path, place, tell)
+        local = _select([file for file in path.rglob("*") if file.is_file()], path, place, tell, target)
     else:
         local = [file for file in map(Path, glob(str(path), recursive=True)) if file.is_file()]
+        local = _without_outputs(local, None, target)
     return list(map(str, sorted(_some(local, place), key=lambda file: file.parts)))
+
+
+def _without_outputs(files: List[Path], folder: Optional[Path], target: Optional[Path]) -> List[Path]:
+    """folder (Optional[Path]): The folder of the files, in which outputs of other commands are left out.
+    target (Optional[Path]): The output that is being written, with all links resolved.
+    """
+    outputs = {
+        Path(name[: -len(mark) - 1])
+        for name in (file.as_posix() for file in (files if folder is not None else []))
+        for mark in OUTPUT_MARKS
+        if name.endswith(f"/{mark}")
+    } - {folder}
+    files = [file for file in files if not file.name.endswith(SKIPPED) and outputs.isdisjoint(file.parents)]
+    if target is None or target in (folder, folder and folder.resolve()):
+        return files
+    return [file for file in files if target not in ((real := file.resolve()), *real.parents)]
 
 
 def _some(found: List[ItemT], place: str) -> List[ItemT]:
@@ -282,9 +307,12 @@ def skip_items(items: Iterator[ItemT], n_items: int, *, name: str, n_before: int
     return items
 
 
-def _select(files: List[Path], folder: Path, place: str, tell: Tell) -> List[Path]:
-    """The files of a folder that are read, without hidden ones; `tell` names those that have other suffixes."""
-    names = {file: file.relative_to(folder) for file in files}
+def _select(files: List[Path], folder: Path, place: str, tell: Tell, target: Optional[Path]) -> List[Path]:
+    """The files of a folder that are read, without hidden ones and outputs; `tell` names those with other suffixes."""
+    texts = _without_outputs(files, folder, target)
+    if n_outputs := sum(_kind_of(file) is not None for file in set(files) - set(texts)):
+        tell(f"Files in '{place}' that commands of this package wrote are not read as texts: {n_outputs:,}")
+    names = {file: file.relative_to(folder) for file in texts}
     files = [file for file, name in names.items() if not any(part.startswith(".") for part in name.parts)]
     found = [file for file in files if _kind_of(file) is not None]
     left_out = sorted(str(names[file]) for file in set(files) - set(found))

@@ -28,6 +28,7 @@ from .texts import (
     Read,
     Record,
     SentenceCutter,
+    check_words,
     make_nlp,
     parse_json,
     read_docbin,
@@ -144,7 +145,9 @@ class FileShard(_CutShard):
             yield from ((doc, 0, {}) for doc in skip_items(docs, skip, name=self.name))
         elif self.kind == "parquet":
             rows = read_parquet(str(self.path), None, self.vectors)
-            yield from ((item, 0, row) for _, (item, row) in skip_items(rows, skip, name=self.name))
+            for where, (words, row) in skip_items(rows, skip, name=self.name):
+                check_words(words, where)
+                yield words, 0, row
         else:
             with open_bytes(self.path) as file:
                 lines = (
@@ -198,7 +201,8 @@ class DatasetShard(_CutShard):
         columns = [self._column] if self._column else COLUMNS
         for column in columns:
             item = row.get(column)
-            if isinstance(item, str) or (isinstance(item, list) and all(isinstance(word, str) for word in item)):
+            check_words(item, f"The column '{column}' of the data set '{self.name}'")
+            if isinstance(item, (str, list)):
                 return item
         if any(column in row and row[column] is None for column in columns):
             return ""  # counted as an empty record
@@ -248,6 +252,7 @@ def find_shards(
     format: str = "auto",
     running_text: bool = False,
     tell: Tell = say_nothing,
+    output: Optional[AnyPath] = None,
 ) -> List[Shard]:
     """Find the shards of a corpus, sorted by name. A file that is named more than once is read once.
 
@@ -258,6 +263,7 @@ def find_shards(
     format (str): "text", "jsonl", "docbin" or "parquet" for all files; "auto" infers it from the suffix.
     running_text (bool): Split texts into sentences.
     tell (Tell): Called with a message on files of folders that are not read, and on files that are named twice.
+    output (Optional[AnyPath]): What is being written, which is not read, see `find_files`.
     RETURNS (List[Shard]): At least one shard, not yet read.
     RAISES (ValueError): For a place without texts, if `datasets` is missing, for an unknown language,
         for a name that is not UTF-8, for a data set that cannot be opened, for an unknown format.
@@ -272,7 +278,7 @@ def find_shards(
         is_dataset = place.startswith(PREFIX) or is_saved_dataset(to_path(place))
         if is_address(place):
             raise ValueError(f"Only `elmo embed` reads addresses such as '{place}'. Copy the texts to a local disk.")
-        for path in [place] if is_dataset else find_files(place, tell):
+        for path in [place] if is_dataset else find_files(place, tell, output=output):
             _refuse_other_encodings(path)
             known = path if path.startswith(PREFIX) else str(Path(path).resolve())
             if known in seen:
@@ -289,6 +295,11 @@ def find_shards(
     if repeated:
         tell(f"Files named more than once are read once: {name_some(repeated)}")
     return shards
+
+
+def read_first(shards: Iterable[Shard]) -> Iterator[List[str]]:
+    """Stream sentences to look at, of files that can be read again and that a tokenizer would split."""
+    return read_shards(shard for shard in shards if shard.path not in (None, STDIN) and shard.kind != "docbin")
 
 
 def read_shards(shards: Iterable[Shard], counts: Optional[Counts] = None) -> Iterator[List[str]]:

@@ -28,9 +28,11 @@ import spacy
 from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.pipeline import Sentencizer
+from spacy.tokenizer import Tokenizer  # type: ignore[import-not-found]  # compiled, without types
 from spacy.tokens import Doc, DocBin, Span
 
 from ..errors import Errors, Warnings
+from ..util import is_number
 from .files import (
     REPLACEMENT,
     Counts,
@@ -58,21 +60,27 @@ class TextRecord(NamedTuple):
 
     place (str): Where it is: "FILE:LINE".
     item (Item): The text; empty if it cannot be read.
-    fields (Mapping[str, str]): Fields of its object or row that are kept.
+    fields (Mapping[str, Any]): Fields of its object or row that are kept: texts, numbers, or None for null.
     error (Optional[ValueError]): Why it cannot be read. The rest of a damaged file is one record.
+    id (str): Its name: FILE:LINE for a line of text, FILE#N for an object, a row or a Doc, as `elmo index` names it.
     """
 
     place: str
     item: Item
-    fields: Mapping[str, str] = {}
+    fields: Mapping[str, Any] = {}
     error: Optional[ValueError] = None
+    id: str = ""
 
 
 SURROGATE = re.compile("[\ud800-\udfff]")
 SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+WHITE_SPACE = "none"  # in place of a language
+MAX_RUN = 500  # characters without white space that are split into tokens; longer runs are one token
+LONG_RUN = re.compile(rf"(\S{{{MAX_RUN + 1},}})( ?)")
 # Strings in spaCy's vocabulary before it is replaced by an empty one.
 MAX_STRINGS = 300_000
 PARQUET_ROWS = 1000  # read at a time
+WITH_FIELDS = ("jsonl", "parquet")  # kinds of files whose texts have fields
 # Punctuation that tokenizers split off; without apostrophes and hyphens.
 ENDINGS = frozenset('.,;:!?…)]"”»。、，！？；：）」』؟،।')
 # Tokenized English text has 1 % of tokens that end in punctuation, mostly abbreviations; raw text has 14 %.
@@ -88,7 +96,7 @@ def read_records(
     is_tokenized: bool = False,
     keep: Sequence[str] = (),
     opened: Callable[[BinaryIO], object] = lambda file: None,
-) -> Iterator[TextRecord]:
+) -> Generator[TextRecord, None, None]:
     """Stream the texts of a file. One that cannot be read is a record with an error, so that records match lines.
 
     file (str): From `find_files`.
@@ -96,23 +104,22 @@ def read_records(
     counts (Counts): The number of unpaired surrogates replaced by U+FFFD is added to it.
     format (str): "text", "jsonl", "docbin" or "parquet"; "auto" infers it from the suffix, stdin and others are text.
     is_tokenized (bool): Whether tokens are separated by white space.
-    keep (Sequence[str]): Fields of JSON objects, or columns of Parquet, that each record must have.
+    keep (Sequence[str]): Fields of JSON objects, or columns of Parquet, that each of their records must have; they are
+        None in other files, in which a text has its own "id".
     opened (Callable[[BinaryIO], object]): Called with the open file, see `open_bytes`.
     YIELDS (TextRecord): One per line, object, row or Doc; an empty line is an empty item.
     """
     kind = format if format != "auto" else format_of(file)
-    if keep and kind not in ("jsonl", "parquet"):
-        raise ValueError(
-            f"'{file}' is read as {kind}, which has no fields {', '.join(keep)} to keep. Give JSONL or Parquet, or "
-            "keep none."
-        )
     raw: Generator[Tuple[str, Any], None, None]
     if kind == "docbin":
         raw = ((f"{file}, Doc {i}", doc) for i, doc in enumerate(read_docbin(file, nlp), start=1))
     else:
         raw = read_parquet(file, keep) if kind == "parquet" else _read_lines(file, kind, opened)
+    nothing = dict.fromkeys(name for name in keep if name != "id")
+    number = 0
     with closing(raw):  # an error keeps this frame, and the open file with it
         while True:
+            number += 1
             try:
                 place, content = next(raw)
             except StopIteration:
@@ -126,7 +133,12 @@ def read_records(
                 yield TextRecord(place, "", error=error)
                 continue
             counts.n_undecodable += n_replaced
-            yield TextRecord(place, item.split() if is_tokenized and isinstance(item, str) else item, fields)
+            yield TextRecord(
+                place,
+                item.split() if is_tokenized and isinstance(item, str) else item,
+                fields if kind in WITH_FIELDS else nothing,
+                id=place if kind == "text" else f"{file}#{number}",
+            )
 
 
 def to_doc(item: Item, nlp: Language) -> Doc:
@@ -135,7 +147,25 @@ def to_doc(item: Item, nlp: Language) -> Doc:
     """
     if isinstance(item, Doc):
         return item
-    return nlp.make_doc(item) if isinstance(item, str) else Doc(nlp.vocab, words=[word or " " for word in item])
+    return tokenize(item, nlp) if isinstance(item, str) else Doc(nlp.vocab, words=[word or " " for word in item])
+
+
+def tokenize(text: str, nlp: Language) -> Doc:
+    """Every text is tokenized by this function, in a time that grows with its length. spaCy's rules split signs off one
+    by one and search the rest again, so that a line of 10,000 equals signs takes 53 s: for them, a run of more than
+    `MAX_RUN` characters without white space is one token.
+    """
+    # Tokenizers of Chinese and others are linear.
+    if not isinstance(nlp.tokenizer, Tokenizer) or not LONG_RUN.search(text):
+        return nlp.make_doc(text)
+    tokens: List[Tuple[str, bool]] = []
+    start = 0
+    for run in LONG_RUN.finditer(text):
+        before = nlp.make_doc(text[start : run.start()])
+        tokens += [*((token.text, bool(token.whitespace_)) for token in before), (run[1], bool(run[2]))]
+        start = run.end()
+    tokens += ((token.text, bool(token.whitespace_)) for token in nlp.make_doc(text[start:]))
+    return Doc(nlp.vocab, words=[word for word, _ in tokens], spaces=[has_space for _, has_space in tokens])
 
 
 def read_json(file: BinaryIO, path: object) -> Iterator[Tuple[str, bytes]]:
@@ -166,7 +196,7 @@ def read_json(file: BinaryIO, path: object) -> Iterator[Tuple[str, bytes]]:
 def parse_json(line: str, where: str) -> Read:
     """The text or the words of a line, the number of unpaired surrogates replaced by U+FFFD, and the object.
 
-    line (str): A JSON object with `text`, or with `words` or `tokens`; a blank line is an empty text.
+    line (str): A JSON object with `words` or `tokens`, or else with `text`; a blank line is an empty text.
     where (str): File and line number, for the error.
     RAISES (ValueError): For another line.
     """
@@ -180,14 +210,27 @@ def parse_json(line: str, where: str) -> Read:
             "is one JSON array of objects."
         ) from error
     record = record if isinstance(record, dict) else {}
-    words = record.get("words", record.get("tokens"))
-    item = words if isinstance(words, list) and all(isinstance(word, str) for word in words) else record.get("text")
-    if not isinstance(item, (str, list)):
+    # A number is a count of words or tokens. Anything else is meant as words, in place of which no text is read.
+    names = (name for name in ("words", "tokens") if name in record and not is_number(record[name]))
+    name = next(names, "text")
+    item = record.get(name)
+    if isinstance(item, list):
+        check_words(item, f"'{name}' of line {where}")
+    elif name != "text" or not isinstance(item, str):
         raise ValueError(
             f"Line {where} is '{line[:60]}', but should be a JSON object with 'text' (a string) or 'words' (a "
             "list of strings). Correct the line."
         )
-    return (*(_replace_surrogates(item) if SURROGATE_ESCAPE.search(line) else (item, 0)), record)
+    return (*(replace_surrogates(item) if SURROGATE_ESCAPE.search(line) else (item, 0)), record)
+
+
+def check_words(item: Any, where: str) -> None:
+    """RAISES (ValueError): For a list of words that are not all strings; it names `where`."""
+    for word in item if isinstance(item, list) else ():
+        if not isinstance(word, str):
+            is_missing = word is None or word != word
+            found = "a null" if is_missing else f"{word!r} ({type(word).__name__})"
+            raise ValueError(f"{where} has {found} among its words, should have strings. Correct it, or leave it out.")
 
 
 def read_docbin(file: str, nlp: Language) -> Iterator[Doc]:
@@ -230,20 +273,22 @@ def read_parquet(
             names = table.schema_arrow.names
         except Exception as error:  # pyarrow raises several kinds
             raise ValueError(f"'{file}' cannot be read as Parquet: {error}. Is it complete?") from error
-        text = next((name for name in ("words", "tokens", "text") if name in names), None)
+        types = import_arrow("pyarrow.types", file)
+        # As in JSON, numbers are counts of words or tokens.
+        kinds = {field.name: field.type for field in table.schema_arrow}
+        counts = {name for name, kind in kinds.items() if types.is_integer(kind) or types.is_floating(kind)} - {"text"}
+        text = next((name for name in ("words", "tokens", "text") if name in names and name not in counts), None)
         if keep is None:
-            is_nested = import_arrow("pyarrow.types", file).is_nested
-            keep = [field.name for field in table.schema_arrow if not is_nested(field.type)]
+            keep = [name for name, kind in kinds.items() if not types.is_nested(kind)]
         if text is None or set(keep) - set(names):
             raise ValueError(
                 f"'{file}' has the columns {', '.join(names)}, should have {', '.join(['text (or words)', *keep])}. "
                 "Rename the column of the texts, and keep columns that the file has."
             )
-        kind = table.schema_arrow.field(text).type
-        if not _holds_texts(kind, import_arrow("pyarrow.types", file)):
+        if not _holds_texts(kinds[text], types):
             raise ValueError(
-                f"The column '{text}' of '{file}' has the type {kind}, should be strings (or lists of strings). Cast "
-                "it, or rename the column of the texts to `text` or `words`."
+                f"The column '{text}' of '{file}' has the type {kinds[text]}, should be strings (or lists of strings). "
+                "Cast it, or rename the column of the texts to `text` or `words`."
             )
         columns = list(dict.fromkeys([text, *keep]))
         number = 0
@@ -292,7 +337,7 @@ class SentenceCutter:
         if len(self._nlp.vocab.strings) > MAX_STRINGS:
             self._nlp = make_nlp(self._lang)
         if isinstance(item, str):
-            item = self._nlp.make_doc(item) if self._tokenizes else item.split()
+            item = tokenize(item, self._nlp) if self._tokenizes else item.split()
         if isinstance(item, list):
             words = _clean(item)
             if self._sentencizer is None or not words:
@@ -341,7 +386,7 @@ def find_word(
     name (str): Of the text, for the error.
     RAISES (ValueError): EL381 if the word does not occur so often.
     """
-    doc = nlp(text)
+    doc = nlp(tokenize(text, nlp))
     places = [token for token in doc if token.text == word]
     if len(places) < occurrence:
         tokens = " ".join(f"'{token.text}'" for token in doc if not token.is_space)[:200]
@@ -369,9 +414,14 @@ class PunctuationCheck:
         self.example = ""
         self._max_tokens = max_tokens
 
+    @property
+    def is_full(self) -> bool:
+        """RETURNS (bool): Whether no more tokens are needed."""
+        return self.n_tokens >= self._max_tokens
+
     def add(self, tokens: Iterable[str]) -> None:
         """tokens (Iterable[str]): The next tokens of the text."""
-        if self.n_tokens >= self._max_tokens:
+        if self.is_full:
             return
         for token in tokens:
             self.n_tokens += 1
@@ -385,16 +435,65 @@ class PunctuationCheck:
             self.add(tokens)
             yield tokens
 
-    def warning(self, places: Sequence[object], lang: str = "en") -> Optional[str]:
-        """WL103 if more than `MOST` of the tokens end in punctuation; it proposes the tokenizer of `lang`."""
+    def warning(self, places: Sequence[object], lang: str = "en", *, is_chosen: bool = False) -> Optional[str]:
+        """WL103 if more than `MOST` of the tokens end in punctuation; it proposes the tokenizer of `lang`, or says that
+        it is used.
+        """
         if self.n_attached <= MOST * self.n_tokens:
             return None
+        remedy = f"If it is, tokenize it with spaCy: --lang {lang}, or the code of another language."
+        if is_chosen:
+            remedy = (
+                f"It is tokenized in the language of the biLM, as with --lang {lang}. Choose another language, or "
+                f"--lang {WHITE_SPACE} if its tokens are separated by white space."
+            )
         return Warnings.WL103.format(
             share=f"{self.n_attached / self.n_tokens:.0%}",
             source=", ".join(map(str, places)),
             example=self.example,
-            lang=lang,
+            remedy=remedy,
         )
+
+
+def choose_tokenizer(
+    lang: Optional[str],
+    sentences: Iterable[List[str]],
+    places: Sequence[object],
+    warn: Tell,
+    meta: Mapping[str, Any],
+) -> Optional[str]:
+    """How a command reads the texts of a corpus: in the language that is asked for; else raw text in that of the biLM,
+    and other text at white space.
+
+    lang (Optional[str]): What the user asks for: a language or `WHITE_SPACE`; None for nothing.
+    sentences (Iterable[List[str]]): The corpus, split at white space. Its first tokens are read.
+    places (Sequence[object]): Names of the texts.
+    warn (Tell): Called with WL103 for raw text.
+    meta (Mapping[str, Any]): Of the biLM, with its language.
+    RETURNS (Optional[str]): The language; None for white space.
+    """
+    if lang is not None:
+        return None if lang == WHITE_SPACE else lang
+    check = PunctuationCheck()
+    for tokens in sentences:
+        check.add(tokens)
+        if check.is_full:
+            break
+    known = choose_lang(None, meta.get("lang"))
+    is_known = known == meta.get("lang") and _has_tokenizer(known)
+    warning = check.warning(places, known, is_chosen=is_known)
+    if warning is None:
+        return None
+    warn(warning)
+    return known if is_known else None
+
+
+def _has_tokenizer(lang: str) -> bool:
+    try:
+        make_nlp(lang)
+    except ValueError:
+        return False
+    return True
 
 
 def warn_of_raw_text(
@@ -404,21 +503,20 @@ def warn_of_raw_text(
     warn: Tell,
     meta: Optional[Mapping[str, Any]] = None,
 ) -> None:
-    """Warn if the first tokens, in `check`, look like raw text; a language of the tokenizer, `lang`, prevents the
-    warning, which proposes that of the biLM, in `meta`.
+    """Warn if the tokens of a text that has been read, in `check`, look like raw text; `lang`, the language of its
+    tokenizer, prevents the warning, which proposes that of the biLM, in `meta`.
     """
     warning = check.warning(places, choose_lang(None, (meta or {}).get("lang")))
     if warning is not None and lang is None:
         warn(warning)
 
 
-def _parse(content: Any, kind: str, place: str, keep: Sequence[str]) -> Tuple[Item, int, Mapping[str, str]]:
-    """RETURNS (Tuple[Item, int, Mapping[str, str]]): The text, the number of replaced surrogates, the fields kept."""
+def _parse(content: Any, kind: str, place: str, keep: Sequence[str]) -> Tuple[Item, int, Fields]:
+    """RETURNS (Tuple[Item, int, Fields]): The text, the number of replaced surrogates, the fields kept."""
     if isinstance(content, bytes):
         content = _decode(content, place).rstrip("\r\n")
     if kind == "parquet":
-        if isinstance(content[0], list) and None in content[0]:
-            raise ValueError(f"{place} has a null among its words, should have strings. Leave it out, or fill it.")
+        check_words(content[0], place)
         return content[0], 0, _select(content[1], keep, place)
     if kind != "jsonl":
         return content, 0, {}
@@ -434,18 +532,20 @@ def find_field(record: Mapping[str, Any], name: str) -> Any:
     return found
 
 
-def _select(record: Mapping[str, Any], keep: Sequence[str], place: str) -> Mapping[str, str]:
-    """RETURNS (Mapping[str, str]): Fields as texts: objects and lists as JSON, null as the empty text."""
+def _select(record: Mapping[str, Any], keep: Sequence[str], place: str) -> Fields:
+    """RETURNS (Fields): Texts, numbers and None; objects, lists, true and false as JSON."""
     found = {name: find_field(record, name) for name in keep}
     if missing := [name for name in keep if found[name] is None and name not in record]:
         raise ValueError(
             f"Line {place} does not have the field(s) {', '.join(missing)}; it has {', '.join(record) or 'none'}. Keep "
             "fields that every text has, or skip those without with --on-error skip."
         )
-    return {name: _to_text(value) for name, value in found.items()}
+    as_they_are = (int, float, type(None))
+    return {name: value if type(value) in as_they_are else to_text(value) for name, value in found.items()}
 
 
-def _to_text(value: Any) -> str:
+def to_text(value: Any) -> str:
+    """RETURNS (str): A field as text: null is empty, numbers, objects and lists are JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     is_json = isinstance(value, (bool, int, float, list, tuple, Mapping))
@@ -471,7 +571,7 @@ def _decode(line: bytes, where: str) -> str:
         ) from error
 
 
-def _replace_surrogates(item: Item) -> Tuple[Item, int]:
+def replace_surrogates(item: Item) -> Tuple[Item, int]:
     """Replace unpaired surrogates, which UTF-8 cannot encode and spaCy does not accept."""
     words = [item] if isinstance(item, str) else cast(List[str], item)
     replaced = [SURROGATE.subn(REPLACEMENT, word) for word in words]

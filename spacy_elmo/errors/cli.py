@@ -7,7 +7,7 @@ class CLIErrors(metaclass=Catalogue):
     """Templates for `str.format`."""
 
     EL134 = "The output '{path}' exists already. {remedy}"
-    EL177 = "The operating system denies access to {path}: {reason}. {remedy}"
+    EL177 = "Cannot {what} {path}: {reason}. {remedy}"
     EL178 = "'{path}' cannot be a folder: '{taken}' is a file. Choose another path."
     EL210 = (
         "The pipeline '{pipeline}' for the language '{lang}' cannot be created: {problems}. Name components with "

@@ -50,10 +50,7 @@ class Warnings(metaclass=Catalogue):
         "text with unknown words is meaningless. Exclude rare words from the vocabulary: set min_count to 2 or more, "
         "or a smaller n_words."
     )
-    WL103 = (
-        "{share} of the tokens of {source} end in punctuation ('{example}'), so it may be raw text. If it is, tokenize "
-        "it with spaCy: --lang {lang}, or the code of another language."
-    )
+    WL103 = "{share} of the tokens of {source} end in punctuation ('{example}'), so it may be raw text. {remedy}"
     WL140 = (
         "The biLM of this Elmo module stays in float32, only its mixes become {dtype}, and with them the "
         "representations. To compute in reduced precision, make the module with "

@@ -1,23 +1,20 @@
 """How a biLM reads a text: tokens, sentences, and the sequences (contexts) that it reads one by one."""
 
-import re
 from dataclasses import dataclass
-from typing import AbstractSet, Iterator, List, Optional, Tuple
+from typing import AbstractSet, List, Optional, Tuple
 
 import numpy
 from numpy.typing import NDArray
 from spacy.attrs import IS_SPACE
 from spacy.tokens import Doc
 
-from ..corpora.texts import make_splitter
+from ..corpora.texts import make_splitter, tokenize
 from ..inference.bilm import BiLM
 from ..pipeline.model import Reading, read_docs
 
 MAX_TOKENS = 5_000
-MAX_RUN = 500  # characters without white space that are split into tokens; longer runs are one token
 READING = Reading(contexts="sentences")
 MAX_STRINGS = 300_000  # in spaCy's vocabulary, before it is replaced by an empty one
-LONG_RUN = re.compile(rf"(\S{{{MAX_RUN + 1},}})( ?)")
 
 
 def invalid(problem: str) -> ValueError:
@@ -63,26 +60,11 @@ class TextReader:
         """RETURNS (Doc): Any text, with sentence boundaries. RAISES (ValueError): For more tokens than the limit."""
         if len(self._nlp.vocab.strings) > MAX_STRINGS:
             self._nlp = make_splitter(self.lang)
-        words, spaces = zip(*found) if (found := list(self._split(text))) else ((), ())
-        check_length(len(words), "tokens", limit)
-        doc = Doc(self._nlp.vocab, words=list(words), spaces=list(spaces))
+        doc = tokenize(text, self._nlp)
+        check_length(len(doc), "tokens", limit)
         for _, pipe in self._nlp.pipeline:
             doc = pipe(doc)
         return doc
-
-    def _split(self, text: str) -> Iterator[Tuple[str, bool]]:
-        """YIELDS (Tuple[str, bool]): A token, and whether a space follows. A long run of characters without white space
-        is one token: spaCy's tokenizer takes 36 s for 20,000 exclamation marks, quadratic in their number.
-        """
-        start = 0
-        for run in LONG_RUN.finditer(text):
-            yield from self._tokenize(text[start : run.start()])
-            yield run[1], bool(run[2])
-            start = run.end()
-        yield from self._tokenize(text[start:])
-
-    def _tokenize(self, text: str) -> Iterator[Tuple[str, bool]]:
-        yield from ((token.text, bool(token.whitespace_)) for token in self._nlp.make_doc(text))
 
 
 def find_contexts(doc: Doc) -> List[Context]:

@@ -2,6 +2,9 @@
 Face `datasets`, Daft, or a loop. It is small and picklable; a worker loads the weights when it first needs them.
 """
 
+import hashlib
+import os
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -31,10 +34,11 @@ from spacy.tokens import Doc
 from thinc.api import require_gpu, to_numpy
 
 from ..corpora.files import import_arrow
-from ..corpora.texts import Item, make_nlp, to_doc
+from ..corpora.texts import Item, check_words, make_nlp, replace_surrogates, to_doc
 from ..inference.bilm import BiLM
 from ..pipeline.elmo import Elmo
 from ..pipeline.model import fill, set_bilm
+from ..util import hash_file, shorten
 from ..weights import load_bilm
 from ..weights.formats import locate
 
@@ -42,13 +46,22 @@ BATCH_SIZE = 1024
 BATCH_TOKENS = 16000  # tokens per batch of Docs, a little less than twice the component's `batch_tokens`
 TextT = TypeVar("TextT")
 POOLS = ("mean", "first", "last", "max")
+WORDS = ("words", "tokens")  # columns that have lists of strings, where nothing else says so
 
 
 class Loaded(NamedTuple):
-    """A pipeline in this process, and the lock of its vocabulary, which one thread at a time may extend."""
+    """A pipeline in this process.
+
+    nlp (Language): It ends in an ELMo component.
+    lock (Lock): Of its vocabulary, which one thread at a time may extend.
+    prefix (str): Of the attributes with the vectors.
+    is_split (bool): Whether strings are split at white space.
+    """
 
     nlp: Language
     lock: Lock
+    prefix: str = "elmo"
+    is_split: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,15 +92,18 @@ class VectorSettings:
 class Embedder(VectorSettings):
     """Adds columns with ELMo vectors to batches of rows.
 
-    A column per token vector is a list of rows: `list<fixed_size_list<float, D>>` in Arrow, an array (T, D) otherwise.
-    With `pool` it is one vector per text: `fixed_size_list<float, D>`, or an array (N, D).
+    A column has the vectors of a text's tokens: `list<fixed_size_list<float, D>>` in Arrow, otherwise a list of arrays
+    (T, D). With `pool` it has one vector per text: `fixed_size_list<float, D>`, or an array (N, D).
 
     The settings are those of `VectorSettings`; `model` may also be a spaCy pipeline with an ELMo component, which then
-    tokenizes, finds sentences and has its own mix. Without `pool`, strings also get a column OUTPUT_tokens.
-    column (str): The column of texts: strings, or lists of strings, which are tokens.
+    tokenizes, finds sentences and has its own mix. Without `pool`, strings also get a column OUTPUT_tokens; a
+    batch of nulls, or without rows, has strings unless its type, or the name `words` or `tokens`, says otherwise. A
+    pickle changes with the files of the model, so that `datasets.map` computes again when they were replaced.
+    column (str): The column of texts: strings, or lists of strings, which are tokens. A null is an empty text.
     output (str): Name of the new column with the mixed vectors; those of layer j are in OUTPUT_layer_j.
     threads (Optional[int]): Threads of torch in the worker; None leaves them as they are.
-    RAISES (ValueError): For an unknown `store`, `pool` or `dtype`; when called, if there is no such model or column.
+    RAISES (ValueError): For an unknown `store`, `pool` or `dtype`; when called, if there is no such model or column,
+        for values of other types, and for another `lang` than that of a pipeline.
     """
 
     column: str = "text"
@@ -115,45 +131,67 @@ class Embedder(VectorSettings):
             raise ValueError(
                 f"There is no column '{self.column}' in the batch, which has: {', '.join(names)}. Set `column`."
             )
-        column = batch.column(self.column).to_pylist() if is_arrow else batch[self.column]
-        items = [_to_item(value) for value in column]
-        tokens, vectors = self._embed(items)
-        if any(isinstance(item, str) for item in items) and self.pool is None:
+        column = batch.column(self.column) if is_arrow else batch[self.column]
+        values = column.to_pylist() if is_arrow else list(column)
+        items = [_to_item(value, f"Row {i} of the column '{self.column}'") for i, value in enumerate(values)]
+        tokens, vectors = self._embed(items or [""])  # without rows, for the types of the columns
+        if self.pool is None and self._holds_texts(values, str(getattr(column, "type", getattr(column, "dtype", "")))):
             vectors = {f"{self.output}_tokens": tokens, **vectors}
         if is_arrow:
-            new = {name: to_arrow(rows) for name, rows in vectors.items()}
+            new = {name: to_arrow(rows)[: len(items)] for name, rows in vectors.items()}
             kept = {name: batch.column(name) for name in names if name not in new}
             return type(batch).from_arrays([*kept.values(), *new.values()], names=[*kept, *new])
-        return {**batch, **{name: _to_numpy(rows) for name, rows in vectors.items()}}
+        # Not arrays of objects, which `datasets` cannot convert.
+        new = {name: (rows if self.pool is None else np.stack(rows))[: len(items)] for name, rows in vectors.items()}
+        return {**batch, **new}
 
-    def _embed(self, items: Sequence[Item]) -> Tuple[List[List[str]], Dict[str, Any]]:
-        """RETURNS (Tuple[List[List[str]], Dict[str, Any]]): Tokens, and rows by the name of their column."""
-        nlp, lock = _load(self, _changed(self.model))
+    def __getstate__(self) -> Dict[str, Any]:
+        return {**self.__dict__, "_digest": _digest(self.model, _changed(self.model))}
+
+    def _holds_texts(self, values: Sequence[Any], type_name: str) -> bool:
+        """RETURNS (bool): Whether the column has strings, not lists of strings."""
+        present = [value for value in values if not _is_missing(value)]
+        if present:
+            return any(isinstance(value, str) for value in present)
+        return not ("list" in type_name or ("str" not in type_name and self.column in WORDS))
+
+    def _embed(self, items: Sequence[Item]) -> Tuple[List[List[str]], Dict[str, List[Any]]]:
+        """RETURNS (Tuple[List[List[str]], Dict[str, List[Any]]]): Tokens, and rows by the name of their column."""
+        loaded = _load(self, _changed(self.model))
         tokens: List[List[str]] = []
         found: Dict[str, List[Any]] = {}
-        with lock, nlp.memory_zone():
-            for doc in pipe_docs(nlp, items, self.batch_size):
+        if loaded.is_split:
+            items = [item.split() if isinstance(item, str) else item for item in items]
+        with loaded.lock, loaded.nlp.memory_zone():
+            for doc in pipe_docs(loaded.nlp, items, self.batch_size):
                 tokens.append([token.text for token in doc])
-                for name, rows in name_rows(doc, self.store, self.pool, self.output):
+                for name, rows in name_rows(doc, self.store, self.pool, self.output, loaded.prefix):
                     found.setdefault(name, []).append(rows)
         return tokens, found
 
 
-def load_pipeline(settings: VectorSettings, **files: Any) -> Language:
-    """Load a biLM into a pipeline of a tokenizer and an ELMo component, on its device.
-
-    settings (VectorSettings): The settings.
+def load_weights(settings: VectorSettings, **files: Any) -> BiLM:
+    """settings (VectorSettings): The settings.
     **files (Any): Further arguments of `load_bilm`; with `options` the model is the weights file.
-    RETURNS (Language): The pipeline.
+    RETURNS (BiLM): Of the settings.
     """
     if settings.gpu_id >= 0:
         require_gpu(settings.gpu_id)
-    bilm = load_bilm(**files, weights=settings.model) if "options" in files else load_bilm(settings.model, **files)
+    return load_bilm(**files, weights=settings.model) if "options" in files else load_bilm(settings.model, **files)
+
+
+def make_pipeline(settings: VectorSettings, bilm: BiLM) -> Language:
+    """RETURNS (Language): A pipeline of a tokenizer and an ELMo component, on its device."""
     nlp = make_nlp(settings.lang or "xx")
     config = {"store": settings.store, "dtype": settings.dtype, "model": {"precision": settings.precision}}
     elmo = nlp.add_pipe("elmo", config=config)
     set_bilm(elmo.model, bilm)  # type: ignore[attr-defined]  # an Elmo component
     return nlp
+
+
+def load_pipeline(settings: VectorSettings, **files: Any) -> Language:
+    """RETURNS (Language): See `load_weights` and `make_pipeline`."""
+    return make_pipeline(settings, load_weights(settings, **files))
 
 
 def get_bilm(nlp: Language) -> BiLM:
@@ -162,31 +200,56 @@ def get_bilm(nlp: Language) -> BiLM:
 
 
 @lru_cache(maxsize=4)
-def _load(settings: Embedder, changed: float) -> Loaded:
+def _load(settings: Embedder, changed: Tuple[Any, ...]) -> Loaded:
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
-    if (Path(settings.model) / "config.cfg").is_file() or spacy.util.is_package(settings.model):
-        return Loaded(_load_saved(settings), Lock())
-    return Loaded(load_pipeline(settings), Lock())
+    place, is_pipeline = _find(settings.model)
+    if is_pipeline:
+        return _load_saved(settings, place)
+    return Loaded(load_pipeline(settings), Lock(), is_split=settings.lang is None)
 
 
-def _changed(model: str) -> float:
-    """When files of the model changed last; in a process, other files are another model."""
-    place = locate(model)
-    return max((file.stat().st_mtime for file in (place, *place.glob("*"))), default=0.0) if place.exists() else 0.0
+def _find(model: str) -> Tuple[Path, bool]:
+    """RETURNS (Tuple[Path, bool]): Where a model is, and whether it is a spaCy pipeline."""
+    name = os.fspath(model)
+    if spacy.util.is_package(name):
+        return spacy.util.get_package_path(name), True
+    place = locate(name)
+    return place, (place / "config.cfg").is_file()
 
 
-def _load_saved(settings: Embedder) -> Language:
+def _changed(model: str) -> Tuple[Any, ...]:
+    """Name, size, times and number of each file of a model; in a process, other files are another model."""
+    place, _ = _find(model)
+    files = [place] if place.is_file() else sorted(file for file in place.rglob("*") if file.is_file())
+    return tuple(
+        (str(file), (stat := file.stat()).st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino) for file in files
+    )
+
+
+@lru_cache(maxsize=4)
+def _digest(model: str, changed: Tuple[Any, ...]) -> str:
+    """A hash of the files of a model; their times may be the same after a replacement, or differ after a copy."""
+    return hashlib.sha256("".join(hash_file(Path(name)) for name, *_ in changed).encode("ascii")).hexdigest()
+
+
+def _load_saved(settings: Embedder, place: Path) -> Loaded:
     """A pipeline up to its first ELMo component."""
     if settings.gpu_id >= 0:
         require_gpu(settings.gpu_id)
-    nlp = spacy.load(settings.model)
+    nlp = spacy.load(place)
     found = [i for i, (_, pipe) in enumerate(nlp.pipeline) if isinstance(pipe, Elmo)]
     if not found:
         raise ValueError(
             f"The pipeline '{settings.model}' has no component 'elmo', only {', '.join(nlp.pipe_names) or 'none'}. "
             "Give a pipeline with ELMo, or a biLM."
         )
+    if settings.lang not in (None, nlp.lang):
+        raise ValueError(
+            f"lang is '{settings.lang}', but the pipeline '{settings.model}' has a tokenizer of its own, for the "
+            f"language '{nlp.lang}'. Leave lang out, or give a biLM."
+        )
+    nlp.max_length = sys.maxsize  # the default limit is for parsers
     elmo: Any = nlp.pipeline[found[0]][1]
     for name in nlp.pipe_names[found[0] + 1 :]:
         nlp.disable_pipe(name)
@@ -194,7 +257,7 @@ def _load_saved(settings: Embedder) -> Language:
     if settings.precision != "float32":
         elmo.fill()
         elmo.model.shims[0].bilm.set_precision(settings.precision)
-    return nlp
+    return Loaded(nlp, Lock(), elmo.prefix)
 
 
 def pipe_docs(nlp: Language, items: Iterable[Item], batch_size: int = BATCH_SIZE) -> Iterator[Doc]:
@@ -251,22 +314,26 @@ class Cutter(Generic[TextT]):
             self._characters = max(1.0, n_characters / max(1, n_tokens))
 
 
-def name_rows(doc: Doc, store: str, pool: Optional[str], output: str) -> Iterator[Tuple[str, NDArray[Any]]]:
+def name_rows(
+    doc: Doc, store: str, pool: Optional[str], output: str, prefix: str = "elmo"
+) -> Iterator[Tuple[str, NDArray[Any]]]:
     """YIELDS (Tuple[str, NDArray]): Name of a column, and its rows for a Doc, see `Embedder`."""
     if store != "layers":
-        yield output, read_vectors(doc, "mixed", pool)
+        yield output, read_vectors(doc, "mixed", pool, prefix)
     if store != "mixed":
-        yield from ((f"{output}_layer_{j}", rows) for j, rows in enumerate(read_vectors(doc, "layers", pool)))
+        layers = read_vectors(doc, "layers", pool, prefix)
+        yield from ((f"{output}_layer_{j}", rows) for j, rows in enumerate(layers))
 
 
-def read_vectors(doc: Doc, name: str, pool: Optional[str] = None) -> NDArray[Any]:
+def read_vectors(doc: Doc, name: str, pool: Optional[str] = None, prefix: str = "elmo") -> NDArray[Any]:
     """doc (Doc): A Doc with vectors.
     name (str): "mixed" or "layers".
     pool (Optional[str]): One of `POOLS`, over the tokens that are not white space, which the biLM does not read; a
         Doc without such tokens has zeros. None for a row per token.
+    prefix (str): Of the attributes with the vectors.
     RETURNS (NDArray): "mixed" (T, D) or "layers" (L+1, T, D); with `pool` (D,) or (L+1, D).
     """
-    values: NDArray[Any] = to_numpy(doc._.elmo if name == "mixed" else doc._.elmo_layers)
+    values: NDArray[Any] = to_numpy(doc._.get(prefix if name == "mixed" else f"{prefix}_layers"))
     if pool is None:
         return values
     rows = values[..., [token.i for token in doc if not token.is_space], :]
@@ -294,18 +361,27 @@ def to_arrow(rows: Sequence[Union[NDArray[Any], List[str]]]) -> Any:
     return arrow.ListArray.from_arrays(arrow.array(offsets), values)
 
 
-def _to_numpy(rows: Sequence[Any]) -> NDArray[Any]:
-    """RETURNS (NDArray): (N, D) for vectors of texts; else N objects: arrays (T, D), or lists of tokens."""
-    if rows and isinstance(rows[0], np.ndarray) and rows[0].ndim == 1:
-        return np.stack(rows)
-    found = np.empty(len(rows), dtype=object)
-    for i, row in enumerate(rows):
-        found[i] = row
-    return found
-
-
-def _to_item(value: Any) -> Item:
-    """A value of a column: None is an empty text, an array of strings a list of words."""
-    if isinstance(value, (str, Doc)):
+def _to_item(value: Any, where: str) -> Item:
+    """RETURNS (Item): A value of a column: a null is an empty text, an array of strings a list of words.
+    RAISES (ValueError): For a value of another type.
+    """
+    if isinstance(value, Doc):
         return value
-    return "" if value is None else [str(word) for word in value]
+    if _is_missing(value):
+        return ""
+    if isinstance(value, (list, tuple, np.ndarray)):
+        value = [str(word) if isinstance(word, str) else word for word in value]
+        check_words(value, where)
+    elif not isinstance(value, str):
+        raise ValueError(
+            f"{where} is {shorten(repr(value), 60)} ({type(value).__name__}), should be a string, a list of strings or "
+            "null. Cast the column, or name another one with `column`."
+        )
+    return replace_surrogates(str(value) if isinstance(value, str) else value)[0]  # spaCy cannot read NumPy's strings
+
+
+def _is_missing(value: Any) -> bool:
+    """RETURNS (bool): Whether a value is null: None, or what pandas has in its place."""
+    return (
+        value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
+    )

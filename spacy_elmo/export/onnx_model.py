@@ -122,14 +122,23 @@ def describe(bilm: BiLM) -> Dict[str, str]:
 def _add_all(graph: Graph, bilm: BiLM, arrays: Arrays) -> None:
     config, characters = bilm.config, _characters_of(bilm)
     if characters is not None:
-        ids = graph.input("char_ids", INT64, ["batch", "tokens", characters.max_characters])
+        given_ids = graph.input("char_ids", INT64, ["batch", "tokens", characters.max_characters])
+    else:
+        given_ids = graph.input("word_ids", INT64, ["batch", "tokens"])
+    lengths = graph.input("lengths", INT64, ["batch"])
+    sizes = split_shape(graph, given_ids, 2)
+    # Runtimes refuse arrays without elements in several operators: a row and a column of padding replace none.
+    zero, one = graph.integers(0), graph.integers(1)
+    n_rows, n_columns = (graph.add("Where", graph.add("Equal", size, zero), one, zero) for size in sizes)
+    ends = [n_rows, n_columns, zero][: 2 if characters is None else 3]
+    ids = graph.add("Pad", given_ids, graph.add("Concat", *[zero] * len(ends), *ends, axis=0))
+    lengths = graph.add("Pad", lengths, graph.add("Concat", zero, n_rows, axis=0))
+    if characters is not None:
         vectors = add_characters(graph, config, arrays, ids)  # (B, S, P)
     else:
-        ids = graph.input("word_ids", INT64, ["batch", "tokens"])
         given = bilm.token_embeddings
         table = arrays.take("word_embedding") if given is None else given.detach().cpu().numpy()
         vectors = graph.add("Gather", graph.constant(table), ids, axis=0)
-    lengths = graph.input("lengths", INT64, ["batch"])
     if config.encoder == "transformer":
         layers = add_transformer_layers(graph, config, arrays, boundary_vectors(bilm), vectors, lengths)
     else:
@@ -138,6 +147,8 @@ def _add_all(graph: Graph, bilm: BiLM, arrays: Arrays) -> None:
     is_word = graph.add("Less", add_range(graph, n_steps), graph.add("Unsqueeze", lengths, graph.integers(1)))  # (B, S)
     mask = graph.add("Unsqueeze", is_word, graph.integers(2))
     layers = graph.add("Where", mask, layers, graph.constant(0.0))
+    given_sizes = graph.add("Concat", *sizes, axis=0)
+    layers = graph.add("Slice", layers, graph.integers(0, 0), given_sizes, graph.integers(1, 2))
     graph.output("layers", layers, FLOAT, [config.n_layers + 1, "batch", "tokens", config.output_width])
 
 

@@ -6,6 +6,7 @@ whose workers embed one input file at a time with the same function.
 
 import json
 import os
+import pickle
 import re
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -32,19 +33,30 @@ from spacy.tokens import Doc
 
 from .. import util
 from ..about import __version__
-from ..corpora.files import Counts, filesystem_of, is_address
-from ..corpora.texts import TextRecord, read_records
+from ..corpora.files import (
+    MANIFEST,
+    SKIPPED,
+    STDIN,
+    Counts,
+    Tell,
+    filesystem_of,
+    format_of,
+    is_address,
+    name_some,
+    say_nothing,
+)
+from ..corpora.texts import WITH_FIELDS, TextRecord, make_nlp, read_records, to_text
 from ..inference.bilm import BiLM
 from ..util import temporary_folder, write_text
 from ..weights.identity import fingerprint_bilm
 from .embedder import VectorSettings, load_pipeline
 from .vectors import Writer, embed_records, open_vectors
 
-MANIFEST = "embed.json"
 Records = Generator[TextRecord, None, None]
-PART = re.compile(r"part-\d{5,}-\d{5,}\.(parquet|spacy|skipped\.jsonl)")  # names of what a run writes
+PART = re.compile(r"part-\d{5,}-\d{5,}\.(parquet|spacy)|_part-\d{5,}-\d{5,}\.skipped\.jsonl")  # what a run writes
 FORMATS = {"parquet": ".parquet", "docbin": ".spacy"}
 TEXTS_PER_FILE = {"parquet": 10_000, "docbin": 1000}
+TEXTS_TO_CHECK = 1000  # of a file, for the types of its fields
 # Settings in which a folder may be continued: they change neither vectors nor parts.
 FREE = ("batch_size", "gpu_id", "on_error")
 
@@ -58,7 +70,7 @@ class PartSettings(VectorSettings):
     texts_per_file (int): Lines, rows or Docs of a part; the last part of an input file may have fewer.
     files (Tuple[Tuple[str, str], ...]): Further arguments of `load_bilm`.
     input_format (str): See `read_records`.
-    keep (Tuple[str, ...]): Fields of the input that become columns.
+    keep (Tuple[Tuple[str, str], ...]): Fields of the input that become columns, with their types, see `find_types`.
     on_error (str): "stop" at a text that cannot be read, or "skip" it and list it beside its part.
     """
 
@@ -67,7 +79,7 @@ class PartSettings(VectorSettings):
     texts_per_file: int = TEXTS_PER_FILE["parquet"]
     files: Tuple[Tuple[str, str], ...] = ()
     input_format: str = "auto"
-    keep: Tuple[str, ...] = ()
+    keep: Tuple[Tuple[str, str], ...] = ()
     on_error: str = "stop"
 
 
@@ -103,12 +115,83 @@ def describe(settings: PartSettings, bilm: BiLM) -> Dict[str, Any]:
     found["files"] = dict(settings.files)
     return {
         **found,
-        "keep": list(settings.keep),
+        "keep": dict(settings.keep),
         "fingerprint": fingerprint_bilm(bilm),
         "n_layers": bilm.config.n_layers + 1,
         "width": bilm.config.output_width,
         "version": __version__,
     }
+
+
+def find_types(settings: PartSettings, inputs: Sequence[str], tell: Tell = say_nothing) -> PartSettings:
+    """Choose the types of the columns that are kept, by the first `TEXTS_TO_CHECK` texts that have fields: "int64" or
+    "float64" if all of them are numbers or null, else "string", as for stdin, which is read once.
+
+    settings (PartSettings): The settings; the types of fields are "", or chosen by the user.
+    inputs (Sequence[str]): The input files.
+    tell (Tell): Called with a message on files without fields.
+    RETURNS (PartSettings): With all types.
+    RAISES (ValueError): For fields that no text has.
+    """
+    formats = {name: settings.input_format if settings.input_format != "auto" else format_of(name) for name in inputs}
+    with_fields = [name for name in inputs if formats[name] in WITH_FIELDS]
+    if not settings.keep or list(inputs) == [str(STDIN)]:
+        return replace(settings, keep=tuple((name, kind or "string") for name, kind in settings.keep))
+    others = [name for name in inputs if name not in with_fields]
+    fields = ", ".join(name for name, _ in settings.keep)
+    if not with_fields:
+        raise ValueError(
+            f"'{others[0]}' is read as {formats[others[0]]}, which has no fields {fields} to keep. Give JSONL or "
+            "Parquet, or keep none."
+        )
+    if others:
+        tell(f"Only JSONL and Parquet have fields: the texts of {name_some(others)} are written without {fields}")
+    kept = tuple((name, kind or _find_type(settings, with_fields, name)) for name, kind in settings.keep)
+    return replace(settings, keep=kept)
+
+
+def _find_type(settings: PartSettings, inputs: Sequence[str], field: str) -> str:
+    nlp, problem, is_somewhere = make_nlp("xx"), None, False
+    for name in inputs:
+        with closing(read_records(name, nlp, Counts(), format=settings.input_format, keep=[field])) as records:
+            first = list(islice(records, TEXTS_TO_CHECK))
+        values = [record.fields[field] for record in first if record.error is None]
+        if kinds := {type(value) for value in values if value is not None}:
+            return "int64" if kinds == {int} else "float64" if kinds <= {int, float} else "string"
+        is_somewhere = is_somewhere or bool(values)
+        problem = problem or next((record.error for record in first if record.error is not None), None)
+    if problem is not None and not is_somewhere:
+        raise problem
+    return "string"
+
+
+def read_first(settings: PartSettings, inputs: Sequence[str]) -> Iterator[List[str]]:
+    """Stream texts, split at white space, of files that can be read again and that a tokenizer would split."""
+    nlp = make_nlp("xx")
+    for name in inputs:
+        kind = format_of(name) if settings.input_format == "auto" else settings.input_format
+        if kind != "docbin" and name != str(STDIN):
+            records = read_records(name, nlp, Counts(), format=kind, is_tokenized=True)
+            yield from (record.item for record in records if isinstance(record.item, list))
+
+
+def _fit(record: TextRecord, keep: Sequence[Tuple[str, str]]) -> TextRecord:
+    """RETURNS (TextRecord): With its fields in the types of the columns, or with an error."""
+    fields: Dict[str, Any] = {}
+    for name, kind in keep:
+        value = record.fields.get(name)
+        if kind == "string":
+            value = to_text(value)
+        elif value is not None:
+            is_number = isinstance(value, (int, float)) and (isinstance(value, float) or abs(value) < 2**1023)
+            if not is_number or (kind == "int64" and not (float(value).is_integer() and abs(value) < 2**63)):
+                problem = f"{record.place} has {value!r} in the field {name}, whose first values are numbers ({kind})."
+                error = ValueError(f"{problem} Correct it, or keep the field as text with --keep {name}:text.")
+                return TextRecord(record.place, "", error=error)
+            value = int(value) if kind == "int64" else float(value)
+        if name in record.fields:  # a text of a file without fields has an id of its own
+            fields[name] = value
+    return record._replace(fields=fields)
 
 
 def begin_folder(settings: PartSettings, description: Mapping[str, Any], inputs: Sequence[str], *, force: bool) -> None:
@@ -247,8 +330,10 @@ def embed_whole(
         n_texts, n_tokens = embed_records(
             nlp, records, writer, batch_size=settings.batch_size, on_error=skipped.callback, on_text=progress.on_text
         )
+    if skipped.lines and not n_texts:
+        raise ValueError(f"No text could be read. The first: {json.loads(skipped.lines[0])['error']}")
     if skipped.lines:
-        write_text(Path(f"{settings.folder}.skipped.jsonl"), "".join(skipped.lines))
+        write_text(Path(f"{settings.folder}{SKIPPED}"), "".join(skipped.lines))
     return Totals(n_texts, n_tokens, 1, len(skipped.lines), n_replaced=counts.n_undecodable)
 
 
@@ -261,12 +346,12 @@ def _read(settings: PartSettings, nlp: Language, name: str, counts: Counts, prog
         counts,
         format=settings.input_format,
         is_tokenized=settings.lang is None,
-        keep=settings.keep,
+        keep=[field for field, _ in settings.keep],
         opened=files.append,
     ):
         if files and not files[0].closed:
             progress.on_read(name, files[0].tell())
-        yield record
+        yield record if record.error is not None else _fit(record, settings.keep)
     progress.on_read(name, size_of(name))
 
 
@@ -318,14 +403,16 @@ def _embed_part(
 ) -> Totals:
     skipped = _Skipped(settings.on_error)
     with folder.part(stem + FORMATS[settings.format]) as path:
-        with open_vectors(str(path), store=settings.store, pool=settings.pool) as writer:
+        with open_vectors(str(path), store=settings.store, pool=settings.pool, keep=dict(settings.keep)) as writer:
             writer.meta = description
             n_texts, n_tokens = embed_records(
                 nlp, part, writer, batch_size=settings.batch_size, on_error=skipped.callback, on_text=on_text
             )
         _check_manifest(folder, settings.folder, description, *source)
         if skipped.lines:
-            folder.write(f"{stem}.skipped.jsonl", "".join(skipped.lines))
+            folder.write(f"_{stem}{SKIPPED}", "".join(skipped.lines))
+            if not n_texts:  # no part, so that the same command reads them again
+                path.unlink()
     return Totals(n_texts, n_tokens, 1, len(skipped.lines))
 
 
@@ -383,10 +470,12 @@ class Folder:
     @contextmanager
     def part(self, name: str) -> Iterator[Path]:
         """name (str): Name of the file.
-        YIELDS (Path): Where to write it.
+        YIELDS (Path): Where to write it; without a file there, none is put in place.
         """
         with temporary_folder(f".{name}", None if self.is_remote else self.path) as place:
             yield place / name
+            if not (place / name).exists():
+                return
             if self.is_remote:
                 self._files.makedirs(self._root, exist_ok=True)
                 self._files.put_file(str(place / name), f"{self._root}/.{name}.part")
@@ -399,15 +488,22 @@ class Folder:
 
 
 class _FileEmbedder:
-    """A worker of Ray Data. It loads the weights once, and its parts are those of the local engine."""
+    """A worker of Ray Data. It loads the weights once, and its parts are those of the local engine. What it raises is
+    in the row: Ray would show it as the last line of a traceback.
+    """
 
     def __init__(self, settings: PartSettings, description: Mapping[str, Any]) -> None:
         self.settings, self.description = settings, description
-        self.nlp = load_pipeline(settings, **dict(settings.files))
+        self.nlp: Optional[Language] = None
 
     def __call__(self, row: Dict[str, Any]) -> Dict[str, Any]:
-        total = embed_file(self.settings, self.nlp, self.description, int(row["number"]), str(row["name"]))
-        return {**row, **total._asdict()}
+        total, error = Totals(), b""
+        try:
+            self.nlp = self.nlp or load_pipeline(self.settings, **dict(self.settings.files))
+            total = embed_file(self.settings, self.nlp, self.description, int(row["number"]), str(row["name"]))
+        except (ValueError, OSError) as problem:
+            error = pickle.dumps(problem)
+        return {**row, **total._asdict(), "error": error}
 
 
 def embed_parts_on_ray(
@@ -426,7 +522,7 @@ def embed_parts_on_ray(
     n_workers (Optional[int]): Workers, each with one CPU; None for as many as there are CPUs (with GPUs: GPUs).
     gpus_per_worker (float): GPUs that each worker has; a fraction shares a GPU.
     RETURNS (Totals): What was done.
-    RAISES (ValueError): If Ray is not installed.
+    RAISES (ValueError): If Ray is not installed; as `embed_file`.
     """
     if not util.has_ray:
         raise ValueError(
@@ -451,5 +547,7 @@ def embed_parts_on_ray(
     )
     total = Totals()
     for row in embedded.iter_rows():
+        if row["error"]:
+            raise pickle.loads(row["error"])
         total = total.plus(Totals(**{name: int(row[name]) for name in Totals._fields}))
     return total

@@ -35,6 +35,7 @@ SUFFIXES: Dict[str, Tuple[str, ...]] = {
 HDF5_VECTORS = {"all": "layers", "top": "layers", "average": "mixed"}
 SENTENCES = "sentence_to_index"
 POOLED = {"mixed": "elmo_pooled", "layers": "elmo_pooled_layers"}  # keys in `doc.user_data`
+MAX_CHARACTERS = 200  # of a token in an .npz, whose texts all have the width of the longest one
 OUTPUT = "elmo"  # column of Parquet
 ROW_GROUP_TOKENS = 32_768  # 64 MB of float32 vectors of width 512; pooled: of texts
 
@@ -96,7 +97,7 @@ def open_vectors(
     vectors: Sequence[str] = (),
     has_sentences: bool = True,
     pool: Optional[str] = None,
-    keep: Sequence[str] = (),
+    keep: Mapping[str, str] = {},
     force: bool = False,
 ) -> Iterator["Writer"]:
     """Open a writer for an output file. It writes to a temporary folder next to the output and renames at the end.
@@ -109,20 +110,13 @@ def open_vectors(
     has_sentences (bool): Whether an HDF5 file has `sentence_to_index`, a JSON object that maps each text to its number
         as a string; of equal texts the last one counts, as in AllenNLP.
     pool (Optional[str]): One of `POOLS`, for one vector per text instead of one per token, see `read_vectors`.
-    keep (Sequence[str]): Fields of the texts that are kept, for Parquet and DocBins.
+    keep (Mapping[str, str]): Fields of the texts that are kept, for Parquet and DocBins, with their types in Arrow.
     force (bool): Replace an existing output.
     YIELDS (Writer): The writer.
     RAISES (ValueError): EL134 if the output exists; for an unknown suffix, and settings of another format.
     """
-    suffix = ".npz" if path == STDOUT else Path(path).suffix
-    format = next((name for name, known in SUFFIXES.items() if suffix in known), None) if to == "auto" else to
-    if format is None or suffix not in SUFFIXES[format]:
-        raise ValueError(
-            f"The output '{path}' ends in '{suffix}' (--to {to}), but should end in .npz (arrays), .hdf5 or .h5 (a "
-            "dataset per text), .parquet or .spacy (one DocBin), have no suffix (a folder of Parquet files), or be '-' "
-            "(.npz on stdout). Choose one of these, and leave out --to."
-        )
-    check_choice(format, vectors, has_sentences, store, keep)
+    format = choose_format(path, to)
+    check_choice(format, vectors, has_sentences, store, list(keep))
     if format == "parquet":
         import_arrow("pyarrow", path)
     target, place = Path(path), None
@@ -134,12 +128,25 @@ def open_vectors(
         if format == "hdf5":
             writer: Writer = Hdf5Writer(folder, vectors[0] if vectors else "all", pool, has_sentences=has_sentences)
         elif format == "parquet":
-            writer = ParquetWriter(folder, store, pool)
+            writer = ParquetWriter(folder, store, pool, keep)
         else:
             writer = (NpzWriter if format == "npz" else DocBinWriter)(folder, store, pool)
         with writer:
             yield writer
             writer.finish(target)
+
+
+def choose_format(path: str, to: str = "auto") -> str:
+    """RETURNS (str): The format of an output file, see `open_vectors`. RAISES (ValueError): For an unknown suffix."""
+    suffix = ".npz" if path == STDOUT else Path(path).suffix
+    format = next((name for name, known in SUFFIXES.items() if suffix in known), None) if to == "auto" else to
+    if format is None or suffix not in SUFFIXES[format]:
+        raise ValueError(
+            f"The output '{path}' ends in '{suffix}' (--to {to}), but should end in .npz (arrays), .hdf5 or .h5 (a "
+            "dataset per text), .parquet or .spacy (one DocBin), have no suffix (a folder of Parquet files), or be '-' "
+            "(.npz on stdout). Choose one of these, and leave out --to."
+        )
+    return format
 
 
 def check_choice(
@@ -195,8 +202,8 @@ class Writer(ExitStack):
 
 
 class NpzWriter(Writer):
-    """Writes the concatenated rows of all Docs, and "lengths". They are in temporary files, one per layer, until the
-    end, in bounded memory.
+    """Writes the concatenated rows of all Docs, "lengths", "ids" of the texts and, without `pool`, "tokens", of which
+    the first `MAX_CHARACTERS` characters. They are in temporary files until the end, in bounded memory.
     """
 
     def __init__(self, folder: Path, store: str, pool: Optional[str]) -> None:
@@ -204,6 +211,9 @@ class NpzWriter(Writer):
         self.lengths: List[int] = []
         self._files: Dict[str, List[IO[bytes]]] = {}
         self._headers: Dict[str, Tuple[Any, Tuple[int, ...]]] = {}
+        names = ["ids"] if pool else ["ids", "tokens"]
+        self._texts = {name: self.enter_context((folder / name).open("w", encoding="utf8")) for name in names}
+        self._widths = dict.fromkeys(names, 1)
 
     def begin(self, doc: Doc) -> None:
         """doc (Doc): A Doc without tokens. Without further Docs, the arrays have no rows."""
@@ -214,8 +224,14 @@ class NpzWriter(Writer):
             self._files[name] = [self.enter_context(path.open("wb")) for path in paths]
 
     def add(self, doc: Doc, user_data: Mapping[Any, Any], record: TextRecord) -> None:
-        """doc (Doc): A Doc with vectors."""
+        """doc (Doc): A Doc with vectors.
+        record (TextRecord): Its `id` is used.
+        """
         self.lengths.append(len(doc))
+        for name, lines in self._texts.items():
+            texts = [record.id] if name == "ids" else [token.text[:MAX_CHARACTERS] for token in doc]
+            lines.write(json.dumps(texts) + "\n")
+            self._widths[name] = max([self._widths[name], *map(len, texts)])
         for name, files in self._files.items():
             values = read_vectors(doc, name, self.pool)
             for file, rows in zip(files, values.reshape(len(files), -1, values.shape[-1]), strict=True):
@@ -235,6 +251,16 @@ class NpzWriter(Writer):
         with zipfile.ZipFile(target, "w", allowZip64=True) as archive:
             with archive.open("lengths.npy", "w") as member:
                 np.lib.format.write_array(member, np.asarray(self.lengths, dtype="int64"))
+            for name, texts in self._texts.items():
+                dtype = np.dtype(f"<U{self._widths[name]}")
+                n_rows = len(self.lengths) if name == "ids" else sum(self.lengths)
+                compressed = zipfile.ZipInfo(f"{name}.npy")
+                compressed.compress_type = zipfile.ZIP_DEFLATED  # short texts are padded
+                header = {"descr": dtype.str, "fortran_order": False, "shape": (n_rows,)}
+                with Path(texts.name).open("rb") as lines, archive.open(compressed, "w", force_zip64=True) as member:
+                    np.lib.format.write_array_header_1_0(cast(Any, member), header)
+                    for line in lines:
+                        member.write(np.array(json.loads(line), dtype=dtype).tobytes())
             for name, (dtype, (*n_layers, _, width)) in self._headers.items():
                 n_rows = sum(self.lengths) if self.pool is None else len(self.lengths)
                 descr = np.lib.format.dtype_to_descr(dtype)
@@ -275,8 +301,9 @@ class ParquetWriter(Writer):
     "spacy_elmo".
     """
 
-    def __init__(self, folder: Path, store: str, pool: Optional[str]) -> None:
+    def __init__(self, folder: Path, store: str, pool: Optional[str], keep: Mapping[str, str] = {}) -> None:
         super().__init__(folder, store, pool)
+        self._types = {"id": "string", "text": "string", **keep}
         self._arrow, self._parquet = import_arrow("pyarrow", OUTPUT), import_arrow("pyarrow.parquet", OUTPUT)
         self._columns: Dict[str, List[Any]] = {}
         self._file: Any = None
@@ -285,14 +312,14 @@ class ParquetWriter(Writer):
 
     def begin(self, doc: Doc) -> None:
         """doc (Doc): A Doc without tokens."""
-        self.add(doc, {}, TextRecord("", ""))
+        self.add(doc, {}, TextRecord("", "", dict.fromkeys(self._types.keys() - {"id", "text"})))
         self._empty, self._columns, self._n_rows = self._columns, {}, 0
 
     def add(self, doc: Doc, user_data: Mapping[Any, Any], record: TextRecord) -> None:
         """doc (Doc): A Doc with vectors.
-        record (TextRecord): Its place is the `id`, unless it has a field of that name.
+        record (TextRecord): Its `id` is used, unless it has a field of that name.
         """
-        row: Dict[str, Any] = {"id": record.place, **record.fields}
+        row: Dict[str, Any] = {"id": record.id, **record.fields}
         if self.pool:
             row["text"] = record.item if isinstance(record.item, str) else doc.text.rstrip()
         else:
@@ -304,7 +331,12 @@ class ParquetWriter(Writer):
             self._flush()
 
     def _flush(self) -> None:
-        arrays = {name: self._to_arrow(values) for name, values in self._columns.items()}
+        arrays = {
+            name: self._arrow.array(values, getattr(self._arrow, self._types[name])())
+            if name in self._types
+            else to_arrow(values)
+            for name, values in self._columns.items()
+        }
         table = self._arrow.table(arrays).replace_schema_metadata({"spacy_elmo": json.dumps(dict(self.meta))})
         if self._file is None:
             texts = ["id", "text", "tokens.list.element"]
@@ -314,9 +346,6 @@ class ParquetWriter(Writer):
             )
         self._file.write_table(table if self._columns is not self._empty else table.slice(0, 0))
         self._columns, self._n_rows = {}, 0
-
-    def _to_arrow(self, values: List[Any]) -> Any:
-        return self._arrow.array(values, type=self._arrow.string()) if isinstance(values[0], str) else to_arrow(values)
 
     def finish(self, target: Path) -> None:
         """target (Path): The file."""

@@ -59,7 +59,7 @@ def make_run(
         tell = warn = say_nothing
     init, sizes = _load_init(settings)
     sums = _accumulators(settings, init, tell)
-    shards, held_out = _read_texts(settings, tell, warn)
+    shards, held_out = _read_texts(settings, output, tell, warn)
     if settings.pretraining.shard_text:
         ranks.share_of_files(shards)
     stored = stored_vocabulary(output) if resume and ranks.is_writer else None
@@ -221,12 +221,12 @@ def _accumulators(settings: RunSettings, init: Optional[BiLM], tell: Tell) -> Op
     return None
 
 
-def _read_texts(settings: RunSettings, tell: Tell, warn: Tell) -> Tuple[List[Shard], Sentences]:
+def _read_texts(settings: RunSettings, output: Path, tell: Tell, warn: Tell) -> Tuple[List[Shard], Sentences]:
     """The training text and the sentences held out, both checked."""
-    shards = _find_texts("train", settings, tell)
+    shards = _find_texts("train", settings, output, tell)
     counts, pretraining = Counts(), settings.pretraining
     held_out = read_held_out(
-        _find_texts("valid", settings, tell),
+        _find_texts("valid", settings, output, tell),
         pretraining.eval_sentences,
         max_sentence_tokens=pretraining.max_sentence_tokens,
         counts=counts,
@@ -243,7 +243,7 @@ def _read_texts(settings: RunSettings, tell: Tell, warn: Tell) -> Tuple[List[Sha
     return shards, held_out
 
 
-def _find_texts(name: str, settings: RunSettings, tell: Tell) -> List[Shard]:
+def _find_texts(name: str, settings: RunSettings, output: Path, tell: Tell) -> List[Shard]:
     place, corpus = getattr(settings.paths, name), settings.corpus
     if not place:
         raise ValueError(
@@ -258,7 +258,7 @@ def _find_texts(name: str, settings: RunSettings, tell: Tell) -> List[Shard]:
         )
     if corpus.lang is not None:
         make_nlp(corpus.lang, option="--corpus.lang", instead="set it to null")  # its error names the setting
-    return find_shards(places, lang=corpus.lang, format=corpus.format, running_text=corpus.running_text, tell=tell)
+    return find_shards(places, **asdict(corpus), tell=tell, output=output)
 
 
 def _vocabulary(

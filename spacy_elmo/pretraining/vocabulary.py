@@ -111,7 +111,7 @@ def save_vocabulary(
     warn (Tell): Called with a warning if the text looks like raw text, or if no token is `<UNK>`.
     RAISES (ValueError): EL101 for a corpus without sentences; see `find_shards`.
     """
-    shards = find_shards(places, lang=lang, format=format, running_text=running_text, tell=tell)
+    shards = find_shards(places, lang=lang, format=format, running_text=running_text, tell=tell, output=output)
     output.parent.mkdir(parents=True, exist_ok=True)
     counts, check = Counts(), PunctuationCheck()
     with tqdm(disable=None, unit="tok", unit_scale=True) as progress:

@@ -19,9 +19,9 @@ def _told(capsys, error):
 @pytest.mark.parametrize(
     "number, path, told",
     [
-        (errno.ENOENT, "words.txt", "'words.txt': No such file or directory. Check the path."),
+        (errno.ENOENT, "words.txt", "Cannot open 'words.txt': No such file or directory. Check the path."),
         (errno.ENOTDIR, "a/b", "'a/b': Not a directory. Part of this path is a file"),
-        (errno.ENOSPC, None, "a file: No space left on device. Free disk space"),
+        (errno.ENOSPC, None, "Cannot write a file: No space left on device. Free disk space"),
         (errno.EIO, "x", "'x': Input/output error. Check the path and the disk."),
     ],
 )

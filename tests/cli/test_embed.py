@@ -62,6 +62,8 @@ def test_arrays_have_the_rows_of_all_texts(bilm_path, text_path, tmp_path):
     assert arrays["layers"].shape == (3, 10, 16) and arrays["mixed"].shape == (10, 16)
     np.testing.assert_allclose(arrays["layers"], np.concatenate(_layers(bilm_path), axis=1), atol=1e-6)
     np.testing.assert_allclose(arrays["mixed"], arrays["layers"].mean(axis=0), atol=1e-6)
+    assert arrays["tokens"].tolist() == TEXT.split()
+    assert arrays["ids"].tolist() == [f"{text_path}:{number}" for number in (1, 2, 3)]
     piped = call("embed", bilm_path, "-", "-", input=TEXT)
     np.testing.assert_allclose(_read(io.BytesIO(piped.stdout_bytes))["mixed"], arrays["mixed"], atol=1e-6)
 
@@ -162,6 +164,7 @@ def test_arrays_of_nothing_have_no_rows(options, dtype, bilm_path, tmp_path):
     call("embed", bilm_path, tmp_path / "in.txt", tmp_path / "out.npz", "--store", "both", "--dtype", dtype, *options)
     arrays = _read(tmp_path / "out.npz")
     assert arrays["lengths"].shape == (0,) and arrays["mixed"].dtype == arrays["layers"].dtype == dtype
+    assert arrays["ids"].shape == (0,) and ("tokens" in arrays) == (not options)
     assert arrays["mixed"].shape == (0, 16) and arrays["layers"].shape == (3, 0, 16)
 
 

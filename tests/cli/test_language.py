@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 from cli.calls import call, call_json, refused, told
 from thinc.api import Config
@@ -123,6 +124,33 @@ def test_raw_text_is_warned_of_and_the_language_proposed(command, french, raw, t
     shown = told(*arguments)
     assert "WL103" in shown and "--lang fr" in shown
     assert "WL103" not in told(*arguments, "--lang", "fr", *(["--force"] if "OUT" in command else []))
+
+
+@pytest.mark.issue(48)
+def test_raw_text_is_read_in_the_language_of_the_bilm_by_every_command(french, raw, tmp_path):
+    tokenized = tmp_path / "tokenized.txt"
+    tokenized.write_text(" ".join(FRENCH) + "\n", encoding="utf8")
+    other = _other(tmp_path / "other", french, lang="frr")  # spaCy does not have it
+    indexes = iter(range(99))
+
+    def tokens(command, text, bilm, *options):
+        if command == "embed":
+            call("embed", bilm, text, tmp_path / "a.npz", "--force", *options)
+            return len(np.load(tmp_path / "a.npz")["tokens"])
+        if command == "index":
+            return call_json("index", text, tmp_path / str(next(indexes)), "--bilm", bilm, *options)["tokens"]
+        return call_json("perplexity", bilm, text, *options)["text"]["n_tokens"]
+
+    for command in ("embed", "index", "perplexity"):
+        assert tokens(command, raw, french) == tokens(command, raw, french, "--lang", "fr") == 30
+        assert tokens(command, raw, french, "--lang", "none") == tokens(command, raw, other) == 18
+        assert tokens(command, tokenized, french) == 6
+    call("index", raw, tmp_path / "more", "--bilm", french)
+    assert call_json("index", tokenized, tmp_path / "more")["tokens"] > 30
+    assert call_json("neighbors", tmp_path / "more", TEXT, "--word", "affaire")["sentence"] == FRENCH
+    assert "EL393" in refused("index", tokenized, tmp_path / "more", "--lang", "none")
+    assert "--lang none" in told("perplexity", french, raw) and "WL103" not in told("perplexity", french, tokenized)
+    assert "WL103" not in told("perplexity", french, raw, "--lang", "none")
 
 
 def test_explorer_takes_bilm_and_language_of_the_index(indexes, french, tmp_path):

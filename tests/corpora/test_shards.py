@@ -19,7 +19,16 @@ from spacy_elmo import util
 from spacy_elmo.cli._app import app
 from spacy_elmo.corpora.files import Counts
 from spacy_elmo.corpora.shards import FileShard, find_shards, read_shards
-from spacy_elmo.corpora.texts import PunctuationCheck, SentenceCutter, read_records
+from spacy_elmo.corpora.texts import (
+    PunctuationCheck,
+    SentenceCutter,
+    find_word,
+    make_nlp,
+    make_splitter,
+    read_records,
+    to_doc,
+)
+from spacy_elmo.explorer.reading import TextReader
 from spacy_elmo.pretraining.data import BlockStream
 
 RUNNING = "She sat on the bank. It was late!\nNobody came."
@@ -147,6 +156,40 @@ def test_bad_jsonl_is_named_by_its_line(tmp_path):
         _read(path)
 
 
+@pytest.mark.issue(48)
+@pytest.mark.parametrize("name", ["words", "tokens"])
+@pytest.mark.parametrize(
+    "words, problem",
+    [
+        (["In", 1999, ","], r"1999 \(int\) among its words"),
+        (["In", None], "a null among its words"),
+        ([["In"]], r"\['In'\] \(list\) among its words"),
+        (None, "a list of strings"),
+        ("In 1999", "a list of strings"),
+        (1999, None),  # a count
+    ],
+)
+def test_no_text_is_read_in_place_of_words(tmp_path, name, words, problem):
+    path = tmp_path / "lines.jsonl"
+    path.write_text(json.dumps({name: words, "text": "In 1999"}), encoding="utf8")
+    if problem is None:
+        assert _read(path)[0] == [["In", "1999"]]
+        return
+    with pytest.raises(ValueError, match=f"lines.jsonl:1 .*{problem}"):
+        _read(path)
+
+
+@pytest.mark.issue(48)
+def test_a_null_among_words_of_parquet_is_an_error(tmp_path):
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
+    parquet.write_table(pa.table({"words": [["a"], ["a", None]]}), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match="a.parquet, row 2 has a null"):
+        _read(tmp_path / "a.parquet")
+    parquet.write_table(pa.table({"tokens": [2], "text": ["a b"]}), tmp_path / "a.parquet")  # their number
+    assert _read(tmp_path / "a.parquet")[0] == [["a", "b"]]
+
+
 def test_docbin_is_read_by_sentences(tmp_path):
     vocab = spacy.blank("en").vocab
     docs = [
@@ -178,6 +221,32 @@ def test_stdin_is_a_place(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TOKENIZED.encode("utf8"))))
     assert _names("-") == ["stdin"]
     assert _read("-")[0] == [["she", "sat", "."], ["it", "was", "late", "."]]
+
+
+LINE = "=" * 700
+
+
+@pytest.mark.issue(48)
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda text: [token.text for token in to_doc(text, make_nlp("en"))],
+        lambda text: SentenceCutter("en").cut(text)[0],
+        lambda text: find_word(make_splitter("en"), text, LINE)[0],
+        lambda text: [token.text for token in TextReader("en").read(text)],
+    ],
+    ids=["embed", "corpora", "words", "explorer"],
+)
+def test_a_long_run_of_signs_is_one_token(read):
+    words = ["It", "'s", "(", "a", ")", LINE, "(", "b", ")", ",", "too", "."]
+    assert read(f"It's (a) {LINE} (b), too.") == words
+
+
+@pytest.mark.issue(48)
+@pytest.mark.parametrize("text", [f"a{LINE}", f"{LINE}  b\n{LINE}\n", f"\n {LINE} {LINE}", f"{LINE} "])
+def test_tokens_of_long_runs_join_to_the_text(text):
+    assert to_doc(text, make_nlp("en")).text == text
+    assert len(to_doc("\u6c49" * 700, spacy.blank("zh"))) == 700  # its tokenizer needs no white space
 
 
 def test_texts_longer_than_spacy_likes_are_read():
@@ -271,6 +340,7 @@ ROWS = {
     "text": [{"id": 1, "text": "a b"}, {"id": 2, "text": ""}, {"id": 3, "text": "c"}],
     "nulls": [{"text": "a b"}, {"text": None}, {"text": "c"}],
     "tokens": [{"tokens": ["a", "b"]}, {"tokens": []}, {"tokens": ["c"]}],
+    "null words": [{"tokens": ["a", None], "text": "a b"}],
 }
 
 
@@ -379,3 +449,9 @@ def test_raw_text_is_told_from_tokens(text, is_raw):
     check = PunctuationCheck()
     assert list(check.watch([text.split()])) == [text.split()]
     assert ("WL103" in (check.warning(["a.txt"]) or "")) == is_raw
+
+
+@pytest.mark.issue(48)
+def test_no_text_of_a_row_is_read_in_place_of_words(package):
+    with pytest.raises(ValueError, match="column 'tokens' of the data set 'hf:null words:train' has a null"):
+        _read("hf:null words")

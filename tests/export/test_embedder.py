@@ -1,5 +1,6 @@
 """`Embedder`, the callable for engines that pass batches: same vectors in each engine, loaded once in a process."""
 
+import os
 import pickle
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -114,6 +115,122 @@ def test_other_weights_at_the_same_path_are_read(path: str) -> None:
     check([after], wanted(path)[:1])
 
 
+@pytest.mark.issue(48)
+@pytest.mark.parametrize("settings", [{}, {"store": "both"}, {"pool": "max", "store": "both"}, {"dtype": "float16"}])
+@pytest.mark.parametrize("column, values", [("text", TEXTS), ("words", WORDS)])
+def test_every_batch_has_the_same_columns(column: str, values: Any, settings: Any, path: str) -> None:
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
+    embedder = Embedder(path, column=column, **settings)
+    full = embedder({column: values})
+    schema = embedder(pa.table({column: values})).schema
+    for other in ([*values, None], [None, float("nan")], []):
+        found = embedder({column: other})
+        assert list(found) == list(full) and {len(rows) for rows in found.values()} == {len(other)}
+        other = [None if isinstance(value, float) else value for value in other]
+        for kind in (
+            schema.field(column).type,
+            None if not other[:1] or other[0] is None else schema.field(column).type,
+        ):
+            table = embedder(pa.table({column: pa.array(other, kind)}))
+            assert table.schema.field("elmo") == schema.field("elmo") and table.schema.names == schema.names
+            assert len(table) == len(other)
+
+
+@pytest.mark.issue(48)
+@pytest.mark.parametrize("lang", [None, "en"])
+def test_texts_of_every_kind_give_the_same_vectors(lang: Any, path: str) -> None:
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    embedder = Embedder(path, lang=lang)
+    texts = ["the cat, it sat.", "a dog"]
+    expected = embedder({"text": texts})
+    n_tokens = 4 if lang is None else 6
+    assert [len(tokens) for tokens in expected["elmo_tokens"]] == [n_tokens, 2]
+    frame = pandas.DataFrame({"text": [*texts, None]})
+    for batch in (
+        {"text": np.array(texts)},
+        {"text": np.array([*texts, float("nan")], dtype=object)},
+        {"text": tuple(map(np.str_, texts))},
+        {"text": [*texts, pandas.NA, pandas.NaT]},
+        {"text": frame["text"]},
+        frame,
+    ):
+        found = embedder(batch)
+        check(found["elmo"][:2], expected["elmo"])
+        assert not any(len(rows) for rows in found["elmo"][2:])
+    assert embedder({"text": ["a \ud800"]})["elmo_tokens"] == [["a", "\ufffd"]]
+    words = Embedder(path, column="words")
+    check(
+        words({"words": np.array([["the", "cat"], ["a", "dog"]])})["elmo"],
+        words({"words": [("the", "cat"), ["a", "dog"]]})["elmo"],
+    )
+
+
+@pytest.mark.issue(48)
+@pytest.mark.parametrize(
+    "value, problem",
+    [
+        (b"the cat", r"b'the cat' \(bytes\)"),
+        (np.bytes_(b"the cat"), "bytes"),
+        (12, r"12 \(int\)"),
+        (np.float32(1.5), "float32"),
+        ({"text": "the"}, "dict"),
+        (["the", None], "a null among its words"),
+        (["the", float("nan")], "a null among its words"),
+        (np.array(["the", 3], dtype=object), r"3 \(int\) among its words"),
+        ([b"the"], r"bytes\) among its words"),
+        (np.array([1, 2]), "among its words"),
+    ],
+    ids=str,
+)
+def test_values_that_are_no_texts_are_errors(value: Any, problem: str, path: str) -> None:
+    with pytest.raises(ValueError, match=f"Row 1 of the column 'text' .*{problem}"):
+        Embedder(path)({"text": ["the cat", value]})
+
+
+@pytest.mark.issue(48)
+def test_a_pipeline_with_a_prefix_reads_long_texts(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo", config={"prefix": "context", "weights": path})
+    nlp.max_length = 10
+    nlp.to_disk(tmp_path / "pipeline")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    words = ["the", "cat", "sat", "on", "the", "mat"]
+    for lang in (None, "en"):
+        found = Embedder("~/pipeline", lang=lang, store="both")({"text": [" ".join(words)]})
+        check(found["elmo"], load_bilm(path).embed([words], layers="mean"))
+        check(found["elmo_layer_1"], [load_bilm(path).embed([words])[0][1]])
+    with pytest.raises(ValueError, match="lang is 'de', but the pipeline '~/pipeline' .* 'en'"):
+        Embedder("~/pipeline", lang="de")({"text": ["a"]})
+
+
+@pytest.mark.issue(48)
+@pytest.mark.parametrize("kind", ["bilm", "pipeline"])
+def test_replaced_files_give_another_pickle_and_other_vectors(kind: str, path: str, tmp_path: Path) -> None:
+    model, batch = path if kind == "bilm" else str(tmp_path / "pipeline"), {"text": TEXTS}
+
+    def save(sign: int) -> None:
+        bilm = make_bilm()
+        for parameter in bilm.network.parameters():
+            parameter.data.mul_(sign)
+        save_bilm(bilm, path, force=True)
+        if kind == "pipeline":
+            nlp = spacy.blank("en")
+            nlp.add_pipe("elmo", config={"weights": path})
+            nlp.to_disk(model)
+        for file in Path(model).rglob("*"):
+            os.utime(file, (1, 1))  # as after `rsync` or in an image
+
+    save(1)
+    embedder, first = Embedder(model), pickle.dumps(Embedder(model))
+    before = embedder(batch)["elmo"][0]
+    assert pickle.loads(first) == embedder and pickle.dumps(pickle.loads(first)) == first
+    save(-1)
+    assert pickle.dumps(embedder) != first
+    assert np.abs(embedder(batch)["elmo"][0] - before).max() > 1e-3
+    save(1)
+    assert pickle.dumps(embedder) == first
+
+
 @pytest.mark.parametrize(
     "settings, batch, message",
     [
@@ -132,9 +249,10 @@ def test_mistakes(settings: Any, batch: Any, message: str, path: str) -> None:
 @pytest.mark.filterwarnings("ignore")  # of these libraries
 def test_data_sets_are_mapped(path: str) -> None:
     datasets = pytest.importorskip("datasets", reason="needs datasets")
-    texts = datasets.Dataset.from_dict({"text": TEXTS}).with_format("arrow")
-    found = texts.map(Embedder(path), batched=True, batch_size=2).with_format(None)
-    check(found["elmo"], wanted(path))
+    for name in ("arrow", None, "numpy", "pandas"):
+        texts = datasets.Dataset.from_dict({"text": TEXTS}).with_format(name)
+        found = texts.map(Embedder(path), batched=True, batch_size=2).with_format(None)
+        check(found["elmo"], wanted(path))
 
 
 @pytest.mark.slow

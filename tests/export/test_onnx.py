@@ -86,6 +86,13 @@ def test_graph_equals_the_bilm_whatever_is_padded(case: str, tmp_path: Path) -> 
     alone = [run_graph(session, bilm, [words])[0] for words in SENTENCES]
     assert largest_difference(padded, together) < 1e-6
     assert largest_difference(alone, together) < 1e-6
+    feed = make_feed(session, bilm, SENTENCES)
+    for n_rows, n_columns in ((2, 0), (2, 3), (0, 3), (0, 0)):  # no sentence has a word
+        nothing = {
+            name: np.zeros((n_rows, n_columns, *ids.shape[2:])[: ids.ndim], "int64") for name, ids in feed.items()
+        }
+        (layers,) = session.run(None, nothing)
+        assert layers.shape == (*together[0].shape[:1], n_rows, n_columns, *together[0].shape[2:]) and not layers.any()
 
 
 def test_graph_uses_token_embeddings(tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ from typing import Any, Dict, List
 import numpy as np
 import pytest
 import srsly
-from cli.calls import call, call_json, refused
+from cli.calls import call, call_json, refused, told
 from export.test_onnx import make_bilm
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
+from spacy_elmo.corpora.files import find_files
 from spacy_elmo.export import parts as parts_module
 from spacy_elmo.export.embedder import get_bilm, load_pipeline
 
@@ -78,7 +79,7 @@ def test_a_folder_has_parquet_with_ids_fields_and_vectors(place: Path) -> None:
     assert file.schema_arrow.names == ["id", "year", "tokens", "elmo", *(f"elmo_layer_{j}" for j in range(3))]
     assert file.schema_arrow.field("elmo").type == pa.list_(pa.list_(pa.float16(), 16))
     table = file.read()
-    assert table.column("year").to_pylist()[0] == "1910" and table.column("tokens")[0].as_py() == LINES[10].split()
+    assert table.column("year").to_pylist()[0] == 1910 and table.column("tokens")[0].as_py() == LINES[10].split()
     meta = json.loads(file.schema_arrow.metadata[b"spacy_elmo"])
     assert (meta["width"], meta["dtype"], meta["n_layers"]) == (16, "float16", 3) and len(meta["fingerprint"]) == 12
     check(read(place / "out"), wanted(place), atol=2e-3)
@@ -145,6 +146,36 @@ def test_force_removes_nothing_that_others_wrote(name: str, place: Path) -> None
     assert sorted(path.name for path in (place / "in").iterdir()) == ["a.jsonl", "b.jsonl"]
 
 
+@pytest.mark.issue(48)
+@pytest.mark.parametrize("output", ["in/out", "in/all.parquet", "in/all.spacy"])
+def test_outputs_of_embed_among_the_texts_are_not_read(output: str, place: Path) -> None:
+    with (place / "in" / "a.jsonl").open("a", encoding="utf8") as file:
+        file.write("{\n")  # the list that names it is no text either
+    again = [] if output == "in/out" else ["--force"]
+    for options, done in (
+        ([], "46 texts"),
+        (again, "46 texts" if again else "6 files existed"),
+        (["--force"], "46 texts"),
+    ):
+        assert done in " ".join(embed(place, "--on-error", "skip", *options, output=output).stderr.split())
+
+
+@pytest.mark.issue(48)
+def test_outputs_of_commands_among_the_texts_are_not_read(place: Path) -> None:
+    (place / "in" / "a.jsonl").unlink()
+    embed(place, "--to", "docbin", output="in/vectors")
+    for _ in range(2):
+        call("index", place / "in", place / "in" / "index", "--bilm", place / "bilm")
+        assert "in 23 sentences" in told("vocab", place / "in", place / "in" / "words.txt", "--force")
+    (place / "in" / "run" / "checkpoints").mkdir(parents=True)
+    for name in ("log.jsonl", "checkpoints/vocab.txt"):
+        (place / "in" / "run" / name).write_text("{}\n")
+    for output in ("in/words.txt", "in/../in/words.txt"):
+        assert find_files(str(place / "in"), output=place / output) == [str(place / "in" / "b.jsonl")]
+        assert len(find_files(str(place / "in/**/*.*"), output=place / output)) > 5  # a pattern names what it matches
+    assert len(find_files(str(place / "in" / "vectors"))) == 3
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_jobs_share_a_folder(order: int, place: Path) -> None:
     for job in [1, 2, 3][::order]:
@@ -167,7 +198,7 @@ def test_texts_that_cannot_be_read_are_skipped_and_listed(output: str, place: Pa
     assert "should be a JSON object" in refused("embed", place / "bilm", source, place / output, "--docs-per-file", 10)
     shown = " ".join(embed(place, "--on-error", "skip", output=output).stderr.split())
     assert "3 texts could not be read" in shown
-    lists = list(place.glob("out*/*.skipped.jsonl")) + list(place.glob("*.skipped.jsonl"))
+    lists = list(place.glob("out*/_part-*.skipped.jsonl")) + list(place.glob("*.skipped.jsonl"))
     skipped = [record for path in sorted(lists) for record in srsly.read_jsonl(path)]
     assert [Path(record["place"]).name for record in skipped] == ["a.jsonl:24", "a.jsonl:25", "c.jsonl.gz"]
     assert all(record["error"] for record in skipped)
@@ -207,13 +238,94 @@ def test_fields_of_objects_have_dotted_names_and_the_text_is_a_field(place: Path
     for pool in ([], ["--pool", "mean"]):
         embed(place, "--keep", "meta.year,text", *pool, "--force", source="texts.jsonl", output="out.parquet")
         table = pq.read_table(place / "out.parquet")
-        assert table["meta.year"].to_pylist() == ["1850"] and len(table["text"]) == 1
+        assert table["meta.year"].to_pylist() == [1850] and len(table["text"]) == 1
     call("index", place / "texts.jsonl", place / "index", "--bilm", place / "bilm", "--keep", "meta.year")
     assert "1850" in call("neighbors", place / "index", "a cat", "--word", "cat", "--group-by", "meta.year").stdout
     (place / "empty.txt").write_text("")
     embed(place, source="empty.txt", output="empty.parquet")
     table = pq.read_table(place / "empty.parquet")
     assert table.num_rows == 0 and table.schema.names == ["id", "tokens", "elmo"]
+
+
+@pytest.mark.issue(48)
+@pytest.mark.parametrize(
+    "values, keep, wanted",
+    [
+        ([1, None, 3.0], "year", [1, None, 3]),
+        ([2**60 + 1, 2.5, None], "year", [2.0**60, 2.5, None]),
+        ([1, "n.d.", None], "year", ["1", "n.d.", ""]),
+        ([1, True, [2]], "year", ["1", "true", "[2]"]),
+        ([1, 2, 3], "year:text", ["1", "2", "3"]),
+        ([None, None, None], "year", ["", "", ""]),
+    ],
+)
+def test_numbers_are_kept_as_numbers(values: List[Any], keep: str, wanted: List[Any], place: Path) -> None:
+    (place / "one").mkdir()
+    srsly.write_jsonl(place / "one" / "a.jsonl", [{"text": "a b", "year": value} for value in values])
+    (place / "one" / "b.txt").write_text("a b\n")  # without fields
+    (place / "one" / "c.jsonl").write_text("")
+    assert "are written without year" in " ".join(embed(place, "--keep", keep, source="one").stderr.split())
+    tables = [pq.read_table(path) for path in sorted((place / "out").glob("part-*"))]
+    assert len({str(table.schema) for table in tables}) == 1 and len(tables) == 2
+    assert tables[0]["year"].to_pylist() == wanted
+    assert tables[1]["year"].to_pylist() == ["" if isinstance(wanted[0], str) else None]
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    assert len(pandas.read_parquet(place / "out")) == 4
+    call("embed", place / "bilm", place / "one", place / "out.spacy", "--keep", keep)
+
+
+@pytest.mark.issue(48)
+def test_a_number_that_is_none_is_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts_module, "TEXTS_TO_CHECK", 2)
+    lines = [{"text": "a", "year": year} for year in (1, 2, "n.d.", 2.5, 2**63, 4)]
+    srsly.write_jsonl(place / "a.jsonl", lines)
+    arguments = ["embed", place / "bilm", place / "a.jsonl", place / "a.parquet", "--keep"]
+    assert "a.jsonl:3 has 'n.d.' in the field year" in refused(*arguments, "year")
+    assert "3 texts could not be read" in told(*arguments, "year", "--on-error", "skip")
+    assert "6 texts" in told(*arguments, "year:text", "--force")
+
+
+@pytest.mark.issue(48)
+@pytest.mark.parametrize("output", ["out", "out.npz", "out.parquet"])
+def test_nothing_but_errors_is_an_error(output: str, place: Path) -> None:
+    arguments = ["embed", place / "bilm", place / "in", place / output, "--on-error", "skip"]
+    if output != "out.npz":
+        assert "does not have the field(s) yaer; it has id, year, words" in refused(*arguments, "--keep", "yaer")
+        assert not (place / output).exists()
+    for name in "ab":
+        (place / "in" / f"{name}.jsonl").write_bytes(b"\xff\n{\n")
+    for _ in range(2):
+        shown = refused(*arguments)
+        assert (
+            "None of the 4 texts could be read" in shown if output == "out" else "No text could be read. The" in shown
+        )
+    assert not parts(place / "out")
+    assert (place / output).exists() == (output == "out")
+
+
+@pytest.mark.issue(48)
+@pytest.mark.parametrize(
+    "options, problem",
+    [
+        (["--workers", "2"], "--workers is for Ray"),
+        (["--address", "auto"], "--address is for Ray"),
+        (["--gpus-per-worker", "0.5"], "--gpus-per-worker is for Ray"),
+        (["--engine", "ray", "--shard", "1/2"], "--shard 1/2 is for jobs without Ray"),
+    ],
+)
+def test_options_of_another_engine_are_refused(options: List[str], problem: str, place: Path) -> None:
+    assert problem in refused("embed", place / "bilm", place / "in", place / "out", *options)
+
+
+@pytest.mark.issue(48)
+def test_ids_are_the_names_of_documents_in_an_index(place: Path) -> None:
+    pq.write_table(pa.table({"text": ["the cat", "a"]}), place / "in" / "c.parquet")
+    embed(place, "--to", "parquet", output="all.parquet")
+    call("index", place / "in", place / "index", "--bilm", place / "bilm")
+    ids = pq.read_table(place / "all.parquet")["id"].to_pylist()
+    found = call_json("neighbors", place / "index", "the cat", "--word", "cat", "-k", 99, "--bilm", place / "bilm")
+    names = {hit["document"] for hit in found["neighbors"]}
+    assert len(ids) == len(set(ids)) == 48 and len(names) > 20 and names <= set(ids)
 
 
 def test_parquet_is_read_and_pooled(place: Path) -> None:
@@ -255,17 +367,17 @@ def test_an_index_takes_the_vectors_of_a_folder(place: Path, monkeypatch: pytest
 @pytest.mark.parametrize("change", [{"pool": "mean"}, {"inputs": [{"name": "another.txt", "bytes": 3}]}])
 def test_a_folder_that_is_begun_again_meanwhile_is_not_mixed(place: Path, change: Any) -> None:
     embed(place)
-    manifest = json.loads((place / "out" / "embed.json").read_text())
+    manifest = json.loads((place / "out" / "_embed.json").read_text())
     settings = parts_module.PartSettings(model=str(place / "bilm"), folder=str(place / "out"), texts_per_file=10)
     nlp = load_pipeline(settings)
     description = parts_module.describe(settings, get_bilm(nlp))
     inputs = [item["name"] for item in manifest["inputs"]]
     (place / "out" / "part-00001-00002.parquet").unlink()
-    (place / "out" / "embed.json").write_text(json.dumps({**manifest, **change}))
+    (place / "out" / "_embed.json").write_text(json.dumps({**manifest, **change}))
     with pytest.raises(ValueError, match="begun again meanwhile"):
         parts_module.embed_parts(settings, nlp, description, inputs)
     assert "part-00001-00002.parquet" not in parts(place / "out")
-    (place / "out" / "embed.json").write_text(json.dumps(manifest))
+    (place / "out" / "_embed.json").write_text(json.dumps(manifest))
     assert parts_module.embed_parts(settings, nlp, description, inputs).n_parts == 1
 
 
@@ -287,7 +399,7 @@ def test_columns_that_hold_no_texts_are_refused(place: Path) -> None:
     pq.write_table(pa.table({"text": ["a", "b"], "year": [1990, None], "date": dates}), place / "other.parquet")
     call("embed", place / "bilm", place / "other.parquet", place / "5.parquet", "--keep", "year,date")
     assert pq.read_table(place / "5.parquet").select(["year", "date"]).to_pydict() == {
-        "year": ["1990", ""],
+        "year": [1990, None],
         "date": ["", "1970-01-01 00:00:00.000001"],
     }
 
@@ -306,7 +418,10 @@ def test_addresses_are_read_and_written(place: Path) -> None:
         (place / "copy").mkdir()
         for name in memory.find("/corpus/out"):
             (place / "copy" / Path(name).name).write_bytes(memory.cat_file(name))
-        assert sorted(path.name for path in (place / "copy").iterdir()) == ["embed.json", *parts(place / "copy")]
+        inside = ["embed", place / "bilm", "memory://corpus", "memory://corpus/new", "--docs-per-file", 10]
+        for _ in range(2):
+            assert "46 texts" in told(*inside) or "6 files existed already" in told(*inside)
+        assert sorted(path.name for path in (place / "copy").iterdir()) == ["_embed.json", *parts(place / "copy")]
         check(read(place / "copy"), wanted(place))
         assert "cannot be opened" in refused("embed", place / "bilm", "nowhere://a/b.txt", place / "third")
     finally:

@@ -146,7 +146,16 @@ def test_a_driver_that_is_killed_continues(place: Path, cluster: Any) -> None:
 def test_the_callable_maps_batches(tmp_path: Path, cluster: Any) -> None:
     save_bilm(make_bilm(), tmp_path / "bilm")
     rows = ray.data.from_items([{"text": text} for text in test_embedder.TEXTS])
-    found = rows.map_batches(Embedder(str(tmp_path / "bilm")), batch_format="pyarrow").take_all()
-    by_text = {row["text"]: row["elmo"] for row in found}
     wanted = test_embedder.wanted(str(tmp_path / "bilm"))
-    test_embedder.check([by_text[text] for text in test_embedder.TEXTS], wanted)
+    for batch_format in ("pyarrow", "default", "pandas"):
+        found = rows.map_batches(Embedder(str(tmp_path / "bilm")), batch_format=batch_format).take_all()
+        by_text = {row["text"]: row["elmo"] for row in found}
+        test_embedder.check([by_text[text] for text in test_embedder.TEXTS], wanted)
+
+
+@pytest.mark.issue(48)
+def test_a_text_that_cannot_be_read_is_an_error_without_a_traceback(place: Path, cluster: Any) -> None:
+    (place / "in" / "00.txt").write_bytes(b"caf\xe9\n")
+    with pytest.raises(ValueError, match="00.txt:1 is not valid UTF-8") as caught:
+        run(place, "ray", embed_parts_on_ray)
+    assert type(caught.value) is ValueError and "Traceback" not in str(caught.value)

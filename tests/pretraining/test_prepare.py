@@ -175,3 +175,16 @@ def test_held_out_text_is_cut_and_counted(tmp_path):
     assert run.held_out == [["the", "cat", "sat"], ["on"], ["\ufffd"]]
     for part in ("Held-out text: Read 5 tokens in 3 sentences", "1 empty", "1 long", "1 invalid UTF-8"):
         assert part in " ".join(told)
+
+
+@pytest.mark.issue(48)
+def test_the_output_among_the_texts_is_not_read(text, tmp_path):
+    told = []
+    config = _config(text, softmax={"kind": "full"})
+    config["bilm"] = {**SIZES, **CHARACTERS}
+    config["paths"] = {"train": str(tmp_path), "valid": text}
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "log.jsonl").write_text("{}\n")
+    run = make_run(config, tmp_path / "run", Ranks(), tell=told.append)
+    assert [shard.name for shard in run.shards] == ["text.txt"]
+    assert "wrote are not read as texts" in " ".join(told)
