@@ -10,7 +10,10 @@ from setuptools.command.build_py import build_py
 ROOT = Path(__file__).parent
 # Configs that `elmo init-config` writes: in the repository beside the package, in a wheel inside of it.
 CONFIGS = ("pretrain_en_elmo_sm.cfg", "pretrain_small_text.cfg", "adapt.cfg")
-FLAGS = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-ffinite-math-only", "-fno-signed-zeros"]
+MATH_FLAGS = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros"]
+FLAGS = ["/O2"] if sys.platform == "win32" else [*MATH_FLAGS, "-ffinite-math-only"]
+# NaN must stay NaN. MSVC has no vector types: clang-cl compiles the kernel, or torch's operations are used.
+KERNEL_FLAGS = ["/std:c++17", "/O2"] if sys.platform == "win32" else ["-std=c++17", *MATH_FLAGS]
 
 
 class BuildWithConfigs(build_py):
@@ -41,16 +44,22 @@ setup(
     cmdclass={"build_py": BuildWithConfigs},
     ext_modules=[
         # Optional: without a compiler torch's own operations are used. One build serves all Pythons from 3.10 on.
-        Extension(
-            f"spacy_elmo.{name.replace('/', '.')}",
-            [f"spacy_elmo/{name}.c"],
-            depends=["spacy_elmo/_elements.h"],
-            define_macros=[("Py_LIMITED_API", "0x030A0000")],
-            extra_compile_args=["/O2"] if sys.platform == "win32" else FLAGS,
-            py_limited_api=True,
-            optional=True,
+        *(
+            Extension(
+                f"spacy_elmo.{name.replace('/', '.')}",
+                sources=[f"spacy_elmo/{name}{suffix}" for suffix in suffixes],
+                depends=["spacy_elmo/_elements.h", "spacy_elmo/inference/_kernel.h"],
+                define_macros=[("Py_LIMITED_API", "0x030A0000")],
+                extra_compile_args=flags,
+                py_limited_api=True,
+                optional=True,
+            )
+            for name, suffixes, flags in (
+                ("inference/_kernel", [".cpp", "_avx2.cpp", "_avx512.cpp"], KERNEL_FLAGS),
+                ("inference/_cell", [".c"], FLAGS),
+                ("bilm/_recurrence", [".c"], FLAGS),
+            )
         )
-        for name in ("inference/_cell", "bilm/_recurrence")
     ],
     options={"bdist_wheel": {"py_limited_api": "cp310"}},
     zip_safe=False,

@@ -26,17 +26,12 @@ CACHE_FILE = "/sys/devices/system/cpu/cpu0/cache/index{}/size"
 
 
 def matrix_peak(dtype: torch.dtype = torch.float32, device: str = "cpu") -> float:
-    """RETURNS (float): GFLOP/s of the fastest product: of PyTorch, or with a packed weight."""
-    from spacy_elmo.inference.products import PackedProduct, has_packing
-
+    """RETURNS (float): GFLOP/s of the fastest product of PyTorch."""
     best = float("inf")  # seconds for an operation
     for size in PEAK_SIZES if device == "cpu" else GPU_PEAK_SIZES:
         left, right, out = (torch.randn(size, size, device=device).to(dtype) for _ in range(3))
         n_operations = 2.0 * size**3
         best = min(best, _fastest(lambda a=left, b=right, c=out: torch.mm(a, b, out=c)) / n_operations)
-        if has_packing(right):
-            packed, rows = PackedProduct(right.unsqueeze(0)), left.unsqueeze(0)
-            best = min(best, _fastest(lambda p=packed, r=rows: p(r)) / n_operations)
     return 1e-9 / best
 
 

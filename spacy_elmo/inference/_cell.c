@@ -23,7 +23,7 @@ INLINE void set(void *array, Py_ssize_t k, float value, int is_bfloat16) {
 /* One row. tanh(x) = (1 - exp(-2x)) / (1 + exp(-2x)). A row with values that are not finite is set to NaN, since all
 values of its projection would be NaN too. */
 INLINE void update_row(const void *acts, const void *added, float *c2, void *half, Py_ssize_t width,
-                       float candidate_scale, float clip2, int is_bfloat16) {
+                       float clip2, int is_bfloat16) {
     const Py_ssize_t J = width, F = 2 * width, O = 3 * width;
     int32_t is_bad = 0;
     ARRAYS_DIFFER
@@ -36,7 +36,7 @@ INLINE void update_row(const void *acts, const void *added, float *c2, void *hal
         }
         Float sum = {a_i + a_j + a_f + a_o + c2[k]};
         is_bad |= (sum.bits & 0x7f800000) == 0x7f800000;
-        float i = exp_minus(a_i), j = exp_minus(candidate_scale * a_j), f = exp_minus(a_f), o = exp_minus(a_o);
+        float i = exp_minus(a_i), j = exp_minus(a_j), f = exp_minus(a_f), o = exp_minus(a_o);
         float c = c2[k] / (1.0f + f) + 2.0f * (1.0f - j) / ((1.0f + i) * (1.0f + j));
         c = c < -clip2 ? -clip2 : c;
         c = c > clip2 ? clip2 : c;
@@ -49,42 +49,41 @@ INLINE void update_row(const void *acts, const void *added, float *c2, void *hal
 }
 
 INLINE void update_all(const char *acts, const char *table, const int64_t *places, float *c2, char *half,
-                       Py_ssize_t n_rows, Py_ssize_t width, float candidate_scale, float clip2, int is_bfloat16) {
+                       Py_ssize_t n_rows, Py_ssize_t width, float clip2, int is_bfloat16) {
     const Py_ssize_t size = (is_bfloat16 ? 2 : 4) * width;
     for (Py_ssize_t row = 0; row < n_rows; row++, acts += 4 * size, c2 += width, half += size) {
         Py_ssize_t place = places ? places[row] : row;
         if (table)
-            update_row(acts, table + place * 4 * size, c2, half, width, candidate_scale, clip2, is_bfloat16);
+            update_row(acts, table + place * 4 * size, c2, half, width, clip2, is_bfloat16);
         else
-            update_row(acts, NULL, c2, half, width, candidate_scale, clip2, is_bfloat16);
+            update_row(acts, NULL, c2, half, width, clip2, is_bfloat16);
     }
 }
 
 FOR_EACH_PROCESSOR
 static void update_rows(const char *acts, const char *table, const int64_t *places, float *c2, char *half,
-                        Py_ssize_t n_rows, Py_ssize_t width, float candidate_scale, float clip2, int is_bfloat16) {
+                        Py_ssize_t n_rows, Py_ssize_t width, float clip2, int is_bfloat16) {
     if (is_bfloat16)
-        update_all(acts, table, places, c2, half, n_rows, width, candidate_scale, clip2, 1);
+        update_all(acts, table, places, c2, half, n_rows, width, clip2, 1);
     else
-        update_all(acts, table, places, c2, half, n_rows, width, candidate_scale, clip2, 0);
+        update_all(acts, table, places, c2, half, n_rows, width, clip2, 0);
 }
 
 static PyObject *update(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
-    if (n_args != 10) {
-        PyErr_SetString(PyExc_TypeError, "update takes 10 arguments");
+    if (n_args != 9) {
+        PyErr_SetString(PyExc_TypeError, "update takes 9 arguments");
         return NULL;
     }
     void *arrays[5];
     for (int k = 0; k < 5; k++)
         arrays[k] = PyLong_AsVoidPtr(args[k]);
     Py_ssize_t n_rows = PyLong_AsSsize_t(args[5]), width = PyLong_AsSsize_t(args[6]);
-    float candidate_scale = (float)PyFloat_AsDouble(args[7]), clip2 = (float)PyFloat_AsDouble(args[8]);
-    int is_bfloat16 = PyObject_IsTrue(args[9]);
+    float clip2 = (float)PyFloat_AsDouble(args[7]);
+    int is_bfloat16 = PyObject_IsTrue(args[8]);
     if (PyErr_Occurred())
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    update_rows(arrays[0], arrays[1], arrays[2], arrays[3], arrays[4], n_rows, width, candidate_scale, clip2,
-                is_bfloat16);
+    update_rows(arrays[0], arrays[1], arrays[2], arrays[3], arrays[4], n_rows, width, clip2, is_bfloat16);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }

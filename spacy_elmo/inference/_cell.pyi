@@ -6,7 +6,6 @@ def update(
     half: int,
     n_rows: int,
     width: int,
-    candidate_scale: float,
     clip2: float,
     is_bfloat16: bool,
 ) -> None:
@@ -19,7 +18,6 @@ def update(
     half (int): (n_rows, width), output: half of o * tanh(c).
     n_rows (int): Rows.
     width (int): Columns of a gate.
-    candidate_scale (float): Factor of j, 1 or 2.
     clip2 (float): Bound of `c2`.
     is_bfloat16 (bool): Whether `acts`, `table` and `half` are bfloat16 instead of float32.
     """

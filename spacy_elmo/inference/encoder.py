@@ -160,7 +160,7 @@ class Encoder:
     def prepare(self, state: str) -> None:
         """Derive now everything from the weights that sequences under a policy need."""
         self.words.prepare()
-        self.runner.prepare()
+        _ = self.runner
         if state != "carry" and self.config.has_state:
             self._state_after_boundary(state)
 

@@ -1,4 +1,4 @@
-"""Run an LSTM stack over the tokens of sequences: in lanes, by CUDA graphs, or as a single sequence.
+"""Run an LSTM stack over lanes by torch's products: on GPUs, in reduced precision, and without the native kernel.
 
 In lanes there is no padding: input products are computed in blocks of steps, with a small loop over time. Each block is
 computed in all layers before the next block, so only the gates of a block are in memory. The input side of layer 1
@@ -14,18 +14,18 @@ import torch
 from torch import Tensor
 
 from ..bilm.layers import Graph, make_pool
-from ..bilm.state import LSTMState, State
+from ..bilm.state import State
 from ..text.lanes import LanePlan
 from ..text.words import Ids
 from .dispatch import (
+    BLOCK_BYTES,
     GRAPH_GATE_BYTES,
     GRAPH_MIN_LANES,
     GRAPH_STEPS,
     LANE_STEP,
-    SINGLE_GATE_BYTES,
+    MIN_BLOCK_STEPS,
     WORD_GATE_BYTES,
     WORD_GATE_STEP,
-    block_steps,
 )
 from .lstm import GateRows, Pairs, Stack, Step
 from .runtime import Workspace, stream_of, to_device
@@ -95,7 +95,7 @@ class LaneRun:
         self.c2 = [vectors.new_zeros(d, plan.n_lanes, cell_width) for _ in stack.layers]
         shape = len(stack.layers), d, plan.n_steps, plan.n_lanes, width
         self.outputs = workspace.take("outputs", *shape).zero_().unbind()
-        self.block_steps = block_steps(d, plan.n_lanes, cell_width)
+        self.block_steps = max(MIN_BLOCK_STEPS, BLOCK_BYTES // (16 * d * max(1, plan.n_lanes) * cell_width))
         self.word_gates = WordGates(stack.layers[0], batch, self.block_steps, 4 * cell_width, workspace)
 
     def run(self) -> None:
@@ -118,19 +118,16 @@ class LaneRun:
                     b = self.schedule.n_active[s]
                     self._step(number, layer.step_of_words, s, self.word_gates.look_up(s, b))
             else:
-                step, given = layer.joint_step, inputs
-                if step is None:
-                    gates = layer.input_gates(inputs.flatten(1, 2))
-                    step, given = layer.step, gates.view(self.d, end - first, n_lanes, -1)
+                gates = layer.input_gates(inputs.flatten(1, 2)).view(self.d, end - first, n_lanes, -1)
                 for s in range(first, end):
-                    self._step(number, step, s, given[:, s - first, : self.schedule.n_active[s]])
+                    self._step(number, layer.step, s, gates[:, s - first, : self.schedule.n_active[s]])
             outputs = self.outputs[number][:, first:end, :n_lanes]  # (d, K, b, P), a view
             if inputs is not None:
                 self.stack.combiner.combine_(number, inputs, outputs, self.stack.directions)
             inputs = outputs
 
     def _step(self, number: int, step: Step, s: int, given: Any) -> None:
-        """Compute one step of a layer. `given` is the first argument of `step`: gates or inputs."""
+        """Compute one step of a layer. `given` is the first argument of `step`."""
         b = self.schedule.n_active[s]
         h, c2 = self.h[number], self.c2[number]
         if b < h.shape[1]:  # lanes that have ended
@@ -372,45 +369,3 @@ class _Block:
             c2.copy_(now[1])
             self._stack.combiner.combine_(number, inputs, outputs, self._stack.directions)
             inputs = outputs
-
-
-def run_single_sequence(
-    stack: Stack, batch: Batch, layers: Tensor, *, is_together: bool, with_end: bool
-) -> Optional[State]:
-    """Compute layers (L+1, N, D) of the only non-empty sequence of a plan with an unpacked stack, in blocks of steps.
-
-    is_together (bool): See `UnpackedLayer.run`.
-    RETURNS (Optional[State]): States after the sequences, one row each, if needed; empty sequences keep their initial
-        state.
-    """
-    config, plan, d = stack.config, batch.plan, stack.config.n_directions
-    own = int(np.flatnonzero(plan.lengths)[0])
-    read = np.empty((d, plan.n_steps), dtype="int64")  # the word at each step
-    for k in range(d):
-        read[k, batch.slots[k]] = batch.words[k]
-    rows = batch.vectors[torch.from_numpy(read)]  # (d, S, P)
-    outputs = [torch.empty_like(rows) for _ in stack.layers]
-    state = [
-        (h[:, min(own, h.shape[1] - 1), None].clone(), 2.0 * c[:, min(own, c.shape[1] - 1), None])
-        for h, c in batch.start.layers  # one row for all sequences, or one each
-    ]
-    n_block = block_steps(d, 1, config.cell_width, SINGLE_GATE_BYTES)
-    for first in range(0, plan.n_steps, n_block):
-        inputs = rows[:, first : first + n_block]
-        for number, layer in enumerate(stack.layers):
-            h, c2 = state[number]
-            found = layer.run(layer.input_gates(inputs), h, c2, is_together=is_together)
-            state[number] = (found[-1], c2)
-            part = outputs[number][:, first : first + n_block]
-            part.copy_(found.squeeze(2).transpose(0, 1))
-            stack.combiner.combine_(number, inputs.unsqueeze(2), part.unsqueeze(2), stack.directions)
-            inputs = part
-    write_tokens(layers, 0, batch, outputs, batch.slots)
-    if not with_end:
-        return None
-    ends = []
-    for start, (h, c2) in zip(batch.start.layers, state):
-        end_h, end_c = (part.expand(-1, len(plan.lengths), -1).clone() for part in start)
-        end_h[:, own], end_c[:, own] = h[:, 0], 0.5 * c2[:, 0]
-        ends.append(LSTMState(end_h, end_c))
-    return State(tuple(ends))

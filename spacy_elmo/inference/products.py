@@ -1,8 +1,4 @@
-"""Matrix products with constant weights: prepacked by oneDNN on CPUs, or in reduced precision.
-
-BLAS libraries pack both operands of every product. In a step of an LSTM the weight is much larger than the other
-operand, so packing it once saves up to a third of the time. On GPUs, and in builds of PyTorch without oneDNN, torch's
-batched products are used.
+"""Matrix products with constant weights: by the native kernel, by torch, or in reduced precision.
 
 In reduced precision a weight is int8 with a scale per column, or has 16 bits; those of small LSTMs are multiplied in
 bfloat16 where the processor has instructions for it. `quantize` replaces the modules of a network that contain the
@@ -24,8 +20,9 @@ from ..bilm.model import BiLMNetwork
 from ..bilm.transformer import TransformerLayer
 from ..errors import Errors, Warnings
 from ..util import PRECISIONS
-from .dispatch import INT8_WEIGHTS, SAME_SUMS_COLUMNS, SAME_SUMS_ROWS, SINGLE_ROW_COLUMNS
-from .runtime import isolated
+from .dispatch import INT8_WEIGHTS, MIN_THREAD_MULTIPLICATIONS, SAME_SUMS_COLUMNS, SAME_SUMS_ROWS
+from .kernel import has_kernel, multiply, pack_panels, pad_columns
+from .runtime import isolated, run_parallel
 
 Scale = Union[float, Tensor]
 
@@ -60,9 +57,6 @@ class Product:
         """Like a call, but in `gates_dtype`: bfloat16 without conversion to float32, if `lstm.update_cell` reads it."""
         return self(rows, bias)
 
-    def prepare(self) -> None:
-        """Pack the weight now instead of at the first product."""
-
 
 class QuantizedMatrix(Protocol):
     """d matrices in reduced precision. They are immutable, so that copies share them."""
@@ -80,52 +74,40 @@ def make_product(weight: Union[Tensor, QuantizedMatrix], directions: slice, scal
     """
     if not isinstance(weight, Tensor):
         return weight.product(directions)
-    some = weight.detach()[directions]
-    return PackedProduct(some, scale=scale) if has_packing(some) else BatchedProduct((some * scale).contiguous())
+    scaled = weight.detach()[directions] * scale
+    return KernelProduct(scaled[0]) if has_kernel(weight) else BatchedProduct(scaled.contiguous())
 
 
-def has_packing(weight: Tensor) -> bool:
-    """Whether `PackedProduct` can be used for this weight."""
-    return weight.device.type == "cpu" and weight.dtype == torch.float32 and works("float32")
+def split_directions(weight: Union[Tensor, QuantizedMatrix], bias: Tensor) -> List[slice]:
+    """Directions of a weight and its bias that share a product: all of them in torch's batched products."""
+    is_batched = bias.device.type != "cpu" or (isinstance(weight, Tensor) and not has_kernel(bias))
+    return [slice(0, len(bias))] if is_batched else [slice(k, k + 1) for k in range(len(bias))]
 
 
-class PackedProduct(Product):
-    """x -> x (W * scale) for one direction. The weight is packed on first use.
+class KernelProduct(Product):
+    """x -> x W for one direction, by the native kernel. A row gives the same bits whatever the number of rows, which
+    threads divide.
 
-    The result for a row is bit-identical for every number of rows, so vectors do not depend on the other sequences of a
-    batch. (BLAS has faster kernels for one row or a few, with other rounding errors: `UnpackedLayer`.)
-
-    weights (Tensor): Shape (1, n_in, n_out), not copied; several are concatenated along n_in.
+    weight (Tensor): Shape (n_in, n_out), copied.
     """
 
-    def __init__(self, *weights: Tensor, scale: Scale = 1.0) -> None:
-        self._weights = [weight[0] for weight in weights]
-        self._scale = torch.as_tensor(scale, dtype=torch.float32)
-        self._packed: Optional[Tensor] = None
+    def __init__(self, weight: Tensor) -> None:
+        self._n_out = weight.shape[1]
+        self._panels = pack_panels(weight)
+        self._zeros = pad_columns(weight.new_zeros(self._n_out))
 
     def __call__(self, rows: Tensor, bias: Optional[Tensor] = None) -> Tensor:
-        flat_bias = None if bias is None else bias[0, 0]
-        if _is_single_long_row(rows):
-            return linear(rows[0].repeat(2, 1), self._pack(), flat_bias)[None, :1]
-        return linear(rows[0], self._pack(), flat_bias).unsqueeze(0)
-
-    def plus(self, rows: Tensor, other: Tensor) -> Tensor:
-        if _is_single_long_row(rows):
-            return linear_plus(rows[0].repeat(2, 1), other[0].repeat(2, 1), self._pack())[None, :1]
-        return linear_plus(rows[0], other[0], self._pack()).unsqueeze(0)
-
-    def prepare(self) -> None:
-        self._pack()
-
-    def _pack(self) -> Tensor:
-        if self._packed is None:
-            whole = torch.cat(self._weights) if len(self._weights) > 1 else self._weights[0]
-            self._packed = pack(whole * self._scale)
-        return self._packed
-
-
-def _is_single_long_row(rows: Tensor) -> bool:
-    return rows.shape[1] == 1 and rows.shape[2] > SINGLE_ROW_COLUMNS
+        inputs = rows[0].contiguous()
+        added = self._zeros if bias is None else pad_columns(bias[0, 0]).contiguous()
+        outputs = inputs.new_empty(len(inputs), len(added))
+        n_threads = min(torch.get_num_threads(), 1 + inputs.numel() * self._n_out // MIN_THREAD_MULTIPLICATIONS)
+        edges = [len(inputs) * k // n_threads for k in range(n_threads + 1)]
+        run_parallel(
+            lambda part: multiply(inputs[part], self._panels, added, outputs[part]),
+            [slice(*pair) for pair in zip(edges, edges[1:])],
+            uses_torch=False,
+        )
+        return outputs[None, :, : self._n_out]
 
 
 class BatchedProduct(Product):
@@ -297,20 +279,14 @@ EMULATING_ISAS = ("AVX512_CORE", "AVX512_CORE_VNNI")
 
 
 def pack(weight: Tensor) -> Tensor:
-    """From (n_in, n_out), float32 or bfloat16, to a prepacked weight; `to_dense` returns the transposed weight."""
+    """From (n_in, n_out) in bfloat16 to a prepacked weight; `to_dense` returns the transposed weight."""
     packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.t().contiguous(), ROWS_HINT)
     return packed
 
 
 def linear(rows: Tensor, packed: Tensor, bias: Optional[Tensor] = None) -> Tensor:
-    """From rows (N, n_in), in the dtype of the weight, to (N, n_out)."""
+    """From rows (N, n_in), in bfloat16, to (N, n_out)."""
     product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "")
-    return product
-
-
-def linear_plus(rows: Tensor, other: Tensor, packed: Tensor) -> Tensor:
-    """The sum of the product and `other`, shape (N, n_out)."""
-    product: Tensor = torch.ops.mkldnn._linear_pointwise.binary(rows, other, packed, None, "add")
     return product
 
 
@@ -334,10 +310,8 @@ def linear_int8(levels: Tensor, zero: int, packed: Tensor, scale: Tensor, shift:
 
 @cache
 def works(precision: str) -> bool:
-    """Whether products in "float32", "bfloat16" or "int8" are available and correct."""
-    if not torch.backends.mkldnn.is_available() or (precision != "float32" and not works("float32")):
-        return False
-    return _try(_TRIALS[precision])
+    """Whether products of oneDNN in "bfloat16" or "int8" are available and correct."""
+    return torch.backends.mkldnn.is_available() and _try(_TRIALS[precision])
 
 
 @cache
@@ -367,11 +341,6 @@ def _try(trial: Callable[[], bool]) -> bool:
         return False
 
 
-def _float32_works() -> bool:
-    rows, bias, weight = (torch.ones(sizes, dtype=torch.float32) for sizes in ((2, 3), (2, 4), (3, 4)))
-    return torch.equal(linear_plus(rows, bias, pack(weight)), 4 * bias)
-
-
 def _bfloat16_works() -> bool:
     weight = torch.arange(12.0).view(3, 4).bfloat16()
     packed = pack(weight)
@@ -393,7 +362,6 @@ def _are_exact(levels: int) -> bool:
 
 
 _TRIALS: Dict[str, Callable[[], bool]] = {
-    "float32": _float32_works,
     "bfloat16": _bfloat16_works,
     "int8": lambda: most_levels() > 0,
 }

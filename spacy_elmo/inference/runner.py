@@ -1,6 +1,6 @@
 """Run the encoder of a network with constant weights; for an LSTM `dispatch` selects the path for each plan."""
 
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 import torch
@@ -12,10 +12,12 @@ from ..bilm.state import LSTMState, State
 from ..bilm.transformer import SequenceGroups, attend, group_sequences, sinusoids
 from ..text.lanes import LanePlan
 from ..text.words import Ids
-from .dispatch import GATE_BYTES, Path, can_join, choose_path
-from .lanes import Batch, LaneGraphs, LaneRun, Schedule, run_single_sequence
-from .lstm import LayerCombiner, PackedLayer, Pairs, Stack, UnpackedLayer, split_directions
-from .products import has_packing, make_product, precision_of
+from .dispatch import BLOCK_BYTES
+from .kernel import has_kernel
+from .kernel_stack import KernelStack
+from .lanes import Batch, LaneGraphs, LaneRun, Schedule
+from .lstm import ConstantLayer, LayerCombiner, Pairs, Stack
+from .products import make_product, precision_of, split_directions
 from .runtime import Workspace, WorkspacePool, run_parallel, to_device
 
 MIN_BLOCK_ROWS = 64
@@ -58,67 +60,50 @@ class Runner:
         """Set `layers`; return the states after each sequence if they are needed."""
         raise NotImplementedError
 
-    def prepare(self) -> None:
-        """Derive now everything from the weights that the first call would derive, so that processes can share it."""
-
 
 class LSTMRunner(Runner):
-    """Runs an LSTM stack. The weights are prepared for each path on its first use."""
+    """Runs an LSTM stack: by the native kernel in float32 on a CPU, otherwise by torch's products."""
 
     def __init__(self, network: BiLMNetwork) -> None:
         super().__init__(network)
-        config, layers = network.config, list(self.encoder.layers)
-        combiner = LayerCombiner(config, list(self.encoder.highways))
-        self.precision = precision_of(network)
-        self._has_packing = has_packing(layers[0].bias)
+        config, layers, highways = network.config, list(self.encoder.layers), list(self.encoder.highways)
+        self._kernel: Optional[KernelStack] = None
+        self._stacks: List[Stack] = []
+        self._graphs: Optional[LaneGraphs] = None
+        is_exact = precision_of(network) == "float32"
+        if is_exact and has_kernel(layers[0].bias):
+            self._kernel = KernelStack(config, layers, highways)
+            return
+        combiner = LayerCombiner(config, highways)
         self._stacks = [
-            Stack(config, part, [PackedLayer(one, part, can_join=can_join(config)) for one in layers], combiner)
-            for part in split_directions(layers[0].bias)
+            Stack(config, part, [ConstantLayer(layer, part) for layer in layers], combiner)
+            for part in split_directions(layers[0].recurrent_weight, layers[0].bias)
         ]
         self._workspaces = WorkspacePool(self.device, len(self._stacks))
-        self._graphs: Optional[LaneGraphs] = None
-        if uses_graphs(self.device) and len(self._stacks) == 1 and not self._has_packing:
+        if uses_graphs(self.device) and (is_exact or self.device.type != "cpu"):
             self._graphs = LaneGraphs(self._stacks[0], self.device)
-        self._unpacked: Optional[Stack] = None
-        if self.device.type == "cpu" and self.precision == "float32":
-            packed: Any = zip(*(stack.layers for stack in self._stacks))  # by layer
-            unpacked = [UnpackedLayer(layer, parts) for layer, parts in zip(layers, packed)]
-            self._unpacked = Stack(config, slice(0, config.n_directions), unpacked, combiner)
 
     def _run(self, batch: Batch, layers: Tensor, with_end: bool) -> Optional[State]:
-        path = choose_path(batch.plan, self.device, self.precision, self.config, has_packing=self._has_packing)
-        if self._unpacked is not None and path in (Path.SINGLE_TOGETHER, Path.SINGLE_IN_TURN):
-            is_together = path is Path.SINGLE_TOGETHER
-            return run_single_sequence(self._unpacked, batch, layers, is_together=is_together, with_end=with_end)
-        if path is Path.BATCHED and self._graphs is not None and not with_end:
-            with self._workspaces.borrow() as own:
-                if self._graphs.run(batch, layers, own):
+        if self._kernel is not None:
+            return self._kernel.run(batch, layers, with_end)
+        if self._graphs is not None and not with_end:
+            with self._workspaces.borrow() as workspace:
+                if self._graphs.run(batch, layers, workspace):
                     return None
         schedule = Schedule(batch.plan, self.device, with_end)
 
         def run_stack(stack: Stack) -> Pairs:
-            with self._workspaces.borrow() as own:
-                run = LaneRun(stack, schedule, batch.of(stack.directions), own)
+            with self._workspaces.borrow() as workspace:
+                run = LaneRun(stack, schedule, batch.of(stack.directions), workspace)
                 run.run()
                 run.write(layers)
                 return run.ends
 
-        if path is Path.FEW_LANES and self._unpacked is not None:
-            ends = [run_stack(self._unpacked)]
-        elif path is Path.PARALLEL:
-            ends = run_parallel(run_stack, self._stacks)
-        else:
-            ends = [run_stack(stack) for stack in self._stacks]
+        ends = run_parallel(run_stack, self._stacks)
         if not with_end:
             return None
         joined = (map(torch.cat, zip(*pairs)) for pairs in zip(*ends))  # for each layer h and c of all directions
         return State(tuple(LSTMState(*layer) for layer in joined))
-
-    def prepare(self) -> None:
-        for stack in [*self._stacks, *([] if self._unpacked is None else [self._unpacked])]:
-            stack.combiner.prepare()
-            for layer in stack.layers:
-                layer.prepare()
 
 
 class BiLSTMRunner(Runner):
@@ -142,7 +127,7 @@ class PackedTransformerLayer:
         self.products = [make_product(weight, directions) for weight in weights]
         self._biases = [bias.detach()[directions].unsqueeze(1) for bias in biases]  # (d, 1, n_out)
         # Rows of the hidden layer that are in memory at once.
-        self._block = max(MIN_BLOCK_ROWS, GATE_BYTES // (4 * layer.up_bias.shape[1]))
+        self._block = max(MIN_BLOCK_ROWS, BLOCK_BYTES // (4 * layer.up_bias.shape[1]))
 
     def run(self, rows: Tensor, groups: SequenceGroups) -> Tensor:
         """From rows (d, N, P) of all sequences to (d, N, P), new."""
@@ -165,7 +150,7 @@ class TransformerRunner(Runner):
     def __init__(self, network: BiLMNetwork) -> None:
         super().__init__(network)
         norm = self.encoder.norm
-        self._directions = split_directions(norm.bias)
+        self._directions = split_directions(self.encoder.blocks[0].input_weight, norm.bias)
         self._layers = [
             [PackedTransformerLayer(block, part) for block in self.encoder.blocks] for part in self._directions
         ]
@@ -195,12 +180,6 @@ class TransformerRunner(Runner):
                 in_text_order = [row.index_select(0, by) for row, by in zip(found, reading)]
                 layers[number, :, columns] = torch.cat(in_text_order, dim=1)
         return State(()) if with_end else None
-
-    def prepare(self) -> None:
-        for stack in self._layers:
-            for layer in stack:
-                for product in layer.products:
-                    product.prepare()
 
 
 # By the value of `BiLMConfig.encoder`, as in `bilm.model.ENCODERS`.

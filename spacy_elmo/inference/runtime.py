@@ -26,6 +26,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial, wraps
+from itertools import count
 from typing import Any, Callable, ContextManager, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar, cast
 
 import numpy as np
@@ -236,51 +237,61 @@ def to_host(rows: Tensor) -> Tensor:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_pools: Dict[Tuple[int, int], ThreadPoolExecutor] = {}  # by number of items and torch threads per item
+_pools: Dict[Tuple[int, int], ThreadPoolExecutor] = {}  # by number of workers and torch threads of each
 _busy = threading.Lock()  # one caller at a time; concurrent callers already use several cores
 CACHE_LOCK = threading.RLock()  # held while a word cache is read or changed
 _fork = {"is_registered": False, "is_held": False}  # not held if the handlers are registered during the fork itself
 
 
-def run_parallel(function: Callable[[Item], Result], items: Sequence[Item]) -> List[Result]:
-    """Call a thread-safe function for each item, without gradients; concurrently if torch has a thread for each."""
-    n_threads = torch.get_num_threads() // max(1, len(items))
-    if len(items) < 2 or not n_threads or not _busy.acquire(blocking=False):
+def run_parallel(function: Callable[[Item], Result], items: Sequence[Item], *, uses_torch: bool = True) -> List[Result]:
+    """Call a thread-safe function for each item, without gradients; in parallel on as many threads as torch has.
+
+    uses_torch (bool): Whether the function computes with torch, whose threads are then divided among the items.
+        Otherwise the calling thread takes part.
+    """
+    n_threads = min(len(items), torch.get_num_threads())
+    if n_threads < 2 or not _busy.acquire(blocking=False):
         return [function(item) for item in items]
+    results: Dict[int, Result] = {}
+    numbers = count()
+
+    @torch.no_grad()  # it applies to one thread
+    def work() -> None:
+        while (number := next(numbers)) < len(items):
+            results[number] = function(items[number])
+
     try:
-        futures = _submit(function, items, n_threads)
+        futures = _submit(work, n_threads - (not uses_torch), torch.get_num_threads() // n_threads)
+        if not uses_torch or not futures:
+            work()
+        wait(futures)
     finally:
         _busy.release()
-    return [future.result() for future in futures] or [function(item) for item in items]
+    for future in futures:
+        future.result()
+    return [results[number] for number in range(len(items))]
 
 
-def _submit(function: Callable[[Item], Result], items: Sequence[Item], n_threads: int) -> "List[Future[Result]]":
-    """Futures that are all complete; none if no thread can be started, as at interpreter shutdown."""
-
-    def call(item: Item) -> Result:
-        with torch.no_grad():  # it applies to one thread
-            return function(item)
-
-    futures: List[Future[Result]] = []
+def _submit(work: Callable[[], None], n_workers: int, n_torch_threads: int) -> "List[Future[None]]":
+    """Futures of as many workers as can be started; none at interpreter shutdown."""
+    futures: List[Future[None]] = []
     try:
-        key = len(items), n_threads
+        key = n_workers, n_torch_threads
         if key not in _pools:
             _pools[key] = _make_pool(*key)
-        for item in items:
-            futures.append(_pools[key].submit(call, item))
+        for _ in range(n_workers):
+            futures.append(_pools[key].submit(work))
     except RuntimeError:
-        wait(futures)
-        return []
-    wait(futures)
+        pass
     return futures
 
 
-def _make_pool(n_items: int, n_threads: int) -> ThreadPoolExecutor:
+def _make_pool(n_workers: int, n_threads: int) -> ThreadPoolExecutor:
     """Start threads that compute with `n_threads` torch threads each; the caller's own number does not change.
 
     RAISES (RuntimeError): If a thread cannot be started.
     """
-    ready = threading.Barrier(n_items)
+    ready = threading.Barrier(n_workers)
     before = torch.get_num_threads()
 
     def begin() -> None:
@@ -288,9 +299,9 @@ def _make_pool(n_items: int, n_threads: int) -> ThreadPoolExecutor:
         torch.set_num_threads(n_threads)
         ready.wait()
 
-    pool = ThreadPoolExecutor(n_items, "spacy-elmo", initializer=begin)
+    pool = ThreadPoolExecutor(n_workers, "spacy-elmo", initializer=begin)
     try:
-        wait([pool.submit(int) for _ in range(n_items)])
+        wait([pool.submit(int) for _ in range(n_workers)])
     except RuntimeError:
         ready.abort()  # so that no thread waits for one that was not started
         raise

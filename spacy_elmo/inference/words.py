@@ -1,8 +1,7 @@
 """Word vectors (layer 0) with constant weights: each distinct word is computed once and cached.
 
-The vector of a word is bit-identical in every batch. The order of sums in BLAS libraries depends on the number of rows,
-so it would depend on the other words computed with it, and on the cache. This does not hold for prepacked products, see
-`PackedProduct`.
+The vector of a word is bit-identical in every batch if the native kernel computes its products: in BLAS libraries the
+order of sums depends on the number of rows.
 
 Changed weights are detected, so that everything derived from them is computed again.
 """
@@ -32,8 +31,8 @@ from ..text.words import (
     Vocabulary,
     WordTable,
 )
-from .dispatch import PREPACKED_WORD_WEIGHTS
-from .products import Product, has_packing, make_product
+from .kernel import has_kernel
+from .products import make_product
 from .runtime import CACHE_LOCK, isolated
 
 DEFAULT_CACHE_BYTES = 64 * 2**20
@@ -122,7 +121,7 @@ class WordEncoder:
 
     def prepare(self) -> None:
         if self.codec is not None:
-            self._constant_words().prepare()
+            self._constant_words()
 
     def _constant_words(self) -> "ConstantWords":
         if self._constant is None:
@@ -236,7 +235,7 @@ class WordCache:
         for word in words:
             slots.move_to_end(word)
         places = np.fromiter(map(slots.__getitem__, words), dtype="int64", count=len(words))
-        return self._table[torch.from_numpy(places).to(self._table.device)]
+        return self._table.index_select(0, torch.from_numpy(places).to(self._table.device))
 
     @isolated
     @torch.no_grad()
@@ -256,14 +255,12 @@ class WordCache:
 
 class ConstantWords:
     """A `CharCNN` or `TokenEmbedder` for inference, in any precision; its weights must not change afterwards. Highways
-    and projections are prepacked if the processor supports it and the matrix has at most `PREPACKED_WORD_WEIGHTS`
-    weights; an LSTM over characters is PyTorch's.
+    and projections are packed for the native kernel, if there is one; an LSTM over characters is PyTorch's.
     """
 
     @torch.no_grad()
     def __init__(self, module: Any) -> None:
         self._module = module
-        self._products: List[Product] = []
         char_cnn: Optional[CharCNN] = module.char_cnn if isinstance(module, TokenEmbedder) else module
         self._char_cnn = char_cnn
         self._steps = [] if char_cnn is None else [self._step(step) for step in char_cnn.steps()]
@@ -275,11 +272,6 @@ class ConstantWords:
         if self._project is None:
             return self._run_steps(ids, lengths)
         return self._project(self._module.features(ids, lengths, char_cnn=self._run_steps))
-
-    def prepare(self) -> None:
-        """Pack the weights now instead of at the first product."""
-        for product in self._products:
-            product.prepare()
 
     def _run_steps(self, ids: Tensor, lengths: Sequence[int]) -> Tensor:
         features = self._char_cnn.pool(ids, lengths)  # type: ignore[union-attr]  # not None here; (U, F)
@@ -298,10 +290,9 @@ class ConstantWords:
     def _linear(self, module: Any) -> Callable[[Tensor], Tensor]:
         """Of a module with a weight (n_out, n_in) and a bias (n_out,)."""
         weight, bias = module.weight, module.bias
-        if not has_packing(weight) or weight.numel() > PREPACKED_WORD_WEIGHTS:
+        if not has_kernel(weight):
             return partial(nn.functional.linear, weight=weight, bias=bias)
         product = make_product(weight.t().unsqueeze(0), slice(0, 1))
-        self._products.append(product)
         rows_bias = bias.detach().view(1, 1, -1)
         return lambda rows: product(rows.unsqueeze(0), rows_bias)[0]
 

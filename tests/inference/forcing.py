@@ -1,20 +1,14 @@
-"""Force the path of a plan in a test."""
+"""Compute without the native kernel in a test, and reasons to skip."""
 
-from spacy_elmo.inference import dispatch, runner
-from spacy_elmo.inference.dispatch import Path
+import pytest
 
-# Paths of large batches: with joint products (small layers) and without.
-LARGE_BATCHES = {"as chosen": None, "joint": dispatch.JOINT_WEIGHTS, "separate": 0}
+from spacy_elmo.inference import kernel
 
-
-def force_path(monkeypatch, path):
-    """Every plan takes a path, which must be one that it can take."""
-    monkeypatch.setattr(runner, "choose_path", lambda *args, **kwargs: path)
+needs_kernel = pytest.mark.skipif(kernel.native is None, reason="installed without a compiler")
+ENGINES = [pytest.param("kernel", marks=needs_kernel), "torch"]
 
 
-def force_large_batches(monkeypatch, name):
-    """The path of large batches for every plan, upper layers with or without joint products; or what is chosen."""
-    joint_weights = LARGE_BATCHES[name]
-    if joint_weights is not None:
-        monkeypatch.setattr(dispatch, "JOINT_WEIGHTS", joint_weights)
-        force_path(monkeypatch, Path.PARALLEL)
+def force_engine(monkeypatch, engine):
+    """The engine of all runners made from now on: "torch" is that of an installation without a compiler."""
+    if engine == "torch":
+        monkeypatch.setattr(kernel, "native", None)

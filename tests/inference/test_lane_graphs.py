@@ -3,10 +3,10 @@
 import numpy
 import pytest
 import torch
+from inference.forcing import force_engine
 
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.inference import products
 from spacy_elmo.inference.bilm import BiLM
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
@@ -21,9 +21,9 @@ pytestmark = pytest.mark.issue(41)
 
 
 @pytest.fixture(autouse=True)
-def without_packing(monkeypatch):
-    """As on a GPU, and in builds of torch without oneDNN."""
-    monkeypatch.setattr(products, "works", lambda precision: False)
+def without_kernel(monkeypatch):
+    """As on a GPU."""
+    force_engine(monkeypatch, "torch")
 
 
 def make_bilm(device, **sizes):

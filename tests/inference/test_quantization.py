@@ -7,14 +7,12 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from inference.forcing import force_path
 
 from spacy_elmo import load_bilm
 from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.inference import products
 from spacy_elmo.inference.bilm import BiLM
-from spacy_elmo.inference.dispatch import Path
 from spacy_elmo.inference.products import Int8Matrix, check_precision, quantize, to_int8
 
 CHAR_CNN = CharCNNConfig(embedding_width=4, filters=((1, 8), (2, 8)), activation="relu", n_highway=2)
@@ -215,11 +213,8 @@ def test_changing_the_precision_forgets_what_was_computed_before(exact, precisio
 @needs_int8
 @pytest.mark.issue(41)
 @pytest.mark.parametrize("state", ["reset", "steady"])
-@pytest.mark.parametrize("path", [None, Path.PARALLEL, Path.IN_TURN])
-def test_int8_vectors_do_not_depend_on_batch_or_order(state, path, monkeypatch):
+def test_int8_vectors_do_not_depend_on_batch_or_order(state):
     """Small matrices are multiplied in bfloat16, whose sums may have another order for another number of rows."""
-    if path is not None:
-        force_path(monkeypatch, path)
     bilm = load_bilm("en_elmo_sm", precision="int8")
     many = [*SENTENCES, *([word] * n for n, word in enumerate("abcdefghijkl")), *(["bank", str(n)] for n in range(130))]
     together = bilm.embed(many, state=state)

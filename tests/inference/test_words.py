@@ -44,7 +44,6 @@ def test_vectors_are_bit_identical_in_every_batch(char_cnn, n_words):
 @torch.no_grad()
 def test_vectors_are_those_of_the_network(char_cnn):
     constant = ConstantWords(char_cnn)
-    constant.prepare()
     torch.testing.assert_close(encode(constant, MIXED), encode(char_cnn, MIXED), atol=1e-5, rtol=0)
 
 

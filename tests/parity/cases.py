@@ -43,7 +43,7 @@ Difference = Tuple[str, float]
 
 def limit_of(n_layers: int) -> float:
     """The largest difference that rounding explains."""
-    return LIMIT_DEEP if n_layers >= 3 else LIMIT
+    return LIMIT_DEEP if n_layers >= 4 else LIMIT
 
 
 class Case:

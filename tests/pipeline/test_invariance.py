@@ -6,14 +6,13 @@ import random
 import numpy
 import pytest
 import spacy
-from inference.forcing import LARGE_BATCHES, force_large_batches
+from inference.forcing import ENGINES, force_engine
 from spacy.tokens import Doc
 
 from .tiny import BILM, TEXTS, add_elmo, listening, make_examples
 
 N_DOCS, TOLERANCE = 25, 1e-5
 SETTINGS = [{}, {"batch_tokens": 50}, {"state": "steady"}, {"state": "carry", "overlap": 0, "max_tokens": 16}]
-SLOW = [(settings, "separate") for settings in SETTINGS[1:3]]  # two settings are enough every time
 
 
 def make_docs(nlp, sentences):
@@ -31,15 +30,10 @@ def max_difference(one, two):
     return float(max(differences))
 
 
-@pytest.mark.parametrize(
-    "settings, batches",
-    [
-        pytest.param(*case, marks=pytest.mark.slow) if case in SLOW else case
-        for case in ((settings, batches) for settings in SETTINGS for batches in LARGE_BATCHES)
-    ],
-)
-def test_vectors_do_not_depend_on_batches_or_order(settings, batches, monkeypatch):
-    force_large_batches(monkeypatch, batches)
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_vectors_do_not_depend_on_batches_or_order(settings, engine, monkeypatch):
+    force_engine(monkeypatch, engine)
     nlp = spacy.blank("en")
     bilm = {**BILM, "cell_width": 64, "projection_width": 32}
     add_elmo(nlp, bilm=bilm, model=settings)
@@ -59,10 +53,10 @@ def test_vectors_do_not_depend_on_batches_or_order(settings, batches, monkeypatc
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batches", LARGE_BATCHES)
-def test_vectors_of_real_sentences_do_not_depend_on_the_batch(shared_data, batches, monkeypatch):
+@pytest.mark.parametrize("engine", ENGINES)
+def test_vectors_of_real_sentences_do_not_depend_on_the_batch(shared_data, engine, monkeypatch):
     """200 sentences of UD EWT dev."""
-    force_large_batches(monkeypatch, batches)
+    force_engine(monkeypatch, engine)
     path = shared_data / "ud" / "en_ewt" / "dev.conllu.gz"
     sentences = read_conllu(path)[:200]
     nlp = spacy.blank("en")

@@ -1,0 +1,383 @@
+/* The recurrence of an LSTM with projection (Sak et al. 2014) over many steps, and products with prepacked weights.
+
+This file is compiled once per instruction set: `_kernel.cpp` (generic: SSE2, NEON, ...), `_kernel_avx2.cpp` and
+`_kernel_avx512.cpp` define KERNEL, W (floats of a vector register) and MAX_ROWS, and include it.
+
+Weights are packed into panels of PANEL = 2 W columns, (n_in, PANEL) each, which stay in the caches while all rows are
+multiplied. The columns of the gates are ordered by groups of W cells, with the W columns of i, j, f and o in turn: two
+panels hold the gates of W cells, which are updated while these gates are in the L1 cache. Columns are padded with zeros
+to whole panels, cells to multiples of PANEL.
+
+The sum of each row and column runs over the inputs in one order, whatever the number of rows: a result is bit-identical
+in every batch. AVX2, AVX-512 and NEON round alike. */
+
+#ifndef KERNEL_TYPES
+#define KERNEL_TYPES
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef int64_t Size;
+
+/* Rows of floats: the first of them, floats from row to row, columns. */
+struct Rows {
+    const float *first;
+    Size stride, width;
+};
+
+/* A product with bias: out (n_rows, PANEL * n_panels) = bias + rows * weights. */
+struct Product {
+    Rows rows;
+    const float *weights, *bias;
+    float *out;
+    Size n_rows, n_panels, panel_size, out_stride;
+};
+
+/* A layer of one direction. */
+struct Layer {
+    const float *weights, *bias, *projection, *highway, *highway_bias, *start_h, *start_c;
+    float *end_h, *end_c;
+};
+
+/* One direction of a stack for some lanes of a plan: the arguments of `run` in _kernel.pyi, integers and addresses in
+this order, then the floats. */
+struct Task {
+    const Layer *layers;
+    const float *vectors;
+    const int32_t *words, *tokens, *n_active, *begins, *ends;
+    float *rows, *gates;
+    Size n_layers, width, cell_width, has_skip, n_words, rows_stride, layer_stride, n_steps, n_plan_lanes, first_lane, n_lanes,
+        max_gates, max_slots, few_lanes;
+    float cell_clip, projection_clip;
+};
+
+/* Memory of a task, and the sizes of its rows. */
+struct Work {
+    Size H, P, h_stride, c_stride, n_gates;
+    bool has_few_lanes;
+    float *h, *c, *inputs, *cell_outputs, *cell_gates, *zeros, *gate_inputs;
+    int32_t *gate_of_word, *gate_of_slot;
+    const float **starts, **zero_starts, **highway_starts;
+};
+
+struct Kernel {
+    const char *name;
+    int panel_width;
+    void (*multiply)(const Product &);
+    bool (*begin)(const Task &, Work &); /* false without memory */
+    Size (*run)(const Task &, Work &, Size); /* some steps from this one on; returns the next one */
+    void (*end)(Work &);
+};
+
+#endif
+
+#ifdef KERNEL
+
+namespace {
+
+enum { PANEL = 2 * W, CHUNK = 256, GAP = 16 }; /* GAP: rows whose distance is a power of two would share few sets of the L1 cache */
+
+#define INLINE static inline __attribute__((always_inline))
+
+typedef float Vec __attribute__((vector_size(4 * W), aligned(4), may_alias));
+typedef int32_t Ints __attribute__((vector_size(4 * W), aligned(4), may_alias));
+
+INLINE Vec load(const float *p) { return *(const Vec *)p; }
+INLINE void store(float *p, Vec v) { *(Vec *)p = v; }
+INLINE Vec all(float x) { return x - Vec{}; }
+INLINE Size round_up(Size n, Size step) { return (n + step - 1) / step * step; }
+INLINE Vec clip(Vec x, float bound) { /* NaN stays */
+    x = x < -bound ? all(-bound) : x;
+    return x > bound ? all(bound) : x;
+}
+
+/* Rows [a, b] times some panels, of which each has the weights of a above those of b, added to the starts. */
+struct Operands {
+    Rows a, b;
+    const float *panels, *const *starts; /* starts: a pointer for each row */
+    float *out;
+    Size panel_size, start_column, out_stride;
+};
+
+/* Add products to the sums of M rows and Q panels. The inputs are divided into chunks with a sum each, which rounds less
+than one long sum; `out` holds the sums of the chunks before. */
+template <int M, int Q>
+INLINE void add_products(Vec (&sums)[M][2 * Q], const float *rows, Size stride, Size width, const float *panel,
+                         Size panel_size, float *out, Size out_stride) {
+    for (Size first = 0; first < width; first += CHUNK) {
+        if (first)
+            for (int m = 0; m < M; m++)
+                for (int q = 0; q < 2 * Q; q++)
+                    store(out + m * out_stride + q * W, sums[m][q]), sums[m][q] = Vec{};
+        const Size end = first + CHUNK < width ? first + CHUNK : width;
+        for (Size k = first; k < end; k++, panel += PANEL) {
+            Vec weights[2 * Q];
+            for (int q = 0; q < 2 * Q; q++)
+                weights[q] = load(panel + q / 2 * panel_size + q % 2 * W);
+            for (int m = 0; m < M; m++) {
+                float x = rows[m * stride + k];
+                for (int q = 0; q < 2 * Q; q++)
+                    sums[m][q] += x * weights[q];
+            }
+        }
+        if (first)
+            for (int m = 0; m < M; m++)
+                for (int q = 0; q < 2 * Q; q++)
+                    sums[m][q] += load(out + m * out_stride + q * W);
+    }
+}
+
+/* M rows from `row` on times Q panels. */
+template <int M, int Q>
+void multiply_tile(const Operands &t, Size row) {
+    Vec sums[M][2 * Q];
+    float *out = t.out + row * t.out_stride;
+    for (int m = 0; m < M; m++)
+        for (int q = 0; q < 2 * Q; q++)
+            sums[m][q] = load(t.starts[row + m] + t.start_column + q * W);
+    add_products<M, Q>(sums, t.a.first + row * t.a.stride, t.a.stride, t.a.width, t.panels, t.panel_size, out, t.out_stride);
+    add_products<M, Q>(sums, t.b.first + row * t.b.stride, t.b.stride, t.b.width, t.panels + t.a.width * PANEL, t.panel_size,
+                       out, t.out_stride);
+    for (int m = 0; m < M; m++)
+        for (int q = 0; q < 2 * Q; q++)
+            store(out + m * t.out_stride + q * W, sums[m][q]);
+}
+
+template <int M, int Q>
+void multiply_rows(const Operands &t, Size row, Size n_rows) {
+    if (n_rows == M)
+        multiply_tile<M, Q>(t, row);
+    else if constexpr (M > 1)
+        multiply_rows<M - 1, Q>(t, row, n_rows);
+}
+
+/* All rows times Q panels, in tiles of about equal height. */
+template <int Q>
+void multiply_panels(const Operands &t, Size n_rows) {
+    const Size n_tiles = (n_rows + MAX_ROWS - 1) / MAX_ROWS;
+    for (Size row = 0, tile = 0; tile < n_tiles; tile++) {
+        Size height = (n_rows - row + n_tiles - tile - 1) / (n_tiles - tile);
+        multiply_rows<MAX_ROWS / Q, Q>(t, row, height);
+        row += height;
+    }
+}
+
+/* Panels to multiply at once, more for few rows: enough independent sums to hide the latency of an addition. */
+INLINE int count_panels(Size n_rows) { return n_rows * 4 <= MAX_ROWS ? 4 : n_rows * 2 <= MAX_ROWS ? 2 : 1; }
+
+void multiply_all(Operands t, Size n_rows, Size n_panels) {
+    while (n_panels > 0) {
+        int n = count_panels(n_rows);
+        while (n > n_panels)
+            n /= 2;
+        n == 4 ? multiply_panels<4>(t, n_rows) : n == 2 ? multiply_panels<2>(t, n_rows) : multiply_panels<1>(t, n_rows);
+        n_panels -= n, t.panels += n * t.panel_size, t.start_column += n * PANEL, t.out += n * PANEL;
+    }
+}
+
+/* exp(-x) = 2^n 2^r with integer n and |r| <= 1/2, with relative error 1e-7. It is clipped to 2^-42 and 2^42, so that a
+product of three is finite: a sigmoid is then 0 or 1 within 1e-12. The polynomial is the best approximation of degree 6 to
+2^r. Adding a large number rounds. */
+INLINE Vec exp_minus(Vec x) {
+    const Vec magic = all(12582912.0f);
+    Vec z = clip(x * -1.44269504f, 42.0f), shifted = z + magic, r = z - (shifted - magic);
+    Vec power = r * 1.535336196e-4f + 1.339887472e-3f;
+    power = power * r + 9.618437360e-3f;
+    power = power * r + 5.550332470e-2f;
+    power = power * r + 2.402264791e-1f;
+    power = power * r + 6.931472029e-1f;
+    power = power * r + 1.0f;
+    return x == x ? (Vec)((Ints)power + (((Ints)shifted - (Ints)magic) << 23)) : x; /* NaN stays */
+}
+
+/* W cells of a lane: c = clip(i j + f c), and o tanh(c), with one division for both quotients of c.
+tanh(x) = (1 - exp(-2x)) / (1 + exp(-2x)). */
+INLINE void update_cells(const float *gates, float *c, float *out, float cell_clip) {
+    Vec i = exp_minus(load(gates)), j = exp_minus(2.0f * load(gates + W));
+    Vec f = exp_minus(load(gates + 2 * W)), o = exp_minus(load(gates + 3 * W));
+    Vec by_f = 1.0f + f, by_ij = (1.0f + i) * (1.0f + j);
+    Vec cells = clip((load(c) * by_ij + (1.0f - j) * by_f) / (by_f * by_ij), cell_clip);
+    store(c, cells);
+    Vec e = exp_minus(2.0f * cells);
+    store(out, (1.0f - e) / ((1.0f + e) * (1.0f + o)));
+}
+
+/* Outputs of a lane: h, added to the inputs, or mixed with them by a highway with these scores. */
+INLINE void write_outputs(const float *h, const float *x, const float *scores, bool has_skip, Size width, float *out) {
+    for (Size k = 0; k < width; k += W) {
+        Vec y = load(h + k);
+        if (scores)
+            y = load(x + k) + (y - load(x + k)) / (1.0f + exp_minus(load(scores + k)));
+        else if (has_skip)
+            y += load(x + k);
+        if (k + W <= width)
+            store(out + k, y);
+        else
+            memcpy(out + k, &y, 4 * (width - k));
+    }
+}
+
+/* In blocks of rows that stay in the L2 cache. */
+void compute_product(const Product &p) {
+    const float *starts[20 * MAX_ROWS];
+    for (const float *&start : starts)
+        start = p.bias;
+    for (Size row = 0; row < p.n_rows; row += 20 * MAX_ROWS) {
+        Size n = p.n_rows - row < 20 * MAX_ROWS ? p.n_rows - row : 20 * MAX_ROWS;
+        Rows rows = {p.rows.first + row * p.rows.stride, p.rows.stride, p.rows.width};
+        multiply_all({rows, {}, p.weights, starts, p.out + row * p.out_stride, p.panel_size, 0, p.out_stride}, n, p.n_panels);
+    }
+}
+
+INLINE Size count_lanes(const Task &t, Size step) {
+    Size n = t.n_active[step] - t.first_lane;
+    return n < 0 ? 0 : n < t.n_lanes ? n : t.n_lanes;
+}
+
+void fill_gates(const Task &t, const Work &w, const Layer &layer, Size n_rows) {
+    compute_product({{w.gate_inputs, w.h_stride, t.width}, layer.weights, layer.bias, t.gates, n_rows, 4 * w.H / PANEL,
+                     2 * t.width * PANEL, 4 * w.H});
+}
+
+/* The gates of each slot from `begin` to before `end`, without the side of the previous outputs, are rows of a table.
+Layer 1 has a row for each distinct word of as many steps as the table has room for; returns the end of these steps. */
+Size fill_word_gates(const Task &t, Work &w, Size begin) {
+    Size n_rows = 0, slot = 0, step = begin;
+    memset(w.gate_of_word, 0xff, sizeof(int32_t) * t.n_words);
+    for (; step < t.n_steps; step++) {
+        const Size at = step * t.n_plan_lanes + t.first_lane, n = count_lanes(t, step);
+        if (step > begin && (slot + n > t.max_slots || (w.has_few_lanes ? slot : n_rows) + n > w.n_gates))
+            break;
+        for (Size m = 0; m < n; m++, slot++) {
+            const int32_t token = t.tokens[at + m], word = t.words[token];
+            const float *vector = t.vectors + word * t.width;
+            memcpy(t.rows + token * t.rows_stride, vector, 4 * t.width);
+            if (w.gate_of_word[word] < 0) {
+                w.gate_of_word[word] = (int32_t)n_rows;
+                memcpy(w.gate_inputs + n_rows++ * w.h_stride, vector, 4 * t.width);
+            }
+            w.gate_of_slot[slot] = w.gate_of_word[word];
+        }
+    }
+    fill_gates(t, w, t.layers[0], n_rows);
+    return step;
+}
+
+/* An upper layer has a row for each slot, so that weights are read once for all steps of a few lanes. */
+void fill_slot_gates(const Task &t, Work &w, Size layer, Size begin, Size end) {
+    Size slot = 0;
+    for (Size step = begin; step < end; step++)
+        for (Size m = 0; m < count_lanes(t, step); m++, slot++) {
+            const int32_t token = t.tokens[step * t.n_plan_lanes + t.first_lane + m];
+            memcpy(w.gate_inputs + slot * w.h_stride, t.rows + layer * t.layer_stride + token * t.rows_stride, 4 * t.width);
+            w.gate_of_slot[slot] = (int32_t)slot;
+        }
+    fill_gates(t, w, t.layers[layer], slot);
+}
+
+/* One step of n lanes of a layer. gate_rows: the row of the table of each lane, or null: gates are computed from inputs. */
+void run_step(const Task &t, const Work &w, Size number, Size step, Size n, const int32_t *gate_rows) {
+    const Layer &layer = t.layers[number];
+    const Size at = step * t.n_plan_lanes + t.first_lane;
+    const int32_t *tokens = t.tokens + at, *begins = t.begins + at;
+    const int n_panels = count_panels(n) == 4 ? 4 : 2, n_cells = n_panels * W / 2;
+    float *all_h = w.h + number * t.n_lanes * w.h_stride, *all_c = w.c + number * t.n_lanes * w.c_stride;
+    for (Size m = 0; m < n; m++) {
+        if (begins[m] >= 0) {
+            memcpy(all_h + m * w.h_stride, layer.start_h + begins[m] * t.width, 4 * t.width);
+            memcpy(all_c + m * w.c_stride, layer.start_c + begins[m] * t.cell_width, 4 * t.cell_width);
+        }
+        memcpy(w.inputs + m * w.h_stride, t.rows + number * t.layer_stride + tokens[m] * t.rows_stride, 4 * t.width);
+        w.starts[m] = gate_rows ? t.gates + gate_rows[m] * 4 * w.H : layer.bias;
+    }
+    const Rows inputs = {w.inputs, w.h_stride, t.width}, cell_outputs = {w.cell_outputs, w.c_stride, t.cell_width};
+    const Size panel_size = 2 * t.width * PANEL;
+    Operands gates = {inputs, {all_h, w.h_stride, t.width}, layer.weights, w.starts, w.cell_gates, panel_size, 0, n_panels * PANEL};
+    if (gate_rows)
+        gates.a = {}, gates.panels += t.width * PANEL;
+    for (Size cell = 0; cell < w.H; cell += n_cells) {
+        multiply_all(gates, n, n_panels);
+        for (Size m = 0; m < n; m++)
+            for (Size k = 0; k < n_cells; k += W)
+                update_cells(w.cell_gates + m * n_panels * PANEL + 4 * k, all_c + m * w.c_stride + cell + k,
+                             w.cell_outputs + m * w.c_stride + cell + k, t.cell_clip);
+        gates.panels += n_panels * panel_size, gates.start_column += n_panels * PANEL;
+    }
+    if (layer.projection)
+        multiply_all({cell_outputs, {}, layer.projection, w.zero_starts, all_h, t.cell_width * PANEL, 0, w.h_stride}, n, w.P / PANEL);
+    for (Size m = 0; m < n; m++)
+        for (Size k = 0; k < w.P; k += W) {
+            float *h = all_h + m * w.h_stride + k;
+            store(h, layer.projection ? clip(load(h), t.projection_clip) : load(w.cell_outputs + m * w.c_stride + k));
+        }
+    if (layer.highway) /* its scores take the place of the outputs of the cells */
+        multiply_all({inputs, {}, layer.highway, w.highway_starts, w.cell_outputs, t.width * PANEL, 0, w.h_stride}, n, w.P / PANEL);
+    for (Size m = 0; m < n; m++) {
+        const float *h = all_h + m * w.h_stride, *scores = layer.highway ? w.cell_outputs + m * w.h_stride : nullptr;
+        write_outputs(h, w.inputs + m * w.h_stride, scores, t.has_skip && number, t.width,
+                      t.rows + (number + 1) * t.layer_stride + tokens[m] * t.rows_stride);
+        const int32_t end = t.ends ? t.ends[at + m] : -1;
+        if (end >= 0) {
+            memcpy(layer.end_h + end * t.width, h, 4 * t.width);
+            memcpy(layer.end_c + end * t.cell_width, all_c + m * w.c_stride, 4 * t.cell_width);
+        }
+    }
+}
+
+Size run_steps(const Task &t, Work &w, Size begin) {
+    const Size end = fill_word_gates(t, w, begin);
+    for (Size number = 0; number < t.n_layers; number++) {
+        const bool has_table = number == 0 || w.has_few_lanes;
+        if (number && w.has_few_lanes)
+            fill_slot_gates(t, w, number, begin, end);
+        for (Size m = 0; m < t.n_lanes; m++)
+            w.highway_starts[m] = t.layers[number].highway_bias;
+        const int32_t *gate_rows = w.gate_of_slot;
+        for (Size step = begin; step < end; step++) {
+            const Size n = count_lanes(t, step);
+            run_step(t, w, number, step, n, has_table ? gate_rows : nullptr);
+            gate_rows += n;
+        }
+    }
+    return end;
+}
+
+void end_task(Work &w) { free(w.h), free(w.gate_of_word), free(w.starts); }
+
+bool begin_task(const Task &t, Work &w) {
+    const Size n = t.n_lanes;
+    w.H = round_up(t.cell_width, PANEL), w.P = round_up(t.width, PANEL), w.h_stride = w.P + GAP, w.c_stride = w.H + GAP;
+    w.n_gates = t.max_gates / (4 * w.H) > n ? t.max_gates / (4 * w.H) : n;
+    w.has_few_lanes = n <= t.few_lanes;
+    const Size n_outputs = w.c_stride > w.h_stride ? w.c_stride : w.h_stride;
+    const Size sizes[] = {t.n_layers * n * w.h_stride, t.n_layers * n * w.c_stride, n * w.h_stride, n * n_outputs, n * 4 * PANEL,
+                          w.P, w.n_gates * w.h_stride};
+    float **arrays[] = {&w.h, &w.c, &w.inputs, &w.cell_outputs, &w.cell_gates, &w.zeros, &w.gate_inputs};
+    Size total = 0;
+    for (Size size : sizes)
+        total += size;
+    float *memory = (float *)calloc(total, sizeof(float));
+    w.gate_of_word = (int32_t *)malloc(sizeof(int32_t) * (t.n_words + t.max_slots + n));
+    w.starts = (const float **)calloc(3 * n, sizeof(float *));
+    w.h = memory;
+    if (!memory || !w.gate_of_word || !w.starts) {
+        end_task(w);
+        return false;
+    }
+    for (int k = 0; k < 7; k++)
+        *arrays[k] = memory, memory += sizes[k];
+    w.gate_of_slot = w.gate_of_word + t.n_words;
+    w.zero_starts = w.starts + n, w.highway_starts = w.starts + 2 * n;
+    for (Size m = 0; m < n; m++)
+        w.zero_starts[m] = w.zeros;
+    return true;
+}
+
+}  // namespace
+
+extern const Kernel KERNEL;
+const Kernel KERNEL = {NAME, PANEL, compute_product, begin_task, run_steps, end_task};
+
+#endif

@@ -1,0 +1,140 @@
+"""Run an LSTM stack over lanes in float32 on a CPU, by the native kernel (`_kernel.h`).
+
+One call computes many steps of a layer for some lanes. Directions and lanes are divided among threads, which share only
+what they read. The input side of layer 1 depends only on the word: it is computed once per distinct word.
+"""
+
+import math
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..bilm.config import BiLMConfig
+from ..bilm.lstm import full_bias
+from ..bilm.state import LSTMState, State
+from .dispatch import BLOCK_MULTIPLICATIONS, FEW_LANES, GATE_BYTES, MIN_THREAD_LANES
+from .kernel import native, order_gates, pack_panels, pad_columns, pad_width
+from .lanes import Batch
+from .runtime import WorkspacePool, run_parallel
+
+
+class Part(NamedTuple):
+    """What a thread computes: some lanes of a direction."""
+
+    direction: int
+    first_lane: int
+    n_lanes: int
+
+
+class KernelStack:
+    """The layers of an LSTM stack, packed for the kernel when the stack is made."""
+
+    @torch.no_grad()
+    def __init__(self, config: BiLMConfig, layers: Sequence[Any], highways: Sequence[Any]) -> None:
+        self._config = config
+        around = [None, *(highways or [None] * len(layers))]
+        self._directions = [
+            [_pack_layer(layer, highway, k) for layer, highway in zip(layers, around)]
+            for k in range(config.n_directions)
+        ]
+        self._clips = [math.inf if clip is None else clip for clip in (config.cell_clip, config.projection_clip)]
+        self._gates_width = 4 * pad_width(config.cell_width)
+        self._workspaces = WorkspacePool(torch.device("cpu"), config.n_directions)
+
+    def run(self, batch: Batch, layers: Tensor, with_end: bool) -> Optional[State]:
+        """Set layers (L+1, N, D); return the states after each sequence if they are needed."""
+        plan, config = batch.plan, self._config
+        vectors = batch.vectors.detach().contiguous()
+        starts = [(h.contiguous(), c.contiguous()) for h, c in batch.start.layers]
+        ends: List[LSTMState] = []
+        if with_end:  # an empty sequence keeps its initial state
+            n = len(plan.lengths)
+            ends = [LSTMState(*(state.expand(-1, n, -1).clone() for state in pair)) for pair in starts]
+        n_active = plan.n_active.astype("int32")
+        begins, stops = np.full((2, plan.n_steps, plan.n_lanes), -1, dtype="int32")
+        sequences = np.flatnonzero(plan.lengths)
+        lanes, offsets = plan.lanes[sequences], plan.offsets[sequences]
+        begins[offsets, lanes] = 0 if starts[0][0].shape[1] == 1 else sequences
+        stops[offsets + plan.lengths[sequences] - 1, lanes] = sequences
+        words = [numbers.astype("int32") for numbers in batch.words]
+        tokens = np.zeros((len(words), plan.n_steps, plan.n_lanes), dtype="int32")
+        for slots, numbers in zip(batch.slots, tokens):
+            numbers.reshape(-1)[slots] = np.arange(len(slots))
+        n_multiplications = 9 * len(starts) * config.projection_width * config.cell_width  # of a slot, at most
+
+        def run_part(part: Part) -> None:
+            k, first_lane, n_lanes = part
+            n_rows = max(n_lanes, min(GATE_BYTES // (4 * self._gates_width), n_lanes * plan.n_steps))
+            states: Any = zip(starts, ends) if ends else ((pair, (None, None)) for pair in starts)
+            stack = [
+                [*layer, *(_row(state, k) for pair in pairs for state in pair)]
+                for layer, pairs in zip(self._directions[k], states)
+            ]
+            addresses = np.array([[_address(tensor) for tensor in layer] for layer in stack], dtype="int64")
+            with self._workspaces.borrow() as workspace:
+                gates = workspace.take("gates", n_rows * self._gates_width)
+                native.run(
+                    addresses.ctypes.data,
+                    vectors.data_ptr(),
+                    words[k].ctypes.data,
+                    tokens[k].ctypes.data,
+                    n_active.ctypes.data,
+                    begins.ctypes.data,
+                    stops.ctypes.data if with_end else 0,
+                    layers.data_ptr() + 4 * k * vectors.shape[1],
+                    gates.data_ptr(),
+                    len(stack),
+                    config.projection_width,
+                    config.cell_width,
+                    config.has_skip,
+                    len(vectors),
+                    layers.stride(1),
+                    layers.stride(0),
+                    plan.n_steps,
+                    plan.n_lanes,
+                    first_lane,
+                    n_lanes,
+                    len(gates),
+                    BLOCK_MULTIPLICATIONS // n_multiplications,
+                    FEW_LANES,
+                    *self._clips,
+                )
+
+        edges = divide_lanes(plan.n_lanes, len(words))
+        run_parallel(
+            run_part,
+            [Part(k, start, stop - start) for k in range(len(words)) for start, stop in edges],
+            uses_torch=False,
+        )
+        return State(tuple(ends)) if with_end else None
+
+
+def _pack_layer(layer: Any, highway: Any, k: int) -> List[Optional[Tensor]]:
+    """One direction of an `LSTMLayer` and the `LayerHighway` around it: the first fields of a layer in `_kernel.h`."""
+    sides = torch.cat([layer.input_weight[k], layer.recurrent_weight[k]])  # (2P, 4H)
+    projection = layer.projection_weight
+    return [
+        pack_panels(order_gates(sides)),
+        order_gates(full_bias(layer.bias)[k]),
+        None if projection is None else pack_panels(projection[k]),
+        None if highway is None else pack_panels(highway.weight[k]),
+        None if highway is None else pad_columns(highway.bias[k]).clone(),
+    ]
+
+
+def _row(state: Optional[Tensor], k: int) -> Optional[Tensor]:
+    return None if state is None else state[k]
+
+
+def _address(tensor: Optional[Tensor]) -> int:
+    return 0 if tensor is None else tensor.data_ptr()
+
+
+def divide_lanes(n_lanes: int, n_directions: int) -> List[Tuple[int, int]]:
+    """First lane and end of the parts of each direction; those of all directions keep all threads busy."""
+    n_threads = torch.get_num_threads()
+    n_parts = min(n_threads // math.gcd(n_threads, n_directions), max(1, n_lanes // MIN_THREAD_LANES))
+    edges = [n_lanes * k // n_parts for k in range(n_parts + 1)]
+    return list(zip(edges, edges[1:])) if n_lanes else []

@@ -1,0 +1,153 @@
+/* Checks the kernel without Python: numbers against double precision, whether a lane is bit-identical whatever the number
+of lanes, and with sanitizers that no read or write leaves its array. `test_kernel.py` compiles it for several instruction
+sets: c++ -std=c++17 -DKERNEL=checked -DNAME=\"x\" -DW=8 -DMAX_ROWS=6 -march=native check_kernel.cpp */
+
+#include "../../spacy_elmo/inference/_kernel.h"
+
+#include <cmath>
+#include <cstdio>
+#include <random>
+#include <vector>
+
+typedef std::vector<float> Floats;
+static std::mt19937 generator(1);
+
+static Floats random_numbers(size_t n, float scale) {
+    std::normal_distribution<float> normal;
+    Floats numbers(n);
+    for (float &number : numbers)
+        number = scale * normal(generator);
+    return numbers;
+}
+
+/* Panels of weights (n_in, n_out), whose columns are in the order of `source`; -1 is a column of zeros. */
+static Floats pack(const Floats &weights, Size n_in, Size n_out, const std::vector<Size> &source) {
+    Floats packed(n_in * source.size());
+    for (Size column = 0; column < (Size)source.size(); column++)
+        for (Size row = 0; row < n_in; row++)
+            packed[(column / PANEL * n_in + row) * PANEL + column % PANEL] = source[column] < 0 ? 0 : weights[row * n_out + source[column]];
+    return packed;
+}
+
+/* L layers of widths H and P over n lanes: the lengths differ, and a second sequence begins in the middle of each. */
+static bool check(Size L, Size H, Size P, bool has_projection, bool has_highway, Size few_lanes) {
+    const Size S = 9, N = 2 * MAX_ROWS + 2, D = P + 3, padded_H = round_up(H, PANEL), padded_P = round_up(P, PANEL), U = 5;
+    std::vector<Size> gates(4 * padded_H), outputs(padded_P);
+    for (Size column = 0; column < 4 * padded_H; column++) {
+        Size cell = column / (4 * W) * W + column % W;
+        gates[column] = cell < H ? column % (4 * W) / W * H + cell : -1;
+    }
+    for (Size column = 0; column < padded_P; column++)
+        outputs[column] = column < P ? column : -1;
+    std::vector<Floats> weights, biases, projections, highways, start_h, start_c, packed;
+    for (Size l = 0; l < L; l++) {
+        weights.push_back(random_numbers(2 * P * 4 * H, 1 / std::sqrt(2.0f * P))), biases.push_back(random_numbers(4 * H, 0.1f));
+        projections.push_back(random_numbers(H * P, 1 / std::sqrt((float)H))), highways.push_back(random_numbers(P * P, 0.3f));
+        start_h.push_back(random_numbers(2 * N * P, 0.1f)), start_c.push_back(random_numbers(2 * N * H, 1));
+        packed.push_back(pack(weights[l], 2 * P, 4 * H, gates)), packed.push_back(pack(biases[l], 1, 4 * H, gates));
+        packed.push_back(pack(projections[l], H, P, outputs)), packed.push_back(pack(highways[l], P, P, outputs));
+    }
+    const Floats no_bias(padded_P), vectors = random_numbers(U * P, 1);
+    bool is_right = true;
+    double largest = 0;
+    Floats first_lane;
+    for (Size n : {(Size)1, (Size)MAX_ROWS - 1, (Size)MAX_ROWS, (Size)MAX_ROWS + 1, N}) {
+        std::vector<int32_t> tokens(S * n), words(S * n), n_active(S), begins(S * n, -1), ends(S * n, -1);
+        for (Size step = 0; step < S; step++) {
+            n_active[step] = (int32_t)(step < S - 2 ? n : (n + 1) / 2);
+            for (Size m = 0; m < n; m++) {
+                tokens[step * n + m] = (int32_t)(step * n + m), words[step * n + m] = (int32_t)((3 * step + m) % U);
+                begins[step * n + m] = step == 0 ? (int32_t)m : step == 4 ? (int32_t)(N + m) : -1;
+            }
+        }
+        for (Size m = 0; m < n; m++)
+            ends[4 * n - n + m] = (int32_t)m;
+        Floats rows((L + 1) * S * n * D, 7), table((Size)4 * padded_H * n);
+        std::vector<Floats> end_h(L, Floats(N * P)), end_c(L, Floats(N * H));
+        std::vector<Layer> layers;
+        for (Size l = 0; l < L; l++)
+            layers.push_back({packed[4 * l].data(), packed[4 * l + 1].data(), has_projection ? packed[4 * l + 2].data() : nullptr,
+                              has_highway && l ? packed[4 * l + 3].data() : nullptr, no_bias.data(), start_h[l].data(),
+                              start_c[l].data(), end_h[l].data(), end_c[l].data()});
+        Task task = {layers.data(), vectors.data(), words.data(), tokens.data(), n_active.data(), begins.data(), ends.data(),
+                     rows.data(), table.data(), L, P, H, !has_highway, U, D, S * n * D, S, n, 0, n, (Size)table.size(), 4 * n,
+                     few_lanes, 3, 2};
+        Work work = {};
+        if (!KERNEL.begin(task, work))
+            return false;
+        for (Size step = 0; step < S;)
+            step = KERNEL.run(task, work, step);
+        KERNEL.end(work);
+        for (Size m = 0; m < n; m++) {
+            std::vector<std::vector<double>> h(L, std::vector<double>(P)), c(L, std::vector<double>(H));
+            for (Size step = 0; step < S && m < n_active[step]; step++) {
+                const Size at = step * n + m;
+                std::vector<double> x(P);
+                for (Size k = 0; k < P; k++)
+                    x[k] = vectors[words[at] * P + k];
+                for (Size l = 0; l < L; l++) {
+                    if (begins[at] >= 0) {
+                        for (Size k = 0; k < P; k++)
+                            h[l][k] = start_h[l][begins[at] * P + k];
+                        for (Size k = 0; k < H; k++)
+                            c[l][k] = start_c[l][begins[at] * H + k];
+                    }
+                    std::vector<double> pre(4 * H), cell(H);
+                    for (Size k = 0; k < 4 * H; k++) {
+                        pre[k] = biases[l][k];
+                        for (Size row = 0; row < P; row++)
+                            pre[k] += x[row] * weights[l][row * 4 * H + k] + h[l][row] * weights[l][(P + row) * 4 * H + k];
+                    }
+                    auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
+                    auto clipped = [](double v, double bound) { return std::fmax(-bound, std::fmin(bound, v)); };
+                    for (Size k = 0; k < H; k++) {
+                        c[l][k] = clipped(sigmoid(pre[2 * H + k]) * c[l][k] + sigmoid(pre[k]) * std::tanh(pre[H + k]), 3);
+                        cell[k] = sigmoid(pre[3 * H + k]) * std::tanh(c[l][k]);
+                    }
+                    for (Size k = 0; k < P; k++) {
+                        double sum = 0;
+                        for (Size row = 0; has_projection && row < H; row++)
+                            sum += cell[row] * projections[l][row * P + k];
+                        h[l][k] = has_projection ? clipped(sum, 2) : cell[k];
+                    }
+                    std::vector<double> y(P);
+                    for (Size k = 0; k < P; k++) {
+                        double score = 0;
+                        for (Size row = 0; row < P; row++)
+                            score += x[row] * highways[l][row * P + k];
+                        y[k] = !l ? h[l][k] : has_highway ? x[k] + (h[l][k] - x[k]) * sigmoid(score) : h[l][k] + x[k];
+                    }
+                    x = y;
+                    for (Size k = 0; k < D; k++) {
+                        const float value = rows[((l + 1) * S * n + at) * D + k];
+                        if (k >= P)
+                            is_right = is_right && value == 7; /* columns of the other direction */
+                        else
+                            largest = std::fmax(largest, std::fabs(value - x[k]));
+                        if (m == 0)
+                            first_lane.push_back(value);
+                    }
+                    if (ends[at] >= 0)
+                        for (Size k = 0; k < H; k++)
+                            largest = std::fmax(largest, std::fabs(end_c[l][m * H + k] - c[l][k]));
+                }
+            }
+        }
+        const Size size = first_lane.size() / (n == 1 ? 1 : 2);
+        if (n > 1) {
+            is_right = is_right && memcmp(first_lane.data(), first_lane.data() + size, 4 * size) == 0;
+            first_lane.resize(size);
+        }
+    }
+    std::printf("%d layers of %d/%d: largest error %.1e, %s\n", (int)L, (int)H, (int)P, largest, is_right ? "identical" : "WRONG");
+    return is_right && largest < 5e-6;
+}
+
+int main() {
+    bool is_right = true;
+    for (Size few_lanes : {0, 3}) {
+        is_right &= check(1, 40, 8, true, false, few_lanes) && check(2, 33, 7, true, false, few_lanes);
+        is_right &= check(2, 70, 70, false, true, few_lanes) && check(3, 300, 17, true, true, few_lanes);
+    }
+    return !is_right;
+}

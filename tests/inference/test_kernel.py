@@ -1,0 +1,274 @@
+"""The native kernel: exact, bit-identical in every batch, and inside of its memory. Torch's products give the same."""
+
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from inference.forcing import ENGINES, force_engine, needs_kernel
+
+from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo.bilm.lstm import full_bias
+from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.bilm.state import BiLMState
+from spacy_elmo.inference import kernel, kernel_stack
+from spacy_elmo.inference.bilm import BiLM
+from spacy_elmo.inference.products import KernelProduct
+
+CHARACTERS = {"embedding_width": 4, "filters": [[1, 8], [2, 8]], "n_highway": 1}
+SIZES = {"char_cnn": CHARACTERS, "cell_width": 24, "projection_width": 8}
+VARIANTS = {
+    "plain": {},
+    "forward": {"directions": "forward"},
+    "no projection": {"cell_width": 8},
+    "no skip": {"has_skip": False},
+    "highway between layers": {"has_skip": False, "highway_between": True},
+    "highway, no projection": {"has_skip": False, "highway_between": True, "cell_width": 13, "projection_width": 13},
+    "no clips": {"cell_clip": None, "projection_clip": None},
+    "small clips": {"cell_clip": 0.05, "projection_clip": 0.02},
+    "four layers": {"n_layers": 4},
+    "odd widths": {"cell_width": 33, "projection_width": 7},
+    "several panels": {"cell_width": 100, "projection_width": 70},
+    "more than a group of panels": {"cell_width": 300, "projection_width": 161},
+}
+SENTENCE = "the river runs past the old mill and the bank of the river".split()
+SENTENCES = [SENTENCE[n % 5 : n % 5 + 1 + n % 7] for n in range(40)] + [[], SENTENCE, SENTENCE * 3]
+N_THREADS = (1, 2, 3, 8)
+
+
+def make_bilm(**changes):
+    torch.manual_seed(3)
+    network = BiLMNetwork(BiLMConfig.from_dict({**SIZES, **changes}))
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.mul_(2.0)  # so that gates move and clips clip
+    return BiLM(network)
+
+
+@pytest.fixture(autouse=True)
+def threads():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_layers_are_those_with_gradients_in_float64(variant, engine, monkeypatch):
+    force_engine(monkeypatch, engine)
+    bilm, exact = make_bilm(**VARIANTS[variant]), make_bilm(**VARIANTS[variant])
+    exact.network.double()
+    vectors = bilm.embed(SENTENCES)
+    expected = exact.encode_with_grad(SENTENCES).detach().numpy()
+    assert np.ptp(expected[-1]) > 0.01
+    np.testing.assert_allclose(np.concatenate(vectors, axis=1), expected, rtol=1e-5, atol=5e-6)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_forget_gate_keeps_its_share_whatever_the_other_gates_are(engine, monkeypatch):
+    """The quotients of a cell share one division, whose denominators must not overflow."""
+    force_engine(monkeypatch, engine)
+    bilm = make_bilm(n_layers=1, cell_width=8, projection_width=8, cell_clip=None)
+    layer = bilm.network.encoder.layers[0]
+    biases = torch.tensor(list(itertools.product((-60.0, 0.0, 60.0), (-60.0, 60.0), (-10.2, -6.0, 60.0), (1.0,))))
+    state = BiLMState(torch.zeros(1, 1, 16), torch.full((1, 1, 16), 3.0))
+    for number in range(0, len(biases) - 7):
+        pre = biases[number : number + 8].T.reshape(-1)  # i, j, f, o of eight cells
+        with torch.no_grad():
+            for parameter in layer.parameters():
+                parameter.zero_()
+            layer.bias.copy_(pre - (full_bias(layer.bias) - layer.bias))
+        bilm.refresh()
+        _, after = bilm.embed([[]], state=state, return_state=True)
+        i, j, f, _ = pre.double().view(4, 8)
+        cells = torch.full((8,), 3.0).double()
+        for _ in range(2):  # BOS and EOS
+            cells = f.sigmoid() * cells + i.sigmoid() * j.tanh()
+        torch.testing.assert_close(after.c[0, 0, :8].double(), cells, rtol=1e-4, atol=1e-11)
+
+
+@needs_kernel
+@pytest.mark.parametrize("state", ["reset", "steady"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_vectors_are_bit_identical_in_every_batch(variant, state):
+    bilm = make_bilm(**VARIANTS[variant])
+    single = [bilm.embed([sentence], state=state)[0] for sentence in SENTENCES]
+    for n_threads, n, batch_tokens in itertools.product(N_THREADS, (2, 5, 6, 7, 12, 13, 43), (8192, 30)):
+        torch.set_num_threads(n_threads)
+        for vectors, expected in zip(bilm.embed(SENTENCES[:n], state=state, batch_tokens=batch_tokens), single):
+            np.testing.assert_array_equal(vectors, expected)
+    for vectors, expected in zip(bilm.embed(SENTENCES[::-1], state=state)[::-1], single):
+        np.testing.assert_array_equal(vectors, expected)
+
+
+LIMITS = [("FEW_LANES", 0), ("FEW_LANES", 99), ("GATE_BYTES", 0), ("BLOCK_MULTIPLICATIONS", 1)]
+
+
+@needs_kernel
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("name, limit", LIMITS)
+def test_no_limit_changes_a_bit(variant, name, limit, monkeypatch):
+    bilm = make_bilm(**VARIANTS[variant])
+    expected = bilm.embed(SENTENCES)
+    monkeypatch.setattr(kernel_stack, name, limit)
+    for vectors, others in zip(bilm.embed(SENTENCES), expected):
+        np.testing.assert_array_equal(vectors, others)
+
+
+@pytest.mark.parametrize("n", [1, 2, 30])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_states_go_in_and_come_out(engine, n, monkeypatch):
+    force_engine(monkeypatch, engine)
+    bilm, texts = make_bilm(), SENTENCES[:30]
+    _, start = bilm.embed(texts[::-1], return_state=True)
+    vectors, end = bilm.embed(texts[:n], state=start, return_state=True)
+    for k in range(n):
+        (single,), state = bilm.embed([texts[k]], state=start.row(k), return_state=True)
+        np.testing.assert_allclose(vectors[k], single, rtol=0, atol=0 if engine == "kernel" else 1e-5)
+        for name in ("h", "c"):
+            row = getattr(end, name)[:, k : k + 1]
+            torch.testing.assert_close(row, getattr(state, name), rtol=0, atol=0 if engine == "kernel" else 1e-5)
+    assert torch.equal(end.h[:, n:], start.h[:, n:]) and not torch.equal(end.h[:, :n], start.h[:, :n])
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nan_and_infinity_stay_in_their_sentence(engine, bad, monkeypatch):
+    force_engine(monkeypatch, engine)
+    bilm = make_bilm()
+    sentences = [["mill"], ["the", "bad", "bank"], SENTENCE]
+    expected = bilm.embed(sentences)
+    vectors = bilm._encoder.words.encode(["<S>", "</S>", "bad"])
+    bilm.word_cache._table[bilm.word_cache._slots["bad"]] = bad
+    found = bilm.embed(sentences)
+    assert vectors.isfinite().all() and not np.isfinite(found[1][1:]).all()
+    for k in (0, 2):
+        np.testing.assert_allclose(found[k], expected[k], rtol=0, atol=1e-5)
+
+
+@needs_kernel
+@pytest.mark.parametrize("n_in, n_out", [(24, 96), (128, 640), (7, 5), (2048, 24), (512, 4096), (4096, 512)])
+def test_a_row_of_a_product_is_exact_and_identical_in_any_batch(n_in, n_out):
+    generator = torch.Generator().manual_seed(0)
+    weight, rows = torch.randn(n_in, n_out, generator=generator) / n_in**0.5, torch.randn(1, 250, n_in)
+    product, bias = KernelProduct(weight), torch.randn(1, 1, n_out)
+    expected = product(rows, bias)
+    exact = rows.double() @ weight.double()
+    torch.testing.assert_close(expected.double(), exact + bias, rtol=0, atol=1e-5)
+    torch.testing.assert_close(product(rows).double(), exact, rtol=0, atol=1e-5)
+    for n_rows, n_threads in itertools.product((0, 1, 2, 3, 5, 6, 7, 11, 12, 13, 31, 241), N_THREADS):
+        torch.set_num_threads(n_threads)
+        assert torch.equal(product(rows[:, :n_rows], bias), expected[:, :n_rows])
+
+
+@needs_kernel
+def test_threads_can_share_a_bilm():
+    bilm, results = make_bilm(), {}
+    expected = bilm.embed(SENTENCES)
+    torch.set_num_threads(2)
+    workers = [threading.Thread(target=lambda k=k: results.update({k: bilm.embed(SENTENCES)})) for k in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    for vectors in results.values():
+        assert all(np.array_equal(one, other) for one, other in zip(vectors, expected))
+    assert len(results) == 4
+
+
+SCRIPT = """
+import hashlib, torch
+torch.set_num_threads(1)
+from spacy_elmo import load_bilm
+from spacy_elmo.inference.kernel import native
+vectors = load_bilm("en_elmo_sm").embed([["The", "bank", "raised", "its", "rates", "."], ["a"], ["b"] * 30])
+sums = sum(float(abs(array).sum()) for array in vectors)
+print(native.INSTRUCTION_SET, hashlib.sha256(b"".join(array.tobytes() for array in vectors)).hexdigest(), sums)
+"""
+INSTRUCTION_SETS = ("generic", "avx2", "avx512")
+
+
+def run_script(name):
+    environment = {**os.environ, "SPACY_ELMO_CPU_ISA": name, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=environment)
+
+
+@needs_kernel
+def test_each_instruction_set_can_be_chosen_and_those_with_fma_round_alike():
+    processes = {name: run_script(name) for name in INSTRUCTION_SETS}
+    results = {name: run.stdout.split() for name, run in processes.items() if run.returncode == 0}
+    assert all(result[0] == name for name, result in results.items()) and "generic" in results
+    assert len({digest for name, (_, digest, _) in results.items() if name != "generic"}) <= 1
+    sums = [float(total) for *_, total in results.values()]
+    assert max(sums) - min(sums) < 1e-5 * max(sums)
+    for name in set(INSTRUCTION_SETS) - set(results):
+        assert "should be one of those that this processor supports" in processes[name].stderr
+
+
+@needs_kernel
+def test_an_unknown_instruction_set_is_an_error():
+    assert "SPACY_ELMO_CPU_ISA is 'avx3'" in run_script("avx3").stderr
+
+
+def test_an_interrupt_ends_a_batch(monkeypatch):
+    """Signals are handled between the blocks of a batch."""
+    if kernel.native is None:
+        pytest.skip("installed without a compiler")
+    signal = pytest.importorskip("signal")
+    bilm = make_bilm()
+    bilm.embed(SENTENCES)
+    monkeypatch.setattr(kernel_stack, "BLOCK_MULTIPLICATIONS", 1)
+    calls = []
+
+    def interrupt(*args):
+        calls.append(args)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    try:
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            for _ in range(10**6):
+                bilm.embed(SENTENCES * 50, batch_tokens=10**6)
+    finally:
+        timer.cancel()
+        signal.signal(signal.SIGINT, before)
+    assert len(calls) == 1
+    assert all(np.isfinite(vectors).all() for vectors in bilm.embed(SENTENCES))
+
+
+SANITIZERS = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
+COMPILERS = {
+    "sanitizers": (["g++", *SANITIZERS.split()], []),
+    "avx2, sanitizers": (["g++", "-mavx2", "-mfma", *SANITIZERS.split()], []),
+    "avx512, sanitizers": (["g++", "-mavx512f", "-mfma", *SANITIZERS.split()], []),
+    "clang": (["clang++", "-O2"], []),
+    "neon": (["aarch64-linux-gnu-g++", "-O2", "-fno-tree-vectorize", "-static"], ["qemu-aarch64"]),
+}
+REGISTERS = {"avx2, sanitizers": (8, 6), "avx512, sanitizers": (16, 12), "neon": (4, 12)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMPILERS)
+def test_kernel_is_exact_and_stays_in_its_memory(name, tmp_path):
+    compiler, runner = COMPILERS[name]
+    if not all(shutil.which(program) for program in [compiler[0], *runner]):
+        pytest.skip(f"{compiler[0]} is not installed")
+    if name.startswith("avx") and name.split(",")[0] not in Path("/proc/cpuinfo").read_text(encoding="utf8"):
+        pytest.skip("a processor without these instructions")
+    width, n_rows = REGISTERS.get(name, (4, 6))
+    flags = ["-std=c++17", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros"]
+    defined = ["-DKERNEL=checked", '-DNAME="checked"', f"-DW={width}", f"-DMAX_ROWS={n_rows}"]
+    program = tmp_path / "check"
+    source = Path(__file__).with_name("check_kernel.cpp")
+    subprocess.run([*compiler, *flags, *defined, "-o", str(program), str(source)], check=True)
+    result = subprocess.run([*runner, str(program)], capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.count("identical") == 8
