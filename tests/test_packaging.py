@@ -107,6 +107,18 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.issue(49)
+def test_a_compiler_that_fails_does_not_stop_the_installation(built: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "setup.py", "build_ext", "--build-lib", str(tmp_path), "--build-temp", str(tmp_path)]
+    failing = {**os.environ, "CC": "false", "CXX": "false"}
+    result = subprocess.run(command, cwd=built / "source", env=failing, capture_output=True, text=True)
+    assert result.returncode == 0 and "_kernel" in result.stdout + result.stderr
+    assert not list(tmp_path.rglob("*.so"))
+    subprocess.run(command, cwd=built / "source", capture_output=True, check=True)
+    assert {path.name.partition(".")[0] for path in tmp_path.rglob("*.so")} == {"_kernel", "_cell", "_recurrence"}
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(not MODEL.is_dir(), reason="the packaged biLM is absent")
 def test_wheel_and_sdist_hold_the_model(built: Path) -> None:
     with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
