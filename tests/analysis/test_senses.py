@@ -49,7 +49,7 @@ def test_nearest_mean_by_cosine(train: LabelledDocs, uses: LabelledDocs, batch_t
                 centre = known[layer, [label == sense for label in train.labels]].mean(axis=0)
                 use = asked[layer, i]
                 cosines[sense] = centre @ use / np.linalg.norm(centre) / np.linalg.norm(use)
-            assert answer == max(cosines, key=cosines.__getitem__)
+            assert cosines[answer] >= max(cosines.values()) - 1e-6  # layer 0 is the same in both senses
         assert answers[2] == PIECE
 
 
