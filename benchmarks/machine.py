@@ -15,7 +15,7 @@ import torch
 
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.text.lanes import Chunk
-from spacy_elmo.text.words import WordTable
+from spacy_elmo.text.words import SpelledWords
 
 PEAK_SIZES = (1024, 2048)
 GPU_PEAK_SIZES = (4096, 8192)
@@ -89,7 +89,7 @@ def _layer_sizes(weights: Path) -> Tuple[int, int, int]:
     return lstm["n_layers"], 2 * width * 4 * cell_width, 2 * cell_width * width
 
 
-def count_training_flops(config: BiLMConfig, chunks: Sequence[Chunk], table: WordTable, n_negatives: int) -> float:
+def count_training_flops(config: BiLMConfig, chunks: Sequence[Chunk], spelled: SpelledWords, n_negatives: int) -> float:
     """RETURNS (float): Operations per token of an update: the forward pass, and twice that for the gradients of weights
     and inputs. Each distinct word of a chunk goes through the char-CNN and into layer 1 once. A filter computes every
     window with a character, its gradient only the window of the maximum.
@@ -99,7 +99,7 @@ def count_training_flops(config: BiLMConfig, chunks: Sequence[Chunk], table: Wor
     n_tokens = sum(chunk.inputs[0].size for chunk in chunks)
     words = [np.unique(chunk.inputs[:d]) for chunk in chunks]
     words_per_token = sum(len(numbers) for numbers in words) / n_tokens
-    windows_per_token = sum(int((table.lengths(numbers) + 1).sum()) for numbers in words) / n_tokens
+    windows_per_token = sum(int((spelled.lengths(numbers) + 1).sum()) for numbers in words) / n_tokens
     filters = sum(cnn.embedding_width * size * n for size, n in cnn.filters)
     spelling = cnn.n_highway * 2 * cnn.n_filters**2 + cnn.n_filters * width
     gates, projection = width * 4 * config.cell_width, config.cell_width * width

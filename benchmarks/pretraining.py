@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
@@ -26,13 +27,13 @@ from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.cli.pretrain import _keep_large_blocks as keep_large_blocks
 from spacy_elmo.corpora.shards import TextShard
 from spacy_elmo.pretraining.config import OptimizerConfig, PretrainConfig, ScheduleConfig, SoftmaxConfig
-from spacy_elmo.pretraining.data import BlockStream
+from spacy_elmo.pretraining.data import TextReader
 from spacy_elmo.pretraining.distributed import Ranks
 from spacy_elmo.pretraining.objective import make_objective
+from spacy_elmo.pretraining.stored_text import StoredText, store_text
 from spacy_elmo.pretraining.trainer import Trainer
 from spacy_elmo.pretraining.vocabulary import count_vocabulary
-from spacy_elmo.text.lanes import Chunk, SentenceLanes
-from spacy_elmo.text.words import Vocabulary, WordTable
+from spacy_elmo.text.words import Vocabulary
 
 TEXT = Path("data") / "lm-english" / "train-00.txt.gz"
 BASELINE = "plain autograd"
@@ -87,15 +88,14 @@ SHAPES = {
 class Ours:
     """`Trainer.update`, as `elmo pretrain` calls it."""
 
-    def __init__(self, shape: Shape, text: Path, vocabulary: Vocabulary, config: PretrainConfig) -> None:
+    def __init__(self, shape: Shape, text: StoredText, vocabulary: Vocabulary, config: PretrainConfig) -> None:
         network, head = make_bilm(shape)
         self.name = f"spacy_elmo {config.precision}"
-        self.trainer = Trainer(network, head, vocabulary, make_stream(text, config), config, Ranks())
+        self.trainer = Trainer(network, head, vocabulary, text, config, Ranks())
 
     def update(self) -> Tuple[float, float, float]:
         """RETURNS (Tuple[float, float, float]): Loss in nats, norm of the gradient, seconds of data preparation."""
         update = self.trainer.update()
-        assert update is not None, "the text is repeated"
         return float(update.loss), update.grad_norm, update.data_s
 
 
@@ -104,11 +104,10 @@ class Plain:
 
     name = BASELINE
 
-    def __init__(self, shape: Shape, text: Path, vocabulary: Vocabulary, config: PretrainConfig) -> None:
+    def __init__(self, shape: Shape, text: StoredText, vocabulary: Vocabulary, config: PretrainConfig) -> None:
         self.config = config
-        self.table = WordTable(vocabulary)
-        self.lanes = make_lanes(text, config, self.table)
         network, head = make_bilm(shape)
+        self.reader = make_reader(network.config, text, vocabulary, config)
         n_tries = make_objective(head, config.softmax).n_tries  # type: ignore[attr-defined]
         self.model = PlainLanguageModel(network, head)
         self.sampler = PlainSampler(head.n_words, n_tries, config.seed)
@@ -118,10 +117,10 @@ class Plain:
     def update(self) -> Tuple[float, float, float]:
         """RETURNS (Tuple[float, float, float]): Loss in nats, norm of the gradient, seconds of data preparation."""
         started = time.perf_counter()
-        chunk = self.lanes.next_chunk(self.config.unroll_steps)
+        chunk, words = self.reader.lanes.next_chunk(self.config.unroll_steps), self.reader.words
         assert chunk is not None, "the text is repeated"
-        ids = self.table.characters(chunk.inputs.reshape(-1)).reshape(*chunk.inputs.shape, -1).astype("int64") - 1
-        text = [torch.from_numpy(array) for array in (ids, self.table.targets(chunk.targets))]
+        ids = words.characters(chunk.inputs.reshape(-1)).reshape(*chunk.inputs.shape, -1).astype("int64") - 1
+        text = [torch.from_numpy(array) for array in (ids, words.targets(chunk.targets))]
         data_s = time.perf_counter() - started
         self.optimizer.zero_grad()
         loss, self.state = self.model(*text, self.state, self.sampler(), self.sampler.log_counts)
@@ -147,20 +146,26 @@ def main(
     """Print tokens/s, ratios to plain autograd, the share of the matrix-product peak and of data preparation."""
     torch.set_num_threads(threads)
     keep_large_blocks()  # as `elmo pretrain` does; the baseline has it, too
-    text, everything = shared / TEXT, {}
-    for name in shape:
-        made = SHAPES[name]
-        vocabulary, config = make_vocabulary(text, made.n_words), make_config(made, OPTIMIZERS[optimizer])
-        given = (made, text, vocabulary)
-        if baseline:
-            check_agreement(Plain(*given, config), Ours(*given, config))
-        systems = [Plain(*given, config)] if baseline else []
-        systems += [Ours(*given, replace(config, precision=kind)) for kind in precision]
-        results = measure(systems, updates, repeats)
-        flops = count_training_flops(make_bilm(made)[0].config, *count_text(text, config), made.n_negatives)
-        print(f"\n{name}: {made}\n{optimizer}, {threads} thread(s)")
-        peaks = print_table(results, flops, made.n_lanes * made.n_steps)
-        everything[name] = {"flops_per_token": flops, "peaks": peaks, "results": results}
+    everything = {}
+    with TemporaryDirectory() as folder:
+        text = store_text([TextShard(shared / TEXT)], Path(folder) / "text", max_sentence_tokens=1000)
+        for name in shape:
+            made = SHAPES[name]
+            vocabulary = make_vocabulary(shared / TEXT, made.n_words)
+            config = make_config(made, OPTIMIZERS[optimizer])
+            given = (made, text, vocabulary)
+            if baseline:
+                check_agreement(Plain(*given, config), Ours(*given, config))
+            systems = [Plain(*given, config)] if baseline else []
+            systems += [Ours(*given, replace(config, precision=kind)) for kind in precision]
+            results = measure(systems, updates, repeats)
+            bilm = make_bilm(made)[0].config
+            reader = make_reader(bilm, text, vocabulary, config)
+            chunks = [chunk for _ in range(N_COUNTED) if (chunk := reader.lanes.next_chunk(config.unroll_steps))]
+            flops = count_training_flops(bilm, chunks, reader.words, made.n_negatives)
+            print(f"\n{name}: {made}\n{optimizer}, {threads} thread(s)")
+            peaks = print_table(results, flops, made.n_lanes * made.n_steps)
+            everything[name] = {"flops_per_token": flops, "peaks": peaks, "results": results}
     if json_path is not None:
         json_path.write_text(json.dumps(everything, indent=1), encoding="utf8")
 
@@ -251,23 +256,11 @@ def make_bilm(shape: Shape) -> Tuple[BiLMNetwork, SoftmaxHead]:
     return network, SoftmaxHead(shape.n_words, shape.projection_width)
 
 
-def make_stream(text: Path, config: PretrainConfig) -> BlockStream:
-    """RETURNS (BlockStream): A repeated stream from disk."""
-    return BlockStream([TextShard(text)], block_sentences=config.block_sentences, seed=config.seed)
-
-
-def make_lanes(text: Path, config: PretrainConfig, table: WordTable) -> SentenceLanes:
-    """RETURNS (SentenceLanes): The same lanes as those of the trainer."""
-    blocks = ([table.numbers_of(words) for words in block] for block in make_stream(text, config))
-    return SentenceLanes(blocks, config.batch_size)
-
-
-def count_text(text: Path, config: PretrainConfig) -> Tuple[List[Chunk], WordTable]:
-    """RETURNS (Tuple[List[Chunk], WordTable]): Some chunks, to count operations."""
-    table = WordTable()
-    lanes = make_lanes(text, config, table)
-    found = [lanes.next_chunk(config.unroll_steps) for _ in range(N_COUNTED)]
-    return [chunk for chunk in found if chunk is not None], table
+def make_reader(bilm: BiLMConfig, text: StoredText, vocabulary: Vocabulary, config: PretrainConfig) -> TextReader:
+    """RETURNS (TextReader): The same text in the same lanes as those of the trainer."""
+    reader = TextReader(text, vocabulary, bilm, config, slice(0, config.batch_size))
+    reader.seek(0)
+    return reader
 
 
 def _plain_optimizer(weights: List[torch.Tensor], settings: OptimizerConfig) -> torch.optim.Optimizer:

@@ -70,8 +70,8 @@ def pretrain_cli(
     end. Ctrl+C and SIGTERM stop a run after the current update, with a checkpoint and `model-last`. A stopped run
     continues with --resume; on a CPU with the same number of threads its results are bit-identical to those of an uninterrupted run.
 
-    With several processes: torchrun --nproc-per-node 2 -m spacy_elmo pretrain CONFIG OUTPUT. All of them read the whole
-    text; with --pretraining.shard_text true each one reads its own files.
+    The text is tokenized once, into `text` in the output folder or into the folder --paths.cache, which several runs can
+    share. With several processes: torchrun --nproc-per-node 2 -m spacy_elmo pretrain CONFIG OUTPUT.
     """
     with _common.show_errors():
         _common.import_code(code_path)

@@ -4,7 +4,7 @@ import os
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from .. import util
 from ..util import AnyPath, to_path
@@ -55,6 +55,15 @@ class Shard:
     name: str
     path: Optional[Path] = None
     kind = ""
+
+    def identity(self) -> Dict[str, Any]:
+        """RETURNS (Dict[str, Any]): Plain JSON types that change with the text, as far as it is known before it is
+        read: the size of a file in bytes, and the time of its last change in nanoseconds.
+        """
+        if self.path is None or not self.path.is_file():
+            return {"name": self.name}
+        file = self.path.stat()
+        return {"name": self.name, "size_bytes": file.st_size, "changed_ns": file.st_mtime_ns}
 
     def read_records(self, counts: Counts, *, skip: int = 0) -> Iterator[Record]:
         """Stream the records.
@@ -185,6 +194,11 @@ class DatasetShard(_CutShard):
         super().__init__(f"{PREFIX}{Path(name).name if Path(name).is_dir() else name}:{split or TRAIN}", cutter)
         self._column: Optional[str] = column or None
         self._rows = self._open(name, split)
+
+    def identity(self) -> Dict[str, Any]:
+        """See `Shard.identity`; saved data sets have a fingerprint."""
+        fingerprint = getattr(self._rows, "_fingerprint", None)
+        return {"name": self.name, "column": self._column, "fingerprint": fingerprint}
 
     def _read_items(self, skip: int) -> Iterator[Read]:
         rows = iter(self._rows)

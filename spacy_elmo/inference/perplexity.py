@@ -12,11 +12,11 @@ from torch import Tensor
 from ..bilm.lm_head import LMHead
 from ..bilm.model import BiLMNetwork
 from ..errors import Errors
-from ..text.lanes import SentenceLanes
-from ..text.words import SENTENCE_BEGIN, SENTENCE_END, Vocabulary
+from ..text.lanes import NumberedText, SentenceLanes
+from ..text.words import SENTENCE_BEGIN, SENTENCE_END, Vocabulary, WordTable
 from .encoder import Encoder, Slice, check_state_of
 from .products import precision_of, require_float32
-from .words import make_word_table
+from .words import check_has_targets
 
 STEPS = 64
 SENTENCES_PER_LANE = 8
@@ -154,12 +154,14 @@ def carried_losses(
 
     YIELDS (Losses): In chunks of steps; predictions ordered by step, then lane.
     """
-    table = make_word_table(encoder.config, vocabulary)
-    blocks = ([table.numbers_of(list(words))] for words in sentences)
-    lanes = SentenceLanes(blocks, min(batch_size, max(1, len(sentences) // SENTENCES_PER_LANE)))
-    d = encoder.config.n_directions
+    check_has_targets(encoder.config)
+    table = WordTable()
+    blocks = ((i, i + 1) for i in range(len(sentences)))
+    n_lanes = min(batch_size, max(1, len(sentences) // SENTENCES_PER_LANE))
+    lanes = SentenceLanes(NumberedText.from_sentences(sentences, table), blocks, n_lanes)
+    d, ids = encoder.config.n_directions, vocabulary.ids(table.words)
     for chunk, rows in encoder.lanes(lanes, table, STEPS):
-        targets = table.targets(chunk.targets[:d]).reshape(d, -1)
+        targets = ids[chunk.targets[:d]].reshape(d, -1)
         yield Losses(_score(head, rows[-1].chunk(d, dim=1), targets), targets)
     yield Losses(np.zeros((d, 0), dtype="float32"), np.zeros((d, 0), dtype="int64"), lanes.n_dropped)
 

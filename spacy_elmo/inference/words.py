@@ -29,7 +29,6 @@ from ..text.words import (
     LexiconCodec,
     Utf8Codec,
     Vocabulary,
-    WordTable,
 )
 from .kernel import has_kernel
 from .products import make_product
@@ -151,19 +150,14 @@ def make_lexicon_codec(config: BiLMConfig, lexicon: Optional[Lexicon]) -> Lexico
     return LexiconCodec(lexicon, embedder.max_characters, is_fixed=embedder.kind == "cnn")
 
 
-def make_word_table(config: BiLMConfig, vocabulary: Optional[Vocabulary]) -> WordTable:
-    """A table with `<S>` and `</S>` only, for the codec of a config.
-
-    RAISES (ValueError): For a biLM with a token embedder.
-    """
+def check_has_targets(config: BiLMConfig) -> None:
+    """RAISES (ValueError): For a biLM with a token embedder, which predicts no words."""
     if config.token_embedder is not None:
         raise ValueError(
             "A biLM with words and characters (token_embedder, ELMoForManyLangs) cannot be pretrained further and has "
             "no perplexity: its files have no softmax, and text is read by the tables of symbols of the model. "
             "Fine-tune it in a pipeline or with `spacy_elmo.nn.Elmo` instead."
         )
-    characters = config.char_cnn
-    return WordTable(vocabulary, None if characters is None else Utf8Codec(characters.max_characters))
 
 
 class WordCache:

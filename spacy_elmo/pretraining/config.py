@@ -137,8 +137,6 @@ class PretrainConfig:
     block_sentences (int): Consecutive sentences per block; each lane reads one block after the other.
     reset_blocks (bool): Start each block from a zero state, so that the model also learns to start from it.
     shuffle_blocks (int): Size of the shuffle buffer in blocks; 0 keeps the order of the corpus.
-    shard_text (bool): Each rank reads its own files, every N-th one of N ranks, into its own lanes; otherwise all ranks
-        read all files, and N ranks give the results of one.
     max_sentence_tokens (int): Longer sentences are split at this length.
     max_tokens (int): Predictions per direction to train on; the corpus is repeated if it is shorter. 0: no limit but
         `max_passes`.
@@ -166,7 +164,6 @@ class PretrainConfig:
     block_sentences: Annotated[int, AT_LEAST_1] = 8
     reset_blocks: bool = True
     shuffle_blocks: Annotated[int, AT_LEAST_0] = 0
-    shard_text: bool = False
     max_sentence_tokens: Annotated[int, AT_LEAST_1] = 1000
     max_tokens: Annotated[int, AT_LEAST_0] = 20_000_000
     max_passes: Annotated[float, AT_LEAST_0] = 0.0
@@ -262,12 +259,14 @@ class PathsConfig:
     train (Union[str, List[str], None]), valid (Union[str, List[str], None]): See `find_shards`.
     vocab (Optional[str]): A vocabulary file; None counts the words of the training text.
     init (Optional[str]): A biLM to continue training; None starts from random weights.
+    cache (Optional[str]): Folder of tokenized training texts, which several runs can share; None: in that of the run.
     """
 
     train: Union[str, List[str], None] = None
     valid: Union[str, List[str], None] = None
     vocab: Optional[str] = None
     init: Optional[str] = None
+    cache: Optional[str] = None
 
 
 @dataclass(frozen=True)

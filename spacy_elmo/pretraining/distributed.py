@@ -1,9 +1,8 @@
 """Data-parallel training with several processes, started by `torchrun`.
 
-Every rank plans all lanes of the global batch and computes its own share, so N ranks read the same text as one process
-with the same global batch; with `shard_text` each rank reads its own files into its own lanes.
-`DistributedDataParallel` averages dense gradients. Sparse gradients are averaged here: only rows in the gradient of
-some rank are sent.
+Every rank assigns the text to all lanes of the global batch, and reads and computes its own ones, so N ranks read the
+same text as one process with the same global batch. `DistributedDataParallel` averages dense
+gradients. Sparse gradients are averaged here: only rows in the gradient of some rank are sent.
 """
 
 import gc
@@ -14,7 +13,7 @@ import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, TypeVar
+from typing import Any, Callable, Iterable, Iterator, List, Optional, TypeVar
 from uuid import uuid4
 
 import torch
@@ -27,9 +26,9 @@ from ..errors import Errors
 
 # The other ranks wait while the first one validates.
 TIMEOUT = timedelta(hours=2)
+WORKING = "working"  # the answer of a writer that is not ready
 ANSWER_S = 0.05  # between two looks at who joins
 ValueT = TypeVar("ValueT")
-FileT = TypeVar("FileT")
 
 
 @dataclass(frozen=True)
@@ -54,17 +53,6 @@ class Ranks:
                 "it counts the lanes of all processes together. Change batch_size or the number of processes."
             )
         return slice(self.rank * share, (self.rank + 1) * share)
-
-    def share_of_files(self, files: Sequence[FileT]) -> Sequence[FileT]:
-        """The files of this rank with `shard_text`: every N-th one. ValueError if there are fewer than ranks."""
-        if len(files) < self.world_size:
-            raise ValueError(
-                f"shard_text is true and paths.train has {len(files)} file(s), but should have {self.world_size} or "
-                "more, since each process reads its own. Split the text, for example with `split -n "
-                f"l/{self.world_size} --additional-suffix=.txt train.txt part-`, start fewer processes, or set "
-                "shard_text = false."
-            )
-        return files[self.rank :: self.world_size]
 
     def average(self, value: Tensor) -> Tensor:
         """RETURNS (Tensor): The mean over all ranks, the same on each."""
@@ -103,6 +91,28 @@ class Ranks:
         values = [value]
         dist.broadcast_object_list(values, src=0)
         return values[0]
+
+    def wait_for_writer(self, work: Callable[[Callable[[], None]], object]) -> None:
+        """Call a function on the writer while the other ranks wait, longer than `TIMEOUT` if need be. Its error is
+        raised on all ranks.
+
+        work (Callable[[Callable[[], None]], object]): Called with a function that it calls at least once an hour.
+        RAISES (ValueError): The error of the writer.
+        """
+        answer: Optional[str] = WORKING
+        while not self.is_writer and answer == WORKING:
+            answer = self.from_writer(None)
+        problem: Optional[Exception] = None
+        if self.is_writer:
+            try:
+                work(lambda: self.from_writer(WORKING))
+            except (ValueError, OSError) as error:
+                problem = error
+            answer = self.from_writer(None if problem is None else str(problem))
+        if problem is not None:
+            raise problem
+        if answer is not None:
+            raise ValueError(answer)
 
     def agree(self, attempt: Callable[[], ValueT]) -> ValueT:
         """Call a function on all ranks. An error on one rank is raised on all, so that no rank waits for the others.

@@ -1,29 +1,34 @@
 """Create a run from its config: texts, vocabulary, softmax, and a new or existing biLM."""
 
+import sys
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 import torch
 
 from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import AdaptiveHead, LMHead, SoftmaxHead
 from ..bilm.model import BiLMNetwork
+from ..bilm.transformer import transformer_of
 from ..corpora.files import STDIN, Counts, Tell, say_nothing
 from ..corpora.shards import Shard, find_shards, read_shards
 from ..corpora.texts import PunctuationCheck, make_nlp, warn_of_raw_text
 from ..errors import Errors, Warnings
 from ..inference.bilm import BiLM
-from ..text.words import UNKNOWN, Vocabulary
+from ..inference.words import check_has_targets
+from ..text.words import Vocabulary
+from ..util import to_path
 from ..weights import load_bilm
 from ..weights.parts import is_head_shared
 from ..weights.tensorflow import has_accumulators, no_accumulators, read_accumulators
 from .config import PretrainConfig, RunSettings, SoftmaxConfig, check_config
-from .data import Sentences, count_predictions, name_shards, read_held_out
+from .data import Sentences, read_held_out
 from .distributed import Ranks
 from .run import Pretraining
-from .run_folder import stored_precision, stored_vocabulary
+from .run_folder import TEXT, stored_precision
+from .stored_text import StoredText, hash_source, name_shards, open_text, store_text
 from .trainer import is_emulated
 from .vocabulary import choose_vocabulary, count_vocabulary
 
@@ -43,10 +48,10 @@ def make_run(
     tell: Tell = say_nothing,
     warn: Tell = say_nothing,
 ) -> Pretraining:
-    """Check settings, find texts, count the vocabulary, create or load the biLM.
+    """Check settings, find texts, tokenize the training text, choose the vocabulary, create or load the biLM.
 
     config (Mapping[str, Any]): Blocks `paths`, `corpus`, `vocabulary`, `bilm`, `pretraining`, `meta`.
-    resume (bool): Use the vocabulary of the run in the folder, if there is one, instead of counting words.
+    resume (bool): Use the text that was read from stdin, if there is one, instead of reading it again.
     tell (Tell), warn (Tell): Called on the first rank only.
     RETURNS (Pretraining): The run, not started.
     RAISES (ValueError): See `check_config` and `choose_vocabulary`; EL101 for a text without sentences; for missing
@@ -60,26 +65,22 @@ def make_run(
     init, sizes = _load_init(settings)
     sums = _accumulators(settings, init, tell)
     shards, held_out = _read_texts(settings, output, tell, warn)
-    if settings.pretraining.shard_text:
-        ranks.share_of_files(shards)
-    stored = stored_vocabulary(output) if resume and ranks.is_writer else None
-    counted = _vocabulary(settings, init, shards, stored, tell, warn) if ranks.is_writer else None
-    vocabulary, counts, n_unknown = ranks.from_writer(counted)
-
-    pretraining = settings.pretraining
-    is_known = counts is not None or pretraining.max_passes > 0
-    n_predictions = ranks.from_writer(count_predictions(shards, counts) if is_known and ranks.is_writer else None)
-    pretraining = pretraining.fit_to_corpus(n_words=len(vocabulary), n_predictions=n_predictions)
+    given = choose_vocabulary(init, settings.paths, is_new_head=settings.words.new_head, warn=warn)
+    text = _tokenize(settings, shards, output, ranks, resume=resume, tell=tell)
+    vocabulary, n_unknown = ranks.from_writer(
+        _vocabulary(settings, init, given, text, tell) if ranks.is_writer else None
+    )
+    n_predictions = text.n_predictions
+    pretraining = settings.pretraining.fit_to_corpus(n_words=len(vocabulary), n_predictions=n_predictions)
     first_precision: Optional[str] = None
     if resume and pretraining.precision == "auto":  # a run keeps the precision it began with, on any processor
         first_precision = ranks.agree(lambda: stored_precision(output))
         pretraining = replace(pretraining, precision=first_precision or "auto")
-    if n_predictions is not None:
-        tell(
-            f"Training on {pretraining.max_tokens:,} predictions per direction: "
-            f"{pretraining.max_tokens / n_predictions:.2f} passes through the text, {pretraining.n_updates:,} updates, "
-            f"{pretraining.softmax.kind} softmax"
-        )
+    tell(
+        f"Training on {pretraining.max_tokens:,} predictions per direction: "
+        f"{pretraining.max_tokens / n_predictions:.2f} passes through the text, {pretraining.n_updates:,} updates, "
+        f"{pretraining.softmax.kind} softmax"
+    )
     if init is None and pretraining.n_updates < FEW_UPDATES:
         warn(
             f"The run ends after {pretraining.n_updates:,} updates, and a biLM that starts from random weights learns "
@@ -87,8 +88,8 @@ def make_run(
             "continue a biLM (`python -m spacy elmo init-config --adaptation`). For a text of a few MB, "
             "`init-config --pretraining --text FILE` writes a config with smaller batches and more passes."
         )
-    for text in corpus_warnings(pretraining, n_predictions=n_predictions, n_unknown=n_unknown):
-        warn(text)
+    for warning in corpus_warnings(pretraining, n_predictions=n_predictions, n_unknown=n_unknown):
+        warn(warning)
 
     torch.manual_seed(pretraining.seed)
     network = init.network if init else BiLMNetwork(BiLMConfig.from_dict(_with_words(sizes, len(vocabulary))))
@@ -103,7 +104,7 @@ def make_run(
         for key in ("lang", "license"):  # what is trained further stays under its licence
             meta.update({key: init.meta[key]} if not meta.get(key) and init.meta.get(key) else {})
     run = Pretraining(
-        *(network, head.to(ranks.device), vocabulary, shards, held_out, pretraining, output),
+        *(network, head.to(ranks.device), vocabulary, text, held_out, pretraining, output),
         meta=meta,
         text_settings={"corpus": asdict(settings.corpus), "vocabulary": asdict(settings.words)},
         ranks=ranks,
@@ -124,14 +125,12 @@ def make_run(
     return run
 
 
-def corpus_warnings(
-    config: PretrainConfig, *, n_predictions: Optional[int] = None, n_unknown: Optional[int] = None
-) -> List[str]:
+def corpus_warnings(config: PretrainConfig, *, n_predictions: int = 0, n_unknown: Optional[int] = None) -> List[str]:
     """Find settings that are unsuitable for the corpus.
 
     config (PretrainConfig): From `fit_to_corpus`.
-    n_predictions (Optional[int]): Predictions per direction of one pass, if counted.
-    n_unknown (Optional[int]): Tokens of the corpus that are `<UNK>`, or 1 if there are any; None if unknown.
+    n_predictions (int): Predictions per direction of one pass, 0 if unknown.
+    n_unknown (Optional[int]): Tokens of the corpus that are `<UNK>`, None if that does not matter.
     RETURNS (List[str]): For a warm-up of more than half of the run, a corpus without `<UNK>` (WL102), many passes.
     """
     found = []
@@ -158,9 +157,9 @@ def _load_init(settings: RunSettings) -> Tuple[Optional[BiLM], Dict[str, Any]]:
     path, block, pretraining = settings.paths.init, settings.bilm, settings.pretraining
     init = load_bilm(path) if path else None
     if init is None:
-        BiLMConfig.from_dict(_with_words(block, 1))
-        sizes = block
+        bilm, sizes = BiLMConfig.from_dict(_with_words(block, 1)), block
     else:
+        bilm = init.config
         sizes = init.config.to_dict()
         asked = BiLMConfig.from_dict(_with_words(block, init.config.n_words or 1)).to_dict() if block else sizes
         different = _differences(asked, sizes)
@@ -169,6 +168,8 @@ def _load_init(settings: RunSettings) -> Tuple[Optional[BiLM], Dict[str, Any]]:
                 f"The [bilm] block differs from the biLM '{path}' that training starts from: {different}. Remove the "
                 "block to use the sizes of that biLM."
             )
+    check_has_targets(bilm)
+    _check_encoder_fit(pretraining, bilm)
     softmax = pretraining.softmax
     has_sparse_table = not sizes.get("char_cnn") and not softmax.tie_weights
     if pretraining.optimizer.sparse and softmax.kind not in ("sampled", "auto") and not has_sparse_table:
@@ -180,6 +181,30 @@ def _load_init(settings: RunSettings) -> Tuple[Optional[BiLM], Dict[str, Any]]:
     if init is not None and init.head is not None and not settings.words.new_head:
         _check_head(init, init.head, softmax, str(path))
     return init, sizes
+
+
+def _check_encoder_fit(config: PretrainConfig, bilm: BiLMConfig) -> None:
+    """An encoder without state sees only one sentence, so a sentence has to fit into a chunk of a lane.
+
+    RAISES (ValueError): With all problems.
+    """
+    if bilm.has_state:
+        return
+    longest, most = config.max_sentence_tokens, transformer_of(bilm).max_positions
+    problems = []
+    if not config.reset_blocks:
+        problems.append("reset_blocks is false, should be true")
+    if longest + 1 > config.unroll_steps:
+        wanted = f"at most unroll_steps - 1 ({config.unroll_steps - 1})"
+        problems.append(f"max_sentence_tokens is {longest}, should be {wanted}, since BOS and EOS are tokens too")
+    if longest + 2 > most:
+        wanted = f"at most transformer.max_positions - 2 ({most - 2})"
+        problems.append(f"max_sentence_tokens is {longest}, should be {wanted}")
+    if problems:
+        raise ValueError(
+            '[pretraining] does not fit a biLM with encoder = "transformer", which has no state to carry and '
+            f"reads whole sentences: {'; '.join(problems)}. Correct these settings."
+        )
 
 
 def _check_head(init: BiLM, head: LMHead, settings: SoftmaxConfig, name: str) -> None:
@@ -232,8 +257,9 @@ def _read_texts(settings: RunSettings, output: Path, tell: Tell, warn: Tell) -> 
         counts=counts,
     )
     tell(f"Held-out text: {counts.describe()}")
-    first = list(islice(read_shards(shards), SENTENCES_TO_CHECK))
-    if not first:  # before it causes an error about a setting
+    is_stream = any(shard.path == STDIN for shard in shards)  # it can be read only once
+    first = [] if is_stream else list(islice(read_shards(shards), SENTENCES_TO_CHECK))
+    if not (first or is_stream):  # before it causes an error about a setting
         raise ValueError(Errors.EL101.format(source=name_shards(shards)))
     for name, sentences in (("train", first), ("valid", held_out)):
         check = PunctuationCheck()
@@ -252,39 +278,61 @@ def _find_texts(name: str, settings: RunSettings, output: Path, tell: Tell) -> L
             f"Set it, for example with --paths.{name}."
         )
     places = [place] if isinstance(place, str) else list(place)
-    if str(STDIN) in places:
-        raise ValueError(
-            f"paths.{name} is '-' (stdin), but pretraining reads its texts more than once. Write stdin to a file first."
-        )
+    if str(STDIN) in places and name != "train":
+        raise ValueError(f"paths.{name} is '-' (stdin), which is read for paths.train only. Write it to a file first.")
     if corpus.lang is not None:
         make_nlp(corpus.lang, option="--corpus.lang", instead="set it to null")  # its error names the setting
     return find_shards(places, **asdict(corpus), tell=tell, output=output)
 
 
+def _tokenize(
+    settings: RunSettings, shards: List[Shard], output: Path, ranks: Ranks, *, resume: bool, tell: Tell
+) -> StoredText:
+    """Open the tokenized text, which the first rank writes unless it is there already."""
+    longest, is_stream = settings.pretraining.max_sentence_tokens, any(shard.path == STDIN for shard in shards)
+    source = hash_source(shards, {**asdict(settings.corpus), "max_sentence_tokens": longest})
+    is_shared = settings.paths.cache is not None and not is_stream
+    folder = to_path(str(settings.paths.cache)) / source if is_shared else output / TEXT
+    source, folder = ranks.from_writer((source, folder))
+
+    def store(keep_waiting: Callable[[], None]) -> None:
+        stored = None if is_stream and not resume else open_text(folder, source)
+        if stored is not None:
+            tell(f"Training text, tokenized before: {stored.counts.describe()}")
+            return
+
+        def report(n_tokens: int) -> None:
+            if not sys.stderr.isatty():  # which shows a progress bar
+                tell(f"{n_tokens:,} tokens so far")
+            keep_waiting()
+
+        tell(f"Tokenizing {name_shards(shards)}")
+        stored = store_text(shards, folder, max_sentence_tokens=longest, source=source, report=report)
+        size = sum(file.stat().st_size for file in folder.iterdir())
+        tell(f"Training text: {stored.counts.describe()}; stored in {folder}, {size / 1e6:,.1f} MB")
+
+    ranks.wait_for_writer(store)
+    stored = open_text(folder, source)
+    if stored is None:
+        raise ValueError(
+            f"Process {ranks.rank} does not find the tokenized text in '{folder}'. All processes must see the same "
+            "folder: use an output folder, or paths.cache, on a disk that all nodes share."
+        )
+    return stored
+
+
 def _vocabulary(
-    settings: RunSettings,
-    init: Optional[BiLM],
-    shards: Sequence[Shard],
-    stored: Optional[Vocabulary],
-    tell: Tell,
-    warn: Tell,
-) -> Tuple[Vocabulary, Optional[Counts], Optional[int]]:
-    """The vocabulary, the counts of the text, and the number of its tokens that are <UNK> (1 for any); None if not
-    counted.
-    """
+    settings: RunSettings, init: Optional[BiLM], given: Optional[Vocabulary], text: StoredText, tell: Tell
+) -> Tuple[Vocabulary, Optional[int]]:
+    """The vocabulary, and the number of tokens of the text that are <UNK>, None if no softmax has to learn it."""
     words = settings.words
-    known = choose_vocabulary(init, settings.paths, is_new_head=words.new_head, warn=warn) or stored
-    if known is not None:
-        if stored is not None or not (init is None or init.head is None or words.new_head):
-            return known, None, None
-        texts = read_shards(shards)  # up to the first <UNK>, which a new softmax has to learn
-        return known, None, int(any(word == UNKNOWN or word not in known for tokens in texts for word in tokens))
-    tell(f"Counting the words of {len(shards)} text(s)")
-    counts = Counts()
-    found = count_vocabulary(read_shards(shards, counts), n_words=words.n_words, min_count=words.min_count)
+    if given is not None:
+        is_kept = init is not None and init.head is not None and not words.new_head
+        return given, None if is_kept else int(text.word_counts[given.ids(text.words()) == given.unk_id].sum())
+    found = count_vocabulary(text.counted_words(), n_words=words.n_words, min_count=words.min_count)
     vocabulary = found.vocabulary()
     tell(f"Vocabulary of {len(vocabulary):,} words; {found.unk_rate:.2%} of the tokens are <UNK>")
-    return vocabulary, counts, found.n_unknown
+    return vocabulary, found.n_unknown
 
 
 def _make_head(

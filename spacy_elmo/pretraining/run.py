@@ -3,10 +3,9 @@
 import math
 import shutil
 import time
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Mapping, Optional
 
 import torch
 
@@ -15,21 +14,17 @@ from ..bilm.lm_head import LMHead
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import BiLMState
 from ..corpora.files import Counts
-from ..corpora.shards import Shard
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..inference.perplexity import Perplexity, held_out_losses, summarize
 from ..text.words import Vocabulary
-from ..util import atomic_file
 from ..weights import save_bilm
-from ..weights.parts import write_vocabulary
 from .config import PretrainConfig
-from .data import BlockStream, Sentences
+from .data import Sentences
 from .distributed import Ranks
 from .run_folder import (
     BEST,
     LAST,
-    VOCABULARY,
     RunLog,
     Snapshot,
     changed_settings,
@@ -43,6 +38,7 @@ from .run_folder import (
     prune_checkpoints,
     save_checkpoint,
 )
+from .stored_text import StoredText
 from .trainer import Trainer, Update
 
 MAX_NAMED = 5
@@ -150,13 +146,11 @@ class Pretraining:
 
     network (BiLMNetwork), head (LMHead): Trained in place, on the device of this rank.
     vocabulary (Vocabulary): Words of the head, sorted by frequency.
-    shards (Sequence[Shard]), held_out (Sentences): The training text, and the held-out text.
+    text (StoredText), held_out (Sentences): The training text, and the held-out text.
     config (PretrainConfig): The settings, from `fit_to_corpus`.
     meta (Mapping[str, Any]): Saved with the model: name, language, sources, licences.
     text_settings (Mapping[str, Any]): Settings of reading the text, plain JSON types; must not change on resume.
     is_stopped (bool): Whether `stop` ended the run before its end.
-    read (Counts): Counts of the text read up to the last report or checkpoint, by all ranks and in all passes.
-    epoch (int): Passes through the text that were complete then; with `shard_text`, the fewest of any rank.
     """
 
     def __init__(
@@ -164,7 +158,7 @@ class Pretraining:
         network: BiLMNetwork,
         head: LMHead,
         vocabulary: Vocabulary,
-        shards: Sequence[Shard],
+        text: StoredText,
         held_out: Sentences,
         config: PretrainConfig,
         output: Path,
@@ -176,19 +170,10 @@ class Pretraining:
         self.vocabulary, self.held_out = vocabulary, held_out
         self.output, self.ranks = output, ranks
         self.meta = dict(meta or {})
-        self.shards = shards
+        self.text = text
         self.text_settings = dict(text_settings or {})
-        self.stream = BlockStream(
-            ranks.share_of_files(shards) if config.shard_text else shards,
-            block_sentences=config.block_sentences,
-            seed=config.seed + (ranks.rank if config.shard_text else 0),
-            shuffle_blocks=config.shuffle_blocks,
-            shuffle_shards=bool(config.shuffle_blocks),
-            max_sentence_tokens=config.max_sentence_tokens,
-        )
-        self.trainer = Trainer(network, head, vocabulary, self.stream, config, ranks)
+        self.trainer = Trainer(network, head, vocabulary, text, config, ranks)
         self.config = self.trainer.config
-        self.read, self.epoch = Counts(), 0
         self.best = BestSoFar()
         self.elapsed_s = 0.0
         self.warnings: List[str] = []
@@ -198,6 +183,16 @@ class Pretraining:
         self._is_stop_wanted = False
         self._log: Optional[RunLog] = None
         self._unverified: Optional[Path] = None  # the newest checkpoint, until its weights give a finite result
+
+    @property
+    def read(self) -> Counts:
+        """RETURNS (Counts): Counts of the text read so far, by all ranks and in all passes."""
+        return self.trainer.batch.counts
+
+    @property
+    def epoch(self) -> int:
+        """RETURNS (int): Complete passes through the text."""
+        return self.trainer.batch.epoch
 
     def begin(self, *, resume: bool = False, force: bool = False) -> None:
         """Prepare the folder; with `resume` continue from the newest intact checkpoint, if there is one.
@@ -223,7 +218,6 @@ class Pretraining:
             torch.manual_seed(self.config.seed + self.ranks.rank)  # ranks need different dropout masks
         else:
             self.ranks.agree(lambda: self._restore(snapshot))
-            self._count_text()
         self.ranks.agree(lambda: self._open_folder(snapshot, force))
 
     def stop(self) -> None:
@@ -249,8 +243,6 @@ class Pretraining:
         is_end = trainer.n_tokens >= config.max_tokens or self.best.should_stop(config.patience)
         while not (is_end or self.is_stopped):
             update = trainer.update()
-            if update is None:
-                break
             if not update.is_finite:
                 raise ValueError(self._diverged("The loss or its gradient"))
             self._verify_checkpoint()
@@ -288,7 +280,6 @@ class Pretraining:
         self._validated_at = trainer.step if is_eval else self._validated_at
         is_best = validation is not None and self.best.add(trainer.step, validation)
         self.elapsed_s += time.perf_counter() - interval.began
-        self._count_text()
         report = Report(
             step=trainer.step,
             n_tokens=trainer.n_tokens,
@@ -341,7 +332,7 @@ class Pretraining:
     def _origin(self, validation: Optional[Perplexity]) -> Dict[str, Any]:
         return {
             "spacy_elmo_version": __version__,
-            "corpus": [shard.name for shard in self.shards],
+            "corpus": [source["name"] for source in self.text.sources],
             "corpus_counts": self.read.to_dict(),
             "settings": self.config.to_dict(),
             "n_tokens": self.trainer.n_tokens,
@@ -352,14 +343,13 @@ class Pretraining:
 
     def _save_checkpoint(self) -> None:
         self._check_weights()
-        self._count_text()
         snapshot = self.trainer.snapshot()
         if not self.ranks.is_writer or self._log is None:
             return
         record = {
             **snapshot.record,
             **self._settings(),
-            "text": self._text(),
+            "text": self._describe_text(),
             "best": self.best.to_dict(),
             "validated_at": self._validated_at,
             "losses": self._losses,
@@ -367,15 +357,6 @@ class Pretraining:
             "log_bytes": self._log.n_bytes,
         }
         self._unverified = save_checkpoint(self.output, self.trainer.step, Snapshot(snapshot.tensors, record))
-
-    def _count_text(self) -> None:
-        """Set `read` and `epoch`. A collective operation with `shard_text`: all ranks call it."""
-        own = (replace(self.stream.counts), self.stream.epoch)
-        parts = self.ranks.gather_objects(own) if self.config.shard_text else [own]
-        totals = Counter[str]()
-        for counts, _ in parts:
-            totals.update(counts.to_dict())
-        self.read, self.epoch = Counts.from_dict(totals), min(epoch for _, epoch in parts)
 
     def _verify_checkpoint(self) -> None:
         """Remove old checkpoints when the weights of the newest one have given a finite result."""
@@ -400,19 +381,23 @@ class Pretraining:
         if not self.ranks.is_writer:
             return
         make_ready(self.output, is_resumed=snapshot is not None, force=force)
-        with atomic_file(self.output / VOCABULARY) as part:  # so that a resumed run need not count the words again
-            write_vocabulary(part, self.vocabulary)
         n_bytes = int(snapshot.record["log_bytes"]) if snapshot is not None else 0
         self._log = RunLog(self.output, n_bytes=n_bytes, step=self.trainer.step)
         self.warnings += self._log.warnings
 
     def _restore(self, snapshot: Snapshot) -> None:
         record = snapshot.record
+        best = self.output / BEST
+        init = f": --paths.init '{best}' starts it from the best model of this one" if best.exists() else ""
+        if "stream" in record:
+            raise ValueError(
+                f"The checkpoint '{snapshot.path}' cannot be resumed: it was written by an earlier version, before the "
+                "training text was tokenized once and stored, and its position in the text has another form. Finish "
+                f"the run with that version, or start a new run{init}."
+            )
         try:
             settings = changed_settings(record, self._settings())
-            if self.config.shard_text and record["n_ranks"] != self.ranks.world_size:
-                settings.append(f"processes: {record['n_ranks']} then, {self.ranks.world_size} now, with shard_text")
-            text = changed_text(record.get("text", self._text()), self._text())
+            text = changed_text(record["text"], self._describe_text())
             if not settings and not text:
                 self.trainer.restore(snapshot)
                 self.best = BestSoFar.from_dict(record["best"])
@@ -426,15 +411,13 @@ class Pretraining:
                 f"{error}. It was changed, or written by another version. Remove its folder to resume from the "
                 "previous checkpoint, or start a new run."
             ) from error
-        if settings:
+        if settings and not text:  # another text has another vocabulary
             raise ValueError(Errors.EL146.format(path=self.output, different="; ".join(settings)))
         if text:
-            best = self.output / BEST
-            init = f": --paths.init '{best}' starts it from the best model of this one" if best.exists() else ""
             raise ValueError(Errors.EL156.format(path=self.output, different="; ".join(text[:MAX_NAMED]), init=init))
 
-    def _text(self) -> Dict[str, Any]:
-        return describe_text(self.shards, self.held_out, self.text_settings)
+    def _describe_text(self) -> Dict[str, Any]:
+        return describe_text(self.text, self.held_out, self.text_settings)
 
     def _check_weights(self) -> None:
         if not self.trainer.has_finite_weights():

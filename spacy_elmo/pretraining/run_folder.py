@@ -11,27 +11,25 @@ import shutil
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, Union
 
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ..bilm.config import BiLMConfig
-from ..corpora.shards import Shard
 from ..errors import Errors
 from ..text.words import Vocabulary
 from ..util import atomic_folder, has_tensorboard, hash_file, heal_folder
-from ..weights.parts import read_vocabulary
-from ..weights.sources import Source
 from .config import PretrainConfig
 from .data import Sentences, describe_changes
+from .stored_text import StoredText
 
 FOLDER = "checkpoints"
 TENSORS, RECORD, CHECKSUMS = "state.safetensors", "state.json", "checksums.json"
 NAMES = (TENSORS, RECORD, CHECKSUMS)
 # Keys that every `state.json` has; those that were added later are optional.
 KEYS = frozenset(
-    ("step", "n_tokens", "words", "stream", "optimizer", "loss_scale", "n_ranks", "settings", "bilm", "vocabulary")
+    ("step", "n_tokens", "optimizer", "loss_scale", "n_ranks", "settings", "bilm", "vocabulary", "text")
     + ("best", "losses", "elapsed_s", "log_bytes")
 )
 
@@ -142,14 +140,15 @@ def _write_json(path: Path, record: Any) -> None:
 LOG = "log.jsonl"
 TENSORBOARD = "tensorboard"
 PICTURE = "perplexity.png"
-VOCABULARY = f"{FOLDER}/vocab.txt"
 LAST = "model-last"
 BEST = "model-best"
+TEXT = "text"
 # Temporary files of a process that was killed while writing.
 LEFTOVERS = (
-    *(f"{FOLDER}/.{name}" for name in ("step-*.part", "step-*.old", "vocab.txt.*.part")),
+    *(f"{FOLDER}/.step-*.{suffix}" for suffix in ("part", "old")),
     f".{LAST}.*.part",
     f".{BEST}.*.part",
+    f".{TEXT}.*.part",
 )
 # Settings that may change when a run is resumed. A diverged run is resumed with a lower rate.
 FREE = (
@@ -176,15 +175,9 @@ def make_ready(output: Path, *, is_resumed: bool, force: bool) -> None:
     for name in (LAST, BEST):
         heal_folder(output / name)
     if not is_resumed:
-        _remove([*list_checkpoints(output), output / VOCABULARY, output / LOG])
+        _remove([*list_checkpoints(output), output / LOG])
     if not is_resumed and force:
         _remove(output / name for name in (LAST, BEST, PICTURE, TENSORBOARD))
-
-
-def stored_vocabulary(output: Path) -> Optional[Vocabulary]:
-    """The vocabulary of the run in the folder, None if there is no run to resume. ValueError for a damaged file."""
-    path = output / VOCABULARY
-    return read_vocabulary(Source(path), True) if path.is_file() and list_checkpoints(output) else None
 
 
 def stored_precision(output: Path) -> Optional[str]:
@@ -258,17 +251,18 @@ def changed_settings(then: Mapping[str, Any], now: Mapping[str, Any]) -> List[st
     return describe_changes(found, given)
 
 
-def describe_text(shards: Sequence[Shard], held_out: Sentences, settings: Mapping[str, Any]) -> Dict[str, Any]:
-    """Describe the text for a checkpoint. Files are identified by name and size, since reading them takes too long."""
+def describe_text(text: StoredText, held_out: Sentences, settings: Mapping[str, Any]) -> Dict[str, Any]:
+    """Describe the text for a checkpoint."""
     sizes: Dict[str, str] = {}
-    for shard in shards:
-        is_file = shard.path is not None and shard.path.is_file()
-        size = f"{shard.path.stat().st_size} bytes" if shard.path is not None and is_file else "of unknown size"
-        sizes[shard.name] = f"{sizes[shard.name]} and {size}" if shard.name in sizes else size
+    for source in text.sources:
+        size = f"{source['size_bytes']} bytes" if "size_bytes" in source else "of unknown size"
+        name = source["name"]
+        sizes[name] = f"{sizes[name]} and {size}" if name in sizes else size
     digest = hashlib.sha256("\n".join(" ".join(words) for words in held_out).encode("utf8", "surrogatepass"))
     return {
         **settings,
         "held-out text": f"{len(held_out)} sentences with sha256 {digest.hexdigest()[:16]}",
+        "training text": f"{text.counts.n_sentences} sentences with sha256 {text.sha256[:16]}",
         "files": sizes,
     }
 

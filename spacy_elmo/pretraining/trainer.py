@@ -8,31 +8,28 @@ import math
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor, nn
 
-from ..bilm.config import BiLMConfig
 from ..bilm.layers import uses_graphs
 from ..bilm.lm_head import LMHead
 from ..bilm.lstm import LSTMStack, RecurrenceGraphs
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import State
-from ..bilm.transformer import transformer_of
 from ..inference.products import has_bfloat16_units
 from ..inference.runtime import to_device
 from ..text.words import Vocabulary
-from ..util import is_on
 from ..weights.native import current_name, stored_name
 from .config import PretrainConfig
-from .data import Arrays, BlockStream, PreparedChunk, ReadAhead, TextReader
+from .data import Batch, PreparedChunk, TextReader
 from .distributed import Ranks
 from .objective import make_objective
 from .optimizer import LossScale, PretrainOptimizer
 from .run_folder import Snapshot
+from .stored_text import StoredText
 
-READ_AHEAD = "SPACY_ELMO_READ_AHEAD"  # variable: 0 reads text between updates, 1 in another process; 1 on GPUs
 AUTOCAST = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -96,6 +93,8 @@ class LossModule(nn.Module):
 class Trainer:
     """Trains a biLM and its head, with the words of the vocabulary, in place. The `precision` of its config is that of
     the products, never "auto".
+
+    batch (Batch): The text of the last update.
     """
 
     def __init__(
@@ -103,22 +102,16 @@ class Trainer:
         network: BiLMNetwork,
         head: LMHead,
         vocabulary: Vocabulary,
-        stream: BlockStream,
+        text: StoredText,
         config: PretrainConfig,
         ranks: Ranks,
     ) -> None:
         config = replace(config, precision=choose_precision(config.precision, ranks))
-        self.network, self.head, self.stream, self.config, self.ranks = network, head, stream, config, ranks
-        _check_encoder_fit(config, network.config)
+        self.network, self.head, self.config, self.ranks = network, head, config, ranks
         self.own_lanes = ranks.lanes(config.batch_size)
-        n_lanes = self.own_lanes.stop - self.own_lanes.start
-        if config.shard_text:  # the stream has the text of this rank only
-            layout, lanes = replace(config, batch_size=n_lanes), slice(0, n_lanes)
-        else:
-            layout, lanes = config, self.own_lanes
-        reader = TextReader(stream, vocabulary, network.config, layout, lanes)
-        is_ahead = is_on(READ_AHEAD, default=ranks.device.type == "cuda") and ReadAhead.is_possible()
-        self.reader: Union[TextReader, ReadAhead] = ReadAhead(reader) if is_ahead else reader
+        self.reader = TextReader(text, vocabulary, network.config, config, self.own_lanes)
+        self.batch = self.reader.seek(0)
+        self._next: Optional[Batch] = None
         schedule = replace(config.schedule, warmup_steps=config.warmup_updates)
         self.optimizer = PretrainOptimizer(network, head, config.optimizer, schedule, max_tokens=config.max_tokens)
         objective = make_objective(head, config.softmax, sparse=config.optimizer.sparse).to(ranks.device)
@@ -128,23 +121,23 @@ class Trainer:
             self.sparse.append(network.word_embedding)
         self._wrapped: Optional[nn.Module] = None
         self._wrapped_for: List[bool] = []
-        self.state = network.zero_state(n_lanes)
+        self.state = network.zero_state(self.own_lanes.stop - self.own_lanes.start)
         self.generator = torch.Generator().manual_seed(config.seed)
         self.loss_scale = LossScale(is_on=config.precision == "float16")
         self.step = self.n_tokens = 0
 
-    def update(self) -> Optional[Update]:
-        """Do one update; None at the end of the text."""
+    def update(self) -> Update:
+        """Do one update."""
         started = time.perf_counter()
-        chunks = self.reader.read().chunks
+        self.batch = self._next or self.reader.read()
         data_s = time.perf_counter() - started
-        if not chunks:
-            return None
-        if self.config.shard_text:
-            chunks = self._with_all_predictions(chunks)
+        chunks = self.batch.chunks
         self.network.train()
         self.optimizer.zero_grad()
         loss = self._backward(chunks)
+        started = time.perf_counter()
+        self._next = self.reader.read()  # while a GPU computes the gradients
+        data_s += time.perf_counter() - started
         self.ranks.average_gradients(self.sparse)
         is_overflow = self.loss_scale.unscale(self.optimizer.parameters)
         info = self.optimizer.step(step=self.step, n_tokens=self.n_tokens)
@@ -156,14 +149,10 @@ class Trainer:
 
     def snapshot(self) -> Snapshot:
         """The complete state for `restore`, the same on all ranks. A collective operation: all ranks call it."""
-        lanes, text = self.reader.state_dict()
-        if self.config.shard_text:
-            lanes, text = _merge_positions(self.ranks.gather_objects((lanes, text)))
         moments, optimizer = self.optimizer.state_dict()
         tensors = {f"network.{stored_name(name)}": tensor for name, tensor in self.network.state_dict().items()}
         tensors.update({f"head.{name}": tensor for name, tensor in self.head.state_dict().items()})
         tensors.update({f"optimizer.{_renamed(name, stored_name)}": tensor for name, tensor in moments.items()})
-        tensors.update({f"lanes.{name}": torch.from_numpy(part) for name, part in lanes.items()})
         for name, part in self.state.named_tensors().items():
             tensors[f"state.{name}"] = self.ranks.gather(part, 1)
         for rank, states in enumerate(self.ranks.gather_objects(_random_states(self.ranks.device))):
@@ -172,7 +161,6 @@ class Trainer:
         record = {
             "step": self.step,
             "n_tokens": self.n_tokens,
-            **text,
             "optimizer": optimizer,
             "loss_scale": self.loss_scale.to_dict(),
             "n_ranks": self.ranks.world_size,
@@ -180,8 +168,7 @@ class Trainer:
         return Snapshot({name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}, record)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Resume from a snapshot. With another number of ranks, only dropout differs from the original run; with
-        `shard_text` the number must be the same."""
+        """Resume from a snapshot. With another number of ranks, only dropout differs from the original run."""
         tensors, record, device = snapshot.tensors, snapshot.record, self.ranks.device
         weights = _under("network.", tensors)
         self.network.load_state_dict({current_name(name): tensor for name, tensor in weights.items()})
@@ -190,10 +177,7 @@ class Trainer:
         moments = {_renamed(name, current_name): tensor for name, tensor in moments.items()}
         self.optimizer.load_state_dict((moments, record["optimizer"]))
         self.step, self.n_tokens = record["step"], record["n_tokens"]
-        rank, is_sharded = self.ranks.rank, self.config.shard_text
-        lanes = _under(f"lanes.{rank}." if is_sharded else "lanes.", tensors)
-        text = {name: record[name][rank] if is_sharded else record[name] for name in ("words", "stream")}
-        self.reader.load_state_dict({name: part.numpy() for name, part in lanes.items()}, text)
+        self.batch, self._next = self.reader.seek(self.step), None
         # Copies, since PyTorch aligns its memory, and products may differ in the last bit for another alignment.
         states = _under("state.", tensors)
         own = {
@@ -209,12 +193,6 @@ class Trainer:
     def has_finite_weights(self) -> bool:
         """RETURNS (bool): Whether all weights are finite numbers, the same on all ranks."""
         return all(bool(torch.isfinite(parameter).all()) for parameter in self.optimizer.parameters)
-
-    def _with_all_predictions(self, chunks: Sequence[PreparedChunk]) -> List[PreparedChunk]:
-        """The chunks with the numbers of predictions of all ranks, which read different text."""
-        own = torch.tensor([[chunk.n_predictions for chunk in chunks]], device=self.ranks.device)
-        totals = self.ranks.gather(own, 0).sum(0).tolist()
-        return [replace(chunk, n_predictions=total) for chunk, total in zip(chunks, totals)]
 
     def _is_recoverable(self, loss: Tensor) -> bool:
         """Whether a smaller loss scale may help: the loss is finite on all ranks, and the overflow not persistent."""
@@ -249,11 +227,9 @@ class Trainer:
                 layer.graphs = graphs  # type: ignore[assignment]  # ModuleList knows Modules
 
     def release(self) -> None:
-        """Release the wrapped module, which keeps the connection to the other ranks open, and the process that reads
-        the text."""
+        """Release the wrapped module, which keeps the connection to the other ranks open."""
         self._wrapped = None
         self._use_graphs(False)
-        self.reader.close()
 
 
 def run_chunk(
@@ -299,30 +275,6 @@ def is_emulated(precision: str, ranks: Ranks) -> bool:
     return ranks.any({"bfloat16": not has_bfloat16, "float16": is_cpu}.get(precision, False))
 
 
-def _check_encoder_fit(config: PretrainConfig, bilm: BiLMConfig) -> None:
-    """An encoder without state sees only one sentence, so a sentence has to fit into a chunk of a lane.
-
-    RAISES (ValueError): With all problems.
-    """
-    if bilm.has_state:
-        return
-    longest, most = config.max_sentence_tokens, transformer_of(bilm).max_positions
-    problems = []
-    if not config.reset_blocks:
-        problems.append("reset_blocks is false, should be true")
-    if longest + 1 > config.unroll_steps:
-        wanted = f"at most unroll_steps - 1 ({config.unroll_steps - 1})"
-        problems.append(f"max_sentence_tokens is {longest}, should be {wanted}, since BOS and EOS are tokens too")
-    if longest + 2 > most:
-        wanted = f"at most transformer.max_positions - 2 ({most - 2})"
-        problems.append(f"max_sentence_tokens is {longest}, should be {wanted}")
-    if problems:
-        raise ValueError(
-            '[pretraining] does not fit a biLM with encoder = "transformer", which has no state to carry and '
-            f"reads whole sentences: {'; '.join(problems)}. Correct these settings."
-        )
-
-
 def _autocast(config: PretrainConfig, device: torch.device) -> ContextManager[None]:
     if config.precision == "float32":
         return nullcontext()
@@ -332,12 +284,6 @@ def _autocast(config: PretrainConfig, device: torch.device) -> ContextManager[No
 def _renamed(name: str, rename: Callable[[str], str]) -> str:
     """Rename a parameter of the network; names of the softmax do not change."""
     return f"network.{rename(name.removeprefix('network.'))}" if name.startswith("network.") else name
-
-
-def _merge_positions(parts: Sequence[Tuple[Arrays, Dict[str, Any]]]) -> Tuple[Arrays, Dict[str, Any]]:
-    """The positions of the readers of all ranks, in order, see `TextReader.state_dict`."""
-    lanes = {f"{rank}.{name}": part for rank, (arrays, _) in enumerate(parts) for name, part in arrays.items()}
-    return lanes, {name: [text[name] for _, text in parts] for name in ("words", "stream")}
 
 
 def _random_states(device: torch.device) -> Dict[str, Tensor]:

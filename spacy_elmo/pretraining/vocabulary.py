@@ -6,7 +6,7 @@ from collections import Counter
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterable, Iterator, List, Optional, Sequence, Tuple, cast
+from typing import Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union, cast
 
 from tqdm import tqdm
 
@@ -52,7 +52,7 @@ class VocabularyCounts:
 
 
 def count_vocabulary(
-    sentences: Iterable[Sequence[str]],
+    sentences: Iterable[Union[Sequence[str], Mapping[str, int]]],
     *,
     n_words: Optional[int] = None,
     min_count: int = 1,
@@ -62,6 +62,7 @@ def count_vocabulary(
     """Count words and keep the most frequent ones. Memory use is bounded by `max_entries` words, 110 bytes each, and
     the words kept; the result does not depend on `max_entries`.
 
+    sentences (Iterable[Union[Sequence[str], Mapping[str, int]]]): Their tokens, or occurrences of words.
     n_words (Optional[int]): Number of words to keep, without the three special ones; None for all.
     max_entries (int): Maximum number of distinct words in memory; if there are more, counts are added up in a temporary
         file in `folder`, by default that of the system.
@@ -70,20 +71,21 @@ def count_vocabulary(
     for name, value in (("n_words", n_words), ("min_count", min_count), ("max_entries", max_entries)):
         if value is not None and value < 1:
             raise ValueError(f"{name} is {value}, should be 1 or more. Correct this setting.")
-    n_tokens = 0
     counts: Counter[str] = Counter()
     table: Optional[sqlite3.Connection] = None
     with ExitStack() as stack:
         place = stack.enter_context(temporary_folder(".counts", folder))
         for tokens in sentences:
-            n_tokens += len(tokens)
             counts.update(tokens)
             if len(counts) > max_entries:
                 table = table or stack.enter_context(closing(_make_table(place / "counts.sqlite")))
                 _move_counts(counts, table)
         if table is not None:
             _move_counts(counts, table)
-        n_types = sum(word not in SPECIAL for word, _ in _entries(counts, table))
+        n_tokens = n_types = 0
+        for word, count in _entries(counts, table):
+            n_tokens += count
+            n_types += word not in SPECIAL
         frequent = (entry for entry in _entries(counts, table) if entry[1] >= min_count and entry[0] not in SPECIAL)
         kept = sorted(frequent, key=_rank) if n_words is None else heapq.nsmallest(n_words, frequent, key=_rank)
     words, numbers = [word for word, _ in kept], [count for _, count in kept]

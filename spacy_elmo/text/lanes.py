@@ -7,14 +7,15 @@ reads `</S> wn .. w1` and predicts `wn .. w1 <S>`. Both use the same slots.
 """
 
 import heapq
-from copy import copy
 from dataclasses import dataclass
-from typing import Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from itertools import chain, islice
+from operator import itemgetter
+from typing import Any, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .words import Ids, WordTable
+from .words import Ids, WordTable, ranges
 
 
 @dataclass(frozen=True)
@@ -130,11 +131,12 @@ def split_windows(n_tokens: int, max_tokens: int, overlap: int) -> List[Window]:
 # Predictions that `WholeSentenceLanes` keeps ready, as a multiple of those of a chunk: short sentences fill the room
 # that long ones leave.
 ROOM_TO_CHOOSE = 1.25
+BLOCKS_AT_ONCE = 1024  # whose lengths are looked up at once
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Consecutive steps of all lanes, as word numbers of a `WordTable`.
+    """Consecutive steps of the lanes of a rank, as word numbers.
 
     inputs (Ids): Shape (2, S, B), in the reading order of the forward and the backward direction.
     targets (Ids): Shape (2, S, B).
@@ -151,153 +153,189 @@ class Chunk:
     positions: Optional[Ids] = None
     counted: Optional[NDArray[np.bool_]] = None
 
-    def of_lanes(self, lanes: slice) -> "Chunk":
-        return Chunk(
-            self.inputs[:, :, lanes],
-            self.targets[:, :, lanes],
-            self.begins[:, lanes],
-            self.n_predictions,
-            None if self.positions is None else self.positions[:, :, lanes],
-            None if self.counted is None else self.counted[:, lanes],
-        )
-
     def counted_targets(self, n_directions: int) -> Ids:
         """Shape (n_directions, predictions), without padding."""
         targets = self.targets[:n_directions].reshape(n_directions, -1)
         return targets if self.counted is None else targets[:, self.counted.reshape(-1)]
 
 
-class SentenceLanes:
-    """Assigns blocks of sentences to B lanes: the next block goes to the lane that ends first. Blocks are consecutive
-    sentences that one lane reads, as word numbers without BOS and EOS.
+@dataclass(frozen=True)
+class NumberedText:
+    """Sentences as word numbers of a `WordTable` or of a stored text, without BOS and EOS.
+
+    numbers (NDArray): Shape (T,), the words of all sentences.
+    offsets (NDArray): Shape (sentences + 1,), the first word of each sentence, and T.
     """
 
-    def __init__(self, blocks: Iterable[Sequence[Ids]], n_lanes: int) -> None:
-        self._blocks: Iterator[Sequence[Ids]] = iter(blocks)
+    numbers: NDArray[Any]
+    offsets: NDArray[Any]
+
+    @classmethod
+    def from_sentences(cls, sentences: Sequence[Sequence[str]], table: WordTable) -> "NumberedText":
+        """The words are added to the table."""
+        numbers = table.numbers_of(chain.from_iterable(sentences))
+        return cls(numbers, np.cumsum([0, *map(len, sentences)]))
+
+    def take(self, sentences: Ids) -> Tuple[Ids, Ids]:
+        """The words of some sentences, concatenated, and the length of each."""
+        starts = self.offsets[sentences]
+        lengths = self.offsets[sentences + 1] - starts
+        return self.numbers[ranges(starts, lengths)].astype("int64"), lengths
+
+
+Block = Tuple[int, int]  # consecutive sentences that one lane reads: the first one, and the one after the last
+
+
+class SentenceLanes:
+    """Assigns blocks of sentences to B lanes: the next block goes to the lane that ends first.
+
+    text (NumberedText): The sentences.
+    blocks (Iterable[Block]): In the order in which they are read.
+    n_lanes (int): B, of all ranks.
+    own_lanes (slice): The lanes that chunks contain.
+    n_blocks (int), n_sentences (int), n_predictions (int): Assigned so far to all lanes.
+    """
+
+    def __init__(
+        self, text: NumberedText, blocks: Iterable[Block], n_lanes: int, own_lanes: slice = slice(None)
+    ) -> None:
+        self.text = text
+        self.n_blocks = self.n_sentences = self.n_predictions = self.n_dropped = 0
+        self._own = range(n_lanes)[own_lanes]
+        self.n_lanes = len(self._own)
+        self._blocks = self._measure(blocks)
         self._free_at: List[Tuple[int, int]] = [(0, lane) for lane in range(n_lanes)]
-        self._waiting: List[List[NDArray[np.int64]]] = [[] for _ in range(n_lanes)]
+        self._waiting: List[List[NDArray[np.int64]]] = [[] for _ in self._own]
         self._now = 0
-        self.n_lanes = n_lanes
-        self.n_dropped = 0
 
     def next_chunk(self, n_steps: int) -> Optional[Chunk]:
         """Get the next S steps of all lanes, None at the end. The last chunk is shorter: it ends where the first lane
         has no text left; `n_dropped` is then the number of predictions left in other lanes.
         """
-        end = min(self._now + n_steps, self._fill_lanes(self._now + n_steps))
-        n_ready = end - self._now
+        self._read(list(self._assign(self._now + n_steps)))
+        n_ready = min(n_steps, self._free_at[0][0] - self._now)
         if n_ready <= 0:
-            self.n_dropped = sum(block.shape[1] for lane in self._waiting for block in lane)
+            self.n_dropped = self.n_predictions - self._now * len(self._free_at)
             return None
-        self._now = end
+        self._now += n_ready
         taken: List[NDArray[np.int64]] = []
         for waiting in self._waiting:
             _take(waiting, n_ready, taken)
         by_lane = np.concatenate(taken, axis=1).reshape(5, self.n_lanes, n_ready)
         rows = np.ascontiguousarray(by_lane.transpose(0, 2, 1))  # (5, S, B)
-        return Chunk(rows[0:2], rows[2:4], rows[4].astype(bool), rows[0].size)
+        return Chunk(rows[0:2], rows[2:4], rows[4].astype(bool), n_ready * len(self._free_at))
 
-    def copy(self) -> "SentenceLanes":
-        """The same position, for `state_dict`; it shares the arrays and has no more blocks."""
-        other = copy(self)
-        other._blocks = iter(())
-        other._free_at, other._waiting = list(self._free_at), [list(waiting) for waiting in self._waiting]
-        return other
+    def skip(self, n_chunks: int, n_steps: int) -> None:
+        """Before the first chunk: assign the blocks of chunks, and read only the text that follows them."""
+        self._now = n_chunks * n_steps
+        newest = {lane: (lane, begin, block) for lane, begin, block in self._assign(self._now)}
+        self._read(list(newest.values()))
 
-    def state_dict(self) -> Dict[str, NDArray[np.int64]]:
-        """Positions and contents of the lanes, for `load_state_dict`."""
-        held = [block for waiting in self._waiting for block in waiting]
-        return {
-            "now": np.array([self._now], dtype="int64"),
-            "free_at": np.array(self._free_at, dtype="int64"),  # (B, 2), the heap in its internal order
-            "n_blocks": np.array([len(waiting) for waiting in self._waiting], dtype="int64"),
-            "lengths": np.array([block.shape[1] for block in held], dtype="int64"),
-            "rows": np.concatenate([np.zeros((5, 0), dtype="int64"), *held], axis=1),
-        }
+    def _measure(self, blocks: Iterable[Block]) -> Iterator[Tuple[Block, int]]:
+        """Blocks and their predictions. The lengths of many blocks are looked up at once."""
+        blocks = iter(blocks)
+        while group := list(islice(blocks, BLOCKS_AT_ONCE)):
+            edges = np.array(group)  # (blocks, 2)
+            sizes = np.diff(self.text.offsets[edges] + edges)
+            yield from zip(group, sizes[:, 0].tolist())
 
-    def load_state_dict(self, state: Mapping[str, NDArray[np.int64]]) -> None:
-        """Continue from a `state_dict`; the caller provides the blocks that follow."""
-        self._now = int(state["now"][0])
-        self._free_at = [(int(time), int(lane)) for time, lane in state["free_at"]]
-        held = iter(np.split(state["rows"], np.cumsum(state["lengths"])[:-1], axis=1))
-        self._waiting = [[next(held) for _ in range(n_blocks)] for n_blocks in state["n_blocks"]]
+    def _next_block(self) -> Optional[Tuple[Block, int]]:
+        measured = next(self._blocks, None)
+        if measured is not None:
+            (first, stop), size = measured
+            self.n_blocks += 1
+            self.n_sentences += stop - first
+            self.n_predictions += size
+        return measured
 
-    def held_numbers(self) -> Ids:
-        """The distinct word numbers in the lanes, ascending."""
-        return np.unique(self.state_dict()["rows"][:4])
+    def _assign(self, end: int) -> Iterator[Tuple[int, int, Block]]:
+        """Assign blocks until all lanes have text up to step `end`, or the text ends.
 
-    def renumber(self, new_numbers: Ids) -> None:
-        """Give old word numbers new ones. Copies of the lanes do not change."""
-        self._waiting = [
-            [np.concatenate([new_numbers[block[:4]], block[4:]]) for block in waiting] for waiting in self._waiting
-        ]
+        YIELDS (Tuple[int, int, Block]): Blocks of the own lanes: the lane, the step at which it begins, the block.
+        """
+        free_at, own = self._free_at, self._own
+        while free_at[0][0] < end and (measured := self._next_block()) is not None:
+            begin, lane = free_at[0]
+            heapq.heapreplace(free_at, (begin + measured[1], lane))
+            if lane in own:
+                yield lane, begin, measured[0]
 
-    def _fill_lanes(self, end: int) -> int:
-        """Add blocks until all lanes have text up to step `end`; return the step up to which they have."""
-        sentences: List[Ids] = []
-        lanes: List[int] = []
-        sizes: List[int] = []
-        while self._free_at[0][0] < end:
-            block = next(self._blocks, None)
-            if block is None:
-                break
-            free_at, lane = self._free_at[0]
-            sentences += block
-            lanes.append(lane)
-            sizes.append(sum(map(len, block)) + len(block))
-            heapq.heapreplace(self._free_at, (free_at + sizes[-1], lane))
-        if sentences:
-            rows, stops = read_and_predict(sentences), np.cumsum(sizes)
-            rows[4, stops - sizes] = 1
-            for lane, start, stop in zip(lanes, (stops - sizes).tolist(), stops.tolist()):
-                self._waiting[lane].append(rows[:, start:stop])
-        return self._free_at[0][0]
+    def _read(self, assigned: Sequence[Tuple[int, int, Block]]) -> None:
+        """Add blocks to their lanes, without the steps before this one."""
+        if not assigned:
+            return
+        firsts, stops = np.array([block for _, _, block in assigned]).T
+        sentences = ranges(firsts, stops - firsts)
+        rows = read_and_predict(*self.text.take(sentences))
+        ends = np.cumsum(self.text.offsets[stops] - self.text.offsets[firsts] + stops - firsts).tolist()
+        start = 0
+        for (lane, begin, _), end in zip(assigned, ends):
+            rows[4, start] = 1
+            self._waiting[lane - self._own.start].append(rows[:, start + max(0, self._now - begin) : end])
+            start = end
 
 
 class WholeSentenceLanes(SentenceLanes):
     """Fills the lanes of each chunk with whole sentences, each into the lane with the most room. A sentence that does
-    not fit waits for the next chunk, where it is among the first; until then it is held in the list of the first lane.
-    The rest of a lane is padding. A sentence has at most n - 1 words for chunks of n steps.
+    not fit waits for the next chunk, where it is among the first. The rest of a lane is padding. A sentence has at most
+    n - 1 words for chunks of n steps.
     """
+
+    _held: Sequence[Tuple[int, int]] = ()  # sentences that are not in a chunk yet, with their predictions
 
     def next_chunk(self, n_steps: int) -> Optional[Chunk]:
         """Get the next sentences of all lanes, None at the end of the text; the last chunk has more padding."""
-        self._fill(n_steps)
-        if not self._waiting[0]:
+        placed, used = self._place(n_steps)
+        if not used.any():
             return None
-        rows = np.zeros((5, n_steps, self.n_lanes), dtype="int64")
+        n_lanes = self.n_lanes
+        places = np.array([place for place in placed if place[1] in self._own], dtype="int64").reshape(-1, 3)
+        words, lengths = self.text.take(places[:, 0])
+        sizes = lengths + 1
+        slots = np.repeat((places[:, 1] - self._own.start), sizes) + ranges(places[:, 2], sizes) * n_lanes
+        rows = np.zeros((5, n_steps * n_lanes), dtype="int64")
         rows[:4] = WordTable.BEGIN
-        positions = np.zeros((2, n_steps, self.n_lanes), dtype="int64")
-        used = np.zeros(self.n_lanes, dtype="int64")
-        waiting: List[NDArray[np.int64]] = []
-        for sentence in self._waiting[0]:
-            lane, size = int(used.argmin()), sentence.shape[1]
-            place = slice(used[lane], used[lane] + size)
-            if place.stop > n_steps:
-                waiting.append(sentence)
-                continue
-            rows[:, place, lane] = sentence
-            rows[4, place.start, lane] = 1
-            positions[0, place, lane] = np.arange(size)
-            positions[1, place, lane] = np.arange(size, 0, -1)  # of </S>, which follows the n words, down to the first
-            used[lane] += size
-        self._waiting[0] = waiting
-        self._now += int(used.sum())
-        padded = np.flatnonzero(used < n_steps)
-        rows[4, used[padded], padded] = 1  # padding is a sequence of its own
-        counted = np.arange(n_steps)[:, None] < used
-        return Chunk(rows[0:2], rows[2:4], rows[4].astype(bool), int(used.sum()), positions, counted)
+        rows[:, slots] = read_and_predict(words, lengths)
+        positions = np.zeros((2, n_steps * n_lanes), dtype="int64")
+        positions[0, slots] = ranges(np.zeros_like(sizes), sizes)
+        positions[1, slots] = np.repeat(sizes, sizes) - positions[0, slots]  # of </S>, which follows the n words, to 1
+        rows[4, places[:, 2] * n_lanes + places[:, 1] - self._own.start] = 1
+        own_used = used[self._own]
+        padded = np.flatnonzero(own_used < n_steps)
+        rows[4, own_used[padded] * n_lanes + padded] = 1  # padding is a sequence of its own
+        shape = (-1, n_steps, n_lanes)
+        by_step, counted = rows.reshape(shape), np.arange(n_steps)[:, None] < own_used
+        begins = by_step[4].astype(bool)
+        return Chunk(by_step[:2], by_step[2:4], begins, int(used.sum()), positions.reshape(shape), counted)
 
-    def _fill(self, n_steps: int) -> None:
-        wanted = ROOM_TO_CHOOSE * n_steps * self.n_lanes
-        n_held = sum(sentence.shape[1] for sentence in self._waiting[0])
-        while n_held < wanted:
-            block = next(self._blocks, None)
-            if block is None:
-                return
-            rows, stops = read_and_predict(block), np.cumsum([len(sentence) + 1 for sentence in block])
-            self._waiting[0] += np.split(rows, stops[:-1], axis=1)
-            n_held += rows.shape[1]
+    def skip(self, n_chunks: int, n_steps: int) -> None:
+        """See `SentenceLanes.skip`."""
+        for _ in range(n_chunks):
+            self._place(n_steps)
+
+    def _place(self, n_steps: int) -> Tuple[List[Tuple[int, int, int]], Ids]:
+        """The sentences of the next chunk, each with its lane and the step at which it begins; the steps used in each
+        lane.
+        """
+        lanes = [(0, lane) for lane in range(len(self._free_at))]
+        held, offsets = list(self._held), self.text.offsets
+        n_missing = ROOM_TO_CHOOSE * n_steps * len(lanes) - sum(size for _, size in held)
+        while n_missing > 0 and (measured := self._next_block()) is not None:
+            (first, stop), size = measured
+            sizes = np.diff(offsets[first : stop + 1]) + 1
+            held += zip(range(first, stop), sizes.tolist())
+            n_missing -= size
+        placed: List[Tuple[int, int, int]] = []
+        left: List[Tuple[int, int]] = []
+        for sentence, size in held:
+            used, lane = lanes[0]
+            if used + size > n_steps:
+                left.append((sentence, size))
+            else:
+                placed.append((sentence, lane, used))
+                heapq.heapreplace(lanes, (used + size, lane))
+        self._held = left
+        return placed, np.array([used for used, _ in sorted(lanes, key=itemgetter(1))], dtype="int64")
 
 
 def _take(waiting: List[NDArray[np.int64]], n_steps: int, taken: List[NDArray[np.int64]]) -> None:
@@ -315,18 +353,19 @@ def _take(waiting: List[NDArray[np.int64]], n_steps: int, taken: List[NDArray[np
             return
 
 
-def read_and_predict(sentences: Sequence[Ids]) -> NDArray[np.int64]:
+def read_and_predict(words: Ids, lengths: Ids) -> NDArray[np.int64]:
     """Forward and backward inputs, forward and backward targets, and zeros, to be 1 where a block begins: shape (5, sum
-    of n + 1), for one or more sentences of n words.
+    of n + 1), for concatenated sentences of n words each.
     """
-    sizes = np.fromiter(map(len, sentences), dtype="int64", count=len(sentences)) + 1
+    sizes = lengths + 1
     stops = np.cumsum(sizes)
     starts = stops - sizes
-    rows = np.zeros((5, stops[-1]), dtype="int64")
-    is_word = np.ones(stops[-1], dtype=bool)
+    n_predictions = int(sizes.sum())
+    rows = np.zeros((5, n_predictions), dtype="int64")
+    is_word = np.ones(n_predictions, dtype=bool)
     is_word[starts] = False
-    rows[0, is_word] = np.concatenate(sentences)
-    mirrored = np.repeat(starts + stops, sizes) - np.arange(stops[-1])  # the last word follows the first place
+    rows[0, is_word] = words
+    mirrored = np.repeat(starts + stops, sizes) - np.arange(n_predictions)  # the last word follows the first place
     rows[1, is_word] = rows[0, mirrored[is_word]]
     rows[0, starts], rows[1, starts] = WordTable.BEGIN, WordTable.END
     rows[2:4, :-1] = rows[:2, 1:]

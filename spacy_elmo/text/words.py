@@ -4,7 +4,7 @@ A codec converts words to character ids: UTF-8 bytes (bilm-tf, AllenNLP), or sym
 (ELMoForManyLangs). The config of a biLM selects it.
 """
 
-from typing import Dict, Iterable, List, Optional, Protocol, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, List, Optional, Protocol, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,20 +36,32 @@ def character_ids(words: Sequence[str], max_characters: int = 50) -> Ids:
 
     max_characters (int): C, ids per row; longer words are truncated to C - 2 bytes.
     """
-    n_words, longest = len(words), max_characters - 2
+    longest = max_characters - 2
     contents = [word[:max_characters].encode("utf8", "ignore")[:longest] for word in words]
-    sizes = np.fromiter(map(len, contents), dtype="int64", count=n_words)
-    rows = np.full((n_words, max_characters), PAD_CHARACTER + 1, dtype="int64")
-    rows[:, 0] = BOW_CHARACTER + 1
-    places = np.repeat(np.arange(n_words) * max_characters + 1 - (np.cumsum(sizes) - sizes), sizes)
-    flat = np.frombuffer(b"".join(contents), dtype="uint8")
-    rows.reshape(-1)[places + np.arange(len(flat))] = flat.astype("int64") + 1
-    rows[np.arange(n_words), sizes + 1] = EOW_CHARACTER + 1
+    sizes = np.fromiter(map(len, contents), dtype="int64", count=len(words))
+    rows = _rows_of_bytes(np.frombuffer(b"".join(contents), dtype="uint8"), sizes, max_characters).astype("int64")
     for row, word in zip(rows, words):
         if len(word) > longest or word in (SENTENCE_BEGIN, SENTENCE_END):
             ids = word_characters(word, max_characters)
             row[: len(ids)], row[len(ids) :] = ids, PAD_CHARACTER + 1
     return rows
+
+
+def _rows_of_bytes(content: NDArray[np.uint8], sizes: Ids, max_characters: int) -> NDArray[np.int16]:
+    """Character ids (U, C) of words of these numbers of bytes, which are concatenated; at most C - 2 each."""
+    n_words = len(sizes)
+    rows = np.full((n_words, max_characters), PAD_CHARACTER + 1, dtype="int16")
+    rows[:, 0] = BOW_CHARACTER + 1
+    rows.reshape(-1)[ranges(np.arange(n_words) * max_characters + 1, sizes)] = content.astype("int16") + 1
+    rows[np.arange(n_words), sizes + 1] = EOW_CHARACTER + 1
+    return rows
+
+
+def ranges(starts: Ids, lengths: Ids) -> Ids:
+    """Concatenated ranges of whole numbers."""
+    stops = np.cumsum(lengths)
+    places: Ids = np.repeat(starts - stops + lengths, lengths) + np.arange(lengths.sum())
+    return places
 
 
 def word_characters(word: str, max_characters: int = 50) -> List[int]:
@@ -267,25 +279,13 @@ class _Numbers(Dict[str, int]):
 
 
 class WordTable:
-    """Numbers words in the order of their first occurrence; `<S>` is 0 and `</S>` is 1. The character ids of each word
-    are computed once, however often it occurs.
-
-    vocabulary (Optional[Vocabulary]): Ids of the words as targets.
-    codec (Optional[CharacterCodec]): With rows of fixed size; by default UTF-8 bytes.
-    """
+    """Numbers words in the order of their first occurrence; `<S>` is 0 and `</S>` is 1."""
 
     BEGIN = 0
     END = 1
 
-    def __init__(self, vocabulary: Optional[Vocabulary] = None, codec: Optional[CharacterCodec] = None) -> None:
-        self.vocabulary = vocabulary
-        self._codec = Utf8Codec(50) if codec is None else codec
+    def __init__(self) -> None:
         self._numbers = _Numbers()
-        self._targets = np.zeros(1024, dtype="int64")
-        self._n_columns = self._codec.max_characters or 0
-        self._rows = np.zeros((1024, self._n_columns), dtype="int16")
-        self._lengths = np.zeros(1024, dtype="int64")
-        self._n_encoded = 0
         self.numbers_of((SENTENCE_BEGIN, SENTENCE_END))
 
     def __len__(self) -> int:
@@ -293,59 +293,53 @@ class WordTable:
 
     @property
     def words(self) -> List[str]:
-        """The words by number, `<S>` and `</S>` first."""
-        return list(self._numbers.words)
-
-    @property
-    def words_by_number(self) -> List[str]:
-        """The same, not copied: new words are added to it, and `keep` begins another list."""
+        """The words by number, `<S>` and `</S>` first; new words are added to it."""
         return self._numbers.words
 
-    def keep(self, numbers: Ids) -> Ids:
-        """Remove all words but these, `<S>` and `</S>`, so that the size of the table does not depend on the length of
-        the text. Return the new number of each old number, 0 for removed words.
-        """
-        kept = np.union1d(numbers, (self.BEGIN, self.END)).astype("int64")
-        new_numbers = np.zeros(len(self), dtype="int64")
-        new_numbers[kept] = np.arange(len(kept))
-        words = self._numbers.words
-        self._numbers = _Numbers()
-        self._n_encoded = 0
-        self.numbers_of([words[number] for number in kept])
-        return new_numbers
-
-    def numbers_of(self, words: Sequence[str]) -> Ids:
+    def numbers_of(self, words: Iterable[str]) -> Ids:
         """The numbers of words; new words are added."""
-        return np.fromiter(map(self._numbers.__getitem__, words), dtype="int64", count=len(words))
+        return np.fromiter(map(self._numbers.__getitem__, words), dtype="int64")
 
-    def characters(self, numbers: Ids) -> NDArray[np.int16]:
-        """Character ids (U, C) of numbered words, shifted by one; int16."""
-        self._encode_new_words()
-        return self._rows[numbers]
+
+class SpelledWords:
+    """Character ids and targets of numbered words, `<S>` and `</S>` first.
+
+    content (NDArray): UTF-8 bytes of the words, each with one byte that follows it, such as a line end.
+    offsets (NDArray): Shape (U + 1,), the first byte of each word, and the number of bytes.
+    targets (NDArray): Shape (U,), vocabulary ids.
+    max_characters (int): C, see `character_ids`.
+    """
+
+    def __init__(
+        self, content: NDArray[np.uint8], offsets: Ids, targets: NDArray[Any], max_characters: int = 50
+    ) -> None:
+        self.max_characters = max_characters
+        self._content, self._offsets, self._targets = content, offsets, targets
+
+    def __len__(self) -> int:
+        return len(self._targets)
+
+    @classmethod
+    def from_words(cls, words: Sequence[str], vocabulary: Vocabulary, max_characters: int = 50) -> "SpelledWords":
+        """words (Sequence[str]): By number, as in a `WordTable`."""
+        lines = [f"{word}\n".encode("utf8", "surrogatepass") for word in words]
+        offsets = np.cumsum([0, *map(len, lines)])
+        return cls(np.frombuffer(b"".join(lines), "uint8"), offsets, vocabulary.ids(words), max_characters)
 
     def lengths(self, numbers: Ids) -> Ids:
         """The number of character ids of each word without padding."""
-        self._encode_new_words()
-        return self._lengths[numbers]
+        n_bytes = self._offsets[numbers + 1] - self._offsets[numbers] - 1
+        lengths: Ids = np.where(numbers <= WordTable.END, 1, np.minimum(n_bytes, self.max_characters - 2)) + 2
+        return lengths
+
+    def characters(self, numbers: Ids) -> NDArray[np.int16]:
+        """Character ids (U, C) of numbered words, shifted by one."""
+        sizes = self.lengths(numbers) - 2
+        rows = _rows_of_bytes(self._content[ranges(self._offsets[numbers], sizes)], sizes, self.max_characters)
+        is_boundary = numbers <= WordTable.END
+        rows[is_boundary, 1] = BOS_CHARACTER + 1 + numbers[is_boundary]  # EOS has the next id
+        return rows
 
     def targets(self, numbers: Ids) -> Ids:
         """Vocabulary ids of numbered words, in the shape of `numbers`."""
-        self._encode_new_words()
-        return self._targets[numbers]
-
-    def _encode_new_words(self) -> None:
-        n_words = len(self)
-        if n_words == self._n_encoded:
-            return
-        if n_words > len(self._rows):
-            n_rows = max(n_words, 2 * len(self._rows))
-            self._rows = np.resize(self._rows, (n_rows, self._n_columns))
-            self._targets = np.resize(self._targets, n_rows)
-            self._lengths = np.resize(self._lengths, n_rows)
-        new = self._numbers.words[self._n_encoded :]
-        rows, lengths = self._codec.encode(new)
-        self._rows[self._n_encoded : n_words] = rows
-        self._lengths[self._n_encoded : n_words] = lengths
-        if self.vocabulary is not None:
-            self._targets[self._n_encoded : n_words] = self.vocabulary.ids(new)
-        self._n_encoded = n_words
+        return self._targets[numbers].astype("int64")

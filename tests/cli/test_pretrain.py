@@ -4,6 +4,8 @@ import math
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,8 +62,7 @@ def test_model_knows_its_origin(text, tmp_path):
         (["--paths.train", "no/such.txt"], "There are no texts"),
         (["--pretraining.optimizer.lern_rate", "1"], "did you mean learn_rate?"),
         (["--corpus.langs", "en"], "did you mean lang?"),
-        (["--paths.train", "-"], "is '-' (stdin)"),
-        (["--pretraining.softmax.n_negatives", "99999", "--pretraining.softmax.kind", "sampled"], "distinct negatives"),
+        (["--paths.valid", "-"], "is '-' (stdin)"),
         (["--bilm.cell_width", "0"], "cell_width"),
         (["--optimizer.name", "Adam"], "optimizer"),
         (["--gpu-id", "99"], "99"),
@@ -75,6 +76,41 @@ def test_model_knows_its_origin(text, tmp_path):
 def test_errors_are_shown_before_anything_is_written(text, tmp_path, change, message):
     assert message in _run(tmp_path / "out", text, *change, code=1)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.issue(52)
+def test_the_text_is_tokenized_once(text, tmp_path):
+    """Also if an error follows; in a cache for several runs; again if the text or a setting of the text changes."""
+    negatives = ("--pretraining.softmax.n_negatives", "99999", "--pretraining.softmax.kind", "sampled")
+    assert "distinct negatives" in _run(tmp_path / "a", text, *negatives, code=1)
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["text"]
+    shown = _run(tmp_path / "a", text)
+    assert "tokenized before: Read 420 tokens in 60 sentences" in shown and "Tokenizing" not in shown
+    assert "tokenized before" in _run(tmp_path / "a", text, "--force", "--vocabulary.n_words", "3")
+    assert len(load_bilm(tmp_path / "a" / "model-last").vocabulary) == 6
+    cache = ("--paths.cache", tmp_path / "cache")
+    assert "Tokenizing" in _run(tmp_path / "b", text, *cache) and not (tmp_path / "b" / "text").exists()
+    assert "tokenized before" in _run(tmp_path / "c", text, *cache)
+    assert "Tokenizing" in _run(tmp_path / "d", text, *cache, "--pretraining.max_sentence_tokens", "5")
+    text.write_text(text.read_text() + "the end\n")
+    assert "Read 422 tokens" in _run(tmp_path / "a", text, "--force") and len(list((tmp_path / "cache").iterdir())) == 2
+
+
+@pytest.mark.issue(52)
+def test_a_text_from_stdin_is_stored(text, tmp_path):
+    command = [sys.executable, "-m", "spacy_elmo", "pretrain", CONFIG, tmp_path / "a", "--paths.train", "-"]
+    command += ["--paths.valid", text, *SMALL]
+
+    def run(content, *options):
+        environ = {**os.environ, "PYTHONPATH": str(CONFIG.parents[1])}
+        result = subprocess.run([*map(str, command), *options], input=content, capture_output=True, env=environ)
+        return " ".join((result.stdout + result.stderr).decode().split())
+
+    assert "Read 420 tokens in 60 sentences" in run(text.read_bytes())
+    _run(tmp_path / "b", text)
+    assert _log(tmp_path / "b", "loss") == _log(tmp_path / "a", "loss")
+    assert "Resumed at step 10" in run(b"", "--pretraining.max_tokens", "640", "--resume")
+    assert "Read 3 tokens" in run(b"the cat sat\n", "--force")
 
 
 def test_an_output_below_a_file_is_an_error(text):

@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -18,12 +19,13 @@ import spacy_elmo
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.corpora.shards import TextShard, read_shards
+from spacy_elmo.corpora.shards import TextShard
 from spacy_elmo.pretraining import run_folder
 from spacy_elmo.pretraining.config import PretrainConfig
-from spacy_elmo.pretraining.data import count_predictions, read_held_out
+from spacy_elmo.pretraining.data import read_held_out
 from spacy_elmo.pretraining.distributed import Ranks, connect, restart_count, tell_of_lost_ranks
 from spacy_elmo.pretraining.run import Pretraining
+from spacy_elmo.pretraining.stored_text import store_text
 from spacy_elmo.pretraining.vocabulary import count_vocabulary
 
 BILM = {
@@ -61,16 +63,21 @@ def make_run(output, text, *, bilm=None, tied=False, ranks=Ranks(), meta=None, *
     """text: A file, or a folder of files. RETURNS (Pretraining): Not begun yet."""
     shards = [TextShard(path) for path in (sorted(Path(text).iterdir()) if Path(text).is_dir() else [Path(text)])]
     config = PretrainConfig.from_dict({**SETTINGS, **settings})
-    vocabulary = count_vocabulary(read_shards(shards), n_words=100).vocabulary()
-    n_predictions = count_predictions(shards) if config.max_passes else None
-    config = config.fit_to_corpus(n_words=len(vocabulary), n_predictions=n_predictions)
+    with tempfile.TemporaryDirectory() as folder:  # its files stay mapped
+        stored = store_text(shards, Path(folder) / "text", max_sentence_tokens=config.max_sentence_tokens)
+        return _make_run(stored, shards, config, output, bilm=bilm, tied=tied, ranks=ranks, meta=meta)
+
+
+def _make_run(stored, shards, config, output, *, bilm, tied, ranks, meta):
+    vocabulary = count_vocabulary(stored.counted_words(), n_words=100).vocabulary()
+    config = config.fit_to_corpus(n_words=len(vocabulary), n_predictions=stored.n_predictions)
     torch.manual_seed(config.seed)
     sizes = BiLMConfig.from_dict({**BILM, **(bilm or {})})
     network = BiLMNetwork(sizes)
     head = SoftmaxHead.tied(network.word_embedding) if tied else SoftmaxHead(len(vocabulary), sizes.projection_width)
     held_out = read_held_out(shards, config.eval_sentences)
     network.to(ranks.device), head.to(ranks.device)
-    return Pretraining(network, head, vocabulary, shards, held_out, config, Path(output), meta=meta, ranks=ranks)
+    return Pretraining(network, head, vocabulary, stored, held_out, config, Path(output), meta=meta, ranks=ranks)
 
 
 def train(run, n_reports=None, **begin):

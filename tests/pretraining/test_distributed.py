@@ -2,19 +2,19 @@
 
 import json
 import os
-import re
-import shlex
 import signal
 import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import Queue
 
 import pytest
 import srsly
 import torch
-from pretraining.small_run import environment, make_run, rows, write_text
+from pretraining.small_run import environment, make_run
 
 from spacy_elmo import load_bilm
 from spacy_elmo.pretraining.distributed import Ranks
@@ -77,13 +77,6 @@ def _alone(output, text, **settings):
     list(run.reports())
 
 
-def _files(folder, *sizes):
-    folder.mkdir()
-    for number, n_lines in enumerate(sizes):
-        write_text(folder / f"{number}.txt", n_lines)
-    return folder
-
-
 def _losses(output):
     return [row["loss"] for row in srsly.read_jsonl(output / "log.jsonl")]
 
@@ -113,6 +106,34 @@ def test_ranks_that_see_different_checkpoints_are_an_error(text, tmp_path, monke
     run.ranks = _Pair(0, 2)
     with pytest.raises(ValueError, match="process 0 none, process 1 7"):
         run.begin()
+
+
+class _Broadcast(Ranks):
+    """Ranks in threads of this process; each hears the writer by a queue."""
+
+    queues = {}
+
+    def from_writer(self, value):
+        for queue in self.queues.values() if self.is_writer else ():
+            queue.put(value)
+        return value if self.is_writer else self.queues[self.rank].get()
+
+
+@pytest.mark.issue(52)
+@pytest.mark.parametrize("problem", [None, "the disk is full"])
+def test_ranks_wait_while_the_writer_works_and_hear_of_its_error(monkeypatch, problem):
+    monkeypatch.setattr(_Broadcast, "queues", {rank: Queue() for rank in (1, 2)})
+
+    def work(keep_waiting):
+        for _ in range(3):
+            keep_waiting()
+        if problem:
+            raise ValueError(problem)
+
+    with ThreadPoolExecutor(3) as threads:
+        found = [threads.submit(_Broadcast(rank, 3).wait_for_writer, work) for rank in range(3)]
+        assert [str(rank.exception(timeout=30)) for rank in found] == [str(problem)] * 3
+    assert all(queue.empty() for queue in _Broadcast.queues.values())
 
 
 @pytest.mark.slow
@@ -154,85 +175,6 @@ def test_a_rank_that_dies_stops_the_others_and_the_run_resumes_with_another_numb
     assert result.returncode == 0, result.stderr
     _alone(tmp_path / "one", text)
     assert _losses(tmp_path / "run") == pytest.approx(_losses(tmp_path / "one"), rel=1e-5)
-
-
-@pytest.mark.issue(39)
-def test_each_rank_reads_its_own_files(tmp_path):
-    corpus = _files(tmp_path / "corpus", 30, 50, 20, 40, 60)
-    runs = [make_run(tmp_path / "run", corpus, ranks=Ranks(rank, 2), shard_text=True) for rank in range(2)]
-    assert [[shard.name for shard in run.stream.shards] for run in runs] == [
-        ["0.txt", "2.txt", "4.txt"],
-        ["1.txt", "3.txt"],
-    ]
-    first, second = (run.trainer.reader.read().chunks[0] for run in runs)
-    assert first.places.shape == second.places.shape == (2, 8, 2)  # 2 of 4 lanes
-    assert make_run(tmp_path / "run", corpus, ranks=Ranks(1, 2)).stream.shards[0].name == "0.txt"
-    with pytest.raises(ValueError, match=r"has 5 file.* but should have 6 or more.*`split -n l/6 "):
-        make_run(tmp_path / "run", corpus, ranks=Ranks(0, 6), shard_text=True, batch_size=6)
-
-
-@pytest.mark.issue(39)
-def test_one_rank_gives_the_same_with_files_of_its_own(tmp_path):
-    corpus = _files(tmp_path / "corpus", 30, 50)
-    for name, is_sharded in (("own", True), ("all", False)):
-        _alone(tmp_path / name, corpus, shard_text=is_sharded, max_tokens=32 * 12, eval_every=10)
-    assert rows(tmp_path / "own") == rows(tmp_path / "all")
-    with pytest.raises(ValueError, match="EL146.*shard_text: False then, True now"):
-        make_run(tmp_path / "all", corpus, **PLAIN, shard_text=True).begin(resume=True)
-
-
-@pytest.mark.slow
-@pytest.mark.issue(39)
-@pytest.mark.parametrize("encoder", ["lstm", "transformer"])
-def test_two_ranks_with_the_same_text_give_the_losses_of_one_with_half_of_the_lanes(tmp_path, encoder):
-    same = {"shuffle_blocks": 0, "softmax": {"kind": "full"}, "max_sentence_tokens": 7, "eval_every": 20}
-    if encoder == "transformer":
-        sizes = {"feedforward_width": 16, "n_heads": 2, "max_positions": 16}
-        same["bilm"] = {"encoder": encoder, "cell_width": 4096, "transformer": sizes}
-    text = _files(tmp_path / "one_file", 60)
-    settings = {**same, "shard_text": True, "max_tokens": 640}
-    result = _torchrun(tmp_path / "two", _files(tmp_path / "corpus", 60, 60), 2, settings=settings)
-    assert result.returncode == 0, result.stderr
-    _alone(tmp_path / "one", text, **same, batch_size=2, max_tokens=320)
-    assert _losses(tmp_path / "two") == pytest.approx(_losses(tmp_path / "one"), rel=1e-5)
-    two, one = (rows(tmp_path / name)[-1] for name in ("two", "one"))
-    assert two["n_tokens"] == 2 * one["n_tokens"]
-    assert two["read"] == {name: 2 * n for name, n in one["read"].items()}
-
-
-@pytest.mark.slow
-@pytest.mark.issue(39)
-def test_ranks_with_files_of_their_own_resume_bit_for_bit(tmp_path):
-    corpus = _files(tmp_path / "corpus", 30, 50, 20, 40, 60)
-    settings = {"shard_text": True, "accumulate": 2, "dropout": 0.1, "recurrent_dropout": 0.1}
-    for kill in ((), ("--kill-at", 20, "--kill-rank", 1)):
-        output = tmp_path / ("killed" if kill else "whole")
-        launch = ["--max-restarts", 1] if kill else []
-        result = _torchrun(output, corpus, 2, *kill, settings=settings, launch=launch)
-        assert result.returncode == 0, result.stderr
-    assert rows(tmp_path / "killed") == rows(tmp_path / "whole")
-    weights = [(tmp_path / name / "model-last" / "weights.safetensors").read_bytes() for name in ("killed", "whole")]
-    assert weights[0] == weights[1]
-    run = make_run(tmp_path / "whole", corpus, **{**PLAIN, **settings})
-    with pytest.raises(ValueError, match="EL146.*processes: 2 then, 1 now"):
-        run.begin(resume=True)
-
-
-@pytest.mark.slow
-@pytest.mark.issue(39)
-def test_a_text_with_fewer_files_than_ranks_is_an_error_that_names_a_remedy(text, tmp_path):
-    result = _torchrun_cli(tmp_path / "run", text, "--pretraining.shard_text", "true")
-    told = " ".join((result.stdout + result.stderr).split())
-    assert result.returncode != 0 and "1 file(s), but should have 2 or more" in told and "EL127" not in told
-    remedy = (
-        re.search("`(split .*?)`", told)
-        .group(1)
-        .replace("train.txt", str(text))
-        .replace(" part-", f" {tmp_path}/part-")
-    )
-    subprocess.run(shlex.split(remedy), check=True)
-    result = _torchrun_cli(tmp_path / "run", tmp_path / "part-*.txt", "--pretraining.shard_text", "true")
-    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.slow

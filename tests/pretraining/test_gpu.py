@@ -1,11 +1,10 @@
-"""Runs on a GPU: CUDA graphs and reading ahead change no loss beyond rounding, and a stopped run continues."""
+"""Runs on a GPU: CUDA graphs change no loss beyond rounding, and a stopped run continues."""
 
 import pytest
 import srsly
 import torch
 from pretraining.small_run import make_run
 
-from spacy_elmo.pretraining.data import ReadAhead
 from spacy_elmo.pretraining.distributed import Ranks
 
 pytestmark = [
@@ -21,9 +20,8 @@ SETTINGS = {
 }
 
 
-def _run(output, text, monkeypatch, *, graphs, ahead, **settings):
+def _run(output, text, monkeypatch, *, graphs, **settings):
     monkeypatch.setenv("SPACY_ELMO_CUDA_GRAPHS", graphs)
-    monkeypatch.setenv("SPACY_ELMO_READ_AHEAD", ahead)
     return make_run(output, text, ranks=Ranks(device=torch.device("cuda")), max_tokens=32 * 24, **settings)
 
 
@@ -39,25 +37,24 @@ def _finish(run):
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_losses_are_those_of_the_loop(text, tmp_path, monkeypatch, settings):
-    run = _run(tmp_path / "loop", text, monkeypatch, graphs="0", ahead="0", **settings)
+    run = _run(tmp_path / "loop", text, monkeypatch, graphs="0", **settings)
     run.begin()
     list(run.reports())
     wanted = _losses(tmp_path / "loop")
-    run = _run(tmp_path / "graphs", text, monkeypatch, graphs="", ahead="", **settings)
-    assert isinstance(run.trainer.reader, ReadAhead)
+    run = _run(tmp_path / "graphs", text, monkeypatch, graphs="", **settings)
     _finish(run)
     assert _losses(tmp_path / "graphs") == pytest.approx(wanted, rel=5e-3)
-    parts = _run(tmp_path / "parts", text, monkeypatch, graphs="", ahead="", **settings)
+    parts = _run(tmp_path / "parts", text, monkeypatch, graphs="", **settings)
     parts.begin()
     for report in parts.reports():
         if report.step >= 10:
             break
-    _finish(_run(tmp_path / "parts", text, monkeypatch, graphs="", ahead="", **settings))
+    _finish(_run(tmp_path / "parts", text, monkeypatch, graphs="", **settings))
     assert _losses(tmp_path / "parts") == pytest.approx(wanted, rel=5e-3)
 
 
 def test_the_recurrence_does_not_wait_for_the_device(text, tmp_path, monkeypatch):
-    run = _run(tmp_path / "run", text, monkeypatch, graphs="", ahead="", dropout=0.0, recurrent_dropout=0.0)
+    run = _run(tmp_path / "run", text, monkeypatch, graphs="", dropout=0.0, recurrent_dropout=0.0)
     run.begin()
     for _ in range(4):
         run.trainer.update()

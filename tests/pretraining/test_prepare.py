@@ -186,5 +186,5 @@ def test_the_output_among_the_texts_is_not_read(text, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "log.jsonl").write_text("{}\n")
     run = make_run(config, tmp_path / "run", Ranks(), tell=told.append)
-    assert [shard.name for shard in run.shards] == ["text.txt"]
+    assert [source["name"] for source in run.text.sources] == ["text.txt"]
     assert "wrote are not read as texts" in " ".join(told)

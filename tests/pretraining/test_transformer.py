@@ -7,11 +7,13 @@ from pretraining.small_run import make_run
 from transformers_tiny import make_transformer
 
 from spacy_elmo.inference.perplexity import sentence_losses
-from spacy_elmo.inference.words import make_word_table
+from spacy_elmo.pretraining import prepare
 from spacy_elmo.pretraining.data import prepare_chunk
+from spacy_elmo.pretraining.distributed import Ranks
 from spacy_elmo.pretraining.optimizer import layer_groups
 from spacy_elmo.pretraining.trainer import run_chunk
-from spacy_elmo.text.lanes import WholeSentenceLanes
+from spacy_elmo.text.lanes import NumberedText, WholeSentenceLanes
+from spacy_elmo.text.words import SpelledWords, WordTable
 
 BILM = {
     "cell_width": 4096,  # the default, instead of that of the small LSTM
@@ -26,15 +28,16 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def test_losses_in_lanes_equal_those_of_sentences():
     bilm = make_transformer(head=True)
     sentences = [["the", "bank", "."], [], ["x"] * 9, ["the", "bank", "of", "the", "river", "."], ["bank"] * 14]
-    table = make_word_table(bilm.config, bilm.vocabulary)
-    lanes = WholeSentenceLanes([[table.numbers_of(words) for words in sentences]], 3)
+    table = WordTable()
+    lanes = WholeSentenceLanes(NumberedText.from_sentences(sentences, table), [(0, len(sentences))], 3)
+    words = SpelledWords.from_words(table.words, bilm.vocabulary)
     total = n_predictions = 0
     with torch.no_grad():
         while (chunk := lanes.next_chunk(16)) is not None:
-            prepared = prepare_chunk(table, chunk, 2, with_characters=True)
+            prepared = prepare_chunk(words, chunk, 2, with_characters=True)
             layers, _ = run_chunk(bilm.network, prepared, bilm.network.zero_state(3), with_resets=True)
             outputs = layers[-1].flatten(1, 2)[:, torch.from_numpy(chunk.counted.reshape(-1))]
-            targets = torch.from_numpy(table.targets(chunk.counted_targets(2)))
+            targets = torch.from_numpy(words.targets(chunk.counted_targets(2)))
             total += sum(bilm.head.token_losses(*pair).sum().item() for pair in zip(outputs, targets))
             n_predictions += chunk.n_predictions
     encoder = bilm._encoder
@@ -71,5 +74,8 @@ def test_discriminative_rates_and_unfreezing_know_its_layers(text, tmp_path):
     ],
 )
 def test_settings_that_need_a_state_are_refused(text, tmp_path, settings, message):
+    given = {**QUICK, **settings}
+    config = {"paths": {"train": str(text), "valid": str(text)}, "bilm": given.pop("bilm"), "pretraining": given}
     with pytest.raises(ValueError, match=f"{message}"):
-        make_run(tmp_path / "out", text, **{**QUICK, **settings})
+        prepare.make_run(config, tmp_path / "out", Ranks())
+    assert not (tmp_path / "out").exists()  # told before the text is tokenized

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spacy_elmo.text.lanes import WholeSentenceLanes
+from spacy_elmo.text.lanes import NumberedText, WholeSentenceLanes
 from spacy_elmo.text.words import WordTable
 
 N_STEPS, N_LANES = 12, 3
@@ -14,8 +14,10 @@ def make_sentences(n=60, seed=0):
     return [2 + np.arange(k, k + random.integers(0, N_STEPS)) for k in range(n)]
 
 
-def blocks_of(sentences):
-    return [sentences[i : i + 4] for i in range(0, len(sentences), 4)]
+def make_lanes(sentences, own_lanes=slice(None)):
+    text = NumberedText(np.concatenate(sentences), np.cumsum([0, *map(len, sentences)]))
+    blocks = [(i, min(i + 4, len(sentences))) for i in range(0, len(sentences), 4)]
+    return WholeSentenceLanes(text, blocks, N_LANES, own_lanes)
 
 
 def read_chunks(lanes):
@@ -42,7 +44,7 @@ def sentences_of(chunk):
 
 def test_every_sentence_is_read_once_and_whole():
     sentences = make_sentences()
-    chunks = read_chunks(WholeSentenceLanes(blocks_of(sentences), N_LANES))
+    chunks = read_chunks(make_lanes(sentences))
     found = [one for chunk in chunks for one in sentences_of(chunk)]
     assert sorted(inputs[0][1:].tolist() for inputs, _, _ in found) == sorted(words.tolist() for words in sentences)
     for inputs, targets, positions in found:
@@ -53,21 +55,15 @@ def test_every_sentence_is_read_once_and_whole():
         assert positions.tolist() == [list(range(n + 1)), list(range(n + 1, 0, -1))]
 
 
+@pytest.mark.issue(52)
 @pytest.mark.parametrize("n_read", [0, 3])
-def test_restored_lanes_continue(n_read):
-    blocks = blocks_of(make_sentences())
-    stream = iter(blocks)
-    lanes = WholeSentenceLanes(stream, N_LANES)
-    for _ in range(n_read):
-        lanes.next_chunk(N_STEPS)
-    lanes.renumber(np.arange(200))
-    state = {name: array.copy() for name, array in lanes.state_dict().items()}
-    rest = list(stream)
-    wanted = read_chunks(WholeSentenceLanes(blocks, N_LANES))[n_read:]
-    restored = WholeSentenceLanes(rest, N_LANES)
-    restored.load_state_dict(state)
-    found = read_chunks(restored)
-    assert len(found) == len(wanted)
-    for one, other in zip(found, wanted):
-        assert np.array_equal(one.inputs, other.inputs) and np.array_equal(one.counted, other.counted)
-    assert restored.state_dict()["now"] == sum(len(words) + 1 for words in make_sentences())
+@pytest.mark.parametrize("own_lanes", [slice(0, 3), slice(1, 3)])
+def test_lanes_that_skip_continue_like_those_that_read_all(n_read, own_lanes):
+    sentences = make_sentences()
+    lanes = make_lanes(sentences, own_lanes)
+    lanes.skip(n_read, N_STEPS)
+    for one, other in zip(read_chunks(lanes), read_chunks(make_lanes(sentences))[n_read:], strict=True):
+        for name in ("inputs", "targets", "positions", "begins", "counted"):
+            assert np.array_equal(getattr(one, name), getattr(other, name)[..., own_lanes])
+        assert one.n_predictions == other.n_predictions
+    assert lanes.n_predictions == sum(len(words) + 1 for words in sentences)

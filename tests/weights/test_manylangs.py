@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.cli._app import app
-from spacy_elmo.inference.words import make_word_table
+from spacy_elmo.inference.words import check_has_targets
 from spacy_elmo.text.words import Lexicon
 from spacy_elmo.weights import bilm_from_bytes, bilm_to_bytes
 
@@ -148,7 +148,7 @@ def test_what_it_cannot_do_is_an_error(make, tmp_path):
     with pytest.raises(ValueError, match="EL007.*no softmax"):
         bilm.perplexity(TEXT)
     with pytest.raises(ValueError, match="cannot be pretrained further"):
-        make_word_table(bilm.config, None)
+        check_has_targets(bilm.config)
     with pytest.raises(ValueError, match="bilm-tf.*tables of its own"):
         save_bilm(bilm, tmp_path / "tf", format="bilm-tf")
     assert not (tmp_path / "tf").exists()
