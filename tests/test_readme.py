@@ -18,6 +18,7 @@ import pytest
 import spacy
 import srsly
 import torch
+from reference.allennlp_state import elmo_state, make_config, write_archive
 from reference.seeded_manylangs import make_architecture, write_manylangs, write_zip
 from reference.seeded_weights import read_arrays
 from reference.tensorflow_files import write_checkpoint, write_module
@@ -100,6 +101,9 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     own = {name: array for name, array in arrays.items() if not name.startswith("softmax")}
     mix = {"weights": np.zeros(3, dtype="float32"), "scaling": np.array(1, dtype="float32")}
     write_module(folder / "elmo_module", own, mix)
+    (folder / "weights" / "archive").mkdir()
+    state = elmo_state(arrays, options)
+    write_archive(folder / "weights" / "archive" / "model.tar.gz", state, make_config(options_file=options))
     (folder / "novels").mkdir()
     for year in (1840, 1860):
         lines = [f"It was train {i} of {year}." for i in range(5)]

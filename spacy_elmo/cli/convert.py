@@ -20,11 +20,11 @@ def convert_cli(
     # fmt: off
     bilm_path: str = _common.BILM_ARG,
     output_path: Path = Arg(..., help="Output folder; for ONNX a file that ends in .onnx."),
-    to: Literal["native", "bilm-tf", "allennlp", "onnx"] = Opt(
+    to: Literal["native", "bilm-tf", "onnx"] = Opt(
         "native",
         "--to",
         "-T",
-        help="Output format: native (safetensors), the HDF5 format of bilm-tf and AllenNLP, a model.tar.gz of AllenNLP, or ONNX (the inference graph).",
+        help="Output format: native (safetensors), the HDF5 format that bilm-tf and AllenNLP read, or ONNX (the inference graph).",
     ),
     dtype: Literal["float32", "float16", "int8"] = Opt(
         "float32",
@@ -39,11 +39,10 @@ def convert_cli(
     force: bool = _common.FORCE_OPT,
     # fmt: on
 ) -> None:
-    """Write biLM weights in another format: from any format that `elmo inspect` reads to native, bilm-tf, allennlp or
-    ONNX.
+    """Write biLM weights in another format: from any format that `elmo inspect` reads to native, bilm-tf or ONNX.
 
     The native format is a folder with config.json, weights.safetensors and, if present, vocab.txt and meta.json.
-    The bilm-tf format is a folder with options.json and weights.hdf5. The allennlp format is a folder with model.tar.gz.
+    The bilm-tf format is a folder with options.json and weights.hdf5, which AllenNLP reads, too.
     An .onnx file has the graph that maps character ids to layers, for programs without torch; it cannot be read back.
     All of them keep the name, language, licence and sources of the biLM, which published weights may demand.
     """

@@ -1,13 +1,8 @@
-"""ELMo in archives, folders and state dicts of AllenNLP: read, and written for AllenNLP 2.10.1."""
+"""ELMo in archives, folders and state dicts of AllenNLP."""
 
-import gzip
-import io
-import json
 import re
-import tarfile
-import tempfile
 import warnings
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
@@ -19,7 +14,7 @@ from ..bilm.model import BiLMNetwork
 from ..errors import Errors, Warnings
 from ..inference.bilm import BiLM
 from ..text.words import Vocabulary
-from ..util import listed, shorten
+from ..util import shorten
 from .allennlp_lm import is_language_model, read_language_model
 from .bilm_tf import (
     SOFTMAX_NAMES,
@@ -27,27 +22,22 @@ from .bilm_tf import (
     derive_options,
     find_foreign_parts,
     read_options,
-    write_bilm_tf,
 )
-from .detect import ALLENNLP_WEIGHTS, ARCHIVE_NAME, CONFIG_NAME, OPTIONS_NAME, VOCAB_NAME, ModelFiles
-from .meta import ARCHIVED_META_NAME, FORMAT_KEY, META_NAME, dump_foreign_meta, read_foreign_meta
+from .detect import CONFIG_NAME, OPTIONS_NAME, VOCAB_NAME, ModelFiles
+from .meta import FORMAT_KEY
 from .parts import (
-    MIXES_KEY,
     LoadedMix,
     as_float32,
     cannot_add,
-    check_dtype_fits,
     check_vocabulary,
     load_network,
     load_softmax,
-    mixes_from_meta,
     mixes_to_meta,
     no_vocabulary,
     read_vocabulary,
     refuse_misfits,
     softmax_shapes,
     table_rows,
-    to_arrays,
 )
 from .sources import MAX_JSON_BYTES, Source, parse_json, read_hdf5, read_json
 from .tensor_map import (
@@ -60,7 +50,6 @@ from .tensor_map import (
     Shape,
     cell_datasets,
     char_cnn_datasets,
-    export_arrays,
     find_misfits,
 )
 from .torch_files import read_state_dict
@@ -70,23 +59,17 @@ NO_ELMO = (
     "`ElmoTokenEmbedder`."
 )
 
-# The Jsonnet that configs of AllenNLP have beyond JSON: trailing commas, and files next to the config.
-#
-# AllenNLP evaluates configs as Jsonnet. `std.thisFile` is the path of the config in the folder that it unpacks an
-# archive to, so a config can name other members of its archive.
+# The Jsonnet that configs of AllenNLP have beyond JSON: trailing commas.
 
 # An escape, a quotation mark, or a comma that only white space separates from a closing bracket. A pattern of whole
 # strings would take quadratic time where a string has no end.
 TOKEN = re.compile(rb'\\.|"|,(?=\s*[\]}])', re.DOTALL)
-BESIDE = 'std.strReplace(std.thisFile, "config.json", {name})'
-BESIDE_PATTERN = re.compile(re.escape(BESIDE.format(name="@")).replace("@", r'("[\w.-]*")').encode())
 
 
 def to_json(content: bytes) -> bytes:
-    """content (bytes): JSON, maybe with trailing commas and names of members.
+    """content (bytes): JSON, maybe with trailing commas.
     RETURNS (bytes): JSON; other Jsonnet is unchanged.
     """
-    content = BESIDE_PATTERN.sub(rb"\1", content)
     kept = bytearray()
     start, is_string = 0, False
     for token in TOKEN.finditer(content):
@@ -394,8 +377,7 @@ def read_allennlp(
     network = load_network(bilm_config, table, own)
     _restore_forget_biases(network, own, original)
     head, vocabulary = _read_head(files, network, original, softmax, vocab)
-    stored = read_foreign_meta(files.sources.get(ARCHIVED_META_NAME))
-    meta = {**stored, FORMAT_KEY: "allennlp", **mixes_to_meta(mixes)}
+    meta = {FORMAT_KEY: "allennlp", **mixes_to_meta(mixes)}
     return BiLM(network, vocabulary=vocabulary, head=head, meta=meta), tuple(mixes)
 
 
@@ -484,80 +466,6 @@ def _words_of(files: ModelFiles) -> Optional[List[str]]:
     return lines[:-1] if not lines[-1] else lines
 
 
-# Write an archive that AllenNLP 2.10.1 loads: a classifier with an `ElmoTokenEmbedder`, the smallest registered model.
-#
-# `ElmoTokenEmbedder` reads options.json and an HDF5 file before AllenNLP loads the state dict over them. Both are in
-# the archive, and its config names them by the folder that AllenNLP unpacks it to (see `to_json`).
-
-ELMO = "_text_field_embedder.token_embedder_elmo._elmo."
-CLASSIFIER = "_classification_layer."
-HDF5_NAME = "weights.hdf5"
-ELMO_CHARACTERS = 50  # of AllenNLP's token indexer
-COMPRESSION = 1  # weights hardly compress
-
-
-def write_allennlp(bilm: BiLM, folder: Path, dtype: str) -> None:
-    """Write model.tar.gz.
-
-    bilm (BiLM): The model. Its first scalar mix is written, or equal shares; a softmax is kept in the HDF5 file.
-    folder (Path): An empty folder.
-    dtype (str): "float32".
-    RAISES (ValueError): For a biLM that AllenNLP cannot have, for invalid mixes in the meta data.
-    """
-    problems = find_unwritable_parts(bilm)
-    if problems:
-        raise ValueError(
-            "This biLM cannot be saved in the allennlp format, since AllenNLP's Elmo is different in "
-            f'{len(problems)} point(s):{listed(problems)}\nSave it with format "native".'
-        )
-    mix = _first_mix(bilm)
-    arrays = _state_dict(bilm, mix)
-    check_dtype_fits(arrays, dtype)
-    with tempfile.TemporaryDirectory(dir=folder) as inner:
-        write_bilm_tf(bilm, Path(inner), dtype)
-        members = {file.name: file.read_bytes() for file in sorted(Path(inner).iterdir())}
-    members.pop(META_NAME, None)  # in an archive a file of this name has the version of AllenNLP
-    meta = dump_foreign_meta({key: value for key, value in bilm.meta.items() if key != MIXES_KEY})
-    members.update({} if meta is None else {ARCHIVED_META_NAME: meta})
-    elmo = {
-        "type": ELMO_EMBEDDER,
-        "options_file": OPTIONS_NAME,
-        "weight_file": HDF5_NAME,
-        "do_layer_norm": mix.layer_norm == "allennlp",
-        "dropout": 0.0,
-    }
-    config = {
-        "dataset_reader": {
-            "type": "text_classification_json",
-            "token_indexers": {"elmo": {"type": "elmo_characters"}},
-            "tokenizer": {"type": "just_spaces"},
-        },
-        "model": {
-            "type": "basic_classifier",
-            "text_field_embedder": {"token_embedders": {"elmo": elmo}},
-            "seq2vec_encoder": {"type": "boe", "embedding_dim": bilm.config.output_width},
-            "num_labels": 1,
-        },
-        "train_data_path": "",
-        "trainer": {"num_epochs": 0},
-        "data_loader": {"batch_size": 1},
-    }
-    text = json.dumps(config, indent=2)
-    for name in (OPTIONS_NAME, HDF5_NAME):  # as paths of the unpacked members
-        text = text.replace(f': "{name}"', f": {BESIDE.format(name=chr(34) + name + chr(34))}")
-    members[CONFIG_NAME] = text.encode()
-    stream = io.BytesIO()
-    torch.save({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}, stream)
-    members[ALLENNLP_WEIGHTS[0]] = stream.getvalue()
-    members["vocabulary/non_padded_namespaces.txt"] = b"*tags\n*labels\n"
-    with (folder / ARCHIVE_NAME).open("wb") as raw, gzip.GzipFile("", "wb", COMPRESSION, raw, mtime=0) as packed:
-        with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-            for name in sorted(members):  # the same bytes for the same members: no times, no owners
-                member = tarfile.TarInfo(name)
-                member.size, member.mode = len(members[name]), 0o644
-                archive.addfile(member, io.BytesIO(members[name]))
-
-
 def find_unknown_parts(bilm: BiLM) -> List[str]:
     """RETURNS (List[str]): What the modules of AllenNLP's ELMo do not have."""
     config, characters = bilm.config, bilm.config.char_cnn
@@ -569,36 +477,3 @@ def find_unknown_parts(bilm: BiLM) -> List[str]:
         (bilm.token_embeddings is None, "it has token embeddings, which would be computed from characters instead"),
     ]
     return find_foreign_parts(config) + [text for is_fine, text in checks if not is_fine]
-
-
-def find_unwritable_parts(bilm: BiLM) -> List[str]:
-    """RETURNS (List[str]): What an archive of AllenNLP, with its token indexer, cannot have."""
-    problems = find_unknown_parts(bilm)
-    if not bilm.config.has_skip and bilm.config.n_layers > 1:
-        problems.append("it has no skip connections, should have them")
-    n = ELMO_CHARACTERS if bilm.config.char_cnn is None else bilm.config.char_cnn.max_characters
-    if n != ELMO_CHARACTERS:
-        problems.append(f"it reads {n} characters of a word, should read {ELMO_CHARACTERS}")
-    return problems
-
-
-def _first_mix(bilm: BiLM) -> LoadedMix:
-    mixes = mixes_from_meta(bilm.meta, bilm.config.n_layers)
-    if len(mixes) > 1:
-        warnings.warn(
-            f"The biLM has {len(mixes)} scalar mixes, but an ElmoTokenEmbedder of AllenNLP has one: the first is "
-            'saved. Save with format "native" to keep all.',
-            stacklevel=2,
-        )
-    return mixes[0] if mixes else LoadedMix((0.0,) * (bilm.config.n_layers + 1), 1.0)
-
-
-def _state_dict(bilm: BiLM, mix: LoadedMix) -> Dict[str, Array]:
-    own = export_arrays(allennlp_datasets(bilm.config), to_arrays(bilm.network))
-    arrays = {f"{ELMO}{ELMO_MODULE}{name}": array for name, array in own.items()}
-    arrays[f"{ELMO}scalar_mix_0.gamma"] = np.array([mix.gamma], dtype="float32")
-    for k, weight in enumerate(mix.weights):
-        arrays[f"{ELMO}scalar_mix_0.scalar_parameters.{k}"] = np.array([weight], dtype="float32")
-    arrays[f"{CLASSIFIER}weight"] = np.zeros((1, bilm.config.output_width), dtype="float32")
-    arrays[f"{CLASSIFIER}bias"] = np.zeros(1, dtype="float32")
-    return arrays

@@ -16,7 +16,7 @@ from ..inference.bilm import BiLM
 from ..inference.products import check_precision
 from ..inference.runtime import isolated
 from ..util import DTYPES, AnyPath, aside_of, atomic_folder, is_hidden, shorten, to_path
-from .allennlp import find_unwritable_parts, no_such_part, read_allennlp, write_allennlp
+from .allennlp import no_such_part, read_allennlp
 from .bilm_tf import find_foreign_parts, read_bilm_tf, write_bilm_tf
 from .detect import (
     ALLENNLP_WEIGHTS,
@@ -129,7 +129,7 @@ class Format:
         "token_embeddings" (vectors of its words), "softmax" (HDF5), "options", "part" (name of one of several biLMs).
     write (Optional[Callable[[BiLM, Path, str], None]]): Writes a biLM to an empty folder, in a dtype; None for a format
         that is only read.
-    file_names (Sequence[str]): Names of all files that `write` may write.
+    file_names (Sequence[str]): Names of its files: all that `write` may write, or that of an archive.
     dtypes (Sequence[str]): Dtypes that `write` supports.
     wanted (str): Description of the files that `detect` looks for.
     required (Sequence[str]): Patterns of names of the files that it needs ("a|b" for either), to say which of them are
@@ -190,10 +190,7 @@ ALLENNLP = Format(
         "read if there is one), or a state dict: a file of `torch.save` or safetensors, of any name"
     ),
     required=("|".join(ALLENNLP_WEIGHTS),),
-    write=write_allennlp,
     file_names=(ARCHIVE_NAME,),
-    dtypes=("float32",),
-    refuses=find_unwritable_parts,
 )
 TF_HUB = Format(
     name="tf-hub",
@@ -460,14 +457,13 @@ def load_model(
 # Which files of a folder may be replaced or deleted when a biLM is written into it.
 
 
-def find_replaceable(folder: Path, chosen: Optional[Format] = None, known: Collection[str] = ()) -> Set[str]:
+def find_replaceable(folder: Path, known: Collection[str] = ()) -> Set[str]:
     """Find the files of the biLM in a folder. If they stayed beside those of another one, the folder would have two.
 
-    Only a whole biLM is replaced, as this package writes it: config.json alone may belong to something else, a
-    model.tar.gz may be a trained model of AllenNLP, and weights with names of their own were not written here.
+    Only a whole biLM is replaced, as this package writes it: config.json alone may belong to something else,
+    and weights with names of their own were not written here.
 
     folder (Path): An existing folder.
-    chosen (Optional[Format]): The format that is written: an archive replaces an archive.
     known (Collection[str]): Names of further files that may be replaced.
     RETURNS (Set[str]): Names in the folder, empty if it has no biLM. Other files stay.
     RAISES (ValueError): EL372 for files of a biLM that may not be replaced.
@@ -476,10 +472,8 @@ def find_replaceable(folder: Path, chosen: Optional[Format] = None, known: Colle
     patterns += [name for format in FORMATS for name in format.file_names]
     names = [file.name for file in folder.iterdir() if not is_hidden(file.name) and file.name not in known]
     found = {name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)}
-    writable = (NATIVE, BILM_TF, *((ALLENNLP,) if chosen is ALLENNLP else ()))
     is_ours = any(
-        found <= set(format.file_names) and (format is ALLENNLP or _has_all(sorted(found), format.required))
-        for format in writable
+        found <= set(format.file_names) and _has_all(sorted(found), format.required) for format in (NATIVE, BILM_TF)
     )
     if found and not is_ours:
         raise ValueError(Errors.EL372.format(path=folder, names=shorten(", ".join(sorted(found)))))
@@ -499,7 +493,7 @@ def check_source(source: str, target: Path) -> None:
         )
 
 
-# `save_bilm`: save a `BiLM` to a folder in native, bilm-tf or allennlp format.
+# `save_bilm`: save a `BiLM` to a folder in native or bilm-tf format.
 
 
 @isolated
@@ -510,8 +504,7 @@ def save_bilm(
 
     bilm (BiLM): The model.
     path (PathLike): A folder.
-    format (str): "native"; "bilm-tf" for a folder that bilm-tf and AllenNLP can read; "allennlp" for a folder with a
-        model.tar.gz that AllenNLP's `load_archive` can read.
+    format (str): "native"; or "bilm-tf" for a folder that bilm-tf and AllenNLP can read.
     dtype (str): Dtype on disk, "float32" or "float16"; "int8" (native) rounds the matrices of LSTMs, highways and
         softmax to 255 levels, in a quarter of the space.
     force (bool): Replace the files of an existing biLM that was written by this function. Other files stay.
@@ -525,7 +518,7 @@ def save_bilm(
     chosen, write = by_name[format]
     _check("dtype", dtype, chosen.dtypes)
     target = to_path(path)
-    replaced = find_replaceable(target, chosen) if force and target.is_dir() else set()
+    replaced = find_replaceable(target) if force and target.is_dir() else set()
     try:
         with atomic_folder(target, force=force, own_names=[*replaced]) as folder:
             write(bilm, folder, dtype)

@@ -1,7 +1,6 @@
 """Meta data of a biLM: its name, language, licence, sources and training, which every format keeps.
 
-The native format and that of bilm-tf have them in `meta.json`, an archive of AllenNLP in `bilm_meta.json`, since
-AllenNLP has a `meta.json` of its own. A download has a record of its origin beside it.
+The native format and that of bilm-tf have them in `meta.json`. A download has a record of its origin beside it.
 """
 
 import json
@@ -11,7 +10,7 @@ from typing import Any, Dict, List, Mapping, Optional
 
 from .sources import MAX_JSON_BYTES, Source, check_size, read_json, unreadable
 
-META_NAME, ARCHIVED_META_NAME, RECORD_NAME = "meta.json", "bilm_meta.json", "origin.json"
+META_NAME, RECORD_NAME = "meta.json", "origin.json"
 MAX_RECORD_BYTES = 2**20
 FORMAT_KEY = "source_format"  # the format that a biLM was read from
 RECORD_KEYS = {"name": "name", "lang": "language", "license": "licence", "source": "documented", "paper": "paper"}

@@ -75,7 +75,7 @@ def test_onnx_graph_gives_the_same_vectors(bilm_path, tmp_path):
         ("elmo", ["--to", "onnx"], "does not end in .onnx"),
         ("elmo.onnx", [], "it ends in .onnx"),
         ("weights.hdf5", ["--to", "bilm-tf"], "it ends in .hdf5. Choose a path that ends in .onnx for ONNX"),
-        ("model.tar.gz", ["--to", "allennlp"], "it ends in .gz"),
+        ("model.tar.gz", ["--to", "native"], "it ends in .gz"),
     ],
 )
 def test_what_a_format_does_not_have_is_refused(bilm_path, tmp_path, output, options, message):

@@ -215,10 +215,10 @@ def test_a_sequence_longer_than_the_positions_of_a_transformer_is_an_error(tmp_p
 
 
 @pytest.mark.parametrize("setting", [{"projection": "after_cnn"}, {"has_layer_norm": True}])
-def test_other_character_cnns_are_refused_by_allennlp(setting: Any, tmp_path: Path) -> None:
+def test_other_character_cnns_are_refused(setting: Any, tmp_path: Path) -> None:
     config = make_bilm().config
     bilm = BiLM(BiLMNetwork(replace(config, char_cnn=replace(config.char_cnn, **setting))).eval())
     with pytest.raises(ValueError, match=f"(?s)char_cnn.{next(iter(setting))}"):
-        save_bilm(bilm, tmp_path / "archive", format="allennlp")
+        save_bilm(bilm, tmp_path / "archive", format="bilm-tf")
     with pytest.raises(ValueError, match=f"char_cnn.{next(iter(setting))}"):
         check_fit(bilm)

@@ -6,7 +6,7 @@ from reference.seeded_weights import SENTENCES
 
 from spacy_elmo import load_bilm, load_mixes, save_bilm
 from spacy_elmo.weights.detect import Listing
-from spacy_elmo.weights.formats import FORMATS, LoadedMix, detect_format
+from spacy_elmo.weights.formats import FORMATS, detect_format
 
 WRITTEN = [format for format in FORMATS if format.write is not None]
 
@@ -19,8 +19,7 @@ def test_what_a_format_writes_is_detected_and_read_by_it_alone(format, bilm, tmp
     assert {path.name for path in folder.iterdir()} <= set(format.file_names)
     assert detect_format(folder)[0] is format
     assert all(other.detect(Listing(folder)) is None for other in FORMATS if other is not format)
-    default = (LoadedMix((0.0,) * (bilm.config.n_layers + 1), 1.0),)  # AllenNLP always has one
-    assert load_mixes(folder) == list(default if format.name == "allennlp" else ())
+    assert load_mixes(folder) == []
     for one, other in zip(load_bilm(folder).embed(SENTENCES), bilm.embed(SENTENCES)):
         assert (one == other).all()
 

@@ -72,7 +72,7 @@ def test_meta_data_stay_through_all_formats_and_back(tmp_path: Path) -> None:
     bilm = load_bilm("en_elmo_sm")
     meta = {**bilm.meta, **mixes_to_meta([LoadedMix([0.5, 0.25, 0.0], 2.0)])}
     bilm.meta = dict(meta)
-    for format in ("allennlp", "bilm-tf", "native"):
+    for format in ("bilm-tf", "native"):
         save_bilm(bilm, tmp_path / format, format=format)
         bilm = load_bilm(tmp_path / format)
         assert {**bilm.meta, "source_format": ""} == {**meta, "source_format": ""}
