@@ -67,8 +67,6 @@ class OptimizerConfig:
     name (str): "adagrad" (bilm-tf), "adam" or "adamw".
     learn_rate (float): Peak; the schedule multiplies it.
     initial_accumulator (float): Initial value of Adagrad's sums of squares.
-    init_accumulators (bool): Take over Adagrad's sums of squares from the TensorFlow checkpoint that training starts
-        from.
     beta1 (float), beta2 (float), eps (float): Hyperparameters of Adam.
     weight_decay (float): Decoupled weight decay, for "adamw".
     grad_clip (float): Maximum global norm of the gradient.
@@ -82,7 +80,6 @@ class OptimizerConfig:
     name: Annotated[str, one_of(OPTIMIZERS)] = "adam"
     learn_rate: Annotated[float, ABOVE_0] = 0.002
     initial_accumulator: Annotated[float, AT_LEAST_0] = 1.0
-    init_accumulators: bool = False
     beta1: Annotated[float, BELOW_1] = 0.9
     beta2: Annotated[float, BELOW_1] = 0.999
     eps: Annotated[float, AT_LEAST_0] = 1e-8
@@ -96,7 +93,6 @@ class OptimizerConfig:
         checks = [
             (self.name == "adamw" or not self.weight_decay, "weight_decay should be 0 unless name is 'adamw'"),
             (self.name != "adamw" or not self.sparse, "sparse should be false with name 'adamw'"),
-            (self.name == "adagrad" or not self.init_accumulators, "init_accumulators needs name 'adagrad'"),
         ]
         _check(self, "[pretraining.optimizer]", checks)
 

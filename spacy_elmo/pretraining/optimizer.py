@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Mapping, Tuple
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..bilm.model import BiLMNetwork, layer_parameters, n_unfrozen, slanted_triangle
 from .config import OptimizerConfig, ScheduleConfig
 
-Array = NDArray[Any]
 OptimizerState = Tuple[Dict[str, Tensor], Dict[str, Any]]
 SLOTS = {
     "adagrad": ("step", "sum"),
@@ -117,15 +115,6 @@ class PretrainOptimizer:
                 self._rule.state[parameter] = {"step": step, **moments}
         self.n_trained = int(record["n_trained"])
         self._freeze()
-
-    def take_accumulators(self, sums: Mapping[str, Array]) -> None:
-        """Start Adagrad from copies of the sums of squares of another run: float32, by the names of all parameters.
-
-        RAISES (ValueError): With all mismatches.
-        """
-        tensors = {f"{name}.sum": torch.from_numpy(array) for name, array in sums.items()}
-        steps = {f"{name}.step": torch.zeros(()) for name in self.named}
-        self.load_state_dict(({**tensors, **steps}, {"name": self.settings.name, "n_trained": self.n_trained}))
 
     def _update(self, learn_rate: float) -> None:
         for group in self._rule.param_groups:

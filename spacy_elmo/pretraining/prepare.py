@@ -22,7 +22,6 @@ from ..text.words import Vocabulary
 from ..util import to_path
 from ..weights import load_bilm
 from ..weights.parts import is_head_shared
-from ..weights.tensorflow import has_accumulators, no_accumulators, read_accumulators
 from .config import PretrainConfig, RunSettings, SoftmaxConfig, check_config
 from .data import Sentences, read_held_out
 from .distributed import Ranks
@@ -55,15 +54,13 @@ def make_run(
     tell (Tell), warn (Tell): Called on the first rank only.
     RETURNS (Pretraining): The run, not started.
     RAISES (ValueError): See `check_config` and `choose_vocabulary`; EL101 for a text without sentences; for missing
-        paths, for a biLM to start from that has other sizes or another softmax, for settings without effect, and if
-        accumulators cannot be taken over.
+        paths, for a biLM to start from that has other sizes or another softmax, and for settings without effect.
     """
     settings = check_config(config)
     ranks.lanes(settings.pretraining.batch_size)
     if not ranks.is_writer:
         tell = warn = say_nothing
     init, sizes = _load_init(settings)
-    sums = _accumulators(settings, init, tell)
     shards, held_out = _read_texts(settings, output, tell, warn)
     given = choose_vocabulary(init, settings.paths, is_new_head=settings.words.new_head, warn=warn)
     text = _tokenize(settings, shards, output, ranks, resume=resume, tell=tell)
@@ -109,8 +106,6 @@ def make_run(
         text_settings={"corpus": asdict(settings.corpus), "vocabulary": asdict(settings.words)},
         ranks=ranks,
     )
-    if sums is not None:
-        run.trainer.optimizer.take_accumulators(sums)
     precision, reason = run.config.precision, ""
     if first_precision is not None:
         reason = ", as at the start of the run"
@@ -231,19 +226,6 @@ def _differences(asked: Mapping[str, Any], found: Mapping[str, Any]) -> str:
 
 def _with_words(sizes: Mapping[str, Any], n_words: int) -> Dict[str, Any]:
     return dict(sizes) if sizes.get("char_cnn") else {**sizes, "n_words": n_words}
-
-
-def _accumulators(settings: RunSettings, init: Optional[BiLM], tell: Tell) -> Optional[Dict[str, Any]]:
-    """Adagrad's sums of squares in the TensorFlow checkpoint to start from, if they are wanted."""
-    path, optimizer = settings.paths.init, settings.pretraining.optimizer
-    if optimizer.init_accumulators:
-        if init is None or settings.words.new_head:
-            reason = "there is no biLM to start from" if init is None else "vocabulary.new_head makes a new softmax"
-            raise no_accumulators(path, reason)
-        return read_accumulators(str(path), init, initial=optimizer.initial_accumulator)
-    if init is not None and optimizer.name == "adagrad" and has_accumulators(str(path)):
-        tell(f"{path} has Adagrad's accumulators; pretraining.optimizer.init_accumulators = true takes them over")
-    return None
 
 
 def _read_texts(settings: RunSettings, output: Path, tell: Tell, warn: Tell) -> Tuple[List[Shard], Sentences]:

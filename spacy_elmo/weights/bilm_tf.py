@@ -371,8 +371,13 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
             f"This biLM cannot be saved in the bilm-tf format: {listing}. The vectors would differ. Save it with "
             'format "native".'
         )
-    arrays, head = tf_arrays(bilm), bilm.head
-    if isinstance(head, AdaptiveHead):
+    arrays, head = export_arrays(tf_datasets(bilm.config), to_arrays(bilm.network)), bilm.head
+    if isinstance(head, SoftmaxHead):
+        softmax = to_arrays(head)
+        arrays[SOFTMAX_BIAS] = softmax["bias"]
+        if not is_head_shared(bilm.network, head):
+            arrays[SOFTMAX_WEIGHT] = softmax["weight"]
+    elif isinstance(head, AdaptiveHead):
         warnings.warn(
             f"The adaptive softmax over {head.n_words} words is not saved: the bilm-tf format has only the full "
             'softmax. Vectors do not need it; save with format "native" (`--to native`) to keep it for perplexity and '
@@ -396,17 +401,6 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
     write_hdf5(folder / "weights.hdf5", arrays, dtype)
     if bilm.vocabulary is not None:
         write_vocabulary(folder / VOCAB_NAME, bilm.vocabulary)
-
-
-def tf_arrays(bilm: BiLM) -> Dict[str, Array]:
-    """RETURNS (Dict[str, Array]): All arrays by the names of their datasets; without an adaptive softmax."""
-    arrays = export_arrays(tf_datasets(bilm.config), to_arrays(bilm.network))
-    if isinstance(bilm.head, SoftmaxHead):
-        head = to_arrays(bilm.head)
-        arrays[SOFTMAX_BIAS] = head["bias"]
-        if not is_head_shared(bilm.network, bilm.head):
-            arrays[SOFTMAX_WEIGHT] = head["weight"]
-    return arrays
 
 
 def find_foreign_parts(config: BiLMConfig) -> List[str]:

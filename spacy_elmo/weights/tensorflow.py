@@ -1,30 +1,23 @@
-"""biLMs in checkpoints of bilm-tf and in modules of TF-Hub, and the accumulators of Adagrad in checkpoints."""
+"""biLMs in checkpoints of bilm-tf and in modules of TF-Hub."""
 
 import re
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-import numpy as np
-
 from ..inference.bilm import BiLM
-from ..util import listed, shorten, to_path
+from ..util import listed, shorten
 from .bilm_tf import (
     CHAR_TABLE,
     FORWARD_ONLY_PREFIX,
-    SOFTMAX_BIAS,
-    SOFTMAX_WEIGHT,
     WORD_TABLE,
     cell_of,
     derive_options,
     read_bilm_tf,
-    regular_name,
-    tf_arrays,
-    tf_datasets,
 )
-from .detect import SHARD, ModelFiles, find_checkpoint
-from .parts import LoadedMix, as_float32, mixes_to_meta, network_shapes, refuse_misfits
-from .sources import PathLike, Source
-from .tensor_map import Array, Shape, find_misfits, import_arrays
+from .detect import SHARD, ModelFiles
+from .parts import LoadedMix, mixes_to_meta, refuse_misfits
+from .sources import Source
+from .tensor_map import Array, Shape, find_misfits
 from .tf_bundle import DTYPES, INDEX_SUFFIX, Bundle, Variable
 
 # Names of variables in checkpoints of bilm-tf and modules of TF-Hub, and their datasets in files of bilm-tf.
@@ -93,15 +86,6 @@ def _dataset(name: str) -> str:
         return name
     prefix = FORWARD_ONLY_PREFIX if match["direction"] is None else f"RNN_{match['direction']}/RNN/"
     return f"{prefix}MultiRNNCell/Cell{match['layer'] or 0}/LSTMCell/{PARTS[match['kind']]}"
-
-
-def find_accumulators(variables: Mapping[str, Variable], path: object) -> Dict[str, str]:
-    """RETURNS (Dict[str, str]): Adagrad's accumulators by the name of the dataset of their variable; empty if the
-    checkpoint has none.
-    """
-    datasets = {variable: dataset for dataset, variable in find_datasets(variables, path).items()}
-    slots = {name: match for name in variables if (match := SLOT.fullmatch(name)) and match["slot"] == "Adagrad"}
-    return {datasets[match["variable"]]: name for name, match in slots.items() if match["variable"] in datasets}
 
 
 # TensorFlow before 0.12; `tf.train.load_checkpoint` reads it to this day.
@@ -204,69 +188,3 @@ def _read_arrays(checkpoint: Bundle, file: Path) -> Dict[str, Array]:
     names = find_datasets(checkpoint.variables, file)
     arrays = checkpoint.read(names.values())
     return {dataset: arrays.pop(name) for dataset, name in names.items()}
-
-
-# Adagrad's accumulators (sums of squared gradients) in a training checkpoint of bilm-tf, in our layout.
-
-MASK_ROW = "char_cnn.embedding"  # its first row is not in the files, and has no gradient
-
-
-def no_accumulators(path: object, reason: str) -> ValueError:
-    """RETURNS (ValueError): Accumulators cannot be taken over, and why."""
-    return ValueError(
-        f"Adagrad's accumulators cannot be taken over from '{path}': {reason}. Pass a training checkpoint of "
-        "bilm-tf in paths.init, or set pretraining.optimizer.init_accumulators = false to start with "
-        "initial_accumulator."
-    )
-
-
-def has_accumulators(path: PathLike) -> bool:
-    """path (PathLike): A biLM in any format.
-    RETURNS (bool): Whether it is a TensorFlow checkpoint with Adagrad's accumulators.
-    RAISES (ValueError): EL022 for a damaged checkpoint.
-    """
-    checkpoint = _open(path)
-    return checkpoint is not None and bool(find_accumulators(checkpoint.variables, path))
-
-
-def read_accumulators(path: PathLike, bilm: BiLM, *, initial: float) -> Dict[str, Array]:
-    """Read the accumulators of all parameters of a biLM and its softmax.
-
-    path (PathLike): The checkpoint that the biLM was loaded from.
-    bilm (BiLM): The biLM.
-    initial (float): Value for the row of the mask, which bilm-tf does not have.
-    RETURNS (Dict[str, Array]): float32 arrays by the names "network.NAME" and "head.NAME" of the parameters.
-    RAISES (ValueError): If it is not a checkpoint, has no accumulators for some parameters, or others that do not
-        fit or are not positive; EL022 if it is damaged.
-    """
-    checkpoint = _open(path)
-    if checkpoint is None:
-        raise no_accumulators(path, "it is not a TensorFlow checkpoint")
-    names = find_accumulators(checkpoint.variables, path)
-    if not names:
-        raise no_accumulators(path, "it has no variables that end in '/Adagrad'")
-    stored = checkpoint.read(names.values())
-    arrays = {regular_name(dataset): stored[name] for dataset, name in names.items()}
-    wanted = {name: array.shape for name, array in tf_arrays(bilm).items()}
-    problems = find_misfits(wanted, arrays)
-    problems += [f"not positive: {name}" for name in sorted(set(arrays) & set(wanted)) if not (arrays[name] > 0).all()]
-    if problems:
-        reason = f"they have {len(problems)} problem(s):{listed(problems)}\n"
-        raise no_accumulators(path, reason)
-    return _to_ours(arrays, bilm, initial)
-
-
-def _open(path: PathLike) -> Optional[Bundle]:
-    file = find_checkpoint(to_path(path))
-    return None if file is None else open_checkpoint(file)
-
-
-def _to_ours(arrays: Dict[str, Array], bilm: BiLM, initial: float) -> Dict[str, Array]:
-    state = import_arrays(tf_datasets(bilm.config), arrays, network_shapes(bilm.config))
-    if MASK_ROW in state:
-        state[MASK_ROW][0] = np.float32(initial or 1.0)
-    sums = {f"network.{key}": array for key, array in state.items()}
-    for dataset, key in ((SOFTMAX_WEIGHT, "head.weight"), (SOFTMAX_BIAS, "head.bias")):
-        if dataset in arrays:
-            sums[key] = as_float32(arrays[dataset])
-    return sums

@@ -1,4 +1,4 @@
-"""The stored cases of bilm-tf once more, with weights, softmax and accumulators out of a TensorFlow checkpoint."""
+"""The stored cases of bilm-tf once more, with weights and softmax out of a TensorFlow checkpoint."""
 
 import pytest
 from parity.cases import (
@@ -13,7 +13,6 @@ from parity.cases import (
     lm_differences,
     read_json,
 )
-from parity.training import LIMIT_TRAINED, training_differences
 from reference.seeded_weights import read_arrays
 from reference.tensorflow_files import write_checkpoint
 
@@ -39,15 +38,3 @@ def test_perplexities_out_of_a_checkpoint(name, shared_data, tmp_path):
     assert bilm.meta["source_format"] == "tf-checkpoint"
     differences = dict(lm_differences(shared_data.parent, name, bilm))
     assert not {array: value for array, value in differences.items() if value > LIMIT}
-
-
-@pytest.mark.parametrize("name", LM_CASES)
-def test_training_goes_on_from_a_checkpoint(name, shared_data, tmp_path):
-    differences = training_differences(shared_data.parent, name, tmp_path / "tf")
-    assert not {array: value for array, value in differences if value > LIMIT_TRAINED}
-
-
-def test_training_without_the_accumulators_does_not_go_on(shared_data, tmp_path, monkeypatch):
-    monkeypatch.setattr("spacy_elmo.pretraining.optimizer.PretrainOptimizer.take_accumulators", lambda *arguments: None)
-    differences = dict(training_differences(shared_data.parent, "chars-2layer-skip", tmp_path / "tf"))
-    assert differences["weights after 6 steps"] > 100 * LIMIT_TRAINED

@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
 import numpy as np
 import torch
-from reference.tensorflow_files import write_checkpoint
 
 from spacy_elmo import BiLM, load_bilm
 from spacy_elmo.pretraining.config import OptimizerConfig, ScheduleConfig, SoftmaxConfig
@@ -16,7 +15,6 @@ from spacy_elmo.text.words import SENTENCE_BEGIN, SENTENCE_END, character_ids
 from spacy_elmo.weights.bilm_tf import SOFTMAX_BIAS, SOFTMAX_WEIGHT, tf_datasets
 from spacy_elmo.weights.parts import to_arrays
 from spacy_elmo.weights.tensor_map import export_arrays
-from spacy_elmo.weights.tensorflow import read_accumulators
 
 from .cases import Difference, largest_difference, read_json
 
@@ -24,17 +22,12 @@ from .cases import Difference, largest_difference, read_json
 # are 1.0e-5 away from bilm-tf's and 1.1e-5 from our own in float32.
 LIMIT_TRAINED = 5e-5
 ADAGRAD = OptimizerConfig(name="adagrad", learn_rate=0.2, initial_accumulator=1.0)
-STEPS_BEFORE = 3  # of the six, before a checkpoint
-HEAD = {"head.weight": "W", "head.bias": "b"}
 CONSTANT = ScheduleConfig(name="constant", warmup_steps=0)
 Words = List[List[List[str]]]  # (d, B, S)
 
 
-def training_differences(shared: Path, name: str, checkpoint: Optional[Path] = None) -> Iterator[Difference]:
-    """Ids that are read, losses of each direction, norms before clipping (relative), weights after the last step.
-
-    checkpoint: After three steps, weights and accumulators go through a TensorFlow checkpoint in this folder.
-    """
+def training_differences(shared: Path, name: str) -> Iterator[Difference]:
+    """Ids that are read, losses of each direction, norms before clipping (relative), weights after the last step."""
     root = shared / "data" / "elmo-groundtruth" / "lm"
     facts, options = read_json(root / name / "bilm_tf.json"), read_json(root / name / "options.json")
     with np.load(root / name / "bilm_tf.npz") as stored:
@@ -45,9 +38,6 @@ def training_differences(shared: Path, name: str, checkpoint: Optional[Path] = N
     losses, norms, ids = [], [], []
     trainer = _Trainer(bilm, options)
     for k, (inputs, targets) in enumerate(_batches(text, n_updates, n_lanes, n_steps)):
-        if k == STEPS_BEFORE and checkpoint is not None:
-            trainer = _continued(trainer, options, checkpoint)
-            bilm = trainer.bilm
         for which, ending in enumerate(("", "_reverse")[: bilm.config.n_directions]):
             ids.append(_id_difference(bilm, inputs[which], truth["train_token_ids" + ending][k]))
             ids.append(_id_difference(bilm, targets[which], truth["train_next_ids" + ending][k]))
@@ -81,23 +71,6 @@ def sampled_difference(shared: Path, *, sparse: bool) -> float:
         sparse=sparse,
     )
     return largest_difference(found.detach(), call["losses"])
-
-
-def _continued(trainer: "_Trainer", options: Dict[str, Any], folder: Path) -> "_Trainer":
-    """A trainer that starts from a checkpoint with the weights and accumulators of another. The state of the LSTMs is
-    not in checkpoints; it is carried over here, as within one run of bilm-tf."""
-    bilm, (moments, _) = trainer.bilm, trainer.optimizer.state_dict()
-    sums = {key[:-4]: tensor.numpy() for key, tensor in moments.items() if key.endswith(".sum")}
-    network = {key[8:]: array for key, array in sums.items() if key.startswith("network.")}
-    accumulators = export_arrays(tf_datasets(bilm.config), network)
-    accumulators.update({f"softmax/{end}": sums[key] for key, end in HEAD.items() if key in sums})
-    arrays = {key: array for key, array in _arrays(bilm).items() if key in accumulators}
-    assert bilm.vocabulary is not None
-    write_checkpoint(folder, options, arrays, bilm.vocabulary.words, accumulators=accumulators)
-    continued = _Trainer(load_bilm(folder), options)
-    continued.optimizer.take_accumulators(read_accumulators(folder, continued.bilm, initial=1.0))
-    continued.state = trainer.state
-    return continued
 
 
 class _Trainer:

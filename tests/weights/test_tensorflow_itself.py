@@ -3,13 +3,12 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from reference.seeded_weights import WORDS, make_arrays, make_softmax, write_model
 
 from spacy_elmo import load_bilm
 from spacy_elmo.weights.detect import find_checkpoint
-from spacy_elmo.weights.tensorflow import open_checkpoint, read_accumulators
+from spacy_elmo.weights.tensorflow import open_checkpoint
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "tensorflow"
 OPTIONS = json.loads((FIXTURES / "options.json").read_text())
@@ -41,13 +40,3 @@ def test_the_model_equals_that_of_its_hdf5_file(folder, arrays, tmp_path):
     for one, other in ((found.network, wanted.network), (found.head, wanted.head)):
         for key, tensor in other.state_dict().items():
             assert (one.state_dict()[key] == tensor).all(), key
-
-
-def test_the_accumulators_have_the_places_of_the_weights(folder):
-    bilm = load_bilm(options=FIXTURES / "options.json", weights=folder)
-    sums = read_accumulators(folder, bilm, initial=1.0)
-    weights = {f"network.{key}": tensor for key, tensor in bilm.network.state_dict().items()}
-    weights.update({f"head.{key}": tensor for key, tensor in bilm.head.state_dict().items()})
-    assert set(sums) == set(weights)
-    for key, tensor in weights.items():
-        assert sums[key] == pytest.approx(1 + np.square(tensor.numpy()), rel=1e-6), key
