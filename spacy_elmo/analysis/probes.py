@@ -24,7 +24,7 @@ from ..pipeline.elmo import find_model
 from ..pipeline.model import ElmoSettings, fill, get_settings
 from ..util import AnyPath
 from ..weights import load_bilm
-from ..weights.formats import PACKAGED_NAMES, split_part
+from ..weights.formats import PACKAGED_NAMES, split_name
 from ..weights.identity import digest_bilm
 from .intervals import Score, bootstrap_accuracy
 from .labelled import SENSE, LabelledDocs, ProbeData, check_labels
@@ -386,7 +386,7 @@ def open_pipeline(name: AnyPath) -> OpenedBiLM:
     """
     name = os.fsdecode(name)
     if not is_pipeline(name):
-        bilm, path = load_bilm(name), split_part(name)[0]
+        bilm, path = load_bilm(name), split_name(name)[0]
         try:
             return OpenedBiLM(bilm, None, digest_bilm(path))
         except FileNotFoundError:  # a prefix of file names (TensorFlow checkpoints)

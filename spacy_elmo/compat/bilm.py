@@ -22,7 +22,7 @@ from ..text.words import SENTENCE_END as EOS
 from ..text.words import UNKNOWN as UNK
 from ..weights import load_bilm
 from ..weights.bilm_tf import WORD_TABLE, read_token_embeddings
-from ..weights.sources import Source
+from ..weights.files import File
 from .common import PathLike, add_dataset, check_count, check_file, invalid, new_hdf5, read_sentences
 
 __all__ = [
@@ -55,7 +55,7 @@ class Vocabulary:
     def __init__(self, filename: Optional[PathLike], validate_file: bool = False) -> None:
         words = [BOS, EOS, UNK]
         if filename is not None:
-            text = Source(check_file("vocabulary file", filename)).read_text()
+            text = File(check_file("vocabulary file", filename)).read_text()
             words = [line.strip() for line in StringIO(text, newline=None)]
         self._id_to_word = [word for word in words if word != SKIPPED]
         self._word_to_id: Dict[str, int] = {word: i for i, word in enumerate(self._id_to_word)}
@@ -251,7 +251,7 @@ class BidirectionalLanguageModel:
         self._table: Optional[Tensor] = None
         if not use_character_inputs:
             path = check_file("embedding_weight_file", embedding_weight_file)
-            self._table = torch.from_numpy(read_token_embeddings(Source(path), self.config.projection_width))
+            self._table = torch.from_numpy(read_token_embeddings(File(path), self.config.projection_width))
         self._words, self._runner = WordEncoder(network, None, None), make_runner(network)
         self._state = BiLMState.from_state(network.zero_state(max_batch_size))
 
@@ -359,7 +359,7 @@ def dump_bilm_embeddings(
     outfile (PathLike): HDF5 file to write.
     RAISES (ValueError): See `BidirectionalLanguageModel`.
     """
-    text = Source(check_file("dataset_file", dataset_file)).read_text()
+    text = File(check_file("dataset_file", dataset_file)).read_text()
     model = BidirectionalLanguageModel(options_file, weight_file, max_batch_size=1)
     batcher = Batcher(vocab_file, model._characters.max_characters)
     with new_hdf5(outfile) as file:

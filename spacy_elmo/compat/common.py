@@ -15,8 +15,8 @@ from ..errors import Warnings
 from ..inference.bilm import check_sentences
 from ..inference.words import WeightVersions
 from ..util import atomic_file, check_space, shorten, to_path
+from ..weights.files import PathLike as PathLike
 from ..weights.origins import read_origins
-from ..weights.sources import PathLike as PathLike
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..util import to_path
 from ..weights import load_bilm
-from ..weights.other_files import kind_of_hdf5
-from ..weights.sources import list_sources
+from ..weights.bilm_tf import describe_other_hdf5
+from ..weights.files import list_files
 from .bilm import Batcher
 from .common import ConfigurationError as ConfigurationError
 from .common import PathLike, check_count, check_no_url, invalid, read_sentences
@@ -172,8 +172,8 @@ class ElmoModel:
 
 def _load(directory: PathLike) -> BiLM:
     folder = to_path(directory)
-    sources = list_sources(folder) if folder.is_dir() else {}
-    weights = [name for name in sources if name.endswith(".hdf5") and not kind_of_hdf5(sources[name].path)]
+    sources = list_files(folder) if folder.is_dir() else {}
+    weights = [name for name in sources if name.endswith(".hdf5") and not describe_other_hdf5(sources[name].path)]
     if len(weights) > 1 and OPTIONS_NAME in sources:  # load_bilm refuses to choose one
         chosen = WEIGHTS_NAME if WEIGHTS_NAME in weights else weights[0]
         return load_bilm(options=sources[OPTIONS_NAME].path, weights=sources[chosen].path)

@@ -18,7 +18,7 @@ from ..bilm.lstm import FORGET_BIAS
 from ..bilm.transformer import sinusoids, transformer_of
 from ..errors import Errors
 from ..inference.bilm import BiLM
-from ..weights.parts import to_arrays
+from ..weights.tensor_map import to_arrays
 
 FLOAT, INT64 = "FLOAT", "INT64"
 GATE_ORDER = (0, 2, 3, 1)  # i, f, o, then the candidate j: one sigmoid for the first three

@@ -13,9 +13,9 @@ from ..inference.bilm import BiLM
 from ..inference.runtime import isolated
 from ..text.words import SENTENCE_BEGIN, SENTENCE_END, Utf8Codec
 from ..util import atomic_file, has_onnx, to_path
+from ..weights.files import PathLike
 from ..weights.formats import not_saved
 from ..weights.meta import list_training_texts
-from ..weights.sources import PathLike
 from .onnx_graph import (
     FLOAT,
     INT64,

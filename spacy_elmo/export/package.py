@@ -22,8 +22,8 @@ from ..pipeline import elmo as _elmo  # noqa: F401  registers the factory
 from ..pipeline.model import set_bilm
 from ..pipeline.torch_bilm import copy_bilm
 from ..util import to_path
+from ..weights.files import PathLike
 from ..weights.meta import list_training_texts
-from ..weights.sources import PathLike
 
 BUILDS = ("wheel", "sdist", "none")
 NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")

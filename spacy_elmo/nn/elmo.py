@@ -17,8 +17,8 @@ from ..inference.runtime import isolated
 from ..text.words import BOW_CHARACTER
 from ..util import find_no_booleans, find_texts, is_count, is_finite
 from ..weights import load_bilm
-from ..weights.formats import load_model
-from ..weights.sources import PathLike
+from ..weights.files import PathLike
+from ..weights.meta import mixes_from_meta
 from .inputs import IdBatch, Inputs, is_original, pad_rows, read_inputs, which_are_words, with_boundaries
 from .layers import (
     ALLENNLP,
@@ -155,16 +155,17 @@ class Elmo(nn.Module):
         if given:
             problem = f"{', '.join(given)} cannot be given, since the mixes are read from the model"
             raise ValueError(Errors.EL060.format(block="Elmo module from AllenNLP", problems=problem))
-        model = load_model(path, options=options, weights=weights)
-        mixes, norms = model.mixes, {mix.layer_norm for mix in model.mixes}
+        bilm = load_bilm(path, options=options, weights=weights)
+        mixes = mixes_from_meta(bilm.meta, bilm.config.n_layers)
+        norms = {mix.layer_norm for mix in mixes}
         if len(norms) != 1:
             problem = f"it has {len(mixes)} with {len(norms)} different norms, should have one or more with one norm"
             raise ValueError(
                 f"The scalar mixes of '{path or weights}' cannot be used: {problem}. Make a module with new mixes: "
                 "`Elmo(path)`."
             )
-        model.bilm.head = None  # vectors do not need the softmax
-        module = cls(model.bilm, len(mixes), layer_norm=norms.pop(), **settings)
+        bilm.head = None  # vectors do not need the softmax
+        module = cls(bilm, len(mixes), layer_norm=norms.pop(), **settings)
         with torch.no_grad():
             own: Any
             for own, mix in zip(module.mixes, mixes):

@@ -20,9 +20,9 @@ from thinc.api import Config
 
 from ..errors import Errors
 from ..util import AnyPath
+from ..weights.files import File, read_json
 from ..weights.formats import PACKAGED_NAMES, locate
 from ..weights.origins import describe_published
-from ..weights.sources import Source, read_json
 from .elmo import OwnMix, make_elmo
 from .layer_weights import load_trained
 from .listener import build_listener
@@ -209,7 +209,7 @@ def choose_bilm(bilm: Optional[str], lang: str) -> Optional[str]:
 def read_lang(bilm: Optional[str]) -> Optional[str]:
     """RETURNS (Optional[str]): That of a biLM in native format; other formats have none."""
     meta = None if bilm is None else locate(bilm) / "meta.json"
-    record = read_json(Source(meta)) if meta is not None and meta.is_file() else None
+    record = read_json(File(meta)) if meta is not None and meta.is_file() else None
     lang = record.get("lang") if isinstance(record, dict) else None
     return lang if isinstance(lang, str) and lang.strip() else None
 

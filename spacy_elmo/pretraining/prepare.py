@@ -21,7 +21,7 @@ from ..inference.words import check_has_targets
 from ..text.words import Vocabulary
 from ..util import to_path
 from ..weights import load_bilm
-from ..weights.parts import is_head_shared
+from ..weights.tensor_map import is_head_shared
 from .config import PretrainConfig, RunSettings, SoftmaxConfig, check_config
 from .data import Sentences, read_held_out
 from .distributed import Ranks

@@ -17,8 +17,8 @@ from ..errors import Errors, Warnings
 from ..inference.bilm import BiLM
 from ..text.words import SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, Vocabulary
 from ..util import atomic_file, temporary_folder, to_path
-from ..weights.parts import read_vocabulary, write_vocabulary
-from ..weights.sources import Source
+from ..weights.files import File
+from ..weights.tensor_map import read_vocabulary, write_vocabulary
 from .config import PathsConfig
 
 SPECIAL = (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN)
@@ -224,7 +224,7 @@ def _read_words(path: str) -> Vocabulary:
             f"The vocabulary file '{path}' (paths.vocab) does not exist. Check the path, create a file with `elmo "
             "vocab`, or set paths.vocab to null to count the words of the training text."
         )
-    return cast(Vocabulary, read_vocabulary(Source(to_path(path)), is_needed=True))
+    return cast(Vocabulary, read_vocabulary(File(to_path(path)), is_needed=True))
 
 
 def _check_lines(given: Optional[Vocabulary], path: str, warn: Tell) -> Optional[Vocabulary]:

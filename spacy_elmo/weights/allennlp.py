@@ -1,4 +1,9 @@
-"""ELMo in archives, folders and state dicts of AllenNLP."""
+"""ELMo in models of AllenNLP: archives `model.tar.gz`, folders of its trainings, and state dicts of its modules.
+
+An archive has `config.json`, `weights.th` (a state dict, written by `torch.save`), a vocabulary, and maybe the
+`options.json` and the HDF5 file of the biLM, which the config names. Read are the biLM of any `Elmo` or
+`ElmoTokenEmbedder`, and its trained scalar mixes.
+"""
 
 import re
 import warnings
@@ -16,6 +21,7 @@ from ..inference.bilm import BiLM
 from ..text.words import Vocabulary
 from ..util import shorten
 from .allennlp_lm import is_language_model, read_language_model
+from .allennlp_names import CACHE, CHARACTERS, EMBEDDER, FORGET, GATES, LSTM, allennlp_datasets
 from .bilm_tf import (
     SOFTMAX_NAMES,
     cell_of,
@@ -23,43 +29,95 @@ from .bilm_tf import (
     find_foreign_parts,
     read_options,
 )
-from .detect import CONFIG_NAME, OPTIONS_NAME, VOCAB_NAME, ModelFiles
-from .meta import FORMAT_KEY
-from .parts import (
-    LoadedMix,
-    as_float32,
+from .files import (
+    CONFIG_NAME,
+    MAX_JSON_BYTES,
+    OPTIONS_NAME,
+    VOCAB_NAME,
+    Array,
+    File,
+    Listing,
+    ModelFiles,
+    Shape,
     cannot_add,
+    no_such_bilm,
+    parse_json,
+    read_hdf5,
+    read_json,
+)
+from .meta import FORMAT_KEY, LoadedMix, mixes_to_meta
+from .native import has_network
+from .tensor_map import (
+    DIRECTIONS,
+    WITHOUT_FORGET_BIAS,
+    as_float32,
     check_vocabulary,
+    find_misfits,
     load_network,
     load_softmax,
-    mixes_to_meta,
     no_vocabulary,
     read_vocabulary,
     refuse_misfits,
     softmax_shapes,
     table_rows,
 )
-from .sources import MAX_JSON_BYTES, Source, parse_json, read_hdf5, read_json
-from .tensor_map import (
-    DIRECTIONS,
-    FORGET,
-    GATES,
-    WITHOUT_FORGET_BIAS,
-    Array,
-    Dataset,
-    Shape,
-    cell_datasets,
-    char_cnn_datasets,
-    find_misfits,
-)
 from .torch_files import read_state_dict
 
+ARCHIVE_NAME = "model.tar.gz"
+ALLENNLP_WEIGHTS = ("weights.th", "best.th")  # in an archive; in the folder of a training
+# Of the epochs of a training: model_state_epoch_3.th; in AllenNLP 2 model_state_e3_b0.th.
+EPOCH_PATTERN = re.compile(r"model_state_e.*\.th")
+TRAINING_STATE = "training_state_"  # the optimizer
+STATE_SUFFIXES = (".th", ".pt", ".pth")
 NO_ELMO = (
     "'{path}' has no ELMo of AllenNLP: {problem}. Pass an archive or a state dict of a model with an `Elmo` or an "
     "`ElmoTokenEmbedder`."
 )
 
-# The Jsonnet that configs of AllenNLP have beyond JSON: trailing commas.
+
+def detect_allennlp(listing: Listing) -> Optional[ModelFiles]:
+    """Find an archive, a folder, or a state dict, beside which its config may be.
+
+    RAISES (ValueError): For a tar archive that is damaged or refused.
+    """
+    file = listing.file
+    if file is not None:
+        is_named = file.name.endswith(STATE_SUFFIXES) and not listing.kind
+        if not is_named and listing.kind != "pickle" and not _is_state_dict(file):
+            return None
+        return ModelFiles(str(listing.where), file, {**listing.deep_files, file.name: file})
+    if listing.kind == "zip":
+        return None
+    for files in listing.roots(lambda name: name in ALLENNLP_WEIGHTS or bool(EPOCH_PATTERN.fullmatch(name))).values():
+        files = listing.deep_files if listing.kind == "folder" else files
+        epochs = [name for name in files if EPOCH_PATTERN.fullmatch(name)]  # the newest epoch, and batch in it
+        epochs.sort(key=lambda name: [int(digits) for digits in re.findall(r"\d{1,18}", name)], reverse=True)
+        best = next(name for name in (*ALLENNLP_WEIGHTS, *epochs) if name in files)
+        if best in ALLENNLP_WEIGHTS or ARCHIVE_NAME not in listing.files:
+            return ModelFiles(str(listing.where), files[best], files)
+    is_packed = listing.kind == "folder" and ARCHIVE_NAME in listing.files
+    return detect_allennlp(Listing(listing.path / ARCHIVE_NAME)) if is_packed else None
+
+
+def detect_state_dict(listing: Listing) -> Optional[ModelFiles]:
+    """listing (Listing): A folder in no other format.
+    RETURNS (Optional[ModelFiles]): Its files, if there is a state dict of any name among them.
+    RAISES (ValueError): EL021 if there are several.
+    """
+    names = [name for name in listing.files if not name.startswith(TRAINING_STATE)]
+    states = [name for name in names if _is_state_dict(listing.files[name])]
+    if not states:  # the reader says how to convert it
+        states = [name for name in names if listing.files[name].kind() == "pickle"][:1]
+    if len(states) > 1:
+        listing_of = ", ".join(states)
+        raise ValueError(Errors.EL021.format(path=listing.path, n=len(states), kind="state dicts", names=listing_of))
+    return ModelFiles(str(listing.path), listing.files[states[0]], listing.deep_files) if states else None
+
+
+def _is_state_dict(file: File) -> bool:
+    kind = file.kind()
+    return kind == "torch" or (kind == "safetensors" and not has_network(file))
+
 
 # An escape, a quotation mark, or a comma that only white space separates from a closing bracket. A pattern of whole
 # strings would take quadratic time where a string has no end.
@@ -81,19 +139,13 @@ def to_json(content: bytes) -> bytes:
     return bytes(kept + content[start:])
 
 
-def read_jsonnet(source: Source) -> Any:
+def read_jsonnet(source: File) -> Any:
     """RETURNS (Any): The value of a JSON file, in which AllenNLP allows some Jsonnet.
     RAISES (ValueError): EL022 or EL036.
     """
     return parse_json(to_json(source.read_bytes(MAX_JSON_BYTES)), source)
 
 
-# The tensors of AllenNLP's `Elmo` in a state dict, and their positions in ours.
-#
-# `tensor_map.py` has the tables of cells and highways.
-
-EMBEDDER, LSTM, CACHE = "_token_embedder.", "_elmo_lstm.", "_word_embedding."
-CHARACTERS = f"{EMBEDDER}_char_embedding_weights"
 ELMO_MODULE = "_elmo_lstm."  # the biLM in an `Elmo`, and the LSTMs in the biLM
 
 
@@ -127,34 +179,9 @@ def bilm_tensors(module: Module, names: Iterable[str]) -> Dict[str, str]:
     return {name[len(module.prefix) :]: name for name in own}
 
 
-def allennlp_datasets(config: BiLMConfig) -> List[Dataset]:
-    """config (BiLMConfig): Sizes and switches, of a biLM that AllenNLP can have.
-    RETURNS (List[Dataset]): All tensors of the biLM, by their names in it.
-    """
-    table: List[Dataset] = []
-    if config.char_cnn is not None:
-        table = char_cnn_datasets(config.char_cnn, config.projection_width, CHARACTERS, EMBEDDER)
-    return [*table, *lstm_datasets(config, LSTM)]
-
-
-def lstm_datasets(config: BiLMConfig, prefix: str, input_width: Optional[int] = None) -> List[Dataset]:
-    """config (BiLMConfig): Sizes.
-    prefix (str): Of the names.
-    input_width (Optional[int]): Width of the input of the first layer, P by default.
-    RETURNS (List[Dataset]): The tensors of the LSTMs.
-    """
-    table: List[Dataset] = []
-    for layer in range(config.n_layers):
-        for direction in range(config.n_directions):
-            base, ours = f"{prefix}{DIRECTIONS[direction]}_layer_{layer}.", f"encoder.layers.{layer}."
-            widths = config.projection_width, config.cell_width, None if layer else input_width
-            table += cell_datasets(base, ours, direction, *widths)
-    return table
-
-
 def _derive_options(shapes: Mapping[str, Shape], where: str) -> Dict[str, Any]:
     """shapes (Mapping[str, Shape]): Of a biLM's tensors, by their names in it.
-    where (str): Source of the tensors, for messages.
+    where (str): File of the tensors, for messages.
     RETURNS (Dict[str, Any]): Options for these shapes, in the form of bilm-tf's options.json.
     RAISES (ValueError): If a tensor that tells a size is missing or has another number of dimensions.
     """
@@ -217,7 +244,7 @@ def read_bilm_config(
     module: Module,
     block: Optional[Block],
     shapes: Mapping[str, Shape],
-    given: Optional[Source],
+    given: Optional[File],
 ) -> Tuple[BiLMConfig, str]:
     """The config of a biLM.
 
@@ -226,7 +253,7 @@ def read_bilm_config(
     module (Module): The biLM.
     block (Optional[Block]): Its settings in the config of the archive.
     shapes (Mapping[str, Shape]): Shapes of its tensors by their names in it.
-    given (Optional[Source]): Options that the user specifies, which are used first.
+    given (Optional[File]): Options that the user specifies, which are used first.
     RETURNS (Tuple[BiLMConfig, str]): The config, and the source of the options.
     RAISES (ValueError): With all problems.
     """
@@ -246,20 +273,20 @@ def read_bilm_config(
     return found, source
 
 
-def _find_options(files: ModelFiles, config: Any, block: Optional[Block], given: Optional[Source]) -> Tuple[Any, str]:
+def _find_options(files: ModelFiles, config: Any, block: Optional[Block], given: Optional[File]) -> Tuple[Any, str]:
     """The options and their source, None if there are none."""
     if given is not None:
         return read_json(given), str(given)
     stated = None if block is None else block.settings.get("options_file")
     if block is not None and isinstance(stated, Mapping):
-        return stated, f"{files.sources[CONFIG_NAME]}, {block.path}.options_file"
+        return stated, f"{files.by_name[CONFIG_NAME]}, {block.path}.options_file"
     name = find_member(files, block, "options_file")
-    if name is None and not _is_official(block) and OPTIONS_NAME in files.sources:
+    if name is None and not _is_official(block) and OPTIONS_NAME in files.by_name:
         name = OPTIONS_NAME
     if name is not None:
-        return read_jsonnet(files.sources[name]), str(files.sources[name])
+        return read_jsonnet(files.by_name[name]), str(files.by_name[name])
     if isinstance(config, Mapping) and "lstm" in config:  # options under the name of a config
-        return config, str(files.sources[CONFIG_NAME])
+        return config, str(files.by_name[CONFIG_NAME])
     return None, ""
 
 
@@ -275,7 +302,7 @@ def find_member(files: ModelFiles, block: Optional[Block], key: str) -> Optional
     if isinstance(stated, str):
         inner = stated.replace("\\", "/").rpartition("!")[2]
         names += [inner.removeprefix("./"), PurePosixPath(inner).name]
-    return next((name for name in names if name in files.sources), None)
+    return next((name for name in names if name in files.by_name), None)
 
 
 def _is_official(block: Optional[Block]) -> bool:
@@ -335,74 +362,66 @@ def _restore_forget_biases(network: BiLMNetwork, tensors: Mapping[str, Array], o
 def read_allennlp(
     files: ModelFiles,
     *,
-    part: Optional[str] = None,
-    options: Optional[Source] = None,
-    vocab: Optional[Source] = None,
-    softmax: Optional[Source] = None,
-) -> Tuple[BiLM, Tuple[LoadedMix, ...]]:
+    name: Optional[str] = None,
+    options: Optional[File] = None,
+    vocab: Optional[File] = None,
+    softmax: Optional[File] = None,
+) -> BiLM:
     """Read an AllenNLP model.
 
     files (ModelFiles): Its files.
-    part (Optional[str]): Name of the `Elmo` module in the model, needed if there are several.
-    options (Optional[Source]): options.json of the biLM, if the archive does not have it.
-    vocab (Optional[Source]): Vocabulary of the softmax.
-    softmax (Optional[Source]): HDF5 file with the softmax.
-    RETURNS (Tuple[BiLM, Tuple[LoadedMix, ...]]): The biLM, float32, and the mixes, which are in its meta data, too.
+    name (Optional[str]): Of the `Elmo` module in the model, needed if there are several.
+    options (Optional[File]): options.json of the biLM, if the archive does not have it.
+    vocab (Optional[File]): Vocabulary of the softmax.
+    softmax (Optional[File]): HDF5 file with the softmax.
+    RETURNS (BiLM): float32, with its mixes in its meta data.
     RAISES (ValueError): With all problems of all files.
     """
     place = str(files.weights)
     tensors = read_state_dict(files.weights)
-    config = read_jsonnet(files.sources[CONFIG_NAME]) if CONFIG_NAME in files.sources else {}
+    config = read_jsonnet(files.by_name[CONFIG_NAME]) if CONFIG_NAME in files.by_name else {}
     modules = find_modules(tensors)
     if not modules and is_language_model(tensors):
-        if part is not None:
-            raise no_such_part(place, part)
+        if name is not None:
+            raise no_such_bilm(place, name)
         extras = {"options": options, "vocab": vocab, "softmax": softmax}
         given = ", ".join(name for name, source in extras.items() if source is not None)
         if given:  # it has its own
             raise cannot_add(place, "allennlp (a language model)", given)
-        return read_language_model(config, tensors, _words_of(files), place), ()
-    module = _choose(modules, part, place)
+        return read_language_model(config, tensors, _words_of(files), place)
+    module = _choose(modules, name, place)
     block = find_block(config, module)
-    own = {name: tensors[key] for name, key in bilm_tensors(module, tensors).items()}
-    shapes = {name: array.shape for name, array in own.items()}
+    arrays = {inner: tensors[key] for inner, key in bilm_tensors(module, tensors).items()}
+    shapes = {inner: array.shape for inner, array in arrays.items()}
     bilm_config, source = read_bilm_config(files, config, module, block, shapes, options)
     mixes, mix_problems = _read_mixes(module, block, tensors, bilm_config.n_layers + 1)
     table = allennlp_datasets(bilm_config)
-    wanted = {dataset.name: dataset.shape for dataset in table}
-    refuse_misfits([*find_misfits(wanted, own), *mix_problems], place, source)
+    problems = find_misfits({dataset.name: dataset.shape for dataset in table}, arrays)
+    refuse_misfits([*problems, *mix_problems], place, source)
     _check_cached_words(module, block, tensors, place)
-    name = find_member(files, block, "weight_file")  # the HDF5 file of the biLM, if the archive has it
-    original = {} if name is None else read_hdf5(files.sources[name])
-    network = load_network(bilm_config, table, own)
-    _restore_forget_biases(network, own, original)
+    member = find_member(files, block, "weight_file")  # the HDF5 file of the biLM, if the archive has it
+    original = {} if member is None else read_hdf5(files.by_name[member])
+    network = load_network(bilm_config, table, arrays)
+    _restore_forget_biases(network, arrays, original)
     head, vocabulary = _read_head(files, network, original, softmax, vocab)
     meta = {FORMAT_KEY: "allennlp", **mixes_to_meta(mixes)}
-    return BiLM(network, vocabulary=vocabulary, head=head, meta=meta), tuple(mixes)
+    return BiLM(network, vocabulary=vocabulary, head=head, meta=meta)
 
 
-def _choose(modules: List[Module], part: Optional[str], place: str) -> Module:
+def _choose(modules: List[Module], name: Optional[str], place: str) -> Module:
     if not modules:
         problem = "no tensor is named '..._token_embedder._char_embedding_weights', nor is it a language model"
         raise ValueError(NO_ELMO.format(path=place, problem=problem))
     names = shorten(", ".join(f"'{module.name}'" for module in modules), 1000)
-    found = [module for module in modules if part is None or module.name == part]
-    if not found:
-        raise no_such_part(place, part or "", names)
-    if len(found) > 1:
+    chosen = [module for module in modules if name is None or module.name == name]
+    if not chosen:
+        raise no_such_bilm(place, name or "", names)
+    if len(chosen) > 1:
         raise ValueError(
             f"'{place}' has {len(modules)} biLMs: {names}. Choose one of them by a '#' and its name after the "
             f"path of the archive: 'model.tar.gz#{modules[0].name}'."
         )
-    return found[0]
-
-
-def no_such_part(path: object, part: str, names: str = "one biLM without a name") -> ValueError:
-    """RETURNS (ValueError): There is no biLM with the name after the "#"."""
-    return ValueError(
-        f"'{path}' has no biLM with the name '{part}' after the '#', found: {names}. Choose one of these, or leave "
-        "out the '#' for the only one."
-    )
+    return chosen[0]
 
 
 def _read_mixes(
@@ -438,8 +457,8 @@ def _read_head(
     files: ModelFiles,
     network: BiLMNetwork,
     original: Mapping[str, Array],
-    softmax: Optional[Source],
-    vocab: Optional[Source],
+    softmax: Optional[File],
+    vocab: Optional[File],
 ) -> Tuple[Optional[SoftmaxHead], Optional[Vocabulary]]:
     """The softmax and its words: from the files of the user, else from the HDF5 file and vocab.txt of the archive."""
     arrays = original if softmax is None else read_hdf5(softmax)
@@ -448,7 +467,7 @@ def _read_head(
     where = softmax or f"{files.where}: its HDF5 file"
     refuse_misfits(find_misfits(wanted, own), where, files.weights)
     head = load_softmax(SOFTMAX_NAMES, own, network, is_shared=False)
-    found = vocab or files.sources.get(VOCAB_NAME)
+    found = vocab or files.by_name.get(VOCAB_NAME)
     words = None if found is None else read_vocabulary(found, vocab is not None or head is not None)
     check_vocabulary(words, table_rows(softmax_bias=None if head is None else head.bias.detach().numpy()))
     return head, words
@@ -456,7 +475,7 @@ def _read_head(
 
 def _words_of(files: ModelFiles) -> Optional[List[str]]:
     """The words of AllenNLP's vocabulary, without padding, for a language model."""
-    source = files.sources.get("vocabulary/tokens.txt")
+    source = files.by_name.get("vocabulary/tokens.txt")
     if source is None:
         return None
     try:

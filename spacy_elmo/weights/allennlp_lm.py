@@ -13,22 +13,18 @@ from ..errors import Warnings
 from ..inference.bilm import BiLM
 from ..text.words import UNKNOWN, Vocabulary
 from ..util import listed, shorten
-from .parts import (
-    SettingsReader,
-    build_softmax,
-    check_vocabulary,
-    load_network,
-)
+from .allennlp_names import char_cnn_datasets, gate_slices
+from .files import Array, Shape
+from .settings import SettingsReader
 from .tensor_map import (
     DIRECTIONS,
     TRANSPOSED,
-    Array,
     Dataset,
-    Shape,
     TensorSlice,
-    char_cnn_datasets,
+    build_softmax,
+    check_vocabulary,
     find_misfits,
-    gate_slices,
+    load_network,
 )
 
 # The config of a language model of AllenNLP, converted to a `BiLMConfig`.

@@ -1,11 +1,16 @@
-"""The format of bilm-tf: options.json, an HDF5 file, and optionally a vocabulary and token embeddings."""
+"""The format of bilm-tf's dumps, which AllenNLP publishes and reads: `options.json`, an HDF5 file, maybe `vocab.txt`.
+
+Zips of NLPL have the same files. `save_bilm` adds `meta.json`, which other programs ignore. Vectors of words, from
+`dump_token_embeddings` of bilm-tf, are HDF5 as well.
+"""
 
 import re
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
+import h5py
 import srsly
 from torch import from_numpy
 
@@ -14,14 +19,31 @@ from ..bilm.lm_head import AdaptiveHead, SoftmaxHead
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..util import shorten
-from .detect import OPTIONS_NAME, TOKEN_EMBEDDINGS_NAME, VOCAB_NAME, ModelFiles
-from .meta import FORMAT_KEY, META_NAME, dump_foreign_meta, read_foreign_meta
-from .parts import (
-    MAX_LAYERS,
-    SettingsReader,
+from .files import (
+    HDF5_SUFFIXES,
+    OPTIONS_NAME,
+    VOCAB_NAME,
+    Array,
+    File,
+    Listing,
+    ModelFiles,
+    Shape,
+    read_hdf5,
+    read_json,
+    read_object,
+    write_hdf5,
+)
+from .meta import FORMAT_KEY, META_NAME, dump_meta
+from .settings import MAX_LAYERS, SettingsReader
+from .tensor_map import (
+    TRANSPOSED,
+    Dataset,
+    TensorSlice,
     as_float32,
     check_dtype_fits,
     check_vocabulary,
+    export_arrays,
+    find_misfits,
     is_head_shared,
     load_network,
     load_softmax,
@@ -30,22 +52,28 @@ from .parts import (
     softmax_shapes,
     table_rows,
     to_arrays,
+    whole,
     write_vocabulary,
 )
-from .sources import Source, read_hdf5, read_json, write_hdf5
-from .tensor_map import (
-    TRANSPOSED,
-    Array,
-    Dataset,
-    Shape,
-    TensorSlice,
-    export_arrays,
-    find_misfits,
-    whole,
+
+TOKEN_EMBEDDINGS_NAME = "token_embeddings.hdf5"
+
+# Names of datasets.
+CHAR_TABLE = "char_embed"
+WORD_TABLE = "embedding"
+SOFTMAX_WEIGHT = "softmax/W"
+SOFTMAX_BIAS = "softmax/b"
+CHAR_PROJECTION = "CNN_proj/W_proj"
+FORWARD_ONLY_PREFIX = "rnn/"
+SOFTMAX_NAMES = (SOFTMAX_WEIGHT, SOFTMAX_BIAS)
+EMBEDDINGS_KEY = "token_embeddings"  # of options, written here: the file whose vectors replace the characters
+# HDF5 files without weights, and their datasets: vectors of `elmo embed`, AllenNLP and bilm-tf; token embeddings.
+FIRST_VECTORS = ("0", "sentence_to_index")
+VECTORS = "it is a file of vectors, as `elmo embed` writes it. Give the biLM that computes them"
+TOKEN_EMBEDDINGS = (
+    "it has token embeddings, one vector per word. Give the weights of the biLM, and this file as token_embeddings=... "
+    "(`--token-embeddings`)"
 )
-
-# Convert bilm-tf's options.json to a `BiLMConfig` and back. All problems of a file are reported at once.
-
 # For each of our settings its name in options.json and its default, ... for none. A clip of 0 is none in AllenNLP.
 LSTM_SETTINGS = {
     "n_layers": ("lstm.n_layers", 1),
@@ -67,6 +95,97 @@ N_CHARACTERS_INFERENCE = 262
 KNOWN_N_CHARACTERS = (261, 262)
 
 
+def detect_bilm_tf(listing: Listing) -> Optional[ModelFiles]:
+    """Find options.json and an HDF5 file in a folder or zip, or one of the two, with the other in the same folder.
+
+    RAISES (ValueError): EL020 for an HDF5 file without options, EL021 if there are several candidates, EL022 for a
+        damaged zip.
+    """
+    file = listing.file
+    if listing.kind == "hdf5" or (file is not None and file.name.endswith(HDF5_SUFFIXES)):
+        return _beside_weights(File(listing.path), listing.files)
+    if file is not None and file.name.endswith(OPTIONS_NAME):
+        return _beside_options(file, listing.files)
+    return _pick(str(listing.path), listing.files) if listing.kind in ("folder", "zip") else None
+
+
+def _beside_weights(weights: File, beside: Mapping[str, File]) -> ModelFiles:
+    """The options with the same prefix as the weights, else options.json, else the only options in the folder."""
+    stem = Path(weights.name).stem
+    prefix = re.sub(r"(weights|model)$", "", stem)
+    names = [f"{prefix}{OPTIONS_NAME}", f"{stem}_{OPTIONS_NAME}", f"{stem}.json", OPTIONS_NAME]
+    options = next((beside[name] for name in names if name in beside), None)
+    if options is None:
+        options = only_file(find_options(beside), str(weights), "options", names)
+    vocab, meta = (beside.get(prefix + name, beside.get(name)) for name in (VOCAB_NAME, META_NAME))
+    return ModelFiles(str(weights), weights, {}, options, vocab, beside.get(TOKEN_EMBEDDINGS_NAME), meta)
+
+
+def _beside_options(options: File, beside: Mapping[str, File]) -> Optional[ModelFiles]:
+    """The files in the folder of the options: those with the same prefix, if weights are among them."""
+    prefix = options.name.removesuffix(OPTIONS_NAME)
+    others = {name: file for name, file in beside.items() if not name.endswith(OPTIONS_NAME)}
+    named = {name: others[name] for name in others if name.startswith(prefix) or not name.endswith(HDF5_SUFFIXES)}
+    is_named = any(name.endswith(HDF5_SUFFIXES) for name in named)
+    return _pick(str(options), {options.name: options, **(named if is_named else others)})
+
+
+def _pick(where: str, files: Mapping[str, File]) -> Optional[ModelFiles]:
+    """Exactly one options file and one weights file among the files of a folder or zip, or None."""
+    options = find_options(files)
+    others = [file for file in files.values() if not file.name.endswith(TOKEN_EMBEDDINGS_NAME)]
+    named = [file for file in others if file.name.endswith(HDF5_SUFFIXES)]
+    weights = [file for file in named if file.kind() in ("hdf5", "")]  # damaged ones, too, for their error
+    if options and not weights:  # another suffix
+        weights = [file for file in others if file.kind() == "hdf5"]
+    if len(weights) > 1:  # vectors that were computed with the weights may lie beside them
+        weights = [file for file in weights if file.member or not describe_other_hdf5(file.path)] or weights
+    if not weights or not options:
+        return None
+    first = {file.name: file for file in reversed(list(files.values()))}  # in a zip in any folder
+    return ModelFiles(
+        where,
+        only_file(weights, where, "HDF5 weights", ["weights.hdf5"]),
+        {},
+        only_file(options, where, "options", [OPTIONS_NAME]),
+        *(first.get(name) for name in (VOCAB_NAME, TOKEN_EMBEDDINGS_NAME, META_NAME)),
+    )
+
+
+def find_options(files: Mapping[str, File]) -> List[File]:
+    """RETURNS (List[File]): The files whose names end in options.json."""
+    return [file for file in files.values() if file.name.endswith(OPTIONS_NAME)]
+
+
+def only_file(
+    files: Sequence[File], where: object, kind: str, names: Iterable[str], beside: str = "an HDF5 file"
+) -> File:
+    """files (Sequence[File]): Files of a kind, which have one of the names as a rule.
+    where (object), beside (str): The file that they belong to, and what it is.
+    RETURNS (File): The only one.
+    RAISES (ValueError): EL020 if there is none, EL021 if there are several.
+    """
+    if not files:
+        reason = f"it is {beside} without {kind} in the same folder"
+        expected = f"{' or '.join(names)}, or a file given by `options=...` (`--options`)"
+        raise ValueError(Errors.EL020.format(path=where, reason=reason, wanted=expected))
+    if len(files) > 1:
+        listing = ", ".join(file.name for file in files)
+        raise ValueError(Errors.EL021.format(path=where, n=len(files), kind=kind, names=listing))
+    return files[0]
+
+
+def describe_other_hdf5(path: Path) -> Optional[str]:
+    """RETURNS (Optional[str]): What an HDF5 file is that has no weights of a biLM; None for all others."""
+    try:
+        with h5py.File(path) as file:
+            if any(name in file for name in FIRST_VECTORS):
+                return VECTORS
+            return TOKEN_EMBEDDINGS if len(file) == 1 and WORD_TABLE in file else None
+    except OSError:  # damaged or compressed: its reader says so
+        return None
+
+
 def read_options(
     options: Any,
     source: str,
@@ -80,7 +199,7 @@ def read_options(
     Three properties are taken from the weights file, since options omit them, or differ in training and inference.
 
     options (Any): The parsed JSON.
-    source (str): Source of the options, for messages.
+    source (str): File of the options, for messages.
     has_projection (bool): Whether the weights have a character projection, even if bilm-tf would have none.
     n_words (Optional[int]): Rows of the word table in the weights, for options without `char_cnn`.
     forward_only (bool): Whether the names of the weights are those of a dump of a forward model.
@@ -180,18 +299,6 @@ def _count(names: Iterable[str], pattern: str) -> int:
     return max((int(match[1][:9]) + 1 for name in names if (match := wanted.fullmatch(name))), default=0)
 
 
-# The datasets of a weights file of bilm-tf and AllenNLP, and their positions in our state dict.
-#
-# Gates are in the order i, j, f, o. The forget bias of 1.0 is neither in the file nor in our state dict.
-
-CHAR_TABLE = "char_embed"
-WORD_TABLE = "embedding"
-SOFTMAX_WEIGHT = "softmax/W"
-SOFTMAX_BIAS = "softmax/b"
-CHAR_PROJECTION = "CNN_proj/W_proj"
-FORWARD_ONLY_PREFIX = "rnn/"
-
-
 def tf_datasets(config: BiLMConfig) -> List[Dataset]:
     """config (BiLMConfig): Sizes and switches.
     RETURNS (List[Dataset]): All datasets of its weights file under their regular names, without the softmax.
@@ -270,29 +377,23 @@ def lstm_datasets(config: BiLMConfig, direction: int, layer: int, input_width: O
     return table
 
 
-# Models of bilm-tf and AllenNLP: read options.json and an HDF5 file into a `BiLM`, and write them bit-identically.
-
-SOFTMAX_NAMES = (SOFTMAX_WEIGHT, SOFTMAX_BIAS)
-EMBEDDINGS_KEY = "token_embeddings"  # of options, written here: the file whose vectors replace the characters
-
-
 def read_bilm_tf(
     files: ModelFiles,
     *,
-    vocab: Optional[Source] = None,
-    token_embeddings: Optional[Source] = None,
-    softmax: Optional[Source] = None,
+    vocab: Optional[File] = None,
+    token_embeddings: Optional[File] = None,
+    softmax: Optional[File] = None,
     arrays: Optional[Dict[str, Array]] = None,
     options: Any = None,
 ) -> BiLM:
     """Read a model of bilm-tf.
 
     files (ModelFiles): Its files.
-    vocab (Optional[Source]): A vocabulary that the user specifies, which must be valid. An invalid one next to the
+    vocab (Optional[File]): A vocabulary that the user specifies, which must be valid. An invalid one next to the
         weights may be ignored.
-    token_embeddings (Optional[Source]): Vectors of its words that the user specifies. A file of them next to the
+    token_embeddings (Optional[File]): Vectors of its words that the user specifies. A file of them next to the
         weights is used only if the options name it.
-    softmax (Optional[Source]): HDF5 file with the softmax, if it is not in the weights.
+    softmax (Optional[File]): HDF5 file with the softmax, if it is not in the weights.
     arrays (Optional[Dict[str, Array]]): The arrays under the names of bilm-tf, if the weights are not HDF5.
     options (Any): The options, if they are not in a file.
     RETURNS (BiLM): float32, whatever the dtype in the files.
@@ -353,7 +454,7 @@ def read_bilm_tf(
         vocabulary=vocabulary,
         head=load_softmax(SOFTMAX_NAMES, head, network, is_shared=is_shared),
         token_embeddings=None if vectors is None else from_numpy(vectors),
-        meta={**read_foreign_meta(files.meta), FORMAT_KEY: "bilm-tf"},
+        meta={**_read_meta(files.meta), FORMAT_KEY: "bilm-tf"},
     )
 
 
@@ -394,13 +495,23 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
         check_dtype_fits(embeddings, dtype)
         write_hdf5(folder / TOKEN_EMBEDDINGS_NAME, embeddings, dtype)
     check_dtype_fits(arrays, dtype)
-    meta = dump_foreign_meta(bilm.meta)
-    if meta is not None:
-        (folder / META_NAME).write_bytes(meta)
+    meta = {key: value for key, value in (bilm.meta or {}).items() if key != FORMAT_KEY}
+    if meta:
+        (folder / META_NAME).write_bytes(dump_meta(meta))
     srsly.write_json(folder / OPTIONS_NAME, options)
     write_hdf5(folder / "weights.hdf5", arrays, dtype)
     if bilm.vocabulary is not None:
         write_vocabulary(folder / VOCAB_NAME, bilm.vocabulary)
+
+
+def _read_meta(file: Optional[File]) -> Dict[str, Any]:
+    """The content of a meta.json that any program may have written; none, with a warning, if it cannot be read."""
+    try:
+        return {} if file is None else read_object(file, "meta data")
+    except ValueError as error:
+        text = f"{error} The biLM is loaded without these meta data (name, language, licence): no vector needs them."
+        warnings.warn(text, stacklevel=2)
+        return {}
 
 
 def find_foreign_parts(config: BiLMConfig) -> List[str]:
@@ -435,7 +546,7 @@ def bad_embeddings(path: object, problems: str) -> ValueError:
     )
 
 
-def read_token_embeddings(source: Source, width: int) -> Array:
+def read_token_embeddings(source: File, width: int) -> Array:
     """RETURNS (Array): Shape (V, P), float32.
     RAISES (ValueError): For a file of another kind or width.
     """

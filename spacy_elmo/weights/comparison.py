@@ -7,8 +7,8 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ..inference.bilm import BiLM
-from .parts import to_arrays
-from .tensor_map import Array
+from .files import Array
+from .tensor_map import to_arrays
 
 SAME, DIFFERENT, PERMUTED, RESHAPED, ONLY_A, ONLY_B = "same", "different", "permuted", "other shape", "only A", "only B"
 TOLERANCE = 2e-5  # float32 sums in another order differ by less

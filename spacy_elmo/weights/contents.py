@@ -11,8 +11,8 @@ from ..inference.products import check_precision, quantizable_names
 from ..util import PRECISIONS
 from .formats import FORMATS, INT8
 from .identity import Provenance
-from .parts import count_numbers, mixes_from_meta
-from .tensor_map import DIRECTIONS
+from .meta import mixes_from_meta
+from .tensor_map import DIRECTIONS, count_numbers
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def find_capabilities(bilm: BiLM) -> List[Capability]:
     has_matrices = bool(quantizable_names(bilm.network))
     for format in FORMATS:
         if format.write is not None:
-            reason = "; ".join(format.refuses(bilm))
+            reason = "; ".join(format.find_unwritable(bilm))
             dtypes = ", ".join(dtype for dtype in format.dtypes if dtype != INT8 or has_matrices)
             found.append(Capability(f"export to {format.name}", not reason, reason or dtypes))
     for precision in PRECISIONS[1:]:

@@ -1,12 +1,10 @@
-"""All formats in one table: find, detect, load and save biLMs."""
+"""The formats of biLMs in one table; `load_bilm` and `load_mixes`, from a path to a `BiLM`; `save_bilm`."""
 
 import os
 from dataclasses import dataclass
-from difflib import get_close_matches
-from fnmatch import fnmatch, fnmatchcase
-from pathlib import Path, PurePosixPath
-from shlex import quote
-from typing import Any, Callable, Collection, Dict, List, Optional, Sequence, Set, Tuple
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Callable, Collection, Dict, List, Optional, Sequence, Set, Tuple
 
 import torch
 from safetensors import SafetensorError
@@ -16,105 +14,44 @@ from ..inference.bilm import BiLM
 from ..inference.products import check_precision
 from ..inference.runtime import isolated
 from ..util import DTYPES, AnyPath, aside_of, atomic_folder, is_hidden, shorten, to_path
-from .allennlp import no_such_part, read_allennlp
-from .bilm_tf import find_foreign_parts, read_bilm_tf, write_bilm_tf
-from .detect import (
-    ALLENNLP_WEIGHTS,
-    ARCHIVE_NAME,
+from .allennlp import ALLENNLP_WEIGHTS, ARCHIVE_NAME, STATE_SUFFIXES, detect_allennlp, detect_state_dict, read_allennlp
+from .bilm_tf import TOKEN_EMBEDDINGS_NAME, detect_bilm_tf, find_foreign_parts, read_bilm_tf, write_bilm_tf
+from .files import (
     CONFIG_NAME,
-    EMBEDDER_NAME,
-    ENCODER_NAME,
-    GRAPHS,
     HDF5_SUFFIXES,
-    HUB_WANTED,
-    LEXICON_NAME,
     OPTIONS_NAME,
-    TOKEN_EMBEDDINGS_NAME,
+    TAR_SUFFIXES,
     VOCAB_NAME,
-    WEIGHTS_NAME,
+    File,
     Listing,
     ModelFiles,
-    detect_allennlp,
-    detect_bilm_tf,
-    detect_manylangs,
-    detect_native,
-    detect_state_dict,
+    PathLike,
+    cannot_add,
+    no_such_bilm,
+)
+from .manylangs import EMBEDDER_NAME, ENCODER_NAME, detect_manylangs, read_manylangs
+from .meta import META_NAME, RECORD_NAME, LoadedMix, mixes_from_meta, read_record_meta
+from .native import LEXICON_NAME, WEIGHTS_NAME, detect_native, read_native, write_native
+from .pipelines import COMPONENT_FILES, PIPELINE_CONFIG, component_names, detect_pipeline, read_pipeline
+from .tensorflow import (
+    GRAPHS,
+    HUB_FILES,
+    HUB_INDEX,
     detect_tf_checkpoint,
     detect_tf_hub,
     find_checkpoint,
+    read_tf_checkpoint,
+    read_tf_hub,
     with_options,
 )
-from .manylangs import read_manylangs
-from .meta import META_NAME, read_record_meta
-from .native import read_native, write_native
-from .other_files import refuse_other_file, refuse_other_folder
-from .parts import LoadedMix, cannot_add, mixes_from_meta
-from .pipelines import PIPELINE_CONFIG, component_names, detect_pipeline, read_pipeline
-from .sources import TAR_SUFFIXES, PathLike, Source, is_tar, is_zip, list_sources, scan_tar
-from .tensorflow import read_tf_checkpoint, read_tf_hub
-
-# Convert a packaged name or a path to the path of a biLM.
+from .unrecognized import describe_missing, has_all, refuse_other_file, refuse_other_folder
 
 MODELS_DIR = Path(__file__).parent.parent / "models"
 PACKAGED_NAMES = ("en_elmo_sm",)
-PART_MARK = "#"
-
-
-def split_part(path: PathLike) -> Tuple[PathLike, Optional[str]]:
-    """path (PathLike): A path, or a path, "#" and the name of a biLM in it.
-    RETURNS (Tuple[PathLike, Optional[str]]): The path, and the name if the "#" is not part of the path.
-    """
-    whole, mark, part = str(path).rpartition(PART_MARK)
-    return (whole, part) if mark and whole and not to_path(path).exists() else (path, None)
-
-
-def resolve(path: AnyPath) -> str:
-    """Let a path that is read later mean the same file after `os.chdir`.
-
-    path (AnyPath): A path, or the name of a packaged model.
-    RETURNS (str): The path from the root, or from the working directory of now; a name or a blank text as it is.
-    """
-    name = os.path.expanduser(os.fsdecode(path))
-    is_path = name.strip() and name not in PACKAGED_NAMES and not os.path.isabs(name)
-    return str(Path.cwd() / name) if is_path else name
-
-
-def locate(path: PathLike) -> Path:
-    """path (PathLike): Folder or file, or the name of a packaged model.
-    RETURNS (Path): Its path, which need not exist.
-    RAISES (ValueError): If a packaged model is not installed.
-    """
-    if isinstance(path, str) and path in PACKAGED_NAMES:
-        folder = MODELS_DIR / path
-        if not folder.is_dir() or detect_native(Listing(folder)) is None:
-            raise ValueError(
-                f"The packaged biLM '{path}' is not installed (looked in '{folder}'). Install a release of spacy-elmo "
-                "that includes it, or pass the path of other weights."
-            )
-        return folder
-    path = to_path(path)
-    # Another process is replacing the folder, or was killed while it did.
-    return aside_of(path) if not path.exists() and aside_of(path).is_dir() else path
-
-
-# The table of formats: functions to detect, read and write each of them, and the names of its files.
-#
-# A new format needs a module next to native.py and bilm_tf.py, and a row here.
-
+PACKAGED = f"one of the packaged names ({', '.join(PACKAGED_NAMES)})"
+NAME_MARK = "#"  # between a path and the name of one of several biLMs
 INT8 = "int8"
 WORDS = ("vocab", "token_embeddings", "softmax")
-
-
-@dataclass(frozen=True)
-class LoadedModel:
-    """The contents of the files of a model.
-
-    bilm (BiLM): The biLM, float32, on the CPU.
-    mixes (Sequence[LoadedMix]): The scalar mixes, empty for formats with a biLM only.
-    """
-
-    bilm: BiLM
-    mixes: Sequence[LoadedMix] = ()
 
 
 @dataclass(frozen=True)
@@ -122,245 +59,125 @@ class Format:
     """A file format of biLMs.
 
     name (str): Name for `save_bilm` and the command line.
+    marks (Sequence[str]): Patterns of names, of which a path in this format has one.
+    kinds (Sequence[str]): Formats of a file by its first bytes, see `kind_of`, that may be in this format, whatever its
+        name.
     detect (Callable[[Listing], Optional[ModelFiles]]): Finds the files at a path, None for another format.
-    read (Callable[..., Any]): Reads the output of `detect`, and the sources of `takes` by name, into a biLM, or a biLM
-        and its mixes.
+    read (Callable[..., BiLM]): Reads the output of `detect`, and the files of `takes` by name: float32, on the CPU.
     takes (Sequence[str]): What a user may add: "vocab" (one word per line, in the order of the rows),
-        "token_embeddings" (vectors of its words), "softmax" (HDF5), "options", "part" (name of one of several biLMs).
+        "token_embeddings" (vectors of its words), "softmax" (HDF5), "options", "name" (of one of several biLMs).
+    description (str): Of the files that `detect` looks for.
+    required (Sequence[str]): Patterns of names of the files that it needs ("a|b" for either), to say which of them are
+        missing.
     write (Optional[Callable[[BiLM, Path, str], None]]): Writes a biLM to an empty folder, in a dtype; None for a format
         that is only read.
     file_names (Sequence[str]): Names of its files: all that `write` may write, or that of an archive.
     dtypes (Sequence[str]): Dtypes that `write` supports.
-    wanted (str): Description of the files that `detect` looks for.
-    required (Sequence[str]): Patterns of names of the files that it needs ("a|b" for either), to say which of them are
-        missing.
-    refuses (Callable[[BiLM], List[str]]): The reasons why `write` cannot write a biLM.
+    find_unwritable (Callable[[BiLM], List[str]]): The reasons why `write` cannot write a biLM.
     """
 
     name: str
+    marks: Sequence[str]
     detect: Callable[[Listing], Optional[ModelFiles]]
-    read: Callable[..., Any]
+    read: Callable[..., BiLM]
     takes: Sequence[str]
-    wanted: str
+    description: str
     required: Sequence[str]
+    kinds: Sequence[str] = ()
     write: Optional[Callable[[BiLM, Path, str], None]] = None
     file_names: Sequence[str] = ()
     dtypes: Sequence[str] = ()
-    refuses: Callable[[BiLM], List[str]] = lambda bilm: []
+    find_unwritable: Callable[[BiLM], List[str]] = lambda bilm: []
+
+    def is_possible(self, listing: Listing) -> bool:
+        """RETURNS (bool): Whether a path has a mark of this format, or is a file of its kind."""
+        names = {name.rpartition("/")[2] for name in listing.files}
+        return listing.kind in self.kinds or any(fnmatchcase(name, mark) for name in names for mark in self.marks)
 
 
 NATIVE = Format(
     name="native",
+    marks=(CONFIG_NAME,),
     detect=detect_native,
     read=read_native,
     takes=("vocab",),
-    wanted=f"a folder or .zip with {CONFIG_NAME} and {WEIGHTS_NAME}",
+    description=f"a folder or .zip with {CONFIG_NAME} and {WEIGHTS_NAME}",
     required=(CONFIG_NAME, WEIGHTS_NAME),
     write=write_native,
     file_names=(CONFIG_NAME, WEIGHTS_NAME, META_NAME, VOCAB_NAME, LEXICON_NAME),
     dtypes=(*DTYPES, INT8),
 )
-BILM_TF = Format(
-    name="bilm-tf",
-    detect=detect_bilm_tf,
-    read=read_bilm_tf,
-    takes=WORDS,
-    wanted=("a folder with options.json and one .hdf5 file; an .hdf5 file next to its options.json; a .zip with both"),
-    required=(f"*{OPTIONS_NAME}", "|".join(f"*{suffix}" for suffix in HDF5_SUFFIXES)),
-    write=write_bilm_tf,
-    file_names=(OPTIONS_NAME, "weights.hdf5", VOCAB_NAME, TOKEN_EMBEDDINGS_NAME, META_NAME),
-    dtypes=DTYPES,
-    refuses=lambda bilm: find_foreign_parts(bilm.config),
+PIPELINE = Format(
+    name="spacy",
+    marks=(PIPELINE_CONFIG, *COMPONENT_FILES),
+    detect=detect_pipeline,
+    read=read_pipeline,
+    takes=("name",),
+    description=f"the folder of a saved spaCy pipeline with {PIPELINE_CONFIG}, {META_NAME} and a component with a biLM",
+    required=(PIPELINE_CONFIG, META_NAME),
 )
 MANYLANGS = Format(
     name="manylangs",
+    marks=(EMBEDDER_NAME, ENCODER_NAME),
     detect=detect_manylangs,
     read=read_manylangs,
     takes=(),
-    wanted=f"a folder or .zip of ELMoForManyLangs with {CONFIG_NAME}, {EMBEDDER_NAME} and {ENCODER_NAME}",
+    description=f"a folder or .zip of ELMoForManyLangs with {CONFIG_NAME}, {EMBEDDER_NAME} and {ENCODER_NAME}",
     required=(CONFIG_NAME, EMBEDDER_NAME, ENCODER_NAME),
 )
 ALLENNLP = Format(
     name="allennlp",
+    marks=(ARCHIVE_NAME, *(f"*{suffix}" for suffix in STATE_SUFFIXES)),
+    kinds=("torch", "safetensors", "pickle"),
     detect=detect_allennlp,
     read=read_allennlp,
-    takes=("vocab", "softmax", "options", "part"),
-    wanted=(
+    takes=("vocab", "softmax", "options", "name"),
+    description=(
         "an AllenNLP model.tar.gz or its folder, with weights.th, best.th or model_state_epoch_N.th (config.json is "
         "read if there is one), or a state dict: a file of `torch.save` or safetensors, of any name"
     ),
     required=("|".join(ALLENNLP_WEIGHTS),),
     file_names=(ARCHIVE_NAME,),
 )
+BILM_TF = Format(
+    name="bilm-tf",
+    marks=(f"*{OPTIONS_NAME}", *(f"*{suffix}" for suffix in HDF5_SUFFIXES)),
+    kinds=("hdf5",),
+    detect=detect_bilm_tf,
+    read=read_bilm_tf,
+    takes=WORDS,
+    description=(
+        "a folder with options.json and one .hdf5 file; an .hdf5 file next to its options.json; a .zip with both"
+    ),
+    required=(f"*{OPTIONS_NAME}", "|".join(f"*{suffix}" for suffix in HDF5_SUFFIXES)),
+    write=write_bilm_tf,
+    file_names=(OPTIONS_NAME, "weights.hdf5", VOCAB_NAME, TOKEN_EMBEDDINGS_NAME, META_NAME),
+    dtypes=DTYPES,
+    find_unwritable=lambda bilm: find_foreign_parts(bilm.config),
+)
 TF_HUB = Format(
     name="tf-hub",
+    marks=(*GRAPHS, HUB_INDEX.name),
     detect=detect_tf_hub,
     read=read_tf_hub,
     takes=WORDS,
-    wanted=HUB_WANTED,
+    description=HUB_FILES,
     required=("|".join(GRAPHS),),
 )
 TF_CHECKPOINT = Format(
     name="tf-checkpoint",
+    marks=("*",),
     detect=detect_tf_checkpoint,
     read=read_tf_checkpoint,
     takes=WORDS,
-    wanted=(
+    description=(
         "a folder with a checkpoint of TensorFlow (checkpoint, *.index, *.data-*) and options.json; the path of such a "
         "checkpoint, with or without .index"
     ),
     required=("*.index", "*.data-*", f"*{OPTIONS_NAME}"),
 )
-PIPELINE = Format(
-    name="spacy",
-    detect=detect_pipeline,
-    read=read_pipeline,
-    takes=("part",),
-    wanted=f"the folder of a saved spaCy pipeline with {PIPELINE_CONFIG}, {META_NAME} and a component with a biLM",
-    required=(PIPELINE_CONFIG, META_NAME),
-)
 # In the order of detection: a dump in HDF5 may lie beside the checkpoint that it was made from.
 FORMATS: Tuple[Format, ...] = (NATIVE, PIPELINE, MANYLANGS, ALLENNLP, BILM_TF, TF_HUB, TF_CHECKPOINT)
-PACKAGED = f"one of the packaged names ({', '.join(PACKAGED_NAMES)})"
-
-
-def detect_format(path: Path) -> Tuple[Format, ModelFiles]:
-    """Detect a format by the files at a path; a folder whose only file is an archive is read as this archive.
-
-    path (Path): A folder or file, or the prefix of the files of a TensorFlow checkpoint.
-    RETURNS (Tuple[Format, ModelFiles]): The format, and the files for its `read`.
-    RAISES (ValueError): EL020 if no format is detected, with the files that are missing for each of them, and errors
-        of `detect` for damaged files.
-    """
-    if not path.exists():
-        path = find_checkpoint(path) or path
-    if not path.exists():
-        wanted = f"a folder, file or zip with a biLM in any known format; {PACKAGED}"
-        template = f"{Errors.EL020} `python -m spacy elmo download --list` lists published biLMs and how to get them."
-        raise ValueError(template.format(path=path, reason="there is no such file or folder", wanted=wanted))
-    refuse_other_file(path)
-    listing = Listing(path)
-    for format in FORMATS:
-        files = format.detect(listing)
-        if files is not None:
-            return format, files
-    if path.is_dir():
-        refuse_other_folder(path)
-        state = detect_state_dict(path)
-        if state is not None:
-            return ALLENNLP, state
-        names = [file for file in sorted(path.iterdir()) if not is_hidden(file.name) and file.is_file()]
-        archives = [file for file in names if file.name.endswith((".zip", *TAR_SUFFIXES))]
-        if len(archives) == 1:
-            return detect_format(archives[0])
-        if (path / PIPELINE_CONFIG).is_file():
-            components = ", ".join(component_names(path)) or "none"
-            reason = f"it is a spaCy pipeline, and no component of it has a biLM (components: {components})"
-            wanted = "a component 'elmo' or 'elmo_surprisal', or one whose listener was replaced"
-            raise ValueError(Errors.EL020.format(path=path, reason=reason, wanted=wanted))
-    raise ValueError(_not_found(path))
-
-
-def detect_pair(weights: Path, options: Source) -> Tuple[Format, ModelFiles]:
-    """weights (Path): A checkpoint, a state dict of AllenNLP or an HDF5 file.
-    options (Source): Its options, which the user names apart.
-    RETURNS (Tuple[Format, ModelFiles]): The format, and the files for its `read`.
-    """
-    refuse_other_file(weights)
-    if weights.is_file() and Source(weights).read_head().lstrip().startswith(b"{"):
-        reason = "it is a file of JSON, as options are: options and weights may be in the wrong order"
-        raise ValueError(Errors.EL020.format(path=weights, reason=reason, wanted="a file of weights"))
-    checkpoint = find_checkpoint(weights)
-    if checkpoint is not None:
-        return TF_CHECKPOINT, with_options(checkpoint, options)
-    state = detect_allennlp(Listing(weights)) if weights.exists() else None
-    if state is not None:
-        return ALLENNLP, state
-    if weights.is_dir() and (files := detect_bilm_tf(Listing(weights))) is not None:
-        reason, wanted = "it is a folder, and options are given apart", f"the file '{files.weights}'"
-        raise ValueError(Errors.EL020.format(path=weights, reason=reason, wanted=wanted))
-    if weights.is_dir():
-        raise cannot_add(weights, detect_format(weights)[0].name, "options")
-    meta = weights.parent / META_NAME
-    return BILM_TF, ModelFiles(
-        str(weights), Source(weights), {}, options, meta=Source(meta) if meta.is_file() else None
-    )
-
-
-# Say which files of each format are missing at a path.
-
-MAX_NAMES = 2000  # files considered
-MAX_NAMED = 3  # names in a message
-SIMILAR = 0.75  # ratio of difflib
-
-
-def _not_found(path: Path) -> str:
-    """The message of EL020, with one line per format."""
-    names = _list_names(path)
-    reason = "it is in no known format" if names is not None else "it is a file in no known format"
-    lines = [f"{format.name}: {_describe_missing(path, format, names)}{format.wanted}" for format in FORMATS]
-    packed = [format.name for format in FORMATS if path.is_file() and _has_all(names or [], format.required)]
-    if packed:
-        tool, folder = "zipfile" if is_zip(path) else "tarfile", f"{path}_files"
-        reason = (
-            f"it is an archive with the files of {' or '.join(packed)}, which is not read in place. Unpack it, and "
-            f"pass the folder with these files: `python -m {tool} -e {quote(str(path))} {quote(folder)}`"
-        )
-    return Errors.EL020.format(path=path, reason=reason, wanted="".join(f"\n- {line}" for line in [*lines, PACKAGED]))
-
-
-def _list_names(path: Path) -> Optional[List[str]]:
-    """Names of the files in a folder and in the folders in it, or in an archive, whose folders do not matter; None for
-    another file."""
-    try:
-        if path.is_dir():
-            inner = sorted(place.name for place in path.iterdir() if place.is_dir())
-            return list(list_sources(path, inner))[:MAX_NAMES]
-        if not is_zip(path) and not is_tar(path):
-            return None
-        members = list(list_sources(path)) if is_zip(path) else scan_tar(path, lambda name: False)[0]
-        return [PurePosixPath(name).name for name in members[:MAX_NAMES]]
-    except (OSError, ValueError):  # a damaged file, which the readers report
-        return []
-
-
-def _describe_missing(path: Path, format: Format, names: Optional[List[str]]) -> str:
-    """For each file of a format that it is there, or that it is missing, with files of similar names."""
-    if names is None:
-        return ""
-    here, texts = [name for name in names if "/" not in name], []
-    for pattern in format.required:
-        found = _match(pattern, here)
-        if found:
-            texts.append(f"{found[0]} is there")
-            continue
-        close = list(dict.fromkeys(name for each in pattern.split("|") for name in _close_to(each, here)))[:MAX_NAMED]
-        hint = f" (there is {', '.join(close)}: a wrong name?)" if close else ""
-        texts.append(f"{pattern.replace('|', ' or ')} is missing{hint}")
-    for folder in dict.fromkeys(name.partition("/")[0] for name in names if "/" in name):
-        if _has_all([name.partition("/")[2] for name in names if name.startswith(f"{folder}/")], format.required):
-            texts.append(f"all of them are in '{folder}/': pass '{path / folder}' instead")
-            break
-    return f"{', '.join(texts)}; it is "
-
-
-def _match(pattern: str, names: Sequence[str]) -> List[str]:
-    return [name for name in names if any(fnmatch(name, each) for each in pattern.split("|"))]
-
-
-def _has_all(names: Sequence[str], required: Sequence[str]) -> bool:
-    return all(_match(pattern, names) for pattern in required)
-
-
-def _close_to(pattern: str, names: Sequence[str]) -> List[str]:
-    """Similar names; also those with the same suffix, unless there are many kinds of such files."""
-    exact = pattern.replace("*", "")
-    suffix = PurePosixPath(exact).suffix
-    same_suffix = [] if suffix in (".json", ".txt") else [name for name in names if name.endswith(suffix or exact)]
-    return [*get_close_matches(exact, names, n=MAX_NAMED, cutoff=SIMILAR), *same_suffix]
-
-
-# `load_bilm`, `load_mixes`: load a `BiLM` and its scalar mixes from files in any known format.
 
 
 @isolated
@@ -394,8 +211,8 @@ def load_bilm(
     """
     if precision != "float32":
         check_precision(precision, torch.device("cpu"))
-    files = {"vocab": vocab, "token_embeddings": token_embeddings, "softmax": softmax}
-    bilm = load_model(path, options=options, weights=weights, **files).bilm
+    given = {"vocab": vocab, "token_embeddings": token_embeddings, "softmax": softmax}
+    bilm = _read(path, options, weights, **{key: value for key, value in given.items() if value is not None})
     return bilm if precision == "float32" else bilm.set_precision(precision)
 
 
@@ -409,52 +226,139 @@ def load_mixes(
         `initial_weights`, `initial_gamma` and `layer_norm` of a listener or a `ScalarMix`. Empty for other formats.
     RAISES (ValueError): See `load_bilm`; for mixes in meta data that are not valid.
     """
-    return list(load_model(path, options=options, weights=weights).mixes)
+    bilm = load_bilm(path, options=options, weights=weights)
+    return list(mixes_from_meta(bilm.meta, bilm.config.n_layers))
 
 
-@isolated
-def load_model(
-    path: Optional[PathLike] = None,
-    *,
-    options: Optional[PathLike] = None,
-    weights: Optional[PathLike] = None,
-    **files: Optional[PathLike],
-) -> LoadedModel:
-    """Load all that the files of a model have.
-
-    path (Optional[PathLike]), options (Optional[PathLike]), weights (Optional[PathLike]): See `load_bilm`.
-    **files (Optional[PathLike]): `vocab`, `token_embeddings` and `softmax`, see `load_bilm`.
-    RETURNS (LoadedModel): The biLM, float32, and its mixes.
-    RAISES (ValueError): See `load_bilm`.
-    """
+def _read(
+    path: Optional[PathLike], options: Optional[PathLike], weights: Optional[PathLike], **given: PathLike
+) -> BiLM:
+    """Detect the format of a path, or of options and weights, and read its files, with those given by name."""
     if (path is None) != (options is not None and weights is not None) or (options is None) != (weights is None):
-        given = {"path": path, "options": options, "weights": weights}
-        names = ", ".join(name for name, value in given.items() if value is not None)
-        shown = names or "none of them"
+        both = {"path": path, "options": options, "weights": weights}
+        names = ", ".join(name for name, value in both.items() if value is not None) or "none of them"
         raise ValueError(
-            f"`load_bilm` takes either a path, or options and weights; found: {shown}. Pass one or the other."
+            f"`load_bilm` takes either a path, or options and weights; found: {names}. Pass one or the other."
         )
-    place, part = split_part(path or weights or "")
-    extras: Dict[str, Any] = {name: Source(to_path(value)) for name, value in files.items() if value is not None}
-    if path is None:
-        format, found = detect_pair(to_path(place), Source(to_path(options or "")))
-        extras.update({"options": Source(to_path(options or ""))} if format is ALLENNLP else {})
+    place, name = split_name(path or weights or "")
+    target = locate(place)
+    extras: Dict[str, object] = {key: File(to_path(value)) for key, value in given.items()}
+    if options is None:
+        format, files = detect_format(target)
     else:
-        format, found = detect_format(locate(place))
-    if part is not None:
-        if "part" not in format.takes:
-            raise no_such_part(place, part)
-        extras["part"] = part
-    refused = [name for name in extras if name not in format.takes]
-    if refused:
+        options_file = File(to_path(options))
+        format, files = detect_pair(to_path(place), options_file)
+        extras.update({"options": options_file} if format is ALLENNLP else {})
+    if name is not None and "name" not in format.takes:
+        raise no_such_bilm(place, name)
+    extras.update({} if name is None else {"name": name})
+    if refused := [key for key in extras if key not in format.takes]:
         raise cannot_add(place, format.name, ", ".join(refused))
-    read = format.read(found, **extras)
-    bilm, mixes = read if isinstance(read, tuple) else (read, mixes_from_meta(read.meta, read.config.n_layers))
-    bilm.meta = {**read_record_meta(locate(place)), **bilm.meta}
-    return LoadedModel(bilm, mixes)
+    bilm = format.read(files, **extras)
+    folder = target if target.is_dir() else target.parent
+    if (folder / RECORD_NAME).is_file():  # of `elmo download`
+        bilm.meta = {**read_record_meta(target), **bilm.meta}
+    return bilm
 
 
-# Which files of a folder may be replaced or deleted when a biLM is written into it.
+def split_name(path: PathLike) -> Tuple[PathLike, Optional[str]]:
+    """path (PathLike): A path, or a path, "#" and the name of a biLM in it.
+    RETURNS (Tuple[PathLike, Optional[str]]): The path, and the name if the "#" is not part of the path.
+    """
+    place, mark, name = str(path).rpartition(NAME_MARK)
+    return (place, name) if mark and place and not to_path(path).exists() else (path, None)
+
+
+def resolve(path: AnyPath) -> str:
+    """Let a path that is read later mean the same file after `os.chdir`.
+
+    path (AnyPath): A path, or the name of a packaged model.
+    RETURNS (str): The path from the root, or from the working directory of now; a name or a blank text as it is.
+    """
+    name = os.path.expanduser(os.fsdecode(path))
+    is_path = name.strip() and name not in PACKAGED_NAMES and not os.path.isabs(name)
+    return str(Path.cwd() / name) if is_path else name
+
+
+def locate(path: PathLike) -> Path:
+    """path (PathLike): Folder or file, or the name of a packaged model.
+    RETURNS (Path): Its path, which need not exist.
+    RAISES (ValueError): If a packaged model is not installed.
+    """
+    if isinstance(path, str) and path in PACKAGED_NAMES:
+        folder = MODELS_DIR / path
+        if not folder.is_dir() or detect_native(Listing(folder)) is None:
+            raise ValueError(
+                f"The packaged biLM '{path}' is not installed (looked in '{folder}'). Install a release of spacy-elmo "
+                "that includes it, or pass the path of other weights."
+            )
+        return folder
+    path = to_path(path)
+    # Another process is replacing the folder, or was killed while it did.
+    return aside_of(path) if not path.exists() and aside_of(path).is_dir() else path
+
+
+def detect_format(path: Path) -> Tuple[Format, ModelFiles]:
+    """Detect a format by the files at a path; a folder whose only file is an archive is read as this archive.
+
+    path (Path): A folder or file, or the prefix of the files of a TensorFlow checkpoint.
+    RETURNS (Tuple[Format, ModelFiles]): The format, and the files for its `read`.
+    RAISES (ValueError): EL020 if no format is detected, with the files that are missing for each of them, and errors
+        of `detect` for damaged files.
+    """
+    if not path.exists():
+        path = find_checkpoint(path) or path
+    if not path.exists():
+        expected = f"a folder, file or zip with a biLM in any known format; {PACKAGED}"
+        template = f"{Errors.EL020} `python -m spacy elmo download --list` lists published biLMs and how to get them."
+        raise ValueError(template.format(path=path, reason="there is no such file or folder", wanted=expected))
+    listing = Listing(path)
+    if listing.kind != "folder":
+        refuse_other_file(listing)
+    for format in FORMATS:
+        if format.is_possible(listing) and (files := format.detect(listing)) is not None:
+            return format, files
+    if listing.kind == "folder":
+        refuse_other_folder(path)
+        if (files := detect_state_dict(listing)) is not None:
+            return ALLENNLP, files
+        archives = [file for name, file in listing.files.items() if name.endswith((".zip", *TAR_SUFFIXES))]
+        if len(archives) == 1:
+            return detect_format(archives[0].path)
+        if PIPELINE_CONFIG in listing.files:
+            components = ", ".join(component_names(path)) or "none"
+            reason = f"it is a spaCy pipeline, and no component of it has a biLM (components: {components})"
+            expected = "a component 'elmo' or 'elmo_surprisal', or one whose listener was replaced"
+            raise ValueError(Errors.EL020.format(path=path, reason=reason, wanted=expected))
+    lines = [(format.name, format.required, format.description) for format in FORMATS]
+    raise ValueError(describe_missing(listing, lines, PACKAGED))
+
+
+def detect_pair(weights: Path, options: File) -> Tuple[Format, ModelFiles]:
+    """weights (Path): A checkpoint, a state dict of AllenNLP or an HDF5 file.
+    options (File): Its options, which the user names apart.
+    RETURNS (Tuple[Format, ModelFiles]): The format, and the files for its `read`.
+    """
+    if (checkpoint := find_checkpoint(weights)) is not None:
+        return TF_CHECKPOINT, with_options(checkpoint, options)
+    if weights.is_dir():
+        listing = Listing(weights)
+        if (files := detect_allennlp(listing)) is not None:
+            return ALLENNLP, files
+        if (files := detect_bilm_tf(listing)) is None:
+            raise cannot_add(weights, detect_format(weights)[0].name, "options")
+        reason, expected = "it is a folder, and options are given apart", f"the file '{files.weights}'"
+        raise ValueError(Errors.EL020.format(path=weights, reason=reason, wanted=expected))
+    if weights.is_file():
+        listing = Listing(weights)
+        refuse_other_file(listing)
+        if File(weights).read_head().lstrip().startswith(b"{"):
+            reason = "it is a file of JSON, as options are: options and weights may be in the wrong order"
+            raise ValueError(Errors.EL020.format(path=weights, reason=reason, wanted="a file of weights"))
+        if (files := detect_allennlp(listing)) is not None:
+            return ALLENNLP, files
+    meta = weights.parent / META_NAME
+    return BILM_TF, ModelFiles(str(weights), File(weights), {}, options, meta=File(meta) if meta.is_file() else None)
 
 
 def find_replaceable(folder: Path, known: Collection[str] = ()) -> Set[str]:
@@ -468,16 +372,17 @@ def find_replaceable(folder: Path, known: Collection[str] = ()) -> Set[str]:
     RETURNS (Set[str]): Names in the folder, empty if it has no biLM. Other files stay.
     RAISES (ValueError): EL372 for files of a biLM that may not be replaced.
     """
-    patterns = [part for format in FORMATS for pattern in format.required for part in pattern.split("|")]
+    patterns = [either for format in FORMATS for pattern in format.required for either in pattern.split("|")]
     patterns += [name for format in FORMATS for name in format.file_names]
     names = [file.name for file in folder.iterdir() if not is_hidden(file.name) and file.name not in known]
-    found = {name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)}
+    of_bilms = {name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)}
     is_ours = any(
-        found <= set(format.file_names) and _has_all(sorted(found), format.required) for format in (NATIVE, BILM_TF)
+        of_bilms <= set(format.file_names) and has_all(sorted(of_bilms), format.required)
+        for format in (NATIVE, BILM_TF)
     )
-    if found and not is_ours:
-        raise ValueError(Errors.EL372.format(path=folder, names=shorten(", ".join(sorted(found)))))
-    return found | {name for name in known if (folder / name).is_file()}
+    if of_bilms and not is_ours:
+        raise ValueError(Errors.EL372.format(path=folder, names=shorten(", ".join(sorted(of_bilms)))))
+    return of_bilms | {name for name in known if (folder / name).is_file()}
 
 
 def check_source(source: str, target: Path) -> None:
@@ -491,9 +396,6 @@ def check_source(source: str, target: Path) -> None:
             f"'{target}' has the biLM that is read, '{source}', and would be replaced by it. Choose another folder, "
             "and delete the old one when you have checked the new one."
         )
-
-
-# `save_bilm`: save a `BiLM` to a folder in native or bilm-tf format.
 
 
 @isolated

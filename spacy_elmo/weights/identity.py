@@ -11,11 +11,10 @@ from torch import Tensor
 from ..inference.bilm import BiLM
 from ..inference.products import quantizable_names
 from ..util import hash_file
-from .detect import Listing
-from .formats import detect_format, detect_pair, locate, split_part
+from .files import File, Listing, PathLike
+from .formats import detect_format, detect_pair, locate, split_name
 from .meta import read_record
 from .pipelines import detect_pipeline
-from .sources import PathLike, Source
 
 # The identity of weights, for results that were made with them: a short sha256 of a biLM, or of its files.
 
@@ -32,7 +31,7 @@ def digest_bilm(bilm: PathLike) -> str:
     RETURNS (str): The first 12 hexadecimal digits of the sha256 of the file; of several files, of their names and sums.
     RAISES (FileNotFoundError): If there is no file of weights.
     """
-    path = locate(split_part(bilm)[0])
+    path = locate(split_name(bilm)[0])
     files = _find_weights(path)
     if not files:
         raise FileNotFoundError(
@@ -122,9 +121,9 @@ def read_provenance(path: PathLike, options: Optional[Path] = None) -> Provenanc
     RETURNS (Provenance): All files are read for their checksums.
     RAISES (ValueError): EL020 and others if no biLM is detected.
     """
-    place = locate(split_part(path)[0])
+    place = locate(split_name(path)[0])
     if options is not None:
-        format, found = detect_pair(place, Source(options))
+        format, found = detect_pair(place, File(options))
         paths = sorted({*found.paths, options})
     else:
         format, found = detect_format(place)

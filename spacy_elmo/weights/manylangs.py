@@ -1,4 +1,8 @@
-"""Models of ELMoForManyLangs (Che et al. 2018): files, tables of symbols, architecture, tensors."""
+"""Models of ELMoForManyLangs (Che et al. 2018), as its training writes them and as they were published in 44 languages.
+
+A folder or zip has `config.json`, which names the file of the architecture; `char.dic` and `word.dic` with the symbols;
+`token_embedder.pkl` and `encoder.pkl` with the tensors, written by `torch.save`.
+"""
 
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -8,27 +12,18 @@ from ..bilm.config import BiLMConfig, TokenEmbedderConfig
 from ..inference.bilm import BiLM
 from ..text.words import CHARACTERS_NEEDED, WORDS_NEEDED, Lexicon
 from ..util import MAX_SHOWN, listed, shorten
-from .detect import CONFIG_NAME, EMBEDDER_NAME, ENCODER_NAME, ModelFiles
-from .parts import SettingsReader, build_config, load_network
-from .sources import MIB, Source, decode_text, read_json
-from .tensor_map import (
-    DIRECTIONS,
-    Dataset,
-    TensorSlice,
-    cell_datasets,
-    filter_datasets,
-    find_misfits,
-    highway_datasets,
-    whole,
-)
+from .allennlp_names import cell_datasets, filter_datasets, highway_datasets
+from .files import CONFIG_NAME, MIB, File, Listing, ModelFiles, decode_text, only_model, read_json
+from .settings import SettingsReader, build_config
+from .tensor_map import DIRECTIONS, Dataset, TensorSlice, find_misfits, load_network, whole
 from .torch_files import read_state_dict
 
+ENCODER_NAME, EMBEDDER_NAME = "encoder.pkl", "token_embedder.pkl"
+MARKS = (ENCODER_NAME, EMBEDDER_NAME)
 INVALID_ARCHITECTURE = (
     "The architecture '{path}' of an ELMoForManyLangs model is invalid: {problems}. Use the file that came with the"
     " model, as a rule cnn_50_100_512_4096_sample.json."
 )
-
-# Read `char.dic` and `word.dic` of ELMoForManyLangs: SYMBOL<TAB>ID per line.
 
 CHARACTERS_NAME, WORDS_NAME = "char.dic", "word.dic"
 BLANK = "\u3000"  # what a line without a visible symbol means
@@ -36,8 +31,24 @@ MAX_BYTES = 32 * MIB
 MAX_DIGITS = 10
 
 
-def read_symbols(source: Source, needed: Sequence[str]) -> Tuple[Optional[str], ...]:
-    """source (Source): The file.
+def detect_manylangs(listing: Listing) -> Optional[ModelFiles]:
+    """Find a folder or a zip, or one of the two files with weights.
+
+    RAISES (ValueError): For a zip with several biLMs.
+    """
+    if listing.kind == "tar" or (listing.file is not None and listing.file.name not in MARKS):
+        return None
+    models: Dict[str, ModelFiles] = {}
+    for root, files in listing.roots(MARKS.__contains__).items():
+        if listing.kind != "zip":  # its architecture may be in a folder in it
+            files = listing.deep_files
+        weights = next(files[name] for name in MARKS if name in files)
+        models[root] = ModelFiles(str(listing.where), weights, files)
+    return only_model(listing.path, models)
+
+
+def read_symbols(source: File, needed: Sequence[str]) -> Tuple[Optional[str], ...]:
+    """source (File): The file.
     needed (Sequence[str]): Symbols that it should have.
     RETURNS (Tuple[Optional[str], ...]): Symbols by id; None for blank ones that a later line replaces.
     RAISES (ValueError): With all problems, EL020 or EL036 if it is missing or too large.
@@ -85,14 +96,12 @@ def _add_line(line: str, n_lines: int, ids: Dict[str, int], symbols: Dict[int, s
     return ""
 
 
-def _refusal(source: Source, problems: List[str]) -> str:
+def _refusal(source: File, problems: List[str]) -> str:
     return (
         f"'{source}' cannot be used as a table of symbols, one SYMBOL<TAB>ID per line in UTF-8, {len(problems)} "
         f"problem(s):{listed(problems)}\nUse the file that came with the model."
     )
 
-
-# The architecture of an ELMoForManyLangs model: find its JSON, and convert it to a config of ours.
 
 # The architecture of the published models, which is a file of the original program and not of every download.
 SAMPLE_NAMES = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
@@ -121,19 +130,19 @@ def read_architecture(files: ModelFiles) -> Tuple[Any, str]:
     RETURNS (Tuple[Any, str]): The architecture, and where it is.
     RAISES (ValueError): If it is not found, EL022 or EL036 for files that are no JSON.
     """
-    source = files.sources.get(CONFIG_NAME)
+    source = files.by_name.get(CONFIG_NAME)
     record = {} if source is None else read_json(source)
     named = record.get("config_path") if isinstance(record, Mapping) else None
     path = named.replace("\\", "/") if isinstance(named, str) else ""
     last = path.rsplit("/", 1)[-1]
     for name in (path, last):
-        found = files.sources.get(str(PurePosixPath(name))) if name and name != CONFIG_NAME else None
+        found = files.by_name.get(str(PurePosixPath(name))) if name and name != CONFIG_NAME else None
         if found is not None:
             return read_json(found), str(found)
     if last in SAMPLE_NAMES:
         return SAMPLE, last
-    names = [name for name in files.sources if name.endswith(".json") and "/" not in name and name != CONFIG_NAME]
-    others = [(read_json(files.sources[name]), str(files.sources[name])) for name in sorted(names)[:8]]
+    names = [name for name in files.by_name if name.endswith(".json") and "/" not in name and name != CONFIG_NAME]
+    others = [(read_json(files.by_name[name]), str(files.by_name[name])) for name in sorted(names)[:8]]
     others = [(other, where) for other, where in others if isinstance(other, dict) and BLOCKS <= set(other)]
     if len(others) == 1:
         return others[0]
@@ -179,7 +188,7 @@ def make_config(
     record: Mapping[str, Any], names: Mapping[str, str], where: str, n_characters: int, n_words: int
 ) -> BiLMConfig:
     """record (Mapping[str, Any]), names (Mapping[str, str]): From `read_sizes`.
-    where (str): Source of the sizes, for messages.
+    where (str): File of the sizes, for messages.
     n_characters (int), n_words (int): Rows of the tables, 0 where `char_dim` or `word_dim` is 0.
     RETURNS (BiLMConfig): The config.
     RAISES (ValueError): For sizes that no biLM can have.
@@ -199,10 +208,6 @@ def _read_name(reader: SettingsReader, block: str, known: Tuple[str, ...]) -> st
         reader.refuse(f"{block}.name", name, f"one of: {', '.join(known)}")
     return name
 
-
-# The tensors of ELMoForManyLangs, and their positions in our state dict.
-#
-# `tensor_map.py` has the tables of cells and highways.
 
 OURS = "token_embedder."
 
@@ -285,9 +290,6 @@ def _torch_lstm_datasets(theirs: str, ours: str, input_widths: List[int], cell_w
     return found
 
 
-# Read models of ELMoForManyLangs (Che et al. 2018) into a `BiLM`.
-
-
 def read_manylangs(files: ModelFiles) -> BiLM:
     """files (ModelFiles): Its files.
     RETURNS (BiLM): float32, with its lexicon, without a softmax.
@@ -301,11 +303,11 @@ def read_manylangs(files: ModelFiles) -> BiLM:
     record: Dict[str, Any] = {}
     names: Dict[str, str] = {}
     where = ""
-    if CONFIG_NAME in files.sources:
+    if CONFIG_NAME in files.by_name:
         architecture, where = read_architecture(files)
         record, names = read_sizes(architecture, where)
         wanted += [name for name, width_name, _ in tables if record["token_embedder"][width_name]]
-    sources = {name: files.sources[name] for name in wanted if name in files.sources}
+    sources = {name: files.by_name[name] for name in wanted if name in files.by_name}
     if len(sources) < len(wanted):
         missing = ", ".join(name for name in wanted if name not in sources)
         raise ValueError(

@@ -1,56 +1,34 @@
-"""Meta data of a biLM: its name, language, licence, sources and training, which every format keeps.
+"""Meta data of a biLM: its name, language, licence, sources and training, and the scalar mixes trained with it.
 
 The native format and that of bilm-tf have them in `meta.json`. A download has a record of its origin beside it.
 """
 
 import json
-import warnings
+import math
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from .sources import MAX_JSON_BYTES, Source, check_size, read_json, unreadable
+from ..util import is_number, shorten
+from .files import MAX_JSON_BYTES, check_size
+from .tensor_map import MAX_ABSOLUTE
 
 META_NAME, RECORD_NAME = "meta.json", "origin.json"
 MAX_RECORD_BYTES = 2**20
 FORMAT_KEY = "source_format"  # the format that a biLM was read from
 RECORD_KEYS = {"name": "name", "lang": "language", "license": "licence", "source": "documented", "paper": "paper"}
 
-
-def read_meta(source: Source) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): The content of a meta.json.
-    RAISES (ValueError): EL022 if it is not an object of JSON.
-    """
-    meta = read_json(source)
-    if not isinstance(meta, dict):
-        raise unreadable(source, "meta data", f"it contains a {type(meta).__name__} instead of an object {{...}}")
-    return meta
-
-
-def read_foreign_meta(source: Optional[Source]) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): The content of a meta.json that any program may have written; none, with a warning, of
-    a file that cannot be read.
-    """
-    try:
-        return {} if source is None else read_meta(source)
-    except ValueError as error:
-        text = f"{error} The biLM is loaded without these meta data (name, language, licence): no vector needs them."
-        warnings.warn(text, stacklevel=2)
-        return {}
+MIXES_KEY = "scalar_mixes"  # in the meta data of a biLM
+NORMS = (None, "token", "bilm-tf", "allennlp")
 
 
 def dump_meta(meta: Optional[Mapping[str, Any]]) -> bytes:
-    """RETURNS (bytes): The inverse of `read_meta`.
+    """RETURNS (bytes): The content of meta.json.
     RAISES (ValueError): EL036 for meta data that could not be read.
     """
     content = json.dumps(meta or {}, indent=2).encode("ascii")  # srsly rounds numbers
     check_size(META_NAME, len(content), MAX_JSON_BYTES)
     return content
-
-
-def dump_foreign_meta(meta: Optional[Mapping[str, Any]]) -> Optional[bytes]:
-    """RETURNS (Optional[bytes]): As `dump_meta`; None if there is nothing but the format that the biLM had before."""
-    stated = {key: value for key, value in (meta or {}).items() if key != FORMAT_KEY}
-    return dump_meta(stated) if stated else None
 
 
 def read_record(path: Path) -> Optional[Dict[str, Any]]:
@@ -94,3 +72,55 @@ def list_training_texts(meta: Any) -> List[Dict[str, str]]:
         texts += [{key: str(value) for key, value in item.items()} for item in items if isinstance(item, dict)]
         meta = init.get("meta") if isinstance(init, Mapping) else None
     return [text for k, text in enumerate(texts) if text not in texts[:k]]
+
+
+@dataclass(frozen=True)
+class LoadedMix:
+    """A scalar mix that was trained with a biLM, Peters et al. (2018), eq. 1.
+
+    weights (Sequence[float]): Raw weights, one per layer, the token layer first.
+    gamma (float): Scale.
+    layer_norm (Optional[str]): Norm of each layer before the mix: "allennlp" for AllenNLP's do_layer_norm, or None.
+    """
+
+    weights: Sequence[float]
+    gamma: float
+    layer_norm: Optional[str] = None
+
+    @property
+    def shares(self) -> List[float]:
+        """RETURNS (List[float]): softmax(weights), the share of each layer."""
+        powers = [math.exp(weight - max(self.weights)) for weight in self.weights]
+        return [power / sum(powers) for power in powers]
+
+
+def mixes_to_meta(mixes: Sequence[LoadedMix]) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): The entry of the meta data, empty without mixes; plain JSON types."""
+    records = [{**asdict(mix), "weights": [float(weight) for weight in mix.weights]} for mix in mixes]
+    return {MIXES_KEY: records} if records else {}
+
+
+def mixes_from_meta(meta: Optional[Mapping[str, Any]], n_layers: int) -> Tuple[LoadedMix, ...]:
+    """The inverse of `mixes_to_meta`.
+
+    meta (Optional[Mapping[str, Any]]): Meta data of a biLM, from any file.
+    n_layers (int): L, LSTM layers of the biLM; a mix has L + 1 weights.
+    RETURNS (Tuple[LoadedMix, ...]): The mixes, none if the meta data have none.
+    RAISES (ValueError): For anything but mixes under their key.
+    """
+    records = (meta or {}).get(MIXES_KEY) or []
+    if not isinstance(records, list) or not all(_is_mix(record, n_layers + 1) for record in records):
+        problem = (
+            f"{MIXES_KEY} in its meta data is {shorten(repr(records), 200)}, should be a list of objects with "
+            f"`weights` ({n_layers + 1} numbers), `gamma` (a number) and optionally `layer_norm`"
+        )
+        raise ValueError(f"The scalar mixes of the biLM cannot be used: {problem}. Correct or remove the entry.")
+    return tuple(LoadedMix(tuple(item["weights"]), item["gamma"], item.get("layer_norm")) for item in records)
+
+
+def _is_mix(record: Any, n_weights: int) -> bool:
+    if not isinstance(record, Mapping) or not isinstance(record.get("weights"), list):
+        return False
+    weights = record["weights"]
+    are_numbers = all(is_number(value) and abs(value) <= MAX_ABSOLUTE for value in [*weights, record.get("gamma")])
+    return are_numbers and len(weights) == n_weights and record.get("layer_norm") in NORMS

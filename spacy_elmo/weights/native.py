@@ -21,47 +21,82 @@ from ..inference.runtime import isolated
 from ..inference.words import make_lexicon_codec
 from ..text.words import Lexicon, Vocabulary
 from ..util import is_number, shorten
-from .detect import CONFIG_NAME, LEXICON_NAME, NETWORK_PREFIX, VOCAB_NAME, WEIGHTS_NAME, ModelFiles
-from .meta import META_NAME, dump_meta, read_meta
-from .parts import (
-    MAX_CUTOFFS,
-    MAX_WORDS,
-    LoadedMix,
+from .files import (
+    CONFIG_NAME,
+    MIB,
+    VOCAB_NAME,
+    Array,
+    File,
+    Listing,
+    ModelFiles,
+    decoding,
+    kind_of,
+    only_model,
+    parse_json,
+    read_json,
+    read_object,
+    unreadable,
+)
+from .meta import META_NAME, dump_meta
+from .settings import MAX_CUTOFFS, MAX_WORDS, build_config
+from .tensor_map import (
+    Dataset,
     as_float32,
-    build_config,
     check_dtype_fits,
     check_vocabulary,
+    find_misfits,
     is_head_shared,
     load_network,
     load_softmax,
-    mixes_from_meta,
     network_shapes,
     read_vocabulary,
     refuse_misfits,
     softmax_shapes,
     table_rows,
     to_arrays,
+    whole,
     write_vocabulary,
 )
-from .sources import (
-    MIB,
-    Source,
-    decoding,
-    parse_json,
-    read_json,
-    unreadable,
-)
-from .tensor_map import Array, Dataset, find_misfits, whole
 
-# Names of the arrays of a network in files. They do not change when modules of the code are renamed.
-
-# Prefix of a name in files, and in the state dict.
+WEIGHTS_NAME = "weights.safetensors"
+LEXICON_NAME = "lexicon.json"  # symbols of a biLM with a token embedder
+NETWORK_PREFIX = "bilm."  # of the arrays of the network
+# Prefixes of names in files, which do not change when modules of the code are renamed, and in the state dict.
 STORED_NAMES: Tuple[Tuple[str, str], ...] = (
     ("lstm.", "encoder.layers."),
     ("between.", "encoder.highways."),
     ("transformer.", "encoder.blocks."),
     ("output_norm.", "encoder.norm."),
 )
+
+
+def detect_native(listing: Listing) -> Optional[ModelFiles]:
+    """Find a folder, one of the two files in it, or a zip of the folder. The weights may have any name.
+
+    RAISES (ValueError): For a zip with several biLMs.
+    """
+    file = listing.file
+    is_weights = file is not None and (file.name == WEIGHTS_NAME or has_network(file))
+    if listing.kind == "tar" or (file is not None and file.name != CONFIG_NAME and not is_weights):
+        return None
+    models: Dict[str, ModelFiles] = {}
+    for root, files in listing.roots(CONFIG_NAME.__eq__).items():
+        weights = [files[WEIGHTS_NAME]] if WEIGHTS_NAME in files else []
+        weights = weights or [files[name] for name in files if "/" not in name and has_network(files[name])]
+        if file is not None and is_weights:
+            weights = [file]
+        if len(weights) == 1:
+            where = str(listing.where)
+            models[root] = ModelFiles(where, weights[0], files, files[CONFIG_NAME], files.get(VOCAB_NAME))
+    return only_model(listing.path, models)
+
+
+def has_network(file: File) -> bool:
+    """RETURNS (bool): Whether this is a safetensors file with the arrays of a network."""
+    head = file.read_head()
+    if kind_of(head) != "safetensors":
+        return False
+    return f'"{NETWORK_PREFIX}'.encode() in file.read_head(8 + int.from_bytes(head[:8], "little"))
 
 
 def stored_name(name: str) -> str:
@@ -87,8 +122,6 @@ def current_name(name: str) -> str:
             return current + name.removeprefix(stored)
     return name
 
-
-# The settings in config.json of the native format, or in the header of bytes, and their checks.
 
 FORMAT_VERSION = 1
 BYTES_KEY = "spacy_elmo"
@@ -174,8 +207,6 @@ def _adaptive_problems(settings: Any) -> List[str]:
     return [] if is_fine else [f"adaptive_softmax is {shorten(repr(settings), 80)}, should have {wanted}"]
 
 
-# int8 on disk: large matrices as int8 values with their scales, the same as in int8 products.
-
 SUFFIX = ".scale"
 SUMMED = 1  # the dimension that products sum over, for all matrices
 
@@ -210,8 +241,6 @@ def decode_int8(arrays: Mapping[str, Array]) -> Tuple[Dict[str, Array], List[str
     return found, problems
 
 
-# The softmax (full, shared with the word table, or adaptive) in the arrays of a native file.
-
 SOFTMAX_KEYS = WEIGHT_KEY, BIAS_KEY = "softmax.weight", "softmax.bias"
 ADAPTIVE_PREFIX = "adaptive."
 
@@ -237,8 +266,6 @@ def load_head(network: BiLMNetwork, settings: Settings, arrays: Mapping[str, Arr
     return adaptive.eval()
 
 
-# lexicon.json of the native format: the symbols of a biLM with a token embedder, by id.
-
 MAX_LEXICON_BYTES = 256 * MIB
 LEXICON_TABLES = ("characters", "words")
 
@@ -262,31 +289,28 @@ def parse_lexicon(record: Any, where: object) -> Lexicon:
     return Lexicon(*tables)
 
 
-# The native format: config.json, weights.safetensors, meta.json and vocab.txt in a folder, or the same as bytes.
-
 EMBEDDINGS_KEY = "token_embeddings"
 STEADY_KEYS = ("steady.h", "steady.c")
 BYTES = "bytes"  # name in messages of a model that is not in a file
 
 
-def read_native(files: ModelFiles, vocab: Optional[Source] = None) -> Tuple[BiLM, Tuple[LoadedMix, ...]]:
+def read_native(files: ModelFiles, vocab: Optional[File] = None) -> BiLM:
     """Read a folder in native format.
 
     files (ModelFiles): config.json and the weights, optionally meta.json and vocab.txt.
-    vocab (Optional[Source]): Replaces vocab.txt.
-    RETURNS (Tuple[BiLM, Tuple[LoadedMix, ...]]): float32, whatever the dtype in the file; the mixes in its meta data.
+    vocab (Optional[File]): Replaces vocab.txt.
+    RETURNS (BiLM): float32, whatever the dtype in the file.
     RAISES (ValueError): With all problems of a file.
     """
-    sources, where = files.sources, files.where
-    settings = read_config(read_json(sources[CONFIG_NAME]), where)
+    where = files.where
+    settings = read_config(read_json(files.by_name[CONFIG_NAME]), where)
     arrays = _load(files.weights.read_bytes(), files.weights)
-    meta = read_meta(sources[META_NAME]) if META_NAME in sources else {}
+    meta = read_object(files.by_name[META_NAME], "meta data") if META_NAME in files.by_name else {}
     words = vocab or files.vocab
     vocabulary = None if words is None else read_vocabulary(words, True)
-    lexicon = sources.get(LEXICON_NAME)
+    lexicon = files.by_name.get(LEXICON_NAME)
     symbols = None if lexicon is None else parse_lexicon(read_json(lexicon, MAX_LEXICON_BYTES), lexicon)
-    bilm = _build(settings, arrays, vocabulary, symbols, meta, where)
-    return bilm, mixes_from_meta(meta, bilm.config.n_layers)
+    return _build(settings, arrays, vocabulary, symbols, meta, where)
 
 
 def write_native(bilm: BiLM, folder: Path, dtype: str) -> None:

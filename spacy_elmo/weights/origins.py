@@ -21,11 +21,10 @@ from ..bilm.config import BiLMConfig
 from ..errors import Errors
 from ..util import hash_file, is_hidden, naming, only_writer, write_text
 from .bilm_tf import read_options
-from .detect import HDF5_SUFFIXES
+from .files import HDF5_SUFFIXES, MAX_JSON_BYTES, MIB, File, read_json, read_shapes
 from .formats import find_replaceable
 from .meta import RECORD_NAME, read_record
-from .parts import count_numbers, network_shapes
-from .sources import MAX_JSON_BYTES, MIB, Source, read_json, read_shapes
+from .tensor_map import count_numbers, network_shapes
 
 REFUSED_ADDRESS = (
     "The address '{url}' is refused: {reason}. Pass another address, or fetch the file by other means and pass it "
@@ -195,9 +194,9 @@ def count_parameters(config: BiLMConfig) -> int:
 
 def _count(name: str, path: Path) -> Optional[int]:
     if name == "options.json":
-        return count_parameters(read_options(read_json(Source(path)), str(path)))
+        return count_parameters(read_options(read_json(File(path)), str(path)))
     if name.endswith(HDF5_SUFFIXES):
-        shapes = read_shapes(Source(path))
+        shapes = read_shapes(File(path))
         return sum(prod(shape) for key, shape in shapes.items() if not key.startswith("softmax/"))
     return None
 

@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional
 
 from ..inference.bilm import BiLM
-from .allennlp import no_such_part
-from .detect import Listing, ModelFiles
+from .files import MAX_HEADER_BYTES, File, Listing, ModelFiles, no_such_bilm, parse_json, read_json, unreadable
 from .meta import META_NAME
 from .native import BYTES_KEY, METADATA_KEY, bilm_from_bytes
-from .sources import MAX_HEADER_BYTES, Source, parse_json, read_json, unreadable
 
 PIPELINE_CONFIG = "config.cfg"
-FILES = ("model", "bilm")  # of a component
+COMPONENT_FILES = ("model", "bilm")  # of a component
 MARK = f'{{"{METADATA_KEY}":{{"{BYTES_KEY}":'.encode()
 SIZE_BYTES = 8  # of the length of the header, in front of it
 
@@ -27,48 +25,48 @@ def detect_pipeline(listing: Listing) -> Optional[ModelFiles]:
     pipeline; the weights are those of the first.
     """
     path = listing.path
-    if listing.given is not None:
-        found = {path.parent.name: listing.given} if path.name in FILES and _has_bilm(path) else {}
+    if listing.file is not None:
+        by_component = {path.parent.name: listing.file} if path.name in COMPONENT_FILES and _has_bilm(path) else {}
     elif listing.kind == "folder":
         folders = {path.name: path, **{name: path / name for name in component_names(path)}}
-        files = [(name, folder / file) for name, folder in folders.items() for file in FILES]
-        found = {name: Source(file) for name, file in files if _has_bilm(file)}
+        files = [(name, folder / file) for name, folder in folders.items() for file in COMPONENT_FILES]
+        by_component = {name: File(file) for name, file in files if _has_bilm(file)}
     else:
         return None
-    return ModelFiles(listing.where, next(iter(found.values())), found) if found else None
+    return ModelFiles(str(listing.where), next(iter(by_component.values())), by_component) if by_component else None
 
 
 def component_names(folder: Path) -> List[str]:
     """RETURNS (List[str]): The components of a saved pipeline in their order; none for another folder."""
     if not (folder / PIPELINE_CONFIG).is_file() or not (folder / META_NAME).is_file():
         return []
-    meta = read_json(Source(folder / META_NAME))
+    meta = read_json(File(folder / META_NAME))
     names: Any = meta.get("components") if isinstance(meta, Mapping) else None
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
-def read_pipeline(files: ModelFiles, part: Optional[str] = None) -> BiLM:
+def read_pipeline(files: ModelFiles, name: Optional[str] = None) -> BiLM:
     """files (ModelFiles): From `detect_pipeline`.
-    part (Optional[str]): Name of a component; None for the first with a biLM.
+    name (Optional[str]): Name of a component; None for the first with a biLM.
     RETURNS (BiLM): Its biLM, without a softmax except for `elmo_surprisal`.
     RAISES (ValueError): If no component with a biLM has the name; EL022 for a damaged file.
     """
-    if part is not None and part not in files.sources:
-        raise no_such_part(files.where, part, ", ".join(files.sources))
-    source = files.weights if part is None else files.sources[part]
-    with source.path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+    if name is not None and name not in files.by_name:
+        raise no_such_bilm(files.where, name, ", ".join(files.by_name))
+    weights = files.weights if name is None else files.by_name[name]
+    with weights.path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         start = content.find(MARK) - SIZE_BYTES
         length = int.from_bytes(content[start : start + SIZE_BYTES], "little")
         first = start + SIZE_BYTES + length
         if length > MAX_HEADER_BYTES or first > len(content):
-            raise unreadable(source, "biLM of a pipeline", "its header is longer than the file")
-        header: Dict[str, Any] = parse_json(content[start + SIZE_BYTES : first], source)
+            raise unreadable(weights, "biLM of a pipeline", "its header is longer than the file")
+        header: Dict[str, Any] = parse_json(content[start + SIZE_BYTES : first], weights)
         try:
-            ends = [entry["data_offsets"][1] for name, entry in header.items() if name != METADATA_KEY]
+            ends = [entry["data_offsets"][1] for key, entry in header.items() if key != METADATA_KEY]
             tensors = content[start : first + max(ends, default=0)]
         except (TypeError, KeyError, IndexError) as error:
-            raise unreadable(source, "biLM of a pipeline", "its header does not say where tensors are") from error
-    return bilm_from_bytes(tensors, str(source))
+            raise unreadable(weights, "biLM of a pipeline", "its header does not say where tensors are") from error
+    return bilm_from_bytes(tensors, str(weights))
 
 
 def _has_bilm(path: Path) -> bool:

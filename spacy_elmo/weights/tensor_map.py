@@ -1,28 +1,34 @@
-"""Mapping between slices of foreign datasets and slices of our state dict: one table for reading and writing.
+"""Between the arrays of a file and a network: one table of names for reading and writing, for every format.
 
-With the tables of an LSTM cell and a highway, which AllenNLP and ELMoForManyLangs have in common. Their gates are in
-the order i, f, j (candidate), o, ours i, j, f, o. Their forget bias includes the 1.0 that ours leaves out. The gate of
-their highways carries where ours transforms: sigmoid(-x) = 1 - sigmoid(x), so it has the opposite sign.
+A `Dataset` is an array of a file, by its name there, and says where its slices are in our state dict. Also the softmax
+and the vocabulary, whose words are the rows of tables.
 """
 
 import operator
+import warnings
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from math import prod
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
-from ..bilm.config import CharCNNConfig
+from ..bilm.config import BiLMConfig
+from ..bilm.lm_head import LMHead, SoftmaxHead
 from ..bilm.lstm import FORGET_BIAS
+from ..bilm.model import BiLMNetwork
+from ..errors import Errors, Warnings
+from ..inference.products import full_state
+from ..text.words import BYTE_ORDER_MARK, Vocabulary
+from ..util import listed
+from .files import Array, File, Shape
 
+MAX_NAMED = 10  # words listed in an error
 MAX_ABSOLUTE = 1e18  # the product of two such numbers is still finite in float32
-
-Array = NDArray[Any]
-Shape = Tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -49,8 +55,6 @@ NEGATED = Transform(operator.neg, operator.neg)
 TRANSPOSED = Transform(operator.attrgetter("T"), operator.attrgetter("T"))  # all axes in reverse order
 # Exact where the sum is at least 0.5: for all biases that AllenNLP itself read from an HDF5 file.
 WITHOUT_FORGET_BIAS = Transform(partial(_add_forget_bias, sign=-1), partial(_add_forget_bias, sign=1))
-GATES = (0, 2, 1, 3)  # position of i, f, j, o in our order
-FORGET = 1
 DIRECTIONS = ("forward", "backward")
 
 
@@ -87,87 +91,6 @@ class Dataset:
 def whole(name: str, shape: Shape, key: str) -> Dataset:
     """RETURNS (Dataset): A dataset that is equal to an entry of our state dict."""
     return Dataset(name, shape, (TensorSlice(key),))
-
-
-def highway_datasets(base: str, ours: str, width: int) -> List[Dataset]:
-    """base (str), ours (str): Prefixes of a highway layer in the file and in our state dict.
-    width (int): Of its input and output.
-    RETURNS (List[Dataset]): Its weight (2 * width, width) and its bias (2 * width,).
-    """
-    halves = ((slice(None, width), UNCHANGED), (slice(width, None), NEGATED))
-    table = []
-    for name, shape in (("weight", (2 * width, width)), ("bias", (2 * width,))):
-        slices = (TensorSlice(ours + name, at=(rows,), cut=(rows,), transform=change) for rows, change in halves)
-        table.append(Dataset(base + name, shape, tuple(slices)))
-    return table
-
-
-def filter_datasets(base: str, ours: str, filters: Iterable[Tuple[int, int]], width: int) -> List[Dataset]:
-    """base (str), ours (str): Prefixes of the convolutions in the file, to which their numbers are added, and in ours.
-    filters (Iterable[Tuple[int, int]]): Their windows, and numbers of filters.
-    width (int): Of a character vector.
-    RETURNS (List[Dataset]): Weights (n, E, w) and biases (n,).
-    """
-    table = []
-    for i, (window, n) in enumerate(filters):
-        table.append(whole(f"{base}{i}.weight", (n, width, window), f"{ours}{i}.weight"))
-        table.append(whole(f"{base}{i}.bias", (n,), f"{ours}{i}.bias"))
-    return table
-
-
-def char_cnn_datasets(config: CharCNNConfig, width: int, table: str, base: str) -> List[Dataset]:
-    """config (CharCNNConfig): Sizes.
-    width (int): P.
-    table (str), base (str): Name of the character embeddings in the file, and prefix of all else.
-    RETURNS (List[Dataset]): Character embeddings, convolutions, highways and projection of AllenNLP.
-    """
-    shape = (config.n_characters + 1, config.embedding_width)
-    found = [whole(table, shape, "char_cnn.embedding")]
-    found += filter_datasets(f"{base}char_conv_", "char_cnn.filters.", config.filters, config.embedding_width)
-    for k in range(config.n_highway):
-        n_rows = config.highway_width(width)
-        found += highway_datasets(f"{base}_highways._layers.{k}.", f"char_cnn.highways.{k}.", n_rows)
-    found.append(whole(f"{base}_projection.weight", (width, config.n_filters), "char_cnn.projection.weight"))
-    return [*found, whole(f"{base}_projection.bias", (width,), "char_cnn.projection.bias")]
-
-
-def cell_datasets(
-    base: str, ours: str, direction: int, width: int, cell_width: int, input_width: Optional[int] = None
-) -> List[Dataset]:
-    """base (str), ours (str): Prefixes of an LSTM layer of one direction in the file, and of the layer in our state
-        dict.
-    direction (int): 0 forward, 1 backward.
-    width (int), cell_width (int): P, H.
-    input_width (Optional[int]): Width of its input, P by default.
-    RETURNS (List[Dataset]): Its two weights (4H, P), its bias (4H,) and its projection (P, H).
-    """
-    table = []
-    inputs = ("input_linearity", "input_weight", width if input_width is None else input_width)
-    for name, key, n_in in (inputs, ("state_linearity", "recurrent_weight", width)):
-        slices = gate_slices(ours + key, direction, cell_width, has_columns=True)
-        table.append(Dataset(f"{base}{name}.weight", (4 * cell_width, n_in), slices))
-    bias = gate_slices(ours + "bias", direction, cell_width)
-    table.append(Dataset(f"{base}state_linearity.bias", (4 * cell_width,), bias))
-    projection = TensorSlice(ours + "projection_weight", at=(direction,), transform=TRANSPOSED)
-    return [*table, Dataset(f"{base}state_projection.weight", (width, cell_width), (projection,))]
-
-
-def gate_slices(key: str, direction: int, h: int, *, has_columns: bool = False) -> Tuple[TensorSlice, ...]:
-    """The four gates of a tensor of PyTorch's LSTMs (i, f, j, o) in ours.
-
-    key (str): Name of ours.
-    direction (int): 0 forward, 1 backward.
-    h (int): H.
-    has_columns (bool): A matrix (4H, P), ours (P, 4H); otherwise a bias (4H,).
-    RETURNS (Tuple[TensorSlice, ...]): One per gate.
-    """
-    slices = []
-    for gate, our_gate in enumerate(GATES):
-        columns = slice(our_gate * h, (our_gate + 1) * h)
-        at: Tuple[Any, ...] = (direction, slice(None), columns) if has_columns else (direction, columns)
-        transform = TRANSPOSED if has_columns else WITHOUT_FORGET_BIAS if gate == FORGET else UNCHANGED
-        slices.append(TensorSlice(key, at=at, cut=(slice(gate * h, (gate + 1) * h),), transform=transform))
-    return tuple(slices)
 
 
 def import_arrays(
@@ -267,3 +190,216 @@ def _count_too_large(array: Array) -> int:
     if not array.size or max(float(array.max()), -float(array.min())) <= MAX_ABSOLUTE:
         return 0
     return int(np.count_nonzero(np.abs(array) > MAX_ABSOLUTE))
+
+
+def refuse_misfits(problems: Sequence[str], path: object, options: object) -> None:
+    """problems (Sequence[str]): From `find_misfits`.
+    path (object), options (object): The file of the arrays, and that of the settings.
+    RAISES (ValueError): EL026 if there are any.
+    """
+    if problems:
+        settings = {"options": options, "n_problems": len(problems), "problems": listed(problems)}
+        raise ValueError(Errors.EL026.format(path=path, **settings))
+
+
+def load_network(config: BiLMConfig, table: Iterable[Dataset], arrays: Mapping[str, Array]) -> BiLMNetwork:
+    """Create a network with the weights of a file, without random initialization.
+
+    config (BiLMConfig): Its config, of sizes within the limits.
+    table (Iterable[Dataset]): The arrays of the file, and their positions in the state dict.
+    arrays (Mapping[str, Array]): Arrays without problems, see `find_misfits`.
+    RETURNS (BiLMNetwork): float32, in evaluation mode.
+    """
+    with torch.device("meta"):
+        network = BiLMNetwork(config)
+    state = import_arrays(table, arrays, {key: tuple(tensor.shape) for key, tensor in network.state_dict().items()})
+    network.load_state_dict({key: torch.from_numpy(array) for key, array in state.items()}, assign=True)
+    return network.eval()
+
+
+def network_shapes(config: BiLMConfig) -> Dict[str, Shape]:
+    """config (BiLMConfig): Of sizes within the limits.
+    RETURNS (Dict[str, Shape]): Names and shapes of the state dict of its network; no memory is taken.
+    """
+    with torch.device("meta"):
+        network = BiLMNetwork(config)
+    return {key: tuple(tensor.shape) for key, tensor in network.state_dict().items()}
+
+
+def count_numbers(shapes: Mapping[str, Shape]) -> Dict[str, int]:
+    """RETURNS (Dict[str, int]): Parameters in each array of a network. The first row of a table of symbols is of the
+    mask, and not a parameter.
+    """
+    masked = [name for name in shapes if name.endswith("embedding") and name != "word_embedding"]
+    return {name: prod(shape) - (shape[1] if name in masked else 0) for name, shape in shapes.items()}
+
+
+def softmax_shapes(
+    names: Tuple[str, str], arrays: Mapping[str, Array], config: BiLMConfig, *, is_shared: bool, is_needed: bool = False
+) -> Dict[str, Shape]:
+    """names (Tuple[str, str]): Names of its weight and bias.
+    arrays (Mapping[str, Array]): The arrays of the file.
+    config (BiLMConfig): Of the network.
+    is_shared (bool): Whether its weight is the word table.
+    is_needed (bool): Whether it must be there.
+    RETURNS (Dict[str, Shape]): Expected shapes, empty without a softmax. It has any number of rows, or those of the
+        word table if this is shared.
+    """
+    found = [arrays[name] for name in names if name in arrays]
+    if not found and not is_needed:
+        return {}
+    n_words = (config.n_words or 0) if is_shared or not found or not found[0].shape else len(found[0])
+    shapes: Dict[str, Shape] = {names[0]: (n_words, config.projection_width), names[1]: (n_words,)}
+    return {names[1]: shapes[names[1]]} if is_shared else shapes
+
+
+def build_softmax(weight: Union[nn.Parameter, Array], bias: Array) -> SoftmaxHead:
+    """weight (Union[nn.Parameter, Array]): Shape (V, P); the word table itself if it is shared.
+    bias (Array): Shape (V,).
+    RETURNS (SoftmaxHead): float32, in evaluation mode.
+    """
+    if not isinstance(weight, nn.Parameter):
+        weight = nn.Parameter(torch.from_numpy(as_float32(weight)))
+    with torch.device("meta"):
+        head = SoftmaxHead(*weight.shape)
+    head.weight = weight
+    head.bias = nn.Parameter(torch.from_numpy(as_float32(bias)))
+    return head.eval()
+
+
+def load_softmax(
+    names: Tuple[str, str], arrays: Mapping[str, Array], network: BiLMNetwork, *, is_shared: bool
+) -> Optional[SoftmaxHead]:
+    """names (Tuple[str, str]), arrays (Mapping[str, Array]), is_shared (bool): See `softmax_shapes`.
+    RETURNS (Optional[SoftmaxHead]): None without a softmax.
+    """
+    if names[1] not in arrays:
+        return None
+    table = network.word_embedding if is_shared else None
+    return build_softmax(arrays[names[0]] if table is None else table, arrays[names[1]])
+
+
+def is_head_shared(network: BiLMNetwork, head: Optional[LMHead]) -> bool:
+    """RETURNS (bool): Whether the softmax shares the word table (bilm-tf's share_embedding_softmax)."""
+    return isinstance(head, SoftmaxHead) and head.weight is network.word_embedding
+
+
+def to_arrays(module: nn.Module) -> Dict[str, Array]:
+    """RETURNS (Dict[str, Array]): The module's state dict in NumPy, float32."""
+    state = full_state(module) if isinstance(module, BiLMNetwork) else module.state_dict()
+    return {key: tensor.detach().cpu().numpy() for key, tensor in state.items()}
+
+
+def as_float32(array: Array) -> Array:
+    """RETURNS (Array): A writable float32 copy."""
+    return np.array(array, dtype="float32", order="C")
+
+
+def no_vocabulary(path: object, reason: object) -> ValueError:
+    """RETURNS (ValueError): A file cannot be used as vocabulary, and why."""
+    return ValueError(
+        f"'{path}' cannot be used as vocabulary, one word per line in UTF-8: {reason} Correct the file, convert it "
+        "to UTF-8, or use another one."
+    )
+
+
+def read_vocabulary(source: File, is_needed: bool) -> Optional[Vocabulary]:
+    """Read a vocabulary, one word per line.
+
+    source (File): The text file, UTF-8.
+    is_needed (bool): Whether the model needs it; otherwise an invalid file is ignored with a warning.
+    RETURNS (Optional[Vocabulary]): The words, or None after the warning WL020.
+    RAISES (ValueError): If it is needed and invalid.
+    """
+    try:
+        # Only a line feed (in a file without any, a carriage return) ends a line, since words may contain other line
+        # separators of Unicode.
+        text = source.read_text()
+        lines = text.split("\n" if "\n" in text else "\r")
+        vocabulary = Vocabulary.from_lines(lines[:-1] if not lines[-1] else lines)
+    except ValueError as error:
+        if is_needed:
+            raise no_vocabulary(source, error) from error
+        warnings.warn(Warnings.WL020.format(path=source, reason=error), stacklevel=2)
+        return None
+    _warn_of_repeated(vocabulary.words, source)
+    return vocabulary
+
+
+def _warn_of_repeated(words: List[str], source: File) -> None:
+    """bilm-tf reads such vocabularies, too: a word is trained, and looked up, in the last of its rows."""
+    n_repeated = len(words) - len(set(words))
+    if n_repeated:
+        lines: Dict[str, int] = {}
+        first = next(i for i, word in enumerate(words) if lines.setdefault(word, i) != i)
+        text = (
+            f"The vocabulary '{source}' repeats {n_repeated:,} word(s), first {words[first]!r} in the lines "
+            f"{lines[words[first]] + 1:,} and {first + 1:,}. As in bilm-tf, a word has the last of its rows. Remove no "
+            "line: lines are the rows of the weights."
+        )
+        warnings.warn(text, stacklevel=3)
+
+
+def write_vocabulary(path: Path, vocabulary: Vocabulary) -> None:
+    """path (Path): Output, a text file with one word per line.
+    vocabulary (Vocabulary): The words.
+    RAISES (ValueError): With words that would change when the file is read.
+    """
+    bad = [repr(word) for word in vocabulary.words if not _fits_line(word)]
+    bad += [repr(word) for word in vocabulary.words[:1] if word.startswith(BYTE_ORDER_MARK)]
+    if bad:
+        words = ", ".join(bad[:MAX_NAMED])
+        raise ValueError(
+            f"{len(bad)} words of the vocabulary cannot be written to {path.name}, which has one word per line in "
+            f"UTF-8: {words}. Replace these words: they contain a line feed or an unpaired surrogate, end in a "
+            "carriage return, or begin with a byte order mark."
+        )
+    path.write_bytes("".join(f"{word}\n" for word in vocabulary.words).encode("utf8"))
+
+
+def _fits_line(word: str) -> bool:
+    """No line feed, no final carriage return (a line end on Windows), no unpaired surrogate."""
+    return "\n" not in word and not word.endswith("\r") and not any("\ud800" <= char <= "\udfff" for char in word)
+
+
+def check_vocabulary(vocabulary: Optional[Vocabulary], rows: Mapping[str, int]) -> None:
+    """vocabulary (Optional[Vocabulary]): The words, if there are any.
+    rows (Mapping[str, int]): Rows of each table that should have one row per word.
+    RAISES (ValueError): With all tables that do not fit.
+    """
+    if vocabulary is None:
+        return
+    misfits = [f"{name} has {n} rows" for name, n in rows.items() if n != len(vocabulary)]
+    if misfits:
+        listing = "; ".join(misfits)
+        raise ValueError(
+            f"The vocabulary has {len(vocabulary)} words, but {listing}. Pass the vocabulary the model was "
+            "trained with, one word per line in the order of the rows."
+        )
+
+
+def table_rows(
+    words: Optional[Array] = None, softmax_bias: Optional[Array] = None, embeddings: Optional[Array] = None
+) -> Dict[str, int]:
+    """words (Optional[Array]): The word table.
+    softmax_bias (Optional[Array]): One value per word.
+    embeddings (Optional[Array]): Precomputed word vectors.
+    RETURNS (Dict[str, int]): Rows of every table with one row per word.
+    """
+    tables = {"the word table": words, "the softmax": softmax_bias, "the token embeddings": embeddings}
+    return {name: len(table) for name, table in tables.items() if table is not None and table.shape}
+
+
+def check_dtype_fits(arrays: Mapping[str, Array], dtype: str) -> None:
+    """arrays (Mapping[str, Array]): float32 arrays to be written.
+    dtype (str): "float32" or "float16".
+    RAISES (ValueError): For values that are not finite in that dtype.
+    """
+    with np.errstate(over="ignore"):
+        bad: List[str] = [name for name, array in arrays.items() if not np.isfinite(array.astype(dtype)).all()]
+    if bad:
+        names = ", ".join(sorted(bad))
+        raise ValueError(
+            f"These tensors have values that are too large or not finite in {dtype}: {names}. Save as float32, or "
+            "check how the model was trained."
+        )

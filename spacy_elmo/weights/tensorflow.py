@@ -1,27 +1,43 @@
-"""biLMs in checkpoints of bilm-tf and in modules of TF-Hub."""
+"""Checkpoints of bilm-tf, which its training writes, and modules of TF-Hub, `google/elmo`.
+
+A checkpoint is PREFIX.index and PREFIX.data-*, beside `options.json` and a text `checkpoint` with the newest PREFIX. A
+module has its graph, which is not opened, and the same files in `variables/`. Their variables are read into a `BiLM`
+under the names of bilm-tf's HDF5 files.
+"""
 
 import re
+from codecs import BOM_UTF8
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional
 
+from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..util import listed, shorten
 from .bilm_tf import (
     CHAR_TABLE,
     FORWARD_ONLY_PREFIX,
+    TOKEN_EMBEDDINGS_NAME,
     WORD_TABLE,
     cell_of,
     derive_options,
+    find_options,
+    only_file,
     read_bilm_tf,
 )
-from .detect import SHARD, ModelFiles
-from .parts import LoadedMix, mixes_to_meta, refuse_misfits
-from .sources import Source
-from .tensor_map import Array, Shape, find_misfits
-from .tf_bundle import DTYPES, INDEX_SUFFIX, Bundle, Variable
+from .files import MIB, OPTIONS_NAME, VOCAB_NAME, Array, File, Listing, ModelFiles, Shape, list_files, unreadable
+from .meta import LoadedMix, mixes_to_meta
+from .tensor_map import find_misfits, refuse_misfits
+from .tf_bundle import DTYPES, INDEX_SUFFIX, KIND, Bundle, Variable, incomplete, is_sorted_table
 
-# Names of variables in checkpoints of bilm-tf and modules of TF-Hub, and their datasets in files of bilm-tf.
-#
+STATE_NAME = "checkpoint"  # text with the name of the newest checkpoint
+MAX_STATE_BYTES = MIB
+NEWEST = re.compile(rb'^[ \t]*model_checkpoint_path\s*:\s*"((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
+ESCAPE = re.compile(rb"\\([0-7]{1,3}|.)")
+SHARDS = re.compile(r"-\?{5}-of-\d{5}$")  # all files of an old checkpoint in format V1, in a file `checkpoint`
+SHARD = re.compile(r"(?P<prefix>.+?)(\.data)?-\d{5}-of-\d{5}")
+GRAPHS = ("saved_model.pb", "tfhub_module.pb")
+HUB_INDEX = Path("variables") / "variables.index"
+HUB_FILES = f"a folder of a TF-Hub module with {' or '.join(GRAPHS)} and {HUB_INDEX.as_posix()}"
 # TensorFlow renamed the variables of LSTMs in 1.0 (`RNN/MultiRNNCell/Cell0/LSTMCell/W_0` to
 # `rnn/multi_rnn_cell/cell_0/lstm_cell/weights`) and in 1.2 (`weights` to `kernel`). Modules of TF-Hub have both kinds
 # of scopes: `RNN/MultiRNNCell/Cell0/rnn/lstm_cell/kernel`. Biases of one layer have no name of a cell.
@@ -39,6 +55,114 @@ SLOT = re.compile(r"(?P<variable>.+)/(?P<slot>Adagrad|Adam|AdaDelta|Adadelta|Ftr
 # Variables that training adds to those of the model.
 BOOKKEEPING = re.compile(r"(.*/)?(global_step|train_perplexity|beta\d_power|ExponentialMovingAverage)")
 MAX_NAMED = 8
+
+
+def detect_tf_hub(listing: Listing) -> Optional[ModelFiles]:
+    """RAISES (ValueError): EL020 for a module without variables."""
+    path = listing.path
+    folder = path.parent.parent if path.parts[-2:] == HUB_INDEX.parts else path
+    if not any((folder / name).is_file() for name in GRAPHS):
+        return None
+    if not (folder / HUB_INDEX).is_file():
+        reason = f"{HUB_INDEX.as_posix()} is missing"
+        raise ValueError(Errors.EL020.format(path=path, reason=reason, wanted=HUB_FILES))
+    return ModelFiles(str(folder), File(folder / HUB_INDEX), _files_of(folder / HUB_INDEX))
+
+
+def detect_tf_checkpoint(listing: Listing) -> Optional[ModelFiles]:
+    """RAISES (ValueError): EL020 without options, EL021 if there are several; see `find_checkpoint`."""
+    file = find_checkpoint(listing.path)
+    return None if file is None else with_options(file)
+
+
+def with_options(file: Path, options: Optional[File] = None) -> ModelFiles:
+    """file (Path): From `find_checkpoint`.
+    options (Optional[File]): Its options, which may be in another folder; by default those beside it.
+    RETURNS (ModelFiles): The files of the checkpoint.
+    RAISES (ValueError): EL020 without options, EL021 if there are several.
+    """
+    beside = list_files(file.parent)
+    if options is None:
+        candidates = [beside[OPTIONS_NAME]] if OPTIONS_NAME in beside else find_options(beside)
+        options = only_file(candidates, file, "options", [OPTIONS_NAME], "a TensorFlow checkpoint")
+    # The vocabulary of the released models is vocab-2016-09-10.txt.
+    named = [name for name in beside if name.startswith("vocab") and name.endswith(".txt")]
+    vocab = beside.get(VOCAB_NAME, beside[named[0]] if len(named) == 1 else None)
+    embeddings = beside.get(TOKEN_EMBEDDINGS_NAME)
+    return ModelFiles(str(file), File(file), _files_of(file), options, vocab, embeddings)
+
+
+def find_checkpoint(path: Path) -> Optional[Path]:
+    """Find the file of a checkpoint with the names of its variables.
+
+    path (Path): A folder, a file of a checkpoint, or the prefix of its files, which need not exist itself.
+    RETURNS (Optional[Path]): PREFIX.index, or the first file of format V1; None if this is not a checkpoint.
+    RAISES (ValueError): EL022 for a damaged file `checkpoint`, if the checkpoint that it names is missing; if
+        there are several checkpoints, and none is named.
+    """
+    if path.is_dir():
+        return _in_folder(path)
+    if path.name == STATE_NAME and path.is_file():
+        return _in_folder(path.parent)
+    if path.name.endswith(INDEX_SUFFIX) and (is_sorted_table(path) or _data_files(path)):
+        return path
+    match = SHARD.fullmatch(path.name)
+    prefix = path.with_name(match["prefix"]) if match else path
+    return _of_prefix(prefix.with_suffix("") if path.suffix == ".meta" else prefix)
+
+
+def _in_folder(folder: Path) -> Optional[Path]:
+    state = folder / STATE_NAME
+    name = _newest(state) if state.is_file() else None
+    if name is not None:
+        found = _of_prefix(folder / name)
+        if found is None:
+            raise incomplete(state, f"{name}{INDEX_SUFFIX}")
+        return found
+    indices = [folder / name for name in list_files(folder) if name.endswith(INDEX_SUFFIX)]
+    indices = [file for file in indices if _data_files(file)]
+    if len(indices) > 1:
+        names = ", ".join(file.name for file in indices)
+        raise ValueError(
+            f"'{folder}' has {len(indices)} TensorFlow checkpoints ({names}), and no file 'checkpoint' that names "
+            "the newest. Pass the path of one of the .index files."
+        )
+    return indices[0] if indices else None
+
+
+def _newest(state: Path) -> Optional[str]:
+    """The name in a file `checkpoint`, without its folder, which may be that of another machine."""
+    match = NEWEST.search(File(state).read_bytes(MAX_STATE_BYTES).removeprefix(BOM_UTF8))
+    if match is None:
+        return None
+    path = ESCAPE.sub(lambda found: bytes([int(found[1], 8) % 256]) if found[1].isdigit() else found[1], match[1])
+    name = SHARDS.sub("", re.split(r"[/\\]", path.decode("utf8", errors="replace"))[-1])
+    if name in ("", ".", "..") or "\0" in name:
+        raise unreadable(state, KIND, "the name of the newest checkpoint is empty")
+    return name
+
+
+def _of_prefix(prefix: Path) -> Optional[Path]:
+    """The file of a checkpoint with this prefix: format V2, or format V1 in one file or several."""
+    index = prefix.with_name(prefix.name + INDEX_SUFFIX)
+    if index.is_file():
+        return index
+    return next((file for file in (prefix, *_matching(prefix, "")[:1]) if is_sorted_table(file)), None)
+
+
+def _data_files(index: Path) -> List[Path]:
+    return _matching(index.with_name(index.name.removesuffix(INDEX_SUFFIX)), ".data")
+
+
+def _files_of(index: Path) -> Dict[str, File]:
+    return {file.name: File(file) for file in (index, *_data_files(index))}
+
+
+def _matching(prefix: Path, ending: str) -> List[Path]:
+    if not prefix.parent.is_dir():
+        return []
+    pattern = re.compile(re.escape(prefix.name + ending) + r"-\d{5}-of-\d{5}")
+    return sorted(file for file in prefix.parent.iterdir() if pattern.fullmatch(file.name))
 
 
 def find_datasets(variables: Mapping[str, Variable], path: object) -> Dict[str, str]:
@@ -114,9 +238,9 @@ def open_checkpoint(file: Path) -> Bundle:
     return Bundle(file)
 
 
-def _derive_options(arrays: Mapping[str, Array], source: Source) -> Dict[str, Any]:
+def _derive_options(arrays: Mapping[str, Array], source: File) -> Dict[str, Any]:
     """arrays (Mapping[str, Array]): Of a TF-Hub module of ELMo, by the names of their datasets.
-    source (Source): The module.
+    source (File): The module.
     RETURNS (Dict[str, Any]): Options for these shapes.
     RAISES (ValueError): If sizes cannot be derived.
     """
@@ -134,17 +258,15 @@ def _derive_options(arrays: Mapping[str, Array], source: Source) -> Dict[str, An
     return options
 
 
-# Read checkpoints of bilm-tf, with their softmax, and modules of TF-Hub, with their mix, into a `BiLM`.
-
 MIX_WEIGHTS, MIX_SCALE = "aggregation/weights", "aggregation/scaling"
 GLOBAL_STEP = "global_step"
 
 
-def read_tf_checkpoint(files: ModelFiles, **words: Optional[Source]) -> BiLM:
+def read_tf_checkpoint(files: ModelFiles, **words: Optional[File]) -> BiLM:
     """Read a checkpoint of bilm-tf, with its softmax.
 
     files (ModelFiles): Its files; the weights are PREFIX.index.
-    **words (Optional[Source]): `vocab`, `token_embeddings` and `softmax`, see `read_bilm_tf`.
+    **words (Optional[File]): `vocab`, `token_embeddings` and `softmax`, see `read_bilm_tf`.
     RETURNS (BiLM): float32, on the CPU.
     RAISES (ValueError): EL022 for files of the checkpoint; see `read_bilm_tf` for all others.
     """
@@ -159,12 +281,12 @@ def read_tf_checkpoint(files: ModelFiles, **words: Optional[Source]) -> BiLM:
     return bilm
 
 
-def read_tf_hub(files: ModelFiles, **words: Optional[Source]) -> Tuple[BiLM, Sequence[LoadedMix]]:
+def read_tf_hub(files: ModelFiles, **words: Optional[File]) -> BiLM:
     """Read a module of TF-Hub. Its graph is not opened, so nothing in it is executed.
 
     files (ModelFiles): Its files; the weights are the index of its variables.
-    **words (Optional[Source]): `vocab`, `token_embeddings` and `softmax`, see `read_bilm_tf`.
-    RETURNS (Tuple[BiLM, Sequence[LoadedMix]]): The biLM without a softmax, and the mix if it has one.
+    **words (Optional[File]): `vocab`, `token_embeddings` and `softmax`, see `read_bilm_tf`.
+    RETURNS (BiLM): Without a softmax, with the mix in its meta data if it has one.
     RAISES (ValueError): EL022 for files of the module; see `read_bilm_tf` for all others.
     """
     index = files.weights
@@ -180,7 +302,7 @@ def read_tf_hub(files: ModelFiles, **words: Optional[Source]) -> Tuple[BiLM, Seq
         refuse_misfits(find_misfits(wanted, mix), index, "the layers of its biLM")
         mixes.append(LoadedMix(mix[MIX_WEIGHTS].tolist(), float(mix[MIX_SCALE])))
     bilm.meta = {"source_format": "tf-hub", **mixes_to_meta(mixes)}
-    return bilm, mixes
+    return bilm
 
 
 def _read_arrays(checkpoint: Bundle, file: Path) -> Dict[str, Array]:

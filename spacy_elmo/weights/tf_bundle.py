@@ -19,8 +19,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Tuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .sources import MIB, Source, decoding
-from .tensor_map import Array, Shape
+from .files import MIB, Array, File, Shape, decoding
 
 INDEX_SUFFIX = ".index"
 MAX_INDEX_BYTES = 64 * MIB
@@ -73,7 +72,7 @@ class Bundle:
 
     def __init__(self, index: Path) -> None:
         self.index = index
-        content = memoryview(Source(index).read_bytes(MAX_INDEX_BYTES))
+        content = memoryview(File(index).read_bytes(MAX_INDEX_BYTES))
         with decoding(index, KIND):
             entries = dict(_read_table(content))
             if b"" not in entries:

@@ -19,8 +19,7 @@ import torch
 from safetensors.torch import load as load_safetensors
 
 from ..util import listed, shorten
-from .sources import HEAD_BYTES, MIB, TORCH_MAGIC, ZIP_MAGIC, Source, decoding, kind_of, pickled
-from .tensor_map import Array
+from .files import HEAD_BYTES, MIB, TORCH_MAGIC, ZIP_MAGIC, Array, File, decoding, kind_of, pickled
 
 STATE_KEYS = ("state_dict", "model_state_dict", "model")  # of checkpoints, one in another at most
 MAX_NESTED = 2
@@ -90,10 +89,10 @@ class Named:
         """What is added to a container is not kept."""
 
 
-def read_state_dict(source: Source) -> Dict[str, Array]:
+def read_state_dict(source: File) -> Dict[str, Array]:
     """Read the tensors of a file.
 
-    source (Source): A file of `torch.save`, or safetensors.
+    source (File): A file of `torch.save`, or safetensors.
     RETURNS (Dict[str, Array]): Arrays by name; bfloat16 as float32.
     RAISES (ValueError): If it is missing, damaged or no state dict, or declares more than it has.
     RAISES (OSError): EL037 if the operating system cannot read it.

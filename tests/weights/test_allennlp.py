@@ -12,9 +12,9 @@ from reference.allennlp_state import GAMMA, WEIGHTS, elmo_state, make_config, ta
 from reference.seeded_weights import SENTENCES, WORDS, make_arrays, make_options, make_softmax, write_model
 
 from spacy_elmo import load_bilm, load_mixes, save_bilm
-from spacy_elmo.weights.allennlp import allennlp_datasets
-from spacy_elmo.weights.parts import LoadedMix, mixes_from_meta, to_arrays
-from spacy_elmo.weights.tensor_map import export_arrays
+from spacy_elmo.weights.allennlp_names import allennlp_datasets
+from spacy_elmo.weights.meta import LoadedMix, mixes_from_meta
+from spacy_elmo.weights.tensor_map import export_arrays, to_arrays
 
 OPTIONS = make_options()
 ARRAYS = make_arrays(OPTIONS)

@@ -10,8 +10,8 @@ from reference.allennlp_state import elmo_state, make_config, to_bytes, write_ar
 from reference.seeded_weights import make_arrays, make_options
 
 from spacy_elmo import load_bilm
-from spacy_elmo.weights import sources
 from spacy_elmo.weights.allennlp import to_json
+from spacy_elmo.weights.files import MAX_MEMBERS
 
 OPTIONS = make_options(
     lstm={"dim": 4, "projection_dim": 3, "n_layers": 1}, char_cnn={"filters": [[1, 2]], "n_highway": 1}
@@ -48,33 +48,29 @@ SPARSE = {"GNU.sparse.size": str(2**50), "GNU.sparse.map": "0,1"}
         member("config.json", type=tarfile.SYMTYPE, linkname="/etc/passwd"),
         member("weights.th", type=tarfile.LNKTYPE, linkname="config.json"),
         member("pipe", type=tarfile.FIFOTYPE),
+        member("hole", b"x", pax_headers=SPARSE),
     ],
-    ids=range(5),
+    ids=range(6),
 )
 def test_members_that_lead_elsewhere_are_not_read(bad, tmp_path):
     wanted = load_bilm(pack(tmp_path / "good.tar.gz")).embed([["a"]])[0]
     assert (load_bilm(pack(tmp_path / "model.tar.gz", bad)).embed([["a"]])[0] == wanted).all()
 
 
-@pytest.mark.parametrize(
-    "members",
-    [[member("hole", b"x", pax_headers=SPARSE)], [member(f"file{i}") for i in range(sources.MAX_MEMBERS)]],
-    ids=["sparse", "many"],
-)
-def test_members_that_declare_too_much_are_refused(members, tmp_path):
+@pytest.mark.parametrize("kind", ["many", "long"])
+def test_members_that_declare_too_much_are_refused(kind, tmp_path):
+    path = pack(tmp_path / "model.tar.gz", *(member(f"file{i}") for i in range(MAX_MEMBERS if kind == "many" else 0)))
+    if kind == "long":
+        path.write_bytes(gzip.compress(member("weights.th", size=2**40)[0].tobuf() + bytes(2**12)))
     with pytest.raises(ValueError, match="model.tar.gz.*more than 1,000, or declare more bytes"):
-        load_bilm(pack(tmp_path / "model.tar.gz", *members))
+        load_bilm(path)
 
 
-def test_a_gzip_bomb_is_not_expanded(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "expanded_limit", lambda n_bytes: 2**20)
-    with pytest.raises(ValueError, match="declare more bytes than it may have"):
-        load_bilm(pack(tmp_path / "declared.tar.gz", member("zeros", bytes(2**20 + 1))))
-    long = tarfile.TarInfo("long").tobuf()
-    (tmp_path / "endless.tar.gz").write_bytes(gzip.compress(long + bytes(2**21)))
+def test_a_gzip_bomb_is_not_expanded(tmp_path):
+    (tmp_path / "zeros.tar.gz").write_bytes(gzip.compress(member("zeros")[0].tobuf() + bytes(2**27)))
     (tmp_path / "pax.tar.gz").write_bytes(gzip.compress(member("x", type=tarfile.XHDTYPE)[0].tobuf() * 4000))
-    for name in ("endless", "pax"):
-        with pytest.raises(ValueError, match="EL0(20|36|22)"):
+    for name in ("zeros", "pax"):
+        with pytest.raises(ValueError, match="EL0(36|22)"):
             load_bilm(tmp_path / f"{name}.tar.gz")
 
 

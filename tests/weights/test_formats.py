@@ -5,7 +5,7 @@ from reference.seeded_manylangs import make_architecture, write_manylangs
 from reference.seeded_weights import SENTENCES
 
 from spacy_elmo import load_bilm, load_mixes, save_bilm
-from spacy_elmo.weights.detect import Listing
+from spacy_elmo.weights.files import Listing
 from spacy_elmo.weights.formats import FORMATS, detect_format
 
 WRITTEN = [format for format in FORMATS if format.write is not None]

@@ -14,9 +14,8 @@ from reference.seeded_manylangs import (
 )
 
 from spacy_elmo import load_bilm
-from spacy_elmo.weights.detect import Listing, detect_manylangs
-from spacy_elmo.weights.manylangs import make_config, read_architecture, read_sizes, read_symbols
-from spacy_elmo.weights.sources import Source
+from spacy_elmo.weights.files import File, Listing
+from spacy_elmo.weights.manylangs import detect_manylangs, make_config, read_architecture, read_sizes, read_symbols
 
 
 @pytest.fixture
@@ -84,7 +83,7 @@ def test_bad_tables_of_symbols(lines, wanted, tmp_path):
     path = tmp_path / "word.dic"
     path.write_bytes(lines.encode("utf8", "surrogateescape"))
     with pytest.raises(ValueError, match="cannot be used as a table of symbols, one") as error:
-        read_symbols(Source(path), ("<oov>", "<pad>"))
+        read_symbols(File(path), ("<oov>", "<pad>"))
     assert wanted in str(error.value)
 
 
@@ -92,7 +91,7 @@ def test_bad_tables_of_symbols(lines, wanted, tmp_path):
 def test_blank_symbols_are_the_ideographic_space_and_the_last_one_counts(tmp_path):
     path = tmp_path / "char.dic"
     path.write_text("<oov>\t1\n \t0\n\u3000\t2\n\u00a0\t3\r\n", encoding="utf8")
-    assert read_symbols(Source(path), ()) == (None, "<oov>", None, "\u3000")
+    assert read_symbols(File(path), ()) == (None, "<oov>", None, "\u3000")
 
 
 @pytest.mark.issue(17)

@@ -12,8 +12,7 @@ from spacy_elmo import BiLM, load_bilm, load_mixes, save_bilm
 from spacy_elmo.export import export_onnx
 from spacy_elmo.export.embedder import get_bilm
 from spacy_elmo.export.package import package_bilm
-from spacy_elmo.weights.meta import list_training_texts
-from spacy_elmo.weights.parts import LoadedMix, mixes_to_meta
+from spacy_elmo.weights.meta import LoadedMix, list_training_texts, mixes_to_meta
 
 pytestmark = pytest.mark.issue(48)
 

@@ -12,7 +12,7 @@ from spacy_elmo.bilm.lm_head import AdaptiveHead
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.text.words import Vocabulary
 from spacy_elmo.weights import bilm_from_bytes, bilm_to_bytes
-from spacy_elmo.weights.sources import MAX_JSON_BYTES
+from spacy_elmo.weights.files import MAX_JSON_BYTES
 
 
 def assert_equal(first, second, **tolerance):

@@ -21,7 +21,7 @@ from reference.seeded_weights import (
 from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.weights.formats import FORMATS
 from spacy_elmo.weights.native import bilm_from_bytes, bilm_to_bytes
-from spacy_elmo.weights.parts import to_arrays
+from spacy_elmo.weights.tensor_map import to_arrays
 
 # Settings that differ from the first case.
 

@@ -15,8 +15,7 @@ from reference.tensorflow_files import (
     write_bundle,
 )
 
-from spacy_elmo.weights.detect import STATE_NAME, find_checkpoint
-from spacy_elmo.weights.tensorflow import open_checkpoint
+from spacy_elmo.weights.tensorflow import STATE_NAME, find_checkpoint, open_checkpoint
 from spacy_elmo.weights.tf_bundle import Bundle, crc32c
 
 DRAW = np.random.default_rng(0)

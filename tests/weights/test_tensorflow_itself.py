@@ -7,8 +7,7 @@ import pytest
 from reference.seeded_weights import WORDS, make_arrays, make_softmax, write_model
 
 from spacy_elmo import load_bilm
-from spacy_elmo.weights.detect import find_checkpoint
-from spacy_elmo.weights.tensorflow import open_checkpoint
+from spacy_elmo.weights.tensorflow import find_checkpoint, open_checkpoint
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "tensorflow"
 OPTIONS = json.loads((FIXTURES / "options.json").read_text())

@@ -15,8 +15,8 @@ from reference.tensorflow_files import (
 )
 
 from spacy_elmo import load_bilm, load_mixes
-from spacy_elmo.weights.formats import TF_CHECKPOINT, TF_HUB, LoadedMix, detect_format
-from spacy_elmo.weights.parts import MIXES_KEY
+from spacy_elmo.weights.formats import TF_CHECKPOINT, TF_HUB, detect_format
+from spacy_elmo.weights.meta import MIXES_KEY, LoadedMix
 
 MIX = {"weights": np.array([0.5, -1.0, 0.25], dtype="float32"), "scaling": np.array(1.5, dtype="float32")}
 
@@ -137,7 +137,7 @@ def test_module_of_tf_hub(scope, tmp_path):
         assert detect_format(path)[0] is TF_HUB
         bilm = load_bilm(path)
         assert_same(bilm, wanted)
-        assert load_mixes(path) == [LoadedMix([0.5, -1.0, 0.25], 1.5)]
+        assert load_mixes(path) == [LoadedMix((0.5, -1.0, 0.25), 1.5)]
         mix = {"weights": [0.5, -1.0, 0.25], "gamma": 1.5, "layer_norm": None}
         assert bilm.meta == {"source_format": "tf-hub", MIXES_KEY: [mix]}
 

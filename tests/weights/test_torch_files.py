@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 
 from spacy_elmo import load_bilm, load_mixes
 from spacy_elmo.nn import Elmo
-from spacy_elmo.weights.sources import Source
+from spacy_elmo.weights.files import File
 from spacy_elmo.weights.torch_files import read_state_dict, read_tensors
 
 OPTIONS = make_options()
@@ -189,7 +189,7 @@ def test_pickles_of_another_kind_cost_nothing(content, tmp_path):
     path = tmp_path / "a.th"
     path.write_bytes(start + content + pickle.dumps([], 2))
     with pytest.raises(ValueError, match="Only tensors by name are read, at the top or"):
-        read_state_dict(Source(path))
+        read_state_dict(File(path))
 
 
 EPOCHS = [

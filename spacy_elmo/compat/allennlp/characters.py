@@ -28,9 +28,9 @@ from ...text.words import (
     character_ids,
 )
 from ...weights import load_bilm
-from ...weights.allennlp import EMBEDDER, allennlp_datasets, find_unknown_parts
-from ...weights.parts import to_arrays
-from ...weights.tensor_map import char_cnn_datasets, export_arrays, import_tensors
+from ...weights.allennlp import find_unknown_parts
+from ...weights.allennlp_names import EMBEDDER, allennlp_datasets, char_cnn_datasets
+from ...weights.tensor_map import export_arrays, import_tensors, to_arrays
 from ..common import (
     ConfigurationError,
     Derived,

@@ -27,10 +27,17 @@ from ...nn.inputs import pad_rows
 from ...nn.layers import parameter_dtype
 from ...text.lanes import plan_lanes
 from ...weights import bilm_tf
-from ...weights.allennlp import LSTM, lstm_datasets
-from ...weights.parts import refuse_misfits
-from ...weights.sources import Source, read_hdf5
-from ...weights.tensor_map import DIRECTIONS, Dataset, export_arrays, find_misfits, import_arrays, import_tensors
+from ...weights.allennlp_names import LSTM, lstm_datasets
+from ...weights.files import File, read_hdf5
+from ...weights.tensor_map import (
+    DIRECTIONS,
+    Dataset,
+    export_arrays,
+    find_misfits,
+    import_arrays,
+    import_tensors,
+    refuse_misfits,
+)
 from ..common import (
     ConfigurationError,
     Derived,
@@ -293,7 +300,7 @@ def _read_cells(path: Path, input_width: int, config: BiLMConfig) -> Dict[str, T
     table = [
         part for k, width in enumerate(widths) for d in range(2) for part in bilm_tf.lstm_datasets(config, d, k, width)
     ]
-    arrays = {bilm_tf.regular_name(name): array for name, array in read_hdf5(Source(path)).items()}
+    arrays = {bilm_tf.regular_name(name): array for name, array in read_hdf5(File(path)).items()}
     own = {name: array for name, array in arrays.items() if name.startswith("RNN_")}
     problems = find_misfits({dataset.name: dataset.shape for dataset in table}, own)
     refuse_misfits(problems, path, f"ElmoLstm({input_width}, {p}, {h}, {n_layers})")

@@ -268,11 +268,11 @@ def test_tars_of_allennlp_are_read_in_place(name, tmp_path):
 def test_a_damaged_or_huge_archive_is_refused(mode, tmp_path):
     path = pack(make("bilm-tf", tmp_path / "model"), tmp_path / f"model.tar.{mode}", mode)
     path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(ValueError, match="cannot be read as tar archive|no known format"):
+    with pytest.raises(ValueError, match="EL022.*cannot be read as .*end-of-stream"):
         load_bilm(path)
     with tarfile.open(path, f"w:{mode}") as archive:  # type: ignore[call-overload]
         member = tarfile.TarInfo("weights.th")
         member.size = 2**27
         archive.addfile(member, BytesIO(bytes(member.size)))
-    with pytest.raises(ValueError, match="declare more bytes than it may have"):
+    with pytest.raises(ValueError, match="EL036"):
         load_bilm(path)

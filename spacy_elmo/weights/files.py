@@ -1,0 +1,640 @@
+"""The bounded reader of all formats: files on disk and in archives, plain or compressed; text, JSON and HDF5.
+
+Whatever a file declares (sizes, shapes, nesting, members) is compared with its size and with the limits here before
+memory is taken. A zip or tar is read in memory: nothing is unpacked to disk, and no link is followed.
+"""
+
+import errno
+import gzip
+import io
+import json
+import tarfile
+import zipfile
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from math import prod
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, TypeVar, Union, cast
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import Errors
+from ..util import check_space, is_hidden, listed
+
+# Maximum sizes. All of them are far above those of existing biLMs (cell width 4096, projection width 512, 2 to 4
+# layers, 800,000 words).
+MIB = 1024 * 1024
+MAX_JSON_BYTES = 2 * MIB  # options, config and meta data, which have some kB; in memory up to 32 times as much
+MAX_JSON_DEPTH = 64
+MAX_EXPANSION = 20  # uncompressed weights and words are at most a few times larger than their files
+MAX_HEADER_BYTES = 64 * MIB  # of safetensors
+MAX_MEMBERS = 1000  # of a tar
+MAX_NODES = 20_000  # groups and datasets of HDF5
+MAX_DEPTH = 16  # groups within groups
+
+HEAD_BYTES = 512
+GZIP_SUFFIX, GZIP_MAGIC, BZIP2_MAGIC, XZ_MAGIC = ".gz", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0"
+COMPRESSED = (GZIP_MAGIC, BZIP2_MAGIC, XZ_MAGIC)
+ZIP_MAGIC = b"PK\x03\x04"
+HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
+TORCH_MAGIC = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # the number that begins files of torch before version 1.6
+PICKLED = (*(bytes([0x80, protocol]) for protocol in (2, 3, 4, 5)), b"(dp0\n", b"}q\0", b"ccollections\n")
+USTAR_MAGIC, USTAR_OFFSET = b"ustar", 257
+TAR_SUFFIXES = (".tar.gz", ".tar.bz2", ".tar.xz", ".tgz", ".tbz", ".tbz2", ".txz", ".tar")
+# Names of files, of several formats; in zips of NLPL with .gz.
+CONFIG_NAME, OPTIONS_NAME, VOCAB_NAME = "config.json", "options.json", "vocab.txt"
+HDF5_SUFFIXES = (".hdf5", ".h5")
+NUMBERS = "fiu"  # kinds of dtypes to read: floating point, and integers, for which `find_misfits` reports an error
+DAMAGED = (
+    "The file is truncated, damaged or in another format. Compare its size with that of the original, and download it "
+    "again"
+)
+ACCESS = "Check its permissions and the disk"
+LOCKED = (
+    "Another program has it open for writing: wait until it is closed there. If there is none, as on network disks "
+    "that cannot lock files, set the environment variable HDF5_USE_FILE_LOCKING=FALSE"
+)
+
+PathLike = Union[str, Path]
+Array = NDArray[Any]
+Shape = Tuple[int, ...]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class File:
+    """A file on disk, or a member of a zip or tar; any of them may be compressed with gzip, bzip2 or xz.
+
+    path (Path): The file, or the archive.
+    member (Optional[str]): Name inside the archive, as it is stored there.
+    tar (Optional[memoryview]): The content of a member of a tar.
+    """
+
+    path: Path
+    member: Optional[str] = None
+    tar: Optional[memoryview] = field(default=None, repr=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        """RETURNS (str): The last part of the name, without `.gz`. In zips of Windows it may come after a backslash."""
+        stored = self.path.name if self.member is None else PurePosixPath(self.member.replace("\\", "/")).name
+        return _plain_name(stored)
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.member}" if self.member else str(self.path)
+
+    def read_bytes(self, max_bytes: Optional[int] = None) -> bytes:
+        """Read the content, decompressed if its first bytes are those of gzip, bzip2 or xz.
+
+        max_bytes (Optional[int]): Maximum size; None limits only the expansion of what is compressed.
+        RETURNS (bytes): The content.
+        RAISES (ValueError): EL020 if there is no such file, EL022 if it is a damaged archive, EL036 if it is too
+            large.
+        RAISES (OSError): EL037 if the operating system cannot read it.
+        """
+        content = self._read_stored(max_bytes)
+        if not content.startswith(COMPRESSED):  # whatever its name: browsers decompress without renaming
+            return content
+        limit = expanded_limit(len(content), max_bytes)
+        kind = "gzip" if content.startswith(GZIP_MAGIC) else "bzip2 or xz"
+        with decoding(self, kind), decompress(io.BytesIO(content)) as stream:
+            content = stream.read(limit + 1)
+        check_size(self, len(content), limit)
+        return content
+
+    def read_text(self, max_bytes: Optional[int] = None) -> str:
+        """max_bytes (Optional[int]): Maximum size; None limits only the expansion of what is compressed.
+        RETURNS (str): The content of a text file, see `decode_text`.
+        RAISES (ValueError, OSError): See `read_bytes` and `decode_text`.
+        """
+        return decode_text(self.read_bytes(max_bytes))
+
+    def read_head(self, n_bytes: int = HEAD_BYTES) -> bytes:
+        """RETURNS (bytes): The first bytes, decompressed; none of a file that cannot be read: its reader says why."""
+        try:
+            if self.tar is not None:
+                return decompress(io.BytesIO(self.tar)).read(n_bytes)
+            if self.member is None:
+                with self.path.open("rb") as file:
+                    return decompress(file).read(n_bytes)
+            with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as stream:
+                return decompress(stream).read(n_bytes)
+        except Exception:  # many kinds, of zipfile and gzip
+            return b""
+
+    def kind(self) -> str:
+        """RETURNS (str): The format by the first bytes, see `kind_of`; "" for a file that cannot be read."""
+        return kind_of(self.read_head())
+
+    def is_compressed(self) -> bool:
+        """RETURNS (bool): Whether a file on disk is compressed with gzip, bzip2 or xz."""
+        if not self.path.is_file():
+            return False
+        with self.path.open("rb") as file:
+            return file.read(HEAD_BYTES).startswith(COMPRESSED)
+
+    def _read_stored(self, max_bytes: Optional[int]) -> bytes:
+        if self.tar is not None:
+            check_size(self, len(self.tar), max_bytes)
+            return bytes(self.tar)
+        if self.member is not None:
+            return self._read_zipped(max_bytes)
+        require_file(self.path)
+        try:
+            check_size(self, self.path.stat().st_size, max_bytes)
+            return self.path.read_bytes()
+        except OSError as error:
+            raise denied(self, error) from error
+
+    def _read_zipped(self, max_bytes: Optional[int]) -> bytes:
+        with decoding(self, "zip"), zipfile.ZipFile(self.path) as archive:
+            member = archive.getinfo(self.member or "")
+            if member.compress_size > self.path.stat().st_size:  # zipfile takes memory for what is declared
+                raise ValueError(f"{member.compress_size:,} bytes are declared, more than the zip has")
+            limit = expanded_limit(member.compress_size, max_bytes)
+            if member.file_size <= limit:
+                return archive.read(member)
+        raise too_large(self, member.file_size, limit)
+
+
+def kind_of(head: bytes) -> str:
+    """head (bytes): The first bytes of a file, 512 or more.
+    RETURNS (str): "hdf5", "torch", "safetensors", "zip", "tar" or "pickle"; "" for another format.
+    """
+    if head.startswith(ZIP_MAGIC):
+        n_name = int.from_bytes(head[26:28], "little")
+        return "torch" if head[30 : 30 + n_name].endswith(b"/data.pkl") else "zip"
+    if head.startswith(HDF5_MAGIC):
+        return "hdf5"
+    if head.startswith(b"\x80") and TORCH_MAGIC in head[:32]:
+        return "torch"
+    if head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= MAX_HEADER_BYTES:
+        return "safetensors"
+    if head.startswith(PICKLED):
+        return "pickle"
+    return "tar" if head[USTAR_OFFSET:].startswith(USTAR_MAGIC) else ""
+
+
+class Listing:
+    """A path that exists, and the files there, from which the formats choose.
+
+    path (Path): A folder or file.
+    kind (str): "folder", or the format of a file by its first bytes, see `kind_of`, of archives also by its name.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.kind = "folder" if path.is_dir() else File(path).kind()
+        if not self.kind and is_tar(path):
+            self.kind = "tar"
+        elif not self.kind and (path.suffix == ".zip" or is_zip(path)):  # zipfile does not recognize a truncated one
+            self.kind = "zip"
+
+    @property
+    def file(self) -> Optional[File]:
+        """RETURNS (Optional[File]): The file itself; None for a folder or archive."""
+        return None if self.kind in ("folder", "zip", "tar") else File(self.path)
+
+    @property
+    def where(self) -> Path:
+        """RETURNS (Path): The folder or archive with the files."""
+        return self.path if self.file is None else self.path.parent
+
+    @cached_property
+    def files(self) -> Dict[str, File]:
+        """RETURNS (Dict[str, File]): Files directly in the folder, all in the archive, or those beside the file, by
+            name, see `list_files`.
+        RAISES (ValueError): EL022 for an archive that is damaged or refused.
+        """
+        return list_files(self.where)
+
+    @cached_property
+    def deep_files(self) -> Dict[str, File]:
+        """RETURNS (Dict[str, File]): With those of the folders directly in the folder."""
+        files = dict(self.files)
+        if self.where.is_dir():
+            for folder in sorted(
+                place for place in self.where.iterdir() if place.is_dir() and not is_hidden(place.name)
+            ):
+                files.update({f"{folder.name}/{name}": file for name, file in list_files(folder).items()})
+        return files
+
+    def roots(self, is_mark: Callable[[str], bool]) -> Dict[str, Dict[str, File]]:
+        """is_mark (Callable[[str], bool]): Whether a folder with a file of this name has a biLM.
+        RETURNS (Dict[str, Dict[str, File]]): Each folder with such a file, and its files by name relative to it; the
+            outermost first. Of an archive all folders, otherwise only that of `files`, "".
+        """
+        marks = [name for name in self.files if is_mark(name.rpartition("/")[2])]
+        roots = sorted({name[: name.rfind("/") + 1] for name in marks}, key=lambda root: (root.count("/"), root))
+        return {
+            root: {name.removeprefix(root): file for name, file in self.files.items() if name.startswith(root)}
+            for root in roots
+        }
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """The files of a biLM.
+
+    where (str): The folder or archive, or the file beside which they are.
+    weights (File): The file of the arrays, or one of several.
+    by_name (Mapping[str, File]): All files that the biLM may have, by name relative to its folder.
+    options (Optional[File]): Its settings, where a format has them in a file of their own.
+    vocab (Optional[File]): One word per line.
+    token_embeddings (Optional[File]): Precomputed word vectors, under the name that our exporter uses.
+    meta (Optional[File]): meta.json, of this package or another program.
+    """
+
+    where: str
+    weights: File
+    by_name: Mapping[str, File]
+    options: Optional[File] = None
+    vocab: Optional[File] = None
+    token_embeddings: Optional[File] = None
+    meta: Optional[File] = None
+
+    @property
+    def paths(self) -> List[Path]:
+        """RETURNS (List[Path]): The files on disk, sorted; an archive is one file."""
+        named = (self.weights, self.options, self.vocab, self.token_embeddings, self.meta)
+        paths = {file.path for file in (*self.by_name.values(), *named) if file is not None}
+        return sorted(path for path in paths if path.suffix != ".part")  # of a download that is not complete
+
+
+def only_model(path: Path, models: Mapping[str, ModelFiles]) -> Optional[ModelFiles]:
+    """path (Path): A folder or archive.
+    models (Mapping[str, ModelFiles]): The biLMs in it, by folder.
+    RETURNS (Optional[ModelFiles]): The only one.
+    RAISES (ValueError): For several.
+    """
+    if len(models) > 1:
+        names = ", ".join(root.rstrip("/") or "the top" for root in models)
+        raise ValueError(
+            f"'{path}' has {len(models)} biLMs ({names}), but should have one. Unpack it, and pass one of its folders."
+        )
+    return next(iter(models.values()), None)
+
+
+def list_files(path: Path) -> Dict[str, File]:
+    """List the files of a folder, zip or tar, without hidden ones, which macOS writes beside each file, and folders.
+
+    path (Path): A folder or archive.
+    RETURNS (Dict[str, File]): By name relative to the path, with slashes and without `.gz`, sorted. Of a file and the
+        same with `.gz` only the first is listed.
+    RAISES (ValueError): EL022 for a damaged or hostile archive.
+    """
+    if path.is_dir():
+        files = {file.name: File(file) for file in path.iterdir() if file.is_file()}
+    else:
+        files = _list_tar(path) if is_tar(path) else _list_zip(path)
+    shown = sorted(name for name in files if not is_hidden(name))
+    plain = {_plain_name(name): files[name] for name in shown}
+    plain.update({name: files[name] for name in shown if name in plain})
+    return dict(sorted(plain.items()))
+
+
+def _list_zip(path: Path) -> Dict[str, File]:
+    with decoding(path, "zip"), zipfile.ZipFile(path) as archive:
+        names = [name for name in archive.namelist() if not name.endswith(("/", "\\"))]
+    return {str(PurePosixPath(name.replace("\\", "/"))): File(path, name) for name in names}
+
+
+def _list_tar(path: Path) -> Dict[str, File]:
+    """Plain files, the first of each name; no links, devices and sparse files."""
+    content = File(path).read_bytes()
+    files: Dict[str, File] = {}
+    with decoding(path, "tar archive"), tarfile.open(fileobj=io.BytesIO(content), mode="r:", tarinfo=_Header) as tar:
+        for n_members, member in enumerate(tar, start=1):
+            end = member.offset_data + (0 if member.issparse() else member.size)
+            if n_members > MAX_MEMBERS or end > len(content):
+                raise ValueError(f"its members are more than {MAX_MEMBERS:,}, or declare more bytes than it has")
+            name = str(PurePosixPath(member.name))
+            if member.isreg() and not member.issparse():
+                files.setdefault(name, File(path, name, memoryview(content)[member.offset_data : end]))
+    return files
+
+
+class _Header(tarfile.TarInfo):
+    """`tarfile` ends quietly at a damaged header; here it is an error."""
+
+    @classmethod
+    def frombuf(cls, buf: Union[bytes, bytearray], encoding: str, errors: str) -> "_Header":
+        try:
+            header = super().frombuf(buf, encoding, errors)
+        except tarfile.HeaderError as error:
+            if buf.count(0) == len(buf):
+                raise  # the end of the archive
+            raise ValueError(f"a header is damaged: {error}") from error
+        if header.size < 0:
+            raise ValueError(f"a header declares {header.size:,} bytes")
+        return header
+
+
+def is_tar(path: Path) -> bool:
+    """RETURNS (bool): Whether a file is meant as a tar archive, plain or compressed, by its first bytes or its name. A
+    file that cannot be decompressed is.
+    """
+    if File(path).kind() == "tar" or path.name.endswith(TAR_SUFFIXES):
+        return True
+    return File(path).is_compressed() and not File(path).read_head()
+
+
+def is_zip(path: Path) -> bool:
+    """RETURNS (bool): Whether a file is a zip. `zipfile.is_zipfile` raises for some that only end like one, and is true
+    for a tar whose last member is a zip.
+    """
+    try:
+        return File(path).kind() != "tar" and zipfile.is_zipfile(path)
+    except zipfile.BadZipFile:
+        return False
+
+
+def _plain_name(name: str) -> str:
+    return name if name.endswith(".tar.gz") else name.removesuffix(GZIP_SUFFIX)
+
+
+def decompress(file: IO[bytes]) -> IO[bytes]:
+    """file (IO[bytes]): At its beginning.
+    RETURNS (IO[bytes]): The decompressed stream; the file itself if it is not gzip, bzip2 or xz by its first bytes.
+    """
+    head = file.read(max(map(len, COMPRESSED)))
+    file.seek(0)
+    if head.startswith(GZIP_MAGIC):
+        return cast(IO[bytes], gzip.GzipFile(fileobj=file))
+    if head.startswith((BZIP2_MAGIC, XZ_MAGIC)):  # Python may be built without either
+        is_xz = head.startswith(XZ_MAGIC)
+        stream: IO[bytes] = import_module("lzma").LZMAFile(file) if is_xz else import_module("bz2").BZ2File(file)
+        return stream
+    return file
+
+
+def expanded_limit(n_bytes: int, max_bytes: Optional[int] = None) -> int:
+    """n_bytes (int): Size in a file, compressed or not.
+    max_bytes (Optional[int]): Maximum size of the content.
+    RETURNS (int): Maximum size after decompression.
+    """
+    limit = 64 * MIB + MAX_EXPANSION * n_bytes
+    return limit if max_bytes is None else min(limit, max_bytes)
+
+
+def check_size(path: object, n_bytes: int, max_bytes: Optional[int]) -> None:
+    """RAISES (ValueError): EL036 if a file is larger than its maximum size; None is none."""
+    if max_bytes is not None and n_bytes > max_bytes:
+        raise too_large(path, n_bytes, max_bytes)
+
+
+def too_large(path: object, n_bytes: int, max_bytes: int) -> ValueError:
+    """RETURNS (ValueError): EL036: a file is larger than its maximum size."""
+    return ValueError(Errors.EL036.format(path=path, n_bytes=f"{n_bytes:,}", max_bytes=f"{max_bytes:,}"))
+
+
+def require_file(path: Path) -> None:
+    """RAISES (ValueError): EL020 if there is no file at `path`."""
+    if not path.is_file():
+        reason = "it is a folder" if path.is_dir() else "there is no such file"
+        raise ValueError(Errors.EL020.format(path=path, reason=reason, wanted="a file with this name"))
+
+
+def no_such_bilm(path: object, name: str, names: str = "one biLM without a name") -> ValueError:
+    """RETURNS (ValueError): There is no biLM with the name after the "#"."""
+    return ValueError(
+        f"'{path}' has no biLM with the name '{name}' after the '#', found: {names}. Choose one of these, or leave "
+        "out the '#' for the only one."
+    )
+
+
+def cannot_add(path: object, format: str, given: str) -> ValueError:
+    """RETURNS (ValueError): Files of words or options cannot be added to a biLM in this format."""
+    return ValueError(
+        f"The biLM in '{path}' is in the {format} format, which contains all its parameters and words, so {given} "
+        f"cannot be added. Load it without {given}; a biLM with LSTMs can be saved in the bilm-tf format, and loaded "
+        f"from there with {given}."
+    )
+
+
+def pickled(path: object, kind: str) -> ValueError:
+    """RETURNS (ValueError): A file is a plain Python pickle, which is never opened, and how to save what it has."""
+    return ValueError(
+        f"'{path}' cannot be read as {kind}: it is a Python pickle, which can run code when it is opened. If you trust "
+        "it, open it with `pickle.load` and save its tensors with `torch.save(state_dict, path)` (`torch.as_tensor` "
+        "makes them from NumPy arrays; a softmax and token embeddings belong into HDF5, `h5py.File`)."
+    )
+
+
+def unreadable(path: object, kind: str, reason: object, remedy: str = DAMAGED) -> ValueError:
+    """RETURNS (ValueError): EL022: a file cannot be read as a file of its kind, why, and what to do."""
+    return ValueError(Errors.EL022.format(path=path, kind=kind, reason=str(reason).rstrip("."), remedy=remedy))
+
+
+def denied(path: object, error: Exception) -> OSError:
+    """RETURNS (OSError): EL037: the operating system, or a lock, does not let a file be read, and what to do."""
+    reason = getattr(error, "strerror", None) or error
+    return OSError(Errors.EL037.format(path=path, reason=reason, remedy=LOCKED if is_locked(error) else ACCESS))
+
+
+def is_locked(error: Exception) -> bool:
+    """Whether HDF5 does not open a file that another program writes."""
+    return isinstance(error, OSError) and ("unable to lock file" in str(error) or "already open for" in str(error))
+
+
+@contextmanager
+def decoding(path: object, kind: str) -> Iterator[None]:
+    """Convert all exceptions of a decoder to one error of this package.
+
+    zipfile alone raises BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error, LZMAError and more.
+
+    path (object): The file that is decoded.
+    kind (str): Its expected format.
+    RAISES (ValueError): EL022 for any exception inside but errors of the operating system.
+    RAISES (OSError): EL037 for these, and for a file that another program writes.
+    """
+    try:
+        yield
+    except Exception as error:  # all of them: see above
+        # EINVAL is a position in the file that is none: the file is damaged.
+        if is_locked(error) or (isinstance(error, OSError) and error.errno not in (None, errno.EINVAL)):
+            raise denied(path, error) from error
+        raise unreadable(path, kind, str(error) or type(error).__name__) from error
+
+
+def decode_text(content: bytes) -> str:
+    """content (bytes): Text in UTF-8, or in UTF-16 or UTF-32 with its byte order mark, as editors of Windows write it.
+    RETURNS (str): The text, without a mark.
+    RAISES (ValueError): With the line and the encoding if it is not valid.
+    """
+    encoding = json.detect_encoding(content[:4])
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        name = "UTF-8" if encoding.startswith("utf-8") else encoding.upper()
+        line = content.count(b"\n", 0, error.start) + 1
+        byte = content[error.start : error.start + 1].hex()
+        raise ValueError(f"it is not {name}: line {line:,} has the byte 0x{byte}. Save it as UTF-8.") from error
+
+
+def read_json(file: File, max_bytes: int = MAX_JSON_BYTES) -> Any:
+    """file (File): A JSON file.
+    max_bytes (int): Its maximum size.
+    RETURNS (Any): Its value.
+    RAISES (ValueError): EL020, EL022 or EL036.
+    """
+    return parse_json(file.read_bytes(max_bytes), file)
+
+
+def read_object(file: File, kind: str) -> Dict[str, Any]:
+    """kind (str): What the file contains, for messages.
+    RETURNS (Dict[str, Any]): The object of a JSON file.
+    RAISES (ValueError): See `read_json`; EL022 for another value.
+    """
+    record = read_json(file)
+    if not isinstance(record, dict):
+        raise unreadable(file, kind, f"it contains a {type(record).__name__} instead of an object {{...}}")
+    return record
+
+
+def parse_json(content: Union[bytes, str], path: object) -> Any:
+    """content (Union[bytes, str]): JSON.
+    path (object): Its source, for messages.
+    RETURNS (Any): Its value.
+    RAISES (ValueError): EL022 if it is not JSON, with line and column, or nested deeper than `MAX_JSON_DEPTH` levels.
+    """
+    try:
+        text = decode_text(content) if isinstance(content, bytes) else content
+        value = json.loads(text)
+        is_too_deep = _is_deeper(value, MAX_JSON_DEPTH)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno:,}, column {error.colno:,}"
+        reason = f"{where}: {error.msg}" if text.strip() else "it is empty"
+        raise unreadable(path, "JSON", reason, "Correct it there, or use the original file") from error
+    except ValueError as error:
+        raise unreadable(path, "JSON", error, "Correct it, or use the original file") from error
+    except RecursionError:
+        is_too_deep = True
+    if is_too_deep:
+        raise unreadable(path, "JSON", f"it is nested deeper than {MAX_JSON_DEPTH} levels", "Use the original file")
+    return value
+
+
+def _is_deeper(value: Any, n_levels: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return n_levels < 0 or any(_is_deeper(item, n_levels - 1) for item in inner if isinstance(item, (dict, list)))
+
+
+def read_hdf5(file: File) -> Dict[str, Array]:
+    """Read every dataset of a file.
+
+    file (File): A file, or a member of a zip.
+    RETURNS (Dict[str, Array]): Arrays by their path in the file.
+    RAISES (ValueError): EL020 if there is no file, EL022 if it is truncated or not HDF5, for anything but plain
+        datasets: links, external and virtual storage, shapes larger than the file.
+    """
+    return _read_each(file, lambda dataset: np.asarray(dataset[()]))
+
+
+def read_shapes(file: File) -> Dict[str, Shape]:
+    """RETURNS (Dict[str, Shape]): The same as `read_hdf5`, but shapes; no values are read."""
+    return _read_each(file, lambda dataset: tuple(dataset.shape))
+
+
+def _read_each(file: File, read: Callable[[h5py.Dataset], T]) -> Dict[str, T]:
+    if file.kind() == "pickle":
+        raise pickled(file, "HDF5")
+    place: Any = file.path
+    if file.member is None and not file.is_compressed():
+        require_file(file.path)
+        n_bytes = file.path.stat().st_size
+    else:
+        content = file.read_bytes()
+        place, n_bytes = io.BytesIO(content), len(content)
+    with decoding(file, "HDF5"), h5py.File(place, "r") as opened:
+        datasets, problems = _scan(opened, expanded_limit(n_bytes))
+        values = {} if problems else {name: read(dataset) for name, dataset in datasets.items()}
+    if problems:
+        raise ValueError(
+            f"The HDF5 file '{file}' is refused, it has {len(problems)} problem(s):{listed(problems)}\nCopy the arrays "
+            "into a new file (h5py: `create_dataset(name, data=...)`), or download the original file."
+        )
+    return values
+
+
+def write_hdf5(path: Path, arrays: Mapping[str, Array], dtype: str) -> None:
+    """path (Path): A file that does not exist yet.
+    arrays (Mapping[str, Array]): float32 arrays by their path in the file.
+    dtype (str): "float32" or "float16", on disk.
+    RAISES (OSError): If the disk is full.
+    """
+    check_space(path, sum(array.size for array in arrays.values()) * np.dtype(dtype).itemsize)
+    with h5py.File(path, "w") as file:
+        for name in sorted(arrays):
+            file.create_dataset(name, data=np.ascontiguousarray(arrays[name], dtype=dtype))
+
+
+def _scan(file: h5py.File, max_bytes: int) -> Tuple[Dict[str, h5py.Dataset], List[str]]:
+    """The datasets by path, without their values, and all problems."""
+    datasets: Dict[str, h5py.Dataset] = {}
+    problems: List[str] = []
+    groups: List[Tuple[str, h5py.Group]] = [("", file)]
+    n_nodes = n_bytes = 0
+    while groups:
+        prefix, group = groups.pop()
+        names = _names(group)
+        n_nodes += len(names)
+        if n_nodes > MAX_NODES:
+            return {}, [*problems, f"it has more than {MAX_NODES:,} groups and datasets"]
+        for stored in names:
+            name = stored.decode("utf8", errors="backslashreplace")
+            path = prefix + name
+            if name.encode("utf8") != stored:
+                problems.append(f"{path} has a name that is not valid UTF-8 (invalid bytes are escaped here)")
+                continue
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                problems.append(f"{path} is a link to another place")
+                continue
+            node = group[name]
+            if isinstance(node, h5py.Group):
+                groups.append((f"{path}/", node))
+                if path.count("/") >= MAX_DEPTH:
+                    return {}, [*problems, f"its groups are nested deeper than {MAX_DEPTH} levels"]
+            elif isinstance(node, h5py.Dataset):
+                own_problems = list(_problems(path, node))
+                problems += own_problems
+                if not own_problems:
+                    datasets[path] = node
+                    n_bytes += node.nbytes
+                if n_bytes > max_bytes:
+                    return {}, [*problems, f"its datasets declare more than {max_bytes:,} bytes in all"]
+    return datasets, problems
+
+
+def _names(group: h5py.Group) -> List[bytes]:
+    """Names in a group, at most one more than the limit, since a damaged index may be infinite."""
+    names: List[bytes] = []
+
+    def collect(name: bytes) -> Any:
+        names.append(name)
+        return True if len(names) > MAX_NODES else None
+
+    group.id.links.iterate(collect)
+    return names
+
+
+def _problems(path: str, dataset: h5py.Dataset) -> Iterator[str]:
+    """Reasons why a dataset cannot be read; storage is checked before shape."""
+    layout = dataset.id.get_create_plist()
+    if layout.get_layout() == h5py.h5d.VIRTUAL:
+        yield f"{path} is a virtual dataset, whose values are in other datasets"
+    elif layout.get_external_count():
+        yield f"{path} has its values in another file"
+    elif dataset.dtype.kind not in NUMBERS:
+        yield f"{path} is {dataset.dtype}, should be floating point"
+    elif dataset.shape is None:
+        yield f"{path} is empty, it has no shape"
+    else:
+        n_stored = dataset.id.get_storage_size()
+        for kind, shape in (("shape", dataset.shape), ("chunks", dataset.chunks or ())):
+            if prod(shape, start=dataset.dtype.itemsize) > expanded_limit(n_stored):
+                yield f"{path} has {kind} {list(shape)}, but only {n_stored:,} bytes are stored for it"
