@@ -8,8 +8,9 @@ import srsly
 import typer
 from tqdm import tqdm
 
+from ..weights.download import Downloaded, download
 from ..weights.formats import detect_format
-from ..weights.origins import Downloaded, Origin, download, find_origin, read_origins
+from ..weights.published import Published, find_published, list_published
 from . import _common
 from ._app import Arg, Opt, app
 
@@ -56,30 +57,36 @@ def download_cli(
     if name is None or dest is None:
         raise typer.BadParameter(f"pass NAME and --dest FOLDER ({EXAMPLE}), or --list for all names")
     with _common.show_errors():
-        origin = find_origin(name)
+        published = find_published(name)
         with tqdm(unit="B", unit_scale=True, unit_divisor=1024, disable=None) as bar:
-            files = download(origin, dest, given=given or (), mirrors=mirrors or (), force=force, on_bytes=bar.update)
+            files = download(
+                published, dest, given=given or (), mirrors=mirrors or (), force=force, on_bytes=bar.update
+            )
     if as_json:
-        print(srsly.json_dumps({"name": origin.name, "folder": str(dest), "files": [asdict(file) for file in files]}))
+        print(
+            srsly.json_dumps({"name": published.name, "folder": str(dest), "files": [asdict(file) for file in files]})
+        )
     else:
         _print_files(files)
-    _tell(origin, files, dest)
+    _show_next(published, files, dest)
 
 
-def _tell(origin: Origin, files: Tuple[Downloaded, ...], dest: Path) -> None:
-    """Say what is known of the files, and what to do next."""
+def _show_next(published: Published, files: Tuple[Downloaded, ...], dest: Path) -> None:
+    """Print what is documented of the files, and the next command."""
     if not all(file.is_documented for file in files):
         _common.msg.info(
             "No checksum is documented for these files. The checksums above are those of this download, recorded in "
-            "origin.json: compare them with another download"
+            "model.json: compare them with another download"
         )
-    _common.msg.info(f"Licence: {origin.licence or UNKNOWN}. Paper: {origin.paper or UNKNOWN}. See {origin.documented}")
+    _common.msg.info(
+        f"Licence: {published.licence or UNKNOWN}. Paper: {published.paper or UNKNOWN}. See {published.documented}"
+    )
     try:
         format, _ = detect_format(dest)
     except ValueError as error:
         _common.msg.warn(f"The files are complete, but this version cannot read them: {error}")
         return
-    _common.msg.good(f"Saved '{origin.name}' ({format.name}). Next: python -m spacy elmo inspect {dest}")
+    _common.msg.good(f"Saved '{published.name}' ({format.name}). Next: python -m spacy elmo inspect {dest}")
 
 
 def _print_files(files: Tuple[Downloaded, ...]) -> None:
@@ -89,17 +96,17 @@ def _print_files(files: Tuple[Downloaded, ...]) -> None:
 
 def _print_list(as_json: bool) -> None:
     if as_json:
-        print(srsly.json_dumps([{**asdict(origin), "size": origin.size} for origin in read_origins()]))
+        print(srsly.json_dumps([{**asdict(model), "size": model.size} for model in list_published()]))
         return
     rows = [
         (
-            ", ".join([origin.name, *origin.aliases[:1]]),
-            origin.language or NOTHING,
-            NOTHING if origin.size == UNKNOWN else origin.size,
-            origin.format,
-            (origin.licence or NOTHING).partition(";")[0],
+            ", ".join([model.name, *model.aliases[:1]]),
+            model.language or NOTHING,
+            NOTHING if model.size == UNKNOWN else model.size,
+            model.format,
+            (model.licence or NOTHING).partition(";")[0],
         )
-        for origin in read_origins()
+        for model in list_published()
     ]
     _common.msg.table(rows, header=("Name", "Language", "Size", "Format", "Licence"), divider=True)
     print(f"{NOTHING} is not documented; --json has all that is known, with all names. Next, for instance:\n{EXAMPLE}")

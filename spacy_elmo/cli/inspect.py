@@ -8,8 +8,7 @@ from typing import Optional
 import srsly
 
 from ..export.onnx_model import find_onnx_problem
-from ..weights.contents import Capability, Contents, read_contents
-from ..weights.identity import Provenance, read_provenance
+from ..weights.contents import Capability, Contents, Origin, read_contents, read_origin
 from . import _common
 from ._app import app
 
@@ -34,7 +33,7 @@ def inspect_cli(
         bilm = _common.open_bilm(
             bilm_path, options=options, vocab=vocab, softmax=softmax, token_embeddings=token_embeddings
         )
-        report = read_contents(bilm, read_provenance(bilm_path, options))
+        report = read_contents(bilm, read_origin(bilm_path, options))
         problem = find_onnx_problem(bilm)
     report.capabilities.append(Capability("export to onnx", problem is None, problem or "float32"))
     if as_json:
@@ -46,8 +45,8 @@ def inspect_cli(
 def _print_report(report: Contents, title: str) -> None:
     msg = _common.msg
     msg.divider(title)
-    if report.provenance is not None:
-        _print_files(report.provenance)
+    if report.origin is not None:
+        _print_files(report.origin)
     msg.text(f"Architecture: {report.architecture}")
     msg.table([(key, str(value)) for key, value in report.settings.items()], header=("Setting", "Value"), divider=True)
     counts = [(part, f"{n:,}") for part, n in report.n_parameters.items()]
@@ -74,12 +73,12 @@ def _print_report(report: Contents, title: str) -> None:
     msg.good("These weights can be used")
 
 
-def _print_files(provenance: Provenance) -> None:
+def _print_files(origin: Origin) -> None:
     msg = _common.msg
-    msg.text(f"Format: {provenance.format}, {provenance.n_bytes / 1e6:,.1f} MB")
-    rows = [(Path(file.name).name, f"{file.n_bytes:,}", file.sha256) for file in provenance.files]
+    msg.text(f"Format: {origin.format}, {origin.n_bytes / 1e6:,.1f} MB")
+    rows = [(Path(file.name).name, f"{file.n_bytes:,}", file.sha256) for file in origin.files]
     msg.table(rows, header=("File", "Bytes", "SHA-256"), aligns=("l", "r", "l"), divider=True, max_col=70)
-    if provenance.origin is not None:
+    if origin.download is not None:
         names = ("name", "language", "licence", "paper", "documented")
-        facts = [(name.capitalize(), str(provenance.origin.get(name) or "unknown")) for name in names]
+        facts = [(name.capitalize(), str(origin.download.get(name) or "unknown")) for name in names]
         msg.table(facts, header=("Origin", ""), divider=True, max_col=100)

@@ -16,7 +16,7 @@ from ..inference.bilm import check_sentences
 from ..inference.words import WeightVersions
 from ..util import atomic_file, check_space, shorten, to_path
 from ..weights.files import PathLike as PathLike
-from ..weights.origins import read_origins
+from ..weights.published import list_published
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ def check_no_url(name: str, path: Any) -> None:
 
 def _download(address: str = "") -> str:
     """The command that downloads a biLM: the one at this address, if it is a published one, else AllenNLP's."""
-    known = (origin.name for origin in read_origins() for file in origin.files if address.endswith(f"/{file.path}"))
+    known = (model.name for model in list_published() for file in model.files if address.endswith(f"/{file.path}"))
     return f"python -m spacy elmo download {next(known, 'original')} --dest elmo"
 
 

@@ -16,7 +16,7 @@ from spacy.training import Example
 from thinc.api import Model
 
 from ..errors import Errors, Warnings
-from ..weights.origins import describe_published
+from ..weights.published import describe_published
 from .listener import EARLIER, ElmoListener, find_listener_blocks
 from .model import get_settings, get_shim
 from .task_layers import has_elmo

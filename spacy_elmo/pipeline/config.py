@@ -22,7 +22,7 @@ from ..errors import Errors
 from ..util import AnyPath
 from ..weights.files import File, read_json
 from ..weights.formats import PACKAGED_NAMES, locate
-from ..weights.origins import describe_published
+from ..weights.published import describe_published
 from .elmo import OwnMix, make_elmo
 from .layer_weights import load_trained
 from .listener import build_listener

@@ -1,6 +1,7 @@
 """What a biLM contains: settings, numbers of parameters, gates, vocabulary, and what can be done with it."""
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
 import torch
@@ -8,11 +9,48 @@ import torch
 from ..bilm.model import BiLMNetwork
 from ..inference.bilm import BiLM
 from ..inference.products import check_precision, quantizable_names
-from ..util import PRECISIONS
-from .formats import FORMATS, INT8
-from .identity import Provenance
-from .meta import mixes_from_meta
+from ..util import PRECISIONS, hash_file
+from .files import File, PathLike
+from .formats import FORMATS, INT8, detect_format, detect_pair, locate, split_name
+from .meta import mixes_from_meta, read_record
 from .tensor_map import DIRECTIONS, count_numbers
+
+MAX_FILES = 1000
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """A file of a biLM.
+
+    name (str): Its path.
+    n_bytes (int): Its size.
+    sha256 (str): Its checksum.
+    """
+
+    name: str
+    n_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a biLM is from.
+
+    path (str): The folder or file.
+    format (str): Name of its format.
+    files (Tuple[FileFacts, ...]): Its files; an archive is one file.
+    download (Optional[Dict[str, Any]]): The record of `elmo download`.
+    """
+
+    path: str
+    format: str
+    files: Tuple[FileFacts, ...]
+    download: Optional[Dict[str, Any]]
+
+    @property
+    def n_bytes(self) -> int:
+        """RETURNS (int): Size of all files."""
+        return sum(file.n_bytes for file in self.files)
 
 
 @dataclass(frozen=True)
@@ -42,7 +80,7 @@ class Contents:
     problems (List[str]): Limitations of this biLM, and their reasons.
     architecture (str): The network in one sentence.
     capabilities (List[Capability]): What can be done with it, what cannot, and why.
-    provenance (Optional[Provenance]): Format and files, None for a biLM that was not read from a path.
+    origin (Optional[Origin]): Format and files, None for a biLM that was not read from a path.
     mixes (List[Dict[str, Any]]): Scalar mixes trained with it: raw weights, shares (their softmax), gamma and norm.
     """
 
@@ -55,13 +93,13 @@ class Contents:
     problems: List[str]
     architecture: str
     capabilities: List[Capability]
-    provenance: Optional[Provenance]
+    origin: Optional[Origin]
     mixes: List[Dict[str, Any]]
 
 
-def read_contents(bilm: BiLM, provenance: Optional[Provenance] = None) -> Contents:
+def read_contents(bilm: BiLM, origin: Optional[Origin] = None) -> Contents:
     """bilm (BiLM): A loaded model.
-    provenance (Optional[Provenance]): Its format and files.
+    origin (Optional[Origin]): Its format and files.
     RETURNS (Contents): Its contents; no vector is computed.
     """
     words = bilm.vocabulary.words if bilm.vocabulary is not None else None
@@ -76,9 +114,26 @@ def read_contents(bilm: BiLM, provenance: Optional[Provenance] = None) -> Conten
         problems=[f"{use.name} is not possible: {use.reason}" for use in capabilities[:4] if not use.is_possible],
         architecture=_describe_architecture(bilm),
         capabilities=capabilities,
-        provenance=provenance,
+        origin=origin,
         mixes=[{**asdict(mix), "shares": mix.shares} for mix in mixes_from_meta(bilm.meta, bilm.config.n_layers)],
     )
+
+
+def read_origin(path: PathLike, options: Optional[Path] = None) -> Origin:
+    """path (PathLike): See `load_bilm`; the weights file if `options` is given.
+    options (Optional[Path]): options.json of bilm-tf, if it is not beside the weights.
+    RETURNS (Origin): All files are read for their checksums.
+    RAISES (ValueError): EL020 and others if no biLM is detected.
+    """
+    place = locate(split_name(path)[0])
+    if options is not None:
+        format, model = detect_pair(place, File(options))
+        paths = sorted({*model.paths, options})
+    else:
+        format, model = detect_format(place)
+        paths = model.paths
+    files = tuple(FileFacts(str(file), file.stat().st_size, hash_file(file)) for file in paths[:MAX_FILES])
+    return Origin(str(place), format.name, files, read_record(place))
 
 
 def _describe_architecture(bilm: BiLM) -> str:

@@ -1,9 +1,8 @@
 """Which biLM is this: fingerprints, hashes of files, and what its meta data say of its origin."""
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Dict, List
 
 import numpy as np
 from torch import Tensor
@@ -11,9 +10,8 @@ from torch import Tensor
 from ..inference.bilm import BiLM
 from ..inference.products import quantizable_names
 from ..util import hash_file
-from .files import File, Listing, PathLike
-from .formats import detect_format, detect_pair, locate, split_name
-from .meta import read_record
+from .files import Listing, PathLike
+from .formats import locate, split_name
 from .pipelines import detect_pipeline
 
 # The identity of weights, for results that were made with them: a short sha256 of a biLM, or of its files.
@@ -73,60 +71,3 @@ def _find_weights(path: Path) -> List[Path]:
         return pipeline.paths
     files = (file for file in sorted(path.rglob("*")) if file.is_file())
     return [file for file in files if file.suffix not in BESIDE and not file.name.startswith(".")]
-
-
-# Provenance of a biLM on disk: its format, its files with sizes and checksums, and the record of its download.
-
-MAX_FILES = 1000
-
-
-@dataclass(frozen=True)
-class FileFacts:
-    """A file of a biLM.
-
-    name (str): Its path.
-    n_bytes (int): Its size.
-    sha256 (str): Its checksum.
-    """
-
-    name: str
-    n_bytes: int
-    sha256: str
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """What is known of a biLM on disk.
-
-    path (str): The folder or file.
-    format (str): Name of its format.
-    files (Tuple[FileFacts, ...]): Its files; an archive is one file.
-    origin (Optional[Dict[str, Any]]): The record of `elmo download`.
-    """
-
-    path: str
-    format: str
-    files: Tuple[FileFacts, ...]
-    origin: Optional[Dict[str, Any]]
-
-    @property
-    def n_bytes(self) -> int:
-        """RETURNS (int): Size of all files."""
-        return sum(file.n_bytes for file in self.files)
-
-
-def read_provenance(path: PathLike, options: Optional[Path] = None) -> Provenance:
-    """path (PathLike): See `load_bilm`; the weights file if `options` is given.
-    options (Optional[Path]): options.json of bilm-tf, if it is not beside the weights.
-    RETURNS (Provenance): All files are read for their checksums.
-    RAISES (ValueError): EL020 and others if no biLM is detected.
-    """
-    place = locate(split_name(path)[0])
-    if options is not None:
-        format, found = detect_pair(place, File(options))
-        paths = sorted({*found.paths, options})
-    else:
-        format, found = detect_format(place)
-        paths = found.paths
-    files = tuple(FileFacts(str(file), file.stat().st_size, hash_file(file)) for file in paths[:MAX_FILES])
-    return Provenance(str(place), format.name, files, read_record(place))

@@ -94,7 +94,7 @@ def test_model_with_highways_and_a_table_of_words():
 @pytest.mark.parametrize("format", ["native", "bilm-tf"])
 def test_files_are_shown_with_checksums(format, bilm, tmp_path):
     save_bilm(bilm, tmp_path / "bilm", format=format)
-    record = call_json("inspect", tmp_path / "bilm")["provenance"]
+    record = call_json("inspect", tmp_path / "bilm")["origin"]
     files = {Path(file["name"]).name: file for file in record["files"]}
     assert record["format"] == format and set(files) == {path.name for path in (tmp_path / "bilm").iterdir()}
     for path in (tmp_path / "bilm").iterdir():
@@ -112,7 +112,7 @@ def test_options_and_origin_are_shown(bilm, tmp_path):
     assert "a licence of its own" in shown and "unknown" in shown
     (tmp_path / "bilm" / "options.json").rename(tmp_path / "settings.json")
     record = call_json("inspect", tmp_path / "bilm" / "weights.hdf5", "--options", tmp_path / "settings.json")
-    names = [Path(file["name"]).name for file in record["provenance"]["files"]]
+    names = [Path(file["name"]).name for file in record["origin"]["files"]]
     assert names == ["meta.json", "weights.hdf5", "settings.json"]
 
 

@@ -55,7 +55,7 @@ def test_pretrain_goes_on_from_a_checkpoint_and_resumes(checkpoint, text, tmp_pa
 
 def test_commands_read_a_checkpoint(checkpoint, text, tmp_path):
     path = checkpoint / "model.ckpt-7"
-    assert call_json("inspect", path)["provenance"]["format"] == "tf-checkpoint"
+    assert call_json("inspect", path)["origin"]["format"] == "tf-checkpoint"
     call("perplexity", path, text)
     call("convert", path, tmp_path / "native")
     assert (load_bilm(tmp_path / "native").head.weight == load_bilm(str(path)).head.weight).all()

@@ -13,21 +13,12 @@ import pytest
 from reference.seeded_weights import make_arrays, make_options, write_model
 from weights.loopback import Site, serving
 
-import spacy_elmo.weights.origins as fetch
+import spacy_elmo.weights.download as fetch
 from spacy_elmo import BiLMConfig, CharCNNConfig, load_bilm, save_bilm
 from spacy_elmo.util import hash_file
+from spacy_elmo.weights.download import SafeRedirects, check_url, count_parameters, download, open_url
 from spacy_elmo.weights.meta import read_record
-from spacy_elmo.weights.origins import (
-    Origin,
-    OriginFile,
-    SafeRedirects,
-    check_url,
-    count_parameters,
-    download,
-    find_origin,
-    open_url,
-    read_origins,
-)
+from spacy_elmo.weights.published import Published, PublishedFile, find_published, list_published
 
 
 @pytest.fixture(autouse=True)
@@ -48,15 +39,15 @@ def site(model: Path) -> Iterator[Site]:
 
 
 @pytest.fixture
-def origin(site: Site) -> Origin:
+def published(site: Site) -> Published:
     """A published biLM on the server, without documented checksums."""
-    files = [OriginFile(f"elmo/tiny_{name}", name, None, None) for name in ("options.json", "weights.hdf5")]
-    return replace(find_origin("small"), name="tiny", n_parameters=None, files=tuple(files), mirrors=(site.address,))
+    files = [PublishedFile(f"elmo/tiny_{name}", name, None, None) for name in ("options.json", "weights.hdf5")]
+    return replace(find_published("small"), name="tiny", n_parameters=None, files=tuple(files), mirrors=(site.address,))
 
 
-def with_weights(origin: Origin, **known: Any) -> Origin:
-    options, weights = origin.files
-    return replace(origin, files=(options, replace(weights, **known)))
+def with_weights(published: Published, **known: Any) -> Published:
+    options, weights = published.files
+    return replace(published, files=(options, replace(weights, **known)))
 
 
 def refuse(url: str, headers: Mapping[str, str]) -> Any:
@@ -65,12 +56,12 @@ def refuse(url: str, headers: Mapping[str, str]) -> Any:
 
 @pytest.mark.issue(17)
 def test_downloaded_files_load_with_a_record_of_their_origin(
-    origin: Origin, site: Site, model: Path, tmp_path: Path
+    published: Published, site: Site, model: Path, tmp_path: Path
 ) -> None:
     counted: list[int] = []
     digests = {name: hash_file(model / name) for name in ("options.json", "weights.hdf5")}
-    origin = with_weights(origin, sha256=digests["weights.hdf5"])
-    files = download(origin, tmp_path / "out", on_bytes=counted.append)
+    published = with_weights(published, sha256=digests["weights.hdf5"])
+    files = download(published, tmp_path / "out", on_bytes=counted.append)
     assert (load_bilm(tmp_path / "out").embed([["a"]])[0] == load_bilm(model).embed([["a"]])[0]).all()
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"options.json", "weights.hdf5", "origin.json"}
     assert {file.name: (file.sha256, file.is_documented) for file in files} == {
@@ -78,7 +69,7 @@ def test_downloaded_files_load_with_a_record_of_their_origin(
     }
     assert sum(counted) == sum(file.n_bytes for file in files)
     record = read_record(tmp_path / "out")
-    assert record and record["name"] == "tiny" and record["licence_source"] == origin.licence_source
+    assert record and record["name"] == "tiny" and record["licence_source"] == published.licence_source
     weights = {file["name"]: file for file in record["files"]}["weights.hdf5"]
     assert (weights["sha256"], weights["is_documented"]) == (digests["weights.hdf5"], True)
     assert weights["url"] == f"{site.address}elmo/tiny_weights.hdf5"
@@ -86,14 +77,20 @@ def test_downloaded_files_load_with_a_record_of_their_origin(
 
 @pytest.mark.issue(48)
 def test_a_download_keeps_its_language_licence_and_paper_in_what_is_made_of_it(
-    origin: Origin, model: Path, tmp_path: Path
+    published: Published, model: Path, tmp_path: Path
 ) -> None:
-    stated = replace(origin, name="tiny", language="nb", licence="CC BY 4.0", paper="A paper")
+    stated = replace(published, name="tiny", language="nb", licence="CC BY 4.0", paper="A paper")
     download(stated, tmp_path / "out", given=[model])
     for path in (tmp_path / "out", tmp_path / "out" / "weights.hdf5"):
         save_bilm(load_bilm(path), tmp_path / "native", force=True)
         meta = load_bilm(tmp_path / "native").meta
-        facts = {"name": "tiny", "lang": "nb", "license": "CC BY 4.0", "paper": "A paper", "source": origin.documented}
+        facts = {
+            "name": "tiny",
+            "lang": "nb",
+            "license": "CC BY 4.0",
+            "paper": "A paper",
+            "source": published.documented,
+        }
         assert facts.items() <= meta.items()
     write_model(tmp_path / "out", make_options(), make_arrays(make_options()))
     (tmp_path / "out" / "weights.hdf5").rename(tmp_path / "out" / "mine.hdf5")
@@ -103,10 +100,10 @@ def test_a_download_keeps_its_language_licence_and_paper_in_what_is_made_of_it(
 @pytest.mark.issue(17)
 @pytest.mark.parametrize("has_ranges", [True, False])
 def test_interrupted_download_is_resumed(
-    has_ranges: bool, origin: Origin, site: Site, model: Path, tmp_path: Path
+    has_ranges: bool, published: Published, site: Site, model: Path, tmp_path: Path
 ) -> None:
     site.has_ranges, site.cuts = has_ranges, [10_000, 1000]
-    download(origin, tmp_path / "out")
+    download(published, tmp_path / "out")
     assert (tmp_path / "out" / "weights.hdf5").read_bytes() == (model / "weights.hdf5").read_bytes()
     assert [path for path, _ in site.requests].count("elmo/tiny_weights.hdf5") == 2
     assert site.requests[-1][1]["Range"] == "bytes=1000-" and site.requests[-1][1]["If-Range"] == '"1"'
@@ -122,45 +119,47 @@ def test_interrupted_download_is_resumed(
     ],
 )
 def test_a_later_call_continues(
-    statuses: List[int], ranges: List[Optional[str]], origin: Origin, site: Site, model: Path, tmp_path: Path
+    statuses: List[int], ranges: List[Optional[str]], published: Published, site: Site, model: Path, tmp_path: Path
 ) -> None:
     site.cuts = [10_000, 1000, 0, 0]
     with pytest.raises(ValueError, match="(?s)interrupted after 1,000 of"):
-        download(origin, tmp_path / "out")
+        download(published, tmp_path / "out")
     assert (tmp_path / "out" / "weights.hdf5.part").stat().st_size == 1000
     assert not (tmp_path / "out" / "weights.hdf5").exists() and not (tmp_path / "out" / "options.json").exists()
     site.requests.clear()
     site.statuses = statuses
-    mirrors = (f"{site.address}gone/", *origin.mirrors) if statuses == [404] else origin.mirrors
-    download(replace(origin, mirrors=mirrors), tmp_path / "out")
+    mirrors = (f"{site.address}gone/", *published.mirrors) if statuses == [404] else published.mirrors
+    download(replace(published, mirrors=mirrors), tmp_path / "out")
     assert [headers.get("Range") for _, headers in site.requests] == ranges
     assert (tmp_path / "out" / "weights.hdf5").read_bytes() == (model / "weights.hdf5").read_bytes()
 
 
 @pytest.mark.issue(17)
 @pytest.mark.parametrize("tag", ['"2"', None])
-def test_another_version_is_not_appended(tag: str, origin: Origin, site: Site, model: Path, tmp_path: Path) -> None:
+def test_another_version_is_not_appended(
+    tag: str, published: Published, site: Site, model: Path, tmp_path: Path
+) -> None:
     site.cuts = [10_000, 1000, 0, 0]
     with pytest.raises(ValueError, match="Check the connection and run the command"):
-        download(origin, tmp_path / "out")
+        download(published, tmp_path / "out")
     site.tag = tag
     site.files["elmo/tiny_weights.hdf5"] = changed = (model / "weights.hdf5").read_bytes() + b"more"
-    download(origin, tmp_path / "out")
+    download(published, tmp_path / "out")
     assert (tmp_path / "out" / "weights.hdf5").read_bytes() == changed
 
 
 @pytest.mark.issue(17)
-def test_mirrors_are_tried_in_turn_a_given_one_first(origin: Origin, site: Site, tmp_path: Path) -> None:
+def test_mirrors_are_tried_in_turn_a_given_one_first(published: Published, site: Site, tmp_path: Path) -> None:
     site.statuses = [404, 503, 500]  # a server error is tried again
-    files = download(origin, tmp_path / "out", mirrors=[f"{site.address}mine"])
+    files = download(published, tmp_path / "out", mirrors=[f"{site.address}mine"])
     names = [path for path, _ in site.requests]
     assert names[:4] == ["mine/tiny_options.json"] + ["elmo/tiny_options.json"] * 3
     assert all("mine" not in file.url for file in files)
     site.files.clear()
     site.requests.clear()
-    origin = replace(origin, mirrors=(*origin.mirrors, "http://127.0.0.1:9/"))
+    published = replace(published, mirrors=(*published.mirrors, "http://127.0.0.1:9/"))
     with pytest.raises(ValueError, match="(?s)tiny_options.json: status 404.*127.0.0.1:9.*no connection"):
-        download(origin, tmp_path / "b")
+        download(published, tmp_path / "b")
     assert sum(path == "elmo/tiny_options.json" for path, _ in site.requests) == 1, "404 is final"
 
 
@@ -168,14 +167,20 @@ def test_mirrors_are_tried_in_turn_a_given_one_first(origin: Origin, site: Site,
 @pytest.mark.parametrize("is_given", [True, False])
 @pytest.mark.parametrize("fault", ["checksum", "size", "web page", "limit", "limit, not announced"])
 def test_another_file_is_refused_and_not_continued(
-    fault: str, is_given: bool, origin: Origin, site: Site, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fault: str,
+    is_given: bool,
+    published: Published,
+    site: Site,
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     n_bytes = (model / "weights.hdf5").stat().st_size
     text = f"has {n_bytes:,} bytes, documented are {n_bytes + 1:,}"
     if fault == "checksum":
-        origin, text = with_weights(origin, sha256="00" * 32), "should have 00"
+        published, text = with_weights(published, sha256="00" * 32), "should have 00"
     elif fault == "size":
-        origin = with_weights(origin, n_bytes=n_bytes + 1)
+        published = with_weights(published, n_bytes=n_bytes + 1)
     elif fault == "web page":
         site.files["elmo/tiny_weights.hdf5"] = b"<html>Sign in</html>"
         (model / "weights.hdf5").write_bytes(b"<html>Sign in</html>")
@@ -192,46 +197,46 @@ def test_another_file_is_refused_and_not_continued(
 
     given, opener = ([model], refuse) if is_given else ([], open_without_length)
     with pytest.raises(ValueError, match=f"(?s){text}"):
-        download(origin, tmp_path / "out", given=given, opener=opener)
+        download(published, tmp_path / "out", given=given, opener=opener)
     assert not (tmp_path / "out" / "weights.hdf5").exists()
     assert "limit" in fault or not (tmp_path / "out" / "weights.hdf5.part").exists()
 
 
 @pytest.mark.issue(17)
-def test_local_files_are_put_in_place_without_a_connection(origin: Origin, model: Path, tmp_path: Path) -> None:
-    files = download(origin, tmp_path / "out", given=[model], opener=refuse)
+def test_local_files_are_put_in_place_without_a_connection(published: Published, model: Path, tmp_path: Path) -> None:
+    files = download(published, tmp_path / "out", given=[model], opener=refuse)
     assert [file.url for file in files] == [str(model / "options.json"), str(model / "weights.hdf5")]
     load_bilm(tmp_path / "out")
     (model / "weights.hdf5").rename(model / "mine.hdf5")
-    download(origin, tmp_path / "b", given=[model / "mine.hdf5", model / "options.json"], opener=refuse)
+    download(published, tmp_path / "b", given=[model / "mine.hdf5", model / "options.json"], opener=refuse)
     with pytest.raises(ValueError, match="(?s)tiny_weights.hdf5 is missing"):
-        download(origin, tmp_path / "c", given=[model / "options.json"], opener=refuse)
+        download(published, tmp_path / "c", given=[model / "options.json"], opener=refuse)
     (model / "yours.hdf5").write_bytes(b"")
     with pytest.raises(ValueError, match="(?s)may be any of .*mine.hdf5, .*yours.hdf5"):
-        download(origin, tmp_path / "c", given=[model], opener=refuse)
+        download(published, tmp_path / "c", given=[model], opener=refuse)
     assert not (tmp_path / "c").exists()
 
 
 @pytest.mark.issue(17)
-def test_nothing_is_overwritten_without_force(origin: Origin, model: Path, tmp_path: Path) -> None:
+def test_nothing_is_overwritten_without_force(published: Published, model: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "notes.txt").write_text("keep")
     with pytest.raises(ValueError, match="EL025"):
-        download(origin, tmp_path / "out", given=[model], opener=refuse)
-    download(origin, tmp_path / "out", given=[model], force=True, opener=refuse)
+        download(published, tmp_path / "out", given=[model], opener=refuse)
+    download(published, tmp_path / "out", given=[model], force=True, opener=refuse)
     assert (tmp_path / "out" / "notes.txt").is_file()
     with pytest.raises(ValueError, match="EL025"):
-        download(origin, tmp_path / "out" / "notes.txt", given=[model], force=True, opener=refuse)
+        download(published, tmp_path / "out" / "notes.txt", given=[model], force=True, opener=refuse)
 
 
 @pytest.mark.issue(17)
-def test_files_of_another_model_do_not_stay(origin: Origin, model: Path, tmp_path: Path) -> None:
+def test_files_of_another_model_do_not_stay(published: Published, model: Path, tmp_path: Path) -> None:
     save_bilm(load_bilm(model), tmp_path / "out")
     (tmp_path / "out" / "144.zip").write_bytes(b"PK")
     (tmp_path / "out" / "notes.txt").write_text("keep")
     record = {"files": [{"name": "144.zip"}, {"name": "../published/options.json"}, {"name": 3}, 4]}
     (tmp_path / "out" / "origin.json").write_text(json.dumps(record))
-    download(origin, tmp_path / "out", given=[model], force=True, opener=refuse)
+    download(published, tmp_path / "out", given=[model], force=True, opener=refuse)
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"options.json", "weights.hdf5", "origin.json", "notes.txt"}
     assert (model / "options.json").is_file()
@@ -239,10 +244,10 @@ def test_files_of_another_model_do_not_stay(origin: Origin, model: Path, tmp_pat
 
 @pytest.mark.issue(17)
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "/etc/passwd", "http:///x", "http://[x", ""])
-def test_only_web_addresses_are_opened(url: str, origin: Origin, tmp_path: Path) -> None:
+def test_only_web_addresses_are_opened(url: str, published: Published, tmp_path: Path) -> None:
     for open_it in (
         lambda: open_url(url, {}),
-        lambda: download(origin, tmp_path / "out", mirrors=[url], opener=refuse),
+        lambda: download(published, tmp_path / "out", mirrors=[url], opener=refuse),
     ):
         with pytest.raises(ValueError, match="Pass another address, or fetch the file by other"):
             open_it()
@@ -250,10 +255,12 @@ def test_only_web_addresses_are_opened(url: str, origin: Origin, tmp_path: Path)
 
 
 @pytest.mark.issue(17)
-def test_redirects_lead_neither_off_the_web_nor_from_https_to_http(origin: Origin, site: Site, tmp_path: Path) -> None:
+def test_redirects_lead_neither_off_the_web_nor_from_https_to_http(
+    published: Published, site: Site, tmp_path: Path
+) -> None:
     site.redirects["elmo/tiny_options.json"] = "file:///etc/passwd"
     with pytest.raises(ValueError, match="Check the connection and run the command"):
-        download(origin, tmp_path / "out")
+        download(published, tmp_path / "out")
     assert not (tmp_path / "out" / "options.json").exists()
     request = urllib.request.Request("https://host/file")
     with pytest.raises(ValueError, match="https.*not encrypted"):
@@ -263,73 +270,77 @@ def test_redirects_lead_neither_off_the_web_nor_from_https_to_http(origin: Origi
 
 @pytest.mark.issue(17)
 def test_registry_is_consistent() -> None:
-    assert {"small", "medium", "original", "large", "pt", "pubmed"} <= {origin.name for origin in read_origins()}
-    assert len([origin for origin in read_origins() if origin.name.startswith("manylangs-")]) == 44
-    assert find_origin("5.5B").name == "large" and find_origin("nlpl-142").name == "manylangs-de"
-    names = [name for origin in read_origins() for name in (origin.name, *origin.aliases)]
+    assert {"small", "medium", "original", "large", "pt", "pubmed"} <= {
+        published.name for published in list_published()
+    }
+    assert len([published for published in list_published() if published.name.startswith("manylangs-")]) == 44
+    assert find_published("5.5B").name == "large" and find_published("nlpl-142").name == "manylangs-de"
+    names = [name for published in list_published() for name in (published.name, *published.aliases)]
     assert len(names) == len(set(names))
-    for origin in read_origins():
-        assert origin.mirrors and origin.files and origin.language and check_url(origin.documented)
-        assert all(check_url(mirror).endswith("/") for mirror in origin.mirrors)
-        for file in origin.files:
+    for published in list_published():
+        assert published.mirrors and published.files and published.language and check_url(published.documented)
+        assert all(check_url(mirror).endswith("/") for mirror in published.mirrors)
+        for file in published.files:
             assert Path(file.name).name == file.name and ".." not in file.path and not file.path.startswith("/")
             assert file.sha256 is None or len(file.sha256) == 64
 
 
 @pytest.mark.issue(17)
 def test_any_number_of_nlpl_is_known() -> None:
-    assert [file.path for file in find_origin("nlpl-999").files] == ["999.zip"]
-    assert find_origin("nlpl-999").mirrors[0] == "http://vectors.nlpl.eu/repository/20/"
+    assert [file.path for file in find_published("nlpl-999").files] == ["999.zip"]
+    assert find_published("nlpl-999").mirrors[0] == "http://vectors.nlpl.eu/repository/20/"
     with pytest.raises(ValueError, match="NUMBER is any entry of the NLPL"):
-        find_origin("nlpl-../1")
+        find_published("nlpl-../1")
     with pytest.raises(ValueError, match=r"'smal' in the registry\. Similar names: .*small"):
-        find_origin("smal")
+        find_published("smal")
     with pytest.raises(ValueError, match=r"'zzz' in the registry\. Some names: small, medium"):
-        find_origin("zzz")
+        find_published("zzz")
 
 
 @pytest.mark.issue(39)
-def test_a_second_download_into_the_same_folder_waits(origin: Origin, site: Site, model: Path, tmp_path: Path) -> None:
+def test_a_second_download_into_the_same_folder_waits(
+    published: Published, site: Site, model: Path, tmp_path: Path
+) -> None:
     def open_meanwhile(url: str, headers: Mapping[str, str]) -> Any:
         with pytest.raises(ValueError, match="Another process writes"):
-            download(origin, tmp_path / "out")
+            download(published, tmp_path / "out")
         return open_url(url, headers)
 
-    download(origin, tmp_path / "out", opener=open_meanwhile)
+    download(published, tmp_path / "out", opener=open_meanwhile)
     assert (tmp_path / "out" / "weights.hdf5").read_bytes() == (model / "weights.hdf5").read_bytes()
 
 
 @pytest.mark.issue(17)
 def test_another_bilm_is_not_stored_as_a_published_one(model: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="(?s)published 'small'.*options.json' is of a biLM with") as error:
-        download(find_origin("small"), tmp_path / "out", given=[model], opener=refuse)
-    text = r"weights.hdf5' is of a biLM with [\d,]+ parameters, documented are 13.6 M"
+    with pytest.raises(ValueError, match="(?s)published 'small'.*options.json' is of a biLM that has") as error:
+        download(find_published("small"), tmp_path / "out", given=[model], opener=refuse)
+    text = r"weights.hdf5' is of a biLM that has [\d,]+ parameters, documented are 13.6 M"
     assert re.search(text, str(error.value)) and not (tmp_path / "out").exists()
     (model / "options.json").write_text("{}")
     with pytest.raises(ValueError, match="(?s)options.json' has no sizes to compare: .EL023"):
-        download(find_origin("small"), tmp_path / "out", given=[model], opener=refuse)
+        download(find_published("small"), tmp_path / "out", given=[model], opener=refuse)
 
 
 @pytest.mark.issue(17)
 def test_options_and_weights_are_compared_each(
-    origin: Origin, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    published: Published, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch, "UNIT", 100)
-    origin = replace(origin, n_parameters=count_parameters(load_bilm(model).config))
+    published = replace(published, n_parameters=count_parameters(load_bilm(model).config))
     with h5py.File(model / "weights.hdf5", "a") as file:
         file.create_dataset("softmax/W", data=np.zeros((500, 8), "float32"))  # is not counted
-    download(origin, tmp_path / "out", given=[model], opener=refuse)
+    download(published, tmp_path / "out", given=[model], opener=refuse)
     with h5py.File(model / "weights.hdf5", "a") as file:
         file.create_dataset("more", data=np.zeros(200, "float32"))
     with pytest.raises(ValueError, match="(?s)weights.hdf5' is of a biLM") as error:
-        download(origin, tmp_path / "b", given=[model], opener=refuse)
+        download(published, tmp_path / "b", given=[model], opener=refuse)
     assert "options.json'" not in str(error.value)
 
 
 @pytest.mark.issue(17)
-def test_another_bilm_from_a_mirror_is_removed(origin: Origin, tmp_path: Path) -> None:
+def test_another_bilm_from_a_mirror_is_removed(published: Published, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="These files are not those of the published"):
-        download(replace(origin, n_parameters=13_600_000), tmp_path / "out")
+        download(replace(published, n_parameters=13_600_000), tmp_path / "out")
     assert not list((tmp_path / "out").iterdir()), "nothing of it is continued"
 
 
@@ -345,9 +356,9 @@ def test_another_bilm_from_a_mirror_is_removed(origin: Origin, tmp_path: Path) -
 def test_documented_parameters_are_those_of_the_published_sizes(name: str, sizes: Tuple[int, int, int]) -> None:
     """The sizes are in the names of the files, such as 2x1024_128_2048cnn_1xhighway."""
     cell_width, projection_width, n_highway = sizes
-    origin = find_origin(name)
-    assert f"2x{cell_width}_{projection_width}_2048cnn_{n_highway}xhighway" in origin.files[0].path
+    published = find_published(name)
+    assert f"2x{cell_width}_{projection_width}_2048cnn_{n_highway}xhighway" in published.files[0].path
     config = BiLMConfig(
         char_cnn=CharCNNConfig(n_highway=n_highway), cell_width=cell_width, projection_width=projection_width
     )
-    assert round(count_parameters(config), -5) == origin.n_parameters
+    assert round(count_parameters(config), -5) == published.n_parameters

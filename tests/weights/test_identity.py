@@ -1,4 +1,4 @@
-"""Digests of files follow their bytes, fingerprints of biLMs the signs of weights; provenance lists files."""
+"""Digests of files follow their bytes, fingerprints of biLMs the signs of weights; the origin lists files."""
 
 import hashlib
 import zipfile
@@ -8,7 +8,8 @@ import pytest
 
 from spacy_elmo.inference import products
 from spacy_elmo.pipeline.model import make_random_bilm
-from spacy_elmo.weights.identity import digest_bilm, fingerprint_bilm, read_provenance
+from spacy_elmo.weights.contents import read_origin
+from spacy_elmo.weights.identity import digest_bilm, fingerprint_bilm
 from spacy_elmo.weights.native import bilm_from_bytes, bilm_to_bytes
 
 CONTENT = b"weights"
@@ -60,13 +61,13 @@ def test_fingerprints_differ_by_weights_and_survive_rounding() -> None:
 def test_a_zip_is_one_file(folder: Path, tmp_path: Path) -> None:
     (folder / "options.json.part").write_text("incomplete")
     (folder / ".hidden").write_text("hidden")
-    names = [Path(file.name).name for file in read_provenance(folder).files]
+    names = [Path(file.name).name for file in read_origin(folder).files]
     assert names == ["options.json", "vocab.txt", "weights.hdf5"]
     with zipfile.ZipFile(tmp_path / "144.zip", "w") as archive:
         for name in ("options.json", "weights.hdf5"):
             archive.write(folder / name, name)
-    found = read_provenance(tmp_path / "144.zip")
+    found = read_origin(tmp_path / "144.zip")
     assert [file.name for file in found.files] == [str(tmp_path / "144.zip")]
-    assert found.format == "bilm-tf" and found.origin is None
+    assert found.format == "bilm-tf" and found.download is None
     content = (tmp_path / "144.zip").read_bytes()
     assert found.files[0].sha256 == hashlib.sha256(content).hexdigest() and found.n_bytes == len(content)

@@ -1,0 +1,447 @@
+"""Download a published biLM: one address after another, continued where it stopped, checked before it is used.
+
+RFC 9110, sec. 14: a range request with If-Range continues the same version of a file, or starts again. Only http and
+https are opened; redirects are limited, and never lead from https to http.
+"""
+
+import json
+import os
+import re
+import shutil
+import urllib.request
+from codecs import BOM_UTF8
+from dataclasses import asdict, dataclass
+from http.client import HTTPException
+from math import prod
+from pathlib import Path
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Set, Tuple
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+
+from ..about import __version__
+from ..bilm.config import BiLMConfig
+from ..errors import Errors
+from ..util import hash_file, is_hidden, naming, only_writer, write_text
+from .bilm_tf import read_options
+from .files import HDF5_MAGIC, HDF5_SUFFIXES, MAX_JSON_BYTES, MIB, ZIP_MAGIC, File, read_json, read_shapes
+from .formats import find_replaceable
+from .meta import RECORD_NAME, read_record
+from .published import Published, PublishedFile
+from .tensor_map import count_numbers, network_shapes
+
+TIMEOUT_S = 30.0
+N_TRIES = 3  # per address
+MAX_BYTES: Dict[str, int] = {".json": MAX_JSON_BYTES, ".txt": 256 * MIB, ".meta": 256 * MIB, ".index": 16 * MIB}
+MAX_FILE_BYTES = 8 * 1024 * MIB  # of all other files; the largest published ones have less than 5 GB
+BEGINNINGS: Dict[str, bytes] = {".hdf5": HDF5_MAGIC, ".zip": ZIP_MAGIC, ".gz": b"\x1f\x8b", ".json": b"{"}
+UNIT = 100_000  # numbers of parameters are documented in 0.1 M
+REFUSED_ADDRESS = (
+    "The address '{url}' is refused: {reason}. Pass another address, or fetch the file by other means and pass it "
+    "with --from."
+)
+
+# Sends a request: an address, with http or https, and headers. The reply is urllib's or like it: `status`, `headers` (a
+# mapping that ignores capitalization), `read(n)` and `close()`, also for a status that reports an error. A refused
+# address or redirect is a ValueError, a connection that fails an OSError.
+Opener = Callable[[str, Mapping[str, str]], Any]
+OnBytes = Callable[[int], Any]
+
+
+@dataclass(frozen=True)
+class Downloaded:
+    """A file in its place.
+
+    name (str): Its name in the folder.
+    url (str): Where it came from: an address, or the path of a local file.
+    n_bytes (int): Its size.
+    sha256 (str): Its checksum.
+    is_documented (bool): Whether the registry has this checksum; otherwise this is the checksum of the first download.
+    """
+
+    name: str
+    url: str
+    n_bytes: int
+    sha256: str
+    is_documented: bool
+
+
+class AddressError(Exception):
+    """An address that cannot provide the file: another try makes no sense."""
+
+
+class Interrupted(AddressError):
+    """Another try may provide it."""
+
+
+def check_url(url: str) -> str:
+    """RETURNS (str): The same address.
+    RAISES (ValueError): For anything but http and https with a host.
+    """
+    try:
+        address = urlsplit(url)
+        is_fine = address.scheme in ("http", "https") and bool(address.hostname)
+    except ValueError:
+        is_fine = False
+    if not is_fine:
+        raise ValueError(REFUSED_ADDRESS.format(url=url, reason="it is not an address with http or https and a host"))
+    return url
+
+
+class SafeRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows at most 5 redirects, to http and https only, and not from https to http."""
+
+    max_redirections = 5
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        """RAISES (ValueError): If the redirect is refused."""
+        check_url(newurl)
+        if urlsplit(req.full_url).scheme == "https" and urlsplit(newurl).scheme != "https":
+            reason = f"it is a redirect from https ({req.full_url}) to http, which is not encrypted"
+            raise ValueError(REFUSED_ADDRESS.format(url=newurl, reason=reason))
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def open_url(url: str, headers: Mapping[str, str]) -> Any:
+    """The default `Opener`, with urllib and its proxies from the environment."""
+    director = urllib.request.OpenerDirector()
+    handlers = (urllib.request.ProxyHandler, urllib.request.HTTPHandler, urllib.request.HTTPSHandler, SafeRedirects)
+    for handler in (*handlers, urllib.request.HTTPDefaultErrorHandler, urllib.request.HTTPErrorProcessor):
+        director.add_handler(handler())
+    request = urllib.request.Request(check_url(url), headers={"User-Agent": f"spacy-elmo/{__version__}", **headers})
+    try:
+        return director.open(request, timeout=TIMEOUT_S)
+    except HTTPError as error:
+        return error
+
+
+def download(
+    published: Published,
+    folder: Path,
+    *,
+    given: Sequence[Path] = (),
+    mirrors: Sequence[str] = (),
+    force: bool = False,
+    opener: Opener = open_url,
+    on_bytes: OnBytes = lambda n: None,
+) -> Tuple[Downloaded, ...]:
+    """Put the files of a published biLM into a folder, with a record of their origin in origin.json.
+
+    Each file is written to NAME.part, where a later call continues it, checked, and renamed when all are complete.
+
+    published (Published): The published biLM.
+    folder (Path): Output.
+    given (Sequence[Path]): Local files, or folders with them; then nothing is downloaded.
+    mirrors (Sequence[str]): Folders on the web with the files, tried before the documented ones.
+    force (bool): Replace the files of an earlier download, or of a biLM that `save_bilm` wrote; other files stay.
+    opener (Opener): Sends the requests.
+    on_bytes (OnBytes): Called with the number of bytes of each chunk; negative if they are discarded.
+    RETURNS (Tuple[Downloaded, ...]): The files.
+    RAISES (ValueError): EL025 if the folder has other files; EL372 for files of a biLM from elsewhere; for a mirror
+        that is not on the web; if `given` lacks files; if no address provides a file; for a file of another checksum,
+        size or number of parameters than is documented.
+    """
+    _check_folder(published, folder, force)
+    first = [check_url(mirror).rstrip("/") + "/" for mirror in mirrors]
+    local = match_given(published, given) if given else {}
+    for file in published.files if given else ():
+        check_file(local[file.name], file)
+    if given:
+        check_parameters(published, local)
+    folder.mkdir(parents=True, exist_ok=True)
+    with only_writer(folder):
+        _check_folder(published, folder, force)  # another process may have completed it meanwhile
+        partials = {file.name: part_of(folder, file) for file in published.files}
+        urls: Dict[str, str] = {}
+        for file in published.files:
+            if given:
+                shutil.copyfile(local[file.name], partials[file.name])
+                urls[file.name] = str(local[file.name])
+            else:
+                addresses = [mirror + file.path.rpartition("/")[2] for mirror in first]
+                addresses += [mirror + file.path for mirror in published.mirrors]
+                urls[file.name] = fetch_file(addresses, partials[file.name], file, opener, on_bytes)
+        try:
+            check_parameters(published, {} if given else partials)
+        except ValueError:  # no later call continues wrong files
+            for partial in partials.values():
+                _discard(partial)
+            raise
+        return _put_in_place(published, folder, urls)
+
+
+def match_given(published: Published, given: Sequence[Path]) -> Dict[str, Path]:
+    """Match the files of a biLM with local files: by published name, by name in the folder, or by suffix.
+
+    RETURNS (Dict[str, Path]): The local file of each name in the folder.
+    RAISES (ValueError): If there is none, or several, for a file.
+    """
+    paths = [path for place in given for path in (sorted(place.iterdir()) if place.is_dir() else [place])]
+    problems = [f"'{path}' does not exist" for path in paths if not path.exists()]
+    paths = [path for path in paths if path.is_file() and (path in given or not is_hidden(path.name))]
+    matched: Dict[str, Path] = {}
+    for file in published.files:
+        original = file.path.rpartition("/")[2]
+        candidates = [path for path in paths if path.name == original]
+        candidates = candidates or [path for path in paths if path.name == file.name]
+        if not candidates:
+            is_only = len(published.files) == 1 and len(paths) == 1
+            candidates = paths if is_only else [path for path in paths if path.suffix == Path(file.name).suffix]
+        if len(candidates) == 1:
+            matched[file.name] = candidates[0]
+        else:
+            which = f"may be any of {', '.join(map(str, candidates))}" if candidates else "is missing"
+            problems.append(f"{original} {which}")
+    if problems:
+        listing = "".join(f"\n- {text}" for text in problems)
+        raise ValueError(
+            f"The files given by --from do not fit '{published.name}':{listing}\nPass each file once, or the folder "
+            "that contains them; `python -m spacy elmo download --list --json` has their published names."
+        )
+    return matched
+
+
+def fetch_file(addresses: Sequence[str], partial: Path, file: PublishedFile, opener: Opener, on_bytes: OnBytes) -> str:
+    """Download a file, from the first address that provides it.
+
+    addresses (Sequence[str]): In the order in which they are tried.
+    partial (Path): Output. If it exists, from an interrupted download, the rest is appended.
+    file (PublishedFile): Its documented name, size and checksum.
+    opener (Opener), on_bytes (OnBytes): See `download`.
+    RETURNS (str): The address it came from.
+    RAISES (ValueError): With the problem of each address.
+    """
+    problems = ""
+    for url in addresses:
+        for attempt in range(1, N_TRIES + 1):
+            try:
+                _fetch(url, partial, opener, max_bytes_of(file.name), on_bytes)
+                check_file(partial, file)
+                return url
+            except (AddressError, ValueError) as error:
+                if isinstance(error, Interrupted) and attempt < N_TRIES:
+                    continue
+                if isinstance(error, ValueError):
+                    _discard(partial, on_bytes)
+                problems += f"\n- {url}: {error}"
+            break
+    raise ValueError(
+        f"No mirror provides '{file.name}':{problems}\nCheck the connection and run the command again: it continues an "
+        "interrupted download. Or pass another mirror with --mirror, or a file fetched by other means with "
+        "--from."
+    )
+
+
+def _fetch(url: str, partial: Path, opener: Opener, max_bytes: int, on_bytes: OnBytes) -> None:
+    """One request; what arrives is appended to the partial file."""
+    note = _read_note(partial, url)
+    start = partial.stat().st_size if note else 0
+    if start and start == note.get("total"):
+        return
+    headers = {"Range": f"bytes={start}-", "If-Range": str(note["version"])} if start else {}
+    try:
+        reply = opener(url, headers)
+    except ValueError as error:  # a redirect that is refused
+        raise AddressError(str(error)) from error
+    except (OSError, HTTPException) as error:
+        raise Interrupted(f"no connection ({getattr(error, 'reason', error)})") from error
+    try:
+        total = _total_bytes(reply, start)
+        if reply.status == 416:  # the file is shorter now
+            _discard(partial, on_bytes)
+            raise Interrupted(f"it has no bytes after {start:,}")
+        if total is not None and total > max_bytes:
+            raise AddressError(f"it has {total:,} bytes, should have at most {max_bytes:,}")
+        if reply.status != 206:  # another version or address, or a server without ranges
+            _discard(partial, on_bytes)
+            start = 0
+        _write_note(partial, url, reply, total)
+        _append(reply, partial, start, total, max_bytes, on_bytes)
+    finally:
+        reply.close()
+
+
+def _total_bytes(reply: Any, start: int) -> Optional[int]:
+    """The size of the whole file, if the server sends it."""
+    status = reply.status or 0
+    if status == 206 and start:
+        match = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", reply.headers.get("Content-Range", ""))
+        if match is None or int(match[1]) != start:
+            raise AddressError(f"it answered with another range than the one after byte {start:,}")
+        return None if match[2] == "*" else int(match[2])
+    if status != 200 and not (status == 416 and start):
+        what = "too many redirects" if 300 <= status < 400 else "no file"
+        raise (Interrupted if 500 <= status < 600 else AddressError)(f"status {status}, {what}")
+    length = reply.headers.get("Content-Length", "")
+    return int(length) if length.isdigit() else None
+
+
+def _append(reply: Any, partial: Path, n_bytes: int, total: Optional[int], max_bytes: int, on_bytes: OnBytes) -> None:
+    with naming(partial), partial.open("ab") as file:
+        while True:
+            try:
+                chunk = reply.read(MIB)
+            except (OSError, HTTPException) as error:
+                raise Interrupted(f"interrupted ({error})") from error
+            if not chunk:
+                break
+            n_bytes += len(chunk)
+            if n_bytes > max_bytes:
+                raise AddressError(f"it sent more than {max_bytes:,} bytes")
+            file.write(chunk)
+            on_bytes(len(chunk))
+    if total is not None and n_bytes != total:
+        text = f"interrupted after {n_bytes:,} of {total:,} bytes"
+        raise AddressError(text) if n_bytes > total else Interrupted(text)
+
+
+def part_of(folder: Path, file: PublishedFile) -> Path:
+    """RETURNS (Path): The name of a file while it is incomplete."""
+    return folder / f"{file.name}.part"
+
+
+def note_of(partial: Path) -> Path:
+    """RETURNS (Path): The note beside a partial download, with its address and version."""
+    return partial.with_name(f"{partial.name}.json")
+
+
+def _read_note(partial: Path, url: str) -> Dict[str, Any]:
+    """The note of a partial download from this address that can be continued, else an empty one."""
+    try:
+        note = json.loads(note_of(partial).read_text(encoding="utf8"))
+    except (OSError, ValueError):
+        return {}
+    is_usable = isinstance(note, dict) and note.get("url") == url and isinstance(note.get("version"), str)
+    return note if is_usable and partial.is_file() else {}
+
+
+def _write_note(partial: Path, url: str, reply: Any, total: Optional[int]) -> None:
+    """Without a strong version of the file its download cannot be continued safely, and starts again."""
+    tag, date = reply.headers.get("ETag", ""), reply.headers.get("Last-Modified", "")
+    version = tag if tag and not tag.startswith("W/") else date
+    if version:
+        note_of(partial).write_text(json.dumps({"url": url, "version": version, "total": total}), encoding="utf8")
+    else:
+        note_of(partial).unlink(missing_ok=True)
+
+
+def _discard(partial: Path, on_bytes: OnBytes = lambda n: None) -> None:
+    if partial.is_file():
+        on_bytes(-partial.stat().st_size)
+    partial.unlink(missing_ok=True)
+    note_of(partial).unlink(missing_ok=True)
+
+
+def check_file(path: Path, file: PublishedFile) -> None:
+    """path (Path): A complete file.
+    file (PublishedFile): What is documented of it.
+    RAISES (ValueError): For another checksum or size, if it is too large, if it begins with other bytes than files of
+        its kind.
+    """
+    name, n_bytes, max_bytes = file.name, path.stat().st_size, max_bytes_of(file.name)
+    if n_bytes > max_bytes:
+        raise ValueError(
+            f"'{name}' has {n_bytes:,} bytes, but should have at most {max_bytes:,}: no published "
+            "file of this kind is larger. Check that it is the right file."
+        )
+    expected = BEGINNINGS.get(Path(name).suffix, b"")
+    with path.open("rb") as opened:
+        start = opened.read(64)
+    start = start.removeprefix(BOM_UTF8).lstrip() if name.endswith(".json") else start
+    if not start.startswith(expected):
+        raise ValueError(
+            f"'{name}' begins with {repr(start[:24])}, but should begin with {repr(expected)}. It may be a web page "
+            "with an error message. Open its address in a browser, or use another mirror."
+        )
+    if file.sha256 is not None and (sha256 := hash_file(path)) != file.sha256:
+        raise ValueError(
+            f"'{name}' has the sha256 {sha256}, but should have {file.sha256}. The file is damaged or another one. "
+            "Download it again, or from another mirror."
+        )
+    if file.n_bytes is not None and n_bytes != file.n_bytes:
+        raise _not_published(name, f"\n- '{path}' has {n_bytes:,} bytes, documented are {file.n_bytes:,}")
+
+
+def max_bytes_of(name: str) -> int:
+    """RETURNS (int): Maximum size of a file with this name."""
+    return MAX_BYTES.get(Path(name).suffix, MAX_FILE_BYTES)
+
+
+def check_parameters(published: Published, paths: Mapping[str, Path]) -> None:
+    """Compare the sizes that options and weights have with the documented number of parameters, if there is one.
+
+    published (Published): The published biLM.
+    paths (Mapping[str, Path]): Its files, complete, by their names in the folder of the download.
+    RAISES (ValueError): If they are another biLM.
+    """
+    problems, documented = "", published.n_parameters
+    for name, path in paths.items() if documented is not None else ():
+        try:
+            n_parameters = _count_stored(name, path)
+        except ValueError as error:
+            problems += f"\n- '{path}' has no sizes to compare: {error}"
+            continue
+        if n_parameters is not None and round(n_parameters / UNIT) != round((documented or 0) / UNIT):
+            text = f"has {n_parameters:,} parameters, documented are {(documented or 0) / 1e6:.1f} M"
+            problems += f"\n- '{path}' is of a biLM that {text}"
+    if problems:
+        raise _not_published(published.name, problems)
+
+
+def _count_stored(name: str, path: Path) -> Optional[int]:
+    if name == "options.json":
+        return count_parameters(read_options(read_json(File(path)), str(path)))
+    if name.endswith(HDF5_SUFFIXES):
+        shapes = read_shapes(File(path))
+        return sum(prod(shape) for key, shape in shapes.items() if not key.startswith("softmax/"))
+    return None
+
+
+def count_parameters(config: BiLMConfig) -> int:
+    """RETURNS (int): Parameters of a biLM of these sizes without softmax, as in the papers; no memory is taken."""
+    return sum(count_numbers(network_shapes(config)).values())
+
+
+def _not_published(name: str, problems: str) -> ValueError:
+    return ValueError(
+        f"These files are not those of the published '{name}':{problems}\nPass the files of its publisher, or "
+        "another name (`python -m spacy elmo download --list`). Files of your own need no download: every command "
+        "takes their path."
+    )
+
+
+def _check_folder(published: Published, folder: Path, force: bool) -> None:
+    if folder.is_file():
+        raise ValueError(Errors.EL025.format(path=folder, kind="file"))
+    if not folder.is_dir():
+        return
+    partials = [part_of(folder, file) for file in published.files]
+    names = {path.name for partial in partials for path in (partial, note_of(partial))}
+    if not force and any(path.name not in names for path in folder.iterdir()):
+        raise ValueError(Errors.EL025.format(path=folder, kind="folder with files"))
+    find_replaceable(folder, known=_recorded_names(folder) | names)
+
+
+def _put_in_place(published: Published, folder: Path, urls: Mapping[str, str]) -> Tuple[Downloaded, ...]:
+    """Rename all files when all of them are complete, then write the record."""
+    files = []
+    for file in published.files:
+        partial = part_of(folder, file)
+        n_bytes, sha256 = partial.stat().st_size, hash_file(partial)
+        files.append(Downloaded(file.name, urls[file.name], n_bytes, sha256, file.sha256 is not None))
+    # First the old files: a process killed here leaves no folder with files of two biLMs.
+    for name in (*find_replaceable(folder, known=_recorded_names(folder)), RECORD_NAME):
+        (folder / name).unlink(missing_ok=True)
+    for file in published.files:
+        os.replace(part_of(folder, file), folder / file.name)
+        note_of(part_of(folder, file)).unlink(missing_ok=True)
+    names = ("name", "language", "format", "note", "licence", "licence_source", "paper", "documented")
+    record = {**{name: getattr(published, name) for name in names}, "files": [asdict(file) for file in files]}
+    write_text(folder / RECORD_NAME, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+    return tuple(files)
+
+
+def _recorded_names(folder: Path) -> Set[str]:
+    """Names of the files of an earlier download."""
+    files = (read_record(folder) or {}).get("files")
+    names = [file.get("name") for file in files if isinstance(file, dict)] if isinstance(files, list) else []
+    return {name for name in names if isinstance(name, str) and name and Path(name).name == name}
