@@ -128,15 +128,15 @@ def to_json(content: bytes) -> bytes:
     """content (bytes): JSON, maybe with trailing commas.
     RETURNS (bytes): JSON; other Jsonnet is unchanged.
     """
-    kept = bytearray()
+    plain = bytearray()
     start, is_string = 0, False
     for token in TOKEN.finditer(content):
         if token[0] == b'"':
             is_string = not is_string
         elif token[0] == b"," and not is_string:
-            kept += content[start : token.start()]
+            plain += content[start : token.start()]
             start = token.end()
-    return bytes(kept + content[start:])
+    return bytes(plain + content[start:])
 
 
 def read_jsonnet(source: File) -> Any:
@@ -166,17 +166,17 @@ def find_modules(names: Iterable[str]) -> List[Module]:
     """names (Iterable[str]): Names in a state dict.
     RETURNS (List[Module]): All biLMs, found by their character embeddings.
     """
-    found = []
+    modules = []
     for prefix in sorted(name.removesuffix(CHARACTERS) for name in names if f".{name}".endswith(f".{CHARACTERS}")):
         elmo = prefix.removesuffix(ELMO_MODULE) if f".{prefix}".endswith(f".{ELMO_MODULE}") else prefix
-        found.append(Module(elmo.rstrip("."), prefix, elmo))
-    return found
+        modules.append(Module(elmo.rstrip("."), prefix, elmo))
+    return modules
 
 
 def bilm_tensors(module: Module, names: Iterable[str]) -> Dict[str, str]:
     """RETURNS (Dict[str, str]): Names of a biLM's tensors by their names in the biLM, without cached words."""
-    own = (name for name in names if name.startswith((module.prefix + EMBEDDER, module.prefix + LSTM)))
-    return {name[len(module.prefix) :]: name for name in own}
+    inner = (name for name in names if name.startswith((module.prefix + EMBEDDER, module.prefix + LSTM)))
+    return {name[len(module.prefix) :]: name for name in inner}
 
 
 def _derive_options(shapes: Mapping[str, Shape], where: str) -> Dict[str, Any]:
@@ -234,8 +234,8 @@ def find_block(config: Any, module: Module) -> Optional[Block]:
     """
     blocks = list(_walk(config, ()))
     named = [block for block in blocks if f"token_embedder_{block.path.rpartition('.')[2]}" in module.name.split(".")]
-    found = named if len(named) == 1 else blocks
-    return found[0] if len(found) == 1 else None
+    candidates = named if len(named) == 1 else blocks
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def read_bilm_config(
@@ -258,19 +258,19 @@ def read_bilm_config(
     RAISES (ValueError): With all problems.
     """
     options, source = _find_options(files, config, block, given)
-    place = str(files.weights)
+    where = str(files.weights)
     if options is None:
-        options, source = _derive_options(shapes, place), f"shapes of {place}"
+        options, source = _derive_options(shapes, where), f"shapes of {where}"
         if not _is_official(block):
-            warnings.warn(Warnings.WL310.format(path=place, name=module.name or "the biLM"), stacklevel=2)
-    found = read_options(options, source, has_projection=True)
-    if not found.has_projection:
-        problem = f"its LSTMs project to their own width, {found.cell_width}, which a biLM here does not have"
-        raise ValueError(NO_ELMO.format(path=place, problem=problem))
-    if not found.has_skip and found.n_layers > 1:
+            warnings.warn(Warnings.WL310.format(path=where, name=module.name or "the biLM"), stacklevel=2)
+    bilm_config = read_options(options, source, has_projection=True)
+    if not bilm_config.has_projection:
+        problem = f"its LSTMs project to their own width, {bilm_config.cell_width}, which a biLM here does not have"
+        raise ValueError(NO_ELMO.format(path=where, problem=problem))
+    if not bilm_config.has_skip and bilm_config.n_layers > 1:
         problem = "lstm.use_skip_connections is false, but AllenNLP's ELMo always has skip connections"
         raise ValueError(Errors.EL023.format(path=source, problems=problem))
-    return found, source
+    return bilm_config, source
 
 
 def _find_options(files: ModelFiles, config: Any, block: Optional[Block], given: Optional[File]) -> Tuple[Any, str]:
@@ -323,8 +323,8 @@ def _walk(node: Any, path: Tuple[str, ...]) -> Iterator[Block]:
         for key, inner in node.items():
             yield from _walk(inner, (*path, str(key)))
     elif isinstance(node, list):
-        for number, inner in enumerate(node):
-            yield from _walk(inner, (*path, str(number)))
+        for index, inner in enumerate(node):
+            yield from _walk(inner, (*path, str(index)))
 
 
 # The forget biases of an archive that also has the HDF5 file of its biLM, bit for bit.
@@ -377,19 +377,19 @@ def read_allennlp(
     RETURNS (BiLM): float32, with its mixes in its meta data.
     RAISES (ValueError): With all problems of all files.
     """
-    place = str(files.weights)
+    where = str(files.weights)
     tensors = read_state_dict(files.weights)
     config = read_jsonnet(files.by_name[CONFIG_NAME]) if CONFIG_NAME in files.by_name else {}
     modules = find_modules(tensors)
     if not modules and is_language_model(tensors):
         if name is not None:
-            raise no_such_bilm(place, name)
+            raise no_such_bilm(where, name)
         extras = {"options": options, "vocab": vocab, "softmax": softmax}
         given = ", ".join(name for name, source in extras.items() if source is not None)
         if given:  # it has its own
-            raise cannot_add(place, "allennlp (a language model)", given)
-        return read_language_model(config, tensors, _words_of(files), place)
-    module = _choose(modules, name, place)
+            raise cannot_add(where, "allennlp (a language model)", given)
+        return read_language_model(config, tensors, _words_of(files), where)
+    module = _choose(modules, name, where)
     block = find_block(config, module)
     arrays = {inner: tensors[key] for inner, key in bilm_tensors(module, tensors).items()}
     shapes = {inner: array.shape for inner, array in arrays.items()}
@@ -397,8 +397,8 @@ def read_allennlp(
     mixes, mix_problems = _read_mixes(module, block, tensors, bilm_config.n_layers + 1)
     table = allennlp_datasets(bilm_config)
     problems = find_misfits({dataset.name: dataset.shape for dataset in table}, arrays)
-    refuse_misfits([*problems, *mix_problems], place, source)
-    _check_cached_words(module, block, tensors, place)
+    refuse_misfits([*problems, *mix_problems], where, source)
+    _check_cached_words(module, block, tensors, where)
     member = find_member(files, block, "weight_file")  # the HDF5 file of the biLM, if the archive has it
     original = {} if member is None else read_hdf5(files.by_name[member])
     network = load_network(bilm_config, table, arrays)
@@ -408,17 +408,17 @@ def read_allennlp(
     return BiLM(network, vocabulary=vocabulary, head=head, meta=meta)
 
 
-def _choose(modules: List[Module], name: Optional[str], place: str) -> Module:
+def _choose(modules: List[Module], name: Optional[str], where: str) -> Module:
     if not modules:
         problem = "no tensor is named '..._token_embedder._char_embedding_weights', nor is it a language model"
-        raise ValueError(NO_ELMO.format(path=place, problem=problem))
+        raise ValueError(NO_ELMO.format(path=where, problem=problem))
     names = shorten(", ".join(f"'{module.name}'" for module in modules), 1000)
     chosen = [module for module in modules if name is None or module.name == name]
     if not chosen:
-        raise no_such_bilm(place, name or "", names)
+        raise no_such_bilm(where, name or "", names)
     if len(chosen) > 1:
         raise ValueError(
-            f"'{place}' has {len(modules)} biLMs: {names}. Choose one of them by a '#' and its name after the "
+            f"'{where}' has {len(modules)} biLMs: {names}. Choose one of them by a '#' and its name after the "
             f"path of the archive: 'model.tar.gz#{modules[0].name}'."
         )
     return chosen[0]
@@ -433,15 +433,15 @@ def _read_mixes(
     problems: List[str] = []
     while f"{(base := f'{module.mixes}scalar_mix_{len(mixes)}.')}gamma" in tensors and not problems:
         names = [base + "gamma", *(f"{base}scalar_parameters.{k}" for k in range(n_layers))]
-        own = {key: array for key, array in tensors.items() if key.startswith(base)}
-        problems = find_misfits(dict.fromkeys(names, (1,)), own)
+        arrays = {key: array for key, array in tensors.items() if key.startswith(base)}
+        problems = find_misfits(dict.fromkeys(names, (1,)), arrays)
         if not problems:
-            gamma, *weights = (float(np.float32(own[name][0])) for name in names)
+            gamma, *weights = (float(np.float32(arrays[name][0])) for name in names)
             mixes.append(LoadedMix(tuple(weights), gamma, norm))
     return mixes, problems
 
 
-def _check_cached_words(module: Module, block: Optional[Block], tensors: Mapping[str, Array], place: str) -> None:
+def _check_cached_words(module: Module, block: Optional[Block], tensors: Mapping[str, Array], where: str) -> None:
     """Vectors that AllenNLP computed from the characters once (vocab_to_cache) are computed again: they are equal,
     unless they were trained."""
     name = f"{module.prefix}{CACHE}weight"
@@ -450,7 +450,7 @@ def _check_cached_words(module: Module, block: Optional[Block], tensors: Mapping
     is_trained = None if block is None else block.settings.get("requires_grad", False)
     if is_trained is not False:
         n_words = len(tensors[name]) if tensors[name].shape else 0
-        warnings.warn(Warnings.WL312.format(path=place, n_words=n_words), stacklevel=2)
+        warnings.warn(Warnings.WL312.format(path=where, n_words=n_words), stacklevel=2)
 
 
 def _read_head(
@@ -462,13 +462,13 @@ def _read_head(
 ) -> Tuple[Optional[SoftmaxHead], Optional[Vocabulary]]:
     """The softmax and its words: from the files of the user, else from the HDF5 file and vocab.txt of the archive."""
     arrays = original if softmax is None else read_hdf5(softmax)
-    own = {name: arrays[name] for name in SOFTMAX_NAMES if name in arrays}
-    wanted = softmax_shapes(SOFTMAX_NAMES, own, network.config, is_shared=False, is_needed=softmax is not None)
+    stored = {name: arrays[name] for name in SOFTMAX_NAMES if name in arrays}
+    expected = softmax_shapes(SOFTMAX_NAMES, stored, network.config, is_shared=False, is_needed=softmax is not None)
     where = softmax or f"{files.where}: its HDF5 file"
-    refuse_misfits(find_misfits(wanted, own), where, files.weights)
-    head = load_softmax(SOFTMAX_NAMES, own, network, is_shared=False)
-    found = vocab or files.by_name.get(VOCAB_NAME)
-    words = None if found is None else read_vocabulary(found, vocab is not None or head is not None)
+    refuse_misfits(find_misfits(expected, stored), where, files.weights)
+    head = load_softmax(SOFTMAX_NAMES, stored, network, is_shared=False)
+    words_file = vocab or files.by_name.get(VOCAB_NAME)
+    words = None if words_file is None else read_vocabulary(words_file, vocab is not None or head is not None)
     check_vocabulary(words, table_rows(softmax_bias=None if head is None else head.bias.detach().numpy()))
     return head, words
 

@@ -56,10 +56,12 @@ def read_config(config: Mapping[str, Any]) -> Tuple[Optional[BiLMConfig], str, b
     if embedder:
         record["char_cnn"] = _read_characters(reader, f"{EMBEDDERS}.{embedder}", record.get("projection_width"))
     is_sampled = reader.take("model.num_samples", int, None) is not None
-    found = reader.build(record) if embedder else None
-    if found is not None and found.char_cnn is not None and not found.has_cnn_projection:  # AllenNLP always projects
-        found = replace(found, char_cnn=replace(found.char_cnn, always_project=True))
-    return found, embedder, is_sampled, reader.problems
+    bilm_config = reader.build(record) if embedder else None
+    if (
+        bilm_config is not None and bilm_config.char_cnn is not None and not bilm_config.has_cnn_projection
+    ):  # AllenNLP always projects
+        bilm_config = replace(bilm_config, char_cnn=replace(bilm_config.char_cnn, always_project=True))
+    return bilm_config, embedder, is_sampled, reader.problems
 
 
 def _read_transformer(reader: SettingsReader) -> Dict[str, Any]:
@@ -78,8 +80,8 @@ def _read_lstm(reader: SettingsReader) -> Dict[str, Any]:
     record = reader.read({**sizes, "n_layers": (f"{base}num_layers", 1)})
     is_both = reader.take(f"{base}bidirectional", bool, False)
     if record["cell_width"] != record["projection_width"]:
-        wanted = f"input_size ({record['projection_width']}): a biLM has one width"
-        reader.refuse(f"{base}hidden_size", record["cell_width"], wanted)
+        expected = f"input_size ({record['projection_width']}): a biLM has one width"
+        reader.refuse(f"{base}hidden_size", record["cell_width"], expected)
     if is_both and record["n_layers"] != 1:
         reader.refuse(f"{base}num_layers", record["n_layers"], "1: upper layers read both directions together")
     if reader.take(f"{base}bias", bool, True) is False:
@@ -128,8 +130,8 @@ def _read_characters(reader: SettingsReader, base: str, width: Any) -> Dict[str,
     _choose(reader, f"{base}.encoder.type", ("cnn-highway",))
     n_rows = reader.take(f"{base}.embedding.num_embeddings", int)
     if n_rows is not None and n_rows != N_CHARACTERS:
-        wanted = f"{N_CHARACTERS}, for the bytes of 'elmo_characters'; vocabularies of characters cannot be read"
-        reader.refuse(f"{base}.embedding.num_embeddings", n_rows, wanted)
+        expected = f"{N_CHARACTERS}, for the bytes of 'elmo_characters'; vocabularies of characters cannot be read"
+        reader.refuse(f"{base}.embedding.num_embeddings", n_rows, expected)
     projected = reader.take(f"{base}.encoder.projection_dim", int)
     if projected and width and projected != width:
         reader.refuse(f"{base}.encoder.projection_dim", projected, f"{width}, the width of the contextualizer")
@@ -214,14 +216,14 @@ def _layer(config: BiLMConfig, theirs: str, ours: str, k: int) -> List[Dataset]:
         table.append(Dataset(f"{theirs}self_attn.linears.{i}.weight", (p, p), (weight,)))
         bias = TensorSlice(ours + "input_bias", at=(k, columns))
         table.append(Dataset(f"{theirs}self_attn.linears.{i}.bias", (p,), (bias,)))
-    for name, own, n_in, n_out in (
+    for name, ours_name, n_in, n_out in (
         ("self_attn.linears.3", "output", p, p),
         ("feed_forward.w_1", "up", p, hidden),
         ("feed_forward.w_2", "down", hidden, p),
     ):
-        weight = TensorSlice(f"{ours}{own}_weight", at=(k,), transform=TRANSPOSED)
+        weight = TensorSlice(f"{ours}{ours_name}_weight", at=(k,), transform=TRANSPOSED)
         table.append(Dataset(f"{theirs}{name}.weight", (n_out, n_in), (weight,)))
-        table.append(Dataset(f"{theirs}{name}.bias", (n_out,), (TensorSlice(f"{ours}{own}_bias", at=(k,)),)))
+        table.append(Dataset(f"{theirs}{name}.bias", (n_out,), (TensorSlice(f"{ours}{ours_name}_bias", at=(k,)),)))
     for i in range(2):
         table += _norm(f"{theirs}sublayer.{i}.norm.", f"{ours}norm_", p, (k, i))
     return table
@@ -229,15 +231,15 @@ def _layer(config: BiLMConfig, theirs: str, ours: str, k: int) -> List[Dataset]:
 
 def _norm(theirs: str, ours: str, width: int, at: "tuple[int, ...]") -> List[Dataset]:
     names = (("gamma", "weight"), ("beta", "bias"))
-    return [Dataset(theirs + name, (width,), (TensorSlice(ours + own, at=at),)) for name, own in names]
+    return [Dataset(theirs + name, (width,), (TensorSlice(ours + key, at=at),)) for name, key in names]
 
 
-def are_sinusoids(found: Array, wanted: Array) -> bool:
-    """found (Array): The table of positions in a file, shape (1, n, P).
-    wanted (Array): Our table, shape (n, P).
+def are_sinusoids(stored: Array, positions: Array) -> bool:
+    """stored (Array): The table of positions in a file, shape (1, n, P).
+    positions (Array): Our table, shape (n, P).
     RETURNS (bool): Whether they are equal, to within the rounding of large angles.
     """
-    return found.shape == (1, *wanted.shape) and bool(np.allclose(found[0], wanted, rtol=0, atol=2e-3))
+    return stored.shape == (1, *positions.shape) and bool(np.allclose(stored[0], positions, rtol=0, atol=2e-3))
 
 
 # The softmax of a language model of AllenNLP. Its rows are the ids of the vocabulary less one, since padding has id 0.
@@ -330,19 +332,19 @@ def read_language_model(config: Any, arrays: Mapping[str, Array], words: Optiona
     for key in ("model", "contextualizer", "type"):
         kind = kind.get(key) if isinstance(kind, Mapping) else None
     if not isinstance(kind, str) or kind not in CONTEXTUALIZERS:
-        found = "no config.json with model.contextualizer.type" if kind is None else shorten(repr(kind), 80)
+        stated = "no config.json with model.contextualizer.type" if kind is None else shorten(repr(kind), 80)
         known = ", ".join(CONTEXTUALIZERS)
         raise ValueError(
-            f"'{where}' is a language model of AllenNLP whose contextualizer cannot be read: {found}, should be one "
+            f"'{where}' is a language model of AllenNLP whose contextualizer cannot be read: {stated}, should be one "
             f"of: {known}. Choose a model with one of these, and put its config.json next to it."
         )
     settings, embedder, is_sampled, problems = read_config(config)
     table = [] if settings is None else language_model_datasets(settings, embedder)
     if settings is not None:
-        wanted = {dataset.name: dataset.shape for dataset in table}
-        wanted.update({name.replace(FIRST_BIAS, SECOND_BIAS): shape for name, shape in wanted.items()})
-        wanted.update(softmax_shapes(arrays, settings.projection_width, is_sampled=is_sampled))
-        problems = find_misfits(wanted, {name: arrays[name] for name in arrays if name not in (POSITIONS, UNUSED)})
+        expected = {dataset.name: dataset.shape for dataset in table}
+        expected.update({name.replace(FIRST_BIAS, SECOND_BIAS): shape for name, shape in expected.items()})
+        expected.update(softmax_shapes(arrays, settings.projection_width, is_sampled=is_sampled))
+        problems = find_misfits(expected, {name: arrays[name] for name in arrays if name not in (POSITIONS, UNUSED)})
         positions = sinusoids(MAX_POSITIONS, settings.projection_width).numpy()
         if POSITIONS in arrays and not are_sinusoids(arrays[POSITIONS], positions):
             problems.append(f"{POSITIONS} has other values than sines and cosines, which cannot be read")

@@ -84,13 +84,13 @@ def char_cnn_datasets(config: CharCNNConfig, width: int, table: str, base: str) 
     RETURNS (List[Dataset]): Character embeddings, convolutions, highways and projection of AllenNLP.
     """
     shape = (config.n_characters + 1, config.embedding_width)
-    found = [whole(table, shape, "char_cnn.embedding")]
-    found += filter_datasets(f"{base}char_conv_", "char_cnn.filters.", config.filters, config.embedding_width)
+    datasets = [whole(table, shape, "char_cnn.embedding")]
+    datasets += filter_datasets(f"{base}char_conv_", "char_cnn.filters.", config.filters, config.embedding_width)
     for k in range(config.n_highway):
         n_rows = config.highway_width(width)
-        found += highway_datasets(f"{base}_highways._layers.{k}.", f"char_cnn.highways.{k}.", n_rows)
-    found.append(whole(f"{base}_projection.weight", (width, config.n_filters), "char_cnn.projection.weight"))
-    return [*found, whole(f"{base}_projection.bias", (width,), "char_cnn.projection.bias")]
+        datasets += highway_datasets(f"{base}_highways._layers.{k}.", f"char_cnn.highways.{k}.", n_rows)
+    datasets.append(whole(f"{base}_projection.weight", (width, config.n_filters), "char_cnn.projection.weight"))
+    return [*datasets, whole(f"{base}_projection.bias", (width,), "char_cnn.projection.bias")]
 
 
 def cell_datasets(

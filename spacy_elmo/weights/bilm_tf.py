@@ -239,17 +239,17 @@ def write_options(config: BiLMConfig, n_vocabulary: Optional[int] = None) -> Dic
     n_vocabulary (Optional[int]): V of the softmax or of the word table, if there is one.
     RETURNS (Dict[str, Any]): Options that bilm-tf and AllenNLP read for inference.
     """
-    found: Dict[str, Any] = {"bidirectional": config.directions == "both"}
-    found.update({name: getattr(config, ours) for ours, (name, _) in LSTM_SETTINGS.items()})
+    values: Dict[str, Any] = {"bidirectional": config.directions == "both"}
+    values.update({name: getattr(config, ours) for ours, (name, _) in LSTM_SETTINGS.items()})
     if config.char_cnn is not None:
-        found.update({name: getattr(config.char_cnn, ours) for ours, (name, _) in CHARACTER_SETTINGS.items()})
-        found[N_CHARACTERS] = N_CHARACTERS_INFERENCE
+        values.update({name: getattr(config.char_cnn, ours) for ours, (name, _) in CHARACTER_SETTINGS.items()})
+        values[N_CHARACTERS] = N_CHARACTERS_INFERENCE
     options: Dict[str, Any] = {}
-    for name, value in found.items():
+    for name, value in values.items():
         *path, last = name.split(".")
         block = options
-        for part in path:
-            block = block.setdefault(part, {})
+        for key in path:
+            block = block.setdefault(key, {})
         block[last] = value
     return options if n_vocabulary is None else {**options, "n_tokens_vocab": n_vocabulary}
 
@@ -295,8 +295,8 @@ def derive_options(
 
 def _count(names: Iterable[str], pattern: str) -> int:
     """One more than the largest number in names that match, 0 without one."""
-    wanted = re.compile(re.escape(pattern).replace(r"\{\}", r"(\d+)"))
-    return max((int(match[1][:9]) + 1 for name in names if (match := wanted.fullmatch(name))), default=0)
+    expression = re.compile(re.escape(pattern).replace(r"\{\}", r"(\d+)"))
+    return max((int(match[1][:9]) + 1 for name in names if (match := expression.fullmatch(name))), default=0)
 
 
 def tf_datasets(config: BiLMConfig) -> List[Dataset]:
@@ -399,10 +399,10 @@ def read_bilm_tf(
     RETURNS (BiLM): float32, whatever the dtype in the files.
     RAISES (ValueError): With all problems of all files.
     """
-    found = read_hdf5(files.weights) if arrays is None else arrays
-    is_forward_dump = any(name.startswith(FORWARD_ONLY_PREFIX) for name in found)
+    stored = read_hdf5(files.weights) if arrays is None else arrays
+    is_forward_dump = any(name.startswith(FORWARD_ONLY_PREFIX) for name in stored)
     arrays = {}
-    for name, array in found.items():
+    for name, array in stored.items():
         regular = regular_name(name)
         arrays[name if regular in arrays else regular] = array
     characters, table = arrays.get(CHAR_TABLE), arrays.get(WORD_TABLE)
@@ -418,17 +418,17 @@ def read_bilm_tf(
         forward_only=is_forward_dump,
     )
     head = {name: arrays.pop(name) for name in SOFTMAX_NAMES if name in arrays}
-    wanted = {dataset.name: dataset.shape for dataset in tf_datasets(config)}
+    expected = {dataset.name: dataset.shape for dataset in tf_datasets(config)}
     if softmax is not None:
         stored = read_hdf5(softmax)
         head = {name: stored[name] for name in SOFTMAX_NAMES if name in stored}
     is_shared = bool(options.get("share_embedding_softmax")) and table is not None and SOFTMAX_WEIGHT not in head
     head_shapes = softmax_shapes(SOFTMAX_NAMES, head, config, is_shared=is_shared, is_needed=softmax is not None)
     if softmax is not None:
-        refuse_misfits(find_misfits(wanted, arrays), files.weights, where)
+        refuse_misfits(find_misfits(expected, arrays), files.weights, where)
         refuse_misfits(find_misfits(head_shapes, head), softmax, where)
     else:
-        problems = find_misfits({**wanted, **head_shapes}, {**arrays, **head})
+        problems = find_misfits({**expected, **head_shapes}, {**arrays, **head})
         refuse_misfits(problems, files.weights, where)
     embeddings = token_embeddings
     if embeddings is None and options.get(EMBEDDINGS_KEY) == TOKEN_EMBEDDINGS_NAME:
@@ -546,13 +546,13 @@ def bad_embeddings(path: object, problems: str) -> ValueError:
     )
 
 
-def read_token_embeddings(source: File, width: int) -> Array:
+def read_token_embeddings(file: File, width: int) -> Array:
     """RETURNS (Array): Shape (V, P), float32.
     RAISES (ValueError): For a file of another kind or width.
     """
-    found = {name: array for name, array in read_hdf5(source).items() if name == WORD_TABLE}
-    table = found.get(WORD_TABLE)
-    problems = find_misfits({WORD_TABLE: (len(table) if table is not None and table.shape else 0, width)}, found)
+    arrays = {name: array for name, array in read_hdf5(file).items() if name == WORD_TABLE}
+    table = arrays.get(WORD_TABLE)
+    problems = find_misfits({WORD_TABLE: (len(table) if table is not None and table.shape else 0, width)}, arrays)
     if table is None or problems:
-        raise bad_embeddings(source, shorten("; ".join(problems)))
+        raise bad_embeddings(file, shorten("; ".join(problems)))
     return as_float32(table)

@@ -90,7 +90,9 @@ class Comparison:
 
     def first_different(self, tolerance: float = TOLERANCE) -> Optional[int]:
         """RETURNS (Optional[int]): The lowest layer with a difference above the tolerance, or that is not a number."""
-        return next((found.layer for found in self.layers if not found.max_difference <= tolerance), None)
+        return next(
+            (difference.layer for difference in self.layers if not difference.max_difference <= tolerance), None
+        )
 
 
 def compare_bilms(a: BiLM, b: BiLM, sentences: Sequence[Sequence[str]] = SENTENCES) -> Comparison:
@@ -176,21 +178,28 @@ def _compare_layers(a: BiLM, b: BiLM, sentences: Sequence[Sequence[str]]) -> Lis
     for start in range(0, len(sentences), BATCH_SENTENCES):
         batch = sentences[start : start + BATCH_SENTENCES]
         pairs = zip(batch, a.embed(batch, boundaries=True), b.embed(batch, boundaries=True))
-        for number, (words, first, second) in enumerate(pairs, start=start):
+        for sentence, (words, first, second) in enumerate(pairs, start=start):
             n_rows += len(words) + 2
             for layer in range(n_layers):
                 cosines[layer] += _cosines(first[layer], second[layer]).sum()
-                worst[layer] = _worse(worst[layer], layer, number, words, np.abs(first[layer] - second[layer]))
+                worst[layer] = _worse(worst[layer], layer, sentence, words, np.abs(first[layer] - second[layer]))
     means = cosines / max(1, n_rows)
     return [
-        LayerDifference(found.layer, found.max_difference, float(mean), found.sentence, found.position, found.token)
-        for found, mean in zip(worst, means)
-        if found is not None
+        LayerDifference(
+            difference.layer,
+            difference.max_difference,
+            float(mean),
+            difference.sentence,
+            difference.position,
+            difference.token,
+        )
+        for difference, mean in zip(worst, means)
+        if difference is not None
     ]
 
 
 def _worse(
-    before: Optional[LayerDifference], layer: int, number: int, words: Sequence[str], differences: Array
+    before: Optional[LayerDifference], layer: int, sentence: int, words: Sequence[str], differences: Array
 ) -> LayerDifference:
     """The larger of a difference so far and those of a sentence, shape (n + 2, D); NaN is the largest."""
     rows = np.nan_to_num(differences.max(axis=1), nan=np.inf)
@@ -198,7 +207,7 @@ def _worse(
     if before is not None and before.max_difference >= rows[position]:
         return before
     token = ["<S>", *words, "</S>"][position]
-    return LayerDifference(layer, float(rows[position]), 0.0, number, position, token)
+    return LayerDifference(layer, float(rows[position]), 0.0, sentence, position, token)
 
 
 def _cosines(a: Array, b: Array) -> Array:

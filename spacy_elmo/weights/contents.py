@@ -125,15 +125,15 @@ def read_origin(path: PathLike, options: Optional[Path] = None) -> Origin:
     RETURNS (Origin): All files are read for their checksums.
     RAISES (ValueError): EL020 and others if no biLM is detected.
     """
-    place = locate(split_name(path)[0])
+    target = locate(split_name(path)[0])
     if options is not None:
-        format, model = detect_pair(place, File(options))
+        format, model = detect_pair(target, File(options))
         paths = sorted({*model.paths, options})
     else:
-        format, model = detect_format(place)
+        format, model = detect_format(target)
         paths = model.paths
     files = tuple(FileFacts(str(file), file.stat().st_size, hash_file(file)) for file in paths[:MAX_FILES])
-    return Origin(str(place), format.name, files, read_record(place))
+    return Origin(str(target), format.name, files, read_record(target))
 
 
 def _describe_architecture(bilm: BiLM) -> str:
@@ -205,11 +205,11 @@ def _read_gates(network: BiLMNetwork) -> List[Tuple[str, str, float]]:
             both = [state[f"encoder.lstm.bias_{side}_l{layer}{suffix}"] for side in ("ih", "hh")]
             i, f, _, o = (both[0] + both[1]).chunk(4)
             biases.append((i, f, o))
-    for number, bias in enumerate(biases):
-        layer, k = divmod(number, config.n_directions)
-        place = f"LSTM layer {layer + 1} {DIRECTIONS[k]}"
+    for row, bias in enumerate(biases):
+        layer, k = divmod(row, config.n_directions)
+        module = f"LSTM layer {layer + 1} {DIRECTIONS[k]}"
         for name, gate in zip(("input", "forget", "output"), bias):
-            gates.append((place, name, float(torch.sigmoid(gate).mean())))
+            gates.append((module, name, float(torch.sigmoid(gate).mean())))
     for k in range(config.n_layers - 1 if config.highway_between else 0):
         for direction, row in zip(DIRECTIONS, state[f"encoder.highways.{k}.bias"]):
             activation = float(torch.sigmoid(row).mean())
@@ -231,7 +231,7 @@ def find_capabilities(bilm: BiLM) -> List[Capability]:
         if from_characters
         else "words outside the vocabulary share the vector of <UNK> in the token layer"
     )
-    lacking = [name for name, part in (("softmax", bilm.head), ("vocabulary", bilm.vocabulary)) if part is None]
+    lacking = [name for name, value in (("softmax", bilm.head), ("vocabulary", bilm.vocabulary)) if value is None]
     training = Capability("further training", True, "with a new vocabulary and a new softmax" if lacking else "")
     if embedder is not None:
         reason = "ELMoForManyLangs: pretraining has no word input of this kind"
@@ -239,7 +239,7 @@ def find_capabilities(bilm: BiLM) -> List[Capability]:
     elif config.encoder == "bilstm":
         reason = "a plain bidirectional LSTM can be fine-tuned with a task only"
         training = Capability("further training", False, reason)
-    found = [
+    capabilities = [
         Capability("contextual vectors", True, sizes),
         Capability("vectors of unknown words", from_characters, unknown),
         Capability("perplexity", not lacking, f"it lacks: {', '.join(lacking)}" if lacking else ""),
@@ -250,7 +250,7 @@ def find_capabilities(bilm: BiLM) -> List[Capability]:
         if format.write is not None:
             reason = "; ".join(format.find_unwritable(bilm))
             dtypes = ", ".join(dtype for dtype in format.dtypes if dtype != INT8 or has_matrices)
-            found.append(Capability(f"export to {format.name}", not reason, reason or dtypes))
+            capabilities.append(Capability(f"export to {format.name}", not reason, reason or dtypes))
     for precision in PRECISIONS[1:]:
         reason = "" if has_matrices else "it has no matrices that are computed in reduced precision"
         if has_matrices and config.encoder == "bilstm":
@@ -261,5 +261,5 @@ def find_capabilities(bilm: BiLM) -> List[Capability]:
             except ValueError as error:
                 reason = str(error).partition(": ")[2].partition(". ")[0]  # without the remedy
         how = "matrices of the layers above the words"
-        found.append(Capability(f"computation in {precision}", not reason, reason or how))
-    return found
+        capabilities.append(Capability(f"computation in {precision}", not reason, reason or how))
+    return capabilities

@@ -53,14 +53,14 @@ def fingerprint_bilm(bilm: BiLM) -> str:
     RETURNS (str): 12 hexadecimal digits.
     """
     rounded = set(quantizable_names(bilm.network))
-    kept: Dict[str, Tensor] = {name: weight for name, weight in bilm.network.named_parameters() if name not in rounded}
+    exact: Dict[str, Tensor] = {name: weight for name, weight in bilm.network.named_parameters() if name not in rounded}
     if bilm.token_embeddings is not None:
-        kept["token_embeddings"] = bilm.token_embeddings
-    found = hashlib.sha256()
-    for name in sorted(kept):
-        signs = kept[name].detach().flatten()[:MAX_SIGNS].signbit().cpu().numpy()
-        found.update(f"{name} {list(kept[name].shape)} ".encode() + np.packbits(signs).tobytes())
-    return found.hexdigest()[:N_DIGITS]
+        exact["token_embeddings"] = bilm.token_embeddings
+    digest = hashlib.sha256()
+    for name in sorted(exact):
+        signs = exact[name].detach().flatten()[:MAX_SIGNS].signbit().cpu().numpy()
+        digest.update(f"{name} {list(exact[name].shape)} ".encode() + np.packbits(signs).tobytes())
+    return digest.hexdigest()[:N_DIGITS]
 
 
 def _find_weights(path: Path) -> List[Path]:

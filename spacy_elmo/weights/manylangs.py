@@ -47,30 +47,30 @@ def detect_manylangs(listing: Listing) -> Optional[ModelFiles]:
     return only_model(listing.path, models)
 
 
-def read_symbols(source: File, needed: Sequence[str]) -> Tuple[Optional[str], ...]:
-    """source (File): The file.
+def read_symbols(file: File, needed: Sequence[str]) -> Tuple[Optional[str], ...]:
+    """file (File): The file.
     needed (Sequence[str]): Symbols that it should have.
     RETURNS (Tuple[Optional[str], ...]): Symbols by id; None for blank ones that a later line replaces.
     RAISES (ValueError): With all problems, EL020 or EL036 if it is missing or too large.
     """
-    content = source.read_bytes(MAX_BYTES)
+    content = file.read_bytes(MAX_BYTES)
     try:
         lines = decode_text(content).split("\n")
     except ValueError as error:
-        raise ValueError(_refusal(source, [str(error)])) from error
+        raise ValueError(_refusal(file, [str(error)])) from error
     lines = lines[:-1] if not lines[-1].strip() else lines  # only a line feed ends a line
     ids: Dict[str, int] = {}
     symbols: Dict[int, str] = {}
     problems: List[str] = []
-    for number, line in enumerate(lines, start=1):
+    for row, line in enumerate(lines, start=1):
         problem = _add_line(line, len(lines), ids, symbols)
         if problem:
-            problems.append(f"line {number:,} {problem}")
+            problems.append(f"line {row:,} {problem}")
         if len(problems) > MAX_SHOWN:
             break
     problems += [f"{symbol} is missing" for symbol in needed if symbol not in ids and len(problems) <= MAX_SHOWN]
     if problems:
-        raise ValueError(_refusal(source, problems))
+        raise ValueError(_refusal(file, problems))
     return tuple(symbols[i] if ids[symbols[i]] == i else None for i in range(len(lines)))
 
 
@@ -84,21 +84,21 @@ def _add_line(line: str, n_lines: int, ids: Dict[str, int], symbols: Dict[int, s
         return "has more than one tab"
     if not text.isdecimal() or len(text) > MAX_DIGITS:
         return f"has the id {text[:40]!r}, should be a number from 0 to {n_lines - 1:,}"
-    number = int(text)
-    if number >= n_lines:
-        return f"has the id {number:,}, should be 0 to {n_lines - 1:,}, since there are {n_lines:,} lines"
-    if number in symbols:
-        return f"has the id {number:,} of {symbols[number][:40]!r} again"
+    symbol_id = int(text)
+    if symbol_id >= n_lines:
+        return f"has the id {symbol_id:,}, should be 0 to {n_lines - 1:,}, since there are {n_lines:,} lines"
+    if symbol_id in symbols:
+        return f"has the id {symbol_id:,} of {symbols[symbol_id][:40]!r} again"
     if symbol in ids and symbol != BLANK:
         return f"has {symbol[:40]!r} again"
-    ids[symbol] = number
-    symbols[number] = symbol
+    ids[symbol] = symbol_id
+    symbols[symbol_id] = symbol
     return ""
 
 
-def _refusal(source: File, problems: List[str]) -> str:
+def _refusal(file: File, problems: List[str]) -> str:
     return (
-        f"'{source}' cannot be used as a table of symbols, one SYMBOL<TAB>ID per line in UTF-8, {len(problems)} "
+        f"'{file}' cannot be used as a table of symbols, one SYMBOL<TAB>ID per line in UTF-8, {len(problems)} "
         f"problem(s):{listed(problems)}\nUse the file that came with the model."
     )
 
@@ -130,15 +130,15 @@ def read_architecture(files: ModelFiles) -> Tuple[Any, str]:
     RETURNS (Tuple[Any, str]): The architecture, and where it is.
     RAISES (ValueError): If it is not found, EL022 or EL036 for files that are no JSON.
     """
-    source = files.by_name.get(CONFIG_NAME)
-    record = {} if source is None else read_json(source)
+    config_file = files.by_name.get(CONFIG_NAME)
+    record = {} if config_file is None else read_json(config_file)
     named = record.get("config_path") if isinstance(record, Mapping) else None
     path = named.replace("\\", "/") if isinstance(named, str) else ""
     last = path.rsplit("/", 1)[-1]
     for name in (path, last):
-        found = files.by_name.get(str(PurePosixPath(name))) if name and name != CONFIG_NAME else None
-        if found is not None:
-            return read_json(found), str(found)
+        file = files.by_name.get(str(PurePosixPath(name))) if name and name != CONFIG_NAME else None
+        if file is not None:
+            return read_json(file), str(file)
     if last in SAMPLE_NAMES:
         return SAMPLE, last
     names = [name for name in files.by_name if name.endswith(".json") and "/" not in name and name != CONFIG_NAME]
@@ -159,17 +159,17 @@ def read_sizes(record: Any, where: str) -> Tuple[Dict[str, Any], Dict[str, str]]
     """
     reader = SettingsReader(record if isinstance(record, Mapping) else {})
     reader.problems += [f"{block} is empty" for block in sorted(BLOCKS) if reader.options.get(block) == {}]
-    found: Dict[str, Any] = {}
+    settings: Dict[str, Any] = {}
     if reader.take("encoder", Mapping):
         kind = _read_name(reader, "encoder", ENCODERS)
         sizes = {"cell_width": ("encoder.dim", ...), "projection_width": ("encoder.projection_dim", ...)}
-        found = reader.read({**sizes, "n_layers": ("encoder.n_layers", ...)})
+        settings = reader.read({**sizes, "n_layers": ("encoder.n_layers", ...)})
         if kind == "lstm":
-            found.update(encoder="bilstm", encoder_depth=found["n_layers"], n_layers=1, has_skip=False)
-            found.update(cell_clip=None, projection_clip=None)
+            settings.update(encoder="bilstm", encoder_depth=settings["n_layers"], n_layers=1, has_skip=False)
+            settings.update(cell_clip=None, projection_clip=None)
         else:
             reader.problems += [f"encoder.{name} is missing" for name in CLIPS if name not in record["encoder"]]
-            found.update(reader.read({ours: (f"encoder.{name}", None) for name, ours in CLIPS.items()}))
+            settings.update(reader.read({ours: (f"encoder.{name}", None) for name, ours in CLIPS.items()}))
     if reader.take("token_embedder", Mapping):
         base = "token_embedder."
         kind = _read_name(reader, "token_embedder", EMBEDDERS)
@@ -178,10 +178,10 @@ def read_sizes(record: Any, where: str) -> Tuple[Dict[str, Any], Dict[str, str]]
         length = {"max_characters": (f"{base}max_characters_per_token", ...)}
         words.update(reader.read(length) if kind == "cnn" else {"max_characters": None})
         words.update(reader.read(cnn) if kind == "cnn" and words["character_width"] else {"n_highway": 0})
-        found["token_embedder"] = {"kind": kind, **words}
+        settings["token_embedder"] = {"kind": kind, **words}
     if reader.problems:
         raise ValueError(INVALID_ARCHITECTURE.format(path=where, problems="; ".join(reader.problems)))
-    return found, reader.names
+    return settings, reader.names
 
 
 def make_config(
@@ -222,7 +222,7 @@ def embedder_datasets(config: BiLMConfig) -> List[Dataset]:
         ("word_emb_layer", embedder.n_words, embedder.word_width, "word_embedding"),
         ("char_emb_layer", embedder.n_characters, embedder.character_width, f"{characters}.embedding"),
     )
-    found = [
+    datasets = [
         # Our ids are larger by one, and our row 0 is zero.
         Dataset(f"{name}.embedding.weight", (n, width), (TensorSlice(OURS + ours, at=(slice(1, None),)),))
         for name, n, width, ours in tables
@@ -230,14 +230,14 @@ def embedder_datasets(config: BiLMConfig) -> List[Dataset]:
     ]
     if embedder.n_characters:
         width = embedder.character_width
-        found += (
+        datasets += (
             _char_cnn_datasets(embedder)
             if embedder.kind == "cnn"
             else _torch_lstm_datasets("char_lstm.", f"{OURS}char_lstm.lstm.", [width], width)
         )
     width = config.projection_width
-    found.append(whole("projection.weight", (width, embedder.feature_width), f"{OURS}projection.weight"))
-    return [*found, whole("projection.bias", (width,), f"{OURS}projection.bias")]
+    datasets.append(whole("projection.weight", (width, embedder.feature_width), f"{OURS}projection.weight"))
+    return [*datasets, whole("projection.bias", (width,), f"{OURS}projection.bias")]
 
 
 def encoder_datasets(config: BiLMConfig) -> List[Dataset]:
@@ -267,16 +267,16 @@ def encoder_datasets(config: BiLMConfig) -> List[Dataset]:
 
 
 def _char_cnn_datasets(config: TokenEmbedderConfig) -> List[Dataset]:
-    found = filter_datasets("convolutions.", f"{OURS}char_cnn.filters.", config.filters, config.character_width)
+    datasets = filter_datasets("convolutions.", f"{OURS}char_cnn.filters.", config.filters, config.character_width)
     n = sum(n for _, n in config.filters)
     for k in range(config.n_highway):
-        found += highway_datasets(f"highways._layers.{k}.", f"{OURS}char_cnn.highways.{k}.", n)
-    return found
+        datasets += highway_datasets(f"highways._layers.{k}.", f"{OURS}char_cnn.highways.{k}.", n)
+    return datasets
 
 
 def _torch_lstm_datasets(theirs: str, ours: str, input_widths: List[int], cell_width: int) -> List[Dataset]:
     """Tensors of `torch.nn.LSTM`, whose names and values we keep."""
-    found = []
+    datasets = []
     for layer, input_width in enumerate(input_widths):
         for suffix in ("", "_reverse"):
             for name, shape in (
@@ -286,8 +286,8 @@ def _torch_lstm_datasets(theirs: str, ours: str, input_widths: List[int], cell_w
                 ("bias_hh", (4 * cell_width,)),
             ):
                 full = f"{name}_l{layer}{suffix}"
-                found.append(whole(theirs + full, shape, ours + full))
-    return found
+                datasets.append(whole(theirs + full, shape, ours + full))
+    return datasets
 
 
 def read_manylangs(files: ModelFiles) -> BiLM:
@@ -295,7 +295,7 @@ def read_manylangs(files: ModelFiles) -> BiLM:
     RETURNS (BiLM): float32, with its lexicon, without a softmax.
     RAISES (ValueError): With all problems of all files.
     """
-    wanted = [CONFIG_NAME, EMBEDDER_NAME, ENCODER_NAME]
+    names_needed = [CONFIG_NAME, EMBEDDER_NAME, ENCODER_NAME]
     tables = (
         (CHARACTERS_NAME, "character_width", CHARACTERS_NEEDED),
         (WORDS_NAME, "word_width", WORDS_NEEDED),
@@ -306,20 +306,20 @@ def read_manylangs(files: ModelFiles) -> BiLM:
     if CONFIG_NAME in files.by_name:
         architecture, where = read_architecture(files)
         record, names = read_sizes(architecture, where)
-        wanted += [name for name, width_name, _ in tables if record["token_embedder"][width_name]]
-    sources = {name: files.by_name[name] for name in wanted if name in files.by_name}
-    if len(sources) < len(wanted):
-        missing = ", ".join(name for name in wanted if name not in sources)
+        names_needed += [name for name, width_name, _ in tables if record["token_embedder"][width_name]]
+    present = {name: files.by_name[name] for name in names_needed if name in files.by_name}
+    if len(present) < len(names_needed):
+        missing = ", ".join(name for name in names_needed if name not in present)
         raise ValueError(
             f"The ELMoForManyLangs model '{files.where}' is not complete: {missing} missing. Unpack the download "
             "again, with all of its files in one folder, or pass the zip itself."
         )
-    characters, words = (read_symbols(sources[name], needed) if name in sources else () for name, _, needed in tables)
+    characters, words = (read_symbols(present[name], needed) if name in present else () for name, _, needed in tables)
     config = make_config(record, names, where, len(characters), len(words))
     # Both files have a tensor `projection.weight`: names begin with that of the file.
-    own = {EMBEDDER_NAME: embedder_datasets(config), ENCODER_NAME: encoder_datasets(config)}
-    table = [replace(dataset, name=f"{file}/{dataset.name}") for file in own for dataset in own[file]]
-    arrays = {f"{file}/{name}": array for file in own for name, array in read_state_dict(sources[file]).items()}
+    tables_of = {EMBEDDER_NAME: embedder_datasets(config), ENCODER_NAME: encoder_datasets(config)}
+    table = [replace(dataset, name=f"{file}/{dataset.name}") for file in tables_of for dataset in tables_of[file]]
+    arrays = {f"{file}/{name}": array for file in tables_of for name, array in read_state_dict(present[file]).items()}
     problems = find_misfits({dataset.name: dataset.shape for dataset in table}, arrays)
     if problems:
         raise ValueError(

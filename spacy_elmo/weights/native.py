@@ -161,8 +161,8 @@ def read_config(record: Any, where: object) -> Settings:
     if not isinstance(settings, Mapping):
         raise ValueError(Errors.EL023.format(path=where, problems="config.json has no block 'bilm'"))
     if record.get("format_version") != FORMAT_VERSION:
-        found = shorten(repr(record.get("format_version")), 40)
-        problem = f"format_version is {found}, but this package reads {FORMAT_VERSION}"
+        version = shorten(repr(record.get("format_version")), 40)
+        problem = f"format_version is {version}, but this package reads {FORMAT_VERSION}"
         raise ValueError(Errors.EL023.format(path=where, problems=problem))
     config, problems = build_config(settings)
     problems += [*_sharing_problems(record, config), *_adaptive_problems(record.get("adaptive_softmax"))]
@@ -191,10 +191,10 @@ def _adaptive_problems(settings: Any) -> List[str]:
     """Check types and limits; `AdaptiveHead` itself checks the cutoffs."""
     if settings is None:
         return []
-    found = settings if isinstance(settings, Mapping) else {}
-    n_words, cutoffs, div_value = (found.get(name) for name in ("n_words", "cutoffs", "div_value"))
+    stated = settings if isinstance(settings, Mapping) else {}
+    n_words, cutoffs, div_value = (stated.get(name) for name in ("n_words", "cutoffs", "div_value"))
     is_fine = (
-        set(found) == {"n_words", "cutoffs", "div_value"}
+        set(stated) == {"n_words", "cutoffs", "div_value"}
         and type(n_words) is int
         and 1 <= n_words <= MAX_WORDS
         and isinstance(cutoffs, list)
@@ -203,8 +203,8 @@ def _adaptive_problems(settings: Any) -> List[str]:
         and is_number(div_value)
         and 1 <= div_value <= MAX_WORDS
     )
-    wanted = f"n_words (1 to {MAX_WORDS:,}), cutoffs (at most {MAX_CUTOFFS} integers) and div_value (1 or more)"
-    return [] if is_fine else [f"adaptive_softmax is {shorten(repr(settings), 80)}, should have {wanted}"]
+    expected = f"n_words (1 to {MAX_WORDS:,}), cutoffs (at most {MAX_CUTOFFS} integers) and div_value (1 or more)"
+    return [] if is_fine else [f"adaptive_softmax is {shorten(repr(settings), 80)}, should have {expected}"]
 
 
 SUFFIX = ".scale"
@@ -216,11 +216,11 @@ def encode_int8(arrays: Mapping[str, Array], quantized: Iterable[str]) -> Dict[s
     quantized (Iterable[str]): Names of the arrays to quantize.
     RETURNS (Dict[str, Array]): All arrays; a quantized one as `name` (int8) and `name.scale` (float32).
     """
-    found = dict(arrays)
+    encoded = dict(arrays)
     for name in quantized:
         values, scale = to_int8(torch.from_numpy(np.ascontiguousarray(arrays[name])), SUMMED)
-        found[name], found[name + SUFFIX] = values.numpy(), scale.numpy()
-    return found
+        encoded[name], encoded[name + SUFFIX] = values.numpy(), scale.numpy()
+    return encoded
 
 
 def decode_int8(arrays: Mapping[str, Array]) -> Tuple[Dict[str, Array], List[str]]:
@@ -228,17 +228,17 @@ def decode_int8(arrays: Mapping[str, Array]) -> Tuple[Dict[str, Array], List[str
 
     RETURNS (Tuple[Dict[str, Array], List[str]]): The arrays by name, and all problems with scales.
     """
-    found, problems = dict(arrays), []
+    decoded, problems = dict(arrays), []
     for name in [name for name, array in arrays.items() if array.dtype == np.int8]:
-        scale = found.pop(name + SUFFIX, None)
-        wanted = tuple(1 if k == SUMMED else n for k, n in enumerate(arrays[name].shape))
-        if scale is None or scale.dtype != np.float32 or scale.shape != wanted:
+        scale = decoded.pop(name + SUFFIX, None)
+        expected = tuple(1 if k == SUMMED else n for k, n in enumerate(arrays[name].shape))
+        if scale is None or scale.dtype != np.float32 or scale.shape != expected:
             kind = "missing" if scale is None else f"{scale.dtype} {list(scale.shape)}"
-            problems.append(f"{name}{SUFFIX} is {kind}, should be float32 {list(wanted)}")
+            problems.append(f"{name}{SUFFIX} is {kind}, should be float32 {list(expected)}")
         else:
             with np.errstate(over="ignore", invalid="ignore"):  # the caller reports values that are not finite
-                found[name] = arrays[name].astype("float32") * scale
-    return found, problems
+                decoded[name] = arrays[name].astype("float32") * scale
+    return decoded, problems
 
 
 SOFTMAX_KEYS = WEIGHT_KEY, BIAS_KEY = "softmax.weight", "softmax.bias"
@@ -395,14 +395,14 @@ def _to_disk_arrays(bilm: BiLM, dtype: str) -> Dict[str, Array]:
         check_dtype_fits(arrays, "float32")
         quantized = [NETWORK_PREFIX + stored_name(name) for name in quantizable_names(bilm.network)]
         stored = encode_int8(arrays, [*quantized, *(key for key, array in head.items() if array.ndim == 2)])
-        kept, _ = decode_int8(stored)
+        restored, _ = decode_int8(stored)
     else:
         check_dtype_fits(arrays, dtype)
-        kept = stored = {key: np.ascontiguousarray(array, dtype=dtype) for key, array in arrays.items()}
+        restored = stored = {key: np.ascontiguousarray(array, dtype=dtype) for key, array in arrays.items()}
     # The steady state is valid only for the weights it was computed with, in float32, and is not rounded.
     if not bilm.config.has_state:
         return stored
-    if bilm.precision == "float32" and all(np.array_equal(arrays[key], kept[key]) for key in arrays):
+    if bilm.precision == "float32" and all(np.array_equal(arrays[key], restored[key]) for key in arrays):
         for key, tensor in zip(STEADY_KEYS, (bilm.steady_state.h, bilm.steady_state.c)):
             stored[key] = np.ascontiguousarray(tensor.detach().cpu().numpy(), dtype="float32")
     return stored
@@ -418,18 +418,18 @@ def _build(
 ) -> BiLM:
     config = settings.config
     table = native_datasets(config)
-    wanted = {dataset.name: dataset.shape for dataset in table}
+    expected = {dataset.name: dataset.shape for dataset in table}
     if settings.adaptive is None:
-        wanted.update(softmax_shapes(SOFTMAX_KEYS, arrays, config, is_shared=settings.is_shared))
+        expected.update(softmax_shapes(SOFTMAX_KEYS, arrays, config, is_shared=settings.is_shared))
     else:
         state = settings.adaptive.state_dict()
-        wanted.update({ADAPTIVE_PREFIX + key: tuple(tensor.shape) for key, tensor in state.items()})
+        expected.update({ADAPTIVE_PREFIX + key: tuple(tensor.shape) for key, tensor in state.items()})
     if EMBEDDINGS_KEY in arrays:
-        wanted[EMBEDDINGS_KEY] = (*arrays[EMBEDDINGS_KEY].shape[:1], config.projection_width)
+        expected[EMBEDDINGS_KEY] = (*arrays[EMBEDDINGS_KEY].shape[:1], config.projection_width)
     if any(key in arrays for key in STEADY_KEYS) and config.has_state:  # both, or none
-        wanted[STEADY_KEYS[0]] = (config.n_layers, 1, config.output_width)
-        wanted[STEADY_KEYS[1]] = (config.n_layers, 1, config.n_directions * config.cell_width)
-    refuse_misfits(find_misfits(wanted, arrays), where, CONFIG_NAME)
+        expected[STEADY_KEYS[0]] = (config.n_layers, 1, config.output_width)
+        expected[STEADY_KEYS[1]] = (config.n_layers, 1, config.n_directions * config.cell_width)
+    refuse_misfits(find_misfits(expected, arrays), where, CONFIG_NAME)
     rows = table_rows(*(arrays.get(key) for key in (NETWORK_PREFIX + "word_embedding", BIAS_KEY, EMBEDDINGS_KEY)))
     if settings.adaptive is not None:
         rows["the softmax"] = settings.adaptive.n_words
@@ -437,7 +437,7 @@ def _build(
     if config.token_embedder is not None:
         make_lexicon_codec(config, lexicon)  # refuses one that does not fit
     network = load_network(config, table, arrays)
-    names = [name for name in (*STEADY_KEYS, EMBEDDINGS_KEY) if name in wanted]
+    names = [name for name in (*STEADY_KEYS, EMBEDDINGS_KEY) if name in expected]
     others = {name: from_numpy(as_float32(arrays[name])) for name in names}
     return BiLM(
         network,

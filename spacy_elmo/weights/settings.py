@@ -51,7 +51,7 @@ def build_config(
     except (ValueError, TypeError) as error:
         problems = [WRAPPING.sub("", str(error))]
     pattern = re.compile(rf"\b(?:(?:char_cnn|token_embedder|transformer)\.)?({'|'.join(names) or '$^'})\b(?! in all)")
-    problems = [pattern.sub(lambda found: names[found[1]], problem) for problem in problems]
+    problems = [pattern.sub(lambda match: names[match[1]], problem) for problem in problems]
     return (None, problems) if problems else (config, [])
 
 
@@ -92,13 +92,13 @@ class SettingsReader:
         RETURNS (Dict[str, Any]): The values by our names, a clip of 0 as null; their types are not checked.
         """
         self.names.update({ours: name for ours, (name, _) in table.items()})
-        found = {ours: self.take(name, object, default) for ours, (name, default) in table.items()}
+        values = {ours: self.take(name, object, default) for ours, (name, default) in table.items()}
         no_clips = [
             name
-            for name, value in found.items()
+            for name, value in values.items()
             if name.endswith("_clip") and type(value) in (int, float) and not value
         ]
-        return {**found, **dict.fromkeys(no_clips)}
+        return {**values, **dict.fromkeys(no_clips)}
 
     def build(self, record: Mapping[str, Any]) -> Optional[BiLMConfig]:
         """record (Mapping[str, Any]): Settings from `read`, in their blocks, and others.
@@ -118,27 +118,27 @@ class SettingsReader:
         default (Any): For a missing value; without it, a missing value is a problem.
         RETURNS (Any): The value, None if it is invalid.
         """
-        found, value = self._find(name)
+        is_stated, value = self._find(name)
         if value is None and default is not ...:
             return default
-        if not found or value is None:
-            self.problems.append(f"{name} is {'null' if found else 'missing'}")
+        if not is_stated or value is None:
+            self.problems.append(f"{name} is {'null' if is_stated else 'missing'}")
         elif not isinstance(value, kind) or (isinstance(value, bool) and kind not in (bool, object)):
             self.refuse(name, value, KINDS[kind])
         else:
             return value
         return None
 
-    def refuse(self, name: str, value: Any, wanted: str) -> None:
+    def refuse(self, name: str, value: Any, expected: str) -> None:
         """Add the problem that a setting should have another value."""
-        self.problems.append(f"{name} is {shorten(repr(value), 80)}, should be {wanted}")
+        self.problems.append(f"{name} is {shorten(repr(value), 80)}, should be {expected}")
 
     def _find(self, name: str) -> Tuple[bool, Any]:
         node: Any = self.options
-        for part in name.split("."):
-            if not isinstance(node, Mapping) or part not in node:
+        for key in name.split("."):
+            if not isinstance(node, Mapping) or key not in node:
                 return False, None
-            node = node[part]
+            node = node[key]
         return True, node
 
 

@@ -105,8 +105,8 @@ def import_arrays(
     """
     state = {key: np.zeros(shape, dtype="float32") for key, shape in shapes.items()}
     for dataset in table:
-        for part in dataset.slices:
-            state[part.key][part.at] = part.transform.to_ours(arrays[dataset.name][part.cut])
+        for view in dataset.slices:
+            state[view.key][view.at] = view.transform.to_ours(arrays[dataset.name][view.cut])
     return state
 
 
@@ -117,24 +117,24 @@ def import_tensors(table: Iterable[Dataset], tensors: Mapping[str, Tensor]) -> D
     tensors (Mapping[str, Tensor]): The tensors of AllenNLP by name.
     RETURNS (Dict[str, Tensor]): By name in our state dict.
     """
-    parts: Dict[str, List[Tuple[Tuple[Any, ...], Tensor]]] = defaultdict(list)
+    slices_by_key: Dict[str, List[Tuple[Tuple[Any, ...], Tensor]]] = defaultdict(list)
     for dataset in table:
-        for part in dataset.slices:
-            change = UNCHANGED if part.transform is WITHOUT_FORGET_BIAS else part.transform
-            parts[part.key].append((part.at, change.to_ours(tensors[dataset.name][part.cut])))
-    return {key: _join(found) for key, found in parts.items()}
+        for view in dataset.slices:
+            change = UNCHANGED if view.transform is WITHOUT_FORGET_BIAS else view.transform
+            slices_by_key[view.key].append((view.at, change.to_ours(tensors[dataset.name][view.cut])))
+    return {key: _join(slices) for key, slices in slices_by_key.items()}
 
 
-def _join(parts: Sequence[Tuple[Tuple[Any, ...], Tensor]]) -> Tensor:
-    """Parts and their indices: a direction, or slices of the last dimension of the index, or one of both after it."""
-    first, tensor = parts[0]
+def _join(slices: Sequence[Tuple[Tuple[Any, ...], Tensor]]) -> Tensor:
+    """Slices and their indices: a direction, or slices of the last dimension of the index, or one of both after it."""
+    first, tensor = slices[0]
     if not first:
         return tensor
     if isinstance(first[0], int):
-        directions = sorted({at[0] for at, _ in parts})
-        return torch.stack([_join([(at[1:], part) for at, part in parts if at[0] == k]) for k in directions])
-    ordered = sorted(parts, key=lambda found: found[0][-1].start or 0)
-    return torch.cat([part for _, part in ordered], dim=len(first) - 1)
+        directions = sorted({at[0] for at, _ in slices})
+        return torch.stack([_join([(at[1:], values) for at, values in slices if at[0] == k]) for k in directions])
+    ordered = sorted(slices, key=lambda item: item[0][-1].start or 0)
+    return torch.cat([values for _, values in ordered], dim=len(first) - 1)
 
 
 def export_arrays(table: Iterable[Dataset], state: Mapping[str, Array]) -> Dict[str, Array]:
@@ -147,35 +147,35 @@ def export_arrays(table: Iterable[Dataset], state: Mapping[str, Array]) -> Dict[
     arrays: Dict[str, Array] = {}
     for dataset in table:
         array = np.empty(dataset.shape, dtype="float32")
-        for part in dataset.slices:
-            array[part.cut] = part.transform.to_theirs(state[part.key][part.at])
+        for view in dataset.slices:
+            array[view.cut] = view.transform.to_theirs(state[view.key][view.at])
         arrays[dataset.name] = array
     return arrays
 
 
-def find_misfits(wanted: Mapping[str, Shape], arrays: Mapping[str, Array]) -> List[str]:
+def find_misfits(expected: Mapping[str, Shape], arrays: Mapping[str, Array]) -> List[str]:
     """Find all problems of arrays.
 
-    wanted (Mapping[str, Shape]): Expected names and shapes.
+    expected (Mapping[str, Shape]): Expected names and shapes.
     arrays (Mapping[str, Array]): The arrays.
     RETURNS (List[str]): A description of each missing or unexpected array, wrong shape or dtype, and of values that are
         not finite, or so large that products would not be.
     """
     problems: List[str] = []
-    for name in sorted(set(wanted) - set(arrays)):
-        problems.append(f"missing: {name} {list(wanted[name])}")
-    for name in sorted(set(arrays) - set(wanted)):
+    for name in sorted(set(expected) - set(arrays)):
+        problems.append(f"missing: {name} {list(expected[name])}")
+    for name in sorted(set(arrays) - set(expected)):
         problems.append(f"unexpected: {name} {list(arrays[name].shape)}")
-    for name in sorted(set(arrays) & set(wanted)):
-        found = arrays[name]
-        if found.shape != tuple(wanted[name]):
-            problems.append(f"wrong shape: {name} is {list(found.shape)}, should be {list(wanted[name])}")
-        if found.dtype.kind != "f":
-            problems.append(f"wrong type: {name} is {found.dtype}, should be floating point")
-        elif n_bad := _count_unusable(found):
-            problems.append(f"not finite: {name} has {n_bad} of {found.size} values")
-        elif n_bad := _count_too_large(found):
-            problems.append(f"too large: {name} has {n_bad} of {found.size} values above {MAX_ABSOLUTE:g}")
+    for name in sorted(set(arrays) & set(expected)):
+        array = arrays[name]
+        if array.shape != tuple(expected[name]):
+            problems.append(f"wrong shape: {name} is {list(array.shape)}, should be {list(expected[name])}")
+        if array.dtype.kind != "f":
+            problems.append(f"wrong type: {name} is {array.dtype}, should be floating point")
+        elif n_bad := _count_unusable(array):
+            problems.append(f"not finite: {name} has {n_bad} of {array.size} values")
+        elif n_bad := _count_too_large(array):
+            problems.append(f"too large: {name} has {n_bad} of {array.size} values above {MAX_ABSOLUTE:g}")
     return problems
 
 
@@ -245,10 +245,10 @@ def softmax_shapes(
     RETURNS (Dict[str, Shape]): Expected shapes, empty without a softmax. It has any number of rows, or those of the
         word table if this is shared.
     """
-    found = [arrays[name] for name in names if name in arrays]
-    if not found and not is_needed:
+    stored = [arrays[name] for name in names if name in arrays]
+    if not stored and not is_needed:
         return {}
-    n_words = (config.n_words or 0) if is_shared or not found or not found[0].shape else len(found[0])
+    n_words = (config.n_words or 0) if is_shared or not stored or not stored[0].shape else len(stored[0])
     shapes: Dict[str, Shape] = {names[0]: (n_words, config.projection_width), names[1]: (n_words,)}
     return {names[1]: shapes[names[1]]} if is_shared else shapes
 

@@ -115,10 +115,10 @@ def _in_folder(folder: Path) -> Optional[Path]:
     state = folder / STATE_NAME
     name = _newest(state) if state.is_file() else None
     if name is not None:
-        found = _of_prefix(folder / name)
-        if found is None:
+        file = _of_prefix(folder / name)
+        if file is None:
             raise incomplete(state, f"{name}{INDEX_SUFFIX}")
-        return found
+        return file
     indices = [folder / name for name in list_files(folder) if name.endswith(INDEX_SUFFIX)]
     indices = [file for file in indices if _data_files(file)]
     if len(indices) > 1:
@@ -135,7 +135,7 @@ def _newest(state: Path) -> Optional[str]:
     match = NEWEST.search(File(state).read_bytes(MAX_STATE_BYTES).removeprefix(BOM_UTF8))
     if match is None:
         return None
-    path = ESCAPE.sub(lambda found: bytes([int(found[1], 8) % 256]) if found[1].isdigit() else found[1], match[1])
+    path = ESCAPE.sub(lambda escape: bytes([int(escape[1], 8) % 256]) if escape[1].isdigit() else escape[1], match[1])
     name = SHARDS.sub("", re.split(r"[/\\]", path.decode("utf8", errors="replace"))[-1])
     if name in ("", ".", "..") or "\0" in name:
         raise unreadable(state, KIND, "the name of the newest checkpoint is empty")
@@ -193,14 +193,14 @@ def find_datasets(variables: Mapping[str, Variable], path: object) -> Dict[str, 
             "one. Save the variables of one of them in a checkpoint of its own."
         )
     (scope,) = scopes
-    found: Dict[str, str] = {}
+    datasets: Dict[str, str] = {}
     for name in known:
         inner = name.removeprefix(scope)
         is_extra = not name.startswith(scope) or SLOT.fullmatch(inner) or BOOKKEEPING.fullmatch(inner)
         if not is_extra and variables[name].dtype in DTYPES:
             dataset = _dataset(inner)
-            found[inner if dataset in found else dataset] = name  # a second one is reported as unexpected
-    return found
+            datasets[inner if dataset in datasets else dataset] = name  # a second one is reported as unexpected
+    return datasets
 
 
 def _dataset(name: str) -> str:
@@ -293,13 +293,13 @@ def read_tf_hub(files: ModelFiles, **words: Optional[File]) -> BiLM:
     checkpoint = open_checkpoint(index.path)
     arrays = _read_arrays(checkpoint, index.path)
     bilm = read_bilm_tf(files, **words, arrays=arrays, options=_derive_options(arrays, index))
-    wanted: Dict[str, Shape] = {MIX_WEIGHTS: (bilm.config.n_layers + 1,), MIX_SCALE: ()}
-    names = {end: [name for name in checkpoint.variables if f"/{name}".endswith(f"/{end}")] for end in wanted}
+    expected: Dict[str, Shape] = {MIX_WEIGHTS: (bilm.config.n_layers + 1,), MIX_SCALE: ()}
+    names = {end: [name for name in checkpoint.variables if f"/{name}".endswith(f"/{end}")] for end in expected}
     mixes: List[LoadedMix] = []
-    if all(len(found) == 1 for found in names.values()):
+    if all(len(candidates) == 1 for candidates in names.values()):
         stored = checkpoint.read(name for (name,) in names.values())
         mix = {end: stored[name] for end, (name,) in names.items()}
-        refuse_misfits(find_misfits(wanted, mix), index, "the layers of its biLM")
+        refuse_misfits(find_misfits(expected, mix), index, "the layers of its biLM")
         mixes.append(LoadedMix(mix[MIX_WEIGHTS].tolist(), float(mix[MIX_SCALE])))
     bilm.meta = {"source_format": "tf-hub", **mixes_to_meta(mixes)}
     return bilm

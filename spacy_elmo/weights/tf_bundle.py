@@ -93,30 +93,30 @@ class Bundle:
         RAISES (ValueError): EL022 if positions, sizes or checksums are wrong, if a data file is missing.
         """
         with decoding(self.index, KIND):
-            parts = {name: self._parts(self.variables[name]) for name in names}
+            entries = {name: self._entries_of(self.variables[name]) for name in names}
             used: Dict[int, int] = {}
-            for part, _ in (part for found in parts.values() for part in found):
-                number, _, n_bytes = part.place
-                if prod(part.shape) * np.dtype(_dtype(part)).itemsize != n_bytes:
-                    raise ValueError(f"{part.name} {list(part.shape)} has {n_bytes:,} bytes, which do not fit it")
-                used[number] = used.get(number, 0) + n_bytes
-        files = {number: self._data_file(number) for number in used}
+            for entry, _ in (entry for boxed in entries.values() for entry in boxed):
+                shard, _, n_bytes = entry.place
+                if prod(entry.shape) * np.dtype(_dtype(entry)).itemsize != n_bytes:
+                    raise ValueError(f"{entry.name} {list(entry.shape)} has {n_bytes:,} bytes, which do not fit it")
+                used[shard] = used.get(shard, 0) + n_bytes
+        files = {shard: self._data_file(shard) for shard in used}
         arrays: Dict[str, Array] = {}
         with decoding(self.index, KIND):
-            for number, n_bytes in used.items():  # otherwise a small file could fill the memory with copies of an array
-                n_stored = files[number].stat().st_size
+            for shard, n_bytes in used.items():  # otherwise a small file could fill the memory with copies of an array
+                n_stored = files[shard].stat().st_size
                 if n_bytes > n_stored:
-                    raise ValueError(f"it declares {n_bytes:,} bytes in data file {number}, which has {n_stored:,}")
-            for name, found in parts.items():
-                read = [(_read_part(part, files[part.place[0]]), box) for part, box in found]
-                arrays[name] = read[0][0]
+                    raise ValueError(f"it declares {n_bytes:,} bytes in data file {shard}, which has {n_stored:,}")
+            for name, boxed in entries.items():
+                values = [(_read_values(entry, files[entry.place[0]]), box) for entry, box in boxed]
+                arrays[name] = values[0][0]
                 if self.variables[name].slices:  # memory for all of it is taken when its slices have been read
                     arrays[name] = np.empty(self.variables[name].shape, dtype=_dtype(self.variables[name]))
-                    for array, box in read:
+                    for array, box in values:
                         arrays[name][box] = array
         return arrays
 
-    def _parts(self, variable: Variable) -> List[Tuple[Variable, Box]]:
+    def _entries_of(self, variable: Variable) -> List[Tuple[Variable, Box]]:
         """What has the bytes of a variable: itself, or its slices, each with its place in the variable.
 
         The key of a slice is the name of the variable and an encoding of its place which keeps the order.
@@ -127,7 +127,7 @@ class Bundle:
             n = len(variable.slices)
             raise ValueError(f"{variable.name} has {n:,} slices, should have at most {MAX_SLICES:,}")
         start = b"\0" + variable.name.encode("utf8") + b"\0\1"
-        parts = [_read_entry(value, variable.name) for key, value in self._slices if key.startswith(start)]
+        entries = [_read_entry(value, variable.name) for key, value in self._slices if key.startswith(start)]
         boxes = [_box(variable, extents) for extents in sorted(variable.slices)]
         shapes = [tuple(rows.stop - rows.start for rows in box) for box in boxes]
         overlaps = any(_overlap(one, other) for i, one in enumerate(boxes) for other in boxes[:i])
@@ -135,13 +135,13 @@ class Bundle:
             raise ValueError(
                 f"the slices of {variable.name} do not cover its shape {list(variable.shape)} exactly once"
             )
-        if [(part.shape, part.dtype) for part in parts] != [(shape, variable.dtype) for shape in shapes]:
+        if [(entry.shape, entry.dtype) for entry in entries] != [(shape, variable.dtype) for shape in shapes]:
             raise ValueError(f"a slice of {variable.name} is missing, or has another shape than it should")
-        return list(zip(parts, boxes))
+        return list(zip(entries, boxes))
 
-    def _data_file(self, number: int) -> Path:
+    def _data_file(self, shard: int) -> Path:
         prefix = self.index.name.removesuffix(INDEX_SUFFIX)
-        path = self.index.with_name(f"{prefix}.data-{number:05d}-of-{self._n_shards:05d}")
+        path = self.index.with_name(f"{prefix}.data-{shard:05d}-of-{self._n_shards:05d}")
         if not path.is_file():
             raise incomplete(self.index, path.name)
         return path
@@ -165,17 +165,17 @@ def _overlap(one: Box, other: Box) -> bool:
     return all(max(a.start, b.start) < min(a.stop, b.stop) for a, b in zip(one, other))
 
 
-def _read_part(part: Variable, path: Path) -> Array:
-    _, offset, n_bytes = part.place
+def _read_values(entry: Variable, path: Path) -> Array:
+    _, offset, n_bytes = entry.place
     with path.open("rb") as file:
         n_stored = path.stat().st_size
         if offset + n_bytes > n_stored:
-            raise ValueError(f"{part.name} is at {offset:,} to {offset + n_bytes:,} of {n_stored:,} bytes")
-        array = np.empty(part.shape, dtype=DTYPES[part.dtype])
+            raise ValueError(f"{entry.name} is at {offset:,} to {offset + n_bytes:,} of {n_stored:,} bytes")
+        array = np.empty(entry.shape, dtype=DTYPES[entry.dtype])
         content = array.reshape(-1).view("u1").data
         file.seek(offset)
-        if file.readinto(content) != n_bytes or masked_crc32c(content) != part.crc:
-            raise ValueError(f"the checksum of {part.name} differs")
+        if file.readinto(content) != n_bytes or masked_crc32c(content) != entry.crc:
+            raise ValueError(f"the checksum of {entry.name} differs")
     return array
 
 
@@ -183,7 +183,10 @@ def _read_entry(message: memoryview, name: str) -> Variable:
     fields = _read_fields(message)
     dims = [_number(_read_fields(dim), 1) for shape in fields.get(2, [])[-1:] for dim in _read_fields(shape).get(2, [])]
     slices = [
-        tuple((_number(part, 1), _number(part, 2, -1)) for part in map(_read_fields, _read_fields(extents).get(1, [])))
+        tuple(
+            (_number(bounds, 1), _number(bounds, 2, -1))
+            for bounds in map(_read_fields, _read_fields(extents).get(1, []))
+        )
         for extents in fields.get(7, [])
     ]
     place = (_number(fields, 3), _number(fields, 4), _number(fields, 5))
@@ -214,10 +217,10 @@ def _read_fields(message: memoryview) -> Fields:
     at = 0
     while at < len(message):
         tag, at = _read_varint(message, at)
-        number, wire_type = tag >> 3, tag & 7
+        field, wire_type = tag >> 3, tag & 7
         if wire_type == 0:
             value, at = _read_varint(message, at)
-            fields.setdefault(number, []).append(value)
+            fields.setdefault(field, []).append(value)
             continue
         if wire_type == 2:
             n_bytes, at = _read_varint(message, at)
@@ -225,14 +228,14 @@ def _read_fields(message: memoryview) -> Fields:
             n_bytes = {1: 8, 5: 4}[wire_type]
         content, at = message[at : at + n_bytes], at + n_bytes
         if at > len(message):
-            raise ValueError(f"field {number} of a message is truncated")
-        fields.setdefault(number, []).append(struct.unpack("<I", content)[0] if wire_type == 5 else content)
+            raise ValueError(f"field {field} of a message is truncated")
+        fields.setdefault(field, []).append(struct.unpack("<I", content)[0] if wire_type == 5 else content)
     return fields
 
 
-def _number(fields: Fields, number: int, default: int = 0) -> int:
+def _number(fields: Fields, field: int, default: int = 0) -> int:
     """The last value of a field that has an integer, as signed 64-bit number."""
-    value = fields.get(number, [default])[-1]
+    value = fields.get(field, [default])[-1]
     return int(value) - 2**64 if value >= 2**63 else int(value)
 
 

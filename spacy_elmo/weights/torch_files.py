@@ -129,9 +129,9 @@ def read_tensors(content: bytes, where: object) -> Dict[str, Array]:
         problems = error.args
     except Exception as error:  # of zipfile and pickle, which raise many kinds
         problems = [f"it is damaged: {shorten(str(error)) or type(error).__name__}"]
-    found = list(problems)
+    reasons = list(problems)
     raise ValueError(
-        f"'{where}' cannot be read as a state dict of PyTorch, it has {len(found)} problem(s):{listed(found)}\n"
+        f"'{where}' cannot be read as a state dict of PyTorch, it has {len(reasons)} problem(s):{listed(reasons)}\n"
         "Only tensors by name are read, at the top or under the key state_dict, model_state_dict or model, and "
         "no code is run. Save `model.state_dict()`, or compare the file with the original."
     )
@@ -151,11 +151,11 @@ def _read_zip(content: bytes) -> Dict[str, Array]:
         root = pickles[0].removesuffix("data.pkl")
         state = _find_state(_Unpickler(archive.read(pickles[0])).load(), len(content))
         storages = {f"{root}data/{view.storage.key}": view.storage for view in state.values()}
-        found = {name: members[name].file_size if name in members else None for name in storages}
+        sizes = {name: members[name].file_size if name in members else None for name in storages}
         problems = [
-            f"storage {storage.key[:40]} has {found[name] or 0:,} bytes, should have {storage.n_bytes:,}"
+            f"storage {storage.key[:40]} has {sizes[name] or 0:,} bytes, should have {storage.n_bytes:,}"
             for name, storage in storages.items()
-            if found[name] != storage.n_bytes
+            if sizes[name] != storage.n_bytes
         ]
         if problems:
             raise Refused(*problems)
@@ -168,16 +168,16 @@ def _stored(content: bytes, member: zipfile.ZipInfo) -> memoryview:
     """RETURNS (memoryview): The bytes of a member, not copied as `zipfile` would. `torch.save` does not compress."""
     lengths = content[member.header_offset + 26 : member.header_offset + 30]  # of the name, and of what follows it
     start = member.header_offset + 30 + int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
-    found = memoryview(content)[start : start + member.file_size]
-    if member.compress_type != zipfile.ZIP_STORED or zlib.crc32(found) != member.CRC:
+    numbers = memoryview(content)[start : start + member.file_size]
+    if member.compress_type != zipfile.ZIP_STORED or zlib.crc32(numbers) != member.CRC:
         raise Refused(f"{shorten(member.filename, 80)} is compressed, truncated or has another checksum")
-    return found
+    return numbers
 
 
 def _read_legacy(content: bytes) -> Dict[str, Array]:
     """A file of five pickles, then of each storage its length in 8 bytes and its numbers."""
     reader = _Unpickler(content[:MAX_PICKLE_BYTES])
-    magic, version, _, found, keys = (reader.load() for _ in range(5))
+    magic, version, _, value, keys = (reader.load() for _ in range(5))
     if magic != LEGACY_MAGIC or version != LEGACY_VERSION or not isinstance(keys, list):
         raise Refused("it is not a file of `torch.save`")
     if sorted(map(str, keys)) != sorted(reader.storages):
@@ -191,24 +191,24 @@ def _read_legacy(content: bytes) -> Dict[str, Array]:
             raise Refused(f"storage {storage.key[:40]} {problem}")
         numbers[storage.key] = memoryview(content)[start : start + storage.n_bytes]
         start += storage.n_bytes
-    state = _find_state(found, len(content))
+    state = _find_state(value, len(content))
     return {name: view.to_array(numbers[view.storage.key], "<") for name, view in state.items()}
 
 
-def _find_state(found: Any, n_bytes: int) -> Dict[str, TensorView]:
-    """found (Any): The value of a pickle.
+def _find_state(value: Any, n_bytes: int) -> Dict[str, TensorView]:
+    """value (Any): The value of a pickle.
     n_bytes (int): Size of the file.
     RETURNS (Dict[str, TensorView]): The state dict itself; checkpoints of a training have it under a key.
     RAISES (Refused): With all reasons why this is not a state dict that the file can hold.
     """
     for _ in range(MAX_NESTED):
-        inner = [found[key] for key in STATE_KEYS if isinstance(found, dict) and isinstance(found.get(key), dict)]
-        found = inner[0] if inner else found
-    if not isinstance(found, dict) or not found:
-        raise Refused(f"it contains {'nothing' if found == {} else _kind(found)} instead of tensors by name")
-    state = {name: view for name, view in found.items() if isinstance(name, str) and isinstance(view, TensorView)}
-    others = [name for name in found if name not in state]
-    problems = [f"{shorten(str(name), 80)} is {_kind(found[name])}, should be a tensor with a name" for name in others]
+        inner = [value[key] for key in STATE_KEYS if isinstance(value, dict) and isinstance(value.get(key), dict)]
+        value = inner[0] if inner else value
+    if not isinstance(value, dict) or not value:
+        raise Refused(f"it contains {'nothing' if value == {} else _kind(value)} instead of tensors by name")
+    state = {name: view for name, view in value.items() if isinstance(name, str) and isinstance(view, TensorView)}
+    others = [name for name in value if name not in state]
+    problems = [f"{shorten(str(name), 80)} is {_kind(value[name])}, should be a tensor with a name" for name in others]
     declared = sum(prod(view.shape) * view.storage.n_bytes // max(view.storage.n, 1) for view in state.values())
     if declared > 2 * n_bytes:
         problems.append(f"its tensors declare {declared:,} bytes, but the file has {n_bytes:,}")
@@ -257,15 +257,19 @@ class _Unpickler(pickle._Unpickler):
         return Named(full, BUILDERS.get(full))
 
     def persistent_load(self, pid: Any) -> Union[Storage, Named]:
-        parts = pid if isinstance(pid, tuple) else ()
-        kind = parts[1] if len(parts) in (5, 6) and parts[0] in ("storage", b"storage") else None
-        if not isinstance(kind, Named) or not isinstance(parts[2], str) or any(part is not None for part in parts[5:]):
+        fields = pid if isinstance(pid, tuple) else ()
+        kind = fields[1] if len(fields) in (5, 6) and fields[0] in ("storage", b"storage") else None
+        if (
+            not isinstance(kind, Named)
+            or not isinstance(fields[2], str)
+            or any(field is not None for field in fields[5:])
+        ):
             raise Refused("it refers to something other than a plain storage of numbers")
         module, _, name = kind.name.partition(" ")
         if module not in ("torch", "torch.cuda") or name not in DTYPES:
             return kind
-        (n,) = _sizes((parts[4],))
-        storage = Storage(parts[2], n, name)
+        (n,) = _sizes((fields[4],))
+        storage = Storage(fields[2], n, name)
         if self.storages.setdefault(storage.key, storage) != storage:
             raise Refused(f"it declares the storage {shorten(storage.key, 40)} twice, in different sizes")
         return storage
@@ -314,10 +318,10 @@ BUILDERS: Dict[str, Callable[..., Any]] = {
 
 
 def _sizes(values: Iterable[Any]) -> Tuple[int, ...]:
-    found = tuple(values)
-    if not all(type(value) is int and 0 <= value < 2**62 for value in found):
+    sizes = tuple(values)
+    if not all(type(value) is int and 0 <= value < 2**62 for value in sizes):
         raise Refused("it has sizes that are not whole numbers of 0 or more")
-    return found
+    return sizes
 
 
 def _kind(value: Any) -> str:
