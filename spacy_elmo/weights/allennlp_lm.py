@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 
 import numpy as np
 
-from ..bilm.config import BiLMConfig
+from ..bilm.config import BiLMConfig, SettingsReader
 from ..bilm.lm_head import SoftmaxHead
 from ..bilm.transformer import sinusoids, transformer_of
 from ..errors import Warnings
@@ -15,7 +15,6 @@ from ..text.words import UNKNOWN, Vocabulary
 from ..util import listed, shorten
 from .allennlp_names import char_cnn_datasets, gate_slices
 from .files import Array, Shape
-from .settings import SettingsReader
 from .tensor_map import (
     DIRECTIONS,
     TRANSPOSED,

@@ -14,7 +14,7 @@ import h5py
 import srsly
 from torch import from_numpy
 
-from ..bilm.config import UTF8_CHARACTERS, BiLMConfig, CharCNNConfig
+from ..bilm.config import MAX_LAYERS, UTF8_CHARACTERS, BiLMConfig, CharCNNConfig, SettingsReader
 from ..bilm.lm_head import AdaptiveHead, SoftmaxHead
 from ..errors import Errors
 from ..inference.bilm import BiLM
@@ -34,7 +34,6 @@ from .files import (
     write_hdf5,
 )
 from .meta import FORMAT_KEY, META_NAME, dump_meta
-from .settings import MAX_LAYERS, SettingsReader
 from .tensor_map import (
     TRANSPOSED,
     Dataset,

@@ -8,13 +8,12 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..bilm.config import BiLMConfig, TokenEmbedderConfig
+from ..bilm.config import BiLMConfig, SettingsReader, TokenEmbedderConfig, build_config
 from ..inference.bilm import BiLM
 from ..text.words import CHARACTERS_NEEDED, WORDS_NEEDED, Lexicon
 from ..util import MAX_SHOWN, listed, shorten
 from .allennlp_names import cell_datasets, filter_datasets, highway_datasets
 from .files import CONFIG_NAME, MIB, File, Listing, ModelFiles, decode_text, only_model, read_json
-from .settings import SettingsReader, build_config
 from .tensor_map import DIRECTIONS, Dataset, TensorSlice, find_misfits, load_network, whole
 from .torch_files import read_state_dict
 

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from ..bilm.config import MAX_ABSOLUTE
 from ..util import is_number, shorten
 from .files import MAX_JSON_BYTES, check_size
-from .tensor_map import MAX_ABSOLUTE
 
 META_NAME, RECORD_NAME = "meta.json", "origin.json"
 MAX_RECORD_BYTES = 2**20

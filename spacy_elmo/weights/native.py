@@ -10,7 +10,7 @@ import torch
 from safetensors.numpy import load, save
 from torch import from_numpy
 
-from ..bilm.config import BiLMConfig
+from ..bilm.config import MAX_CUTOFFS, MAX_WORDS, BiLMConfig, build_config
 from ..bilm.lm_head import AdaptiveHead, LMHead
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import BiLMState
@@ -38,7 +38,6 @@ from .files import (
     unreadable,
 )
 from .meta import META_NAME, dump_meta
-from .settings import MAX_CUTOFFS, MAX_WORDS, build_config
 from .tensor_map import (
     Dataset,
     as_float32,

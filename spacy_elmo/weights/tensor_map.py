@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..bilm.config import BiLMConfig
+from ..bilm.config import MAX_ABSOLUTE, BiLMConfig
 from ..bilm.lm_head import LMHead, SoftmaxHead
 from ..bilm.lstm import FORGET_BIAS
 from ..bilm.model import BiLMNetwork
@@ -28,7 +28,6 @@ from ..util import listed
 from .files import Array, File, Shape
 
 MAX_NAMED = 10  # words listed in an error
-MAX_ABSOLUTE = 1e18  # the product of two such numbers is still finite in float32
 
 
 @dataclass(frozen=True)
