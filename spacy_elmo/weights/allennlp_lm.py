@@ -1,4 +1,11 @@
-"""Language models of AllenNLP as biLMs: LSTMs, and the transformer of Peters et al. (2018b)."""
+"""Archives of AllenNLP's `language_model` and `bidirectional-language-model` as biLMs, over a character CNN.
+
+- `bidirectional_language_model_transformer` (Peters et al. 2018b; `transformer-elmo-2019.01.10.tar.gz`): layer 0 is the
+  word vector twice, without positions, and layer k is `[forward_k; backward_k]`, as in the
+  `bidirectional_lm_token_embedder` of allennlp-models.
+- PyTorch's `lstm`, as far as a biLM can be equal to it. It has no projection and no clips, and its upper layers read
+  both directions together. So it must be as wide as its input, and have one layer if it is bidirectional.
+"""
 
 import warnings
 from dataclasses import replace
@@ -26,19 +33,21 @@ from .tensor_map import (
     load_network,
 )
 
-# The config of a language model of AllenNLP, converted to a `BiLMConfig`.
-#
-# `language_model` of allennlp-models, over a character CNN:
-#
-# - `bidirectional_language_model_transformer` (Peters et al. 2018b);
-# - PyTorch's `lstm`, as far as a biLM can be equal to it. It has no projection and no clips, and its upper layers read
-#   both directions together. So it must be as wide as its input, and have one layer if it is bidirectional.
-
 KINDS = ("language_model", "bidirectional-language-model")
 N_HEADS = 8  # fixed in the code of AllenNLP
 MAX_POSITIONS = 5000  # the same
 N_CHARACTERS = 262  # bytes, special characters and the mask
 EMBEDDERS = "model.text_field_embedder.token_embedders"
+POSITIONS = "_contextualizer._position.positional_encoding"
+UNUSED = "_last_average_loss"  # a buffer that AllenNLP keeps for old archives
+LSTM = "_contextualizer._module."
+SUFFIXES = ("", "_reverse")
+FIRST_BIAS, SECOND_BIAS = f"{LSTM}bias_ih_", f"{LSTM}bias_hh_"
+SOFTMAX = "_softmax_loss."
+OOV, PADDING = "@@UNKNOWN@@", "@@PADDING@@"
+# Parameters; or embeddings with sparse gradients, whose bias is a column.
+WEIGHTS = (f"{SOFTMAX}softmax_w", f"{SOFTMAX}softmax_w.weight")
+CONTEXTUALIZER = "_contextualizer."
 
 
 def read_config(config: Mapping[str, Any]) -> Tuple[Optional[BiLMConfig], str, bool, List[str]]:
@@ -146,21 +155,11 @@ def _read_characters(reader: SettingsReader, base: str, width: Any) -> Dict[str,
     )
 
 
-# The tensors of a language model of AllenNLP, and their positions in our state dict.
-#
-# PyTorch's LSTM has two biases, which are added: its second one is not in the table (see `sum_biases`).
-
-POSITIONS = "_contextualizer._position.positional_encoding"
-UNUSED = "_last_average_loss"  # a buffer that AllenNLP keeps for old archives
-LSTM = "_contextualizer._module."
-SUFFIXES = ("", "_reverse")
-FIRST_BIAS, SECOND_BIAS = f"{LSTM}bias_ih_", f"{LSTM}bias_hh_"
-
-
 def language_model_datasets(config: BiLMConfig, embedder: str) -> List[Dataset]:
     """config (BiLMConfig): Sizes.
     embedder (str): Name of the token embedder.
-    RETURNS (List[Dataset]): All tensors but the softmax, the positions and unused buffers.
+    RETURNS (List[Dataset]): All tensors but the softmax, the positions, unused buffers, and the second bias of an LSTM,
+        see `sum_biases`.
     """
     width, table = config.projection_width, []
     if config.char_cnn is not None:
@@ -241,17 +240,6 @@ def are_sinusoids(stored: Array, positions: Array) -> bool:
     return stored.shape == (1, *positions.shape) and bool(np.allclose(stored[0], positions, rtol=0, atol=2e-3))
 
 
-# The softmax of a language model of AllenNLP. Its rows are the ids of the vocabulary less one, since padding has id 0.
-#
-# AllenNLP counts padding as a word, too: the softmax has one more row, the last, which is never a target but takes part
-# in the normalization. It is kept, so that losses are equal to AllenNLP's.
-
-SOFTMAX = "_softmax_loss."
-OOV, PADDING = "@@UNKNOWN@@", "@@PADDING@@"
-# Parameters; or embeddings with sparse gradients, whose bias is a column.
-WEIGHTS = (f"{SOFTMAX}softmax_w", f"{SOFTMAX}softmax_w.weight")
-
-
 def softmax_shapes(arrays: Mapping[str, Array], width: int, *, is_sampled: bool) -> Dict[str, Shape]:
     """arrays (Mapping[str, Array]): The tensors of a model.
     width (int): P.
@@ -270,7 +258,10 @@ def softmax_shapes(arrays: Mapping[str, Array], width: int, *, is_sampled: bool)
 def read_softmax(
     arrays: Mapping[str, Array], words: Optional[Sequence[str]], where: str, *, is_sampled: bool
 ) -> Tuple[Optional[SoftmaxHead], Optional[Vocabulary]]:
-    """Read the softmax and its vocabulary.
+    """Read the softmax and its vocabulary. Its rows are the ids of the vocabulary less one, since padding has id 0.
+
+    AllenNLP counts padding as a word, too: the softmax has one more row, the last, which is never a target but takes
+    part in the normalization. It stays, so that losses are equal to AllenNLP's.
 
     arrays (Mapping[str, Array]): The tensors of a model, of the shapes above.
     words (Optional[Sequence[str]]): The vocabulary without padding, in the order of the ids.
@@ -299,14 +290,6 @@ def _weight_name(arrays: Mapping[str, Array]) -> str:
 
 def _bias_name(weight: str) -> str:
     return weight.replace("softmax_w", "softmax_b")
-
-
-# Language models of AllenNLP as biLMs: archives of `language_model` and `bidirectional-language-model`.
-#
-# In the transformer (`transformer-elmo-2019.01.10.tar.gz`) layer 0 is the word vector twice, without positions, and
-# layer k is `[forward_k; backward_k]`, as in the `bidirectional_lm_token_embedder` of allennlp-models.
-
-CONTEXTUALIZER = "_contextualizer."
 
 
 def is_language_model(names: Iterable[str]) -> bool:

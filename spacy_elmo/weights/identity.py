@@ -1,4 +1,4 @@
-"""Which biLM is this: fingerprints, hashes of files, and what its meta data say of its origin."""
+"""Which biLM is this: a short sha256 of its files, or of the signs of its weights, for results made with it."""
 
 import hashlib
 from pathlib import Path
@@ -13,8 +13,6 @@ from ..util import hash_file
 from .files import Listing, PathLike
 from .formats import locate, split_name
 from .pipelines import detect_pipeline
-
-# The identity of weights, for results that were made with them: a short sha256 of a biLM, or of its files.
 
 N_DIGITS = 12
 # Files beside the weights: settings and words, which change with the weights or do not matter to vectors.

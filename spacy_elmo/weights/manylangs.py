@@ -26,8 +26,26 @@ INVALID_ARCHITECTURE = (
 
 CHARACTERS_NAME, WORDS_NAME = "char.dic", "word.dic"
 BLANK = "\u3000"  # what a line without a visible symbol means
+OURS = "token_embedder."  # prefix in our state dict
 MAX_BYTES = 32 * MIB
 MAX_DIGITS = 10
+# The architecture of the published models, which is a file of the original program and not of every download.
+SAMPLE_NAMES = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
+SAMPLE: Dict[str, Any] = {
+    "encoder": {"name": "elmo", "projection_dim": 512, "cell_clip": 3, "proj_clip": 3, "dim": 4096, "n_layers": 2},
+    "token_embedder": {
+        "name": "cnn",
+        "activation": "relu",
+        "filters": [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]],
+        "n_highway": 2,
+        "word_dim": 100,
+        "char_dim": 50,
+        "max_characters_per_token": 50,
+    },
+}
+BLOCKS = {"encoder", "token_embedder"}
+EMBEDDERS, ENCODERS = ("cnn", "lstm"), ("elmo", "lstm")
+CLIPS = {"cell_clip": "cell_clip", "proj_clip": "projection_clip"}
 
 
 def detect_manylangs(listing: Listing) -> Optional[ModelFiles]:
@@ -100,25 +118,6 @@ def _refusal(file: File, problems: List[str]) -> str:
         f"'{file}' cannot be used as a table of symbols, one SYMBOL<TAB>ID per line in UTF-8, {len(problems)} "
         f"problem(s):{listed(problems)}\nUse the file that came with the model."
     )
-
-
-# The architecture of the published models, which is a file of the original program and not of every download.
-SAMPLE_NAMES = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
-SAMPLE: Dict[str, Any] = {
-    "encoder": {"name": "elmo", "projection_dim": 512, "cell_clip": 3, "proj_clip": 3, "dim": 4096, "n_layers": 2},
-    "token_embedder": {
-        "name": "cnn",
-        "activation": "relu",
-        "filters": [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]],
-        "n_highway": 2,
-        "word_dim": 100,
-        "char_dim": 50,
-        "max_characters_per_token": 50,
-    },
-}
-BLOCKS = {"encoder", "token_embedder"}
-EMBEDDERS, ENCODERS = ("cnn", "lstm"), ("elmo", "lstm")
-CLIPS = {"cell_clip": "cell_clip", "proj_clip": "projection_clip"}
 
 
 def read_architecture(files: ModelFiles) -> Tuple[Any, str]:
@@ -206,9 +205,6 @@ def _read_name(reader: SettingsReader, block: str, known: Tuple[str, ...]) -> st
     if value is not None and name not in known:
         reader.refuse(f"{block}.name", name, f"one of: {', '.join(known)}")
     return name
-
-
-OURS = "token_embedder."
 
 
 def embedder_datasets(config: BiLMConfig) -> List[Dataset]:

@@ -60,6 +60,18 @@ from .tensor_map import (
 WEIGHTS_NAME = "weights.safetensors"
 LEXICON_NAME = "lexicon.json"  # symbols of a biLM with a token embedder
 NETWORK_PREFIX = "bilm."  # of the arrays of the network
+FORMAT_VERSION = 1
+BYTES_KEY = "spacy_elmo"
+METADATA_KEY = "__metadata__"
+SUFFIX = ".scale"
+SUMMED = 1  # the dimension that products sum over, for all matrices
+SOFTMAX_KEYS = WEIGHT_KEY, BIAS_KEY = "softmax.weight", "softmax.bias"
+ADAPTIVE_PREFIX = "adaptive."
+MAX_LEXICON_BYTES = 256 * MIB
+LEXICON_TABLES = ("characters", "words")
+EMBEDDINGS_KEY = "token_embeddings"
+STEADY_KEYS = ("steady.h", "steady.c")
+BYTES = "bytes"  # name in messages of a model that is not in a file
 # Prefixes of names in files, which do not change when modules of the code are renamed, and in the state dict.
 STORED_NAMES: Tuple[Tuple[str, str], ...] = (
     ("lstm.", "encoder.layers."),
@@ -120,11 +132,6 @@ def current_name(name: str) -> str:
         if name.startswith(stored):
             return current + name.removeprefix(stored)
     return name
-
-
-FORMAT_VERSION = 1
-BYTES_KEY = "spacy_elmo"
-METADATA_KEY = "__metadata__"
 
 
 class Settings(NamedTuple):
@@ -206,10 +213,6 @@ def _adaptive_problems(settings: Any) -> List[str]:
     return [] if is_fine else [f"adaptive_softmax is {shorten(repr(settings), 80)}, should have {expected}"]
 
 
-SUFFIX = ".scale"
-SUMMED = 1  # the dimension that products sum over, for all matrices
-
-
 def encode_int8(arrays: Mapping[str, Array], quantized: Iterable[str]) -> Dict[str, Array]:
     """arrays (Mapping[str, Array]): float32 arrays.
     quantized (Iterable[str]): Names of the arrays to quantize.
@@ -240,10 +243,6 @@ def decode_int8(arrays: Mapping[str, Array]) -> Tuple[Dict[str, Array], List[str
     return decoded, problems
 
 
-SOFTMAX_KEYS = WEIGHT_KEY, BIAS_KEY = "softmax.weight", "softmax.bias"
-ADAPTIVE_PREFIX = "adaptive."
-
-
 def head_to_arrays(network: BiLMNetwork, head: Optional[LMHead]) -> Dict[str, Array]:
     """RETURNS (Dict[str, Array]): By key of the file; without a shared weight, which belongs to the network."""
     prefix = ADAPTIVE_PREFIX if isinstance(head, AdaptiveHead) else "softmax."
@@ -265,10 +264,6 @@ def load_head(network: BiLMNetwork, settings: Settings, arrays: Mapping[str, Arr
     return adaptive.eval()
 
 
-MAX_LEXICON_BYTES = 256 * MIB
-LEXICON_TABLES = ("characters", "words")
-
-
 def lexicon_record(lexicon: Lexicon) -> Dict[str, List[Optional[str]]]:
     """RETURNS (Dict[str, List[Optional[str]]]): The inverse of `parse_lexicon`, plain JSON types."""
     return {"characters": list(lexicon.characters), "words": list(lexicon.words)}
@@ -286,11 +281,6 @@ def parse_lexicon(record: Any, where: object) -> Lexicon:
         reason = f"it does not have the lists of strings {' and '.join(LEXICON_TABLES)}"
         raise unreadable(where, "lexicon", reason)
     return Lexicon(*tables)
-
-
-EMBEDDINGS_KEY = "token_embeddings"
-STEADY_KEYS = ("steady.h", "steady.c")
-BYTES = "bytes"  # name in messages of a model that is not in a file
 
 
 def read_native(files: ModelFiles, vocab: Optional[File] = None) -> BiLM:

@@ -55,6 +55,15 @@ SLOT = re.compile(r"(?P<variable>.+)/(?P<slot>Adagrad|Adam|AdaDelta|Adadelta|Ftr
 # Variables that training adds to those of the model.
 BOOKKEEPING = re.compile(r"(.*/)?(global_step|train_perplexity|beta\d_power|ExponentialMovingAverage)")
 MAX_NAMED = 8
+MIX_WEIGHTS, MIX_SCALE = "aggregation/weights", "aggregation/scaling"
+GLOBAL_STEP = "global_step"
+# TensorFlow before 0.12; `tf.train.load_checkpoint` reads it to this day.
+CONVERSION = """
+    import tensorflow.compat.v1 as tf; tf.disable_eager_execution(); reader = tf.train.load_checkpoint({path!r})
+    variables = {{name: tf.Variable(reader.get_tensor(name)) for name in reader.get_variable_to_shape_map()}}
+    session = tf.Session(); session.run(tf.global_variables_initializer())
+    tf.train.Saver(variables).save(session, {new!r})
+"""
 
 
 def detect_tf_hub(listing: Listing) -> Optional[ModelFiles]:
@@ -212,15 +221,6 @@ def _dataset(name: str) -> str:
     return f"{prefix}MultiRNNCell/Cell{match['layer'] or 0}/LSTMCell/{PARTS[match['kind']]}"
 
 
-# TensorFlow before 0.12; `tf.train.load_checkpoint` reads it to this day.
-CONVERSION = """
-    import tensorflow.compat.v1 as tf; tf.disable_eager_execution(); reader = tf.train.load_checkpoint({path!r})
-    variables = {{name: tf.Variable(reader.get_tensor(name)) for name in reader.get_variable_to_shape_map()}}
-    session = tf.Session(); session.run(tf.global_variables_initializer())
-    tf.train.Saver(variables).save(session, {new!r})
-"""
-
-
 def open_checkpoint(file: Path) -> Bundle:
     """file (Path): From `find_checkpoint`.
     RETURNS (Bundle): With its variables, but not their values.
@@ -256,10 +256,6 @@ def _derive_options(arrays: Mapping[str, Array], source: File) -> Dict[str, Any]
             f"{listing}. Use a module of ELMo such as google/elmo/3."
         )
     return options
-
-
-MIX_WEIGHTS, MIX_SCALE = "aggregation/weights", "aggregation/scaling"
-GLOBAL_STEP = "global_step"
 
 
 def read_tf_checkpoint(files: ModelFiles, **words: Optional[File]) -> BiLM:

@@ -10,7 +10,7 @@ from reference.allennlp_state import elmo_state, make_config, to_bytes, write_ar
 from reference.seeded_weights import make_arrays, make_options
 
 from spacy_elmo import load_bilm
-from spacy_elmo.weights.allennlp import to_json
+from spacy_elmo.weights.allennlp_options import to_json
 from spacy_elmo.weights.files import MAX_MEMBERS
 
 OPTIONS = make_options(
@@ -93,10 +93,11 @@ def test_a_damaged_header_is_not_the_end(tmp_path):
     "text, wanted",
     [
         (r'{"a": [1, 2, ], "b": "c,]", }', r'{"a": [1, 2 ], "b": "c,]" }'),
+        ('{"a": std.strReplace(std.thisFile, "config.json", "o.json")}', '{"a": "o.json"}'),  # of older versions
         (r'{"a": "\\", "b\"": "\", }",}', r'{"a": "\\", "b\"": "\", }"}'),
     ],
 )
-def test_trailing_commas_are_removed_outside_strings(text, wanted):
+def test_jsonnet_becomes_json(text, wanted):
     assert to_json(text.encode()).decode() == wanted
 
 

@@ -15,8 +15,9 @@ from reference.tensorflow_files import (
     write_bundle,
 )
 
+from spacy_elmo.weights.crc32c import crc32c
 from spacy_elmo.weights.tensorflow import STATE_NAME, find_checkpoint, open_checkpoint
-from spacy_elmo.weights.tf_bundle import Bundle, crc32c
+from spacy_elmo.weights.tf_bundle import Bundle
 
 DRAW = np.random.default_rng(0)
 ARRAYS = {
