@@ -2,7 +2,8 @@
 
 Whatever a pickle names becomes a description: tensors are views of the bytes of the file, within which each must lie,
 and all else is only its name. So a checkpoint may have settings, an optimizer and other objects beside the state dict.
-`torch.load(weights_only=True)` refuses these and protocols 4 and 5, and trusts the sizes that a file declares.
+`torch.load(weights_only=True)` refuses these and protocols 4 and 5. Of the old format, in which AllenNLP and
+ELMoForManyLangs published, it takes the memory that a file declares: 349 bytes may ask for 40 GB (torch 2.13).
 """
 
 import io
