@@ -111,8 +111,16 @@ def is_head_shared(network: BiLMNetwork, head: Optional[LMHead]) -> bool:
 
 
 def to_arrays(module: nn.Module) -> Dict[str, Array]:
-    """RETURNS (Dict[str, Array]): The module's state dict in NumPy, float32."""
+    """RETURNS (Dict[str, Array]): The module's state dict in NumPy, float32.
+    RAISES (ValueError): For a biLM with parametrizations or pruned weights, which no format has.
+    """
     state = full_state(module) if isinstance(module, BiLMNetwork) else module.state_dict()
+    if isinstance(module, BiLMNetwork) and (others := sorted(state.keys() - network_shapes(module.config).keys())):
+        raise ValueError(
+            f"The biLM has parametrizations or pruned weights ({shorten(', '.join(others))}), which no format has. "
+            "Make them permanent before it is saved: `torch.nn.utils.parametrize.remove_parametrizations`, or "
+            "`torch.nn.utils.prune.remove`."
+        )
     return {key: tensor.detach().cpu().numpy() for key, tensor in state.items()}
 
 
