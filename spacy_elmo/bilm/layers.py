@@ -149,20 +149,16 @@ class LayerHighway(nn.Module):
 
 
 def find_hooked(modules: Iterable[nn.Module]) -> List[nn.Module]:
-    """The modules that PyTorch does not call plainly: they have hooks or parametrizations (weight norm, pruning and the
-    like), or there are hooks for all modules.
-    """
+    """The modules that PyTorch does not call plainly: those of `is_hooked`, or all with hooks for all modules."""
     if any(getattr(nn.modules.module, f"_global{kind}") for kind in HOOKS):
         return list(modules)
-    return [
-        module
-        for module in modules
-        if module._forward_hooks
-        or module._forward_pre_hooks
-        or module._backward_hooks
-        or module._backward_pre_hooks
-        or "parametrizations" in module._modules
-    ]
+    return list(filter(is_hooked, modules))
+
+
+def is_hooked(module: nn.Module) -> bool:
+    """Whether a module has hooks, parametrizations (weight norm, pruning and the like) or a replaced `forward`."""
+    values = vars(module)
+    return "forward" in values or "parametrizations" in module._modules or any(values[kind] for kind in HOOKS)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import re
 import sys
 from contextlib import closing
 from itertools import chain
+from numbers import Number
 from pathlib import Path
 from typing import (
     Any,
@@ -228,9 +229,14 @@ def check_words(item: Any, where: str) -> None:
     """RAISES (ValueError): For a list of words that are not all strings; it names `where`."""
     for word in item if isinstance(item, list) else ():
         if not isinstance(word, str):
-            is_missing = word is None or word != word
-            found = "a null" if is_missing else f"{word!r} ({type(word).__name__})"
+            found = "a null" if is_missing(word) else f"{word!r} ({type(word).__name__})"
             raise ValueError(f"{where} has {found} among its words, should have strings. Correct it, or leave it out.")
+
+
+def is_missing(value: Any) -> bool:
+    """RETURNS (bool): Whether a value is null: None, NaN, or what pandas or NumPy have in its place."""
+    is_nan = isinstance(value, Number) and value != value
+    return value is None or type(value).__name__ in ("NAType", "NaTType", "MaskedConstant") or is_nan
 
 
 def read_docbin(file: str, nlp: Language) -> Iterator[Doc]:

@@ -34,7 +34,7 @@ from spacy.tokens import Doc
 from thinc.api import require_gpu, to_numpy
 
 from ..corpora.files import import_arrow
-from ..corpora.texts import Item, check_words, make_nlp, replace_surrogates, to_doc
+from ..corpora.texts import Item, check_words, is_missing, make_nlp, replace_surrogates, to_doc
 from ..inference.bilm import BiLM
 from ..pipeline.elmo import Elmo
 from ..pipeline.model import fill, set_bilm
@@ -132,6 +132,11 @@ class Embedder(VectorSettings):
                 f"There is no column '{self.column}' in the batch, which has: {', '.join(names)}. Set `column`."
             )
         column = batch.column(self.column) if is_arrow else batch[self.column]
+        if isinstance(column, (str, bytes, Doc)) or not hasattr(column, "__len__"):
+            raise ValueError(
+                f"The column '{self.column}' is {_describe(column)}, should be a list of texts: a batch of rows. Put a "
+                "single text into a list; `datasets.map` passes batches with batched=True."
+            )
         values = column.to_pylist() if is_arrow else list(column)
         items = [_to_item(value, f"Row {i} of the column '{self.column}'") for i, value in enumerate(values)]
         tokens, vectors = self._embed(items or [""])  # without rows, for the types of the columns
@@ -150,7 +155,7 @@ class Embedder(VectorSettings):
 
     def _holds_texts(self, values: Sequence[Any], type_name: str) -> bool:
         """RETURNS (bool): Whether the column has strings, not lists of strings."""
-        present = [value for value in values if not _is_missing(value)]
+        present = [value for value in values if not is_missing(value)]
         if present:
             return any(isinstance(value, str) for value in present)
         return not ("list" in type_name or ("str" not in type_name and self.column in WORDS))
@@ -367,21 +372,18 @@ def _to_item(value: Any, where: str) -> Item:
     """
     if isinstance(value, Doc):
         return value
-    if _is_missing(value):
+    if is_missing(value):
         return ""
-    if isinstance(value, (list, tuple, np.ndarray)):
+    if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim == 1):
         value = [str(word) if isinstance(word, str) else word for word in value]
         check_words(value, where)
     elif not isinstance(value, str):
         raise ValueError(
-            f"{where} is {shorten(repr(value), 60)} ({type(value).__name__}), should be a string, a list of strings or "
-            "null. Cast the column, or name another one with `column`."
+            f"{where} is {_describe(value)}, should be a string, a list of strings or null. Cast the column, or name "
+            "another one with `column`."
         )
     return replace_surrogates(str(value) if isinstance(value, str) else value)[0]  # spaCy cannot read NumPy's strings
 
 
-def _is_missing(value: Any) -> bool:
-    """RETURNS (bool): Whether a value is null: None, or what pandas has in its place."""
-    return (
-        value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
-    )
+def _describe(value: Any) -> str:
+    return f"{shorten(repr(value), 60)} ({type(value).__name__})"

@@ -14,12 +14,12 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Protocol, Tupl
 import torch
 from torch import Tensor, nn
 
-from ..bilm.layers import Highway, LayerHighway, apply_highway
+from ..bilm.layers import Highway, LayerHighway, apply_highway, is_hooked
 from ..bilm.lstm import LSTMLayer
 from ..bilm.model import BiLMNetwork
 from ..bilm.transformer import TransformerLayer
 from ..errors import Errors, Warnings
-from ..util import PRECISIONS
+from ..util import PRECISIONS, shorten
 from .dispatch import INT8_WEIGHTS, MIN_THREAD_MULTIPLICATIONS, SAME_SUMS_COLUMNS, SAME_SUMS_ROWS
 from .kernel import has_kernel, multiply, pack_panels, pad_columns
 from .runtime import isolated, run_parallel
@@ -467,7 +467,8 @@ def quantize(network: BiLMNetwork, precision: str) -> None:
     """Replace the modules with large matrices, in place; "float32" restores those of `bilm/`, but rounding cannot be
     undone. Does nothing if they are in this precision already.
 
-    RAISES (ValueError): See `check_precision`, before anything is changed; EL015 also for the encoder "bilstm".
+    RAISES (ValueError): See `check_precision`, before anything is changed; EL015 also for the encoder "bilstm"; if
+        modules that would be replaced have hooks or parametrizations.
     """
     check_precision(precision, network.device)
     if precision == precision_of(network):
@@ -476,6 +477,11 @@ def quantize(network: BiLMNetwork, precision: str) -> None:
         reason = f"the encoder '{network.config.encoder}' is computed in float32 only"
         raise ValueError(
             Errors.EL015.format(precision=precision, device=network.device, reason=reason, others="'float32'")
+        )
+    if hooked := [prefix for _, prefix, module in _find(network, (*KINDS, Quantized)) if is_hooked(module)]:
+        raise ValueError(
+            f"Modules of the biLM have hooks or parametrizations ({shorten(', '.join(hooked))}), which a change from "
+            f"{precision_of(network)} to {precision} would lose. Remove them before it."
         )
     warn_if_slow(precision, network.device)
     for owner, prefix, module in list(_find(network, (Quantized,))):

@@ -5,6 +5,7 @@ from typing import Iterable, List, NamedTuple, Optional, Sequence, Type, Union
 import torch
 from torch import Tensor, nn
 
+from ..bilm.layers import is_hooked
 from ..errors import Errors
 from ..inference.bilm import check_sentences
 from ..inference.runtime import isolated
@@ -103,8 +104,7 @@ def pad_rows(rows: Tensor, mask: Tensor) -> Tensor:
 
 def is_original(module: nn.Module, kind: Type[nn.Module]) -> bool:
     """Whether a module is of exactly this class, and nobody reads or changes what goes in and out."""
-    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
-    return type(module) is kind and not any(hooks)
+    return type(module) is kind and not is_hooked(module)
 
 
 def _read_ids(ids: Tensor, first_id: Optional[int]) -> IdBatch:

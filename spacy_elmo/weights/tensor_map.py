@@ -24,7 +24,7 @@ from ..bilm.model import BiLMNetwork
 from ..errors import Errors, Warnings
 from ..inference.products import full_state
 from ..text.words import BYTE_ORDER_MARK, Vocabulary
-from ..util import listed
+from ..util import listed, shorten
 from .files import Array, File, Shape
 
 MAX_NAMED = 10  # words listed in an error
@@ -284,8 +284,16 @@ def is_head_shared(network: BiLMNetwork, head: Optional[LMHead]) -> bool:
 
 
 def to_arrays(module: nn.Module) -> Dict[str, Array]:
-    """RETURNS (Dict[str, Array]): The module's state dict in NumPy, float32."""
+    """RETURNS (Dict[str, Array]): The module's state dict in NumPy, float32.
+    RAISES (ValueError): For a biLM with parametrizations or pruned weights, which no format has.
+    """
     state = full_state(module) if isinstance(module, BiLMNetwork) else module.state_dict()
+    if isinstance(module, BiLMNetwork) and (others := sorted(state.keys() - network_shapes(module.config).keys())):
+        raise ValueError(
+            f"The biLM has parametrizations or pruned weights ({shorten(', '.join(others))}), which no format has. "
+            "Make them permanent before it is saved: `torch.nn.utils.parametrize.remove_parametrizations`, or "
+            "`torch.nn.utils.prune.remove`."
+        )
     return {key: tensor.detach().cpu().numpy() for key, tensor in state.items()}
 
 

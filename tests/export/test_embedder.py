@@ -150,13 +150,15 @@ def test_texts_of_every_kind_give_the_same_vectors(lang: Any, path: str) -> None
         {"text": np.array(texts)},
         {"text": np.array([*texts, float("nan")], dtype=object)},
         {"text": tuple(map(np.str_, texts))},
-        {"text": [*texts, pandas.NA, pandas.NaT]},
+        {"text": [*texts, pandas.NA, pandas.NaT, np.float32("nan"), np.ma.masked]},
         {"text": frame["text"]},
         frame,
     ):
         found = embedder(batch)
         check(found["elmo"][:2], expected["elmo"])
         assert not any(len(rows) for rows in found["elmo"][2:])
+    with pytest.raises(ValueError, match="a null among its words"):
+        embedder({"text": [["the", pandas.NA]]})
     assert embedder({"text": ["a \ud800"]})["elmo_tokens"] == [["a", "\ufffd"]]
     words = Embedder(path, column="words")
     check(
@@ -179,6 +181,7 @@ def test_texts_of_every_kind_give_the_same_vectors(lang: Any, path: str) -> None
         (np.array(["the", 3], dtype=object), r"3 \(int\) among its words"),
         ([b"the"], r"bytes\) among its words"),
         (np.array([1, 2]), "among its words"),
+        (np.array([["the"]]), "ndarray"),
     ],
     ids=str,
 )
@@ -238,6 +241,7 @@ def test_replaced_files_give_another_pickle_and_other_vectors(kind: str, path: s
         ({"store": "all"}, {}, "store is 'all'"),
         ({}, {"words": ["a"]}, "no column 'text' in the batch, which has: words"),
         ({"model": "nowhere"}, {"text": ["a"]}, "nowhere"),
+        ({}, {"text": "a cat"}, r"'text' is 'a cat' \(str\), should be a list of texts.*batched=True"),
     ],
 )
 def test_mistakes(settings: Any, batch: Any, message: str, path: str) -> None:

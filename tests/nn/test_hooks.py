@@ -12,6 +12,7 @@ from torch.nn.utils import parametrizations, parametrize, prune
 from spacy_elmo import BiLMConfig
 from spacy_elmo.compat.allennlp import ElmoLstm
 from spacy_elmo.nn import Elmo, batch_to_ids
+from spacy_elmo.weights import load_bilm, save_bilm
 
 pytestmark = pytest.mark.issue(48)
 TRANSFORMER = {"encoder": "transformer", "transformer": {"n_heads": 2, "feedforward_width": 32}, "projection_width": 8}
@@ -131,6 +132,22 @@ def test_hooks_without_effect_get_a_warning(settings, precision):
         elmo(SENTENCES)
 
 
+def test_a_replaced_forward_has_its_effect():
+    elmo = Elmo(make_bilm()).eval()
+    before, highway = vectors_of(elmo), elmo.bilm.network.char_cnn.highways[0]
+    highway.forward = lambda *inputs: 0.5 * type(highway).forward(highway, *inputs)
+    assert not torch.allclose(vectors_of(elmo), before, atol=1e-3)
+
+
+@pytest.mark.parametrize("change", [half_input, parametrize_weight])
+def test_a_change_of_the_precision_that_would_lose_hooks_is_an_error(change):
+    bilm = make_bilm()
+    change(bilm.network)
+    with pytest.raises(ValueError, match="encoder.layers.*from float32 to bfloat16"):
+        bilm.set_precision("bfloat16")
+    assert bilm.precision == "float32"
+
+
 def test_hooks_inside_an_lstm_of_allennlp_get_a_warning():
     module = ElmoLstm(8, 8, 16, 1)
     module.register_forward_hook(lambda *values: None)
@@ -138,3 +155,19 @@ def test_hooks_inside_an_lstm_of_allennlp_get_a_warning():
     module.forward_layers[0].register_forward_pre_hook(lambda *values: None)
     with pytest.warns(UserWarning, match="WL143.*forward_layer_0"):
         module(torch.rand(2, 3, 8), torch.ones(2, 3, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("change", ["parametrization", "pruning"])
+def test_a_bilm_that_no_format_can_store_is_not_saved(change, tmp_path):
+    bilm = make_bilm()
+    CHANGES[change](bilm.network)
+    with pytest.raises(ValueError, match="Make them permanent before it is saved"):
+        save_bilm(bilm, tmp_path / "bilm")
+    layer = bilm.network.encoder.layers[0]
+    if change == "pruning":
+        prune.remove(layer, "recurrent_weight")
+    else:
+        parametrize.remove_parametrizations(layer, "input_weight")
+    save_bilm(bilm, tmp_path / "bilm")
+    saved, computed = (one.embed(SENTENCES)[0] for one in (load_bilm(tmp_path / "bilm"), bilm))
+    torch.testing.assert_close(*map(torch.from_numpy, (saved, computed)), atol=1e-5, rtol=0.0)
