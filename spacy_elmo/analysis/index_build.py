@@ -11,6 +11,7 @@ import shutil
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import date
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -26,7 +27,7 @@ from ..inference.bilm import BiLM
 from ..util import has_faiss
 from ..weights.identity import fingerprint_bilm
 from .neighbors import Layer, make_probe
-from .token_store import DOCUMENT, FILE, LockedError, TokenStore, Value
+from .token_store import DOCUMENT, FILE, LockedError, TokenStore, Value, to_stored
 from .vector_search import EXACT_TOKENS, is_search_lost, require_faiss, write_search
 from .vectors import Vectors, to_units
 
@@ -410,8 +411,8 @@ def _to_value(document: Document, name: str) -> Optional[Value]:
     RAISES (ValueError): For a list or an object.
     """
     value = find_field(document.fields, name)
-    if isinstance(value, bool):
-        return str(value).lower()
+    if isinstance(value, (bool, date)):
+        return str(to_stored(value))
     if isinstance(value, str):
         return SURROGATE.sub(REPLACEMENT, value).strip() or None
     if value is not None and not isinstance(value, (int, float)):

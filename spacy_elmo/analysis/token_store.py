@@ -13,6 +13,7 @@ import sqlite3
 import weakref
 from collections import Counter
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 from threading import Lock
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
@@ -77,10 +78,10 @@ class Use(NamedTuple):
     document: str
 
 
-def _to_stored(value: Any) -> Any:
-    """The value of a field as it is stored: a NumPy scalar as a number of Python, a truth value as a text of JSON."""
+def to_stored(value: Any) -> Any:
+    """The value of a field as it is stored: a NumPy scalar as one of Python, a truth value or a date as a text."""
     plain = value.item() if isinstance(value, np.generic) else value
-    return str(plain).lower() if isinstance(plain, bool) else plain
+    return str(plain).lower() if isinstance(plain, (bool, date)) else plain
 
 
 class LockedError(ValueError):
@@ -283,7 +284,7 @@ class TokenStore:
         """RETURNS (Ids): The tokens of the documents whose field has one of the values."""
         rows: List[Tuple[Any, ...]] = []
         source, first = self._source(name)
-        for some, marks in _split([_to_stored(value) for value in values]):
+        for some, marks in _split([to_stored(value) for value in values]):
             tables = f"{source} AS known JOIN sentence ON sentence.document = known.document"
             rows += self.fetch(f"SELECT sentence.id, n_tokens FROM {tables} WHERE value IN ({marks})", [*first, *some])
         ranges = [np.arange(start, start + n, dtype="int64") for start, n in sorted(rows)]

@@ -129,7 +129,7 @@ def _show(run: Pretraining) -> None:
                     _row(_cells(report, total))
             if n_before == 0 and report.n_tokens < total and report.tokens_per_s:
                 with bar.external_write_mode():
-                    _common.msg.info(f"At this speed {_duration(_seconds_left(report, total))} are left")
+                    _common.msg.info(f"Time left at this speed: {_duration(_seconds_left(report, total))}")
 
 
 def _seconds_left(report: Report, total: int) -> float:
@@ -139,7 +139,7 @@ def _seconds_left(report: Report, total: int) -> float:
 
 def _duration(seconds: float) -> str:
     if seconds < 100:
-        return f"{seconds:.0f} seconds"
+        return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} minutes" if seconds < 6000 else f"{seconds / 3600:.1f} hours"
 
 

@@ -36,6 +36,7 @@ MANIFEST = "_embed.json"  # readers of Parquet pass over files whose names begin
 SKIPPED = ".skipped.jsonl"  # ends the name of a list of texts that could not be read
 # Files in output folders of `embed`, `index` and `pretrain`.
 OUTPUT_MARKS = (MANIFEST, "tokens.sqlite", "checkpoints/vocab.txt")
+VOCABULARY_START = b"<S>\n</S>\n<UNK>\n"  # of the output of `vocab`, and of the vocabulary of a biLM
 ZSTD_BYTES = 8192  # that are decompressed at once
 COMPRESSED = (".gz", ".xz", ".zst")
 MAGIC = (b"\x1f\x8b\x08", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd")  # first bytes of these
@@ -134,9 +135,20 @@ def _without_outputs(files: List[Path], folder: Optional[Path], target: Optional
         if name.endswith(f"/{mark}")
     } - {folder}
     files = [file for file in files if not file.name.endswith(SKIPPED) and outputs.isdisjoint(file.parents)]
+    files = [file for file in files if folder is None or not _is_vocabulary(file)]
     if target is None or target in (folder, folder and folder.resolve()):
         return files
     return [file for file in files if target not in ((real := file.resolve()), *real.parents)]
+
+
+def _is_vocabulary(file: Path) -> bool:
+    try:
+        if file.suffix != ".txt":
+            return False
+        with file.open("rb") as content:
+            return content.read(len(VOCABULARY_START)) == VOCABULARY_START
+    except OSError:  # at an address, or its reader says why
+        return False
 
 
 def _some(found: List[ItemT], place: str) -> List[ItemT]:

@@ -131,10 +131,12 @@ class File:
         return kind_of(self.read_head())
 
     def is_compressed(self) -> bool:
-        """RETURNS (bool): Whether a file on disk is compressed with gzip, bzip2 or xz."""
+        """RETURNS (bool): Whether a file on disk is compressed with gzip, bzip2 or xz.
+        RAISES (OSError): EL037 if the operating system cannot read it.
+        """
         if not self.path.is_file():
             return False
-        with self.path.open("rb") as file:
+        with decoding(self, "file"), self.path.open("rb") as file:
             return file.read(HEAD_BYTES).startswith(COMPRESSED)
 
     def _read_stored(self, max_bytes: Optional[int]) -> bytes:

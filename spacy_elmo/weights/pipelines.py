@@ -10,13 +10,24 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional
 
 from ..inference.bilm import BiLM
-from .files import MAX_HEADER_BYTES, File, Listing, ModelFiles, no_such_bilm, parse_json, read_json, unreadable
+from .files import (
+    MAX_HEADER_BYTES,
+    File,
+    Listing,
+    ModelFiles,
+    decoding,
+    no_such_bilm,
+    parse_json,
+    read_json,
+    unreadable,
+)
 from .meta import META_NAME
 from .native import BYTES_KEY, METADATA_KEY, bilm_from_bytes
 
 PIPELINE_CONFIG = "config.cfg"
 COMPONENT_FILES = ("model", "bilm")  # of a component
 MARK = f'{{"{METADATA_KEY}":{{"{BYTES_KEY}":'.encode()
+KIND = "biLM of a pipeline"
 SIZE_BYTES = 8  # of the length of the header, in front of it
 
 
@@ -59,18 +70,18 @@ def read_pipeline(files: ModelFiles, name: Optional[str] = None) -> BiLM:
         length = int.from_bytes(content[start : start + SIZE_BYTES], "little")
         first = start + SIZE_BYTES + length
         if length > MAX_HEADER_BYTES or first > len(content):
-            raise unreadable(weights, "biLM of a pipeline", "its header is longer than the file")
+            raise unreadable(weights, KIND, "its header is longer than the file")
         header: Dict[str, Any] = parse_json(content[start + SIZE_BYTES : first], weights)
         try:
             ends = [entry["data_offsets"][1] for key, entry in header.items() if key != METADATA_KEY]
             tensors = content[start : first + max(ends, default=0)]
         except (TypeError, KeyError, IndexError) as error:
-            raise unreadable(weights, "biLM of a pipeline", "its header does not say where tensors are") from error
+            raise unreadable(weights, KIND, "its header does not say where tensors are") from error
     return bilm_from_bytes(tensors, str(weights))
 
 
 def _has_bilm(path: Path) -> bool:
     if not path.is_file() or path.stat().st_size <= SIZE_BYTES:
         return False
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+    with decoding(path, KIND), path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         return content.find(MARK) >= SIZE_BYTES

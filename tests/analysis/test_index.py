@@ -4,6 +4,7 @@ import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -123,15 +124,17 @@ def test_vectors_of_any_kind_can_be_queried_and_clustered(exact):
 
 
 @pytest.mark.issue(48)
-def test_a_field_can_be_asked_for_by_values_of_numpy(tmp_path):
+def test_a_field_can_be_asked_for_by_values_of_numpy_and_dates(tmp_path):
     document = make_document("a", make_sentences(5))
-    builder = open_builder(tmp_path, BILM, fields=["year", "is_old"])
-    builder.add([replace(document, fields={"year": 1850, "is_old": True})])
+    builder = open_builder(tmp_path, BILM, fields=["year", "is_old", "day"])
+    builder.add([replace(document, fields={"year": 1850, "is_old": True, "day": date(1850, 5, 1)})])
     builder.finish()
     builder.store.close()
     with NeighborIndex.open(tmp_path) as index:
-        for where in (("year", [np.int64(1850)]), ("year", np.array([1850.0])), ("is_old", [True])):
-            assert len(index.query(np.ones(16), 3, where=where)) == 3
+        days = ["1850-05-01"], [date(1850, 5, 1)], np.array(["1850-05-01"], dtype="datetime64[D]")
+        years = [np.int64(1850)], np.array([1850.0])
+        for field, values in (*(("year", year) for year in years), ("is_old", [True]), *(("day", day) for day in days)):
+            assert len(index.query(np.ones(16), 3, where=(field, values))) == 3
 
 
 @pytest.mark.parametrize("vector", [np.ones(3), np.zeros(16), np.full(16, np.nan), np.ones((2, 16)), ["a"] * 16])

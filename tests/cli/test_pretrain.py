@@ -244,8 +244,8 @@ def test_without_a_terminal_every_report_is_a_row(text, tmp_path):
 def test_the_time_left_is_told_after_the_first_report(text, tmp_path):
     paths = ("--paths.train", text, "--paths.valid", text)
     shown = call("pretrain", CONFIG, tmp_path / "out", *paths, *SMALL, "--pretraining.report_every", "1").output
-    assert shown.count("At this speed") == 1
-    assert shown.index("Forward") < shown.index("At this speed") < shown.index("Saved the biLM")
+    assert shown.count("Time left at this speed") == 1
+    assert shown.index("Forward") < shown.index("Time left at this speed") < shown.index("Saved the biLM")
 
 
 @pytest.mark.issue(48)

@@ -173,6 +173,7 @@ def test_outputs_of_commands_among_the_texts_are_not_read(place: Path) -> None:
     for output in ("in/words.txt", "in/../in/words.txt"):
         assert find_files(str(place / "in"), output=place / output) == [str(place / "in" / "b.jsonl")]
         assert len(find_files(str(place / "in/**/*.*"), output=place / output)) > 5  # a pattern names what it matches
+    assert find_files(str(place / "in")) == [str(place / "in" / "b.jsonl")]  # without the vocabulary
     assert len(find_files(str(place / "in" / "vectors"))) == 3
 
 

@@ -204,14 +204,14 @@ def test_a_file_that_another_program_writes_is_not_called_damaged(make):
 
 @pytest.mark.issue(48)
 @pytest.mark.parametrize("number", [errno.EIO, errno.EACCES, errno.EMFILE])
-@pytest.mark.parametrize("library", ["h5py.File", "zipfile.ZipFile"])
+@pytest.mark.parametrize("library", ["h5py.File", "zipfile.ZipFile", "pathlib.Path.open"])
 def test_errors_of_the_system_are_not_called_damage(library, number, make, tmp_path, monkeypatch):
     folder = make()
     if "zip" in library:
         folder = Path(shutil.make_archive(str(tmp_path / "zipped"), "zip", folder))
     found = detect_format(folder)[1]
 
-    def fail(*args):
+    def fail(*args, **settings):
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(library, fail)
