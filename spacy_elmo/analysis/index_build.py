@@ -24,7 +24,6 @@ from ..corpora.texts import SURROGATE, Fields, Record, find_field, make_nlp
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..util import has_faiss
-from ..weights.identity import fingerprint_bilm
 from .neighbors import Layer, make_probe
 from .token_store import DOCUMENT, FILE, LockedError, TokenStore, Value
 from .vector_search import EXACT_TOKENS, is_search_lost, require_faiss, write_search
@@ -87,7 +86,7 @@ def use_stored_vectors(shards: Iterable[Shard], bilm: BiLM, layer: Layer) -> int
 
     RETURNS (int): Number of files whose vectors are used.
     """
-    wanted = {"fingerprint": fingerprint_bilm(bilm), "precision": bilm.precision, "pool": None}
+    wanted = {"fingerprint": bilm.digest, "precision": bilm.precision, "pool": None}
     column = "elmo" if layer == "mean" else f"elmo_layer_{layer}"
     n_files = 0
     for shard in shards:

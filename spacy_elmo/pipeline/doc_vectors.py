@@ -31,7 +31,7 @@ from thinc.util import get_array_module, is_xp_array, to_numpy
 
 from ..errors import Errors
 from ..util import COMPONENT_NORMS, is_number
-from .mix import BoundarySums, mix_layers
+from .mix import mix_layers
 
 LARGEST_VALUE = 1e15  # the layer norm sums squares; larger values would overflow float32
 LARGEST_PLACE = 2**40  # largest number of a character or token; sums of two fit in 64 bits
@@ -52,7 +52,6 @@ class DocVectors(NamedTuple):
     weights (Sequence[float]): Raw weights of the component's mix.
     gamma (float): Scale of the mix.
     norm (Optional[str]): Layer norm of the mix.
-    boundaries (Optional[BoundarySums]): Sums of the Doc's boundaries, None if no listener needs them.
     averages_merged (bool): Whether tokens that are merged later get the mean of their rows.
     sets_hooks (bool): Whether a copy that has lost its vector hooks gets them at its first read.
     """
@@ -62,7 +61,6 @@ class DocVectors(NamedTuple):
     weights: Sequence[float]
     gamma: float
     norm: Optional[str]
-    boundaries: Optional[BoundarySums] = None
     averages_merged: bool = False
     sets_hooks: bool = False
 
@@ -74,7 +72,6 @@ class VectorRecord(Dict[str, Any]):
     stops (optional): Shape (n,), the character after each token, if others between them have no vectors.
     n_chars, n_tokens (int): Length of the text of the Doc, and number of its tokens.
     n_carried (int): Number of copies into another Doc since.
-    marks (optional): The fields of `BoundarySums`, for AllenNLP's layer norm.
     unclear (optional): First characters of tokens whose vectors are ambiguous.
 
     is_checked (bool): Whether this process created or checked the record; false for one read from bytes.
@@ -124,8 +121,6 @@ def set_vectors(doc: Doc, prefix: str, vectors: DocVectors) -> None:
     record = VectorRecord({name: value for name, value in fields.items() if value is not None})
     record.update(starts=starts, orths=orths, n_chars=_count_chars(doc), n_tokens=len(doc), n_carried=0)
     record.update(weights=list(vectors.weights), gamma=vectors.gamma, norm=vectors.norm)
-    if vectors.boundaries is not None:
-        record["marks"] = list(vectors.boundaries)
     _put_record(doc, prefix, record)
 
 
@@ -144,7 +139,6 @@ def drop_layers(doc: Doc, prefix: str) -> None:
         if "layers" in record:
             record["mixed"] = _mixed_rows(record, slice(None))
             del record["layers"]
-            record.pop("marks", None)
 
 
 def _is_tensor(doc: Doc, prefix: str) -> bool:
@@ -188,12 +182,6 @@ def get_layers(doc: Doc, prefix: str, start: int, end: int) -> Floats3d:
         )
     layers: Floats3d = _read(doc, prefix, start, end, lambda record, rows: record["layers"][:, rows])
     return layers
-
-
-def get_boundary_sums(doc: Doc, prefix: str) -> Optional[BoundarySums]:
-    """None if they are not stored or the Doc was cut or joined. VectorsError as `get_mixed`."""
-    boundaries = _get_record(doc, prefix).get("marks")
-    return None if boundaries is None else BoundarySums(*boundaries)
 
 
 def _read(doc: Doc, prefix: str, start: int, end: int, get_rows: Callable[[VectorRecord, slice], Any]) -> Any:
@@ -443,15 +431,13 @@ def _find_problems(first: Any, record: Any) -> List[str]:
         if name in record and not _is_array(record[name], kind, len(axes)):
             wanted = f"an array of {KINDS[kind]} with {len(axes)} axes"
             problems.append(f"{name} is {_describe(record[name])}, should be {wanted}")
-    for name, (is_fine, wanted) in {**VALUES, "marks": (_is_boundary_sums, "a number and two arrays of sums")}.items():
+    for name, (is_fine, wanted) in VALUES.items():
         if name in record and not is_fine(record[name]):
             problems.append(f"{name} is {_describe(record[name])}, should be {wanted}")
     if problems:
         return problems
     shapes = {name: dict(zip(axes, record[name].shape)) for name, (_, axes) in ARRAYS.items() if name in record}
     shapes["weights"] = {"values": len(record["weights"])}
-    if "marks" in record:
-        shapes["marks"] = {"values": len(record["marks"][1])}
     sizes: Dict[str, int] = {}
     for name, shape in shapes.items():
         for axis, size in shape.items():
@@ -473,14 +459,10 @@ def _has_unusable_values(record: Dict[str, Any]) -> bool:
     largest = _find_largest(array)
     if not (largest <= LARGEST_VALUE and _find_largest(record.get("mixed", array)) <= LARGEST_VALUE):  # or NaN
         return True
-    if "layers" in record:
-        largest = largest if record["norm"] is None else math.sqrt(array.shape[2])
-        if abs(record["gamma"]) * largest > float(numpy.finfo(array.dtype).max):
-            return True
-    n_boundaries, sums, squares = record.get("marks", (0, numpy.zeros(0), numpy.zeros(0)))
-    if not (_find_largest(sums) <= LARGEST_VALUE and _find_largest(squares) <= LARGEST_VALUE**2):
-        return True
-    return bool((squares * n_boundaries * array.shape[-1] < sums**2 * (1 - 1e-6)).any())  # a negative variance
+    if "layers" not in record:
+        return False
+    largest = largest if record["norm"] is None else math.sqrt(array.shape[2])
+    return bool(abs(record["gamma"]) * largest > float(numpy.finfo(array.dtype).max))
 
 
 def _find_largest(array: Any) -> float:
@@ -509,12 +491,6 @@ def _is_count(value: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     return is_number(value) and abs(value) <= LARGEST_VALUE
-
-
-def _is_boundary_sums(value: Any) -> bool:
-    if not (isinstance(value, (list, tuple)) and len(value) == 3 and _is_count(value[0])):
-        return False
-    return all(_is_array(sums, "f", 1) for sums in value[1:]) and value[1].shape == value[2].shape
 
 
 KINDS = {"i": "integers", "u": "hashes", "f": "numbers"}

@@ -24,7 +24,6 @@ from thinc.util import get_array_module, get_torch_default_device, to_numpy
 
 from ..inference.bilm import BiLM
 from ..inference.runtime import HeapTrimmer, isolated
-from ..weights.identity import fingerprint_bilm
 from ..weights.native import bilm_from_bytes, bilm_to_bytes
 from .fine_tuning import FineTuner, FineTuning
 
@@ -32,7 +31,6 @@ BYTES_PER_MB = 1024 * 1024
 # Updates of the biLM after which free memory goes back to the system; more where that takes long. Without it a process
 # that fine-tunes `en_elmo_sm` grows by 8 MB an update.
 TRIM_UPDATES = 1
-MAX_NAME = 40  # characters of the name of a biLM in its label
 LARGEST_SHARE = 0.5  # of the free disk space, for the cache of layers
 Key = bytes
 Layers = NDArray[Any]
@@ -184,8 +182,6 @@ class TorchBiLM(Shim):
         self.word_cache_mb, self.layer_cache, self.precision = word_cache_mb, layer_cache, precision
         self.tuner = None if fine_tuning is None else FineTuner(fine_tuning)
         self._trimmer = HeapTrimmer(TRIM_UPDATES)
-        self.n_updates = 0  # how often the weights were changed
-        self._label: Tuple[Any, str] = (None, "")
 
     @property
     def bilm(self) -> Optional[BiLM]:
@@ -208,17 +204,6 @@ class TorchBiLM(Shim):
         self._model = bilm
 
     @property
-    def label(self) -> str:
-        """RETURNS (str): Fingerprint of the biLM, a space, and its name if it has one; empty if there is no biLM."""
-        if self.bilm is None:
-            return ""
-        cache = self.bilm.word_cache  # a new object whenever the weights change
-        if self._label[0] is None or self._label[0]() is not cache:
-            name = str(self.bilm.meta.get("name", ""))[:MAX_NAME]
-            self._label = (weakref.ref(cache), f"{fingerprint_bilm(self.bilm)} {name}".rstrip())
-        return self._label[1]
-
-    @property
     def is_trained(self) -> bool:
         """RETURNS (bool): Whether the next update changes the biLM: it is not frozen, and a layer is unfrozen."""
         return self.tuner is not None and self.tuner.n_trained > 0
@@ -235,7 +220,6 @@ class TorchBiLM(Shim):
             return
         if self.tuner.update(self.bilm.network, optimizer, self.id):
             self.bilm.refresh()
-            self.n_updates += 1
             self._trimmer.count(1)
 
     @contextlib.contextmanager
