@@ -7,7 +7,7 @@ from functools import cache
 from inspect import signature
 from itertools import chain
 from multiprocessing.context import get_spawning_popen
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Literal, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Literal, Mapping, Optional, Sequence, Tuple, Type
 
 import srsly
 import torch
@@ -60,15 +60,27 @@ class OwnMix:
 
     Norms over a batch are excluded: a vector must not depend on other Docs of the batch.
 
-    weights (Optional[List[float]]): Raw weights, one per layer, the token layer first; null for the mean of the layers.
-    gamma (float): Scale of the mixed vectors.
+    initial_weights (Optional[List[float]]): Raw weights, one per layer, the token layer first; null for the mean of the
+        layers.
+    initial_gamma (float): Scale of the mixed vectors.
     layer_norm (Optional[str]): Norm of each layer before the mix: "token" (mean 0, variance 1 over the values of a
         token) or null.
     """
 
-    weights: Optional[List[Number]] = None
-    gamma: Number = 1.0
+    initial_weights: Optional[List[Number]] = None
+    initial_gamma: Number = 1.0
     layer_norm: Optional[Literal["token"]] = None
+
+
+def _rename_settings(mix: Mapping[str, Any]) -> Dict[str, Any]:
+    """The settings of a mix. Saved pipelines may have those of before 0.1.0, `weights` and `gamma`, beside the defaults
+    of the present ones.
+    """
+    renamed = {name: value for name, value in mix.items() if name not in ("weights", "gamma")}
+    for name, default in (("weights", None), ("gamma", 1.0)):
+        if mix.get(name, default) != default:
+            renamed[f"initial_{name}"] = mix[name]
+    return renamed
 
 
 @validate_call
@@ -167,7 +179,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         self.vocab, self.model, self.name = vocab, model, name
         self.cfg: Dict[str, Any] = {}
         self.weights, self._read = weights, None if weights is None else BiLMLoader(weights)
-        self.mix: Dict[str, Any] = asdict(OwnMix(**(mix or {})))
+        self.mix: Dict[str, Any] = asdict(OwnMix(**_rename_settings(mix or {})))
         self.store, self.dtype, self.prefix, self.set_vectors = store, dtype, prefix, set_vectors
         self.average_merged = average_merged
         self.listener_map: Dict[str, List[ElmoListener]] = {}
@@ -271,9 +283,9 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
 
     def _check_mix(self) -> None:
         """RAISES (ValueError): If the number of weights of the component's mix is not that of the layers."""
-        weights, n_layers = self.mix["weights"], self.model.get_dim("nL")
+        weights, n_layers = self.mix["initial_weights"], self.model.get_dim("nL")
         if weights is not None and len(weights) != n_layers:
-            raise wrong_count(f"mix.weights of '{self.name}'", weights, n_layers)
+            raise wrong_count(f"mix.initial_weights of '{self.name}'", weights, n_layers)
 
     # Listeners, with the methods and attributes that spaCy requires of a Tok2Vec
 
@@ -379,8 +391,8 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         return DocVectors(
             mixed=xp.zeros((n_tokens, width), dtype=self.dtype) if has_mixed else None,
             layers=xp.zeros((n_layers, n_tokens, width), dtype=self.dtype) if has_layers else None,
-            weights=equal_weights(self.mix["weights"], n_layers),
-            gamma=float(self.mix["gamma"]),
+            weights=equal_weights(self.mix["initial_weights"], n_layers),
+            gamma=float(self.mix["initial_gamma"]),
             norm=self.mix["layer_norm"],
             averages_merged=self.average_merged,
             sets_hooks=self.set_vectors,

@@ -396,17 +396,17 @@ def test_elmo_with_another_model_is_an_error(block):
 
 
 def test_wrong_number_of_mix_weights_is_an_error(tmp_path):
-    nlp, message = spacy.blank("en"), r"mix.weights of '{}' has 2 weights \(\[1.0, 2.0\]\)"
+    nlp, message = spacy.blank("en"), r"mix.initial_weights of '{}' has 2 weights \(\[1.0, 2.0\]\)"
     with pytest.raises(ValueError, match=message.format("second")):
-        add_elmo(nlp, "second", prefix="second", mix={"weights": [1.0, 2.0]})
+        add_elmo(nlp, "second", prefix="second", mix={"initial_weights": [1.0, 2.0]})
     nlp = spacy.blank("en")
-    packaged = nlp.add_pipe("elmo", config={"mix": {"weights": [1.0, 2.0]}})
+    packaged = nlp.add_pipe("elmo", config={"mix": {"initial_weights": [1.0, 2.0]}})
     with pytest.raises(ValueError, match=message.format("elmo")):
         packaged.initialize(lambda: [])
     nlp = spacy.blank("en")
     add_elmo(nlp)
     nlp.to_disk(tmp_path)
-    changed = spacy.load(tmp_path, config={"components.elmo.mix.weights": [1.0, 2.0]})
+    changed = spacy.load(tmp_path, config={"components.elmo.mix.initial_weights": [1.0, 2.0]})
     with pytest.raises(ValueError, match=message.format("elmo")):
         changed("text")
 
