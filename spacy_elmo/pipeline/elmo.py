@@ -34,7 +34,7 @@ from .checks import (
     check_words,
     has_loader,
 )
-from .doc_vectors import DocVectors, read_only, register_extensions, set_vector_hooks, set_vectors, write_rows
+from .doc_vectors import read_only, register_extensions, set_vector_hooks, set_vectors
 from .listener import ANY_UPSTREAM, TRAINED_WITH, ElmoListener, TrainedWith, find_listeners
 from .mix import ElmoBatch, equal_weights, wrong_count
 from .model import (
@@ -50,6 +50,7 @@ from .model import (
 )
 from .settings import DType, Number, Prefix, Store, WeightsPath
 from .task_layers import infer_residual_widths
+from .vector_record import DocVectors, write_rows
 
 MAX_NAME = 40  # characters of the name of a biLM in its label
 
@@ -372,7 +373,20 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         fill(self.model).prepare(get_settings(self.model).state)
 
     def predict(self, docs: Iterable[Doc]) -> List[DocVectors]:
-        """docs (Iterable[Doc]): The Docs.
+        """From texts to vectors, in this order:
+
+        1. `_link_enabled`, `fill`: listeners are linked, and weights loaded, at first use.
+        2. `model.read_docs`: the tokens of each Doc, without white space, as sequences (sentences, or windows of long
+           Docs).
+        3. `BiLM.iter_encode` (`inference/encoder.py`), in slices of `batch_tokens`: distinct words to characters to
+           vectors, layer 0 (`inference/words.py`); sequences, packed in lanes, through the encoder, layers 1 to L
+           (`inference/runner.py`).
+        4. `model.write_layers`: rows of the sequences, (L+1, n, D), to the tokens of their Doc.
+        5. `vector_record.write_rows`: layers, and their mix by eq. 1 (`mix.mix_layers`), into the arrays of the Doc.
+
+        `set_annotations` stores the arrays on the Doc, where `doc._.elmo` and listeners read them.
+
+        docs (Iterable[Doc]): The Docs.
         RETURNS (List[DocVectors]): The vectors of each Doc, in separate arrays.
         """
         docs = list(docs)

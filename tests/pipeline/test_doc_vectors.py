@@ -12,14 +12,8 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
-from spacy_elmo.pipeline.doc_vectors import (
-    DocVectors,
-    VectorsError,
-    get_layers,
-    get_mixed,
-    has_layers,
-    set_vectors,
-)
+from spacy_elmo.pipeline.doc_vectors import get_layers, get_mixed, has_layers, set_vectors
+from spacy_elmo.pipeline.vector_record import DocVectors, VectorsError
 
 VOCAB = Vocab()
 WORDS = ["Wow", "!", "!", "Really", "?", "the", "cat", "the", "dog", "."]
