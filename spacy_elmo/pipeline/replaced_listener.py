@@ -135,15 +135,15 @@ def find_listener_blocks(tok2vec_cfg: Any) -> Dict[str, Dict[str, Any]]:
     """The mix settings of the listeners in a block `model.tok2vec` by dotted name, in the order of the config. A value
     may refer to a listener in the same block.
     """
-    found: Dict[str, Dict[str, Any]] = {}
+    settings: Dict[str, Dict[str, Any]] = {}
     blocks = _find_blocks(tok2vec_cfg)
     for path, block in blocks.items():
         target = block
         if isinstance(block, str):
             target = blocks.get(TOK2VEC + block.rstrip("}").partition(TOK2VEC)[2])
         if isinstance(target, dict) and target.get("@architectures") == LISTENER:
-            found[path] = {name: value for name, value in target.items() if name not in NO_MIX_SETTINGS}
-    return found
+            settings[path] = {name: value for name, value in target.items() if name not in NO_MIX_SETTINGS}
+    return settings
 
 
 def _find_blocks(value: Any, path: str = TOK2VEC) -> Dict[str, Any]:
@@ -152,8 +152,8 @@ def _find_blocks(value: Any, path: str = TOK2VEC) -> Dict[str, Any]:
         return {path: value} if isinstance(value, str) and value.startswith("${") else {}
     if isinstance(value, ReplacedListener) or value.get("@architectures") == LISTENER:
         return {path: value}
-    parts = [_find_blocks(inner, f"{path}.{name}") for name, inner in value.items()]
-    return {name: block for part in parts for name, block in part.items()}
+    blocks = [_find_blocks(inner, f"{path}.{name}") for name, inner in value.items()]
+    return {name: block for inner in blocks for name, block in inner.items()}
 
 
 def _wrong_path(listeners: Iterable[str]) -> ValueError:
