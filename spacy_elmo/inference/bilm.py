@@ -1,6 +1,7 @@
 """The class `BiLM`: contextual vectors and perplexities of tokenized sentences, without a spaCy pipeline."""
 
 import hashlib
+from itertools import count
 from numbers import Integral
 from typing import Any, Callable, Collection, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -26,6 +27,8 @@ Vectors = List[NDArray[np.float32]]
 Layers = Union[str, int]
 DIGEST_LENGTH = 12  # hexadecimal digits
 MAX_SIGNS = 4096  # of each tensor
+DERIVED = ("_derived", "_versions", "_version", "_digest")
+_version_numbers = count()
 
 
 class BiLM:
@@ -63,7 +66,7 @@ class BiLM:
 
     def __getstate__(self) -> Dict[str, Any]:
         """Everything except data derived from the weights, such as the word cache."""
-        state = {name: value for name, value in vars(self).items() if name not in ("_derived", "_versions", "_digest")}
+        state = {name: value for name, value in vars(self).items() if name not in DERIVED}
         known = self._encoder.known_steady_state
         return {**state, "steady_state": known, "max_bytes": self.word_cache.max_bytes}
 
@@ -92,6 +95,12 @@ class BiLM:
     def word_cache(self) -> WordCache:
         """RETURNS (WordCache): Cached word vectors; set its `max_bytes` to bound it, 0 for no cache."""
         return self._encoder.words.cache
+
+    @property
+    def version(self) -> int:
+        """RETURNS (int): Another number whenever the weights have changed; no other biLM of the process has it."""
+        self._encoder  # noqa: B018  notices changed weights
+        return self._version
 
     @property
     @isolated
@@ -424,7 +433,7 @@ class BiLM:
         tables = (self.vocabulary, self.token_embeddings, self.lexicon)
         self._derived = Encoder(self.network, *tables, steady_state=steady_state)
         self._versions = WeightVersions(self.network, self.token_embeddings)
-        self._digest = None
+        self._version, self._digest = next(_version_numbers), None
 
     def _start(self, state: Union[str, BiLMState, None], n_rows: int) -> State:
         if isinstance(state, BiLMState):

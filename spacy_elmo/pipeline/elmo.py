@@ -152,7 +152,7 @@ def make_elmo(
         set_vectors=set_vectors,
         average_merged=average_merged,
     )
-    elmo.belong_to(nlp)
+    elmo.set_pipeline(nlp)
     return elmo
 
 
@@ -200,7 +200,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         """None if it is not known, as for a component with a `source`: spaCy does not tell it its pipeline."""
         return None if self._nlp is None else self._nlp()
 
-    def belong_to(self, nlp: Language) -> None:
+    def set_pipeline(self, nlp: Language) -> None:
         """nlp (Language): The pipeline with this component."""
         self._nlp = weakref.ref(nlp)
 
@@ -455,7 +455,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
             trained with another biLM (if it is trained further), and with `nlp` those of `check_weights`.
         """
         if nlp is not None:
-            self.belong_to(nlp)
+            self.set_pipeline(nlp)
             for name in set(nlp.pipe_names).intersection(self.listener_map):  # initialized below, in their components
                 for listener in self.listener_map[name]:
                     listener.attrs[TRAINED_WITH] = TrainedWith()

@@ -251,7 +251,7 @@ def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool)
 
     cache = get_shim(model).layer_cache
     if is_train and cache.max_mb and not find_hooked(bilm.network.modules()):
-        cache.belong_to(bilm.word_cache)  # a new object whenever the weights change
+        cache.clear_if_changed(bilm.version)
         cache.fetch(keys_of(found, settings.state), parts, compute)
     else:
         compute(range(len(docs)))
@@ -294,7 +294,7 @@ def write_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc], write:
 @isolated
 def _forward_with_grad(model: Model[List[Doc], ElmoBatch], docs: List[Doc]) -> Tuple[ElmoBatch, Backprop]:
     bilm, ops = fill(model), model.ops
-    get_shim(model).layer_cache.belong_to(None)  # frees what was kept before the first layer was unfrozen
+    get_shim(model).layer_cache.clear_if_changed(None)  # frees what was kept before the first layer was unfrozen
     found: DocRuns = read_docs(docs, get_settings(model))
     layers = ops.alloc3f(model.get_dim("nL"), sum(found.lengths), model.get_dim("nO"))
     if not found.runs:

@@ -51,17 +51,17 @@ class LayerCache:
     def __init__(self, max_mb: float, dtype: str) -> None:
         self.max_mb, self.dtype = max_mb, numpy.dtype(dtype)
         self.n_hits = self.n_misses = 0
-        self._owner: Any = None
+        self._version: Optional[int] = None
         self._file: Optional[FileIO] = None
         self._places: Dict[Key, int] = {}
         self._is_closed = False
-        self._forget()
+        self._clear()
 
-    def belong_to(self, owner: Any) -> None:
-        """owner (Any): An object that identifies the weights. If it is a new object, the cache is cleared."""
-        if owner is not self._owner or self._pid != os.getpid():
-            self._forget()
-            self._owner = owner
+    def clear_if_changed(self, version: Optional[int]) -> None:
+        """version (Optional[int]): `BiLM.version` of the weights. The cache is cleared if it is another one."""
+        if version != self._version or self._pid != os.getpid():
+            self._clear()
+            self._version = version
 
     def fetch(self, keys: Sequence[Key], parts: Sequence[Floats3d], compute: Callable[[Sequence[int]], None]) -> None:
         """Fill in the layers of Docs: read cached ones from the file, compute and store the others.
@@ -133,7 +133,7 @@ class LayerCache:
         self._file = tempfile.TemporaryFile(prefix="spacy_elmo_", buffering=0)
         weakref.finalize(self, self._file.close)
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
         if self._file is not None:
             self._file.close()
         self._file, self._places = None, {}
