@@ -168,27 +168,27 @@ class BiLM:
         """
         if precision != self.precision:
             quantize(self.network, precision)
-            self.refresh()
+            self.clear_caches()
         return self
 
-    def settle(self) -> BiLMState:
+    def compute_steady_state(self) -> BiLMState:
         """Compute the steady state again from the current weights; `save_bilm` stores it with them.
 
         RETURNS (BiLMState): One row.
         """
-        self.refresh()
+        self.clear_caches()
         return self.steady_state
 
     @isolated
-    def prepare(self, state: str = "reset") -> None:
+    def pack(self, state: str = "reset") -> None:
         """Derive now everything from the weights that the first call would derive. Call it before a fork, so that the
         processes share it.
 
         state (str): "reset", "steady" or "carry".
         """
-        self._encoder.prepare(check_state(state))
+        self._encoder.pack(check_state(state))
 
-    def refresh(self) -> None:
+    def clear_caches(self) -> None:
         """Discard everything derived from the weights. Needed only after writes that torch does not count: in place
         through `weight.data`, or through a NumPy array that shares memory. All other changes are noticed.
         """

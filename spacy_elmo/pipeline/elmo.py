@@ -367,10 +367,10 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
 
     # Prediction
 
-    def prepare(self) -> None:
+    def pack(self) -> None:
         """Derive everything from the weights that forked workers can share."""
         self.fill()
-        fill(self.model).prepare(get_settings(self.model).state)
+        fill(self.model).pack(get_settings(self.model).state)
 
     def predict(self, docs: Iterable[Doc]) -> List[DocVectors]:
         """From texts to vectors, in this order:
@@ -627,7 +627,7 @@ def _register_before_fork() -> None:
 def _before_fork() -> None:
     for component in list(_components):
         try:
-            component.prepare()
+            component.pack()
         except Exception:  # a component without weights raises an error when it is used; the fork must not fail
             continue
     if len(_components):

@@ -219,7 +219,7 @@ class TorchBiLM(Shim):
         if self.bilm is None or self.tuner is None:
             return
         if self.tuner.update(self.bilm.network, optimizer, self.id):
-            self.bilm.refresh()
+            self.bilm.clear_caches()
             self._trimmer.count(1)
 
     @contextlib.contextmanager
@@ -241,7 +241,7 @@ class TorchBiLM(Shim):
             if name in arrays:
                 replaced[name] = parameter.data
                 parameter.data = torch.as_tensor(arrays[name], device=parameter.device)
-        self.bilm.refresh()
+        self.bilm.clear_caches()
         return replaced
 
     @isolated
