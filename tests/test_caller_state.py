@@ -164,9 +164,9 @@ ENTRIES: Dict[str, Any] = {
             *(rows for _, _, rows in bilm.iter_encode(SENTENCES, batch_tokens=2)),
         ],
     ),
-    "prepare": (native, lambda bilm: [bilm.prepare("steady"), bilm.embed(SENTENCES, state="steady")][1]),
+    "pack": (native, lambda bilm: [bilm.pack("steady"), bilm.embed(SENTENCES, state="steady")][1]),
     "steady state": (lambda place: load_bilm(place.files.weights.parent), lambda bilm: [bilm.steady_state.h]),
-    "settle": (native, lambda bilm: [bilm.settle().c]),
+    "compute_steady_state": (native, lambda bilm: [bilm.compute_steady_state().c]),
     "language model": (
         native,
         lambda bilm: [

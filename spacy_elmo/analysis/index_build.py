@@ -25,8 +25,7 @@ from ..corpora.texts import SURROGATE, Fields, Record, find_field, make_nlp
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..util import has_faiss
-from ..weights.identity import fingerprint_bilm
-from .neighbors import Layer, make_probe
+from .neighbors import Layer
 from .token_store import DOCUMENT, FILE, LockedError, TokenStore, Value, to_stored
 from .vector_search import EXACT_TOKENS, is_search_lost, require_faiss, write_search
 from .vectors import Vectors, to_units
@@ -38,7 +37,7 @@ MAX_WORDS = 500  # of a stored sentence; longer ones are split
 NEW = "new.part"  # folder of an index that replaces another
 SEARCH_FILES = "vectors-*.faiss*"
 # Settings that must be the same when an index is changed.
-FIXED = ("digest", "layer", "content_words", "precision", "reading")
+FIXED = ("bilm_digest", "layer", "content_words", "precision", "reading")
 Keep = Callable[[str], bool]
 Progress = Callable[[int], Any]
 TellEnd = Callable[[str, int], Any]  # name of the file, number of its documents
@@ -88,7 +87,7 @@ def use_stored_vectors(shards: Iterable[Shard], bilm: BiLM, layer: Layer) -> int
 
     RETURNS (int): Number of files whose vectors are used.
     """
-    wanted = {"fingerprint": fingerprint_bilm(bilm), "precision": bilm.precision, "pool": None}
+    wanted = {"fingerprint": bilm.digest, "precision": bilm.precision, "pool": None}
     column = "elmo" if layer == "mean" else f"elmo_layer_{layer}"
     n_files = 0
     for shard in shards:
@@ -179,10 +178,10 @@ def find_differences(before: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
 
 
 def make_settings(
-    bilm: BiLM, *, name: str, digest: str, layer: Layer, content_words: str, reading: Optional[Dict[str, Any]] = None
+    bilm: BiLM, *, name: str, layer: Layer, content_words: str, reading: Optional[Dict[str, Any]] = None
 ) -> Dict[str, Any]:
     """bilm (BiLM): Computes the vectors.
-    name (str), digest (str): Its path, and the digest of its files.
+    name (str): Its path.
     layer (Layer): 0 to L, or "mean".
     content_words (str): Language of the stop words that are left out; "" for none.
     reading (Optional[Dict[str, Any]]): How texts are split, for comparison when texts are added.
@@ -192,16 +191,14 @@ def make_settings(
     known = [*range(bilm.config.n_layers + 1), "mean"]
     if layer not in known:
         raise ValueError(f"The biLM '{name}' has no layer '{layer}'. Choose one of: {', '.join(map(str, known))}.")
-    probe = [round(float(number), 5) for number in to_units(make_probe(bilm, layer))]
     return {
         "bilm": name,
-        "digest": digest,
+        "bilm_digest": bilm.digest,
         "layer": layer,
         "width": bilm.config.output_width,
         "content_words": content_words,
         "precision": bilm.precision,
         "reading": reading or {},
-        "probe": probe,
     }
 
 

@@ -6,9 +6,7 @@
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -20,16 +18,14 @@ from .token_store import BLOCK, Ids, TokenStore, Use, Value
 from .vector_search import open_search, search_cells
 from .vectors import Vectors, to_array, to_units
 
-__all__ = ["Neighbor", "NeighborIndex", "Recall", "Use", "check_recall", "make_probe", "to_key", "to_printable"]
+__all__ = ["Neighbor", "NeighborIndex", "Recall", "Use", "check_recall", "to_key", "to_printable"]
 
 Layer = Union[int, str]
 # Uses of a word up to which all of them are compared.
 EXACT_USES = 4000
 N_CANDIDATES = 100  # of the approximate search, whose exact cosine is computed
 # The vector of "bank" in it identifies a biLM and its layer.
-PROBE = ["He", "sat", "on", "the", "bank", "of", "the", "river", "."]
 TOLERANCE = 1e-5  # of cosines, which depend on how many are computed at once
-SAME_COSINE = 0.99  # reduced precision changes a vector by less
 
 
 class Neighbor(NamedTuple):
@@ -54,13 +50,11 @@ class NeighborIndex:
         self.search = search
         self.settings = settings
         self.layer: Layer = settings["layer"]
-        self.bilm_digest: str = settings["digest"]
+        self.bilm_digest: str = settings.get("bilm_digest", "")  # not in indexes before 0.1.0
         self.width: int = settings["width"]
         self.words: Dict[str, int] = store.read_words()
         self.n_tokens: int = sum(self.words.values())
         self.n_documents: int = store.count("document")
-        self._known: WeakKeyDictionary[BiLM, bool] = WeakKeyDictionary()
-        self._lock = Lock()
 
     @classmethod
     def open(cls, path: Path) -> "NeighborIndex":
@@ -233,17 +227,11 @@ class NeighborIndex:
         return embed_word(bilm, sentence, position, self.layer)
 
     def check_bilm(self, bilm: BiLM) -> None:
-        """bilm (BiLM): Compared by the vector of a fixed sentence, once.
-        RAISES (ValueError): EL394 if it is not the biLM of the index.
-        """
-        if bilm in self._known:
-            return
-        difference = self._find_difference(bilm)
-        if difference:
-            wanted = self.settings["bilm"]
-            raise ValueError(Errors.EL394.format(path=self.path, difference=difference, bilm=wanted))
-        with self._lock:
-            self._known[bilm] = True
+        """RAISES (ValueError): EL394 if it is not the biLM of the index."""
+        if bilm.digest != self.bilm_digest:
+            difference = f"it has the digest {bilm.digest}, that of the index {self.bilm_digest or 'is not recorded'}"
+            bilm_path = self.settings["bilm"]
+            raise ValueError(Errors.EL394.format(path=self.path, difference=difference, bilm=bilm_path))
 
     def _ids_of(self, words: Sequence[str], match_case: bool) -> Ids:
         ids: Ids = np.unique(np.concatenate([self.store.ids_of(key) for key in set(map(to_key, words))]))
@@ -253,15 +241,6 @@ class NeighborIndex:
         is_kept = [use.word in words for block in blocks for use in self.store.read_uses(block.tolist())]
         kept: Ids = ids[np.asarray(is_kept, dtype=bool)]
         return kept
-
-    def _find_difference(self, bilm: BiLM) -> str:
-        if bilm.config.output_width != self.width:
-            return f"its vectors have {bilm.config.output_width} numbers, those of the index {self.width}"
-        if isinstance(self.layer, int) and self.layer > bilm.config.n_layers:
-            return f"it has layers 0 to {bilm.config.n_layers}, the index stores layer {self.layer}"
-        probe = to_units(make_probe(bilm, self.layer))
-        cosine = float(probe @ np.asarray(self.settings["probe"], dtype="float32"))
-        return "" if cosine > SAME_COSINE else f"its vector of a test word has cosine {cosine:.2f} with the stored one"
 
     def _find_best(
         self, unit: Vectors, k: int, word: Optional[str], exclude: Optional[str], among: Optional[Ids]
@@ -324,11 +303,6 @@ def embed_word(bilm: BiLM, words: Sequence[str], position: int, layer: Layer) ->
     """RETURNS (Vectors): Shape (D,), of a layer (0 to L) or of the "mean"."""
     vectors: Vectors = bilm.embed([words], layers=layer)[0][position]
     return vectors
-
-
-def make_probe(bilm: BiLM, layer: Layer) -> Vectors:
-    """RETURNS (Vectors): Shape (D,), a vector by which a biLM is recognized."""
-    return embed_word(bilm, PROBE, PROBE.index("bank"), layer)
 
 
 def to_key(word: str) -> str:

@@ -3,7 +3,6 @@
 Notes say what the numbers cannot tell, hints what would add to the page.
 """
 
-import hashlib
 import os
 import platform
 import re
@@ -22,8 +21,7 @@ from ..pipeline.elmo import find_models
 from ..pipeline.layer_weights import TaskMix, find_task_mixes
 from ..pipeline.model import get_bilm
 from ..util import AnyPath, is_number
-from ..weights.identity import N_DIGITS, digest_bilm
-from ..weights.native import bilm_to_bytes
+from ..weights.identity import digest_bilm
 from .answers import QUESTIONS, DocAnswers, Outcome, read_answers, score_answers
 from .layer_weights import read_course
 
@@ -322,7 +320,7 @@ def make_report(
 
 
 def _describe_bilms(nlp: Language) -> List[Fact]:
-    """For each biLM in a pipeline: its size and digest in native format, the weights that the training read and their
+    """For each biLM in a pipeline: its size and digest, the weights that the training read and their
     digest now, and what its meta data say.
     """
     config, facts = nlp.config.interpolate(), []
@@ -341,9 +339,8 @@ def _describe_bilms(nlp: Language) -> List[Fact]:
         corpus = meta.get("corpus") or {}
         trained_on = corpus if isinstance(corpus, str) else corpus.get("name", "not known")
         tokens = corpus.get("tokens") if isinstance(corpus, dict) else None
-        digest = hashlib.sha256(bilm_to_bytes(bilm)).hexdigest()[:N_DIGITS]
         n_parameters = sum(weight.numel() for weight in bilm.network.parameters())
-        size = f"{n_parameters:,} parameters, sha256 of its native form {digest}"
+        size = f"{n_parameters:,} parameters, digest {bilm.digest}"
         version = meta.get("version", "not known")
         facts += [
             (f"biLM of '{name}'", f"{meta.get('name') or 'without a name'}, version {version}: {size}"),

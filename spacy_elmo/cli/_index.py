@@ -5,9 +5,7 @@ from typing import Any, Dict, Optional, Tuple
 
 from ..analysis.neighbors import Layer, NeighborIndex, to_printable
 from ..analysis.token_store import Use
-from ..errors import Errors
 from ..inference.bilm import BiLM
-from ..weights.identity import digest_bilm
 from . import _common
 from ._app import Arg, Opt
 
@@ -45,11 +43,8 @@ def open_index(path: Path, layer: Optional[str] = None) -> NeighborIndex:
 
 def open_bilm_of(index: NeighborIndex, bilm_path: Optional[str], gpu_id: int = -1) -> BiLM:
     """RETURNS (BiLM): That of an index, from where it was or is now. RAISES (ValueError): EL394 if it is another one."""
-    path, device = bilm_path or index.settings["bilm"], _common.device_of(gpu_id)
-    bilm, digest = index.load_bilm(bilm_path).to(device), digest_bilm(path)
-    if digest != index.bilm_digest:
-        difference = f"'{path}' has the digest {digest}, that of the index {index.bilm_digest}"
-        raise ValueError(Errors.EL394.format(path=index.path, difference=difference, bilm=index.settings["bilm"]))
+    bilm = index.load_bilm(bilm_path).to(_common.device_of(gpu_id))
+    index.check_bilm(bilm)
     return bilm.set_precision(index.settings["precision"])
 
 

@@ -28,7 +28,6 @@ from ..corpora.files import Counts
 from ..corpora.shards import find_shards, read_first
 from ..corpora.texts import WHITE_SPACE, PunctuationCheck, choose_lang, choose_tokenizer, warn_of_raw_text
 from ..pipeline.settings import Precision
-from ..weights.identity import digest_bilm
 from . import _common
 from ._app import Arg, Opt, app
 from ._index import LAYER_OPT, to_layer
@@ -150,7 +149,6 @@ def change_index(
     texts = {**corpus, **reading}
     shards = find_shards(places, tell=_common.msg.info, output=path, **texts) if places else []
     name = bilm or before.get("bilm", BILM)
-    digest = digest_bilm(name)
     model = _common.open_bilm(name, gpu_id=gpu_id).set_precision(precision or before.get("precision", "float32"))
     if is_chosen:
         reading["lang"] = choose_tokenizer(None, read_first(shards), places, _common.msg.warn, model.meta)
@@ -163,13 +161,11 @@ def change_index(
             else ""
         )
     # Another biLM may have other layers.
-    default = before["layer"] if before.get("digest") == digest else model.config.n_layers
+    default = before["layer"] if before.get("bilm_digest") == model.digest else model.config.n_layers
     chosen = default if layer is None else to_layer(layer)
     if n_files := use_stored_vectors(shards, model, chosen):
         _common.msg.info(f"The vectors of {_common.counted(n_files, 'Parquet file')} are used as they are.")
-    settings = make_settings(
-        model, name=str(name), digest=digest, layer=chosen, content_words=stop_words, reading=reading
-    )
+    settings = make_settings(model, name=str(name), layer=chosen, content_words=stop_words, reading=reading)
     differences = find_differences(before, settings) if is_replaced and before else []
     if differences:
         _common.msg.info(f"The new index has other settings than the old one: {'; '.join(differences)}")

@@ -87,9 +87,9 @@ def check_count(name: str, value: Any, least: int = 1) -> int:
 class DerivingModule(nn.Module):
     """A module that holds values derived from its weights, or whose parts do."""
 
-    def refresh(self) -> None:
+    def clear_caches(self) -> None:
         """Discard everything derived from the weights. Needed only after writes that torch does not count, see
-        `BiLM.refresh`.
+        `BiLM.clear_caches`.
         """
         for module in self.modules():
             derived = getattr(module, "_derived", None)

@@ -212,7 +212,7 @@ class Explorer:
             raise invalid(f"no temporary folder can be written ({error}); choose one with TMPDIR") from error
         try:
             layer = self.bilm.config.n_layers
-            settings = make_settings(self.bilm, name=self.name, digest="", layer=layer, content_words="")
+            settings = make_settings(self.bilm, name=self.name, layer=layer, content_words="")
             with closing(open_for_writing(Path(folder.name), settings)) as store:
                 builder = IndexBuilder(store, self.bilm, exact_tokens=MAX_INDEXED)
                 builder.add([Document(name, "", lambda n_skipped: iter(records[n_skipped:]))])

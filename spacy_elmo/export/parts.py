@@ -48,7 +48,6 @@ from ..corpora.files import (
 from ..corpora.texts import WITH_FIELDS, TextRecord, make_nlp, read_records, to_text
 from ..inference.bilm import BiLM
 from ..util import temporary_folder, write_text
-from ..weights.identity import fingerprint_bilm
 from .embedder import VectorSettings, load_pipeline
 from .vectors import Writer, embed_records, open_vectors
 
@@ -116,7 +115,7 @@ def describe(settings: PartSettings, bilm: BiLM) -> Dict[str, Any]:
     return {
         **found,
         "keep": dict(settings.keep),
-        "fingerprint": fingerprint_bilm(bilm),
+        "fingerprint": bilm.digest,
         "n_layers": bilm.config.n_layers + 1,
         "width": bilm.config.output_width,
         "version": __version__,

@@ -1,5 +1,7 @@
 """The class `BiLM`: contextual vectors and perplexities of tokenized sentences, without a spaCy pipeline."""
 
+import hashlib
+from itertools import count
 from numbers import Integral
 from typing import Any, Callable, Collection, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -17,12 +19,16 @@ from ..text.words import Lexicon, Vocabulary
 from ..util import STATES
 from .encoder import Encoder, Runs, check_state_of, refuse_state
 from .perplexity import Perplexity, finite, require_language_model, split_losses, summarize, text_losses
-from .products import check_precision, precision_of, quantize, require_float32
+from .products import check_precision, precision_of, quantizable_names, quantize, require_float32
 from .runtime import isolated, to_host
 from .words import WeightVersions, WordCache
 
 Vectors = List[NDArray[np.float32]]
 Layers = Union[str, int]
+DIGEST_LENGTH = 12  # hexadecimal digits
+MAX_SIGNS = 4096  # of each tensor
+DERIVED = ("_derived", "_versions", "_version", "_digest")
+_version_numbers = count()
 
 
 class BiLM:
@@ -49,6 +55,7 @@ class BiLM:
         steady_state: Optional[BiLMState] = None,
         lexicon: Optional[Lexicon] = None,
     ) -> None:
+        self._digest: Optional[str] = None
         self.network = network.eval()
         self.vocabulary = vocabulary
         self.head = head
@@ -59,7 +66,7 @@ class BiLM:
 
     def __getstate__(self) -> Dict[str, Any]:
         """Everything except data derived from the weights, such as the word cache."""
-        state = {name: value for name, value in vars(self).items() if name not in ("_derived", "_versions")}
+        state = {name: value for name, value in vars(self).items() if name not in DERIVED}
         known = self._encoder.known_steady_state
         return {**state, "steady_state": known, "max_bytes": self.word_cache.max_bytes}
 
@@ -88,6 +95,35 @@ class BiLM:
     def word_cache(self) -> WordCache:
         """RETURNS (WordCache): Cached word vectors; set its `max_bytes` to bound it, 0 for no cache."""
         return self._encoder.words.cache
+
+    @property
+    def version(self) -> int:
+        """RETURNS (int): Another number whenever the weights have changed; no other biLM of the process has it."""
+        self._encoder  # noqa: B018  notices changed weights
+        return self._version
+
+    @property
+    @isolated
+    def digest(self) -> str:
+        """RETURNS (str): 12 hexadecimal digits that differ between biLMs, cached until the weights change.
+
+        Signs are hashed of the weights that reduced precision leaves in float32: embeddings, filters, biases. So a biLM
+        has one digest on each device, in each precision, and in files of each format and dtype, since rounding does not
+        change a sign. Training changes it as soon as one of these weights changes its sign.
+        """
+        self._encoder  # noqa: B018  notices changed weights
+        if self._digest is None:
+            rounded = set(quantizable_names(self.network))
+            named = self.network.named_parameters()
+            weights: Dict[str, Tensor] = {name: weight for name, weight in named if name not in rounded}
+            if self.token_embeddings is not None:
+                weights["token_embeddings"] = self.token_embeddings
+            hashed = hashlib.sha256()
+            for name in sorted(weights):
+                signs = weights[name].detach().flatten()[:MAX_SIGNS].signbit().cpu().numpy()
+                hashed.update(f"{name} {list(weights[name].shape)} ".encode() + np.packbits(signs).tobytes())
+            self._digest = hashed.hexdigest()[:DIGEST_LENGTH]
+        return self._digest
 
     @property
     @isolated
@@ -132,27 +168,27 @@ class BiLM:
         """
         if precision != self.precision:
             quantize(self.network, precision)
-            self.refresh()
+            self.clear_caches()
         return self
 
-    def settle(self) -> BiLMState:
+    def compute_steady_state(self) -> BiLMState:
         """Compute the steady state again from the current weights; `save_bilm` stores it with them.
 
         RETURNS (BiLMState): One row.
         """
-        self.refresh()
+        self.clear_caches()
         return self.steady_state
 
     @isolated
-    def prepare(self, state: str = "reset") -> None:
+    def pack(self, state: str = "reset") -> None:
         """Derive now everything from the weights that the first call would derive. Call it before a fork, so that the
         processes share it.
 
         state (str): "reset", "steady" or "carry".
         """
-        self._encoder.prepare(check_state(state))
+        self._encoder.pack(check_state(state))
 
-    def refresh(self) -> None:
+    def clear_caches(self) -> None:
         """Discard everything derived from the weights. Needed only after writes that torch does not count: in place
         through `weight.data`, or through a NumPy array that shares memory. All other changes are noticed.
         """
@@ -397,6 +433,7 @@ class BiLM:
         tables = (self.vocabulary, self.token_embeddings, self.lexicon)
         self._derived = Encoder(self.network, *tables, steady_state=steady_state)
         self._versions = WeightVersions(self.network, self.token_embeddings)
+        self._version, self._digest = next(_version_numbers), None
 
     def _start(self, state: Union[str, BiLMState, None], n_rows: int) -> State:
         if isinstance(state, BiLMState):

@@ -157,9 +157,9 @@ class Encoder:
         """RETURNS (State): Initial state of a sequence under a policy, one row."""
         return self.steady_state if state == "steady" and self.config.has_state else self.network.zero_state(1)
 
-    def prepare(self, state: str) -> None:
+    def pack(self, state: str) -> None:
         """Derive now everything from the weights that sequences under a policy need."""
-        self.words.prepare()
+        self.words.pack()
         _ = self.runner
         if state != "carry" and self.config.has_state:
             self._state_after_boundary(state)

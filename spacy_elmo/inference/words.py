@@ -118,7 +118,7 @@ class WordEncoder:
         inverse = torch.from_numpy(np.argsort(order, kind="stable")).to(device)
         return torch.cat(parts)[inverse]
 
-    def prepare(self) -> None:
+    def pack(self) -> None:
         if self.codec is not None:
             self._constant_words()
 
@@ -296,8 +296,8 @@ class WeightVersions:
 
     PyTorch counts the in-place changes of each tensor; those by fused optimizers are counted here. Writes through
     `weight.data` or NumPy are not counted. On the CPU the last value of each weight is compared, too, which notices
-    those of whole tensors; `BiLM.refresh` is for the rest. A checksum of all weights, which would notice everything,
-    takes 1.4 ms for `en_elmo_sm`, a third of the time of a sentence.
+    those of whole tensors; `BiLM.clear_caches` is for the rest. A checksum of all weights, which would notice
+    everything, takes 1.4 ms for `en_elmo_sm`, a third of the time of a sentence.
     """
 
     def __init__(self, network: nn.Module, table: Optional[Tensor] = None) -> None:

@@ -232,9 +232,9 @@ class Elmo(nn.Module):
             mixed = [rows[:, 1:-1].masked_fill(~mask.unsqueeze(-1), 0.0) for rows in mixed]
         return ElmoOutput([self.dropout(rows) for rows in mixed], mask)
 
-    def refresh(self) -> None:
-        """Discard everything derived from the weights of the biLM, see `BiLM.refresh`."""
-        self.bilm.refresh()
+    def clear_caches(self) -> None:
+        """Discard everything derived from the weights of the biLM, see `BiLM.clear_caches`."""
+        self.bilm.clear_caches()
 
     def __getattr__(self, name: str) -> Any:
         try:

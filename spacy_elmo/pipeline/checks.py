@@ -1,15 +1,14 @@
 """Checks of a pipeline with ELMo: what would give wrong results in silence, and mistakes in a config.
 
-The component calls them where spaCy tells it of the pipeline: in `initialize`, and before the first use after
-components were linked or weights were loaded.
+The component calls them in `initialize`, and before the first use after components were linked or weights were loaded.
 
 Mixes, and all layers above them, fit the vectors of the biLM they were trained with. Vectors of another biLM of the
-same sizes, or of the same one after further training, have the same shape and another meaning. So each listener knows
-the label of its biLM (saved with it) and the number of its last update (in one process).
+same sizes, or of the same one after further training, have the same shape and another meaning. So the label of the biLM
+is saved with each listener.
 """
 
 import warnings
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, Iterable, Mapping, Optional, Sequence
 
 from spacy.language import Language
 from spacy.training import Example
@@ -17,8 +16,9 @@ from thinc.api import Model
 
 from ..errors import Errors, Warnings
 from ..weights.published import describe_published
-from .listener import EARLIER, ElmoListener, find_listener_blocks
+from .listener import ElmoListener
 from .model import get_settings, get_shim
+from .replaced_listener import find_listener_blocks
 from .task_layers import has_elmo
 
 ANY_LANGUAGE = "xx"  # spaCy's code for a pipeline of several languages
@@ -31,40 +31,30 @@ Listeners = Mapping[str, Sequence[ElmoListener]]
 
 
 def check_bilm(elmo: Any) -> None:
-    """Warn, once for each biLM, of components that were trained with another one, or that the training of the biLM
-    leaves behind: WL066.
+    """Warn of components that were trained with another biLM: WL066.
 
     RAISES (ValueError): EL068 if a listener was trained for other sizes.
     """
-    label = elmo.bilm_label
     for listener in elmo.listeners:
         listener.check_sizes()
-        if get_shim(elmo.model).is_trained:
-            listener.follow(label)
-    new = {}
-    for name, own in _find_other(elmo.listener_map, label).items():
-        reasons = [(listener, EARLIER if listener.is_behind else label) for listener in own]
-        if any(listener.warned_of != reason for listener, reason in reasons):
-            new[name] = own
-        for listener, reason in reasons:
-            listener.warned_of = reason
-    if new:
-        warnings.warn(Warnings.WL066.format(**_describe_other(elmo, new, label)), stacklevel=5)
+    others = _find_other(elmo, elmo.listener_map)
+    if others:
+        warnings.warn(Warnings.WL066.format(**_describe_other(elmo, others)), stacklevel=5)
 
 
-def _find_other(listeners: Listeners, label: str) -> Dict[str, List[ElmoListener]]:
-    others = {name: [one for one in own if one.has_other_bilm(label)] for name, own in listeners.items()}
-    return {name: own for name, own in others.items() if own}
+def _find_other(elmo: Any, names: Iterable[str]) -> Listeners:
+    """RETURNS (Listeners): The listeners of these components that were trained with another biLM."""
+    label, others = elmo.bilm_label, {}
+    for name in names if label else ():
+        labels = [(listener, listener.trained_with) for listener in elmo.listener_map[name]]
+        others[name] = [one for one, trained in labels if trained and trained.split()[0] != label.split()[0]]
+    return {name: listeners for name, listeners in others.items() if listeners}
 
 
-def _describe_other(elmo: Any, found: Listeners, label: str) -> Dict[str, str]:
-    trained = {EARLIER if one.is_behind else one.trained_with for own in found.values() for one in own}
-    return {
-        "name": elmo.name,
-        "components": _quote(found),
-        "trained": ", ".join(sorted(trained)),
-        "found": label,
-    }
+def _describe_other(elmo: Any, others: Listeners) -> Dict[str, str]:
+    trained = {listener.trained_with for listeners in others.values() for listener in listeners}
+    trained_with = ", ".join(sorted(trained))
+    return {"name": elmo.name, "components": _quote(others), "trained": trained_with, "found": elmo.bilm_label}
 
 
 def check_language(name: str, trained_on: Any, used_on: str) -> None:
@@ -158,18 +148,18 @@ def check_frozen(nlp: Optional[Language], elmo: Any) -> None:
     """
     training = {} if nlp is None else nlp.config.get("training", {})
     frozen = [name for name in training.get("frozen_components") or () if nlp and name not in nlp.pipe_names]
-    kept = {name: own for name, own in elmo.listener_map.items() if name in frozen}
-    other = _find_other(kept, elmo.bilm_label) if kept else {}
-    if other:
-        raise ValueError(Errors.EL083.format(**_describe_other(elmo, other, elmo.bilm_label)))
-    if nlp is not None and kept and len(kept) < len(elmo.listener_map) and not get_settings(elmo.model).frozen:
-        first = next(iter(kept))
+    listening = [name for name in elmo.listener_map if name in frozen]
+    others = _find_other(elmo, listening)
+    if others:
+        raise ValueError(Errors.EL083.format(**_describe_other(elmo, others)))
+    if nlp and listening and len(listening) < len(elmo.listener_map) and not get_settings(elmo.model).frozen:
+        first = listening[0]
         paths = list(find_listener_blocks(nlp.get_pipe_config(first)["model"].get("tok2vec")))
         raise ValueError(
             f"The biLM of '{elmo.name}' is trained (frozen = false), but components in frozen_components read its "
-            f"layers, which change with each update: {_quote(kept)}. Give each of them a copy of the biLM that does "
-            f"not change (replace_listeners = {paths} in [components.{first}], beside its `source`), train them too, "
-            f"or set frozen = true in [components.{elmo.name}.model]."
+            f"layers, which change with each update: {_quote(listening)}. Give each of them a copy of the biLM that "
+            f"does not change (replace_listeners = {paths} in [components.{first}], beside its `source`), train them "
+            f"too, or set frozen = true in [components.{elmo.name}.model]."
         )
 
 

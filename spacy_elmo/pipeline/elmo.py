@@ -2,12 +2,12 @@
 
 import os
 import weakref
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import cache
 from inspect import signature
 from itertools import chain
 from multiprocessing.context import get_spawning_popen
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Literal, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Literal, Mapping, Optional, Sequence, Tuple, Type
 
 import srsly
 import torch
@@ -34,9 +34,9 @@ from .checks import (
     check_words,
     has_loader,
 )
-from .doc_vectors import DocVectors, read_only, register_extensions, set_vector_hooks, set_vectors, write_rows
-from .listener import ANY_UPSTREAM, EARLIER, ElmoListener, find_listeners, settings_of
-from .mix import ElmoBatch, add_boundary_sums, boundaries_without_gradient, equal_weights, wrong_count
+from .doc_vectors import read_only, register_extensions, set_vector_hooks, set_vectors
+from .listener import ANY_UPSTREAM, TRAINED_WITH, ElmoListener, TrainedWith, find_listeners
+from .mix import ElmoBatch, equal_weights, wrong_count
 from .model import (
     MODEL_NAME,
     BiLMLoader,
@@ -45,12 +45,14 @@ from .model import (
     get_bilm,
     get_settings,
     get_shim,
-    read_boundary_sums,
     set_bilm,
     write_layers,
 )
 from .settings import DType, Number, Prefix, Store, WeightsPath
 from .task_layers import infer_residual_widths
+from .vector_record import DocVectors, write_rows
+
+MAX_NAME = 40  # characters of the name of a biLM in its label
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -59,15 +61,27 @@ class OwnMix:
 
     Norms over a batch are excluded: a vector must not depend on other Docs of the batch.
 
-    weights (Optional[List[float]]): Raw weights, one per layer, the token layer first; null for the mean of the layers.
-    gamma (float): Scale of the mixed vectors.
+    initial_weights (Optional[List[float]]): Raw weights, one per layer, the token layer first; null for the mean of the
+        layers.
+    initial_gamma (float): Scale of the mixed vectors.
     layer_norm (Optional[str]): Norm of each layer before the mix: "token" (mean 0, variance 1 over the values of a
         token) or null.
     """
 
-    weights: Optional[List[Number]] = None
-    gamma: Number = 1.0
+    initial_weights: Optional[List[Number]] = None
+    initial_gamma: Number = 1.0
     layer_norm: Optional[Literal["token"]] = None
+
+
+def _rename_settings(mix: Mapping[str, Any]) -> Dict[str, Any]:
+    """The settings of a mix. Saved pipelines may have those of before 0.1.0, `weights` and `gamma`, beside the defaults
+    of the present ones.
+    """
+    renamed = {name: value for name, value in mix.items() if name not in ("weights", "gamma")}
+    for name, default in (("weights", None), ("gamma", 1.0)):
+        if mix.get(name, default) != default:
+            renamed[f"initial_{name}"] = mix[name]
+    return renamed
 
 
 @validate_call
@@ -138,7 +152,7 @@ def make_elmo(
         set_vectors=set_vectors,
         average_merged=average_merged,
     )
-    elmo.belong_to(nlp)
+    elmo.set_pipeline(nlp)
     return elmo
 
 
@@ -166,7 +180,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         self.vocab, self.model, self.name = vocab, model, name
         self.cfg: Dict[str, Any] = {}
         self.weights, self._read = weights, None if weights is None else BiLMLoader(weights)
-        self.mix: Dict[str, Any] = asdict(OwnMix(**(mix or {})))
+        self.mix: Dict[str, Any] = asdict(OwnMix(**_rename_settings(mix or {})))
         self.store, self.dtype, self.prefix, self.set_vectors = store, dtype, prefix, set_vectors
         self.average_merged = average_merged
         self.listener_map: Dict[str, List[ElmoListener]] = {}
@@ -186,7 +200,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         """None if it is not known, as for a component with a `source`: spaCy does not tell it its pipeline."""
         return None if self._nlp is None else self._nlp()
 
-    def belong_to(self, nlp: Language) -> None:
+    def set_pipeline(self, nlp: Language) -> None:
         """nlp (Language): The pipeline with this component."""
         self._nlp = weakref.ref(nlp)
 
@@ -199,13 +213,9 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
 
     @property
     def bilm_label(self) -> str:
-        """RETURNS (str): Which biLM it has: fingerprint, and name if there is one; empty without weights."""
-        return get_shim(self.model).label
-
-    @property
-    def n_updates(self) -> int:
-        """RETURNS (int): How often training changed the biLM."""
-        return get_shim(self.model).n_updates
+        """RETURNS (str): Which biLM it has: digest, and name if there is one; empty without weights."""
+        bilm = get_bilm(self.model)
+        return "" if bilm is None else f"{bilm.digest} {str(bilm.meta.get('name', ''))[:MAX_NAME]}".rstrip()
 
     # Weights
 
@@ -231,8 +241,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         if self.sizes is None:
             self._load()
         bilm = get_bilm(self.model)
-        is_checked = self._checked is not None and self._checked() is bilm
-        if not is_checked or any(one.is_behind and one.warned_of != EARLIER for one in self.listeners):
+        if self._checked is None or self._checked() is not bilm:
             self._checked = weakref.ref(bilm)
             check_bilm(self)
 
@@ -254,7 +263,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
     def _take(self, bilm: Any, *, initialized: Sequence[str] = ()) -> None:
         """The listeners of the components `initialized` will be initialized afterwards, whatever their sizes."""
         before = get_bilm(self.model)
-        self._settle_listeners()
+        self._record_bilm()
         set_bilm(self.model, bilm)
         try:
             self._fit([name for name in self.listener_map if name not in initialized])
@@ -275,9 +284,9 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
 
     def _check_mix(self) -> None:
         """RAISES (ValueError): If the number of weights of the component's mix is not that of the layers."""
-        weights, n_layers = self.mix["weights"], self.model.get_dim("nL")
+        weights, n_layers = self.mix["initial_weights"], self.model.get_dim("nL")
         if weights is not None and len(weights) != n_layers:
-            raise wrong_count(f"mix.weights of '{self.name}'", weights, n_layers)
+            raise wrong_count(f"mix.initial_weights of '{self.name}'", weights, n_layers)
 
     # Listeners, with the methods and attributes that spaCy requires of a Tok2Vec
 
@@ -294,10 +303,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
     def add_listener(self, listener: ElmoListener, component_name: str) -> None:
         """listener (ElmoListener): A listener.
         component_name (str): Name of its component.
-        RAISES (ValueError): For a norm that includes BOS and EOS with a biLM that is trained.
         """
-        if settings_of(listener).needs_boundaries and not get_settings(self.model).frozen:
-            raise boundaries_without_gradient()
         listeners = self.listener_map.setdefault(component_name, [])
         if listener not in listeners:
             listeners.append(listener)
@@ -349,38 +355,47 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
                     if other in new:
                         pipe.find_listeners(other)
 
-    def _settle_listeners(self) -> None:
-        """Before another biLM replaces this one: listeners keep the label of the one they were trained with."""
-        for listener in self._followers():
-            listener.settle_bilm()
-
-    def _followers(self) -> List[ElmoListener]:
-        """RETURNS (List[ElmoListener]): The listeners, and those of components that are disabled now."""
-        nlp, found = self._get_pipeline(), self.listeners
-        others = [] if nlp is None else [one for _, pipe in nlp.components for one in find_listeners(pipe)]
-        return found + [one for one in others if one.upstream is self and one not in found]
+    def _record_bilm(self) -> None:
+        """Before another biLM takes the place of this one: store its label in the listeners that were trained with it,
+        also those of components that are disabled now.
+        """
+        nlp = self._get_pipeline()
+        pipes = [] if nlp is None else [pipe for _, pipe in nlp.components]
+        linked = (one for pipe in pipes for one in find_listeners(pipe) if one.upstream is self)
+        for listener in chain(self.listeners, linked):
+            listener.record_bilm()
 
     # Prediction
 
-    def prepare(self) -> None:
+    def pack(self) -> None:
         """Derive everything from the weights that forked workers can share."""
         self.fill()
-        fill(self.model).prepare(get_settings(self.model).state)
+        fill(self.model).pack(get_settings(self.model).state)
 
     def predict(self, docs: Iterable[Doc]) -> List[DocVectors]:
-        """docs (Iterable[Doc]): The Docs.
+        """From texts to vectors, in this order:
+
+        1. `_link_enabled`, `fill`: listeners are linked, and weights loaded, at first use.
+        2. `model.read_docs`: the tokens of each Doc, without white space, as sequences (sentences, or windows of long
+           Docs).
+        3. `BiLM.iter_encode` (`inference/encoder.py`), in slices of `batch_tokens`: distinct words to characters to
+           vectors, layer 0 (`inference/words.py`); sequences, packed in lanes, through the encoder, layers 1 to L
+           (`inference/runner.py`).
+        4. `model.write_layers`: rows of the sequences, (L+1, n, D), to the tokens of their Doc.
+        5. `vector_record.write_rows`: layers, and their mix by eq. 1 (`mix.mix_layers`), into the arrays of the Doc.
+
+        `set_annotations` stores the arrays on the Doc, where `doc._.elmo` and listeners read them.
+
+        docs (Iterable[Doc]): The Docs.
         RETURNS (List[DocVectors]): The vectors of each Doc, in separate arrays.
         """
         docs = list(docs)
         self._link_enabled()
         self.fill()
         self._check_mix()
-        found = [self._alloc(len(doc)) for doc in docs]
-        write_layers(self.model, docs, lambda i, rows, layers: write_rows(found[i], rows, layers))
-        if self._needs_boundaries():
-            sums = read_boundary_sums(self.model, docs)
-            found = [vectors._replace(boundaries=boundaries) for vectors, boundaries in zip(found, sums)]
-        return found
+        vectors = [self._alloc(len(doc)) for doc in docs]
+        write_layers(self.model, docs, lambda i, rows, layers: write_rows(vectors[i], rows, layers))
+        return vectors
 
     def _alloc(self, n_tokens: int) -> DocVectors:
         """RETURNS (DocVectors): Arrays of zeros for a Doc, and the mix."""
@@ -390,16 +405,12 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         return DocVectors(
             mixed=xp.zeros((n_tokens, width), dtype=self.dtype) if has_mixed else None,
             layers=xp.zeros((n_layers, n_tokens, width), dtype=self.dtype) if has_layers else None,
-            weights=equal_weights(self.mix["weights"], n_layers),
-            gamma=float(self.mix["gamma"]),
+            weights=equal_weights(self.mix["initial_weights"], n_layers),
+            gamma=float(self.mix["initial_gamma"]),
             norm=self.mix["layer_norm"],
             averages_merged=self.average_merged,
             sets_hooks=self.set_vectors,
         )
-
-    def _needs_boundaries(self) -> bool:
-        """RETURNS (bool): Whether the layer norm of a listener includes BOS and EOS, as in AllenNLP."""
-        return any(settings_of(listener).needs_boundaries for listener in self.listeners)
 
     def compute(self, docs: Sequence[Doc], *, is_train: bool) -> ElmoBatch:
         """Compute layers for a listener that got Docs without them.
@@ -410,14 +421,8 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         RETURNS (ElmoBatch): Their layers, without a backward pass.
         """
         self.fill()
-        batch, _ = self.model(list(docs), is_train and not get_shim(self.model).is_trained)
-        return self._with_boundaries(batch, docs)
-
-    def _with_boundaries(self, batch: ElmoBatch, docs: Sequence[Doc]) -> ElmoBatch:
-        if not self._needs_boundaries():
-            return batch
-        sums = add_boundary_sums(read_boundary_sums(self.model, docs), self.model.get_dim("nL"))
-        return replace(batch, boundaries=sums)
+        batch: ElmoBatch = self.model(list(docs), is_train and not get_shim(self.model).is_trained)[0]
+        return batch
 
     def set_annotations(self, docs: Iterable[Doc], scores: Sequence[DocVectors]) -> None:
         """docs (Iterable[Doc]): The Docs.
@@ -450,10 +455,10 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
             trained with another biLM (if it is trained further), and with `nlp` those of `check_weights`.
         """
         if nlp is not None:
-            self.belong_to(nlp)
+            self.set_pipeline(nlp)
             for name in set(nlp.pipe_names).intersection(self.listener_map):  # initialized below, in their components
                 for listener in self.listener_map[name]:
-                    listener.forget_training()
+                    listener.attrs[TRAINED_WITH] = TrainedWith()
             check_words(get_examples, nlp, self.name)
             check_weights(nlp, self, has_loader=loader is not None)
         if loader is not None:
@@ -499,18 +504,18 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         docs = [eg.predicted for eg in examples]
         set_dropout_rate(self.model, drop)
         batch, backprop = self.model.begin_update(docs)
-        batch = self._with_boundaries(batch, docs)
         gradients: List[Floats3d] = []
         is_trained = get_shim(self.model).is_trained
         self._gradients = gradients, backprop if is_trained else None  # of a frozen one it would only keep memory
         name = self.name  # listeners hold no reference to this component
 
-        def receive(d_layers: Floats3d) -> None:
+        def accumulate(d_layers: Floats3d) -> None:
             gradients[:] = [gradients[0] + d_layers if gradients else d_layers]
             losses[name] += float((d_layers**2).sum())
 
+        batch_id = ElmoListener.get_batch_id(docs)
         for listener in self.listeners:
-            listener.receive(docs, batch, receive if is_trained else None)
+            listener.receive(batch_id, batch, accumulate if is_trained else None)
         return losses
 
     def finish_update(self, sgd: Optimizer) -> None:
@@ -541,28 +546,22 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
 
     # Saving: a component without weights loads the packaged ones first
 
-    def complete(self) -> None:
-        """Before saving: load weights if there are none, and tell the listeners which biLM is saved with them."""
-        self.fill()
-        for listener in self._followers():
-            listener.label_bilm()
-
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """RETURNS (bytes): The component, weights included."""
-        self.complete()
+        self.fill()
         data: bytes = super().to_bytes(exclude=exclude)
         return data
 
     def to_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> None:
         """path (Union[str, Path]): The folder to write."""
-        self.complete()
+        self.fill()
         super().to_disk(path, exclude=exclude)
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "Elmo":
         """bytes_data (bytes): From `to_bytes`.
         RETURNS (Elmo): The component.
         """
-        self._settle_listeners()
+        self._record_bilm()
         super().from_bytes(bytes_data, exclude=exclude)
         return self
 
@@ -572,7 +571,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         RAISES (ValueError): If its weights are damaged, or do not fit the config. RAISES (FileNotFoundError): If they
             are missing.
         """
-        self._settle_listeners()
+        self._record_bilm()
         try:
             super().from_disk(path, exclude=exclude)
         except (ValueError, FileNotFoundError) as error:
@@ -581,7 +580,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         return self
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        self.complete()
+        self.fill()
         state = {
             name: value
             for name, value in self.__dict__.items()
@@ -628,7 +627,7 @@ def _register_before_fork() -> None:
 def _before_fork() -> None:
     for component in list(_components):
         try:
-            component.prepare()
+            component.pack()
         except Exception:  # a component without weights raises an error when it is used; the fork must not fail
             continue
     if len(_components):

@@ -1,17 +1,12 @@
 """The layer mix: Peters et al. (2018), eq. 1, elmo = gamma * sum_j softmax(w)_j h_j; its settings, arithmetic, layer.
 
-bilm-tf has softmax(w + 1/n), which is equal; its L2 on `w` regularizes towards the mean of the layers.
-
-AllenNLP's layer norm has mean and variance over all values of a batch, including those of `<S>` and `</S>` around each
-sequence. No other part of the package needs these rows, so the layers are computed a second time, with them. The norm
-uses their sums, and they get no gradient.
+bilm-tf has softmax(w + 1/n), which is equal; its L2 on `w` regularizes towards the mean of the layers. AllenNLP's layer
+norm, over a batch with its boundaries, is in `spacy_elmo.nn`.
 """
 
 import dataclasses
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
-import numpy
-from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 from thinc.api import Linear, Model
 from thinc.types import Floats1d, Floats2d, Floats3d
@@ -35,8 +30,8 @@ class MixSettings:
     weights_l2 (float): L2 penalty on w, towards equal weights: weights_l2 * sum(w^2) is added to the loss. lambda in
         Peters et al. (2018), sec. 5.1.
     layer_norm (Optional[str]): Norm of each layer before the mix: "token" (mean 0, variance 1 over the values of a
-        token); as the references do it, so that the result depends on the batch: "bilm-tf" (over all tokens of the
-        batch) or "allennlp" (over all tokens and boundaries of the batch, which requires a frozen biLM); or null.
+        token); "bilm-tf", as the reference does it (over all tokens of the batch, so that the result depends on the
+        batch); or null.
     output_dropout (float): Dropout probability of the mixed vector, 0 to below 1, in addition to that of [training].
     projection_width (Optional[int]): Width of a linear projection after the mix; null for none.
     mix (str): "learned"; "fixed" (w stays as initial_weights gives it); "mean" of all layers; "top" (the highest layer
@@ -77,61 +72,6 @@ class MixSettings:
         """RETURNS (int): Width of the mixed vector of L+1 layers of a width, before a projection."""
         return n_layers * width if self.mix == "concat" else width
 
-    @property
-    def needs_boundaries(self) -> bool:
-        """RETURNS (bool): Whether the norm includes BOS and EOS."""
-        return self.layer_norm == "allennlp"
-
-
-class BoundarySums(NamedTuple):
-    """Sums over the layers of the boundaries `<S>` and `</S>` around the sequences that the biLM reads.
-
-    n_boundaries (int): Two per sequence.
-    sums (NDArray[numpy.float64]): Shape (L+1,), sums over all values of all boundaries.
-    squares (NDArray[numpy.float64]): Shape (L+1,), sums of the squared values.
-    """
-
-    n_boundaries: int
-    sums: NDArray[numpy.float64]
-    squares: NDArray[numpy.float64]
-
-
-class LayersWithBoundaries(NamedTuple):
-    """Layers of tokens, and the sums of the boundaries for the norm.
-
-    layers (Floats3d): Shape (L+1, T, D).
-    boundaries (BoundarySums): Sums of the boundaries of the sequences with these tokens.
-    """
-
-    layers: Floats3d
-    boundaries: BoundarySums
-
-
-def add_boundary_sums(parts: Sequence[BoundarySums], n_layers: int) -> BoundarySums:
-    """The total over Docs, for L+1 layers."""
-    zeros = numpy.zeros(n_layers)
-    return BoundarySums(
-        sum(int(part.n_boundaries) for part in parts),
-        sum((part.sums for part in parts), zeros),
-        sum((part.squares for part in parts), zeros),
-    )
-
-
-def boundary_columns(boundaries: Optional[BoundarySums], xp: Any) -> Tuple[int, Any, Any]:
-    """The number of boundaries, 0 for None, and their sums and squares, shape (L+1, 1, 1), in NumPy or cupy."""
-    if boundaries is None:
-        return 0, 0.0, 0.0
-    columns = [xp.asarray(values, dtype="float64")[:, None, None] for values in (boundaries.sums, boundaries.squares)]
-    return int(boundaries.n_boundaries), columns[0], columns[1]
-
-
-def boundaries_without_gradient() -> ValueError:
-    """RETURNS (ValueError): The error of AllenNLP's norm with a biLM that is trained."""
-    return ValueError(
-        'layer_norm is "allennlp", but the biLM is trained (frozen = false). This norm includes the vectors of BOS '
-        'and EOS, which have no gradient. Set layer_norm = "bilm-tf" or "token", or frozen = true.'
-    )
-
 
 @dataclasses.dataclass(frozen=True)
 class ElmoBatch:
@@ -139,12 +79,10 @@ class ElmoBatch:
 
     layers (Floats3d): Shape (L+1, T, D), with T tokens in all Docs. Space tokens have rows of zeros.
     lengths (List[int]): Tokens of each Doc; they sum to T.
-    boundaries (Optional[BoundarySums]): Sums of the boundaries of all Docs, if a listener needs them.
     """
 
     layers: Floats3d
     lengths: List[int]
-    boundaries: Optional[BoundarySums] = None
 
     @property
     def width(self) -> int:
@@ -193,24 +131,18 @@ def mix_layers(layers: Floats3d, weights: Sequence[float], gamma: float, norm: O
     return weigh(layers, shares, gamma)
 
 
-def layer_norm(
-    layers: Floats3d, norm: str, boundaries: Optional[BoundarySums] = None
-) -> Tuple[Floats3d, Callable[[Floats3d], Floats3d]]:
+def layer_norm(layers: Floats3d, norm: str) -> Tuple[Floats3d, Callable[[Floats3d], Floats3d]]:
     """Normalize layers (L+1, T, D) to mean 0 and variance 1: each token of each layer ("token"), or each layer over all
-    tokens. Rows of zeros (space tokens) stay zeros and are excluded.
-
-    boundaries (Optional[BoundarySums]): Sums of BOS and EOS, included in mean and variance; they get no gradient.
+    tokens ("bilm-tf"). Rows of zeros (space tokens) stay zeros and are excluded.
     """
     xp = get_array_module(layers)
     layers = layers.astype(xp.promote_types(layers.dtype, "float32"), copy=False)
     axes = (2,) if norm == "token" else (1, 2)
     mask = layers.any(axis=(0, 2))[None, :, None].astype(layers.dtype)  # (1, T, 1)
-    n_boundaries, boundary_sums, boundary_squares = boundary_columns(boundaries, xp)
-    n_values = layers.shape[2] if norm == "token" else max(float(mask.sum()) + n_boundaries, 1.0) * layers.shape[2]
-    mean = (layers.sum(axis=axes, keepdims=True) + boundary_sums) / n_values  # (L+1, T or 1, 1)
+    n_values = layers.shape[2] if norm == "token" else max(float(mask.sum()), 1.0) * layers.shape[2]
+    mean = layers.sum(axis=axes, keepdims=True) / n_values  # (L+1, T or 1, 1)
     centred = (layers - mean).astype(layers.dtype, copy=False) * mask
-    of_boundaries = boundary_squares - 2 * mean * boundary_sums + n_boundaries * layers.shape[2] * mean**2
-    variance = ((centred**2).sum(axis=axes, keepdims=True) + of_boundaries) / n_values
+    variance = (centred**2).sum(axis=axes, keepdims=True) / n_values
     scale = (1.0 / xp.sqrt(variance + LAYER_NORMS[norm])).astype(layers.dtype)  # (L+1, T or 1, 1)
     normed = centred * scale
 
@@ -318,10 +250,10 @@ def get_mix_settings(model: Model[Floats3d, Floats2d]) -> MixSettings:
 
 
 def forward(
-    model: Model[Floats3d, Floats2d], layers: Union[Floats3d, LayersWithBoundaries], is_train: bool
+    model: Model[Floats3d, Floats2d], layers: Floats3d, is_train: bool
 ) -> Tuple[Floats2d, Callable[..., Optional[Floats3d]]]:
-    """Mix layers (L+1, T, D), with sums of the boundaries for a norm that includes them. In training, layer dropout and
-    output dropout are applied. With `has_input_grad=False` the backward pass returns None.
+    """Mix layers (L+1, T, D). In training, layer dropout and output dropout are applied. With `has_input_grad=False`
+    the backward pass returns None.
     """
     mixed, backprop_mix = _mix(model, layers, is_train)
     projected, backprop_projection = model.layers[0](mixed, is_train) if model.layers else (mixed, _same)
@@ -336,14 +268,13 @@ def forward(
 
 
 def _mix(
-    model: Model[Floats3d, Floats2d], inputs: Union[Floats3d, LayersWithBoundaries], is_train: bool
+    model: Model[Floats3d, Floats2d], layers: Floats3d, is_train: bool
 ) -> Tuple[Floats2d, Callable[[Floats2d, bool], Optional[Floats3d]]]:
-    layers, boundaries = inputs if isinstance(inputs, LayersWithBoundaries) else (inputs, None)
     settings, xp = get_mix_settings(model), model.ops.xp
     weights, gamma = get_weights(model), model.get_param("gamma")
     backprop_norm: Callable[[Floats3d], Floats3d] = _same
     if settings.layer_norm is not None:
-        layers, backprop_norm = layer_norm(layers, settings.layer_norm, boundaries)
+        layers, backprop_norm = layer_norm(layers, settings.layer_norm)
     check_width(model)
     if settings.mix == "concat":
         return _concatenate(model, layers, gamma, backprop_norm)

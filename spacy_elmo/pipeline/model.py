@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 from functools import partial
 from itertools import accumulate, starmap
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, cast
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, cast
 
 import numpy
 import torch
@@ -32,8 +32,8 @@ from ..text.lanes import Window, split_windows
 from ..weights import load_bilm
 from ..weights.formats import resolve
 from .fine_tuning import FineTuning
-from .listener import replace_listener, replace_listener_cfg
-from .mix import BoundarySums, ElmoBatch
+from .mix import ElmoBatch
+from .replaced_listener import replace_listener, replace_listener_cfg
 from .settings import Contexts, Count, DType, Flag, NotNegative, Precision, State, WholeNumber
 from .torch_bilm import Key, LayerCache, TorchBiLM
 
@@ -157,7 +157,6 @@ def ElmoModel(
             "settings": settings,
             "replace_listener": replace_listener,
             "replace_listener_cfg": replace_listener_cfg,
-            "read_boundary_sums": read_boundary_sums,
         },
     )
 
@@ -252,7 +251,7 @@ def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool)
 
     cache = get_shim(model).layer_cache
     if is_train and cache.max_mb and not find_hooked(bilm.network.modules()):
-        cache.belong_to(bilm.word_cache)  # a new object whenever the weights change
+        cache.clear_if_changed(bilm.version)
         cache.fetch(keys_of(found, settings.state), parts, compute)
     else:
         compute(range(len(docs)))
@@ -292,30 +291,10 @@ def write_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc], write:
         pass
 
 
-def read_boundary_sums(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc]) -> List[BoundarySums]:
-    """Sums of the boundaries of each Doc, for AllenNLP's layer norm. All layers are computed again for them."""
-    bilm, settings = fill(model), get_settings(model)
-    found = read_docs(docs, settings)
-    bounds = _row_bounds(found.doc_runs)
-    runs_of_docs = [found.runs[start:end] for start, end in zip(bounds, bounds[1:])]
-    together = runs_of_docs if settings.state == "carry" else [found.runs]  # the state ends with the Doc
-    boundaries: List[Any] = []  # (L+1, 2, D) for each run
-    for runs in together:
-        stacks = bilm.embed(runs, state=settings.state, batch_tokens=settings.batch_tokens, boundaries=True)
-        boundaries.extend(stack[:, [0, -1]].astype("float64") for stack in stacks)
-    zeros = numpy.zeros(model.get_dim("nL"))
-
-    def total(parts: Iterable[Any]) -> NDArray[numpy.float64]:
-        return sum((part.sum(axis=(1, 2)) for part in parts), zeros)
-
-    by_doc = [boundaries[start:end] for start, end in zip(bounds, bounds[1:])]
-    return [BoundarySums(2 * len(own), total(own), total(part**2 for part in own)) for own in by_doc]
-
-
 @isolated
 def _forward_with_grad(model: Model[List[Doc], ElmoBatch], docs: List[Doc]) -> Tuple[ElmoBatch, Backprop]:
     bilm, ops = fill(model), model.ops
-    get_shim(model).layer_cache.belong_to(None)  # frees what was kept before the first layer was unfrozen
+    get_shim(model).layer_cache.clear_if_changed(None)  # frees what was kept before the first layer was unfrozen
     found: DocRuns = read_docs(docs, get_settings(model))
     layers = ops.alloc3f(model.get_dim("nL"), sum(found.lengths), model.get_dim("nO"))
     if not found.runs:

@@ -24,5 +24,5 @@ WeightsPath = Annotated[str, Field(pattern=r"\S")]
 
 Contexts = Literal["auto", "sentences", "doc"]
 Store = Literal["mixed", "layers", "both"]
-LayerNorm = Literal["token", "bilm-tf", "allennlp"]
+LayerNorm = Literal["token", "bilm-tf"]
 Mix = Literal["learned", "fixed", "mean", "top", "concat"]

@@ -1,7 +1,7 @@
 """Layers of the networks of tasks: encoders with ELMo, a bidirectional LSTM, dropout."""
 
 from functools import partial
-from typing import Annotated, Any, Callable, List, Optional, Tuple
+from typing import Annotated, Any, Callable, Dict, List, Optional, Tuple
 
 import numpy
 import torch
@@ -23,12 +23,6 @@ ELMO_LAYERS = ("elmo-listener", "elmo_tok2vec")  # names in `listener.py`
 def has_elmo(model: Model[Any, Any]) -> bool:
     """RETURNS (bool): Whether a model has a listener or its own biLM."""
     return any(node.name in ELMO_LAYERS for node in model.walk())
-
-
-def check_elmo(name: str, layer: Model[Any, Any]) -> List[str]:
-    """What is wrong with a layer that is the setting `name` for ELMo vectors; empty if it gives them."""
-    wanted = "spacy-elmo.ElmoListener.v1 or spacy-elmo.ElmoTok2Vec.v1"
-    return [] if has_elmo(layer) else [f"{name} is '{layer.name}', which has no ELMo, should be {wanted}"]
 
 
 Sequences = List[Floats2d]
@@ -174,41 +168,47 @@ def ElmoTaskEncoder(
     embed (Model[List[Doc], List[Floats2d]]): x, the task's own word features, such as `spacy.MultiHashEmbed.v2`.
     encode (Model[List[Floats2d], List[Floats2d]]): The encoder. `spacy-elmo.BiLSTMEncoder.v1` reads the joined vectors
         as they are; others, such as `spacy.MaxoutWindowEncoder.v2`, read a linear projection to their width.
-    elmo_input (Optional[Model[List[Doc], List[Floats2d]]]): `spacy-elmo.ElmoListener.v1`, whose vectors are joined to
-        the encoder's input; null for none.
+    elmo_input (Optional[Model[List[Doc], List[Floats2d]]]): `spacy-elmo.ElmoListener.v1`, or any other listener, whose
+        vectors are joined to the encoder's input; null for none.
     elmo_output (Optional[Model[List[Doc], List[Floats2d]]]): Another one, with a mix of its own, whose vectors are
         joined to the encoder's output; null for none.
     dropout (Optional[float]): Dropout of the encoder's input, 0 to below 1; null for that of [training].
     RETURNS (Model[List[Doc], List[Floats2d]]): A `tok2vec` layer.
-    RAISES (ValueError): For invalid settings, or without any ELMo.
+    RAISES (ValueError): For invalid settings, or without any listener.
     """
-    problems = _check_encoder(encode)
-    if embed.attrs.get(ANY_WIDTH):
-        problems.append(f"embed is the encoder '{embed.name}', should embed words, such as spacy.MultiHashEmbed.v2")
-    for name, layer in (("elmo_input", elmo_input), ("elmo_output", elmo_output)):
-        problems += [] if layer is None else check_elmo(name, layer)
-    if problems:
-        raise ValueError(f"The task encoder has invalid settings: {'; '.join(problems)}. Correct these blocks.")
     if elmo_input is None and elmo_output is None:
         raise ValueError(
             "The task encoder places no ELMo: elmo_input and elmo_output are both null. Give it a block with "
             '@architectures = "spacy-elmo.ElmoListener.v1" at one or both; without ELMo, use `spacy.Tok2Vec.v2`.'
         )
-    joined = embed if elmo_input is None else concatenate(embed, elmo_input)  # [x; ELMo]
+    _check_layers({"embed": embed, "elmo_input": elmo_input, "elmo_output": elmo_output}, encode)
     projection = [] if encode.attrs.get(ANY_WIDTH) else [_project(encode)]
-    hidden: Tok2Vec = chain(joined, make_dropout(dropout), *projection, encode)  # h
-    encoder: Tok2Vec = hidden if elmo_output is None else concatenate(hidden, elmo_output)  # [h; ELMo']
+    hidden: Tok2Vec = chain(_join(embed, elmo_input), make_dropout(dropout), *projection, encode)  # h
+    encoder = _join(hidden, elmo_output)  # [h; ELMo']
     for name, layer in (("embed", embed), ("encode", encode), ("elmo_input", elmo_input), ("elmo_output", elmo_output)):
         encoder.set_ref(name, layer)
     return encoder
 
 
-def _check_encoder(encode: Model[Sequences, Sequences]) -> List[str]:
-    if any(node.name in READS_DOCS for node in encode.walk()):
-        wanted = "should be an encoder of vectors, such as spacy-elmo.BiLSTMEncoder.v1"
-        return [f"encode is '{encode.name}', which reads Docs, {wanted}"]
-    is_fine = encode.attrs.get(ANY_WIDTH) or encode.maybe_get_dim("nO") is not None
-    return [] if is_fine else [f"encode is '{encode.name}' of unknown width, should be an encoder with a `width`"]
+def Tok2VecWithElmo(embed: Tok2Vec, elmo: Tok2Vec, encode: Optional[Model[Sequences, Sequences]] = None) -> Tok2Vec:
+    """An `ElmoTaskEncoder` with one listener, at the input, and without dropout: [x; ELMo] -> projection -> encoder.
+
+    embed (Model[List[Doc], List[Floats2d]]): An embedding or a whole tok2vec, such as `spacy.MultiHashEmbed.v2` or
+        `spacy.HashEmbedCNN.v2`.
+    elmo (Model[List[Doc], List[Floats2d]]): `spacy-elmo.ElmoListener.v1`, or any other listener, for instance that of a
+        transformer.
+    encode (Optional[Model[List[Floats2d], List[Floats2d]]]): An encoder with equal input and output width, such as
+        `spacy.MaxoutWindowEncoder.v2`; null for the concatenated vectors themselves.
+    RETURNS (Model[List[Doc], List[Floats2d]]): A `tok2vec` layer.
+    RAISES (ValueError): For a block in the wrong place.
+    """
+    _check_layers({"embed": embed, "elmo": elmo}, encode)
+    joined = _join(embed, elmo)
+    return joined if encode is None else chain(joined, _project(encode), encode)
+
+
+def _join(layer: Tok2Vec, listener: Optional[Tok2Vec]) -> Tok2Vec:
+    return layer if listener is None else concatenate(layer, listener)
 
 
 def _project(encode: Model[Sequences, Sequences]) -> Model[Sequences, Sequences]:
@@ -217,28 +217,20 @@ def _project(encode: Model[Sequences, Sequences]) -> Model[Sequences, Sequences]
     return projection
 
 
-def Tok2VecWithElmo(
-    embed: Model[List[Doc], List[Floats2d]],
-    elmo: Model[List[Doc], List[Floats2d]],
-    encode: Optional[Model[List[Floats2d], List[Floats2d]]] = None,
-) -> Model[List[Doc], List[Floats2d]]:
-    """Concatenate the vectors of an embedding and of ELMo; with an encoder, project them to its width and encode.
-
-    embed (Model[List[Doc], List[Floats2d]]): An embedding or a whole tok2vec, such as `spacy.MultiHashEmbed.v2` or
-        `spacy.HashEmbedCNN.v2`.
-    elmo (Model[List[Doc], List[Floats2d]]): `spacy-elmo.ElmoListener.v1`.
-    encode (Optional[Model[List[Floats2d], List[Floats2d]]]): An encoder with equal input and output width, such as
-        `spacy.MaxoutWindowEncoder.v2`; null for the concatenated vectors themselves.
-    RETURNS (Model[List[Doc], List[Floats2d]]): A `tok2vec` layer.
-    RAISES (ValueError): If `elmo` has no ELMo.
-    """
-    if problems := check_elmo("elmo", elmo):
-        raise ValueError(f"Tok2VecWithElmo has invalid settings: {'; '.join(problems)}. Correct this block.")
-    joined: Model[List[Doc], List[Floats2d]] = concatenate(embed, elmo)
-    if encode is None:
-        return joined
-    to_width: Model[List[Floats2d], List[Floats2d]] = with_array(Linear(encode.maybe_get_dim("nO")))
-    return chain(joined, to_width, encode)
+def _check_layers(readers: Dict[str, Optional[Tok2Vec]], encode: Optional[Model[Sequences, Sequences]]) -> None:
+    """RAISES (ValueError): For an encoder where Docs are read, and anything but an encoder where vectors are."""
+    problems = [
+        f"{name} is the encoder '{layer.name}', should read Docs, such as spacy.MultiHashEmbed.v2 or a listener"
+        for name, layer in readers.items()
+        if layer is not None and layer.attrs.get(ANY_WIDTH)
+    ]
+    if encode is not None and any(node.name in READS_DOCS for node in encode.walk()):
+        kind = "an encoder of vectors, such as spacy-elmo.BiLSTMEncoder.v1"
+        problems.append(f"encode is '{encode.name}', which reads Docs, should be {kind}")
+    elif encode is not None and not encode.attrs.get(ANY_WIDTH) and encode.maybe_get_dim("nO") is None:
+        problems.append(f"encode is '{encode.name}' of unknown width, should be an encoder with a `width`")
+    if problems:
+        raise ValueError(f"The network with ELMo has invalid settings: {'; '.join(problems)}. Correct these blocks.")
 
 
 def infer_residual_widths(model: Model[Any, Any]) -> None:

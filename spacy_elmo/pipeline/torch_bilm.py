@@ -24,7 +24,6 @@ from thinc.util import get_array_module, get_torch_default_device, to_numpy
 
 from ..inference.bilm import BiLM
 from ..inference.runtime import HeapTrimmer, isolated
-from ..weights.identity import fingerprint_bilm
 from ..weights.native import bilm_from_bytes, bilm_to_bytes
 from .fine_tuning import FineTuner, FineTuning
 
@@ -32,7 +31,6 @@ BYTES_PER_MB = 1024 * 1024
 # Updates of the biLM after which free memory goes back to the system; more where that takes long. Without it a process
 # that fine-tunes `en_elmo_sm` grows by 8 MB an update.
 TRIM_UPDATES = 1
-MAX_NAME = 40  # characters of the name of a biLM in its label
 LARGEST_SHARE = 0.5  # of the free disk space, for the cache of layers
 Key = bytes
 Layers = NDArray[Any]
@@ -53,17 +51,17 @@ class LayerCache:
     def __init__(self, max_mb: float, dtype: str) -> None:
         self.max_mb, self.dtype = max_mb, numpy.dtype(dtype)
         self.n_hits = self.n_misses = 0
-        self._owner: Any = None
+        self._version: Optional[int] = None
         self._file: Optional[FileIO] = None
         self._places: Dict[Key, int] = {}
         self._is_closed = False
-        self._forget()
+        self._clear()
 
-    def belong_to(self, owner: Any) -> None:
-        """owner (Any): An object that identifies the weights. If it is a new object, the cache is cleared."""
-        if owner is not self._owner or self._pid != os.getpid():
-            self._forget()
-            self._owner = owner
+    def clear_if_changed(self, version: Optional[int]) -> None:
+        """version (Optional[int]): `BiLM.version` of the weights. The cache is cleared if it is another one."""
+        if version != self._version or self._pid != os.getpid():
+            self._clear()
+            self._version = version
 
     def fetch(self, keys: Sequence[Key], parts: Sequence[Floats3d], compute: Callable[[Sequence[int]], None]) -> None:
         """Fill in the layers of Docs: read cached ones from the file, compute and store the others.
@@ -135,7 +133,7 @@ class LayerCache:
         self._file = tempfile.TemporaryFile(prefix="spacy_elmo_", buffering=0)
         weakref.finalize(self, self._file.close)
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
         if self._file is not None:
             self._file.close()
         self._file, self._places = None, {}
@@ -184,8 +182,6 @@ class TorchBiLM(Shim):
         self.word_cache_mb, self.layer_cache, self.precision = word_cache_mb, layer_cache, precision
         self.tuner = None if fine_tuning is None else FineTuner(fine_tuning)
         self._trimmer = HeapTrimmer(TRIM_UPDATES)
-        self.n_updates = 0  # how often the weights were changed
-        self._label: Tuple[Any, str] = (None, "")
 
     @property
     def bilm(self) -> Optional[BiLM]:
@@ -208,17 +204,6 @@ class TorchBiLM(Shim):
         self._model = bilm
 
     @property
-    def label(self) -> str:
-        """RETURNS (str): Fingerprint of the biLM, a space, and its name if it has one; empty if there is no biLM."""
-        if self.bilm is None:
-            return ""
-        cache = self.bilm.word_cache  # a new object whenever the weights change
-        if self._label[0] is None or self._label[0]() is not cache:
-            name = str(self.bilm.meta.get("name", ""))[:MAX_NAME]
-            self._label = (weakref.ref(cache), f"{fingerprint_bilm(self.bilm)} {name}".rstrip())
-        return self._label[1]
-
-    @property
     def is_trained(self) -> bool:
         """RETURNS (bool): Whether the next update changes the biLM: it is not frozen, and a layer is unfrozen."""
         return self.tuner is not None and self.tuner.n_trained > 0
@@ -234,8 +219,7 @@ class TorchBiLM(Shim):
         if self.bilm is None or self.tuner is None:
             return
         if self.tuner.update(self.bilm.network, optimizer, self.id):
-            self.bilm.refresh()
-            self.n_updates += 1
+            self.bilm.clear_caches()
             self._trimmer.count(1)
 
     @contextlib.contextmanager
@@ -257,7 +241,7 @@ class TorchBiLM(Shim):
             if name in arrays:
                 replaced[name] = parameter.data
                 parameter.data = torch.as_tensor(arrays[name], device=parameter.device)
-        self.bilm.refresh()
+        self.bilm.clear_caches()
         return replaced
 
     @isolated

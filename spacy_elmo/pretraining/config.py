@@ -72,7 +72,8 @@ class OptimizerConfig:
     grad_clip (float): Maximum global norm of the gradient.
     sparse (bool): Sparse gradients: an update changes only the rows of softmax and word embedding that it uses.
         Identical results with Adagrad; with Adam the moments of the other rows do not decay.
-    discriminative (float): Each layer has the learning rate of the layer above divided by this (Howard & Ruder 2018).
+    layer_decay (float): Learning rate of every layer below the top, as a factor of that of the layer above it, above 0
+        to 1. Howard & Ruder (2018) use 1/2.6.
     unfreeze_tokens (int): Gradual unfreezing: tokens after which one more layer, from the top, is trained; 0 trains all
         layers from the start.
     """
@@ -86,7 +87,7 @@ class OptimizerConfig:
     weight_decay: Annotated[float, AT_LEAST_0] = 0.0
     grad_clip: Annotated[float, ABOVE_0] = 1.0
     sparse: bool = False
-    discriminative: Annotated[float, AT_LEAST_1] = 1.0
+    layer_decay: Annotated[float, Allowed("above 0 to 1", lambda value: 0 < value <= 1)] = 1.0
     unfreeze_tokens: Annotated[int, AT_LEAST_0] = 0
 
     def __post_init__(self) -> None:

@@ -118,7 +118,7 @@ class PretrainOptimizer:
 
     def _update(self, learn_rate: float) -> None:
         for group in self._rule.param_groups:
-            group["lr"] = learn_rate / self.settings.discriminative ** group["depth"]
+            group["lr"] = learn_rate * self.settings.layer_decay ** group["depth"]
             for parameter in group["params"]:
                 if parameter.grad is not None and parameter.grad.is_sparse:
                     _update_rows(self._rule, parameter, group["lr"], self.settings)

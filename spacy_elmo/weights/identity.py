@@ -1,14 +1,9 @@
-"""Which biLM is this: a short sha256 of its files, or of the signs of its weights, for results made with it."""
+"""A short sha256 of the files of a biLM, for results that were made with it."""
 
 import hashlib
 from pathlib import Path
-from typing import Dict, List
+from typing import List
 
-import numpy as np
-from torch import Tensor
-
-from ..inference.bilm import BiLM
-from ..inference.products import quantizable_names
 from ..util import hash_file
 from .files import Listing, PathLike
 from .formats import locate, split_name
@@ -17,7 +12,6 @@ from .pipelines import detect_pipeline
 N_DIGITS = 12
 # Files beside the weights: settings and words, which change with the weights or do not matter to vectors.
 BESIDE = (".json", ".txt", ".md", ".tsv", ".jsonl")
-MAX_SIGNS = 4096  # of each tensor
 
 
 def digest_bilm(bilm: PathLike) -> str:
@@ -39,26 +33,6 @@ def digest_bilm(bilm: PathLike) -> str:
         return next(iter(sums.values()))[:N_DIGITS]
     listed = "\n".join(f"{name} {digest}" for name, digest in sums.items())
     return hashlib.sha256(listed.encode("utf8")).hexdigest()[:N_DIGITS]
-
-
-def fingerprint_bilm(bilm: BiLM) -> str:
-    """Hash the signs of the weights that reduced precision leaves in float32: embeddings, filters, biases.
-
-    A biLM keeps its fingerprint on another device, in reduced precision, and in files of any format and dtype, since
-    rounding does not change a sign. Training changes it as soon as one of these weights changes its sign.
-
-    bilm (BiLM): The biLM.
-    RETURNS (str): 12 hexadecimal digits.
-    """
-    rounded = set(quantizable_names(bilm.network))
-    exact: Dict[str, Tensor] = {name: weight for name, weight in bilm.network.named_parameters() if name not in rounded}
-    if bilm.token_embeddings is not None:
-        exact["token_embeddings"] = bilm.token_embeddings
-    digest = hashlib.sha256()
-    for name in sorted(exact):
-        signs = exact[name].detach().flatten()[:MAX_SIGNS].signbit().cpu().numpy()
-        digest.update(f"{name} {list(exact[name].shape)} ".encode() + np.packbits(signs).tobytes())
-    return digest.hexdigest()[:N_DIGITS]
 
 
 def _find_weights(path: Path) -> List[Path]:

@@ -26,7 +26,7 @@ def make_document(name: str, sentences: List[List[str]], digest: str = "1") -> D
 
 def open_builder(path: Path, bilm: BiLM, *, layer: Any = 2, **choices: Any) -> IndexBuilder:
     """RETURNS (IndexBuilder): Of an index in a folder, new or not."""
-    settings = make_settings(bilm, name="tiny", digest="0", layer=layer, content_words="")
+    settings = make_settings(bilm, name="tiny", layer=layer, content_words="")
     return IndexBuilder(open_for_writing(path, settings), bilm, **{"batch_tokens": 60, **choices})
 
 

@@ -55,7 +55,7 @@ def test_index_has_every_token(exact):
     found = describe_index(exact.path)
     assert found["uses"] == expected
     assert exact.n_tokens == len(expected) == sum(exact.words.values()) and exact.n_documents == 2
-    assert exact.layer == 2 and exact.bilm_digest == "0"
+    assert exact.layer == 2 and exact.bilm_digest == BILM.digest
 
 
 @pytest.mark.parametrize("layer", [1, "mean"])

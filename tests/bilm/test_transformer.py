@@ -60,7 +60,7 @@ def test_layer_0_is_the_word_and_the_others_know_the_position():
         lambda bilm: bilm.perplexity(SENTENCES, state="carry"),
         lambda bilm: bilm.token_losses(SENTENCES, state="carry"),
         lambda bilm: bilm.steady_state,
-        lambda bilm: bilm.settle(),
+        lambda bilm: bilm.compute_steady_state(),
     ],
 )
 def test_a_state_is_refused(ask):

@@ -41,7 +41,7 @@ def test_page_has_every_section_and_hostile_text_is_only_text(outputs, tmp_path)
     titles = ("Scores", "Layer weights", "Curves", "Errors fixed and introduced", "Settings")
     for text in (*titles, "1 error introduced by ELMo"):
         assert text in found.text, text
-    assert "sha256" in found.text and "spacy-elmo.ElmoListener.v1" in found.text
+    assert ", digest " in found.text and "spacy-elmo.ElmoListener.v1" in found.text
     assert [file.name for file in page.parent.iterdir()] == ["page.html"]
     # What metrics.json says and what the pipelines answer differ: the page says so.
     assert "90.00% for ents_f" in found.text and "one seed each" in found.text

@@ -1,4 +1,4 @@
-"""Writes that torch does not count, such as those of a study of ablations: every public module has `refresh`."""
+"""Writes that torch does not count, such as those of a study of ablations: every public module has `clear_caches`."""
 
 import numpy as np
 import pytest
@@ -103,7 +103,7 @@ def test_refresh_makes_every_module_compute_with_the_weights_that_are_there(file
     for one in (module, fresh):  # the second has computed nothing yet
         for weight in weights_of(one).parameters():
             write(weight)
-    refreshed(module).refresh()
+    refreshed(module).clear_caches()
     after = compute(module)
     assert not np.allclose(after, before, atol=1e-4)
     np.testing.assert_allclose(after, compute(fresh), atol=1e-6)
@@ -119,7 +119,7 @@ def test_refresh_reaches_models_of_elmoformanylangs(make_manylangs, encoder):
     for embedder in embedders:
         for weight in embedder.bilm.network.parameters():
             zero_the_first_half(weight)
-    embedders[0].bilm.refresh()
+    embedders[0].bilm.clear_caches()
     after, fresh = (embedder.sents2elmo(SENTENCES)[0] for embedder in embedders)
     assert not np.allclose(after, before, atol=1e-4)
     np.testing.assert_allclose(after, fresh, atol=1e-6)
@@ -129,6 +129,6 @@ def test_refresh_keeps_the_carried_state(files):
     modules = [allennlp.ElmoBiLm(files.options, files.weights) for _ in range(2)]
     for module in modules:
         module(batch_to_ids(SENTENCES))
-    modules[0].refresh()
+    modules[0].clear_caches()
     first, second = (module(batch_to_ids(SENTENCES))["activations"][-1] for module in modules)
     torch.testing.assert_close(first, second)

@@ -90,7 +90,7 @@ def test_a_copy_in_another_thread_or_from_a_pickle_gives_the_same(path: str) -> 
 def test_a_pipeline_tokenizes_and_mixes(path: str, tmp_path: Path) -> None:
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
-    elmo: Any = nlp.add_pipe("elmo", config={"weights": path, "mix": {"weights": [0.0, 0.0, 5.0]}})
+    elmo: Any = nlp.add_pipe("elmo", config={"weights": path, "mix": {"initial_weights": [0.0, 0.0, 5.0]}})
     elmo.fill()
     nlp.add_pipe("merge_entities")
     nlp.to_disk(tmp_path / "pipeline")

@@ -103,15 +103,15 @@ def test_steady_state_is_that_after_fifty_empty_sentences(bilm):
     state = None
     for _ in range(50):
         _, state = bilm.embed([[]], state=state, return_state=True)
-    torch.testing.assert_close(bilm.settle().h, state.h, rtol=0, atol=1e-5)
-    torch.testing.assert_close(bilm.settle().c, state.c, rtol=0, atol=1e-5)
+    torch.testing.assert_close(bilm.compute_steady_state().h, state.h, rtol=0, atol=1e-5)
+    torch.testing.assert_close(bilm.compute_steady_state().c, state.c, rtol=0, atol=1e-5)
 
 
 def test_moving_keeps_a_steady_state_that_is_known(sentences):
     given = BiLMState(torch.full((2, 1, 16), 0.5), torch.full((2, 1, 32), 0.5))
     bilm = BiLM(make_bilm().network, steady_state=given)
     torch.testing.assert_close(bilm.to("cpu").steady_state.h, given.h)
-    bilm.refresh()
+    bilm.clear_caches()
     assert (bilm.steady_state.h - given.h).abs().max() > 1e-3
 
 

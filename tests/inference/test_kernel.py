@@ -85,7 +85,7 @@ def test_a_forget_gate_keeps_its_share_whatever_the_other_gates_are(engine, monk
             for parameter in layer.parameters():
                 parameter.zero_()
             layer.bias.copy_(pre - (full_bias(layer.bias) - layer.bias))
-        bilm.refresh()
+        bilm.clear_caches()
         _, after = bilm.embed([[]], state=state, return_state=True)
         i, j, f, _ = pre.double().view(4, 8)
         cells = torch.full((8,), 3.0).double()

@@ -40,7 +40,7 @@ def make_sentences(n, seed=0, longest=45):
 
 def embed(monkeypatch, bilm, is_on, batches, **choices):
     monkeypatch.setenv("SPACY_ELMO_CUDA_GRAPHS", "1" if is_on else "0")
-    bilm.refresh()
+    bilm.clear_caches()
     return [array for sentences in batches for array in bilm.embed(sentences, **choices)]
 
 

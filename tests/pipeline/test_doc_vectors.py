@@ -12,16 +12,8 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
-from spacy_elmo.pipeline.doc_vectors import (
-    DocVectors,
-    VectorsError,
-    get_boundary_sums,
-    get_layers,
-    get_mixed,
-    has_layers,
-    set_vectors,
-)
-from spacy_elmo.pipeline.mix import BoundarySums
+from spacy_elmo.pipeline.doc_vectors import get_layers, get_mixed, has_layers, set_vectors
+from spacy_elmo.pipeline.vector_record import DocVectors, VectorsError
 
 VOCAB = Vocab()
 WORDS = ["Wow", "!", "!", "Really", "?", "the", "cat", "the", "dog", "."]
@@ -259,8 +251,6 @@ def test_docs_stored_by_commit_177bb64_are_read(doc):
             numpy.testing.assert_allclose(get_mixed(doc, prefix, i, i + 1)[0], row, atol=1e-6)
     if "layers" in doc.user_data:
         numpy.testing.assert_array_equal(get_layers(doc, prefix, 0, len(doc)), doc.user_data["layers"])
-    if "sums" in doc.user_data:
-        numpy.testing.assert_array_equal(get_boundary_sums(doc, prefix)[1:], doc.user_data["sums"])
 
 
 # Damaged data: one of our errors or a valid answer, never an error of a library and never NaN
@@ -274,8 +264,6 @@ JUNK = [None, True, -1, 0, 7, 2**62, 0.5, float("nan"), float("inf"), 1e300, "",
 def make_record(store="both", dtype="float32"):
     doc = Doc(VOCAB, words=RECORD_WORDS)
     layers = numpy.random.default_rng(0).normal(size=(RECORD_LAYERS, len(RECORD_WORDS), RECORD_WIDTH)).astype(dtype)
-    squares = 10 * (layers.astype("float64") ** 2).sum(axis=(1, 2))
-    marks = BoundarySums(2, layers.sum(axis=(1, 2), dtype="float64"), squares)
     mixed = layers.mean(axis=0)
     vectors = DocVectors(
         None if store == "layers" else mixed,
@@ -283,7 +271,6 @@ def make_record(store="both", dtype="float32"):
         [0.0] * RECORD_LAYERS,
         1.0,
         "token" if store == "layers" else None,
-        marks,
     )
     set_vectors(doc, "elmo", vectors)
     return doc
@@ -318,7 +305,7 @@ def drop(*names):
 
 NAMES = ("starts", "orths", "n_chars", "n_tokens", "n_carried", "weights", "gamma", "norm")
 DAMAGE = [
-    *[(put(**{name: {"a": 1}}), f"{name} is ") for name in (*NAMES, "mixed", "layers", "marks")],
+    *[(put(**{name: {"a": 1}}), f"{name} is ") for name in (*NAMES, "mixed", "layers")],
     (drop("starts"), "starts is missing"),
     (drop("mixed", "layers"), "mixed and layers are missing"),
     (cut("starts"), "orths has 5 rows, should have 4;.* mixed has 5 rows"),
@@ -330,7 +317,6 @@ DAMAGE = [
     (put(n_chars=1), "n_chars is 1, should be 16 or more"),
     (put(norm="allennlp"), "norm is 'allennlp', should be one of"),
     (put(gamma=float("nan")), "gamma is nan"),
-    (put(marks=(2, numpy.zeros(3), numpy.zeros(2))), "marks is"),
     (lambda key, record: (key, None), "the record is None"),
     (lambda key, record: ((*key[:2], None, None), record), "the key has None"),
 ]
@@ -367,7 +353,6 @@ def put_value(name, value):
             for value in (numpy.nan, numpy.inf, 1e30)
         ],
         ("layers", "float16", put(gamma=1e5)),  # more than half precision can hold
-        ("both", "float32", put(marks=(2, numpy.ones(3), numpy.zeros(3)))),  # a negative variance of BOS and EOS
     ],
 )
 def test_values_that_are_not_finite_are_refused(store, dtype, change):
@@ -375,7 +360,6 @@ def test_values_that_are_not_finite_are_refused(store, dtype, change):
     for i in range(len(doc)):
         with pytest.raises(ValueError, match="NaN, infinity or very large"):
             get_mixed(doc, "elmo", i, i + 1)
-            get_boundary_sums(doc, "elmo")
 
 
 @pytest.mark.issue(15)
@@ -426,13 +410,12 @@ def test_any_mutation_gives_our_error_or_a_valid_answer(seed):
         lambda: get_mixed(doc, "elmo", 0, len(doc)),
         lambda: get_mixed(doc, "elmo", start, start + 1),
         lambda: get_layers(doc, "elmo", 0, len(doc)),
-        lambda: [float(part.sum()) for part in (get_boundary_sums(doc, "elmo") or ())[1:]],
         lambda: [has_layers(doc, "elmo")],
         lambda: get_mixed(doc[start:].as_doc(copy_user_data=True), "elmo", 0, 1),
         lambda: get_mixed(Doc.from_docs([doc, make_record()]), "elmo", 0, 2),
     ]
     ((_, _, place, _),) = doc.user_data
-    for call in calls if isinstance(place, int) else calls[:5]:  # spaCy itself adds to the place when it cuts and joins
+    for call in calls if isinstance(place, int) else calls[:4]:  # spaCy itself adds to the place when it cuts and joins
         try:
             found = call()
         except ValueError as error:

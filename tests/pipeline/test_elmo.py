@@ -70,9 +70,9 @@ def test_odd_texts_give_finite_vectors(nlp, text):
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_store_and_dtype(store, dtype):
     nlp, full = spacy.blank("en"), spacy.blank("en")
-    mix = {"weights": [0.5, 0.0, -1.0], "gamma": 2.0, "layer_norm": "token"}
+    mix = {"initial_weights": [0.5, 0.0, -1.0], "initial_gamma": 2.0, "layer_norm": "token"}
     add_elmo(nlp, store=store, dtype=dtype, mix=mix)
-    add_elmo(full, mix=mix)
+    add_elmo(full, mix={name.removeprefix("initial_"): value for name, value in mix.items()})  # as in saved pipelines
     expected, tolerance = full(TEXTS[0]), 1e-6 if dtype == "float32" else 2e-2
     doc = nlp(TEXTS[0])
     for found in (doc, Doc(nlp.vocab).from_bytes(doc.to_bytes())):
@@ -122,8 +122,8 @@ def test_the_vector_of_a_doc_is_that_of_its_tokens_at_any_time(store):
 
 def test_vectors_in_half_precision_are_summed_in_full():
     nlp, halved = spacy.blank("en"), spacy.blank("en")
-    add_elmo(nlp, set_vectors=True, mix={"gamma": 10000.0})
-    add_elmo(halved, set_vectors=True, mix={"gamma": 10000.0}, dtype="float16")
+    add_elmo(nlp, set_vectors=True, mix={"initial_gamma": 10000.0})
+    add_elmo(halved, set_vectors=True, mix={"initial_gamma": 10000.0}, dtype="float16")
     text = "word " * 3000
     doc, half = nlp(text), halved(text)
     assert half.tensor.dtype == "float16" and half.vector.dtype == "float32"
@@ -239,8 +239,8 @@ def test_working_memory_does_not_grow_with_the_doc(pytestconfig):
         ({"prefix": "a-b"}, "(?s)prefix.*'a-b'"),
         ({"mix": {"layer_norm": "bilm-tf"}}, "(?s)layer_norm.*'token'.*bilm-tf"),
         ({"mix": {"weight": [1.0]}}, "(?s)weight\\n.*Unexpected"),
-        ({"mix": {"weights": 1.0}}, "(?s)weights.*1.0"),
-        ({"mix": {"weights": [1.0, None, 0.0]}}, "(?s)weights.*None"),
+        ({"mix": {"initial_weights": 1.0}}, "(?s)weights.*1.0"),
+        ({"mix": {"initial_weights": [1.0, None, 0.0]}}, "(?s)weights.*None"),
         ({"model": {"contexts": "word", "state": "x"}}, "(?s)contexts.*'word'.*state.*'x'"),
         ({"model": {"max_tokens": 10, "overlap": 5}}, "(?s)overlap.*5"),
         ({"model": {"frozen": False, "state": "carry"}}, "(?s)state.*'carry'"),

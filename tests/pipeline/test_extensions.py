@@ -63,7 +63,7 @@ def test_attributes_cannot_be_set_and_arrays_not_be_written_to(store):
 @pytest.mark.parametrize("store", ["mixed", "layers", "both"])
 def test_merged_tokens_get_the_mean_of_their_rows_where_it_is_wanted(store):
     nlp = spacy.blank("en")
-    add_elmo(nlp, store=store, average_merged=True, mix={"gamma": 2.0})
+    add_elmo(nlp, store=store, average_merged=True, mix={"initial_gamma": 2.0})
     doc = nlp("She sat  on the bank of the river.")
     rows, n_tokens = doc._.elmo.copy(), len(doc)
     with doc.retokenize() as retokenizer:

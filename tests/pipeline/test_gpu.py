@@ -52,7 +52,7 @@ def test_component_gives_the_vectors_of_the_cpu(gpu):
 
 
 @needs_cupy
-@pytest.mark.parametrize("frozen,norm", [(True, None), (True, "allennlp"), (False, "token"), (False, "bilm-tf")])
+@pytest.mark.parametrize("frozen,norm", [(True, None), (False, "token"), (False, "bilm-tf")])
 def test_training_step_with_a_listener(gpu, frozen, norm):
     nlp = make_tagger({**LISTENER, "layer_norm": norm}, model={"frozen": frozen})
     (listener,) = nlp.get_pipe("elmo").listeners

@@ -12,15 +12,14 @@ from thinc.api import Adam
 
 from spacy_elmo.analysis.layer_weights import name_mixes
 from spacy_elmo.pipeline.layer_weights import LayerWeightsLogger, find_task_mixes
-from spacy_elmo.pipeline.listener import build_listener, settings_of
-from spacy_elmo.pipeline.mix import BoundarySums, LayersWithBoundaries, ScalarMix, mix_layers
+from spacy_elmo.pipeline.mix import MixSettings, ScalarMix, mix_layers
 
 from .placements import task_encoder
 from .tiny import LISTENER, make_examples, make_tagger
 
 N_LAYERS, N_TOKENS, WIDTH = 3, 5, 4
 WEIGHTS = [0.3, -0.5, 0.9]
-NORMS = [None, "token", "bilm-tf", "allennlp"]
+NORMS = [None, "token", "bilm-tf"]
 
 
 def make_layers(seed=0, n_tokens=N_TOKENS):
@@ -29,13 +28,9 @@ def make_layers(seed=0, n_tokens=N_TOKENS):
     return layers
 
 
-def make_settings(**given):
-    return settings_of(build_listener(**given))
-
-
 def make_mix(**settings):
     """In double precision, so that finite differences say something; with a projection in single precision."""
-    mix, dtype = ScalarMix(make_settings(**settings)), "float32" if "projection_width" in settings else "float64"
+    mix, dtype = ScalarMix(MixSettings(**settings)), "float32" if "projection_width" in settings else "float64"
     mix.initialize(X=make_layers().astype("float32"))
     mix.set_param("w", numpy.asarray(WEIGHTS, dtype=dtype))
     mix.set_param("gamma", numpy.asarray([1.7], dtype=dtype))
@@ -58,43 +53,27 @@ def numeric_gradient(array, function, step=1e-5):
     return gradient
 
 
-def split_marks(layers, is_mark):
-    """The rows of tokens, with the sums over those of the marks."""
-    marks = layers[:, is_mark].astype("float64")
-    sums = BoundarySums(marks.shape[1], marks.sum(axis=(1, 2)), (marks**2).sum(axis=(1, 2)))
-    return LayersWithBoundaries(layers[:, ~is_mark], sums)
-
-
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("dtype,limit", [("float64", 1e-11), ("float32", 1e-5)])
-def test_scalar_mix_matches_reference_with_and_without_bos_and_eos(norm, dtype, limit):
+def test_scalar_mix_matches_reference(norm, dtype, limit):
     layers = numpy.random.default_rng(3).normal(5.0, 2.0, (N_LAYERS, 9, WIDTH)).astype(dtype)
-    is_mark = numpy.asarray([True, False, False, True, True, True, True, False, True])
-    mix = make_mix(layer_norm=norm)
-    wanted = reference_mix(layers[:, ~is_mark], WEIGHTS, 1.7, norm or "none")
-    numpy.testing.assert_allclose(mix.predict(layers[:, ~is_mark]), wanted, atol=limit)
-    if norm == "allennlp":
-        wanted = reference_mix(layers, WEIGHTS, 1.7, norm, is_mark)[~is_mark]
-        numpy.testing.assert_allclose(mix.predict(split_marks(layers, is_mark)), wanted, atol=limit)
+    wanted = reference_mix(layers, WEIGHTS, 1.7, norm or "none")
+    numpy.testing.assert_allclose(make_mix(layer_norm=norm).predict(layers), wanted, atol=limit)
 
 
 @pytest.mark.parametrize(
-    "settings, has_boundaries",
+    "settings",
     [
-        *[({"layer_norm": norm}, False) for norm in NORMS],
-        ({"layer_norm": "allennlp"}, True),
-        ({"projection_width": 2}, False),
-        ({"mix": "concat"}, False),
-        ({"mix": "concat", "layer_norm": "token", "projection_width": 3}, False),
+        *[{"layer_norm": norm} for norm in NORMS],
+        {"projection_width": 2},
+        {"mix": "concat"},
+        {"mix": "concat", "layer_norm": "token", "projection_width": 3},
     ],
 )
-def test_gradients_match_finite_differences(settings, has_boundaries):
-    mix, layers = make_mix(**settings), make_layers()
-    inputs = layers = layers.astype(mix.get_param("w").dtype)
-    if has_boundaries:
-        inputs = split_marks(make_layers(n_tokens=7)[:, [0, 1, 3, 4, 5, 6]], numpy.eye(6)[[0, -1]].any(axis=0))
-        layers = inputs.layers
-    output, backprop = mix(inputs, is_train=True)
+def test_gradients_match_finite_differences(settings):
+    mix = make_mix(**settings)
+    layers = make_layers().astype(mix.get_param("w").dtype)
+    output, backprop = mix(layers, is_train=True)
     d_output = numpy.random.default_rng(1).normal(size=output.shape).astype("float32")
     d_layers = backprop(d_output)
     is_word = layers.any(axis=(0, 2))
@@ -102,7 +81,7 @@ def test_gradients_match_finite_differences(settings, has_boundaries):
     step, limit = (1e-2, 2e-2) if "projection_width" in settings else (1e-5, 1e-5)
 
     def check(array, found, places=...):
-        expected = numeric_gradient(array, lambda: loss_of(mix, inputs, d_output), step)
+        expected = numeric_gradient(array, lambda: loss_of(mix, layers, d_output), step)
         numpy.testing.assert_allclose(found[places], expected[places], atol=limit)
 
     check(layers, d_layers, (slice(None), is_word))
@@ -132,7 +111,7 @@ def test_fixed_weights_and_gamma_get_no_gradient():
     ],
 )
 def test_mix_without_learned_weights_keeps_its_shares(settings, shares):
-    mix, layers = ScalarMix(make_settings(**settings)), make_layers().astype("float32")
+    mix, layers = ScalarMix(MixSettings(**settings)), make_layers().astype("float32")
     mix.initialize(X=layers)
     for _ in range(2):
         output, backprop = mix(layers, is_train=True)
@@ -198,7 +177,7 @@ def test_layer_dropout_leaves_layers_out_of_the_softmax():
 )
 def test_invalid_settings_are_an_error(settings, problem):
     with pytest.raises(ValueError, match=f"(?s){problem}"):
-        make_settings(**settings)
+        MixSettings(**settings)
 
 
 # The logger writes the weights that the mixes have at each evaluation

@@ -10,6 +10,7 @@ from spacy_elmo.pipeline.mix import mix_layers
 from spacy_elmo.pipeline.task_layers import BiLSTM, BiLSTMEncoder
 
 from .placements import BILSTM, EMBED, INPUT, PLACEMENTS, WINDOW, task_encoder
+from .test_listener import CNN
 from .tiny import TEXTS, loader_block, make_examples, make_tagger, train
 
 TEXT = "She sat on the bank of the river."
@@ -78,8 +79,7 @@ WRONG_NUMBER = r"initial_weights of 'tagger' has 2 weights \(\[1.0, 2.0\]\).*3 l
 @pytest.mark.parametrize(
     "settings, problem",
     [
-        ({"elmo_input": EMBED}, r"elmo_input is '.*', which has no ELMo, should be spacy-elmo.ElmoListener.v1"),
-        ({"embed": BILSTM}, "embed is the encoder '.*', should embed words"),
+        ({"embed": BILSTM, "elmo_input": BILSTM}, "embed is the encoder '.*', should read Docs.*; elmo_input is the"),
         ({"encode": EMBED}, "encode is '.*', which reads Docs, should be an encoder of vectors"),
         ({"elmo_input": None, "elmo_output": None}, "encoder places.*elmo_input and elmo_output are both null"),
         ({"elmo_input": {**INPUT, "initial_weights": [1.0, 2.0]}}, WRONG_NUMBER),
@@ -90,6 +90,23 @@ WRONG_NUMBER = r"initial_weights of 'tagger' has 2 weights \(\[1.0, 2.0\]\).*3 l
 def test_blocks_in_the_wrong_place_are_an_error(settings, problem):
     with pytest.raises(ValueError, match=f"(?s){problem}"):
         make_tagger(task_encoder(**settings))
+
+
+@pytest.mark.issue(51)
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_word_features_stand_beside_any_listener(is_replaced, tmp_path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tok2vec", config={"model": CNN})
+    listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": CNN["width"], "upstream": "*"}
+    block = {"@architectures": "spacy-elmo.Tok2VecWithElmo.v1", "embed": EMBED, "elmo": listener, "encode": WINDOW}
+    nlp.add_pipe("tagger", config={"model": {"@architectures": "spacy.Tagger.v2", "tok2vec": block}})
+    nlp.initialize(lambda: make_examples(nlp))
+    losses = [train(nlp, 5)["tagger"] for _ in range(3)]
+    assert losses[-1] < losses[0]
+    if is_replaced:
+        nlp.replace_listeners("tok2vec", "tagger", ["model.tok2vec.elmo"])
+    nlp.to_disk(tmp_path)
+    assert [token.tag_ for token in spacy.load(tmp_path)(TEXT)] == [token.tag_ for token in nlp(TEXT)]
 
 
 # The BiLSTM encoder: torch's LSTM over each sequence, with weights that Thinc keeps

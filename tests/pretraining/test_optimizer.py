@@ -134,14 +134,14 @@ def test_adamw_decays_weights_but_no_bias():
 
 def test_rates_fall_from_layer_to_layer():
     # Adam's first update is the learning rate, whatever the gradient.
-    training = Training(replace(ADAM, discriminative=2.6))
+    training = Training(replace(ADAM, layer_decay=0.5))
     before = training.weights()
     info = training.update()
     assert info.learn_rate == 0.01
     for depth, group in enumerate(training.optimizer.groups.values()):
         for name, part in group.items():
             change = float((part.detach() - before[name]).abs().max())
-            assert change == pytest.approx(0.01 / 2.6**depth, rel=1e-3), name
+            assert change == pytest.approx(0.01 * 0.5**depth, rel=1e-3), name
 
 
 @pytest.mark.parametrize("settings, sparse", CASES)

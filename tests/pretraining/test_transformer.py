@@ -49,7 +49,7 @@ def test_losses_in_lanes_equal_those_of_sentences():
 
 
 def test_discriminative_rates_and_unfreezing_know_its_layers(text, tmp_path):
-    optimizer = {"learn_rate": 0.02, "discriminative": 2.0, "unfreeze_tokens": 300}
+    optimizer = {"learn_rate": 0.02, "layer_decay": 0.5, "unfreeze_tokens": 300}
     run = make_run(tmp_path / "out", text, **{**QUICK, "optimizer": optimizer})
     groups = layer_groups(run.trainer.network, run.trainer.head)
     assert list(groups) == ["head", "layers.1", "layers.0", "words"]

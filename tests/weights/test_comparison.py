@@ -30,7 +30,7 @@ def test_first_layer_that_differs_is_found(layer: int, value: float, folder: Pat
     a, b = load_bilm(folder), load_bilm(folder)
     with torch.no_grad():
         b.network.encoder.layers[layer].bias[1, 0] += value
-    b.refresh()
+    b.clear_caches()
     found = compare_bilms(a, b, SOME)
     assert found.first_different() == layer + 1 and not found.is_equal()
     assert [item.max_difference == 0 for item in found.layers] == [number <= layer for number in range(3)]
@@ -50,7 +50,7 @@ def test_largest_difference_is_that_of_its_token(folder: Path) -> None:
     with torch.no_grad():
         rows = b.network.char_cnn.embedding
         rows[ord("3") + 1], rows[ord("4") + 1] = a.network.char_cnn.embedding[[ord("4") + 1, ord("3") + 1]]
-    b.refresh()
+    b.clear_caches()
     sentences = [["the", "bank"], ["the", "3", "bank"], []]  # only the word "3" has one of the bytes
     found = compare_bilms(a, b, sentences)
     assert {tensor.name: tensor.status for tensor in found.tensors}["char_cnn.embedding"] == "permuted"

@@ -129,7 +129,7 @@ def test_plain_lstm_has_no_state(make):
     for state in ("steady", None):
         for found, one in zip(bilm.embed(TEXT, state=state), wanted):
             assert (found == one).all()
-    bilm.prepare("steady")
+    bilm.pack("steady")
     with pytest.raises(ValueError, match="EL340.*return_state=True.*bilstm"):
         bilm.embed(TEXT, return_state=True)
     with pytest.raises(ValueError, match='EL340.*state = "carry".*bilstm'):

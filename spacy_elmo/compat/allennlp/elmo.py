@@ -447,9 +447,9 @@ class ElmoEmbedder:
             padded[:, k][mask] = rows
         return padded, mask
 
-    def refresh(self) -> None:
-        """Discard everything derived from the weights, see `BiLM.refresh`."""
-        self.elmo_bilm.refresh()
+    def clear_caches(self) -> None:
+        """Discard everything derived from the weights, see `BiLM.clear_caches`."""
+        self.elmo_bilm.clear_caches()
 
     def embed_sentence(self, sentence: List[str]) -> Array:
         """sentence (List[str]): Tokens, or a string: a sentence of characters.
