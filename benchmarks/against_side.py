@@ -85,7 +85,7 @@ def embeddings(weights: str) -> Dict[str, Any]:
         vectors, state = bilm.embed(sentences[:9], state=None, return_state=True, boundaries=True)
         found[f"{Path(name).name} with boundaries"] = np.concatenate(vectors, axis=1)
         found[f"{Path(name).name} h"], found[f"{Path(name).name} c"] = state.h.numpy(), state.c.numpy()
-        gradient_of = bilm.encode_with_grad(sentences[:20])
+        gradient_of = bilm.encode(sentences[:20], with_grad=True)
         found[f"{Path(name).name} with gradient"] = gradient_of.detach().numpy()
     return found
 
@@ -221,7 +221,7 @@ def embed(weights: str, precision: str = "float32") -> int:
 def train(weights: str) -> int:
     """Forward and backward pass through the biLM."""
     bilm, sentences = bilm_of(weights), flatten(sized(weights))[:64]
-    bilm.encode_with_grad(sentences).sum().backward()
+    bilm.encode(sentences, with_grad=True).sum().backward()
     bilm.network.zero_grad()
     return sum(map(len, sentences))
 

@@ -103,7 +103,7 @@ def in_float64(bilm: BiLM, texts: List[Text]) -> Layers:
     """RETURNS (Layers): Shape (L+1, words, D), by the equations of the paper, text by text."""
     exact = BiLM(copy.deepcopy(bilm.network).double())
     with torch.no_grad():
-        return np.concatenate([exact.encode_with_grad([text]).numpy() for text in texts], axis=1)
+        return np.concatenate([exact.encode([text], with_grad=True).numpy() for text in texts], axis=1)
 
 
 def embed_carried(bilm: BiLM, texts: List[Text], batch_tokens: int = 8192) -> Layers:

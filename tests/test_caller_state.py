@@ -159,8 +159,8 @@ ENTRIES: Dict[str, Any] = {
         native,
         lambda bilm: [
             bilm.encode(SENTENCES),
-            bilm.encode_ids(IDS[0], [[0, 1, 2, 3], [4, 5]]),
-            bilm.encode_with_grad(SENTENCES),
+            bilm.encode([[0, 1, 2, 3], [4, 5]], char_ids=IDS[0]),
+            bilm.encode(SENTENCES, with_grad=True),
             *(rows for _, _, rows in bilm.iter_encode(SENTENCES, batch_tokens=2)),
         ],
     ),

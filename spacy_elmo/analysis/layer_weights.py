@@ -11,9 +11,9 @@ from ..util import is_finite, is_whole
 from .plots import COLOURS, HATCHES, STYLES, Look, add_legend, new_figure, save_figure, set_title
 
 
-def name_layers(n_layers: int) -> List[str]:
+def name_layers(mixture_size: int) -> List[str]:
     """RETURNS (List[str]): Names of L+1 layers for people, the token layer first."""
-    return ["token layer", *(f"layer {i}" for i in range(1, n_layers))]
+    return ["token layer", *(f"layer {i}" for i in range(1, mixture_size))]
 
 
 def name_layer(layer: Union[int, str]) -> str:
@@ -70,10 +70,10 @@ def draw_layer_weights(
     figure, (axes,) = new_figure(height=1.4 + 0.5 * len(mixes), look=look)
     told = name_mixes(mixes) if names is None else names
     labels = [f"{name}\n$\\gamma$ = {mix.gamma:.2f}" for name, mix in zip(told, mixes)]
-    n_layers = max(len(mix.shares) for mix in mixes)
+    mixture_size = max(len(mix.shares) for mix in mixes)
     places = range(len(mixes))
     left = [0.0] * len(mixes)
-    for layer, label in enumerate(name_layers(n_layers)):
+    for layer, label in enumerate(name_layers(mixture_size)):
         shares = [mix.shares[layer] if layer < len(mix.shares) else 0.0 for mix in mixes]
         colour, hatch = COLOURS[layer % len(COLOURS)], HATCHES[layer % len(HATCHES)]
         look_of = {"color": colour, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
@@ -88,7 +88,7 @@ def draw_layer_weights(
     axes.xaxis.set_major_formatter("{x:.0%}")
     axes.grid(visible=False)
     set_title(figure, _finding(mixes))
-    add_legend(figure, axes, n_columns=min(n_layers, 4))
+    add_legend(figure, axes, n_columns=min(mixture_size, 4))
     save_figure(figure, path, source=source, look=look)
 
 

@@ -130,8 +130,8 @@ def _render_curves(report: TrainingReport) -> str:
         key = draw_key([name for name, rows in logs if rows], is_lines=True)
         parts.append(_arrange("Scores on the development data at each evaluation.", key, figures))
     if courses:
-        n_layers = max(len(rows[0]["shares"]) for rows in report.output.weight_log.values())
-        key = draw_key(name_layers(n_layers), is_lines=True)
+        mixture_size = max(len(rows[0]["shares"]) for rows in report.output.weight_log.values())
+        key = draw_key(name_layers(mixture_size), is_lines=True)
         parts.append(_arrange("Layer weights over the training.", key, courses))
     return "".join(parts)
 
@@ -166,10 +166,10 @@ def _draw_score(name: str, logs: Sequence[Tuple[str, Sequence[Row]]]) -> str:
 
 
 def _draw_course(component: str, number: int, rows: Sequence[Row]) -> str:
-    n_layers = len(rows[0]["shares"])
+    mixture_size = len(rows[0]["shares"])
     lines = [
         (name, [(row["step"], row["shares"][layer] * 100) for row in rows])
-        for layer, name in enumerate(name_layers(n_layers))
+        for layer, name in enumerate(name_layers(mixture_size))
     ]
     place = rows[0].get("place") or (f"mix {number}" if number > 1 else "")
     caption = f"{component}{f' ({place})' if place else ''}, at the end: {_list_shares(rows[-1]['shares'])}"

@@ -72,13 +72,18 @@ def layer_weights_cli(
         named = [({"pipeline": name} if name else {}, mix) for name, some in found for mix in some]
         print(srsly.json_dumps({"mixes": [{**pipeline, **asdict(mix)} for pipeline, mix in named]}))
     else:
-        n_layers = max(len(mix.shares) for mix in mixes)
+        mixture_size = max(len(mix.shares) for mix in mixes)
         rows = [
             # Layers that a biLM does not have are empty.
-            [name, *(f"{share:.1%}" for share in mix.shares), *[""] * (n_layers - len(mix.shares)), f"{mix.gamma:.3f}"]
+            [
+                name,
+                *(f"{share:.1%}" for share in mix.shares),
+                *[""] * (mixture_size - len(mix.shares)),
+                f"{mix.gamma:.3f}",
+            ]
             for name, mix in zip(names, mixes)
         ]
-        header = ["component", *name_layers(n_layers), "gamma"]
+        header = ["component", *name_layers(mixture_size), "gamma"]
         width = max(len(name) for name in names)  # wasabi cuts the padding of columns, not their text
         aligns = ["l", *"r" * (len(header) - 1)]
         _common.msg.table(rows, header=header, divider=True, aligns=aligns, max_col=max(width, 30))

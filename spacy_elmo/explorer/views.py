@@ -169,7 +169,7 @@ class Explorer:
         return {
             "version": __version__,
             "bilm": self.name,
-            "n_layers": self.bilm.config.n_layers + 1,
+            "mixture_size": self.bilm.config.n_layers + 1,
             "width": self.bilm.config.output_width,
             "n_directions": self.bilm.config.n_directions,
             "has_softmax": self.bilm.head is not None and self.bilm.vocabulary is not None,

@@ -105,7 +105,7 @@ def describe(bilm: BiLM) -> Dict[str, str]:
     """RETURNS (Dict[str, str]): Metadata of the file: sizes, input, and name, language, licence and source if known."""
     config, characters = bilm.config, _characters_of(bilm)
     record = {
-        "n_layers": config.n_layers + 1,
+        "n_layers": config.n_layers,
         "width": config.output_width,
         "input": "words" if characters is None else "characters",
         "n_characters": 0 if characters is None else characters.n_characters,

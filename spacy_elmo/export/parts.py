@@ -116,7 +116,7 @@ def describe(settings: PartSettings, bilm: BiLM) -> Dict[str, Any]:
         **found,
         "keep": dict(settings.keep),
         "fingerprint": bilm.digest,
-        "n_layers": bilm.config.n_layers + 1,
+        "n_layers": bilm.config.n_layers,
         "width": bilm.config.output_width,
         "version": __version__,
     }

@@ -261,10 +261,10 @@ class NpzWriter(Writer):
                     np.lib.format.write_array_header_1_0(cast(Any, member), header)
                     for line in lines:
                         member.write(np.array(json.loads(line), dtype=dtype).tobytes())
-            for name, (dtype, (*n_layers, _, width)) in self._headers.items():
+            for name, (dtype, (*stack, _, width)) in self._headers.items():
                 n_rows = sum(self.lengths) if self.pool is None else len(self.lengths)
                 descr = np.lib.format.dtype_to_descr(dtype)
-                header = {"descr": descr, "fortran_order": False, "shape": (*n_layers, n_rows, width)}
+                header = {"descr": descr, "fortran_order": False, "shape": (*stack, n_rows, width)}
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array_header_1_0(cast(Any, member), header)
                     for file in self._files[name]:

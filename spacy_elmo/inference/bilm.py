@@ -248,50 +248,48 @@ class BiLM:
     @isolated
     def encode(
         self,
-        runs: Sequence[Sequence[str]],
+        runs: Sequence[Sequence[Any]],
         *,
+        char_ids: Union[Tensor, NDArray[np.int64], None] = None,
         state: str = "reset",
         batch_tokens: int = 8192,
         group_lengths: Optional[Sequence[int]] = None,
         boundaries: bool = False,
+        with_grad: bool = False,
     ) -> Tensor:
         """Compute the layers of all runs, concatenated, on the device of the weights.
 
-        runs (Sequence[Sequence[str]]): Words of each run, which is read as one sequence; empty ones are allowed.
+        runs (Sequence[Sequence[Any]]): Words of each run, which is read as one sequence; empty ones are allowed. With
+            `char_ids` the rows of these words.
+        char_ids (Union[Tensor, NDArray[np.int64], None]): Shape (U, C), one row per word, from AllenNLP's
+            `batch_to_ids` or `CharacterCodec.encode`: shifted by one, 0 is the mask.
         state (str): "reset", "steady" or "carry".
         batch_tokens (int): Tokens computed at once.
         group_lengths (Optional[Sequence[int]]): For "carry": numbers of consecutive runs that share a state.
         boundaries (bool): Keep the rows of BOS and EOS.
-        RETURNS (Tensor): Shape (L+1, N, D), without gradients.
-        RAISES (ValueError): For `batch_tokens` below 1 or an unknown state; EL340 for a state without recurrence, EL341
-            for a run too long for a transformer, EL011 for runs that are not lists of words.
+        with_grad (bool): Attach the layers to the graph. All runs are computed at once, in float32, from zero states.
+        RETURNS (Tensor): Shape (L+1, N, D), without gradients unless `with_grad`.
+        RAISES (ValueError): For `batch_tokens` below 1, an unknown state, or gradients in reduced precision or with
+            another state than "reset"; EL340 for a state without recurrence, EL341 for a run too long for a
+            transformer, EL011 for runs that are not lists of words, EL017 if the biLM reads whole words, or for ids
+            that its codec does not have.
         """
-        encoder, runs = self._encoder, check_runs(runs)
-        return self._encode(encoder, encoder.runs(runs), state, batch_tokens, group_lengths, boundaries)
-
-    @isolated
-    @torch.no_grad()
-    def encode_ids(
-        self,
-        char_ids: Union[Tensor, NDArray[np.int64]],
-        index: Sequence[Sequence[int]],
-        *,
-        state: str = "reset",
-        batch_tokens: int = 8192,
-        group_lengths: Optional[Sequence[int]] = None,
-        boundaries: bool = False,
-    ) -> Tensor:
-        """The same as `encode`, from character ids.
-
-        char_ids (Union[Tensor, NDArray[np.int64]]): Shape (U, C), one row per word, from AllenNLP's `batch_to_ids` or
-            `CharacterCodec.encode`: shifted by one, 0 is the mask.
-        index (Sequence[Sequence[int]]): Rows of `char_ids` for each run, without boundaries.
-        state (str), batch_tokens (int), group_lengths (Optional[Sequence[int]]), boundaries (bool): See `encode`.
-        RETURNS (Tensor): Shape (L+1, N, D), without gradients.
-        RAISES (ValueError): EL017 if the biLM reads whole words, or for ids that its codec does not have.
-        """
+        check_positive("batch_tokens", batch_tokens)
+        if with_grad:
+            require_float32(self.precision, "A gradient", "Load the weights again in float32.")
+            if check_state(state) != "reset":
+                raise ValueError(
+                    f"The state is '{state}', but gradients need zero states. Set state='reset', or with_grad=False."
+                )
         encoder = self._encoder
-        return self._encode(encoder, encoder.id_runs(char_ids, index), state, batch_tokens, group_lengths, boundaries)
+        with torch.set_grad_enabled(with_grad and torch.is_grad_enabled()):
+            if char_ids is None:
+                encoder_runs = encoder.runs(check_runs(runs), has_gradients=with_grad)
+            else:
+                encoder_runs = encoder.id_runs(char_ids, runs)
+            if with_grad:
+                return encoder.with_grad(encoder_runs, with_boundaries=boundaries)
+            return self._encode(encoder, encoder_runs, state, batch_tokens, group_lengths, boundaries)
 
     @isolated
     def iter_encode(
@@ -317,38 +315,6 @@ class BiLM:
             is_kept = reuse_memory or part.has_boundaries
             rows = part.inner(found.lengths)
             yield part.start, part.stop, rows if is_kept else rows.clone()
-
-    @isolated
-    def encode_with_grad(self, runs: Sequence[Sequence[str]], *, boundaries: bool = False) -> Tensor:
-        """Compute the layers of all runs, attached to the graph. Each run starts from a zero state.
-
-        runs (Sequence[Sequence[str]]): Words of each run, which is read as one sequence.
-        boundaries (bool): Keep the rows of `<S>` and `</S>` around each run.
-        RETURNS (Tensor): Shape (L+1, N, D).
-        RAISES (ValueError): In reduced precision; EL341 and EL011 as in `encode`.
-        """
-        require_float32(self.precision, "A gradient", "Load the weights again in float32.")
-        encoder, runs = self._encoder, check_runs(runs)
-        return encoder.with_grad(encoder.runs(runs, has_gradients=True), with_boundaries=boundaries)
-
-    @isolated
-    def encode_ids_with_grad(
-        self,
-        char_ids: Union[Tensor, NDArray[np.int64]],
-        index: Sequence[Sequence[int]],
-        *,
-        boundaries: bool = False,
-    ) -> Tensor:
-        """The same as `encode_with_grad`, from character ids.
-
-        char_ids (Union[Tensor, NDArray[np.int64]]), index (Sequence[Sequence[int]]): See `encode_ids`.
-        boundaries (bool): See `encode_with_grad`.
-        RETURNS (Tensor): Shape (L+1, N, D).
-        RAISES (ValueError): In reduced precision; EL017 for ids that do not fit.
-        """
-        require_float32(self.precision, "A gradient", "Load the weights again in float32.")
-        encoder = self._encoder
-        return encoder.with_grad(encoder.id_runs(char_ids, index), with_boundaries=boundaries)
 
     @isolated
     def perplexity(
@@ -405,7 +371,6 @@ class BiLM:
         group_lengths: Optional[Sequence[int]],
         boundaries: bool,
     ) -> Tensor:
-        check_positive("batch_tokens", batch_tokens)
         n_rows = sum(runs.lengths) + 2 * boundaries * len(runs.lengths)
         sizes = (self.config.n_layers + 1, n_rows, self.config.output_width)
         layers = torch.empty(sizes, dtype=torch.float32, device=self.device)

@@ -19,7 +19,7 @@ from ..util import find_no_booleans, find_texts, is_count, is_finite
 from ..weights import load_bilm
 from ..weights.files import PathLike
 from ..weights.meta import mixes_from_meta
-from .inputs import IdBatch, Inputs, is_original, pad_rows, read_inputs, which_are_words, with_boundaries
+from .inputs import Inputs, is_original, pad_rows, read_inputs, which_are_words, with_boundaries
 from .layers import (
     ALLENNLP,
     ScalarMix,
@@ -33,7 +33,7 @@ from .layers import (
 STATES = ("reset", "steady")
 IN_ALLENNLP = ALLENNLP.format(name="Elmo")
 FIRST_ID = BOW_CHARACTER + 1  # of words in UTF-8, shifted by one
-OF_MIXES = ("num_output_representations", "initial_weights", "initial_gamma", "layer_norm")
+OF_MIXES = ("n_mixes", "initial_weights", "initial_gamma", "layer_norm")
 NETWORK, FINGERPRINT = "network.", "fingerprint"
 # Attributes of a network, shared by the modules that use it and copied with it.
 AS_READ = "precision_and_checksums_as_read"
@@ -70,7 +70,7 @@ class Elmo(nn.Module):
     bilm (Union[BiLM, PathLike]): A biLM, which is shared and not copied; a packaged name such as "en_elmo_sm"; or a
         path that `load_bilm` takes. The last module made of a biLM decides for all of them whether it is trained;
         warning WL141 if that changes.
-    num_output_representations (int): Mixes, each with weights of its own: 2 for ELMo at the input and at the output of
+    n_mixes (int): Mixes, each with weights of its own: 2 for ELMo at the input and at the output of
         a model.
     dropout (float): Dropout of the mixed vectors in training.
     trainable (bool): Train the biLM. It is trained while a parameter of it requires a gradient, so that
@@ -91,7 +91,7 @@ class Elmo(nn.Module):
     def __init__(
         self,
         bilm: Union[BiLM, PathLike],
-        num_output_representations: int = 1,
+        n_mixes: int = 1,
         *,
         dropout: float = 0.5,
         trainable: bool = False,
@@ -107,10 +107,10 @@ class Elmo(nn.Module):
     ) -> None:
         super().__init__()
         loaded = _find_bilm(bilm)
-        n_layers = loaded.config.n_layers + 1
+        mixture_size = loaded.config.n_layers + 1
         problems = [
-            *_problems(loaded, num_output_representations, dropout, trainable, state, batch_tokens),
-            *mix_problems(n_layers, initial_weights, initial_gamma, layer_norm, layer_dropout),
+            *_problems(loaded, n_mixes, dropout, trainable, state, batch_tokens),
+            *mix_problems(mixture_size, initial_weights, initial_gamma, layer_norm, layer_dropout),
             *find_no_booleans(learn_mix=learn_mix, boundaries=boundaries, store_bilm=store_bilm),
         ]
         if problems:
@@ -120,14 +120,14 @@ class Elmo(nn.Module):
         self.encoder.train_weights(trainable)
         self.mixes = nn.ModuleList(
             ScalarMix(
-                n_layers,
+                mixture_size,
                 initial_weights=initial_weights,
                 initial_gamma=initial_gamma,
                 trainable=learn_mix,
                 layer_norm=layer_norm,
                 layer_dropout=layer_dropout,
             )
-            for _ in range(num_output_representations)
+            for _ in range(n_mixes)
         )
         self.dropout = nn.Dropout(dropout)
         self.to(loaded.device)
@@ -251,8 +251,8 @@ class Elmo(nn.Module):
         """Layers of all tokens (L+1, N, D), and their mask (B, S), on the CPU."""
         bilm, boundaries = self.bilm, self._reads_boundaries
         batch = read_inputs(inputs, FIRST_ID if bilm.config.char_cnn is not None else None)
-        given: Any = (batch.char_ids, batch.rows) if isinstance(batch, IdBatch) else (batch.runs,)
-        rows = self.encoder(*given, state=self.state, batch_tokens=self.batch_tokens, boundaries=boundaries)
+        settings: Dict[str, Any] = {"state": self.state, "batch_tokens": self.batch_tokens, "boundaries": boundaries}
+        rows = self.encoder(batch.runs, char_ids=batch.char_ids, **settings)
         return rows, with_boundaries(batch.mask) if boundaries else batch.mask
 
 
@@ -301,13 +301,15 @@ class BiLMModule(nn.Module):
         is_exact = self.bilm.precision == "float32"
         return self.bilm.precision, _checksums(self.network) if is_exact else []
 
-    def forward(self, *inputs: Any, state: str, batch_tokens: int, boundaries: bool) -> Tensor:
-        """Compute the layers of runs of words; or of character ids and their rows, see `BiLM.encode_ids`.
+    def forward(
+        self, runs: Sequence[Sequence[Any]], *, char_ids: Optional[Tensor], state: str, **settings: Any
+    ) -> Tensor:
+        """Compute the layers of runs of words, or of rows of character ids, see `BiLM.encode`.
 
         With gradients or without, hooks and parametrizations of all modules have their effect.
         RETURNS (Tensor): Shape (L+1, N, D).
         """
-        bilm, has_ids, is_trained = self.bilm, len(inputs) > 1, self.is_trained
+        bilm, is_trained = self.bilm, self.is_trained
         if torch.is_grad_enabled() and is_trained and state != "reset":
             raise ValueError(
                 "The biLM is trained (its parameters require a gradient), which starts every sentence from a zero "
@@ -316,10 +318,8 @@ class BiLMModule(nn.Module):
             )
         # A hook may make activations of a frozen biLM require a gradient.
         is_hooked = state == "reset" and bilm.precision == "float32" and bool(find_hooked(self.network.modules()))
-        if torch.is_grad_enabled() and (is_trained or is_hooked):
-            return (bilm.encode_ids_with_grad if has_ids else bilm.encode_with_grad)(*inputs, boundaries=boundaries)
-        encode: Callable[..., Tensor] = bilm.encode_ids if has_ids else bilm.encode
-        return encode(*inputs, state=state, batch_tokens=batch_tokens, boundaries=boundaries)
+        with_grad = torch.is_grad_enabled() and (is_trained or is_hooked)
+        return bilm.encode(runs, char_ids=char_ids, state=state, with_grad=with_grad, **settings)
 
     def train_weights(self, trainable: bool) -> None:
         """Train or freeze the weights, in all modules that share them; WL141 if that changes what another one does."""
@@ -428,7 +428,7 @@ def _problems(bilm: BiLM, n_mixes: int, dropout: float, trainable: bool, state: 
     if problems:
         return problems
     checks = [
-        (is_count(n_mixes), f"num_output_representations is {n_mixes!r}, should be a whole number of 1 or more"),
+        (is_count(n_mixes), f"n_mixes is {n_mixes!r}, should be a whole number of 1 or more"),
         (is_finite(dropout) and 0 <= dropout < 1, f"dropout is {dropout}, should be from 0 to below 1"),
         (state in STATES, f"state is {state!r}, should be one of {STATES}"),
         (is_count(batch_tokens), f"batch_tokens is {batch_tokens!r}, should be a whole number of 1 or more"),

@@ -1,6 +1,6 @@
 """Batches as they come in: token lists, or character ids in the form of AllenNLP's `batch_to_ids`."""
 
-from typing import Iterable, List, NamedTuple, Optional, Sequence, Type, Union
+from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Type, Union
 
 import torch
 from torch import Tensor, nn
@@ -18,28 +18,17 @@ NO_SENTENCES = "The batch has no sentences. Pass at least one; a sentence may ha
 MIN_CHARACTERS = 4  # begin and end of a word, and a character of two bytes
 
 
-class WordBatch(NamedTuple):
-    """Sentences of words.
+class Batch(NamedTuple):
+    """Sentences of words, or of character ids, each distinct word once.
 
-    runs (List[List[str]]): Words of each sentence.
+    runs (List[List[Any]]): Words of each sentence; with `char_ids` their rows.
     mask (Tensor): Shape (B, S), True where a word is.
+    char_ids (Optional[Tensor]): Shape (U, C).
     """
 
-    runs: List[List[str]]
+    runs: List[List[Any]]
     mask: Tensor
-
-
-class IdBatch(NamedTuple):
-    """Sentences of character ids, each distinct word once.
-
-    char_ids (Tensor): Shape (U, C).
-    rows (List[List[int]]): Rows of `char_ids` for each sentence.
-    mask (Tensor): Shape (B, S), True where a word is.
-    """
-
-    char_ids: Tensor
-    rows: List[List[int]]
-    mask: Tensor
+    char_ids: Optional[Tensor] = None
 
 
 @isolated
@@ -61,7 +50,7 @@ def batch_to_ids(sentences: Iterable[Sequence[str]], max_characters: int = 50) -
     return ids
 
 
-def read_inputs(inputs: Inputs, first_id: Optional[int] = None) -> Union[WordBatch, IdBatch]:
+def read_inputs(inputs: Inputs, first_id: Optional[int] = None) -> Batch:
     """The batch, on the CPU. Character ids have shape (B, S, C), and each word begins with `first_id`, if there is one.
 
     RAISES (ValueError): EL011 for input that is not tokenized, EL017 for ids of another shape or type, or not shifted
@@ -72,7 +61,7 @@ def read_inputs(inputs: Inputs, first_id: Optional[int] = None) -> Union[WordBat
     runs = check_sentences(inputs)
     if not runs:
         raise ValueError(NO_SENTENCES)
-    return WordBatch(runs, length_mask([len(words) for words in runs]))
+    return Batch(runs, length_mask([len(words) for words in runs]))
 
 
 def length_mask(lengths: Sequence[int], n_columns: Optional[int] = None) -> Tensor:
@@ -107,7 +96,7 @@ def is_original(module: nn.Module, kind: Type[nn.Module]) -> bool:
     return type(module) is kind and not is_hooked(module)
 
 
-def _read_ids(ids: Tensor, first_id: Optional[int]) -> IdBatch:
+def _read_ids(ids: Tensor, first_id: Optional[int]) -> Batch:
     if ids.dim() != 3 or not ids.shape[2]:
         raise ValueError(Errors.EL017.format(problem=f"they have shape {tuple(ids.shape)}, should have (B, S, C)"))
     if ids.dtype not in ID_TYPES:
@@ -124,4 +113,4 @@ def _read_ids(ids: Tensor, first_id: Optional[int]) -> IdBatch:
     if len(others):
         problem = f"a word begins with {int(others[0])}, should begin with {first_id}, the id of the begin of a word"
         raise ValueError(Errors.EL017.format(problem=problem))
-    return IdBatch(distinct, [part.tolist() for part in numbers.split(lengths)], mask)
+    return Batch([rows.tolist() for rows in numbers.split(lengths)], mask, distinct)

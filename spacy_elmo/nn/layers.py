@@ -26,9 +26,9 @@ def refuse_other_arguments(function: F) -> F:
     def call(self: Any, *args: Any, **settings: Any) -> None:
         try:
             given = signature.bind(self, *args, **settings).arguments
-            second = given.get("num_output_representations")
+            second = given.get("n_mixes")
             if isinstance(second, (str, os.PathLike)):
-                raise TypeError(f"num_output_representations is '{second}', should be a whole number")
+                raise TypeError(f"n_mixes is '{second}', should be a whole number")
         except TypeError as error:
             name = type(self).__name__
             advice = ALLENNLP.format(name=function.__qualname__.partition(".")[0])
@@ -44,7 +44,7 @@ class ScalarMix(nn.Module):
     Peters et al. (2018), eq. 1: elmo = gamma * sum_j softmax(w)_j * h_j. The parameters are `weights`, shape (L+1,),
     which is w, and `gamma`, shape (1,). State dicts of AllenNLP's ScalarMix can be loaded.
 
-    n_layers (int): Layers to mix, the token layer included (3 for the original models).
+    mixture_size (int): Layers to mix, the token layer included (3 for the original models).
     initial_weights (Optional[Sequence[float]]): Raw weights w at the start, one per layer; None for equal shares.
     initial_gamma (float): Scale at the start.
     trainable (bool): Learn w and gamma.
@@ -57,7 +57,7 @@ class ScalarMix(nn.Module):
     @refuse_other_arguments
     def __init__(
         self,
-        n_layers: int,
+        mixture_size: int,
         *,
         initial_weights: Optional[Sequence[float]] = None,
         initial_gamma: float = 1.0,
@@ -67,18 +67,18 @@ class ScalarMix(nn.Module):
     ) -> None:
         super().__init__()
         register_fork_handlers()
-        problems = mix_problems(n_layers, initial_weights, initial_gamma, layer_norm, layer_dropout)
+        problems = mix_problems(mixture_size, initial_weights, initial_gamma, layer_norm, layer_dropout)
         problems += find_no_booleans(trainable=trainable)
         if problems:
             raise ValueError(Errors.EL060.format(block="ScalarMix", problems="; ".join(problems)))
         self.layer_norm, self.layer_dropout = layer_norm, layer_dropout
-        initial, dtype = [0.0] * n_layers if initial_weights is None else initial_weights, parameter_dtype()
+        initial, dtype = [0.0] * mixture_size if initial_weights is None else initial_weights, parameter_dtype()
         weights = torch.tensor([float(weight) for weight in initial], dtype=dtype)
         self.weights = nn.Parameter(weights, requires_grad=trainable)  # (L+1,)
         self.gamma = nn.Parameter(torch.tensor([float(initial_gamma)], dtype=dtype), requires_grad=trainable)  # (1,)
 
     @property
-    def n_layers(self) -> int:
+    def mixture_size(self) -> int:
         """RETURNS (int): Layers to mix, L+1."""
         return len(self.weights)
 
@@ -114,16 +114,16 @@ class ScalarMix(nn.Module):
 
     def extra_repr(self) -> str:
         """RETURNS (str): Settings, for `print`."""
-        return f"{self.n_layers}, layer_norm={self.layer_norm!r}, layer_dropout={self.layer_dropout}"
+        return f"{self.mixture_size}, layer_norm={self.layer_norm!r}, layer_dropout={self.layer_dropout}"
 
     def _check(self, layers: Union[Tensor, Sequence[Tensor]]) -> List[Tensor]:
         is_list = isinstance(layers, (list, tuple)) and all(isinstance(layer, Tensor) for layer in layers)
-        wanted, found = f"{self.n_layers} layers", ""
+        wanted, found = f"{self.mixture_size} layers", ""
         if not is_list and not isinstance(layers, Tensor):
             found = f"a {type(layers).__name__}"
         elif len({tuple(layer.shape) for layer in layers}) > 1:
             wanted, found = "layers of one shape", ", ".join(str(tuple(layer.shape)) for layer in layers)
-        elif len(layers) != self.n_layers or layers[0].dim() < 1:
+        elif len(layers) != self.mixture_size or layers[0].dim() < 1:
             found = f"{len(layers)}{describe_shape(layers)}"
         if found:
             refuse_layers(wanted, found)
@@ -132,7 +132,7 @@ class ScalarMix(nn.Module):
     def _dropped_weights(self) -> Tensor:
         if not self.training or not self.layer_dropout:
             return self.weights
-        is_kept = torch.rand(self.n_layers, device=self.weights.device) >= self.layer_dropout
+        is_kept = torch.rand(self.mixture_size, device=self.weights.device) >= self.layer_dropout
         return self.weights.float().where(is_kept, DROPPED)
 
     def _norm(self, layer: Tensor, mask: Optional[Tensor]) -> Tensor:
@@ -154,10 +154,10 @@ class ScalarMix(nn.Module):
         """
         start = f"{prefix}scalar_parameters."
         names = sorted((name for name in state_dict if name.startswith(start)), key=lambda name: (len(name), name))
-        if names and len(names) != self.n_layers:
+        if names and len(names) != self.mixture_size:
             raise ValueError(
                 f"The state dict has the weights of {len(names)} layers ({names[0]}...), but the scalar mix has "
-                f"{self.n_layers}. Make it with n_layers = {len(names)}, the layers that it was trained for."
+                f"{self.mixture_size}. Make it with mixture_size = {len(names)}, the layers that it was trained for."
             )
         if names:
             state_dict[f"{prefix}weights"] = torch.cat([state_dict.pop(name).reshape(1) for name in names])
@@ -218,7 +218,7 @@ class BiLSTM(nn.Module):
 
 
 def mix_problems(
-    n_layers: int,
+    mixture_size: int,
     initial_weights: Optional[Sequence[float]],
     initial_gamma: float,
     layer_norm: Optional[str],
@@ -226,16 +226,19 @@ def mix_problems(
 ) -> List[str]:
     """What is wrong with the settings of a `ScalarMix`."""
     texts = find_texts(initial_gamma=initial_gamma, layer_dropout=layer_dropout)
-    if texts or not is_whole(n_layers):
-        return [*texts, *([] if is_whole(n_layers) else [f"n_layers is {n_layers!r}, should be a whole number"])]
+    if texts or not is_whole(mixture_size):
+        return [
+            *texts,
+            *([] if is_whole(mixture_size) else [f"mixture_size is {mixture_size!r}, should be a whole number"]),
+        ]
     norms, is_share = (None, *LAYER_NORMS), is_finite(layer_dropout) and 0 <= layer_dropout < 1
     checks = [
-        (n_layers >= 1, f"n_layers is {n_layers}, should be 1 or more"),
+        (mixture_size >= 1, f"mixture_size is {mixture_size}, should be 1 or more"),
         (is_finite(initial_gamma), f"initial_gamma is {initial_gamma}, should be a finite number"),
         (layer_norm in norms, f"layer_norm is {layer_norm!r}, should be one of {norms}"),
         (is_share, f"layer_dropout is {layer_dropout}, should be from 0 to below 1"),
     ]
-    return [*_weights_problems(initial_weights, n_layers), *(text for is_fine, text in checks if not is_fine)]
+    return [*_weights_problems(initial_weights, mixture_size), *(text for is_fine, text in checks if not is_fine)]
 
 
 def parameter_dtype() -> torch.dtype:
@@ -267,15 +270,18 @@ def describe_shape(layers: Any) -> str:
     return f" (shape {tuple(layers.shape)})" if isinstance(layers, Tensor) else ""
 
 
-def _weights_problems(weights: Any, n_layers: int) -> List[str]:
+def _weights_problems(weights: Any, mixture_size: int) -> List[str]:
     if weights is None:
         return []
     try:
         n_weights = len(weights)
     except TypeError:
-        return [f"initial_weights is {weights!r}, should be a list of {n_layers} numbers, or None"]
+        return [f"initial_weights is {weights!r}, should be a list of {mixture_size} numbers, or None"]
     checks = [
-        (n_weights == n_layers, f"initial_weights has {n_weights} weights, should have {n_layers}, one per layer"),
+        (
+            n_weights == mixture_size,
+            f"initial_weights has {n_weights} weights, should have {mixture_size}, one per layer",
+        ),
         (all(map(is_finite, weights)), f"initial_weights is {weights}, should be finite numbers"),
     ]
     return [text for is_fine, text in checks if not is_fine]

@@ -284,9 +284,9 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
 
     def _check_mix(self) -> None:
         """RAISES (ValueError): If the number of weights of the component's mix is not that of the layers."""
-        weights, n_layers = self.mix["initial_weights"], self.model.get_dim("nL")
-        if weights is not None and len(weights) != n_layers:
-            raise wrong_count(f"mix.initial_weights of '{self.name}'", weights, n_layers)
+        weights, mixture_size = self.mix["initial_weights"], self.model.get_dim("nL")
+        if weights is not None and len(weights) != mixture_size:
+            raise wrong_count(f"mix.initial_weights of '{self.name}'", weights, mixture_size)
 
     # Listeners, with the methods and attributes that spaCy requires of a Tok2Vec
 
@@ -399,13 +399,13 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
 
     def _alloc(self, n_tokens: int) -> DocVectors:
         """RETURNS (DocVectors): Arrays of zeros for a Doc, and the mix."""
-        xp, (n_layers, width) = self.model.ops.xp, (self.model.get_dim("nL"), self.model.get_dim("nO"))
+        xp, (mixture_size, width) = self.model.ops.xp, (self.model.get_dim("nL"), self.model.get_dim("nO"))
         has_mixed = self.store != "layers" or self.set_vectors
         has_layers = self.store != "mixed" or bool(self.listener_map)
         return DocVectors(
             mixed=xp.zeros((n_tokens, width), dtype=self.dtype) if has_mixed else None,
-            layers=xp.zeros((n_layers, n_tokens, width), dtype=self.dtype) if has_layers else None,
-            weights=equal_weights(self.mix["initial_weights"], n_layers),
+            layers=xp.zeros((mixture_size, n_tokens, width), dtype=self.dtype) if has_layers else None,
+            weights=equal_weights(self.mix["initial_weights"], mixture_size),
             gamma=float(self.mix["initial_gamma"]),
             norm=self.mix["layer_norm"],
             averages_merged=self.average_merged,

@@ -106,11 +106,11 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         if upstream.sizes is not None and not self.is_initialized:
             self.set_sizes(*upstream.sizes)
 
-    def set_sizes(self, n_layers: int, width: int) -> None:
+    def set_sizes(self, mixture_size: int, width: int) -> None:
         """Set the number of layers, L+1, and their width D. ValueError EL068 if the mix has other sizes; for another
         number of initial weights.
         """
-        set_sizes(self.mix, n_layers, width, owner=self.owner)
+        set_sizes(self.mix, mixture_size, width, owner=self.owner)
         self.set_dim("nO", self.mix.get_dim("nO"), force=True)
 
     def check_sizes(self) -> None:

@@ -68,9 +68,9 @@ class MixSettings:
         """RETURNS (bool): Whether w is trained."""
         return self.learn_weights and self.mix == "learned"
 
-    def get_width(self, n_layers: int, width: int) -> int:
+    def get_width(self, mixture_size: int, width: int) -> int:
         """RETURNS (int): Width of the mixed vector of L+1 layers of a width, before a projection."""
-        return n_layers * width if self.mix == "concat" else width
+        return mixture_size * width if self.mix == "concat" else width
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,8 +103,8 @@ def softmax_backward(shares: Floats1d, d_shares: Floats1d) -> Floats1d:
 
 def concatenate_layers(layers: Floats3d, gamma: Floats1d) -> Floats2d:
     """Map layers (L+1, T, D) to concatenated vectors, (T, (L+1) * D), scaled."""
-    n_layers, n_tokens, width = layers.shape
-    rows: Floats2d = layers.transpose(1, 0, 2).reshape(n_tokens, n_layers * width) * gamma
+    mixture_size, n_tokens, width = layers.shape
+    rows: Floats2d = layers.transpose(1, 0, 2).reshape(n_tokens, mixture_size * width) * gamma
     return rows.astype(get_array_module(layers).promote_types(layers.dtype, "float32"), copy=False)
 
 
@@ -156,9 +156,9 @@ def layer_norm(layers: Floats3d, norm: str) -> Tuple[Floats3d, Callable[[Floats3
     return normed, backprop
 
 
-def equal_weights(weights: Optional[Sequence[float]], n_layers: int) -> List[float]:
-    """Raw weights of `n_layers` layers; None stands for the plain mean."""
-    return [0.0] * n_layers if weights is None else [float(weight) for weight in weights]
+def equal_weights(weights: Optional[Sequence[float]], mixture_size: int) -> List[float]:
+    """Raw weights of `mixture_size` layers; None stands for the plain mean."""
+    return [0.0] * mixture_size if weights is None else [float(weight) for weight in weights]
 
 
 Sizes = Tuple[Optional[int], Optional[int]]
@@ -180,20 +180,20 @@ def ScalarMix(settings: MixSettings) -> Model[Floats3d, Floats2d]:
     )
 
 
-def set_sizes(model: Model[Floats3d, Floats2d], n_layers: int, width: int, *, owner: str = "") -> None:
+def set_sizes(model: Model[Floats3d, Floats2d], mixture_size: int, width: int, *, owner: str = "") -> None:
     """Set the sizes of a `ScalarMix`: L+1 layers of width D. The error names the component `owner`, if it is known.
 
     RAISES (ValueError): EL068 if it was initialized with other sizes, for another number of initial weights.
     """
     known = (model.maybe_get_dim("nL"), model.maybe_get_dim("nI"))
-    if model.has_param("w") and known != (n_layers, width):
-        raise wrong_sizes(owner, known, (n_layers, width))
+    if model.has_param("w") and known != (mixture_size, width):
+        raise wrong_sizes(owner, known, (mixture_size, width))
     settings = get_mix_settings(model)
-    _check_count(settings, n_layers, owner)
-    model.set_dim("nL", n_layers, force=True)
+    _check_count(settings, mixture_size, owner)
+    model.set_dim("nL", mixture_size, force=True)
     model.set_dim("nI", width, force=True)
     if not model.layers:
-        model.set_dim("nO", settings.get_width(n_layers, width), force=True)
+        model.set_dim("nO", settings.get_width(mixture_size, width), force=True)
 
 
 def check_width(model: Model[Floats3d, Floats2d], owner: str = "") -> None:
@@ -237,10 +237,10 @@ def get_weights(model: Model[Floats3d, Floats2d]) -> Floats1d:
     return model.ops.asarray1f(start)
 
 
-def _check_count(settings: MixSettings, n_layers: int, owner: str = "") -> None:
+def _check_count(settings: MixSettings, mixture_size: int, owner: str = "") -> None:
     weights = settings.initial_weights
-    if weights is not None and len(weights) != n_layers:
-        raise wrong_count("initial_weights" + (f" of '{owner}'" if owner else ""), weights, n_layers)
+    if weights is not None and len(weights) != mixture_size:
+        raise wrong_count("initial_weights" + (f" of '{owner}'" if owner else ""), weights, mixture_size)
 
 
 def get_mix_settings(model: Model[Floats3d, Floats2d]) -> MixSettings:
@@ -300,10 +300,10 @@ def _mix(
 def _concatenate(
     model: Model[Floats3d, Floats2d], layers: Floats3d, gamma: Floats1d, backprop_norm: Callable[[Floats3d], Floats3d]
 ) -> Tuple[Floats2d, Callable[[Floats2d, bool], Optional[Floats3d]]]:
-    n_layers, n_tokens, width = layers.shape
+    mixture_size, n_tokens, width = layers.shape
 
     def backprop(d_mixed: Floats2d, has_input_grad: bool) -> Optional[Floats3d]:
-        d_layers: Floats3d = d_mixed.reshape(n_tokens, n_layers, width).transpose(1, 0, 2)
+        d_layers: Floats3d = d_mixed.reshape(n_tokens, mixture_size, width).transpose(1, 0, 2)
         if get_mix_settings(model).learn_gamma:
             model.inc_grad("gamma", (d_layers * layers).sum(keepdims=True).reshape(1).astype(gamma.dtype, copy=False))
         return backprop_norm(d_layers * gamma) if has_input_grad else None
@@ -315,15 +315,15 @@ def _same(array: Any) -> Any:
     return array
 
 
-def wrong_count(setting: str, weights: Sequence[float], n_layers: int) -> ValueError:
+def wrong_count(setting: str, weights: Sequence[float], mixture_size: int) -> ValueError:
     """The error for a setting with weights of another number of layers than the biLM has."""
     return ValueError(
-        f"{setting} has {len(weights)} weights ({list(weights)}), but the biLM has {n_layers} layers (including the "
+        f"{setting} has {len(weights)} weights ({list(weights)}), but the biLM has {mixture_size} layers (with the "
         "token layer). Give one weight per layer, or null for equal weights."
     )
 
 
 def wrong_sizes(owner: str, wanted: Sizes, found: Sizes) -> ValueError:
     """EL068 for sizes (layers, width) of the mix (wanted) and of a biLM (found); `owner` may be empty."""
-    told = [f"{n_layers} layers of width {width}" for n_layers, width in (wanted, found)]
+    told = [f"{mixture_size} layers of width {width}" for mixture_size, width in (wanted, found)]
     return ValueError(Errors.EL068.format(owner=f" of '{owner}'" if owner else "", wanted=told[0], found=told[1]))

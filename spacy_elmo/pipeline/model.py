@@ -301,7 +301,7 @@ def _forward_with_grad(model: Model[List[Doc], ElmoBatch], docs: List[Doc]) -> T
         return ElmoBatch(layers, found.lengths), _no_backprop
     positions, rows = found.gather(0, len(found.runs))
     with enable_grad():
-        tensor = bilm.encode_with_grad(found.runs)[:, xp2torch(positions, device=bilm.device)]  # (L+1, kept, D)
+        tensor = bilm.encode(found.runs, with_grad=True)[:, xp2torch(positions, device=bilm.device)]  # (L+1, kept, D)
     places = ops.xp.asarray(rows)
     layers[:, places] = torch2xp(tensor, ops=ops)
 

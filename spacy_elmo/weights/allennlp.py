@@ -217,14 +217,14 @@ def _choose(modules: List[Module], name: Optional[str], where: str) -> Module:
 
 
 def _read_mixes(
-    module: Module, block: Optional[Block], tensors: Mapping[str, Array], n_layers: int
+    module: Module, block: Optional[Block], tensors: Mapping[str, Array], mixture_size: int
 ) -> Tuple[List[LoadedMix], List[str]]:
     """The scalar mixes, in order, and all problems with their tensors."""
     norm = "allennlp" if block is not None and block.settings.get("do_layer_norm") is True else None
     mixes: List[LoadedMix] = []
     problems: List[str] = []
     while f"{(base := f'{module.mixes}scalar_mix_{len(mixes)}.')}gamma" in tensors and not problems:
-        names = [base + "gamma", *(f"{base}scalar_parameters.{k}" for k in range(n_layers))]
+        names = [base + "gamma", *(f"{base}scalar_parameters.{k}" for k in range(mixture_size))]
         arrays = {key: array for key, array in tensors.items() if key.startswith(base)}
         problems = find_misfits(dict.fromkeys(names, (1,)), arrays)
         if not problems:

@@ -172,15 +172,15 @@ def _compare_tensors(a: Dict[str, Array], b: Dict[str, Array]) -> Iterator[Tenso
 
 
 def _compare_layers(a: BiLM, b: BiLM, sentences: Sequence[Sequence[str]]) -> List[LayerDifference]:
-    n_layers = min(a.config.n_layers, b.config.n_layers) + 1
-    worst: List[Optional[LayerDifference]] = [None] * n_layers
-    cosines, n_rows = np.zeros(n_layers), 0
+    n_compared = min(a.config.n_layers, b.config.n_layers) + 1
+    worst: List[Optional[LayerDifference]] = [None] * n_compared
+    cosines, n_rows = np.zeros(n_compared), 0
     for start in range(0, len(sentences), BATCH_SENTENCES):
         batch = sentences[start : start + BATCH_SENTENCES]
         pairs = zip(batch, a.embed(batch, boundaries=True), b.embed(batch, boundaries=True))
         for sentence, (words, first, second) in enumerate(pairs, start=start):
             n_rows += len(words) + 2
-            for layer in range(n_layers):
+            for layer in range(n_compared):
                 cosines[layer] += _cosines(first[layer], second[layer]).sum()
                 worst[layer] = _worse(worst[layer], layer, sentence, words, np.abs(first[layer] - second[layer]))
     means = cosines / max(1, n_rows)

@@ -30,7 +30,7 @@ def test_layers_do_not_depend_on_the_batch(directions, batch_tokens):
 def test_training_and_inference_agree(boundaries):
     bilm = make_transformer()
     wanted = np.concatenate(bilm.embed(SENTENCES, boundaries=boundaries), axis=1)
-    found = bilm.encode_with_grad(SENTENCES, boundaries=boundaries)
+    found = bilm.encode(SENTENCES, boundaries=boundaries, with_grad=True)
     np.testing.assert_allclose(found.detach().numpy(), wanted, rtol=0, atol=TOLERANCE)
     np.testing.assert_allclose(bilm.encode(SENTENCES, boundaries=boundaries), wanted, rtol=0, atol=TOLERANCE)
 
@@ -68,12 +68,13 @@ def test_a_state_is_refused(ask):
         ask(make_transformer(head=True))
 
 
-@pytest.mark.parametrize("embed", ["embed", "encode_with_grad"])
+@pytest.mark.parametrize("embed", ["embed", "encode"])
 def test_long_sequences_are_refused(embed):
     bilm = make_transformer()
-    assert len(getattr(bilm, embed)([["a"] * 198])[0]) > 0
+    settings = {"with_grad": True} if embed == "encode" else {}
+    assert len(getattr(bilm, embed)([["a"] * 198], **settings)[0]) > 0
     with pytest.raises(ValueError, match=r"EL341.*201 tokens.*at most 200"):
-        getattr(bilm, embed)([["a"], ["a"] * 199])
+        getattr(bilm, embed)([["a"], ["a"] * 199], **settings)
 
 
 @pytest.mark.parametrize(

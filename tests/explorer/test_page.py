@@ -363,7 +363,7 @@ def test_page_of_another_site_cannot_ask(browser, packaged, tiny):
         page = context.new_page()
         page.route(f"{other}evil", lambda route: route.fulfill(body="<p>no policy here</p>", content_type="text/html"))
         page.goto(f"{other}evil")
-        assert "n_layers" in page.evaluate(ask, other)  # so that what is refused below is refused for its origin
+        assert "mixture_size" in page.evaluate(ask, other)  # so that what is refused below is refused for its origin
         found = page.evaluate(ask, packaged)
         context.close()
     assert found == "refused"

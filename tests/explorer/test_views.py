@@ -25,7 +25,7 @@ def _ask(explorer, view, **question):
 
 def test_settings_describe_model_index_and_mixes(client):
     settings = json.loads(client.send("GET", "/api/settings")[2])
-    assert settings["n_layers"] == 3 and settings["width"] == 16 and settings["has_softmax"]
+    assert settings["mixture_size"] == 3 and settings["width"] == 16 and settings["has_softmax"]
     assert settings["index"] == {"layer": 2, "n_tokens": 28, "n_documents": 7}
     assert settings["mixes"] == [{"name": "ner", "shares": [0.1, 0.7, 0.2], "gamma": 2.5}]
 

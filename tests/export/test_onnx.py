@@ -135,7 +135,7 @@ def test_metadata_say_what_the_graph_needs_and_where_it_comes_from(tmp_path: Pat
     bilm.meta.update({"name": "tiny", "license": "MIT", "lang": "en", "corpus": {"name": "none"}, "training": {}})
     meta = export(bilm, tmp_path).get_modelmeta().custom_metadata_map
     assert json.loads(meta.pop("source")) == {"name": "none"}
-    sizes = {"n_layers": "3", "width": "16", "n_characters": "261", "max_characters": "50"}
+    sizes = {"n_layers": "2", "width": "16", "n_characters": "261", "max_characters": "50"}
     known = {"name": "tiny", "license": "MIT", "lang": "en"}
     assert meta == {**sizes, **known, "input": "characters", "vocabulary": "none"}
     meta = export(make_bilm("words"), tmp_path).get_modelmeta().custom_metadata_map

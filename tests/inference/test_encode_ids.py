@@ -27,7 +27,7 @@ def test_ids_give_the_layers_of_their_words(bilm, state, batch_tokens):
     wanted = bilm.encode(runs, state=state, batch_tokens=batch_tokens, group_lengths=groups)
     ids = character_ids(WORDS)
     for given in (ids, torch.from_numpy(ids), ids.astype("int32")):
-        found = bilm.encode_ids(given, INDEX, state=state, batch_tokens=batch_tokens, group_lengths=groups)
+        found = bilm.encode(INDEX, char_ids=given, state=state, batch_tokens=batch_tokens, group_lengths=groups)
         torch.testing.assert_close(found, wanted, atol=5e-6, rtol=0.0)
 
 
@@ -38,7 +38,7 @@ def test_rows_of_any_ids_are_read_to_their_end(bilm):
     network = bilm.network
     with torch.no_grad():
         wanted = network.word_vectors(torch.from_numpy(ids))
-    found = bilm.encode_ids(ids, [[0, 1, 2, 3]])[0]
+    found = bilm.encode([[0, 1, 2, 3]], char_ids=ids)[0]
     torch.testing.assert_close(found, torch.cat([wanted, wanted], dim=1), atol=1e-5, rtol=0.0)
 
 
@@ -55,13 +55,13 @@ def test_rows_of_any_ids_are_read_to_their_end(bilm):
 )
 def test_ids_of_something_else_are_refused(bilm, ids, index, problem):
     with pytest.raises(ValueError, match=f"EL017.*{problem}"):
-        bilm.encode_ids(ids, index)
+        bilm.encode(index, char_ids=ids)
 
 
 def test_a_bilm_of_whole_words_has_no_character_ids():
     network = BiLMNetwork(BiLMConfig(n_words=3, cell_width=8, projection_width=4))
     with pytest.raises(ValueError, match="EL017.*whole words"):
-        BiLM(network, vocabulary=Vocabulary(["<S>", "</S>", "<UNK>"])).encode_ids(character_ids(WORDS), INDEX)
+        BiLM(network, vocabulary=Vocabulary(["<S>", "</S>", "<UNK>"])).encode(INDEX, char_ids=character_ids(WORDS))
 
 
 @pytest.mark.parametrize("state", ["reset", "steady", "carry"])
@@ -70,10 +70,10 @@ def test_rows_of_boundaries_are_kept_on_request(bilm, state):
     found = bilm.encode(runs, state=state, boundaries=True, group_lengths=[5])
     wanted = np.concatenate(bilm.embed(runs, state=state, boundaries=True), axis=1)
     np.testing.assert_allclose(found.numpy(), wanted, atol=5e-6, rtol=0.0)
-    by_ids = bilm.encode_ids(character_ids(WORDS), INDEX, state=state, boundaries=True, group_lengths=[5])
+    by_ids = bilm.encode(INDEX, char_ids=character_ids(WORDS), state=state, boundaries=True, group_lengths=[5])
     torch.testing.assert_close(by_ids, found, atol=5e-6, rtol=0.0)
     if state == "reset":
-        torch.testing.assert_close(bilm.encode_with_grad(runs, boundaries=True), found, atol=5e-6, rtol=0.0)
+        torch.testing.assert_close(bilm.encode(runs, boundaries=True, with_grad=True), found, atol=5e-6, rtol=0.0)
 
 
 def test_ids_have_gradients(bilm):
@@ -81,7 +81,10 @@ def test_ids_have_gradients(bilm):
     parameters = list(bilm.network.parameters())
     found, wanted = (
         torch.autograd.grad(layers.square().mean(), parameters)
-        for layers in (bilm.encode_ids_with_grad(character_ids(WORDS), INDEX), bilm.encode_with_grad(runs))
+        for layers in (
+            bilm.encode(INDEX, char_ids=character_ids(WORDS), with_grad=True),
+            bilm.encode(runs, with_grad=True),
+        )
     )
     for one, other in zip(found, wanted):
         torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-3)
@@ -89,6 +92,6 @@ def test_ids_have_gradients(bilm):
 
 @pytest.mark.issue(16)
 def test_sentences_without_words_need_no_ids(bilm):
-    assert bilm.encode_ids(character_ids([]), [[], []]).shape == (3, 0, 256)
-    assert bilm.encode_ids(character_ids([]), [[]], boundaries=True).shape == (3, 2, 256)
-    assert bilm.encode_ids_with_grad(character_ids([]), [[]]).shape == (3, 0, 256)
+    assert bilm.encode([[], []], char_ids=character_ids([])).shape == (3, 0, 256)
+    assert bilm.encode([[]], char_ids=character_ids([]), boundaries=True).shape == (3, 2, 256)
+    assert bilm.encode([[]], char_ids=character_ids([]), with_grad=True).shape == (3, 0, 256)

@@ -116,10 +116,10 @@ def test_moving_keeps_a_steady_state_that_is_known(sentences):
 
 
 def test_gradient_path_gives_the_same_numbers(bilm, sentences):
-    with_grad = bilm.encode_with_grad(sentences[:20])
+    with_grad = bilm.encode(sentences[:20], with_grad=True)
     assert with_grad.requires_grad
     torch.testing.assert_close(with_grad.detach(), bilm.encode(sentences[:20]), rtol=0, atol=5e-6)
-    assert bilm.encode_with_grad([]).shape == (3, 0, 16)
+    assert bilm.encode([], with_grad=True).shape == (3, 0, 16)
     with_grad.sum().backward()
     assert all(parameter.grad is not None for parameter in bilm.network.parameters())
     bilm.network.zero_grad()

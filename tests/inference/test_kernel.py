@@ -66,7 +66,7 @@ def test_layers_are_those_with_gradients_in_float64(variant, engine, monkeypatch
     bilm, exact = make_bilm(**VARIANTS[variant]), make_bilm(**VARIANTS[variant])
     exact.network.double()
     vectors = bilm.embed(SENTENCES)
-    expected = exact.encode_with_grad(SENTENCES).detach().numpy()
+    expected = exact.encode(SENTENCES, with_grad=True).detach().numpy()
     assert np.ptp(expected[-1]) > 0.01
     np.testing.assert_allclose(np.concatenate(vectors, axis=1), expected, rtol=1e-5, atol=5e-6)
 

@@ -246,7 +246,7 @@ def test_perplexity_of_sentences_is_near_and_what_needs_float32_is_refused(preci
     with pytest.raises(ValueError, match=f"{precision}. Choose state 'reset'"):
         bilm.perplexity(SENTENCES)
     with pytest.raises(ValueError, match=f"gradient.*{precision}"):
-        bilm.encode_with_grad(SENTENCES)
+        bilm.encode(SENTENCES, with_grad=True)
 
 
 def test_a_float32_bilm_that_was_used_can_be_pickled():

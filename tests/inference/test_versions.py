@@ -20,7 +20,7 @@ FUSED = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.Adagr
 def step_optimizer(make, **settings):
     def change(bilm, other):
         optimizer = make(bilm.network.parameters(), lr=0.1, **settings)
-        bilm.encode_with_grad(SENTENCES).sum().backward()
+        bilm.encode(SENTENCES, with_grad=True).sum().backward()
         optimizer.step()
 
     return change
@@ -101,7 +101,7 @@ def test_steps_of_fused_optimizers_are_noticed_if_the_last_values_stay():
     bilm = make_language_model(WORDS)
     before = bilm.embed(SENTENCES)
     optimizer = torch.optim.SGD(bilm.network.parameters(), lr=0.1, fused=True)
-    bilm.encode_with_grad(SENTENCES).sum().backward()
+    bilm.encode(SENTENCES, with_grad=True).sum().backward()
     for weight in bilm.network.parameters():
         weight.grad[(-1,) * weight.dim()] = 0.0
     optimizer.step()

@@ -165,7 +165,7 @@ def test_invalid_input_is_an_error(inputs, message, trainable):
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"num_output_representations": 0}, "EL060.*num_output_representations is 0"),
+        ({"n_mixes": 0}, "EL060.*n_mixes is 0"),
         ({"dropout": 1.0, "state": "carry"}, "EL060.*dropout is 1.0.*state is 'carry'"),
         ({"trainable": True, "state": "steady"}, "EL060.*should be 'reset' while the biLM is trained"),
         ({"initial_weights": [0.0, 1.0]}, "EL060.*initial_weights has 2 weights, should have 3"),
@@ -210,7 +210,7 @@ def test_a_bilm_in_reduced_precision_or_steady_state_cannot_be_trained():
 
 
 @pytest.mark.issue(16)
-@pytest.mark.parametrize("name", ["num_output_representations", "initial_weights", "initial_gamma", "layer_norm"])
+@pytest.mark.parametrize("name", ["n_mixes", "initial_weights", "initial_gamma", "layer_norm"])
 def test_settings_of_mixes_that_are_read_from_allennlp_are_an_error(name, tmp_path):
     with pytest.raises(ValueError, match=f"EL060.*{name} cannot be given"):
         Elmo.from_allennlp(tmp_path, **{name: 1})
@@ -262,7 +262,6 @@ def test_modules_and_hooks_in_place_of_a_mix_see_padded_layers():
         lambda: Elmo(make_bilm()).get_output_dim(),
         lambda: Elmo(make_bilm()).scalar_mix_0,
         lambda: ScalarMix(3, do_layer_norm=True),
-        lambda: ScalarMix(mixture_size=3),
     ],
 )
 def test_code_for_allennlp_is_led_to_the_module_that_runs_it(use):

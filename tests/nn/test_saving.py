@@ -100,7 +100,7 @@ def _average(elmo):
 
 def _step(elmo):
     optimizer = torch.optim.SGD(elmo.parameters(), lr=1e-5)
-    elmo.bilm.encode_with_grad(SENTENCES).square().sum().backward()
+    elmo.bilm.encode(SENTENCES, with_grad=True).square().sum().backward()
     optimizer.step()
     return elmo
 

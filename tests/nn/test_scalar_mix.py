@@ -72,11 +72,11 @@ def test_state_dict_of_allennlp_can_be_loaded():
     torch.testing.assert_close(mix(layers), make_mix()(layers))
 
 
-@pytest.mark.parametrize("n_layers", [2, 4])
-def test_state_dict_of_another_number_of_layers_is_an_error(n_layers):
+@pytest.mark.parametrize("mixture_size", [2, 4])
+def test_state_dict_of_another_number_of_layers_is_an_error(mixture_size):
     state = {**{f"scalar_parameters.{k}": torch.tensor([0.0]) for k in range(3)}, "gamma": torch.tensor([1.0])}
-    with pytest.raises(ValueError, match=f"weights of 3 layers.*mix has {n_layers}.*n_layers = 3"):
-        ScalarMix(n_layers).load_state_dict(state)
+    with pytest.raises(ValueError, match=f"weights of 3 layers.*mix has {mixture_size}.*mixture_size = 3"):
+        ScalarMix(mixture_size).load_state_dict(state)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_what_cannot_be_mixed_is_an_error(layers, mask, message):
 def test_all_invalid_settings_are_in_one_error():
     with pytest.raises(ValueError, match="EL060.*initial_weights has 1.*layer_norm is 'batch'.*layer_dropout is 1"):
         ScalarMix(3, initial_weights=[0.0], layer_norm="batch", layer_dropout=1)
-    with pytest.raises(ValueError, match="EL060.*n_layers is 0"):
+    with pytest.raises(ValueError, match="EL060.*mixture_size is 0"):
         ScalarMix(0)
     with pytest.raises(ValueError, match=r"EL060.*initial_weights is \[nan, 0.0\].*initial_gamma is inf"):
         ScalarMix(2, initial_weights=[float("nan"), 0.0], initial_gamma=float("inf"))

@@ -113,7 +113,7 @@ def test_layers_setting(pair):
 @few
 def test_with_gradients(pair):
     bilm, plain = pair
-    layers = bilm.encode_with_grad(SENTENCES)
+    layers = bilm.encode(SENTENCES, with_grad=True)
     wanted = np.concatenate([plain.layers(words)[0][:, 1:-1] for words in SENTENCES], axis=1)
     assert_close(layers.detach().numpy(), wanted)
     layers.square().sum().backward()

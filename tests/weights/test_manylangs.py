@@ -108,7 +108,7 @@ def test_vectors_do_not_depend_on_batch_order_and_cache(kind, make):
 def test_gradients_ids_copies_and_boundaries(kind, make):
     bilm = load_bilm(make(**KINDS[kind])[0])
     wanted = np.concatenate(bilm.embed(TEXT), axis=1)
-    rows = bilm.encode_with_grad(TEXT)
+    rows = bilm.encode(TEXT, with_grad=True)
     assert np.abs(rows.detach().numpy() - wanted).max() < 1e-5
     rows.sum().backward()
     for name, parameter in bilm.network.named_parameters():
@@ -116,7 +116,7 @@ def test_gradients_ids_copies_and_boundaries(kind, make):
     words = list(dict.fromkeys(word for sentence in TEXT for word in sentence))
     ids, _ = bilm._encoder.words.codec.encode(words)
     index = [[words.index(word) for word in sentence] for sentence in TEXT]
-    assert np.abs(bilm.encode_ids(ids, index).numpy() - wanted).max() < 1e-5
+    assert np.abs(bilm.encode(index, char_ids=ids).numpy() - wanted).max() < 1e-5
     copied = pickle.loads(pickle.dumps(bilm))
     assert np.abs(np.concatenate(copied.embed(TEXT), axis=1) - wanted).max() < 1e-5
     assert bilm.embed([["a"]], boundaries=True)[0].shape[1] == 3
@@ -155,9 +155,9 @@ def test_what_it_cannot_do_is_an_error(make, tmp_path):
     with pytest.raises(ValueError, match="manylangs"):
         save_bilm(bilm, tmp_path / "other", format="manylangs")
     with pytest.raises(ValueError, match="EL017.*shape"):
-        bilm.encode_ids(np.zeros((1, 50), dtype="int64"), [[0]])
+        bilm.encode([[0]], char_ids=np.zeros((1, 50), dtype="int64"))
     with pytest.raises(ValueError, match="EL017.*should be 0 to"):
-        bilm.encode_ids(np.full((1, 11), 30, dtype="int64"), [[0]])
+        bilm.encode([[0]], char_ids=np.full((1, 11), 30, dtype="int64"))
 
 
 @pytest.mark.issue(17)

@@ -43,7 +43,7 @@ def test_archive_equals_numpy_reference(width, projection, norm):
     wanted = [NumpyTransformer(arrays, projection=projection).layers(words) for words in SENTENCES]
     for found, layers in zip(bilm.embed(SENTENCES, boundaries=True), wanted):
         np.testing.assert_allclose(found, layers, rtol=0, atol=2e-5)
-    with_grad = bilm.encode_with_grad(SENTENCES, boundaries=True).detach().numpy()
+    with_grad = bilm.encode(SENTENCES, boundaries=True, with_grad=True).detach().numpy()
     np.testing.assert_allclose(with_grad, np.concatenate(wanted, axis=1), rtol=0, atol=2e-5)
 
 

@@ -1,7 +1,7 @@
 """Words of AllenNLP: character ids, the files of a biLM, and `_ElmoCharacterEncoder`, from ids to word vectors."""
 
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, cast
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from ...inference.bilm import BiLM
 from ...inference.runtime import isolated
 from ...inference.words import WORDS_AT_ONCE, ConstantWords
 from ...nn import inputs as nn_inputs
-from ...nn.inputs import IdBatch, pad_rows, read_inputs, with_boundaries
+from ...nn.inputs import Batch, pad_rows, read_inputs, with_boundaries
 from ...text.words import (
     BOS_CHARACTER,
     BOW_CHARACTER,
@@ -299,12 +299,12 @@ class ElmoCharacterEncoder(DerivingModule):
             (B, T + 2), -1 for padding; the mask (B, T + 2).
         RAISES (ValueError): See `forward`.
         """
-        batch = _read_ids(inputs, self._config)
+        char_ids, batch = _read_ids(inputs, self._config)
         device = self._char_embedding_weights.device
         boundaries = torch.from_numpy(character_ids([SENTENCE_BEGIN, SENTENCE_END], self._config.max_characters))
-        table = self._compute(torch.cat([boundaries, batch.char_ids]))
+        table = self._compute(torch.cat([boundaries, char_ids]))
         numbers = torch.zeros_like(batch.mask, dtype=torch.long)
-        numbers[batch.mask] = torch.tensor([row + 2 for rows in batch.rows for row in rows], dtype=torch.long)
+        numbers[batch.mask] = torch.tensor([row + 2 for rows in batch.runs for row in rows], dtype=torch.long)
         index, mask = boundary_index(numbers, batch.mask)
         return table, index.to(device), mask.to(device)
 
@@ -348,18 +348,18 @@ class ElmoCharacterEncoder(DerivingModule):
         return {name.removeprefix("char_cnn."): value for name, value in import_tensors(table, parameters).items()}
 
 
-def _read_ids(inputs: Tensor, config: CharCNNConfig) -> IdBatch:
-    """RAISES (ValueError): EL017 for invalid ids; for a batch without sentences."""
+def _read_ids(inputs: Tensor, config: CharCNNConfig) -> Tuple[Tensor, Batch]:
+    """RETURNS (Tuple[Tensor, Batch]): Ids of the distinct words (U, C), and the batch.
+    RAISES (ValueError): EL017 for invalid ids; for a batch without sentences."""
     if not isinstance(inputs, Tensor):
         problem = f"they are a {type(inputs).__name__}, should be a tensor"
         raise ValueError(Errors.EL017.format(problem=problem))
     batch = read_inputs(inputs)
-    assert isinstance(batch, IdBatch)
-    ids, width, largest = batch.char_ids, config.max_characters, config.n_characters
+    ids, width, largest = cast(Tensor, batch.char_ids), config.max_characters, config.n_characters
     if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) <= largest:
         problem = f"they are {int(ids.min())} to {int(ids.max())}, should be 0 to {largest}"
         raise ValueError(Errors.EL017.format(problem=problem))
-    return IdBatch(_of_width(ids.long(), width), batch.rows, batch.mask)
+    return _of_width(ids.long(), width), batch
 
 
 def _of_width(ids: Tensor, width: int) -> Tensor:

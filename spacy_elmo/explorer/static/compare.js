@@ -6,12 +6,12 @@ const DENSE = 12; // tokens from which cells have no numbers
 const MANY_CELLS = 900; // from which one map is shown at a time
 
 export function start(view) {
-  const { n_layers, mixes } = view.settings;
-  const names = layerNames(n_layers);
+  const { mixture_size, mixes } = view.settings;
+  const names = layerNames(mixture_size);
   const layers = view.form.elements.layer;
   names.forEach((name, j) => layers.append(make("option", { value: String(j) }, name)));
   layers.append(make("option", { value: "mix" }, "the mix"));
-  const sliders = names.map((name, j) => slider(`s${j}`, `Share of ${j ? name : `the ${name}`} (s)`, { max: 100, value: Math.round(100 / n_layers) }));
+  const sliders = names.map((name, j) => slider(`s${j}`, `Share of ${j ? name : `the ${name}`} (s)`, { max: 100, value: Math.round(100 / mixture_size) }));
   view.find(".sliders").append(...sliders, slider("gamma", "Length of the sum (γ)", { max: 10, value: 1 }));
   offerMixes(view, mixes);
   view.form.addEventListener("input", (event) => {
@@ -73,10 +73,10 @@ function round(number) {
 
 // Shares of the layers, which sum to one, and gamma.
 function mixOf(view) {
-  const { n_layers } = view.settings;
-  const values = Array.from({ length: n_layers }, (_, j) => Number(view.form.elements[`s${j}`].value));
+  const { mixture_size } = view.settings;
+  const values = Array.from({ length: mixture_size }, (_, j) => Number(view.form.elements[`s${j}`].value));
   const sum = values.reduce((x, y) => x + y, 0);
-  return { shares: values.map((value) => (sum ? value / sum : 1 / n_layers)), gamma: Number(view.form.elements.gamma.value) };
+  return { shares: values.map((value) => (sum ? value / sum : 1 / mixture_size)), gamma: Number(view.form.elements.gamma.value) };
 }
 
 function showSliders(view) {
@@ -89,12 +89,12 @@ function showSliders(view) {
 function draw(view) {
   const { words } = view.products;
   const { layer, measure } = view.fields;
-  const { n_layers } = view.settings;
+  const { mixture_size } = view.settings;
   const result = view.find(".result");
   if (!words[0].length || !words[1].length) return result.replaceChildren(make("p", { class: "hint" }, "Write something into both fields."));
   const { shares, gamma } = mixOf(view);
   const one = (j) => shares.map((_, i) => Number(i === j));
-  const maps = layerNames(n_layers).map((name, j) => ({ key: String(j), name, shares: one(j), gamma: 1 }));
+  const maps = layerNames(mixture_size).map((name, j) => ({ key: String(j), name, shares: one(j), gamma: 1 }));
   maps.push({ key: "mix", name: `mix, γ = ${gamma.toFixed(2)}`, shares, gamma });
   const isTooMany = layer === "all" && words[0].length * words[1].length > MANY_CELLS;
   const shown = isTooMany ? maps.slice(-1) : maps.filter((map) => layer === "all" || layer === map.key);

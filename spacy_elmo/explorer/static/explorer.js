@@ -101,9 +101,9 @@ function restore() {
 }
 
 function describe(settings) {
-  const { bilm, n_layers, width, index } = settings;
+  const { bilm, mixture_size, width, index } = settings;
   const stored = index ? `index of ${index.n_tokens.toLocaleString("en")} tokens, layer ${index.layer}` : "no index yet";
-  return `${bilm}: ${n_layers} layers of ${width} numbers per token; ${stored}`;
+  return `${bilm}: ${mixture_size} layers of ${width} numbers per token; ${stored}`;
 }
 
 // Texts in the language of the biLM, and a word that the index has, in the fields that hold nothing else.
