@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import lzma
 import tarfile
 
 import pytest
@@ -57,21 +58,29 @@ def test_members_that_lead_elsewhere_are_not_read(bad, tmp_path):
     assert (load_bilm(pack(tmp_path / "model.tar.gz", bad)).embed([["a"]])[0] == wanted).all()
 
 
-@pytest.mark.parametrize("kind", ["many", "long"])
-def test_members_that_declare_too_much_are_refused(kind, tmp_path):
-    path = pack(tmp_path / "model.tar.gz", *(member(f"file{i}") for i in range(MAX_MEMBERS if kind == "many" else 0)))
-    if kind == "long":
-        path.write_bytes(gzip.compress(member("weights.th", size=2**40)[0].tobuf() + bytes(2**12)))
-    with pytest.raises(ValueError, match="model.tar.gz.*more than 1,000, or declare more bytes"):
+TOO_MUCH = {
+    "many": lambda path: pack(path, *(member(f"file{i}") for i in range(MAX_MEMBERS))),
+    "long": lambda path: path.write_bytes(gzip.compress(member("weights.th", size=2**40)[0].tobuf() + bytes(2**12))),
+    "zeros": lambda path: path.write_bytes(gzip.compress(member("zeros")[0].tobuf() + bytes(2**27))),
+    "xz": lambda path: path.write_bytes(lzma.compress(member("weights.th", size=2**27)[0].tobuf() + bytes(2**27))),
+    "pax": lambda path: path.write_bytes(gzip.compress(member("x", type=tarfile.XHDTYPE)[0].tobuf() * 4000)),
+}
+
+
+@pytest.mark.parametrize("kind", TOO_MUCH)
+def test_archives_that_declare_or_expand_to_too_much_are_refused(kind, tmp_path):
+    TOO_MUCH[kind](tmp_path / "model.tar.gz")
+    message = "EL0(36|22)" if kind in ("zeros", "pax", "xz") else "model.tar.gz.*more than 1,000, or declare more bytes"
+    with pytest.raises(ValueError, match=message):
+        load_bilm(tmp_path / "model.tar.gz")
+
+
+@pytest.mark.parametrize("mode", ["w:gz", "w:xz"])
+def test_a_damaged_archive_is_named(mode, tmp_path):
+    path = write_archive(tmp_path / "model.tar", STATE, CONFIG, mode=mode)
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(ValueError, match="EL022.*cannot be read as .*end-of-stream"):
         load_bilm(path)
-
-
-def test_a_gzip_bomb_is_not_expanded(tmp_path):
-    (tmp_path / "zeros.tar.gz").write_bytes(gzip.compress(member("zeros")[0].tobuf() + bytes(2**27)))
-    (tmp_path / "pax.tar.gz").write_bytes(gzip.compress(member("x", type=tarfile.XHDTYPE)[0].tobuf() * 4000))
-    for name in ("zeros", "pax"):
-        with pytest.raises(ValueError, match="EL0(36|22)"):
-            load_bilm(tmp_path / f"{name}.tar.gz")
 
 
 def test_a_damaged_header_is_not_the_end(tmp_path):
@@ -85,10 +94,6 @@ def test_a_damaged_header_is_not_the_end(tmp_path):
         load_bilm(path)
 
 
-# State dicts
-
-
-@pytest.mark.issue(17)
 @pytest.mark.parametrize(
     "text, wanted",
     [
@@ -101,7 +106,6 @@ def test_jsonnet_becomes_json(text, wanted):
     assert to_json(text.encode()).decode() == wanted
 
 
-@pytest.mark.issue(17)
 @pytest.mark.parametrize("repeated", [b'\\"', b'"\\', b", ", b"a"])
 def test_a_string_without_end_takes_linear_time(repeated):
     """A pattern of whole strings needs the square of it: hours for this one."""

@@ -12,7 +12,6 @@ from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo.weights.comparison import SENTENCES, compare_bilms
 
 
-@pytest.mark.issue(17)
 @pytest.mark.parametrize("format", ["native", "bilm-tf"])
 def test_copies_are_equal(format: str, folder: Path, tmp_path: Path) -> None:
     save_bilm(load_bilm(folder), tmp_path / "copy", format=format)
@@ -23,7 +22,6 @@ def test_copies_are_equal(format: str, folder: Path, tmp_path: Path) -> None:
     assert found.n_tokens == sum(map(len, SENTENCES))
 
 
-@pytest.mark.issue(17)
 @pytest.mark.parametrize("value", [0.5, float("nan")])
 @pytest.mark.parametrize("layer", [0, 1])
 def test_first_layer_that_differs_is_found(layer: int, value: float, folder: Path) -> None:
@@ -44,7 +42,6 @@ def test_first_layer_that_differs_is_found(layer: int, value: float, folder: Pat
         assert not found.is_equal(1e9)
 
 
-@pytest.mark.issue(17)
 def test_largest_difference_is_that_of_its_token(folder: Path) -> None:
     a, b = load_bilm(folder), load_bilm(folder)
     with torch.no_grad():
@@ -61,7 +58,6 @@ def test_largest_difference_is_that_of_its_token(folder: Path) -> None:
     assert found.layers[0].mean_cosine < 1 - 1e-6
 
 
-@pytest.mark.issue(17)
 def test_missing_tensors_and_other_shapes_are_named(folder: Path, tmp_path: Path) -> None:
     options = make_options(lstm={"n_layers": 1}, char_cnn={"filters": [[1, 3], [2, 5], [4, 7]]})
     b = load_bilm(write_model(tmp_path / "b", options, make_arrays(options)))

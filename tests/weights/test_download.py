@@ -5,7 +5,7 @@ import re
 import urllib.request
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Iterator, List, Mapping, Optional
 
 import h5py
 import numpy as np
@@ -54,7 +54,6 @@ def refuse(url: str, headers: Mapping[str, str]) -> Any:
     raise AssertionError(f"{url} was opened")
 
 
-@pytest.mark.issue(17)
 def test_downloaded_files_load_with_a_record_of_their_origin(
     published: Published, site: Site, model: Path, tmp_path: Path
 ) -> None:
@@ -97,7 +96,6 @@ def test_a_download_keeps_its_language_licence_and_paper_in_what_is_made_of_it(
     assert "license" not in load_bilm(tmp_path / "out" / "mine.hdf5").meta, "it was not downloaded"
 
 
-@pytest.mark.issue(17)
 @pytest.mark.parametrize("has_ranges", [True, False])
 def test_interrupted_download_is_resumed(
     has_ranges: bool, published: Published, site: Site, model: Path, tmp_path: Path
@@ -109,7 +107,6 @@ def test_interrupted_download_is_resumed(
     assert site.requests[-1][1]["Range"] == "bytes=1000-" and site.requests[-1][1]["If-Range"] == '"1"'
 
 
-@pytest.mark.issue(17)
 @pytest.mark.parametrize(
     "statuses, ranges",
     [
@@ -134,7 +131,6 @@ def test_a_later_call_continues(
     assert (tmp_path / "out" / "weights.hdf5").read_bytes() == (model / "weights.hdf5").read_bytes()
 
 
-@pytest.mark.issue(17)
 @pytest.mark.parametrize("tag", ['"2"', None])
 def test_another_version_is_not_appended(
     tag: str, published: Published, site: Site, model: Path, tmp_path: Path
@@ -148,7 +144,6 @@ def test_another_version_is_not_appended(
     assert (tmp_path / "out" / "weights.hdf5").read_bytes() == changed
 
 
-@pytest.mark.issue(17)
 def test_mirrors_are_tried_in_turn_a_given_one_first(published: Published, site: Site, tmp_path: Path) -> None:
     site.statuses = [404, 503, 500]  # a server error is tried again
     files = download(published, tmp_path / "out", mirrors=[f"{site.address}mine"])
@@ -163,7 +158,6 @@ def test_mirrors_are_tried_in_turn_a_given_one_first(published: Published, site:
     assert sum(path == "elmo/tiny_options.json" for path, _ in site.requests) == 1, "404 is final"
 
 
-@pytest.mark.issue(17)
 @pytest.mark.parametrize("is_given", [True, False])
 @pytest.mark.parametrize("fault", ["checksum", "size", "web page", "limit", "limit, not announced"])
 def test_another_file_is_refused_and_not_continued(
@@ -202,7 +196,6 @@ def test_another_file_is_refused_and_not_continued(
     assert "limit" in fault or not (tmp_path / "out" / "weights.hdf5.part").exists()
 
 
-@pytest.mark.issue(17)
 def test_local_files_are_put_in_place_without_a_connection(published: Published, model: Path, tmp_path: Path) -> None:
     files = download(published, tmp_path / "out", given=[model], opener=refuse)
     assert [file.url for file in files] == [str(model / "options.json"), str(model / "weights.hdf5")]
@@ -217,7 +210,6 @@ def test_local_files_are_put_in_place_without_a_connection(published: Published,
     assert not (tmp_path / "c").exists()
 
 
-@pytest.mark.issue(17)
 def test_nothing_is_overwritten_without_force(published: Published, model: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "notes.txt").write_text("keep")
@@ -229,7 +221,6 @@ def test_nothing_is_overwritten_without_force(published: Published, model: Path,
         download(published, tmp_path / "out" / "notes.txt", given=[model], force=True, opener=refuse)
 
 
-@pytest.mark.issue(17)
 def test_files_of_another_model_do_not_stay(published: Published, model: Path, tmp_path: Path) -> None:
     save_bilm(load_bilm(model), tmp_path / "out")
     (tmp_path / "out" / "144.zip").write_bytes(b"PK")
@@ -242,7 +233,6 @@ def test_files_of_another_model_do_not_stay(published: Published, model: Path, t
     assert (model / "options.json").is_file()
 
 
-@pytest.mark.issue(17)
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "/etc/passwd", "http:///x", "http://[x", ""])
 def test_only_web_addresses_are_opened(url: str, published: Published, tmp_path: Path) -> None:
     for open_it in (
@@ -254,7 +244,6 @@ def test_only_web_addresses_are_opened(url: str, published: Published, tmp_path:
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.issue(17)
 def test_redirects_lead_neither_off_the_web_nor_from_https_to_http(
     published: Published, site: Site, tmp_path: Path
 ) -> None:
@@ -268,7 +257,6 @@ def test_redirects_lead_neither_off_the_web_nor_from_https_to_http(
     assert SafeRedirects().redirect_request(request, None, 302, "Found", {}, "https://other/file") is not None
 
 
-@pytest.mark.issue(17)
 def test_registry_is_consistent() -> None:
     assert {"small", "medium", "original", "large", "pt", "pubmed"} <= {
         published.name for published in list_published()
@@ -280,12 +268,19 @@ def test_registry_is_consistent() -> None:
     for published in list_published():
         assert published.mirrors and published.files and published.language and check_url(published.documented)
         assert all(check_url(mirror).endswith("/") for mirror in published.mirrors)
+        # The names of files have the sizes: cell, projection, filters, highways.
+        sizes = re.search(r"/2x(\d+)_(\d+)_2048cnn_(\d)xhighway", published.files[0].path)
+        if sizes and published.n_parameters:
+            cell_width, projection_width, n_highway = map(int, sizes.groups())
+            config = BiLMConfig(
+                CharCNNConfig(n_highway=n_highway), cell_width=cell_width, projection_width=projection_width
+            )
+            assert round(count_parameters(config), -5) == published.n_parameters
         for file in published.files:
             assert Path(file.name).name == file.name and ".." not in file.path and not file.path.startswith("/")
             assert file.sha256 is None or len(file.sha256) == 64
 
 
-@pytest.mark.issue(17)
 def test_any_number_of_nlpl_is_known() -> None:
     assert [file.path for file in find_published("nlpl-999").files] == ["999.zip"]
     assert find_published("nlpl-999").mirrors[0] == "http://vectors.nlpl.eu/repository/20/"
@@ -297,7 +292,6 @@ def test_any_number_of_nlpl_is_known() -> None:
         find_published("zzz")
 
 
-@pytest.mark.issue(39)
 def test_a_second_download_into_the_same_folder_waits(
     published: Published, site: Site, model: Path, tmp_path: Path
 ) -> None:
@@ -310,7 +304,6 @@ def test_a_second_download_into_the_same_folder_waits(
     assert (tmp_path / "out" / "weights.hdf5").read_bytes() == (model / "weights.hdf5").read_bytes()
 
 
-@pytest.mark.issue(17)
 def test_another_bilm_is_not_stored_as_a_published_one(model: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="(?s)published 'small'.*options.json' is of a biLM that has") as error:
         download(find_published("small"), tmp_path / "out", given=[model], opener=refuse)
@@ -321,7 +314,6 @@ def test_another_bilm_is_not_stored_as_a_published_one(model: Path, tmp_path: Pa
         download(find_published("small"), tmp_path / "out", given=[model], opener=refuse)
 
 
-@pytest.mark.issue(17)
 def test_options_and_weights_are_compared_each(
     published: Published, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -337,28 +329,7 @@ def test_options_and_weights_are_compared_each(
     assert "options.json'" not in str(error.value)
 
 
-@pytest.mark.issue(17)
 def test_another_bilm_from_a_mirror_is_removed(published: Published, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="These files are not those of the published"):
         download(replace(published, n_parameters=13_600_000), tmp_path / "out")
     assert not list((tmp_path / "out").iterdir()), "nothing of it is continued"
-
-
-@pytest.mark.issue(17)
-@pytest.mark.parametrize(
-    "name, sizes",
-    [
-        ("small", (1024, 128, 1)),
-        ("medium", (2048, 256, 1)),
-        *((name, (4096, 512, 2)) for name in ("original", "large", "pubmed")),
-    ],
-)
-def test_documented_parameters_are_those_of_the_published_sizes(name: str, sizes: Tuple[int, int, int]) -> None:
-    """The sizes are in the names of the files, such as 2x1024_128_2048cnn_1xhighway."""
-    cell_width, projection_width, n_highway = sizes
-    published = find_published(name)
-    assert f"2x{cell_width}_{projection_width}_2048cnn_{n_highway}xhighway" in published.files[0].path
-    config = BiLMConfig(
-        char_cnn=CharCNNConfig(n_highway=n_highway), cell_width=cell_width, projection_width=projection_width
-    )
-    assert round(count_parameters(config), -5) == published.n_parameters

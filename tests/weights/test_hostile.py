@@ -65,7 +65,6 @@ HDF5 = {
 }
 
 
-@pytest.mark.issue(15)
 @pytest.mark.parametrize("kind", HDF5)
 def test_hdf5_that_is_not_plain_is_not_read(kind, folder):
     make, text = HDF5[kind]
@@ -84,7 +83,6 @@ OPTIONS = {
 }
 
 
-@pytest.mark.issue(15)
 @pytest.mark.parametrize("name", OPTIONS)
 def test_sizes_of_options_have_limits(name, folder):
     block, key = name.split(".")
@@ -94,7 +92,6 @@ def test_sizes_of_options_have_limits(name, folder):
         load_bilm(folder)
 
 
-@pytest.mark.issue(15)
 @pytest.mark.parametrize("name", ["options.json", "config.json", "meta.json"])
 def test_json_that_is_nested_too_deep(name, folder, native):
     place = folder if name == "options.json" else native
@@ -104,7 +101,6 @@ def test_json_that_is_nested_too_deep(name, folder, native):
             load_bilm(place)
 
 
-@pytest.mark.issue(15)
 def test_json_that_is_too_large_is_not_read(native):
     with (native / "config.json").open("wb") as file:
         file.truncate(3 * 2**30)  # sparse
@@ -119,7 +115,6 @@ def with_header(content, **changes):
     return save(load(content), metadata={"spacy_elmo": json.dumps({**record, **changes})})
 
 
-@pytest.mark.issue(15)
 @pytest.mark.parametrize(
     "changes, text",
     [
@@ -136,7 +131,6 @@ def test_header_of_bytes_is_checked(changes, text, folder):
         bilm_from_bytes(with_header(content, **changes))
 
 
-@pytest.mark.issue(15)
 @pytest.mark.parametrize("header", ["null", "{", DEEP])
 def test_header_of_bytes_of_another_kind(header, folder):
     arrays = load(bilm_to_bytes(load_bilm(folder)))
@@ -144,7 +138,6 @@ def test_header_of_bytes_of_another_kind(header, folder):
         bilm_from_bytes(save(arrays, metadata={"spacy_elmo": header}))
 
 
-@pytest.mark.issue(15)
 @pytest.mark.parametrize("value, text", [(3.4e38, "too large"), (np.nan, "not finite")])
 @pytest.mark.parametrize("name", ["softmax/W", "char_embed", "RNN_1/RNN/MultiRNNCell/Cell1/LSTMCell/B"])
 def test_values_whose_products_are_not_finite_are_refused(name, value, text, folder):
@@ -157,7 +150,6 @@ def test_values_whose_products_are_not_finite_are_refused(name, value, text, fol
         load_bilm(folder)
 
 
-@pytest.mark.issue(38)
 def test_a_member_that_declares_more_than_the_zip_has_takes_no_memory(folder):
     path = pack(folder)
     content = bytearray(path.read_bytes())

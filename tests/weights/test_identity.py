@@ -64,7 +64,6 @@ def test_digest_of_a_bilm_differs_by_weights_and_survives_rounding() -> None:
     assert bilm.digest != before and pickle.loads(pickle.dumps(bilm)).digest == bilm.digest
 
 
-@pytest.mark.issue(17)
 def test_a_zip_is_one_file(folder: Path, tmp_path: Path) -> None:
     (folder / "options.json.part").write_text("incomplete")
     (folder / ".hidden").write_text("hidden")

@@ -25,6 +25,8 @@ def assert_is_model(bilm, folder):
         ("elmo_2x24_options.json", "elmo_2x24_weights.hdf5"),
         ("small_options.json", "small.hdf5"),
         ("options.json", "weights.h5"),
+        ("options.json", "elmo.ckpt"),
+        ("options.json", "elmo"),
     ],
 )
 def test_weights_beside_their_options(options, weights, folder, tmp_path):
@@ -34,14 +36,15 @@ def test_weights_beside_their_options(options, weights, folder, tmp_path):
     shutil.copy(folder / "weights.hdf5", target / weights)
     if "elmo" in options:
         (target / "another_options.json").write_text("{}")
-    assert_is_model(load_bilm(target / weights), folder)
+    for path in (target / weights, target / options, *([target] if options == "options.json" else [])):
+        assert_is_model(load_bilm(path), folder)
 
 
 @pytest.mark.parametrize("inner", ["", "144/"])
 def test_zip_is_read_without_unpacking(inner, folder, tmp_path):
     path = tmp_path / "144.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.write(folder / "weights.hdf5", inner + "model.hdf5")
+        archive.write(folder / "weights.hdf5", inner + ("model.hdf5" if inner else "elmo"))
         for name in ("options.json", "vocab.txt"):
             archive.write(folder / name, inner + name)
         archive.writestr(inner + "meta.json", "{}")
@@ -111,7 +114,6 @@ def test_path_or_both_files(given, folder):
         load_bilm(**{name: files[name] for name in given})
 
 
-@pytest.mark.issue(15)
 def test_hdf5_without_options_says_how_to_name_them(folder):
     (folder / "options.json").unlink()
     with pytest.raises(ValueError, match="EL020.*HDF5 file without options in the same folder.*--options"):
@@ -126,7 +128,6 @@ def test_packaged_name(folder, tmp_path, monkeypatch):
     assert_is_model(load_bilm("en_elmo_sm"), folder)
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("place", ["folder", "weights.hdf5", "zip", "checkpoint"])
 def test_token_embeddings_beside_are_used_only_if_they_are_given(place, folder, tmp_path):
     """Words outside the vocabulary would have one vector, of <UNK>."""
@@ -146,15 +147,6 @@ def test_token_embeddings_beside_are_used_only_if_they_are_given(place, folder, 
     assert_is_model(bilm, folder)
     cat, dog = load_bilm(path, token_embeddings=table).embed([["the", "cat"], ["the", "dog"]])  # without a warning
     assert (cat == dog).all()
-
-
-@pytest.mark.issue(37)
-def test_token_embeddings_that_were_saved_with_a_bilm_are_used_without_a_warning(folder, tmp_path):
-    table = tmp_path / "table.hdf5"
-    dump_token_embeddings(folder / "vocab.txt", folder / "options.json", folder / "weights.hdf5", table)
-    bilm = load_bilm(folder, token_embeddings=table)
-    save_bilm(bilm, tmp_path / "copy", format="bilm-tf")
-    assert (load_bilm(tmp_path / "copy").token_embeddings == bilm.token_embeddings).all()
 
 
 def test_a_tilde_is_the_home_folder(folder, monkeypatch):

@@ -49,7 +49,6 @@ def make(tmp_path):
     return write
 
 
-@pytest.mark.issue(17)
 @pytest.mark.parametrize("kind", KINDS)
 def test_layers_equal_the_reference(kind, make):
     folder, model = make(**KINDS[kind])
@@ -62,7 +61,6 @@ def test_layers_equal_the_reference(kind, make):
             assert np.abs(found - wanted).max() < LIMIT
 
 
-@pytest.mark.issue(17)
 def test_state_continues_as_in_the_original(make):
     folder, model = make()
     bilm = load_bilm(folder)
@@ -73,7 +71,6 @@ def test_state_continues_as_in_the_original(make):
         assert np.abs(found - wanted).max() < LIMIT
 
 
-@pytest.mark.issue(17)
 @pytest.mark.parametrize("kind", KEPT)
 def test_native_format_and_bytes_keep_every_bit(kind, make, tmp_path):
     bilm = load_bilm(make(**KINDS[kind])[0])
@@ -91,7 +88,6 @@ def test_native_format_and_bytes_keep_every_bit(kind, make, tmp_path):
             assert np.abs(found - wanted).max() < limit
 
 
-@pytest.mark.issue(17)
 @pytest.mark.parametrize("kind", KEPT)
 def test_vectors_do_not_depend_on_batch_order_and_cache(kind, make):
     bilm = load_bilm(make(**KINDS[kind])[0])
@@ -103,7 +99,6 @@ def test_vectors_do_not_depend_on_batch_order_and_cache(kind, make):
         assert np.abs(first - second).max() < 1e-5 and np.abs(first - third).max() < 1e-5
 
 
-@pytest.mark.issue(17)
 @pytest.mark.parametrize("kind", KEPT)
 def test_gradients_ids_copies_and_boundaries(kind, make):
     bilm = load_bilm(make(**KINDS[kind])[0])
@@ -122,7 +117,6 @@ def test_gradients_ids_copies_and_boundaries(kind, make):
     assert bilm.embed([["a"]], boundaries=True)[0].shape[1] == 3
 
 
-@pytest.mark.issue(17)
 def test_plain_lstm_has_no_state(make):
     bilm = load_bilm(make(**KINDS["plain LSTM"])[0])
     wanted = bilm.embed(TEXT)
@@ -142,7 +136,6 @@ def test_plain_lstm_has_no_state(make):
         bilm.set_precision("int8")
 
 
-@pytest.mark.issue(17)
 def test_what_it_cannot_do_is_an_error(make, tmp_path):
     bilm = load_bilm(make()[0])
     with pytest.raises(ValueError, match="EL007.*no softmax"):
@@ -160,7 +153,6 @@ def test_what_it_cannot_do_is_an_error(make, tmp_path):
         bilm.encode([[0]], char_ids=np.full((1, 11), 30, dtype="int64"))
 
 
-@pytest.mark.issue(17)
 def test_a_lexicon_must_fit(make, tmp_path):
     bilm = load_bilm(make()[0])
     with pytest.raises(ValueError, match="it has none"):
@@ -179,7 +171,6 @@ def test_a_lexicon_must_fit(make, tmp_path):
         load_bilm(tmp_path / "native")
 
 
-@pytest.mark.issue(17)
 def test_pipelines_and_commands_take_it(make, tmp_path):
     folder, _ = make(**KINDS["plain LSTM"])
     bilm = load_bilm(folder)

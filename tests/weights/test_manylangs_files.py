@@ -32,7 +32,6 @@ def change_state(path, **changes):
     torch.save(state, path)
 
 
-@pytest.mark.issue(17)
 def test_missing_files_are_listed_together(folder):
     for name in ("char.dic", "word.dic", "encoder.pkl"):
         (folder / name).unlink()
@@ -43,7 +42,6 @@ def test_missing_files_are_listed_together(folder):
         load_bilm(folder)
 
 
-@pytest.mark.issue(17)
 def test_wrong_tensors_of_both_files_are_listed_together(folder):
     change_state(folder / "token_embedder.pkl", **{"projection.bias": torch.zeros(9), "more": torch.zeros(1)})
     change_state(
@@ -64,7 +62,6 @@ def test_wrong_tensors_of_both_files_are_listed_together(folder):
         assert part in str(error.value)
 
 
-@pytest.mark.issue(17)
 @pytest.mark.parametrize(
     "lines, wanted",
     [
@@ -87,14 +84,12 @@ def test_bad_tables_of_symbols(lines, wanted, tmp_path):
     assert wanted in str(error.value)
 
 
-@pytest.mark.issue(17)
 def test_blank_symbols_are_the_ideographic_space_and_the_last_one_counts(tmp_path):
     path = tmp_path / "char.dic"
     path.write_text("<oov>\t1\n \t0\n\u3000\t2\n\u00a0\t3\r\n", encoding="utf8")
     assert read_symbols(File(path), ()) == (None, "<oov>", None, "\u3000")
 
 
-@pytest.mark.issue(17)
 @pytest.mark.parametrize(
     "changes, wanted",
     [
@@ -117,7 +112,6 @@ def test_bad_architectures(changes, wanted, folder):
     assert wanted in str(error.value)
 
 
-@pytest.mark.issue(17)
 def test_architecture_is_found_within_the_folder_alone(folder, tmp_path):
     shutil.copy(folder / "network.json", tmp_path / "secret.json")
     (folder / "network.json").rename(folder / "odd.json")
@@ -135,7 +129,6 @@ def test_architecture_is_found_within_the_folder_alone(folder, tmp_path):
         load_bilm(folder)
 
 
-@pytest.mark.issue(17)
 def test_architecture_of_the_published_models_is_known(folder):
     (folder / "network.json").unlink()
     path = "/users4/conll18st/elmo/configs/cnn_50_100_512_4096_sample.json"
@@ -147,7 +140,6 @@ def test_architecture_of_the_published_models_is_known(folder):
         load_bilm(folder)
 
 
-@pytest.mark.issue(17)
 def test_zip_with_two_models_or_damage(folder, tmp_path):
     path = write_zip(tmp_path / "two.zip", folder, "a/")
     with zipfile.ZipFile(path, "a") as archive:
@@ -173,7 +165,6 @@ HOSTILE = {
 }
 
 
-@pytest.mark.issue(17)
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_hostile_state_dicts(kind, folder):
     value, wanted = HOSTILE[kind]
@@ -185,7 +176,6 @@ def test_hostile_state_dicts(kind, folder):
     assert wanted in str(error.value)
 
 
-@pytest.mark.issue(17)
 def test_hostile_zips_of_torch(folder):
     target = io.BytesIO()
     with zipfile.ZipFile(folder / "encoder.pkl") as source, zipfile.ZipFile(target, "w") as archive:

@@ -38,7 +38,6 @@ CASES = {
 }
 
 
-@pytest.mark.issue(17)
 @pytest.mark.parametrize("case", CASES)
 def test_folder_that_is_no_model(case: str, tmp_path: Path) -> None:
     files, texts = CASES[case]
@@ -51,7 +50,6 @@ def test_folder_that_is_no_model(case: str, tmp_path: Path) -> None:
         assert text.format(path=tmp_path) in message
 
 
-@pytest.mark.issue(17)
 def test_members_of_a_tar_are_listed(tmp_path: Path) -> None:
     path = tmp_path / "model.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
@@ -66,7 +64,6 @@ def test_members_of_a_tar_are_listed(tmp_path: Path) -> None:
         assert f"\n- {text}" in message
 
 
-@pytest.mark.issue(17)
 def test_a_folder_with_one_archive_is_read_as_the_archive(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "downloaded").mkdir()
     with zipfile.ZipFile(tmp_path / "downloaded" / "144.zip", "w") as archive:
@@ -78,7 +75,6 @@ def test_a_folder_with_one_archive_is_read_as_the_archive(folder: Path, tmp_path
     assert "*options.json is missing" in message_of(tmp_path / "downloaded"), "two archives are ambiguous"
 
 
-@pytest.mark.issue(17)
 def test_options_stand_for_the_weights_beside_them(folder: Path) -> None:
     assert detect_format(folder / "options.json")[1].weights.path == folder / "weights.hdf5"
     (folder / "a_weights.hdf5").write_bytes((folder / "weights.hdf5").read_bytes())

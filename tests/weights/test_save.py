@@ -40,7 +40,6 @@ def test_save_over_another_format_leaves_one_model(bilm, tmp_path):
     assert names == [".DS_Store", "config.json", "meta.json", "notes.txt", "vocab.txt", "weights.safetensors"]
 
 
-@pytest.mark.issue(17)
 @pytest.mark.parametrize(
     "names",
     [

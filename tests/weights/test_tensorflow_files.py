@@ -48,7 +48,6 @@ def test_format_v2_is_read_bit_for_bit(settings, tmp_path):
         np.testing.assert_array_equal(found[name], array, strict=True)
 
 
-@pytest.mark.issue(17)
 def test_a_state_file_of_empty_lines_takes_linear_time(tmp_path):
     (tmp_path / STATE_NAME).write_bytes(b"\n" * 1_000_000)
     assert find_checkpoint(tmp_path) is None

@@ -59,17 +59,6 @@ def test_checkpoint_with_a_shared_softmax(tmp_path):
     assert bilm.head.weight is bilm.network.word_embedding
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [{"n_shards": 3}, {"cuts": {"lm/softmax/W": (0, 5), "lm/softmax/b": (0, 3)}}],
-    ids=["shards", "partitions"],
-)
-def test_checkpoint_in_several_files_or_slices(settings, tmp_path):
-    options, arrays = make()
-    wanted = load_bilm(write_model(tmp_path / "hdf5", options, arrays, WORDS))
-    assert_same(load_bilm(write_checkpoint(tmp_path / "tf", options, arrays, WORDS, **settings)), wanted)
-
-
 def test_an_old_checkpoint_says_how_to_convert_it(checkpoint):
     name = "model.ckpt-9-00000-of-00002"
     (checkpoint / "model.ckpt-7.index").rename(checkpoint / name)  # format V1 is a sorted table, too

@@ -45,7 +45,6 @@ def assert_same(bilm, wanted):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("settings", FORMS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_state_dict_is_read_under_any_name(name, settings, options, wanted, tmp_path):
@@ -59,7 +58,6 @@ def test_a_state_dict_is_read_under_any_name(name, settings, options, wanted, tm
     assert_same(load_bilm(path), wanted)
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("name", ["model.safetensors", "elmo.bin", "elmo"])
 def test_a_state_dict_may_be_in_safetensors(name, options, wanted, tmp_path):
     save_file({key: tensor.bfloat16() for key, tensor in STATE.items()}, tmp_path / name)
@@ -100,7 +98,6 @@ CHECKPOINTS = {
 }
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("kind", CHECKPOINTS)
 def test_checkpoints_of_every_pickle_protocol_are_read(kind, options, wanted, tmp_path):
     path = tmp_path / "last.ckpt"
@@ -109,7 +106,6 @@ def test_checkpoints_of_every_pickle_protocol_are_read(kind, options, wanted, tm
         assert_same(load_bilm(path), wanted)
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("settings", FORMS)
 @pytest.mark.parametrize("protocol", [2, 4])
 def test_tensors_are_those_of_torch_bit_for_bit(protocol, settings):
@@ -146,7 +142,6 @@ class Attack:
         return Path.touch, (self.path,)
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("settings", FORMS)
 @pytest.mark.parametrize("protocol", [2, 4])
 def test_what_lies_beside_a_state_dict_is_not_run(protocol, settings, options, wanted, tmp_path):
@@ -161,7 +156,6 @@ def test_what_lies_beside_a_state_dict_is_not_run(protocol, settings, options, w
         assert not ran.exists()
 
 
-@pytest.mark.issue(37)
 def test_other_objects_are_named_with_what_to_save(tmp_path):
     path = tmp_path / "a.pt"
     torch.save(torch.nn.Linear(2, 2), path)
@@ -172,7 +166,6 @@ def test_other_objects_are_named_with_what_to_save(tmp_path):
         load_bilm(path)
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize(
     "content",
     [
@@ -200,7 +193,6 @@ EPOCHS = [
 ]  # fmt: skip
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("names, chosen", EPOCHS)
 def test_the_best_or_newest_epoch_of_a_training_is_read(names, chosen, options, wanted, tmp_path):
     other = elmo_state(make_arrays(OPTIONS, seed=5), OPTIONS)
@@ -216,7 +208,6 @@ def test_the_best_or_newest_epoch_of_a_training_is_read(names, chosen, options, 
         assert_same(load_bilm(tmp_path / chosen), wanted)
 
 
-@pytest.mark.issue(37)
 def test_several_state_dicts_are_ambiguous(options, wanted, tmp_path):
     (tmp_path / "vocabulary.pkl").write_bytes(pickle.dumps({"a": 1}))
     (tmp_path / "a.bin").write_bytes(to_bytes(STATE))
@@ -226,7 +217,6 @@ def test_several_state_dicts_are_ambiguous(options, wanted, tmp_path):
         load_bilm(tmp_path)
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("kind, protocol", [("tensors", 0), ("arrays", 2), ("checkpoint", 4), ("gzip", 5)])
 def test_a_plain_pickle_is_named_with_the_way_to_save_it(kind, protocol, options, tmp_path):
     state = {name: tensor.numpy() for name, tensor in STATE.items()} if kind == "arrays" else STATE
@@ -248,7 +238,6 @@ def test_a_plain_pickle_is_named_with_the_way_to_save_it(kind, protocol, options
         assert "ownload" not in str(error.value) and "alone" in str(error.value) or str(path) in str(error.value)
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("name", ["softmax", "token_embeddings"])
 def test_a_plain_pickle_in_place_of_hdf5_is_named(name, tmp_path):
     folder = write_model(tmp_path / "model", OPTIONS, make_arrays(OPTIONS), WORDS)
