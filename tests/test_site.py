@@ -1,5 +1,6 @@
 """The documentation site: it builds without a warning, its links hold, and it fetches nothing."""
 
+import inspect
 import json
 import re
 import subprocess
@@ -7,11 +8,13 @@ import sys
 from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
-from typing import Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from typer.main import get_command
 
+from spacy_elmo.cli._app import COMMANDS, app
 from spacy_elmo.errors import Errors, Warnings
 
 ROOT = Path(__file__).parent.parent
@@ -87,20 +90,63 @@ def test_pages_fetch_nothing_from_elsewhere(site: Path, pages: Dict[Path, PageRe
     assert index.startswith("Search.setIndex(") and '"el020"' in index
 
 
-def test_reference_has_every_code_public_name_and_registered_name() -> None:
+@pytest.fixture(scope="module")
+def markdown() -> Dict[str, str]:
+    """The Markdown of all pages, with what is made from the code, before Sphinx reads it."""
     program = "import json; from pages import read_pages; print(json.dumps(dict(read_pages())))"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=SITE, check=True)
-    markdown: Dict[str, str] = json.loads(result.stdout)
+    pages: Dict[str, str] = json.loads(result.stdout)
+    return pages
+
+
+def _anchors(text: str) -> Set[str]:
+    """Headings as GitHub makes anchors of them."""
+    titles = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_links_between_pages_lead_somewhere(markdown: Dict[str, str]) -> None:
+    """Files are those of the repository, as on GitHub; anchors are those of the site."""
+    for page in ["README.md", "CONTRIBUTING.md", "examples/README.md", *(f"docs/{name}" for name in _written())]:
+        path = ROOT / page
+        for target, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", path.read_text(encoding="utf8")):
+            if "://" in target:
+                continue
+            goal = (path.parent / target).resolve() if target else path
+            assert goal.exists(), f"{page}: {target}"
+            if anchor:
+                is_page = goal.parent == ROOT / "docs"
+                text = markdown[goal.name] if is_page else goal.read_text(encoding="utf8")
+                assert anchor in _anchors(text), f"{page}: {target}#{anchor}"
+
+
+def _written() -> List[str]:
+    return [path.name for path in (ROOT / "docs").glob("*.md")]
+
+
+def test_reference_has_every_code_command_public_name_and_registered_name(markdown: Dict[str, str]) -> None:
     listed = re.findall(r"^### ([EW]L\d+)$", markdown["reference/errors.md"], flags=re.M)
     codes = [code for catalogue in (Errors, Warnings) for code in dir(catalogue) if re.fullmatch(r"[EW]L\d+", code)]
     assert sorted(listed) == sorted(codes)
+    for name in COMMANDS:
+        command: Any = get_command(app).get_command(None, name)  # type: ignore[attr-defined]
+        section = markdown["cli.md"].split(f"\n### {name}\n")[1].split("\n### ")[0]
+        options = [option for item in command.params if not getattr(item, "hidden", False) for option in item.opts]
+        assert [option for option in options if option[0] == "-" and f"`{option}`" not in section] == [], name
     metadata = (ROOT / "pyproject.toml").read_text(encoding="utf8")
-    registered = re.findall(r'^"?([\w.-]+)"? = "spacy_elmo\.(?!cli)[\w.]+:\w+"', metadata, re.MULTILINE)
+    registered = re.findall(r'^"?([\w.-]+)"? = "spacy_elmo\.(?!cli)([\w.]+):(\w+)"', metadata, re.MULTILINE)
     assert len(registered) > 10
-    assert [name for name in registered if f"### `{name}`" not in markdown["reference/registered.md"]] == []
-    for module in ("spacy_elmo", "spacy_elmo.nn", *COMPAT):
-        page = "compat" if module in COMPAT else module.removeprefix("spacy_elmo.")
+    for name, module, attribute in registered:
+        section = markdown["component.md"].split(f"\n### `{name}`\n")[1].split("\n### ")[0]
+        for parameter in inspect.signature(getattr(import_module(f"spacy_elmo.{module}"), attribute)).parameters:
+            has_block = f"**`{parameter}." in section  # the settings of the block instead
+            assert parameter in ("nlp", "name") or has_block or f"**`{parameter}`** (" in section, (
+                f"{name}: {parameter}"
+            )
+    assert "**`mix.initial_gamma`** (`float`, default `1.0`)" in markdown["component.md"]
+    for module in ("spacy_elmo", "spacy_elmo.nn", "spacy_elmo.export", *COMPAT):
+        page = "reference/compat.md" if module in COMPAT else "api.md"
         loaded = import_module(module)
         own = [name for name, value in vars(loaded).items() if getattr(value, "__module__", "") == module]
         names = getattr(loaded, "__all__", [name for name in own if not name.startswith("_")])
-        assert names and [name for name in names if f"({module}.{name})=" not in markdown[f"reference/{page}.md"]] == []
+        assert names and [name for name in names if f"({module}.{name})=" not in markdown[page]] == []

@@ -10,9 +10,10 @@ import re
 import shutil
 import sys
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Match, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Match, Optional, Tuple
 
 import reference
+from commands import write_commands
 
 from spacy_elmo.errors import Errors, Warnings
 
@@ -35,9 +36,9 @@ SECTIONS = {
     "How-to: pipelines": ["component.md", "training.md", "fine-tuning.md", "scale.md", "pytorch.md"],
     "How-to: weights": ["weights.md", "migrating.md", "pretraining.md", "adaptation.md"],
     "How-to: look inside": ["looking.md", "explorer.md", "probing.md", "report.md"],
-    "Reference": ["cli.md", "cli-looking.md", "api.md", "formats.md", CONFIGS, "reference/errors.md"],
-    "Reference from docstrings": [
-        f"reference/{name}.md" for name in ("spacy_elmo", "nn", "registered", "analysis", "export", "compat")
+    "Reference": [
+        *("cli.md", "api.md", "reference/analysis.md", "reference/compat.md"),
+        *("formats.md", CONFIGS, "reference/errors.md"),
     ],
     "Results": [
         *("results.md", "en_elmo_sm.md", "Task recipes <repository/examples.md>"),
@@ -48,6 +49,12 @@ SECTIONS = {
         "repository/benchmarks.md",
     ],
     "Development": ["architecture.md", "repository/contributing.md", "repository/changelog.md"],
+}
+# Pages of `docs/` that are only an overview: what follows it is made from docstrings and help texts.
+GENERATED: Dict[str, Callable[[], str]] = {
+    "api.md": reference.write_api,
+    "cli.md": write_commands,
+    "component.md": reference.write_registered,
 }
 # What begins first counts: code that has a link in it stays as it is, a link may have code in its label.
 _LINK_OR_CODE = re.compile(
@@ -72,7 +79,9 @@ def stage(folder: Path) -> None:
 def read_pages() -> Iterator[Tuple[str, str]]:
     """YIELDS (Tuple[str, str]): Path in the site, and Markdown with the links of the repository."""
     for path in [*sorted(DOCS.glob("*.md")), *sorted((DOCS / "tutorial").glob("*.md"))]:
-        yield path.relative_to(DOCS).as_posix(), path.read_text(encoding="utf8")
+        page = path.relative_to(DOCS).as_posix()
+        generated = f"\n{GENERATED[page]()}" if page in GENERATED else ""
+        yield page, path.read_text(encoding="utf8") + generated
     for path in sorted((DOCS / "tutorial").glob("*.ipynb")):
         cells = json.loads(path.read_text(encoding="utf8"))["cells"]
         yield f"tutorial/{path.stem}.md", "\n\n".join(part for cell in cells for part in _write_cell(cell)) + "\n"

@@ -117,14 +117,23 @@ def embed_cli(
 ) -> None:
     """Compute contextual vectors for texts and save them.
 
-    An .npz has "lengths" (tokens of each text) and the rows of all tokens, one text after the other: "mixed" (tokens,
-    width) and/or "layers" (layers + 1, tokens, width), the same shapes as on a Doc. A DocBin has the Docs with their
-    vectors: after `spacy_elmo.register_extensions()` they are `doc._.elmo` and `doc._.elmo_layers`. Parquet has a row
-    per text: id, tokens and elmo, and/or elmo_layer_0 and so on. An HDF5 file is that of AllenNLP's command elmo: a
-    dataset per text, named by its number, and sentence_to_index. With --pool there is one vector per text instead of
-    one per token. Texts are streamed, so memory does not grow with their number, except for a DocBin file, which is held
-    in memory as a whole. An output folder is for large corpora: its files are written one by one, and the same command
-    again computes only those that are missing.
+    Each line, even an empty one, is one text and one sequence of the biLM; for several sentences per text give a DocBin
+    with sentence boundaries.
+
+    An .npz has "lengths" (tokens of each text), "ids", "tokens" (at most 200 characters), and the rows of all tokens,
+    text by text: "mixed" (tokens, width), "layers" (layers + 1, tokens, width). A DocBin has Docs with vectors: after
+    `spacy_elmo.register_extensions()` they are `doc._.elmo` and `doc._.elmo_layers`. Parquet has a row per text: id
+    (that of --keep id, otherwise FILE:LINE), the fields of --keep, tokens, and elmo or elmo_layer_0 and so on, each a
+    list of rows; its metadata has the settings as JSON, under spacy_elmo. An HDF5 file is that of AllenNLP 0.9: a data
+    set per text, named by its number, and sentence_to_index, a JSON object from texts to numbers.
+
+    With --pool there is one vector per text instead of one per token: row i of "mixed" (texts, width) and "layers"
+    (layers + 1, texts, width), `doc.user_data["elmo_pooled"]` and `["elmo_pooled_layers"]` of a Doc; Parquet then has
+    the text instead of its tokens.
+
+    Texts are streamed, so memory does not grow with their number, except for a DocBin file, which is held in memory as
+    a whole. An output folder is for large corpora: its files are written one by one, and the same command again
+    computes only those that are missing.
     """
     chosen = {"all": all_layers, "top": top, "average": average}
     vectors = [name for name, is_chosen in chosen.items() if is_chosen]

@@ -54,7 +54,7 @@ IN_ENTITY, BEGINS_ENTITY = 1, 3  # values of ENT_IOB; 3 without a label is a blo
 def make_crf_ner(
     nlp: Language, name: str, model: Model[List[Doc], CRFScores], scorer: Optional[Callable[..., Any]]
 ) -> "CRFNer":
-    """Make the component from its config.
+    """Named entities by a conditional random field, as in Peters et al. (2018), sec. 4; used like spaCy's `ner`.
 
     nlp (Language): The pipeline.
     name (str): The component's name in it.

@@ -215,7 +215,7 @@ def build_listener(
     """The layers of the biLM with a mix of this component's own: Peters et al. (2018), eq. 1. A `tok2vec` layer.
 
     The width is that of the biLM, or `projection_width`; it is known when the listener is linked to a component with
-    weights.
+    weights. Without an ELMo component it uses zeros for prediction (warning WL060), and raises EL071 in training.
     upstream (str): Name of the ELMo component; "*" for the nearest one upstream.
     The other settings are those of the mix, see `MixSettings`.
     RETURNS (Model[List[Doc], List[Floats2d]]): The listener.

@@ -113,17 +113,19 @@ def ElmoModel(
     bilm (Optional[Dict[str, Any]]): Sizes that the weights must have (the keys of `BiLMConfig`); null accepts any.
     frozen (bool): Whether the biLM is frozen; false trains it with the components that listen.
     precision (str): Precision of a frozen biLM: "float32", "bfloat16", "int8" (CPUs) or "float16" (GPUs). Reduced
-        precision needs less memory, is faster for large biLMs, and changes the vectors slightly.
+        precision needs less memory, is faster for large biLMs or on processors with AMX, and changes the vectors
+        slightly. Saved "int8" weights stay rounded.
     contexts (str): Input sequences of the biLM: "sentences", "doc", or "auto" (sentences if boundaries are set on the
         Doc, otherwise the whole Doc).
     state (str): Recurrent state at the start of a sequence: "reset" (zeros), "steady" (the state after many empty
         sentences) or "carry" (the state at the end of the previous sequence of the Doc, as in bilm-tf).
     max_tokens (int): Longer sequences are split into windows of this many tokens.
-    overlap (int): Tokens that neighbouring windows share; each token is taken from the window where it is most central.
+    overlap (int): Tokens that neighbouring windows share, less than half of `max_tokens`, none with state "carry"; each
+        token is taken from the window where it is most central.
     batch_tokens (int): Tokens computed at once; affects the working memory, not the result.
     word_cache_mb (float): Maximum size of the cache of word vectors in megabytes; 0 for no cache.
-    layer_cache_mb (float): Maximum size in megabytes of a temporary file with the layers of training Docs, which later
-        epochs read if the biLM is frozen; 0 for none.
+    layer_cache_mb (float): Maximum size in megabytes of a temporary file (in TMPDIR, at most half of the free space)
+        with the layers of training Docs, which later epochs read if the biLM is frozen; 0 for none.
     layer_cache_dtype (str): Precision of that file, "float32" or "float16".
     fine_tuning (Optional[FineTuning]): With `frozen` false, how the biLM is trained: which layers, when, at which
         rates, see `spacy-elmo.FineTuning.v1`; null trains all layers like the rest of the network.

@@ -157,7 +157,7 @@ def make_elmo_surprisal(
     overlap: int,
     prefix: str,
 ) -> "ElmoSurprisal":
-    """Create the component from its config.
+    """Surprisal of each token, forward and backward, in bits, from a biLM of the component's own.
 
     nlp (Language): The pipeline.
     name (str): Name of the component in the pipeline.

@@ -128,7 +128,9 @@ def TextCatNgrams(
     which a Fourier transform rotates (Ailon and Chazelle 2006): inner products stay, and no value belongs to single
     n-grams. So Adam, which learns rare features as fast as frequent ones, finds what regression on TF-IDF finds.
 
-    tok2vec (Optional[Model[List[Doc], List[Floats2d]]]): The vectors to average; null for n-grams alone.
+    tok2vec (Optional[Model[List[Doc], List[Floats2d]]]): The vectors to average: a listener with mix "concat", whose
+        initial_gamma weighs ELMo against the n-grams (0.2 for wording and style, 0.04 for keywords); null for n-grams
+        alone.
     exclusive_classes (bool): Whether each Doc has exactly one category.
     width (int): Width of the vector of n-grams; even.
     nO (Optional[int]): Number of categories; null to infer it from the data.

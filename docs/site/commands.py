@@ -1,0 +1,45 @@
+"""The reference of the commands, from their help texts."""
+
+import re
+from typing import Any, Iterator
+
+from reference import escape
+from typer.main import get_command
+
+from spacy_elmo.cli._app import GROUPS, app
+
+# Options and file names in a help text become code.
+_CODE = re.compile(r"(?<![\w-])--?[a-z][\w-]*|(?<!\w)\.[a-z]\w*\b|'[^'\s]+'")
+
+
+def write_commands() -> str:
+    """RETURNS (str): Markdown with a section per group of commands: usage, help text, arguments and options."""
+    group: Any = get_command(app)
+    parts = []
+    for title, names in GROUPS.items():
+        parts.append(f"## {title}")
+        for name in names:
+            command = group.get_command(None, name)
+            shown = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
+            usage = [_name(parameter) for parameter in shown if parameter.param_type_name == "argument"]
+            rows = [row for parameter in shown for row in _write_row(parameter)]
+            parts += [f"### {name}", f"```text\npython -m spacy elmo {name} {' '.join(usage)} [OPTIONS]\n```"]
+            parts += [escape(command.help.strip(), _CODE)]
+            parts += ["\n".join(["| argument | default | description |", "| --- | --- | --- |", *rows])]
+    return "\n\n".join(parts) + "\n"
+
+
+def _name(argument: Any) -> str:
+    name = argument.human_readable_name.strip("[].").upper() + ("..." if argument.nargs == -1 else "")
+    return name if argument.required else f"[{name}]"
+
+
+def _write_row(parameter: Any) -> Iterator[str]:
+    is_option = parameter.param_type_name == "option"
+    names = [*parameter.opts, *parameter.secondary_opts] if is_option else [_name(parameter)]
+    is_shown = is_option and str(parameter.default) not in ("None", "False", "[]")
+    default = f"`{parameter.default}`" if is_shown else ""
+    choices = [value for value in getattr(parameter.type, "choices", ()) if value not in parameter.help]
+    values = f" Values: {', '.join(f'`{value}`' for value in parameter.type.choices)}." if choices else ""
+    description = escape(parameter.help, _CODE).replace("|", "\\|") + values
+    yield f"| {', '.join(f'`{name}`' for name in names)} | {default} | {description} |"
