@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple
 import numpy as np
 import torch
 
-from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo import BiLMConfig
 from spacy_elmo.text.lanes import Chunk
 from spacy_elmo.text.words import SpelledWords
 

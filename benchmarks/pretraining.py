@@ -21,7 +21,7 @@ from machine import count_training_flops, matrix_peak
 from operations import Counter
 from plain_training import PlainLanguageModel, PlainSampler
 
-from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo import BiLMConfig
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.cli.pretrain import _keep_large_blocks as keep_large_blocks

@@ -15,9 +15,8 @@ import typer
 from corpus import PACKAGED, SHARED
 
 from spacy_elmo import load_bilm
-from spacy_elmo.analysis.intervals import bootstrap_accuracy
+from spacy_elmo.analysis import bootstrap_accuracy, read_senses
 from spacy_elmo.analysis.same_sense import Cosines, calibrate, make_pairs, pair_cosines
-from spacy_elmo.corpora.labelled import read_senses
 from spacy_elmo.weights.identity import digest_bilm
 
 

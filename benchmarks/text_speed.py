@@ -37,7 +37,7 @@ SETTINGS = {
 READ = """
 import sys, time
 from pathlib import Path
-from spacy_elmo.bilm.config import BiLMConfig
+from spacy_elmo import BiLMConfig
 from spacy_elmo.corpora.shards import TextShard
 from spacy_elmo.pretraining import data
 from spacy_elmo.pretraining.config import PretrainConfig

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, List
 from .about import __version__
 
 if TYPE_CHECKING:
-    from .bilm.config import BiLMConfig, CharCNNConfig
+    from .bilm.config import BiLMConfig, CharCNNConfig, TokenEmbedderConfig, TransformerConfig
     from .bilm.state import BiLMState
     from .inference.bilm import BiLM
     from .pipeline.doc_vectors import register_extensions
@@ -17,6 +17,8 @@ __all__ = [
     "BiLMConfig",
     "BiLMState",
     "CharCNNConfig",
+    "TokenEmbedderConfig",
+    "TransformerConfig",
     "__version__",
     "load_bilm",
     "load_mixes",
@@ -29,6 +31,8 @@ _HOMES = {
     "BiLMConfig": "bilm.config",
     "BiLMState": "bilm.state",
     "CharCNNConfig": "bilm.config",
+    "TokenEmbedderConfig": "bilm.config",
+    "TransformerConfig": "bilm.config",
     "load_bilm": "weights",
     "load_mixes": "weights",
     "register_extensions": "pipeline.doc_vectors",

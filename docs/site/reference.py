@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))  # the package of this checkout
 LINE_WIDTH = 100
 Definition = Union[ast.ClassDef, ast.FunctionDef, ast.Assign]
 # Modules of the sections of `docs/api.md`.
-API = ("spacy_elmo", "spacy_elmo.nn", "spacy_elmo.export", "spacy_elmo.export.package")
+API = ("spacy_elmo", "spacy_elmo.nn", "spacy_elmo.export")
 RETURNED = (
     ("pipeline.elmo", "Elmo"),
     ("pipeline.crf_ner", "CRFNer"),
@@ -32,7 +32,7 @@ RETURNED = (
     ("inference.perplexity", "Perplexity"),
     ("inference.substitutes", "find_substitutes"),
 )
-# Page: title, one line about it, and its modules. A trailing `.*` stands for each module of a package.
+# Page: title, one line about it, and its modules.
 PAGES: Dict[str, Tuple[str, str, Tuple[str, ...]]] = {
     "compat": (
         "spacy_elmo.compat",
@@ -42,7 +42,7 @@ PAGES: Dict[str, Tuple[str, str, Tuple[str, ...]]] = {
     "analysis": (
         "spacy_elmo.analysis",
         "Questions asked of vectors and pipelines, and their pictures. [Analysis](../looking.md) shows their use.",
-        ("spacy_elmo.analysis.*",),
+        ("spacy_elmo.analysis",),
     ),
 }
 # Groups of entry points: their title.
@@ -57,8 +57,8 @@ REGISTRIES = {
 
 def make_pages() -> Iterator[Tuple[str, str]]:
     """YIELDS (Tuple[str, str]): Path in the site, and Markdown."""
-    for name, (title, about, patterns) in PAGES.items():
-        sections = [_write_module(module) for pattern in patterns for module in _expand(pattern)]
+    for name, (title, about, modules) in PAGES.items():
+        sections = [_write_module(module) for module in modules]
         yield f"reference/{name}.md", "\n\n".join([f"# {title}", about, *filter(None, sections)]) + "\n"
 
 
@@ -119,12 +119,6 @@ def _read_settings(function: Any, module: Any) -> Tuple[str, Dict[str, Any]]:
         if prefix:
             defaults.update({f"{prefix}{field.name}": field.default for field in fields(block)})
     return "\n".join(chunks), defaults
-
-
-def _expand(pattern: str) -> List[str]:
-    package = pattern.removesuffix(".*")
-    paths = sorted(ROOT.joinpath(*package.split(".")).glob("[a-z]*.py"))
-    return [f"{package}.{path.stem}" for path in paths] if package != pattern else [pattern]
 
 
 def _write_module(module: str) -> str:

@@ -14,7 +14,7 @@ from data import ASSETS, find_sources, identify, is_finished, report_errors, wri
 from spacy.tokens import DocBin
 
 from spacy_elmo import BiLM, load_bilm
-from spacy_elmo.analysis.intervals import Score, bootstrap_accuracy
+from spacy_elmo.analysis import Score, bootstrap_accuracy
 from spacy_elmo.text.lanes import split_windows
 
 # The windows of the component `elmo`.

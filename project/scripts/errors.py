@@ -17,7 +17,7 @@ from spacy.training import Corpus, Example
 from spacy.vocab import Vocab
 from wasabi import msg
 
-from spacy_elmo.analysis.answers import Answer, DocAnswers, read_answers
+from spacy_elmo.analysis import Answer, DocAnswers, read_answers
 
 N_SHOWN = 10  # confusions
 N_WORDS = 3  # examples of a confusion

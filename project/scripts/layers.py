@@ -1,4 +1,4 @@
-"""What each layer knows: senses by nearest neighbour, parts of speech by a probe (Peters et al. 2018, sec. 5.3)."""
+"""What each layer knows: senses by nearest neighbor, parts of speech by a probe (Peters et al. 2018, sec. 5.3)."""
 
 import tempfile
 from pathlib import Path
@@ -11,13 +11,19 @@ from data import ASSETS, find_sources, identify, is_finished, prepare, report_er
 from spacy.tokens import DocBin
 from wasabi import msg
 
-from spacy_elmo import load_bilm
-from spacy_elmo.analysis.intervals import Score
-from spacy_elmo.analysis.labelled import LabelledDocs, label_senses, label_tokens
-from spacy_elmo.analysis.probes import majority_baseline, probe_layers, word_baseline
-from spacy_elmo.analysis.senses import SenseVectors, score_senses
-from spacy_elmo.corpora.labelled import read_senses
-from spacy_elmo.inference.bilm import BiLM
+from spacy_elmo import BiLM, load_bilm
+from spacy_elmo.analysis import (
+    LabelledDocs,
+    Score,
+    SenseVectors,
+    label_senses,
+    label_tokens,
+    majority_baseline,
+    probe_layers,
+    read_senses,
+    score_senses,
+    word_baseline,
+)
 
 DATASETS = {"senses": "semcor", "pos": "ud_en_ewt"}
 BOUNDS = ("value", "low", "high")

@@ -40,10 +40,7 @@ from tables import (
 )
 from wasabi import msg
 
-from spacy_elmo.analysis.layer_weights import draw_course, draw_layer_weights
-from spacy_elmo.analysis.plots import draw_perplexities
-from spacy_elmo.analysis.probes import draw_probe
-from spacy_elmo.analysis.sense_map import draw_map
+from spacy_elmo.analysis import draw_course, draw_layer_weights, draw_map, draw_perplexities, draw_probe
 from spacy_elmo.util import write_text
 
 DOCS = PROJECT_DIR.parent / "docs"

@@ -59,7 +59,7 @@ def senses_section(results: Path) -> Optional[str]:
     ]
     table = make_table(["layer", "F1", "several senses", "difference from the baseline"], rows)
     told = (
-        "Each use gets the sense with the nearest mean, the 1-nearest neighbour of the paper. SemCor (NOAD senses): "
+        "Each use gets the sense with the nearest mean, the 1-nearest neighbor of the paper. SemCor (NOAD senses): "
         f"{found['n_train']:,} training instances, {found['n_test']:,} test instances, of which "
         f"{found['n_answered']:,} have a lemma with training instances, without back-off for the others; biLM "
         f"`{found['bilm']}`. F1 over all instances, accuracy over lemmas with several senses, and paired difference "

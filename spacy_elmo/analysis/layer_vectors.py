@@ -1,4 +1,4 @@
-"""Vectors of labelled tokens, layer by layer, in bounded memory, and their nearest neighbours by cosine."""
+"""Vectors of labelled tokens, layer by layer, in bounded memory, and their nearest neighbors by cosine."""
 
 from typing import Any, Iterator, List, Optional, Sequence, Tuple, Union
 

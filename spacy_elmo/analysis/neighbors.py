@@ -1,4 +1,4 @@
-"""Contextual nearest neighbours (Peters et al. 2018, table 4): the uses of words whose vectors are most similar.
+"""Contextual nearest neighbors (Peters et al. 2018, table 4): the uses of words whose vectors are most similar.
 
 `check_recall` says how good the approximate search of an index is.
 """
@@ -123,7 +123,7 @@ class NeighborIndex:
         """Find the uses whose vectors have the highest cosine with a vector.
 
         vector (Any): Shape (D,), of any length but zero: an array, a tensor or a list.
-        k (int): Number of neighbours.
+        k (int): Number of neighbors.
         word (Optional[str]): Only uses of this word, upper and lower case alike.
         exclude (Optional[str]): No uses of this word.
         where (Optional[Tuple[str, Sequence[Value]]]): Only uses in documents whose field of this name has one of these
@@ -142,12 +142,12 @@ class NeighborIndex:
     def find(
         self, bilm: BiLM, words: Sequence[str], position: int, k: int = 10, *, uses: str = "any"
     ) -> List[Neighbor]:
-        """Find the neighbours of a word in its sentence.
+        """Find the neighbors of a word in its sentence.
 
         bilm (BiLM): That of the index.
         words (Sequence[str]): The tokens of a sentence.
         position (int): Of the word, from 0.
-        k (int): Number of neighbours.
+        k (int): Number of neighbors.
         uses (str): "any"; "same": of the same word; "other": of other words.
         RETURNS (List[Neighbor]): See `query`.
         RAISES (ValueError): For unknown `uses`, or a position that is not in the sentence; EL394 for another biLM; see
@@ -224,7 +224,7 @@ class NeighborIndex:
         if not 0 <= position < len(sentence):
             raise ValueError(Errors.EL018.format(position=position, n_words=len(sentence)))
         self.check_bilm(bilm)
-        return embed_word(bilm, sentence, position, self.layer)
+        return _embed_word(bilm, sentence, position, self.layer)
 
     def check_bilm(self, bilm: BiLM) -> None:
         """RAISES (ValueError): EL394 if it is not the biLM of the index."""
@@ -254,7 +254,7 @@ class NeighborIndex:
         if among is not None and len(among) <= EXACT_USES:
             return _best(*self.store.read_vectors(among.tolist(), self.width), unit, k)
         if self.search is None:
-            return find_exactly(self.store, unit, k, among=among, without=without)
+            return _find_exactly(self.store, unit, k, among=among, without=without)
         ids = search_cells(self.search, unit, max(N_CANDIDATES, 2 * k), among=among, without=without)
         return _best(*self.store.read_vectors(ids.tolist(), self.width), unit, k)
 
@@ -280,7 +280,7 @@ class NeighborIndex:
         return to_units(numbers)
 
 
-def find_exactly(
+def _find_exactly(
     store: TokenStore, unit: Vectors, k: int, *, among: Optional[Ids] = None, without: Optional[Ids] = None
 ) -> Tuple[Ids, Vectors]:
     """Compare all vectors with a unit vector of shape (D,), block by block; only `among`, none `without`.
@@ -299,7 +299,7 @@ def find_exactly(
     return best_ids, best
 
 
-def embed_word(bilm: BiLM, words: Sequence[str], position: int, layer: Layer) -> Vectors:
+def _embed_word(bilm: BiLM, words: Sequence[str], position: int, layer: Layer) -> Vectors:
     """RETURNS (Vectors): Shape (D,), of a layer (0 to L) or of the "mean"."""
     vectors: Vectors = bilm.embed([words], layers=layer)[0][position]
     return vectors
@@ -325,9 +325,9 @@ def _best(ids: Ids, vectors: Vectors, unit: Vectors, k: int) -> Tuple[Ids, Vecto
 class Recall:
     """What a check found.
 
-    recall (float): Share of the k true neighbours that the search finds.
-    k (int): Neighbours of a query.
-    n_queries (int): Tokens of the index whose neighbours were searched.
+    recall (float): Share of the k true neighbors that the search finds.
+    k (int): Neighbors of a query.
+    n_queries (int): Tokens of the index whose neighbors were searched.
     query_ms (float): Median time of a query, with its sentences.
     """
 
@@ -338,10 +338,10 @@ class Recall:
 
 
 def check_recall(index: NeighborIndex, *, k: int = 10, n_queries: int = 100, seed: int = 0) -> Recall:
-    """Compare the search with exact search, for tokens of an index that has some. A neighbour counts as found if its
-    cosine is at least that of the k-th true neighbour, since equal sentences have equal vectors.
+    """Compare the search with exact search, for tokens of an index that has some. A neighbor counts as found if its
+    cosine is at least that of the k-th true neighbor, since equal sentences have equal vectors.
 
-    RETURNS (Recall): Over `n_queries` tokens drawn by `seed`, k neighbours each.
+    RETURNS (Recall): Over `n_queries` tokens drawn by `seed`, k neighbors each.
     RAISES (ValueError): For numbers below 1.
     """
     check_positive("k", k)
@@ -350,7 +350,7 @@ def check_recall(index: NeighborIndex, *, k: int = 10, n_queries: int = 100, see
     numbers = rng.permutation(np.arange(1, last))
     ids, vectors = index.store.read_vectors(numbers[: 4 * n_queries].tolist(), index.width)
     units = vectors[np.random.default_rng(seed).permutation(len(ids))[:n_queries]]  # (Q, D)
-    best = np.empty((len(units), 0), dtype="float32")  # cosines of the k true neighbours, all vectors compared
+    best = np.empty((len(units), 0), dtype="float32")  # cosines of the k true neighbors, all vectors compared
     for _, stored in index.store.iter_vectors(index.width):
         best = np.sort(np.concatenate([best, units @ stored.T], axis=1), axis=1)[:, -k:]
     hits, times = 0, [0.0][len(units) :]

@@ -272,12 +272,12 @@ def draw_perplexities(runs: Sequence[Run], path: Path, *, source: str = "") -> N
     axes.yaxis.set_major_formatter("{x:.0f}")
     axes.yaxis.set_minor_formatter("{x:.0f}")
     axes.grid(which="both", alpha=0.3)
-    set_title(figure, perplexity_title(runs))
+    set_title(figure, _perplexity_title(runs))
     add_legend(figure, axes, n_columns=3)
     save_figure(figure, path, source=source)
 
 
-def perplexity_title(runs: Sequence[Run]) -> str:
+def _perplexity_title(runs: Sequence[Run]) -> str:
     """RETURNS (str): The finding: whether the perplexity falls, and where it ends."""
     pairs = [(_mean(run[0]), _mean(run[-1])) for run in runs]
     n_tokens = sum(run[-1]["n_tokens"] for run in runs) / MILLION

@@ -41,7 +41,7 @@ Layer = Union[int, str]
 Bounds = Dict[str, float]
 Record = Dict[str, Any]
 # Scores of a layer, with their names; each has its colour in all pictures.
-KINDS = (("probe", "linear probe"), ("nearest", "nearest neighbour (1-NN)"), ("control", "control task"))
+KINDS = (("probe", "linear probe"), ("nearest", "nearest neighbor (1-NN)"), ("control", "control task"))
 NAMES = {"pos": "UPOS", "tag": "Tags", "morph": "Morphology", "dep": "Dependency labels", "ent_type": "Entity types"}
 SENSES, NEAREST_SENSE = "Word senses", "nearest mean"  # of the uses of a sense, see `SenseVectors`
 NEAREST_USE = "nearest use"
@@ -121,7 +121,7 @@ def iter_probes(
     YIELDS (LayerProbe): One per layer.
     RAISES (ValueError): See `fit_probe`.
     """
-    controls = [control_labels(train, test, seed) for seed in control_seeds]
+    controls = [_control_labels(train, test, seed) for seed in control_seeds]
     wanted = name_all(bilm) if layers is None else layers
     n_tokens = len(train.labels) + len(test.labels)
     for group in group_layers(wanted, n_tokens, bilm.config.output_width):
@@ -170,7 +170,7 @@ def fit_probe(vectors: Vectors, labels: Sequence[str], *, c: float = 1.0, max_it
     return Probe(list(names), weights.astype("float32"), biases.astype("float32"), n_iter, n_iter < max_iter)
 
 
-def control_labels(train: LabelledDocs, test: LabelledDocs, seed: int) -> Tuple[List[str], List[str]]:
+def _control_labels(train: LabelledDocs, test: LabelledDocs, seed: int) -> Tuple[List[str], List[str]]:
     """Labels of a control task: each word type has one label, drawn at random from the labels of the training tokens.
 
     train (LabelledDocs), test (LabelledDocs): The task; a word has the same label in both.
@@ -326,12 +326,12 @@ def draw_probe(record: Record, path: Path, *, source: str = "", look: Optional[L
         axes.axhspan(100 * score["low"], 100 * score["high"], color=colour, alpha=0.12, linewidth=0)
     axes.set_xticks(range(len(layers)), [name_layer(layer) for layer in layers])
     axes.set(ylabel=f"{record['metric']} on {record['n_test']:,} test tokens (%)", xlim=(-0.4, len(layers) - 0.6))
-    set_title(figure, describe_probe(record))
+    set_title(figure, _describe_probe(record))
     add_legend(figure, axes, n_columns=3)
     save_figure(figure, path, source=source, look=look)
 
 
-def describe_probe(record: Record) -> str:
+def _describe_probe(record: Record) -> str:
     """RETURNS (str): The finding: the best single layer against the best baseline; "not" where intervals overlap."""
     kind = "probe" if "probe" in record["layers"][0] else "nearest"
     name = NAMES.get(record["attr"], SENSES)

@@ -101,11 +101,11 @@ def cluster_uses(uses: Sequence[Use], vectors: Vectors, n_senses: Optional[int] 
 def draw_senses(
     uses: Sequence[Use], found: SenseMap, path: Path, *, n_uses: Optional[int] = None, look: Optional[Look] = None
 ) -> None:
-    """Draw the map of uses (see `record_map`), with the exemplar of each cluster in the legend, into a file."""
-    draw_map(record_map(uses, found, n_uses=n_uses), path, look=look)
+    """Draw the map of uses (see `_record_map`), with the exemplar of each cluster in the legend, into a file."""
+    draw_map(_record_map(uses, found, n_uses=n_uses), path, look=look)
 
 
-def record_map(uses: Sequence[Use], found: SenseMap, *, n_uses: Optional[int] = None) -> Dict[str, Any]:
+def _record_map(uses: Sequence[Use], found: SenseMap, *, n_uses: Optional[int] = None) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): What `draw_map` draws, for JSON: title, captions, labels and points."""
     captions = [
         f"group {i} ({size:,}): {shorten(uses[exemplar])}"
@@ -117,7 +117,7 @@ def record_map(uses: Sequence[Use], found: SenseMap, *, n_uses: Optional[int] = 
 
 
 def draw_map(record: Mapping[str, Any], path: Path, *, source: str = "", look: Optional[Look] = None) -> None:
-    """Draw a record (see `record_map`) into a file. For `source` and `look` see `save_figure`."""
+    """Draw a record (see `_record_map`) into a file. For `source` and `look` see `save_figure`."""
     labels, points, captions = np.asarray(record["labels"]), np.asarray(record["points"]), record["captions"]
     figure, (axes,) = new_figure(height=4.2 + 0.25 * len(captions), look=look)
     for label, caption in enumerate(captions):

@@ -1,4 +1,4 @@
-"""Word sense disambiguation by nearest neighbour (Peters et al. 2018, sec. 5.3; Melamud et al. 2016).
+"""Word sense disambiguation by nearest neighbor (Peters et al. 2018, sec. 5.3; Melamud et al. 2016).
 
 A sense is the mean of the vectors of its uses in annotated text, or each of these uses stands for itself. A new use
 gets the sense of its lemma whose mean, or whose nearest use, has the highest cosine with it; a lemma without annotated

@@ -156,7 +156,7 @@ class CharLSTM(nn.Module):
     def __init__(self, n_characters: int, width: int) -> None:
         super().__init__()
         self.embedding = new_parameter(n_characters + 1, width)
-        reset_table(self.embedding)
+        _reset_table(self.embedding)
         self.lstm = LSTM(width, width, bidirectional=True, batch_first=True)
 
     def forward(self, char_ids: Tensor, lengths: Sequence[int]) -> Tensor:
@@ -183,7 +183,7 @@ class TokenEmbedder(nn.Module):
         self.char_lstm: Optional[CharLSTM] = None
         if config.n_words:
             self.word_embedding = new_parameter(config.n_words + 1, config.word_width)
-            reset_table(self.word_embedding)
+            _reset_table(self.word_embedding)
         if config.char_cnn is not None:
             self.char_cnn = CharCNN(config.char_cnn, config.char_cnn.n_filters)  # without a projection of its own
         elif config.n_characters:
@@ -211,7 +211,7 @@ class TokenEmbedder(nn.Module):
         return torch.cat(features, dim=1)
 
 
-def reset_table(table: Tensor) -> None:
+def _reset_table(table: Tensor) -> None:
     """Draw a table from U(-0.25, 0.25), as ELMoForManyLangs; row 0, the mask, is zero."""
     with torch.no_grad():
         uniform_(table, -0.25, 0.25)

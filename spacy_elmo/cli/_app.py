@@ -35,11 +35,11 @@ GROUPS: Dict[str, Dict[str, str]] = {
         "explore": "Explore a biLM in the browser, on this computer only.",
         "surprisal": "Show how unexpected each token of a text is to a biLM.",
         "substitutes": "Show the words that a biLM expects in the place of a word.",
-        "index": "Store the contextual vectors of a corpus, to search them for neighbours.",
+        "index": "Store the contextual vectors of a corpus, to search them for neighbors.",
         "neighbors": "Show the uses of words that are most similar to a word in its sentence.",
         "senses": "Group the uses of a word in an index by their vectors.",
         "same-sense": "Say whether a word has the same sense in two sentences.",
-        "probe": "Score what each layer of a biLM knows: linear probes, nearest neighbours, control tasks.",
+        "probe": "Score what each layer of a biLM knows: linear probes, nearest neighbors, control tasks.",
     },
     "Analysis of a pipeline": {
         "layer-weights": "Show how each component of a pipeline weighs the layers of the biLM.",

@@ -27,7 +27,7 @@ from ..export.parts import (
     size_of,
 )
 from ..export.vectors import STDOUT, check_choice, choose_format, open_vectors
-from ..pipeline.settings import DType, Precision, Store
+from ..pipeline.settings import DType, Precision
 from . import _common
 from ._app import Arg, Opt, app
 
@@ -54,11 +54,12 @@ def embed_cli(
         "auto", "--input-format", "-f", help="Format of the input; auto infers it from the suffix."
     ),
     lang: Optional[str] = _common.CORPUS_LANG_OPT,
-    is_tokenized: bool = Opt(False, "--tokenized", "-k", hidden=True),  # accepted for compatibility, now the default
-    store: Store = Opt("mixed", "--store", "-S", help="Store the mean of the layers, all layers, or both."),
-    all_layers: bool = Opt(False, "--all", "-A", help="HDF5 only: store all layers (the default there)."),
-    top: bool = Opt(False, "--top", "-U", help="HDF5 only: store the top layer."),
-    average: bool = Opt(False, "--average", "-M", help="HDF5 only: store the mean of the layers."),
+    store: Literal["mixed", "layers", "both", "top"] = Opt(
+        "mixed",
+        "--store",
+        "-S",
+        help="Store the mean of the layers, all layers, or both (not in HDF5); top, in HDF5 only: the top layer.",
+    ),
     forget_sentences: bool = Opt(
         False, "--forget-sentences", "-x", help="HDF5 only: leave out sentence_to_index, the texts with their numbers."
     ),
@@ -135,8 +136,6 @@ def embed_cli(
     a whole. An output folder is for large corpora: its files are written one by one, and the same command again
     computes only those that are missing.
     """
-    chosen = {"all": all_layers, "top": top, "average": average}
-    vectors = [name for name, is_chosen in chosen.items() if is_chosen]
     files = {"options": options, "vocab": vocab, "token_embeddings": token_embeddings}
     is_folder = is_address(output_path) or (output_path != STDOUT and not Path(output_path).suffix)
     format = "parquet" if is_folder and to == "auto" else to
@@ -158,11 +157,6 @@ def embed_cli(
         on_error=on_error,
     )
     with _common.show_errors():
-        if is_tokenized and lang is not None:
-            raise ValueError(
-                f"--tokenized and --lang {lang} exclude each other: --tokenized splits text at white space, --lang uses "
-                "spaCy's tokenizer. Remove --tokenized for raw text, or --lang for tokenized text (the default)."
-            )
         _common.device_of(gpu_id)
         if is_folder and format not in FORMATS:
             raise ValueError(f"A folder cannot be written --to {to}. Choose parquet or docbin, or an output file.")
@@ -174,7 +168,7 @@ def embed_cli(
         if engine == "ray" and shard is not None:
             raise ValueError(f"--shard {shard} is for jobs without Ray, which shares the files itself. Leave one out.")
         kind = format if is_folder else choose_format(output_path, to)
-        check_choice(kind, vectors, not forget_sentences, store, [name for name, _ in settings.keep])
+        check_choice(kind, store, not forget_sentences, [name for name, _ in settings.keep])
         if kind == "parquet":
             import_arrow("pyarrow", output_path)
         inputs = find_files(input_path, _common.msg.info, output=output_path)
@@ -201,7 +195,6 @@ def embed_cli(
                 )
         else:
             layout: Dict[str, Any] = {
-                "vectors": vectors,
                 "has_sentences": not forget_sentences,
                 "pool": pool,
                 "keep": dict(settings.keep),

@@ -22,7 +22,7 @@ def explore_cli(
         None,
         "--index",
         "-i",
-        help="Index of a corpus, from `elmo index`, for the views Neighbours and Senses.",
+        help="Index of a corpus, from `elmo index`, for the views Neighbors and Senses.",
         exists=True,
     ),
     pipeline: Optional[str] = Opt(
@@ -46,7 +46,7 @@ def explore_cli(
 ) -> None:
     """Explore a biLM in the browser, on this computer only.
 
-    Views: similarities of the tokens of two texts, for each layer and any mix; nearest neighbours and senses of a word
+    Views: similarities of the tokens of two texts, for each layer and any mix; nearest neighbors and senses of a word
     in a corpus; surprisal and substitutes; tokens, contexts and truncated words. Ctrl+C stops it.
     """
     with _common.show_errors():

@@ -79,7 +79,7 @@ def index_cli(
     force: bool = _common.FORCE_OPT,
     # fmt: on
 ) -> None:
-    """Store the contextual vectors of a corpus with their sentences, to search them for neighbours and senses.
+    """Store the contextual vectors of a corpus with their sentences, to search them for neighbors and senses.
 
     A file of plain text is one document, and so is every line of JSON, every Doc and every row of a data set. Documents
     that the index has are skipped, changed ones are replaced; if a file has fewer lines or Docs than before, its last documents are
@@ -96,7 +96,7 @@ def index_cli(
             )
         if places or delete:
             has_index = (index_path / FILE).is_file()
-            if not change_index(
+            if not _change_index(
                 places,
                 delete,
                 index_path,
@@ -117,7 +117,7 @@ def index_cli(
         _report(index_path, check=check, as_json=as_json)
 
 
-def change_index(
+def _change_index(
     places: List[str],
     delete: List[str],
     path: Path,

@@ -29,9 +29,9 @@ def neighbors_cli(
     # fmt: off
     index_path: Path = INDEX_ARG,
     text: str = _common.TEXT_ARG,
-    word: str = Opt(..., "--word", "-w", help="The word whose neighbours are searched."),
+    word: str = Opt(..., "--word", "-w", help="The word whose neighbors are searched."),
     occurrence: int = Opt(1, "--occurrence", "-n", help="Which occurrence of the word, from 1.", min=1),
-    k: int = Opt(10, "--k", "-k", help="Number of neighbours.", min=1),
+    k: int = Opt(10, "--k", "-k", help="Number of neighbors.", min=1),
     same_word: bool = Opt(
         False, "--same-word/--any-word", "-s/-a", help="Only uses of the same word, or uses of any word."
     ),

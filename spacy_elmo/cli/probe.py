@@ -82,12 +82,12 @@ def probe_cli(
         look = _common.make_look(picture, title, size, dpi, label)
         if attr == SENSE and control_seeds is not None:
             raise ValueError(
-                "--control-seeds does not fit --attr sense: senses are found by nearest neighbour, which has no "
+                "--control-seeds does not fit --attr sense: senses are found by nearest neighbor, which has no "
                 "control task. Leave --control-seeds out."
             )
         _common.import_code(code_path)
         found = load_probe_data(data, attr, train=train, limit=limit, seed=seed)
-        tell_of_data(found, data, seed)
+        _tell_of_data(found, data, seed)
         opened = open_pipeline(pipeline)
         scores = probe_data(
             opened.bilm,
@@ -101,7 +101,7 @@ def probe_cli(
         files = {"train": (train or data).name, "test": data.name, "is_split": found.is_split}
         names = {"bilm": Path(pipeline).name, "bilm_digest": opened.digest, "version": __version__}
         record = {**names, **files, "limit": limit, "seed": seed, **scores}
-        warn_of_probes(record)
+        _warn_of_probes(record)
         if output is not None:
             write_text(output, srsly.json_dumps(record, indent=2) + "\n", errors="replace")
         if picture is not None:
@@ -109,14 +109,14 @@ def probe_cli(
     if as_json:
         print(srsly.json_dumps(record, indent=2))
     else:
-        header = make_header(record)
+        header = _make_header(record)
         _common.msg.table(make_rows(record), header=header, divider=True, aligns=("l", *"r" * (len(header) - 1)))
     for path in (output, picture):
         if path is not None:
             _common.msg.good(f"Wrote {path}")
 
 
-def tell_of_data(found: ProbeData, path: Path, seed: int) -> None:
+def _tell_of_data(found: ProbeData, path: Path, seed: int) -> None:
     """found (ProbeData): Its split is told, and test labels without a training token.
     path (Path): The test data.
     seed (int): Of the split.
@@ -134,7 +134,7 @@ def tell_of_data(found: ProbeData, path: Path, seed: int) -> None:
         )
 
 
-def warn_of_probes(record: Record) -> None:
+def _warn_of_probes(record: Record) -> None:
     """record (Record): Of `probe_data`; layers whose probes did not converge are named."""
     stopped = [name_layer(row["layer"]) for row in record["layers"] if not row.get("is_converged", True)]
     if stopped:
@@ -163,7 +163,7 @@ def make_rows(record: Record) -> List[List[str]]:
     return rows
 
 
-def make_header(record: Record) -> List[str]:
+def _make_header(record: Record) -> List[str]:
     """RETURNS (List[str]): Titles of the columns."""
     if record["attr"] == SENSE:
         return ["layer", f"{NEAREST_SENSE}, F1", "several senses", "difference from baseline", f"{NEAREST_USE}, F1"]

@@ -230,7 +230,7 @@ class DatasetShard(_CutShard):
         datasets: Any = import_module("datasets")
         wanted = split or TRAIN
         try:
-            if is_saved_dataset(Path(name)):
+            if _is_saved_dataset(Path(name)):
                 saved = datasets.load_from_disk(name)
             else:
                 name, _, config = name.partition("@")
@@ -254,7 +254,7 @@ class DatasetShard(_CutShard):
         return splits[wanted]
 
 
-def is_saved_dataset(path: Path) -> bool:
+def _is_saved_dataset(path: Path) -> bool:
     """RETURNS (bool): Whether the folder was written by `save_to_disk`."""
     return any((path / name).is_file() for name in SAVED_NAMES)
 
@@ -289,7 +289,7 @@ def find_shards(
     seen: Set[str] = set()
     repeated: List[str] = []
     for place in map(os.fsdecode, [places] if isinstance(places, (str, bytes, os.PathLike)) else places):
-        is_dataset = place.startswith(PREFIX) or is_saved_dataset(to_path(place))
+        is_dataset = place.startswith(PREFIX) or _is_saved_dataset(to_path(place))
         if is_address(place):
             raise ValueError(f"Only `elmo embed` reads addresses such as '{place}'. Copy the texts to a local disk.")
         for path in [place] if is_dataset else find_files(place, tell, output=output):

@@ -36,7 +36,7 @@ class Context:
 
     words (List[str]): Its words.
     tokens (List[int]): The token of each word, by position in the text.
-    keep (Tuple[int, int]): Positions of the words whose vectors are used; the others overlap with a neighbour.
+    keep (Tuple[int, int]): Positions of the words whose vectors are used; the others overlap with a neighbor.
     """
 
     words: List[str]

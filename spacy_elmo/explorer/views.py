@@ -109,7 +109,7 @@ class Explorer:
     bilm (BiLM): The model.
     name (str): Its name, for the page.
     reader (Optional[TextReader]): Tokenizer and sentence splitter, by default for English.
-    index (Optional[NeighborIndex]): For the views Neighbours and Senses.
+    index (Optional[NeighborIndex]): For the views Neighbors and Senses.
     mixes (Sequence[TaskMix]): Learned mixes of a pipeline.
     busy_seconds (float): How long a request waits for the lock.
     """
@@ -273,19 +273,19 @@ class Explorer:
         rows = [{name: _number(value) for name, value in one._asdict().items()} for one in found]
         return {"word": context.words[position], "substitutes": rows}
 
-    def neighbours(self, fields: Fields) -> Answer:
+    def neighbors(self, fields: Fields) -> Answer:
         """RETURNS (Dict[str, Any]): Tokens of a text, and the stored uses closest to one of them, if one is given."""
         index = self._require_index()
         doc = self._reader.read(fields.text("text"))
         tokens = [_describe_token(token) for token in doc]
         token = fields.maybe_number("token", 0, MAX_TOKENS)
         if token is None:
-            return {"tokens": tokens, "neighbours": None}
+            return {"tokens": tokens, "neighbors": None}
         context, position = find_place(doc, token)
         k, uses = fields.number("k", 1, MAX_RESULTS), fields.choice("uses", ("any", "same", "other"))
         found = index.find(self.bilm, context.words, position, k, uses=uses)
         rows = [{**_describe_use(one.use), "cosine": float(one.cosine)} for one in found]
-        return {"tokens": tokens, "neighbours": rows}
+        return {"tokens": tokens, "neighbors": rows}
 
     def senses(self, fields: Fields) -> Answer:
         """RETURNS (Dict[str, Any]): The number of uses of a word; these uses, or a sample, with their points and
@@ -323,7 +323,7 @@ class Explorer:
 VIEWS: Dict[str, Callable[[Explorer, Fields], Answer]] = {
     "compare": Explorer.compare,
     "index": Explorer.build_index,
-    "neighbours": Explorer.neighbours,
+    "neighbors": Explorer.neighbors,
     "senses": Explorer.senses,
     "substitutes": Explorer.substitutes,
     "surprisal": Explorer.surprisal,

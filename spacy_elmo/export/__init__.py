@@ -2,5 +2,6 @@
 
 from .embedder import Embedder
 from .onnx_model import export_onnx
+from .package import package_bilm
 
-__all__ = ["Embedder", "export_onnx"]
+__all__ = ["Embedder", "export_onnx", "package_bilm"]

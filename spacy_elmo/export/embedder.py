@@ -168,7 +168,7 @@ class Embedder(VectorSettings):
         if loaded.is_split:
             items = [item.split() if isinstance(item, str) else item for item in items]
         with loaded.lock, loaded.nlp.memory_zone():
-            for doc in pipe_docs(loaded.nlp, items, self.batch_size):
+            for doc in _pipe_docs(loaded.nlp, items, self.batch_size):
                 tokens.append([token.text for token in doc])
                 for name, rows in name_rows(doc, self.store, self.pool, self.output, loaded.prefix):
                     found.setdefault(name, []).append(rows)
@@ -265,7 +265,7 @@ def _load_saved(settings: Embedder, place: Path) -> Loaded:
     return Loaded(nlp, Lock(), elmo.prefix)
 
 
-def pipe_docs(nlp: Language, items: Iterable[Item], batch_size: int = BATCH_SIZE) -> Iterator[Doc]:
+def _pipe_docs(nlp: Language, items: Iterable[Item], batch_size: int = BATCH_SIZE) -> Iterator[Doc]:
     """Compute vectors in batches of about 16,000 tokens.
 
     nlp (Language): With an ELMo component.

@@ -58,7 +58,7 @@ def export_onnx(bilm: BiLM, path: PathLike, *, force: bool = False) -> None:
         raise ValueError(Errors.EL354.format(path=target, format="onnx", reason=f"it does not end in {SUFFIX}"))
     if target.exists() and (not force or not target.is_file()):
         raise ValueError(Errors.EL025.format(path=target, kind="file" if target.is_file() else "folder"))
-    content = to_onnx(bilm).SerializeToString()
+    content = _to_onnx(bilm).SerializeToString()
     try:
         with atomic_file(target) as part:
             part.write_bytes(content)
@@ -67,7 +67,7 @@ def export_onnx(bilm: BiLM, path: PathLike, *, force: bool = False) -> None:
 
 
 @isolated
-def to_onnx(bilm: BiLM) -> Any:
+def _to_onnx(bilm: BiLM) -> Any:
     """bilm (BiLM): The model, float32.
     RETURNS (onnx.ModelProto): Its inference graph, see `export_onnx`.
     RAISES (ValueError): See `export_onnx`.
@@ -140,7 +140,7 @@ def _add_all(graph: Graph, bilm: BiLM, arrays: Arrays) -> None:
         table = arrays.take("word_embedding") if given is None else given.detach().cpu().numpy()
         vectors = graph.add("Gather", graph.constant(table), ids, axis=0)
     if config.encoder == "transformer":
-        layers = add_transformer_layers(graph, config, arrays, boundary_vectors(bilm), vectors, lengths)
+        layers = add_transformer_layers(graph, config, arrays, _boundary_vectors(bilm), vectors, lengths)
     else:
         layers = add_lstm_layers(graph, config, arrays, start_states(bilm), vectors, lengths)  # (L+1, B, S, D)
     _, n_steps = split_shape(graph, ids, 2)
@@ -164,7 +164,7 @@ def start_states(bilm: BiLM) -> List[StartState]:
 
 @isolated
 @torch.no_grad()
-def boundary_vectors(bilm: BiLM) -> NDArray[Any]:
+def _boundary_vectors(bilm: BiLM) -> NDArray[Any]:
     """RETURNS (NDArray): Shape (2, P), layer 0 of BOS and EOS in one direction."""
     return _encode_boundaries(bilm).cpu().numpy()
 
@@ -193,10 +193,10 @@ def find_onnx_problem(bilm: BiLM) -> Optional[str]:
         return f"its encoder is '{bilm.config.encoder}', should be {' or '.join(map(repr, ENCODERS))}"
     if bilm.config.token_embedder is not None:
         return "it reads words and characters by tables of its own"
-    return _find_excess(count_bytes(bilm))
+    return _find_excess(_count_bytes(bilm))
 
 
-def count_bytes(bilm: BiLM) -> int:
+def _count_bytes(bilm: BiLM) -> int:
     """bilm (BiLM): A model.
     RETURNS (int): Bytes of its parameters in float32, without the constants of the graph itself (some kB).
     """

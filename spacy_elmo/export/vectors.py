@@ -31,8 +31,6 @@ SUFFIXES: Dict[str, Tuple[str, ...]] = {
     "parquet": (".parquet",),
     "hdf5": (".hdf5", ".h5"),
 }
-# What to write of each text into HDF5, and what the component has to store for it.
-HDF5_VECTORS = {"all": "layers", "top": "layers", "average": "mixed"}
 SENTENCES = "sentence_to_index"
 POOLED = {"mixed": "elmo_pooled", "layers": "elmo_pooled_layers"}  # keys in `doc.user_data`
 MAX_CHARACTERS = 200  # of a token in an .npz, whose texts all have the width of the longest one
@@ -94,7 +92,6 @@ def open_vectors(
     *,
     to: str = "auto",
     store: str = "mixed",
-    vectors: Sequence[str] = (),
     has_sentences: bool = True,
     pool: Optional[str] = None,
     keep: Mapping[str, str] = {},
@@ -104,9 +101,7 @@ def open_vectors(
 
     path (str): A file that ends in .npz, .spacy, .parquet, .hdf5 or .h5, or "-" for an .npz on stdout.
     to (str): A key of `SUFFIXES`, or "auto", which infers it from the suffix.
-    store (str): "mixed" (T, D), "layers" (L+1, T, D) or "both"; not for HDF5.
-    vectors (Sequence[str]): For HDF5, at most one of "all" layers (L+1, T, D; default), the "top" layer (T, D) and the
-        "average" of the layers (T, D).
+    store (str): "mixed" (T, D), "layers" (L+1, T, D) or, except in HDF5, "both"; in HDF5 also the "top" layer (T, D).
     has_sentences (bool): Whether an HDF5 file has `sentence_to_index`, a JSON object that maps each text to its number
         as a string; of equal texts the last one counts, as in AllenNLP.
     pool (Optional[str]): One of `POOLS`, for one vector per text instead of one per token, see `read_vectors`.
@@ -116,7 +111,7 @@ def open_vectors(
     RAISES (ValueError): EL134 if the output exists; for an unknown suffix, and settings of another format.
     """
     format = choose_format(path, to)
-    check_choice(format, vectors, has_sentences, store, list(keep))
+    check_choice(format, store, has_sentences, list(keep))
     if format == "parquet":
         import_arrow("pyarrow", path)
     target, place = Path(path), None
@@ -126,7 +121,7 @@ def open_vectors(
         place = target.parent
     with naming(target), temporary_folder(".embed", place) as folder:
         if format == "hdf5":
-            writer: Writer = Hdf5Writer(folder, vectors[0] if vectors else "all", pool, has_sentences=has_sentences)
+            writer: Writer = Hdf5Writer(folder, store, pool, has_sentences=has_sentences)
         elif format == "parquet":
             writer = ParquetWriter(folder, store, pool, keep)
         else:
@@ -149,24 +144,18 @@ def choose_format(path: str, to: str = "auto") -> str:
     return format
 
 
-def check_choice(
-    format: str, vectors: Sequence[str], has_sentences: bool, store: str, keep: Sequence[str] = ()
-) -> None:
+def check_choice(format: str, store: str, has_sentences: bool, keep: Sequence[str] = ()) -> None:
     """RAISES (ValueError): For options of one format with another, where they would be lost."""
-    given = [f"--{name}" for name in (*vectors, *([] if has_sentences else ["forget-sentences"]))]
     problem = ""
-    if format != "hdf5" and given:
-        remedy = "Choose an output that ends in .hdf5, or select vectors with --store"
-        problem = f"{', '.join(given)} cannot be used here: the output is not HDF5. {remedy}."
-    elif format == "hdf5" and store != "mixed":
-        remedy = "Select the vectors of an HDF5 file with --all, --top or --average"
-        problem = f"--store {store} cannot be used here: the output is HDF5. {remedy}."
+    if store == ("both" if format == "hdf5" else "top"):
+        remedy = "layers" if format == "hdf5" else "layers, whose last rows are the top layer"
+        problem = f"--store {store} cannot be used here: the output is {format}. Choose --store {remedy}."
+    elif format != "hdf5" and not has_sentences:
+        problem = f"--forget-sentences cannot be used here: the output is {format}. Choose one that ends in .hdf5."
     elif keep and format not in ("parquet", "docbin"):
         problem = f"--keep cannot be used here: the output is {format}. Choose Parquet or DocBins."
     elif taken := [name for name in keep if name == "tokens" or name.startswith(OUTPUT)]:
         problem = f"--keep {','.join(taken)} cannot be used: the output has a column of this name. Rename the field."
-    elif len(vectors) > 1:
-        problem = f"{', '.join(given)} cannot be used here: an HDF5 file has one array per text. Choose one of them."
     if problem:
         raise ValueError(problem)
 
@@ -360,13 +349,13 @@ class ParquetWriter(Writer):
 class Hdf5Writer(Writer):
     """Writes a dataset per text. Only the texts are held in memory, if they are wanted.
 
-    vectors (str): A key of `HDF5_VECTORS`.
+    store (str): "mixed", "layers" or "top".
     has_sentences (bool): Also write `sentence_to_index`.
     """
 
-    def __init__(self, folder: Path, vectors: str, pool: Optional[str], *, has_sentences: bool) -> None:
-        super().__init__(folder, HDF5_VECTORS[vectors], pool)
-        self.vectors, self.has_sentences = vectors, has_sentences
+    def __init__(self, folder: Path, store: str, pool: Optional[str], *, has_sentences: bool) -> None:
+        super().__init__(folder, "layers" if store == "top" else store, pool)
+        self.is_top, self.has_sentences = store == "top", has_sentences
         self._file = self.enter_context(h5py.File(folder / "result", "w"))
         self._index: Dict[str, str] = {}
         self._n_docs = 0
@@ -376,7 +365,7 @@ class Hdf5Writer(Writer):
         name = str(self._n_docs)
         values = read_vectors(doc, self.store, self.pool)
         check_space(self.folder / "result", values.nbytes)
-        self._file.create_dataset(name, data=np.ascontiguousarray(values[-1] if self.vectors == "top" else values))
+        self._file.create_dataset(name, data=np.ascontiguousarray(values[-1] if self.is_top else values))
         if self.has_sentences:
             self._index[doc.text.strip()] = name
         self._n_docs += 1

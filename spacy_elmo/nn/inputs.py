@@ -44,7 +44,7 @@ def batch_to_ids(sentences: Iterable[Sequence[str]], max_characters: int = 50) -
         problem = f"max_characters is {max_characters!r}, should be a whole number of {MIN_CHARACTERS} or more"
         raise ValueError(Errors.EL060.format(block="function batch_to_ids", problems=problem))
     batch = check_sentences(sentences)
-    mask = length_mask([len(words) for words in batch])
+    mask = _length_mask([len(words) for words in batch])
     ids = torch.zeros(*mask.shape, max_characters, dtype=torch.long)
     ids[mask] = torch.from_numpy(character_ids([word for words in batch for word in words], max_characters))
     return ids
@@ -61,10 +61,10 @@ def read_inputs(inputs: Inputs, first_id: Optional[int] = None) -> Batch:
     runs = check_sentences(inputs)
     if not runs:
         raise ValueError(NO_SENTENCES)
-    return Batch(runs, length_mask([len(words) for words in runs]))
+    return Batch(runs, _length_mask([len(words) for words in runs]))
 
 
-def length_mask(lengths: Sequence[int], n_columns: Optional[int] = None) -> Tensor:
+def _length_mask(lengths: Sequence[int], n_columns: Optional[int] = None) -> Tensor:
     """Shape (B, S), True for the first tokens of each row; S is by default the largest length."""
     sizes = torch.tensor(lengths, dtype=torch.long)
     n_columns = max(lengths, default=0) if n_columns is None else n_columns
@@ -73,7 +73,7 @@ def length_mask(lengths: Sequence[int], n_columns: Optional[int] = None) -> Tens
 
 def with_boundaries(mask: Tensor) -> Tensor:
     """From the mask (B, S) of words to that of `<S>`, words and `</S>`, (B, S + 2)."""
-    return length_mask((mask.sum(dim=1) + 2).tolist(), mask.shape[1] + 2)
+    return _length_mask((mask.sum(dim=1) + 2).tolist(), mask.shape[1] + 2)
 
 
 def which_are_words(mask: Tensor) -> Tensor:
@@ -106,7 +106,7 @@ def _read_ids(ids: Tensor, first_id: Optional[int]) -> Batch:
     ids = ids.cpu()
     mask = (ids != 0).any(dim=2)  # (B, S)
     lengths = mask.sum(dim=1).tolist()
-    if not torch.equal(mask, length_mask(lengths, ids.shape[1])):
+    if not torch.equal(mask, _length_mask(lengths, ids.shape[1])):
         raise ValueError(Errors.EL017.format(problem="a row of zeros, which is padding, comes before the last word"))
     distinct, numbers = torch.unique(ids[mask], dim=0, return_inverse=True)
     others = distinct[distinct[:, 0] != first_id, 0] if first_id is not None else []

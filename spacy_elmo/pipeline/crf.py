@@ -127,7 +127,7 @@ Mask = NDArray[numpy.bool_]
 Entity = Tuple[int, int, str]  # first token, token after the last one, label
 
 
-def count_tags(n_labels: int) -> int:
+def _count_tags(n_labels: int) -> int:
     """RETURNS (int): K, the tags of so many labels."""
     return 1 + N_KINDS * n_labels
 
@@ -181,7 +181,7 @@ def decode_entities(tags: Rows, words: Rows, labels: Sequence[str]) -> List[Enti
     return found
 
 
-def admissible_tags(tags: Rows, n_tags: int) -> Mask:
+def _admissible_tags(tags: Rows, n_tags: int) -> Mask:
     """Shape (words, K): the tag of each word, or all K tags where it is `MISSING`."""
     mask: Mask = (tags[:, None] == MISSING) | (tags[:, None] == numpy.arange(n_tags))
     return mask
@@ -225,7 +225,7 @@ def CRFTagger(tok2vec: Model[List[Doc], List[Floats2d]]) -> Model[List[Doc], CRF
 def set_label_count(model: Model[List[Doc], CRFScores], n_labels: int) -> None:
     """Tell a `CRFTagger` how many labels of entities there are, before it is initialized."""
     for name in ("emit", "crf"):
-        model.get_ref(name).set_dim("nO", count_tags(n_labels))
+        model.get_ref(name).set_dim("nO", _count_tags(n_labels))
 
 
 def init(model: Model[List[Floats2d], CRFScores], X: Any = None, Y: Any = None) -> None:
@@ -262,7 +262,7 @@ def compute_loss(scores: CRFScores, words: Sequence[Rows], tags: Sequence[Rows])
         return 0.0, d_scores
     emissions, transitions = _to_torch([scores.emissions[i][words[i]] for i in kept], scores, requires_grad=True)
     n_tags = emissions.shape[1]
-    admissible = torch.from_numpy(admissible_tags(numpy.concatenate([tags[i] for i in kept]), n_tags))
+    admissible = torch.from_numpy(_admissible_tags(numpy.concatenate([tags[i] for i in kept]), n_tags))
     with torch.enable_grad():
         losses = negative_log_likelihood(
             emissions, [len(words[i]) for i in kept], _constrain(transitions), admissible.to(emissions.device)
@@ -291,7 +291,7 @@ def decode(scores: CRFScores, words: Sequence[Rows], tags: Sequence[Rows]) -> Li
     lengths = [len(words[i]) for i in kept]
     with torch.no_grad():
         if (known != MISSING).any():
-            admissible = torch.from_numpy(admissible_tags(known, emissions.shape[1]))
+            admissible = torch.from_numpy(_admissible_tags(known, emissions.shape[1]))
             emissions = emissions.masked_fill(~admissible.to(emissions.device), FORBIDDEN)
         best = find_best_tags(emissions, lengths, _constrain(transitions)).cpu().numpy()
     for i, part in zip(kept, _split(best, lengths)):

@@ -54,7 +54,7 @@ def set_vectors(doc: Doc, prefix: str, vectors: DocVectors) -> None:
     _put_record(doc, prefix, record)
 
 
-def drop_vectors(doc: Doc, prefix: str) -> None:
+def _drop_vectors(doc: Doc, prefix: str) -> None:
     """Remove the vectors of a Doc, also from `doc.tensor` if it has the same."""
     if _find_keys(doc, prefix) and _is_tensor(doc, prefix):
         doc.tensor = numpy.zeros((0,), dtype="float32")
@@ -63,7 +63,7 @@ def drop_vectors(doc: Doc, prefix: str) -> None:
         del doc.user_data[key]
 
 
-def drop_layers(doc: Doc, prefix: str) -> None:
+def _drop_layers(doc: Doc, prefix: str) -> None:
     """Remove the layers of a Doc, and keep its mixed vectors. VectorsError for damaged data."""
     for _, record in _find_records(doc, prefix):
         if "layers" in record:
@@ -240,8 +240,8 @@ def register_extensions(prefix: str = "elmo") -> None:
     """
     layers = f"{prefix}_layers"
     for owner in (Doc, Token, Span):
-        register_getter(owner, prefix, VectorsGetter(prefix), partial(drop_vectors, prefix=prefix))
-        register_getter(owner, layers, LayersGetter(prefix), partial(drop_layers, prefix=prefix))
+        register_getter(owner, prefix, VectorsGetter(prefix), partial(_drop_vectors, prefix=prefix))
+        register_getter(owner, layers, LayersGetter(prefix), partial(_drop_layers, prefix=prefix))
 
 
 def register_getter(

@@ -85,7 +85,7 @@ def _rename_settings(mix: Mapping[str, Any]) -> Dict[str, Any]:
 
 
 @validate_call
-def check_settings(*, store: Store, dtype: DType, prefix: Prefix, weights: Optional[WeightsPath]) -> None:
+def _check_settings(*, store: Store, dtype: DType, prefix: Prefix, weights: Optional[WeightsPath]) -> None:
     """RAISES (ValueError): For invalid settings of the component."""
 
 
@@ -190,7 +190,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         self._linked_names: Optional[List[str]] = None  # enabled components when the listeners were linked
         self._checked: Optional[weakref.ReferenceType[Any]] = None  # biLM that the listeners were compared with
         self._has_warned = False  # that no component listens
-        check_settings(store=store, dtype=dtype, prefix=prefix, weights=weights)
+        _check_settings(store=store, dtype=dtype, prefix=prefix, weights=weights)
         check_model(name, model, model.name == MODEL_NAME, "spacy-elmo.ElmoModel.v1")
         register_extensions(prefix)
         _components.add(self)
@@ -588,7 +588,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         }
         to_worker = get_spawning_popen() is not None  # this pickle is for a process that is being spawned
         if to_worker:
-            load_encoders_once()
+            _load_encoders_once()
         return _restore, (type(self), self.vocab, self.model, self.name, self.cfg, state, to_worker)
 
 
@@ -604,7 +604,7 @@ def _restore(
     """RETURNS (Elmo): A component from a pickle, for example in a spawned worker."""
     if is_in_worker:  # Python does not know yet that this process is a worker
         torch.set_num_threads(1)  # as in forked workers, not as many as the machine has cores
-        load_encoders_once()
+        _load_encoders_once()
     elmo = cls(vocab, model, name, prefix=state["prefix"])
     elmo.cfg = cfg
     elmo.__dict__.update(state)
@@ -631,10 +631,10 @@ def _before_fork() -> None:
         except Exception:  # a component without weights raises an error when it is used; the fork must not fail
             continue
     if len(_components):
-        load_encoders_once()
+        _load_encoders_once()
 
 
-def load_encoders_once() -> None:
+def _load_encoders_once() -> None:
     """Make srsly look up the entry points of its msgpack encoders once, not for every field of a Doc.
 
     To send a Doc with user data to a worker and back takes six such searches of 0.2 ms each, as much time as ELMo needs

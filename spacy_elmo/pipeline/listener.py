@@ -188,13 +188,13 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
 
 
 @serialize_attr.register(TrainedWith)
-def serialize_trained_with(_: Any, value: TrainedWith, name: str, model: ElmoListener) -> bytes:
+def _serialize_trained_with(_: Any, value: TrainedWith, name: str, model: ElmoListener) -> bytes:
     """Called by Thinc when the component is saved."""
     return bytes(srsly.msgpack_dumps(model.trained_with))
 
 
 @deserialize_attr.register(TrainedWith)
-def deserialize_trained_with(_: Any, value: bytes, name: str, model: ElmoListener) -> TrainedWith:
+def _deserialize_trained_with(_: Any, value: bytes, name: str, model: ElmoListener) -> TrainedWith:
     """Called by Thinc when the component is loaded."""
     return TrainedWith(srsly.msgpack_loads(value))
 

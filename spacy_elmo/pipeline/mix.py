@@ -96,12 +96,12 @@ def softmax(weights: Floats1d) -> Floats1d:
     return exps / exps.sum()
 
 
-def softmax_backward(shares: Floats1d, d_shares: Floats1d) -> Floats1d:
+def _softmax_backward(shares: Floats1d, d_shares: Floats1d) -> Floats1d:
     """The gradient of the raw weights, from the output of `softmax` and its gradient."""
     return shares * (d_shares - (shares * d_shares).sum())
 
 
-def concatenate_layers(layers: Floats3d, gamma: Floats1d) -> Floats2d:
+def _concatenate_layers(layers: Floats3d, gamma: Floats1d) -> Floats2d:
     """Map layers (L+1, T, D) to concatenated vectors, (T, (L+1) * D), scaled."""
     mixture_size, n_tokens, width = layers.shape
     rows: Floats2d = layers.transpose(1, 0, 2).reshape(n_tokens, mixture_size * width) * gamma
@@ -188,7 +188,7 @@ def set_sizes(model: Model[Floats3d, Floats2d], mixture_size: int, width: int, *
     known = (model.maybe_get_dim("nL"), model.maybe_get_dim("nI"))
     if model.has_param("w") and known != (mixture_size, width):
         raise wrong_sizes(owner, known, (mixture_size, width))
-    settings = get_mix_settings(model)
+    settings = _get_mix_settings(model)
     _check_count(settings, mixture_size, owner)
     model.set_dim("nL", mixture_size, force=True)
     model.set_dim("nI", width, force=True)
@@ -198,7 +198,7 @@ def set_sizes(model: Model[Floats3d, Floats2d], mixture_size: int, width: int, *
 
 def check_width(model: Model[Floats3d, Floats2d], owner: str = "") -> None:
     """RAISES (ValueError): If the layer after the mix was trained for the width of another setting `mix`."""
-    settings = get_mix_settings(model)
+    settings = _get_mix_settings(model)
     wanted = model.layers[0].maybe_get_dim("nI") if model.layers else model.maybe_get_dim("nO")
     found = settings.get_width(model.get_dim("nL"), model.get_dim("nI"))
     if wanted is not None and wanted != found:
@@ -213,7 +213,7 @@ def init(model: Model[Floats3d, Floats2d], X: Optional[Floats3d] = None, Y: Any 
     """Set the initial values. The sizes must be known, from `X` or `set_sizes`."""
     if X is not None:
         set_sizes(model, X.shape[0], X.shape[2])
-    settings, ops = get_mix_settings(model), model.ops
+    settings, ops = _get_mix_settings(model), model.ops
     # Of "top" and "concat", too: with `mix = "learned"` in a later training, all layers can gain weight.
     model.set_param("w", ops.asarray1f(equal_weights(settings.initial_weights, model.get_dim("nL"))))
     model.set_param("gamma", ops.asarray1f([settings.initial_gamma]))
@@ -228,7 +228,7 @@ def get_weights(model: Model[Floats3d, Floats2d]) -> Floats1d:
 
     RAISES (ValueError): For another number of initial weights.
     """
-    settings, weights = get_mix_settings(model), model.get_param("w")
+    settings, weights = _get_mix_settings(model), model.get_param("w")
     if settings.mix == "learned":
         return weights
     _check_count(settings, len(weights))
@@ -243,7 +243,7 @@ def _check_count(settings: MixSettings, mixture_size: int, owner: str = "") -> N
         raise wrong_count("initial_weights" + (f" of '{owner}'" if owner else ""), weights, mixture_size)
 
 
-def get_mix_settings(model: Model[Floats3d, Floats2d]) -> MixSettings:
+def _get_mix_settings(model: Model[Floats3d, Floats2d]) -> MixSettings:
     """RETURNS (MixSettings): The settings of a `ScalarMix`."""
     settings: MixSettings = model.attrs["mix"]
     return settings
@@ -257,7 +257,7 @@ def forward(
     """
     mixed, backprop_mix = _mix(model, layers, is_train)
     projected, backprop_projection = model.layers[0](mixed, is_train) if model.layers else (mixed, _same)
-    dropout = get_mix_settings(model).output_dropout if is_train else 0.0
+    dropout = _get_mix_settings(model).output_dropout if is_train else 0.0
     mask = model.ops.get_dropout_mask(projected.shape, dropout) if dropout else None
 
     def backprop(d_output: Floats2d, has_input_grad: bool = True) -> Optional[Floats3d]:
@@ -270,7 +270,7 @@ def forward(
 def _mix(
     model: Model[Floats3d, Floats2d], layers: Floats3d, is_train: bool
 ) -> Tuple[Floats2d, Callable[[Floats2d, bool], Optional[Floats3d]]]:
-    settings, xp = get_mix_settings(model), model.ops.xp
+    settings, xp = _get_mix_settings(model), model.ops.xp
     weights, gamma = get_weights(model), model.get_param("gamma")
     backprop_norm: Callable[[Floats3d], Floats3d] = _same
     if settings.layer_norm is not None:
@@ -288,7 +288,7 @@ def _mix(
         if settings.learn_gamma:
             model.inc_grad("gamma", (shares * d_scaled_shares).sum(keepdims=True))
         if settings.learns_weights:
-            d_weights = softmax_backward(shares, gamma * d_scaled_shares) * kept
+            d_weights = _softmax_backward(shares, gamma * d_scaled_shares) * kept
             model.inc_grad("w", (d_weights + 2 * settings.weights_l2 * weights).astype(weights.dtype, copy=False))
         if not has_input_grad:
             return None
@@ -304,11 +304,11 @@ def _concatenate(
 
     def backprop(d_mixed: Floats2d, has_input_grad: bool) -> Optional[Floats3d]:
         d_layers: Floats3d = d_mixed.reshape(n_tokens, mixture_size, width).transpose(1, 0, 2)
-        if get_mix_settings(model).learn_gamma:
+        if _get_mix_settings(model).learn_gamma:
             model.inc_grad("gamma", (d_layers * layers).sum(keepdims=True).reshape(1).astype(gamma.dtype, copy=False))
         return backprop_norm(d_layers * gamma) if has_input_grad else None
 
-    return concatenate_layers(layers, gamma), backprop
+    return _concatenate_layers(layers, gamma), backprop
 
 
 def _same(array: Any) -> Any:

@@ -45,7 +45,7 @@ class Reading:
     contexts (str): "sentences", "doc", or "auto" (sentences if boundaries are set).
     state (str): Recurrent state at the start of a sequence: "reset", "steady" or "carry".
     max_tokens (int): Longer sequences are split into windows of this many tokens.
-    overlap (int): Tokens that two neighbouring windows share, below half of `max_tokens`.
+    overlap (int): Tokens that two neighboring windows share, below half of `max_tokens`.
     RAISES (ValueError): For invalid values.
     """
 
@@ -120,7 +120,7 @@ def ElmoModel(
     state (str): Recurrent state at the start of a sequence: "reset" (zeros), "steady" (the state after many empty
         sentences) or "carry" (the state at the end of the previous sequence of the Doc, as in bilm-tf).
     max_tokens (int): Longer sequences are split into windows of this many tokens.
-    overlap (int): Tokens that neighbouring windows share, less than half of `max_tokens`, none with state "carry"; each
+    overlap (int): Tokens that neighboring windows share, less than half of `max_tokens`, none with state "carry"; each
         token is taken from the window where it is most central.
     batch_tokens (int): Tokens computed at once; affects the working memory, not the result.
     word_cache_mb (float): Maximum size of the cache of word vectors in megabytes; 0 for no cache.
@@ -254,7 +254,7 @@ def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool)
     cache = get_shim(model).layer_cache
     if is_train and cache.max_mb and not find_hooked(bilm.network.modules()):
         cache.clear_if_changed(bilm.version)
-        cache.fetch(keys_of(found, settings.state), parts, compute)
+        cache.fetch(_keys_of(found, settings.state), parts, compute)
     else:
         compute(range(len(docs)))
     return ElmoBatch(layers, found.lengths), _no_backprop
@@ -382,7 +382,7 @@ def read_docs(docs: Sequence[Doc], settings: Reading) -> DocRuns:
     return found
 
 
-def keys_of(found: DocRuns, state: str) -> List[Key]:
+def _keys_of(found: DocRuns, state: str) -> List[Key]:
     """Hash everything that the layers of each Doc depend on, except the weights: one key per Doc."""
     keys, first_run, first_row = [], 0, 0
     for n_runs, n_rows in zip(found.doc_runs, found.lengths):

@@ -55,13 +55,13 @@ def ElmoTok2Vec(
         projection_width=projection_width,
         mix=mix,
     )
-    return join_mix(elmo, ScalarMix(settings))
+    return _join_mix(elmo, ScalarMix(settings))
 
 
-def join_mix(elmo: Model[List[Doc], ElmoBatch], mix: Model[Any, Any]) -> Model[List[Doc], List[Floats2d]]:
+def _join_mix(elmo: Model[List[Doc], ElmoBatch], mix: Model[Any, Any]) -> Model[List[Doc], List[Floats2d]]:
     """Join a biLM and a `ScalarMix`, trained or not, to one layer."""
     dims = {"nO": mix.maybe_get_dim("nO")}
-    return Model("elmo_tok2vec", forward_tok2vec, init=init_tok2vec, dims=dims, layers=[elmo, mix])
+    return Model("elmo_tok2vec", _forward_tok2vec, init=init_tok2vec, dims=dims, layers=[elmo, mix])
 
 
 def init_tok2vec(model: Model[List[Doc], List[Floats2d]], X: Any = None, Y: Any = None) -> None:
@@ -73,7 +73,7 @@ def init_tok2vec(model: Model[List[Doc], List[Floats2d]], X: Any = None, Y: Any 
     model.set_dim("nO", mix.get_dim("nO"))
 
 
-def forward_tok2vec(
+def _forward_tok2vec(
     model: Model[List[Doc], List[Floats2d]], docs: List[Doc], is_train: bool
 ) -> Tuple[List[Floats2d], Backprop]:
     """Map Docs to one array (n, D) each. ValueError EL098 if the layer is not initialized."""
@@ -102,7 +102,7 @@ def replace_listener(
         copied = component.model.copy()
     mix = listener.layers[0]
     set_sizes(mix, copied.get_dim("nL"), copied.get_dim("nO"))
-    return join_mix(copied, mix)
+    return _join_mix(copied, mix)
 
 
 class ReplacedListener(Dict[str, Any]):

@@ -46,7 +46,7 @@ class Surprisal(NamedTuple):
     is_unk: bool
 
 
-def load_language_model(weights: Optional[str]) -> BiLM:
+def _load_language_model(weights: Optional[str]) -> BiLM:
     """The biLM with its softmax, on the device of Thinc; the packaged one for None.
 
     RAISES (ValueError): EL007 without a softmax or a vocabulary; errors of reading the files.
@@ -93,7 +93,7 @@ def find_unknown(bilm: BiLM, doc: Doc) -> List[bool]:
 # Values are stored under the keys of token extensions, which spaCy shifts when a Doc is joined or cut.
 
 
-def set_surprisal(doc: Doc, prefix: str, bits: Bits, is_unk: Sequence[bool]) -> None:
+def _set_surprisal(doc: Doc, prefix: str, bits: Bits, is_unk: Sequence[bool]) -> None:
     """Store bits, shape (d, n), and whether each token is outside the vocabulary, on a Doc."""
     stored: Dict[Any, Any] = doc.user_data
     columns = bits.T.tolist()
@@ -105,13 +105,13 @@ class SurprisalError(ValueError, AttributeError):
     """A token has no surprisal. `hasattr(doc._, "elmo_surprisal")`, which spaCy's `doc_cleaner` calls, is false."""
 
 
-def drop_surprisal(doc: Doc, prefix: str) -> None:
+def _drop_surprisal(doc: Doc, prefix: str) -> None:
     """Remove the surprisals of a Doc."""
     for key in _find_keys(doc, prefix):
         del doc.user_data[key]
 
 
-def get_surprisal(token: Token, prefix: str) -> Surprisal:
+def _get_surprisal(token: Token, prefix: str) -> Surprisal:
     """The surprisal of a token, in bits. SurprisalError if it was not computed, or tokens were merged or split."""
     stored: Dict[Any, Any] = token.doc.user_data
     record = stored.get(_make_key(prefix, token))
@@ -206,7 +206,7 @@ class ElmoSurprisal:
         RAISES (ValueError): EL007 without a softmax or a vocabulary; errors of reading the files.
         """
         if self._bilm is None:
-            self._bilm = load_language_model(self._path)
+            self._bilm = _load_language_model(self._path)
         return self._bilm
 
     def initialize(self, get_examples: Callable[[], Iterable[Example]], *, nlp: Optional[Language] = None) -> None:
@@ -232,7 +232,7 @@ class ElmoSurprisal:
 
     def _annotate(self, docs: Sequence[Doc]) -> None:
         for doc, bits in zip(docs, compute_surprisal(self.bilm, self.reading, docs)):
-            set_surprisal(doc, self.prefix, bits, find_unknown(self.bilm, doc))
+            _set_surprisal(doc, self.prefix, bits, find_unknown(self.bilm, doc))
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """RETURNS (bytes): The biLM in native format, with its softmax; all settings are in the config."""
@@ -267,14 +267,14 @@ class TokenSurprisalGetter(ExtensionGetter):
     """`token._.elmo_surprisal`: a `Surprisal`, in bits."""
 
     def __call__(self, token: Token) -> Surprisal:
-        return get_surprisal(token, self.prefix)
+        return _get_surprisal(token, self.prefix)
 
 
 class DocSurprisalGetter(ExtensionGetter):
     """`doc._.elmo_surprisal`: shape (n, 2), forward and backward, in bits."""
 
     def __call__(self, doc: Doc) -> Floats2d:
-        rows = [get_surprisal(token, self.prefix)[:2] for token in doc]
+        rows = [_get_surprisal(token, self.prefix)[:2] for token in doc]
         return numpy.array(rows, dtype="float32").reshape(-1, 2)
 
 
@@ -285,6 +285,6 @@ def register_surprisal(prefix: str = "elmo") -> None:
     prefix (str): The `prefix` setting of the component.
     RAISES (ValueError): If a name is taken.
     """
-    remove = partial(drop_surprisal, prefix=prefix)
+    remove = partial(_drop_surprisal, prefix=prefix)
     register_getter(Doc, f"{prefix}_surprisal", DocSurprisalGetter(prefix), remove)
     register_getter(Token, f"{prefix}_surprisal", TokenSurprisalGetter(prefix))

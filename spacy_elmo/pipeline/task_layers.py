@@ -29,12 +29,12 @@ Sequences = List[Floats2d]
 
 
 @validate_call
-def make_dropout(dropout: Optional[Probability]) -> Model[Sequences, Sequences]:
+def _make_dropout(dropout: Optional[Probability]) -> Model[Sequences, Sequences]:
     """A layer that acts in training only. None: the `dropout` of [training], which spaCy sets before each update."""
-    return Dropout() if dropout is None else Model("fixed_dropout", partial(forward_dropout, dropout))
+    return Dropout() if dropout is None else Model("fixed_dropout", partial(_forward_dropout, dropout))
 
 
-def forward_dropout(
+def _forward_dropout(
     rate: float, model: Model[Any, Any], sequences: Sequences, is_train: bool
 ) -> Tuple[Sequences, Callable[[Sequences], Sequences]]:
     """Drop values of arrays of any shape with probability `rate`, and scale the others by 1 / (1 - rate)."""
@@ -73,7 +73,7 @@ def BiLSTMEncoder(
     RETURNS (Model[List[Floats2d], List[Floats2d]]): The encoder.
     RAISES (ValueError): For invalid settings.
     """
-    layers = [layer for _ in range(depth) for layer in (BiLSTM(width), make_dropout(dropout))]
+    layers = [layer for _ in range(depth) for layer in (BiLSTM(width), _make_dropout(dropout))]
     encoder: Model[Sequences, Sequences] = chain(*layers)
     encoder.set_dim("nO", width)
     encoder.attrs[ANY_WIDTH] = True
@@ -85,10 +85,10 @@ def BiLSTM(width: int) -> Model[Sequences, Sequences]:
     weights and biases, laid out as cuDNN wants them.
     """
     register_fork_handlers()
-    return Model("bilstm", forward_bilstm, init=init_bilstm, dims={"nO": width, "nI": None}, params={"W": None})
+    return Model("bilstm", _forward_bilstm, init=_init_bilstm, dims={"nO": width, "nI": None}, params={"W": None})
 
 
-def init_bilstm(model: Model[Sequences, Sequences], X: Optional[Sequences] = None, Y: Any = None) -> None:
+def _init_bilstm(model: Model[Sequences, Sequences], X: Optional[Sequences] = None, Y: Any = None) -> None:
     """Draw the weights: Glorot and Bengio (2010); biases 0, but 1 at the forget gate (Jozefowicz et al. 2015)."""
     if X is not None:
         model.set_dim("nI", get_width(X))
@@ -105,7 +105,7 @@ def init_bilstm(model: Model[Sequences, Sequences], X: Optional[Sequences] = Non
 
 
 @isolated
-def forward_bilstm(
+def _forward_bilstm(
     model: Model[Sequences, Sequences], sequences: Sequences, is_train: bool
 ) -> Tuple[Sequences, Callable[[Sequences], Sequences]]:
     """Map arrays (n, nI) to (n, nO); n may be 0."""
@@ -183,7 +183,7 @@ def ElmoTaskEncoder(
         )
     _check_layers({"embed": embed, "elmo_input": elmo_input, "elmo_output": elmo_output}, encode)
     projection = [] if encode.attrs.get(ANY_WIDTH) else [_project(encode)]
-    hidden: Tok2Vec = chain(_join(embed, elmo_input), make_dropout(dropout), *projection, encode)  # h
+    hidden: Tok2Vec = chain(_join(embed, elmo_input), _make_dropout(dropout), *projection, encode)  # h
     encoder = _join(hidden, elmo_output)  # [h; ELMo']
     for name, layer in (("embed", embed), ("encode", encode), ("elmo_input", elmo_input), ("elmo_output", elmo_output)):
         encoder.set_ref(name, layer)
@@ -237,9 +237,9 @@ def infer_residual_widths(model: Model[Any, Any]) -> None:
     """Make residual layers infer their width from their input, which has the width of their output."""
     for node in model.walk():
         if node.init is init_residual and node.layers[0].has_dim("nO") is None:
-            node.init = init_from_input
+            node.init = _init_from_input
 
 
-def init_from_input(model: Model[Any, Any], X: Any = None, Y: Any = None) -> None:
+def _init_from_input(model: Model[Any, Any], X: Any = None, Y: Any = None) -> None:
     """Initialize a residual layer, whose output has the shape of its input; `Y`, of the whole model, is not used."""
     init_residual(model, X, X)

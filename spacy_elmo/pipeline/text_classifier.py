@@ -68,7 +68,12 @@ def skip_empty_docs(classifier: DocModel) -> DocModel:
     if RESIZE in attrs:
         attrs[RESIZE] = _resize
     model: DocModel = Model(
-        "skip_empty_docs", forward_classifier, init=init_classifier, layers=[classifier], attrs=attrs, dims={"nO": None}
+        "skip_empty_docs",
+        _forward_classifier,
+        init=_init_classifier,
+        layers=[classifier],
+        attrs=attrs,
+        dims={"nO": None},
     )
     model.set_ref("tok2vec", classifier.maybe_get_ref("tok2vec"))
     if classifier.has_dim("nO"):
@@ -76,7 +81,7 @@ def skip_empty_docs(classifier: DocModel) -> DocModel:
     return model
 
 
-def init_classifier(model: DocModel, X: Optional[List[Doc]] = None, Y: Optional[Floats2d] = None) -> None:
+def _init_classifier(model: DocModel, X: Optional[List[Doc]] = None, Y: Optional[Floats2d] = None) -> None:
     """X (Optional[List[Doc]]), Y (Optional[Floats2d]): A sample of Docs, and their categories for the width."""
     (classifier,) = model.layers
     sample = [doc for doc in X or [] if len(doc)] or [Doc(doc.vocab, ["."]) for doc in X or []]
@@ -85,7 +90,7 @@ def init_classifier(model: DocModel, X: Optional[List[Doc]] = None, Y: Optional[
         model.set_dim("nO", classifier.get_dim("nO"), force=True)
 
 
-def forward_classifier(model: DocModel, docs: List[Doc], is_train: bool) -> Tuple[Floats2d, Callable[[Floats2d], Any]]:
+def _forward_classifier(model: DocModel, docs: List[Doc], is_train: bool) -> Tuple[Floats2d, Callable[[Floats2d], Any]]:
     """docs (List[Doc]): The batch. RETURNS (Tuple[Floats2d, Callable[[Floats2d], Any]]): Scores, backward pass."""
     (classifier,) = model.layers
     kept = [i for i, doc in enumerate(docs) if len(doc)]
@@ -139,16 +144,16 @@ def TextCatNgrams(
     """
     register_fork_handlers()
     vectors: DocModel = Model(
-        "ngram_vectors", forward_ngrams, init=init_ngrams, dims={"nO": width}, params={"frequencies": None}
+        "ngram_vectors", _forward_ngrams, init=_init_ngrams, dims={"nO": width}, params={"frequencies": None}
     )
     if tok2vec is not None:
         vectors = concatenate(vectors, chain(tok2vec, list2ragged(), reduce_mean()))
-    scorer = Softmax(nO) if exclusive_classes else Linear(nO, init_W=zero_init, init_b=init_prior)
+    scorer = Softmax(nO) if exclusive_classes else Linear(nO, init_W=zero_init, init_b=_init_prior)
     output = resizable(scorer, resize_layer=partial(resize_linear_weighted, fill_defaults={"W": 0.0, "b": RARE}))
     classifier = (
         chain(vectors, output)
         if exclusive_classes
-        else chain(vectors, output, Model("logistic_regression", forward_logistic))
+        else chain(vectors, output, Model("logistic_regression", _forward_logistic))
     )
     classifier.set_ref("tok2vec", tok2vec)
     classifier.attrs["multi_label"] = not exclusive_classes
@@ -164,24 +169,24 @@ def _resize_output(output: Model[Floats2d, Floats2d], classifier: DocModel, new_
     return classifier
 
 
-def init_prior(ops: Any, shape: Tuple[int]) -> Floats1d:
+def _init_prior(ops: Any, shape: Tuple[int]) -> Floats1d:
     """Biases with which each text has one category on average; from 0, all weights would first learn that most
     categories are rare."""
     biases: Floats1d = ops.alloc1f(*shape) - math.log(max(shape[0] - 1, 1))
     return biases
 
 
-def forward_logistic(model: Any, X: Floats2d, is_train: bool) -> Tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
+def _forward_logistic(model: Any, X: Floats2d, is_train: bool) -> Tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
     """The logistic function; scores minus truth, which spaCy passes back, is the gradient of the cross-entropy."""
     return model.ops.sigmoid(X), lambda d_scores: d_scores
 
 
-def init_ngrams(model: DocModel, X: Optional[List[Doc]] = None, Y: Optional[Floats2d] = None) -> None:
+def _init_ngrams(model: DocModel, X: Optional[List[Doc]] = None, Y: Optional[Floats2d] = None) -> None:
     """Allocate the numbers of Docs that have each n-gram, by its hash, and the number of all Docs, behind them."""
     model.set_param("frequencies", model.ops.alloc1f(N_FREQUENCIES + 1))
 
 
-def forward_ngrams(model: DocModel, docs: List[Doc], is_train: bool) -> Tuple[Floats2d, Callable[[Floats2d], Any]]:
+def _forward_ngrams(model: DocModel, docs: List[Doc], is_train: bool) -> Tuple[Floats2d, Callable[[Floats2d], Any]]:
     """Map Docs to vectors, shape (Docs, nO); count n-grams in training."""
     width = model.get_dim("nO")
     blocks = [block for doc in docs for block in _hash_ngrams(doc)]  # words and characters of each Doc

@@ -76,7 +76,7 @@ class VectorRecord(Dict[str, Any]):
 
 
 @msgpack_decoders("spacy-elmo.Piece.v1")
-def decode_record(record: Any, chain: Optional[Callable[[Any], Any]] = None) -> Any:
+def _decode_record(record: Any, chain: Optional[Callable[[Any], Any]] = None) -> Any:
     """RETURNS (Any): A `VectorRecord`, which counts its copies, for a dictionary from bytes; else the same value."""
     if isinstance(record, dict) and "orths" in record and is_count(record.get("n_carried")):
         return VectorRecord(record)
@@ -119,7 +119,7 @@ def read_rows(
     lows, highs = locate(doc, prefix, record, start, end)
     if (lows == highs).any():
         unclear = numpy.isin(read_tokens(doc, start, end)[0], record.get("unclear", []))
-        raise no_vectors(doc[start:end].text, prefix, unclear)
+        raise _no_vectors(doc[start:end].text, prefix, unclear)
     first, last = (int(lows[0]), int(highs[-1])) if start < end else (0, 0)
     return _average(get_rows(record, slice(first, last)), lows - first, highs - first)
 
@@ -178,7 +178,7 @@ def _find_stops(record: Dict[str, Any]) -> Rows:
     return stops
 
 
-def no_vectors(text: str, prefix: str, unclear: Any) -> VectorsError:
+def _no_vectors(text: str, prefix: str, unclear: Any) -> VectorsError:
     template = Errors.EL074 if unclear.any() else Errors.EL062
     return VectorsError(template.format(name=prefix, text=text[:40]))
 
@@ -208,7 +208,7 @@ def join_records(doc: Doc, prefix: str, records: List[Tuple[int, Dict[str, Any]]
         if rows.start < rows.stop or not len(doc):
             slices.append((first, record, rows))
     if not slices:
-        raise no_vectors(doc.text, prefix, unclear >= 0)
+        raise _no_vectors(doc.text, prefix, unclear >= 0)
     inside = [record for _, record, _ in slices]
     arrays = [record[name] for record in inside for name in ("mixed", "layers") if name in record]
     widths, depths = {array.shape[-1] for array in arrays}, {len(array) for array in arrays if array.ndim == 3}

@@ -3,7 +3,7 @@
 Sampled softmax as in Jozefowicz et al. (2016) and bilm-tf: log-uniform negatives shared by the whole batch,
 logits corrected by the log of the expected count, the target masked out of the negatives.
 
-A loss in nats is log(1 + exp(log_sum_scores - own_scores)), in bounded memory, with hand-written backward passes. The
+A loss in nats is log(1 + exp(log_sum_scores - _own_scores)), in bounded memory, with hand-written backward passes. The
 sum excludes the logit of the target, so that small losses are precise.
 """
 
@@ -125,12 +125,12 @@ def sampled_losses(
     n_negatives = len(negatives)
     words, places = torch.unique(torch.cat([negatives, targets]), return_inverse=True)  # each row is read once
     others, own = places[:n_negatives], places[n_negatives:]
-    rows, row_bias = gather_rows(weight, words, sparse=sparse), gather_rows(bias, words, sparse=sparse)
+    rows, row_bias = _gather_rows(weight, words, sparse=sparse), _gather_rows(bias, words, sparse=sparse)
     hits = torch.full_like(words, -1)
     hits[others] = torch.arange(n_negatives, device=words.device)
     corrected = row_bias[others] - negative_log_counts
     log_sums = log_sum_scores(outputs, rows.index_select(0, others), corrected, hits[own])
-    return nn.functional.softplus(log_sums - own_scores(outputs, rows, row_bias, own) + target_log_counts)
+    return nn.functional.softplus(log_sums - _own_scores(outputs, rows, row_bias, own) + target_log_counts)
 
 
 class FullSoftmax(nn.Module):
@@ -146,7 +146,7 @@ class FullSoftmax(nn.Module):
         log_sums = log_sum_scores(outputs, weight, bias, targets)
         words, own = torch.unique(targets, return_inverse=True)
         return nn.functional.softplus(
-            log_sums - own_scores(outputs, gather_rows(weight, words), gather_rows(bias, words), own)
+            log_sums - _own_scores(outputs, _gather_rows(weight, words), _gather_rows(bias, words), own)
         )
 
 
@@ -188,7 +188,7 @@ def log_sum_scores(outputs: Tensor, weight: Tensor, bias: Tensor, hits: Tensor) 
     return log_sums
 
 
-def own_scores(outputs: Tensor, weight: Tensor, bias: Tensor, words: Tensor) -> Tensor:
+def _own_scores(outputs: Tensor, weight: Tensor, bias: Tensor, words: Tensor) -> Tensor:
     """x W_w + b_w, shape (N,), never in half precision.
 
     outputs (Tensor), weight (Tensor), bias (Tensor): Shapes (N, P), (K, P) and (K,).
@@ -197,7 +197,7 @@ def own_scores(outputs: Tensor, weight: Tensor, bias: Tensor, words: Tensor) -> 
     return (outputs.to(weight.dtype) * weight.index_select(0, words)).sum(dim=1) + bias[words]
 
 
-def gather_rows(table: Tensor, rows: Tensor, *, sparse: bool = False) -> Tensor:
+def _gather_rows(table: Tensor, rows: Tensor, *, sparse: bool = False) -> Tensor:
     """table (Tensor): Shape (V, ...).
     rows (Tensor): Shape (K,) int64, distinct and ascending.
     sparse (bool): Whether the gradient of the table is sparse; otherwise it is dense, zero in all other rows.

@@ -79,7 +79,7 @@ class PretrainOptimizer:
         factor = rate_factor(self.schedule, step=step, n_tokens=n_tokens, max_tokens=self.max_tokens)
         learn_rate, clip = self.settings.learn_rate * factor, self.settings.grad_clip
         values = [_coalesced_values(parameter) for parameter in self.parameters if parameter.grad is not None]
-        grad_norm = global_norm(values)
+        grad_norm = _global_norm(values)
         if math.isfinite(grad_norm):
             if grad_norm > clip:
                 for part in values:
@@ -304,7 +304,7 @@ def _adam_rows(slots: Dict[str, Tensor], rows: Tensor, values: Tensor, settings:
     return means.div_(root)
 
 
-def global_norm(values: Iterable[Tensor]) -> float:
+def _global_norm(values: Iterable[Tensor]) -> float:
     """The norm of the concatenation of gradients (of sparse ones the values of their coalesced rows), 0 for none."""
     norms = [torch.linalg.vector_norm(part) for part in values]
     return float(torch.linalg.vector_norm(torch.stack(norms))) if norms else 0.0

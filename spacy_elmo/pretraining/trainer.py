@@ -106,7 +106,7 @@ class Trainer:
         config: PretrainConfig,
         ranks: Ranks,
     ) -> None:
-        config = replace(config, precision=choose_precision(config.precision, ranks))
+        config = replace(config, precision=_choose_precision(config.precision, ranks))
         self.network, self.head, self.config, self.ranks = network, head, config, ranks
         self.own_lanes = ranks.lanes(config.batch_size)
         self.reader = TextReader(text, vocabulary, network.config, config, self.own_lanes)
@@ -262,7 +262,7 @@ def run_chunk(
     return layers, after
 
 
-def choose_precision(precision: str, ranks: Ranks) -> str:
+def _choose_precision(precision: str, ranks: Ranks) -> str:
     """The precision of a run. A collective operation for "auto": all ranks call it."""
     if precision != "auto":
         return precision

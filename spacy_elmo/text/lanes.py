@@ -266,7 +266,7 @@ class SentenceLanes:
             return
         firsts, stops = np.array([block for _, _, block in assigned]).T
         sentences = ranges(firsts, stops - firsts)
-        rows = read_and_predict(*self.text.take(sentences))
+        rows = _read_and_predict(*self.text.take(sentences))
         ends = np.cumsum(self.text.offsets[stops] - self.text.offsets[firsts] + stops - firsts).tolist()
         start = 0
         for (lane, begin, _), end in zip(assigned, ends):
@@ -295,7 +295,7 @@ class WholeSentenceLanes(SentenceLanes):
         slots = np.repeat((places[:, 1] - self._own.start), sizes) + ranges(places[:, 2], sizes) * n_lanes
         rows = np.zeros((5, n_steps * n_lanes), dtype="int64")
         rows[:4] = WordTable.BEGIN
-        rows[:, slots] = read_and_predict(words, lengths)
+        rows[:, slots] = _read_and_predict(words, lengths)
         positions = np.zeros((2, n_steps * n_lanes), dtype="int64")
         positions[0, slots] = ranges(np.zeros_like(sizes), sizes)
         positions[1, slots] = np.repeat(sizes, sizes) - positions[0, slots]  # of </S>, which follows the n words, to 1
@@ -353,7 +353,7 @@ def _take(waiting: List[NDArray[np.int64]], n_steps: int, taken: List[NDArray[np
             return
 
 
-def read_and_predict(words: Ids, lengths: Ids) -> NDArray[np.int64]:
+def _read_and_predict(words: Ids, lengths: Ids) -> NDArray[np.int64]:
     """Forward and backward inputs, forward and backward targets, and zeros, to be 1 where a block begins: shape (5, sum
     of n + 1), for concatenated sentences of n words each.
     """

@@ -108,7 +108,7 @@ def _is_state_dict(file: File) -> bool:
     return kind == "torch" or (kind == "safetensors" and not has_network(file))
 
 
-def find_modules(names: Iterable[str]) -> List[Module]:
+def _find_modules(names: Iterable[str]) -> List[Module]:
     """names (Iterable[str]): Names in a state dict.
     RETURNS (List[Module]): All biLMs, found by their character embeddings.
     """
@@ -119,7 +119,7 @@ def find_modules(names: Iterable[str]) -> List[Module]:
     return modules
 
 
-def bilm_tensors(module: Module, names: Iterable[str]) -> Dict[str, str]:
+def _bilm_tensors(module: Module, names: Iterable[str]) -> Dict[str, str]:
     """RETURNS (Dict[str, str]): Names of a biLM's tensors by their names in the biLM, without cached words."""
     inner = (name for name in names if name.startswith((module.prefix + EMBEDDER, module.prefix + LSTM)))
     return {name[len(module.prefix) :]: name for name in inner}
@@ -172,7 +172,7 @@ def read_allennlp(
     where = str(files.weights)
     tensors = read_state_dict(files.weights)
     config = read_jsonnet(files.by_name[CONFIG_NAME]) if CONFIG_NAME in files.by_name else {}
-    modules = find_modules(tensors)
+    modules = _find_modules(tensors)
     if not modules and is_language_model(tensors):
         if name is not None:
             raise no_such_bilm(where, name)
@@ -183,7 +183,7 @@ def read_allennlp(
         return read_language_model(config, tensors, _words_of(files), where)
     module = _choose(modules, name, where)
     block = find_block(config, module)
-    arrays = {inner: tensors[key] for inner, key in bilm_tensors(module, tensors).items()}
+    arrays = {inner: tensors[key] for inner, key in _bilm_tensors(module, tensors).items()}
     shapes = {inner: array.shape for inner, array in arrays.items()}
     bilm_config, source = read_bilm_config(files, config, module, block, shapes, options)
     mixes, mix_problems = _read_mixes(module, block, tensors, bilm_config.n_layers + 1)

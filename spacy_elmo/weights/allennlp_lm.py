@@ -155,11 +155,11 @@ def _read_characters(reader: SettingsReader, base: str, width: Any) -> Dict[str,
     )
 
 
-def language_model_datasets(config: BiLMConfig, embedder: str) -> List[Dataset]:
+def _language_model_datasets(config: BiLMConfig, embedder: str) -> List[Dataset]:
     """config (BiLMConfig): Sizes.
     embedder (str): Name of the token embedder.
     RETURNS (List[Dataset]): All tensors but the softmax, the positions, unused buffers, and the second bias of an LSTM,
-        see `sum_biases`.
+        see `_sum_biases`.
     """
     width, table = config.projection_width, []
     if config.char_cnn is not None:
@@ -184,7 +184,7 @@ def _lstm(config: BiLMConfig) -> List[Dataset]:
     return table
 
 
-def sum_biases(arrays: Mapping[str, Array]) -> Dict[str, Array]:
+def _sum_biases(arrays: Mapping[str, Array]) -> Dict[str, Array]:
     """arrays (Mapping[str, Array]): The tensors of a model.
     RETURNS (Dict[str, Array]): The same, the second bias of each LSTM added to the first.
     """
@@ -232,7 +232,7 @@ def _norm(theirs: str, ours: str, width: int, at: "tuple[int, ...]") -> List[Dat
     return [Dataset(theirs + name, (width,), (TensorSlice(ours + key, at=at),)) for name, key in names]
 
 
-def are_sinusoids(stored: Array, positions: Array) -> bool:
+def _are_sinusoids(stored: Array, positions: Array) -> bool:
     """stored (Array): The table of positions in a file, shape (1, n, P).
     positions (Array): Our table, shape (n, P).
     RETURNS (bool): Whether they are equal, to within the rounding of large angles.
@@ -255,7 +255,7 @@ def softmax_shapes(arrays: Mapping[str, Array], width: int, *, is_sampled: bool)
     return {weight: (n_rows, width) if is_sampled else (width, n_rows), _bias_name(weight): bias_shape}
 
 
-def read_softmax(
+def _read_softmax(
     arrays: Mapping[str, Array], words: Optional[Sequence[str]], where: str, *, is_sampled: bool
 ) -> Tuple[Optional[SoftmaxHead], Optional[Vocabulary]]:
     """Read the softmax and its vocabulary. Its rows are the ids of the vocabulary less one, since padding has id 0.
@@ -321,14 +321,14 @@ def read_language_model(config: Any, arrays: Mapping[str, Array], words: Optiona
             f"of: {known}. Choose a model with one of these, and put its config.json next to it."
         )
     settings, embedder, is_sampled, problems = read_config(config)
-    table = [] if settings is None else language_model_datasets(settings, embedder)
+    table = [] if settings is None else _language_model_datasets(settings, embedder)
     if settings is not None:
         expected = {dataset.name: dataset.shape for dataset in table}
         expected.update({name.replace(FIRST_BIAS, SECOND_BIAS): shape for name, shape in expected.items()})
         expected.update(softmax_shapes(arrays, settings.projection_width, is_sampled=is_sampled))
         problems = find_misfits(expected, {name: arrays[name] for name in arrays if name not in (POSITIONS, UNUSED)})
         positions = sinusoids(MAX_POSITIONS, settings.projection_width).numpy()
-        if POSITIONS in arrays and not are_sinusoids(arrays[POSITIONS], positions):
+        if POSITIONS in arrays and not _are_sinusoids(arrays[POSITIONS], positions):
             problems.append(f"{POSITIONS} has other values than sines and cosines, which cannot be read")
     if problems or settings is None:
         raise ValueError(
@@ -337,6 +337,6 @@ def read_language_model(config: Any, arrays: Mapping[str, Array], words: Optiona
             "`bidirectional_language_model_transformer`, or with a `lstm` as wide as its input, over "
             "`elmo_characters`."
         )
-    network = load_network(settings, table, sum_biases(arrays))
-    head, vocabulary = read_softmax(arrays, words, where, is_sampled=is_sampled)
+    network = load_network(settings, table, _sum_biases(arrays))
+    head, vocabulary = _read_softmax(arrays, words, where, is_sampled=is_sampled)
     return BiLM(network, vocabulary=vocabulary, head=head, meta={"source_format": "allennlp"})

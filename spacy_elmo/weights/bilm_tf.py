@@ -233,7 +233,7 @@ def read_options(
     return replace(config, char_cnn=replace(config.char_cnn, always_project=True))
 
 
-def write_options(config: BiLMConfig, n_vocabulary: Optional[int] = None) -> Dict[str, Any]:
+def _write_options(config: BiLMConfig, n_vocabulary: Optional[int] = None) -> Dict[str, Any]:
     """config (BiLMConfig): The config.
     n_vocabulary (Optional[int]): V of the softmax or of the word table, if there is one.
     RETURNS (Dict[str, Any]): Options that bilm-tf and AllenNLP read for inference.
@@ -437,7 +437,7 @@ def read_bilm_tf(
     words = vocab or files.vocab
     if words is None and embeddings is not None:
         problem = "a vocabulary is missing: pass vocab=... (`--vocab`), one word per line in the order of the rows"
-        raise bad_embeddings(embeddings, problem)
+        raise _bad_embeddings(embeddings, problem)
     vocabulary = None if words is None else read_vocabulary(words, vocab is not None or bool(rows))
     check_vocabulary(vocabulary, rows)
     if embeddings is None and files.token_embeddings is not None:
@@ -485,7 +485,7 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
             stacklevel=2,
         )
     n_vocabulary = len(arrays[SOFTMAX_BIAS]) if SOFTMAX_BIAS in arrays else bilm.config.n_words
-    options = write_options(bilm.config, n_vocabulary)
+    options = _write_options(bilm.config, n_vocabulary)
     if is_head_shared(bilm.network, head):
         options["share_embedding_softmax"] = True
     if bilm.token_embeddings is not None:
@@ -521,10 +521,10 @@ def find_foreign_parts(config: BiLMConfig) -> List[str]:
         (not config.highway_between, "it has highways between its layers"),
         (not config.always_project or config.projection_width < config.cell_width, "its LSTM projects to more than H"),
     ]
-    return [text for is_fine, text in checks if not is_fine] + find_other_characters(config)
+    return [text for is_fine, text in checks if not is_fine] + _find_other_characters(config)
 
 
-def find_other_characters(config: BiLMConfig) -> List[str]:
+def _find_other_characters(config: BiLMConfig) -> List[str]:
     """RETURNS (List[str]): Parts of the character CNN that only transformers of AllenNLP have."""
     characters = config.char_cnn or CharCNNConfig()
     checks = [
@@ -537,7 +537,7 @@ def find_other_characters(config: BiLMConfig) -> List[str]:
     return [text for is_fine, text in checks if not is_fine]
 
 
-def bad_embeddings(path: object, problems: str) -> ValueError:
+def _bad_embeddings(path: object, problems: str) -> ValueError:
     """RETURNS (ValueError): A file cannot be used as token embeddings, and why."""
     return ValueError(
         f"'{path}' cannot be used as token embeddings: {problems}. Use a file with one dataset 'embedding' that has "
@@ -553,5 +553,5 @@ def read_token_embeddings(file: File, width: int) -> Array:
     table = arrays.get(WORD_TABLE)
     problems = find_misfits({WORD_TABLE: (len(table) if table is not None and table.shape else 0, width)}, arrays)
     if table is None or problems:
-        raise bad_embeddings(file, shorten("; ".join(problems)))
+        raise _bad_embeddings(file, shorten("; ".join(problems)))
     return as_float32(table)

@@ -103,7 +103,7 @@ def read_contents(bilm: BiLM, origin: Optional[Origin] = None) -> Contents:
     RETURNS (Contents): Its contents; no vector is computed.
     """
     words = bilm.vocabulary.words if bilm.vocabulary is not None else None
-    symbols, capabilities = bilm.lexicon, find_capabilities(bilm)
+    symbols, capabilities = bilm.lexicon, _find_capabilities(bilm)
     return Contents(
         settings={**_flatten(bilm.config.to_dict()), "output_width": bilm.config.output_width},
         n_parameters=count_parameters(bilm),
@@ -217,7 +217,7 @@ def _read_gates(network: BiLMNetwork) -> List[Tuple[str, str, float]]:
     return gates
 
 
-def find_capabilities(bilm: BiLM) -> List[Capability]:
+def _find_capabilities(bilm: BiLM) -> List[Capability]:
     """bilm (BiLM): A loaded model.
     RETURNS (List[Capability]): Vectors, perplexity, training, export to each format, each reduced precision.
     """

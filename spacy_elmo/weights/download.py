@@ -142,15 +142,15 @@ def download(
     """
     _check_folder(published, folder, force)
     first = [check_url(mirror).rstrip("/") + "/" for mirror in mirrors]
-    local = match_given(published, given) if given else {}
+    local = _match_given(published, given) if given else {}
     for file in published.files if given else ():
         check_file(local[file.name], file)
     if given:
-        check_parameters(published, local)
+        _check_parameters(published, local)
     folder.mkdir(parents=True, exist_ok=True)
     with only_writer(folder):
         _check_folder(published, folder, force)  # another process may have completed it meanwhile
-        partials = {file.name: part_of(folder, file) for file in published.files}
+        partials = {file.name: _part_of(folder, file) for file in published.files}
         urls: Dict[str, str] = {}
         for file in published.files:
             if given:
@@ -159,9 +159,9 @@ def download(
             else:
                 addresses = [mirror + file.path.rpartition("/")[2] for mirror in first]
                 addresses += [mirror + file.path for mirror in published.mirrors]
-                urls[file.name] = fetch_file(addresses, partials[file.name], file, opener, on_bytes)
+                urls[file.name] = _fetch_file(addresses, partials[file.name], file, opener, on_bytes)
         try:
-            check_parameters(published, {} if given else partials)
+            _check_parameters(published, {} if given else partials)
         except ValueError:  # no later call continues wrong files
             for partial in partials.values():
                 _discard(partial)
@@ -169,7 +169,7 @@ def download(
         return _put_in_place(published, folder, urls)
 
 
-def match_given(published: Published, given: Sequence[Path]) -> Dict[str, Path]:
+def _match_given(published: Published, given: Sequence[Path]) -> Dict[str, Path]:
     """Match the files of a biLM with local files: by published name, by name in the folder, or by suffix.
 
     RETURNS (Dict[str, Path]): The local file of each name in the folder.
@@ -200,7 +200,7 @@ def match_given(published: Published, given: Sequence[Path]) -> Dict[str, Path]:
     return matched
 
 
-def fetch_file(addresses: Sequence[str], partial: Path, file: PublishedFile, opener: Opener, on_bytes: OnBytes) -> str:
+def _fetch_file(addresses: Sequence[str], partial: Path, file: PublishedFile, opener: Opener, on_bytes: OnBytes) -> str:
     """Download a file, from the first address that provides it.
 
     addresses (Sequence[str]): In the order in which they are tried.
@@ -214,7 +214,7 @@ def fetch_file(addresses: Sequence[str], partial: Path, file: PublishedFile, ope
     for url in addresses:
         for attempt in range(1, N_TRIES + 1):
             try:
-                _fetch(url, partial, opener, max_bytes_of(file.name), on_bytes)
+                _fetch(url, partial, opener, _max_bytes_of(file.name), on_bytes)
                 check_file(partial, file)
                 return url
             except (AddressError, ValueError) as error:
@@ -294,12 +294,12 @@ def _append(reply: Any, partial: Path, n_bytes: int, total: Optional[int], max_b
         raise AddressError(text) if n_bytes > total else Interrupted(text)
 
 
-def part_of(folder: Path, file: PublishedFile) -> Path:
+def _part_of(folder: Path, file: PublishedFile) -> Path:
     """RETURNS (Path): The name of a file while it is incomplete."""
     return folder / f"{file.name}.part"
 
 
-def note_of(partial: Path) -> Path:
+def _note_of(partial: Path) -> Path:
     """RETURNS (Path): The note beside a partial download, with its address and version."""
     return partial.with_name(f"{partial.name}.json")
 
@@ -307,7 +307,7 @@ def note_of(partial: Path) -> Path:
 def _read_note(partial: Path, url: str) -> Dict[str, Any]:
     """The note of a partial download from this address that can be continued, else an empty one."""
     try:
-        note = json.loads(note_of(partial).read_text(encoding="utf8"))
+        note = json.loads(_note_of(partial).read_text(encoding="utf8"))
     except (OSError, ValueError):
         return {}
     is_usable = isinstance(note, dict) and note.get("url") == url and isinstance(note.get("version"), str)
@@ -319,16 +319,16 @@ def _write_note(partial: Path, url: str, reply: Any, total: Optional[int]) -> No
     tag, date = reply.headers.get("ETag", ""), reply.headers.get("Last-Modified", "")
     version = tag if tag and not tag.startswith("W/") else date
     if version:
-        note_of(partial).write_text(json.dumps({"url": url, "version": version, "total": total}), encoding="utf8")
+        _note_of(partial).write_text(json.dumps({"url": url, "version": version, "total": total}), encoding="utf8")
     else:
-        note_of(partial).unlink(missing_ok=True)
+        _note_of(partial).unlink(missing_ok=True)
 
 
 def _discard(partial: Path, on_bytes: OnBytes = lambda n: None) -> None:
     if partial.is_file():
         on_bytes(-partial.stat().st_size)
     partial.unlink(missing_ok=True)
-    note_of(partial).unlink(missing_ok=True)
+    _note_of(partial).unlink(missing_ok=True)
 
 
 def check_file(path: Path, file: PublishedFile) -> None:
@@ -337,7 +337,7 @@ def check_file(path: Path, file: PublishedFile) -> None:
     RAISES (ValueError): For another checksum or size, if it is too large, if it begins with other bytes than files of
         its kind.
     """
-    name, n_bytes, max_bytes = file.name, path.stat().st_size, max_bytes_of(file.name)
+    name, n_bytes, max_bytes = file.name, path.stat().st_size, _max_bytes_of(file.name)
     if n_bytes > max_bytes:
         raise ValueError(
             f"'{name}' has {n_bytes:,} bytes, but should have at most {max_bytes:,}: no published "
@@ -361,12 +361,12 @@ def check_file(path: Path, file: PublishedFile) -> None:
         raise _not_published(name, f"\n- '{path}' has {n_bytes:,} bytes, documented are {file.n_bytes:,}")
 
 
-def max_bytes_of(name: str) -> int:
+def _max_bytes_of(name: str) -> int:
     """RETURNS (int): Maximum size of a file with this name."""
     return MAX_BYTES.get(Path(name).suffix, MAX_FILE_BYTES)
 
 
-def check_parameters(published: Published, paths: Mapping[str, Path]) -> None:
+def _check_parameters(published: Published, paths: Mapping[str, Path]) -> None:
     """Compare the sizes that options and weights have with the documented number of parameters, if there is one.
 
     published (Published): The published biLM.
@@ -414,8 +414,8 @@ def _check_folder(published: Published, folder: Path, force: bool) -> None:
         raise ValueError(Errors.EL025.format(path=folder, kind="file"))
     if not folder.is_dir():
         return
-    partials = [part_of(folder, file) for file in published.files]
-    names = {path.name for partial in partials for path in (partial, note_of(partial))}
+    partials = [_part_of(folder, file) for file in published.files]
+    names = {path.name for partial in partials for path in (partial, _note_of(partial))}
     if not force and any(path.name not in names for path in folder.iterdir()):
         raise ValueError(Errors.EL025.format(path=folder, kind="folder with files"))
     find_replaceable(folder, known=_recorded_names(folder) | names)
@@ -425,15 +425,15 @@ def _put_in_place(published: Published, folder: Path, urls: Mapping[str, str]) -
     """Rename all files when all of them are complete, then write the record."""
     files = []
     for file in published.files:
-        partial = part_of(folder, file)
+        partial = _part_of(folder, file)
         n_bytes, sha256 = partial.stat().st_size, hash_file(partial)
         files.append(Downloaded(file.name, urls[file.name], n_bytes, sha256, file.sha256 is not None))
     # First the old files: a process killed here leaves no folder with files of two biLMs.
     for name in (*find_replaceable(folder, known=_recorded_names(folder)), RECORD_NAME):
         (folder / name).unlink(missing_ok=True)
     for file in published.files:
-        os.replace(part_of(folder, file), folder / file.name)
-        note_of(part_of(folder, file)).unlink(missing_ok=True)
+        os.replace(_part_of(folder, file), folder / file.name)
+        _note_of(_part_of(folder, file)).unlink(missing_ok=True)
     names = ("name", "language", "format", "note", "licence", "licence_source", "paper", "documented")
     record = {**{name: getattr(published, name) for name in names}, "files": [asdict(file) for file in files]}
     write_text(folder / RECORD_NAME, json.dumps(record, indent=2, ensure_ascii=False) + "\n")

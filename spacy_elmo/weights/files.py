@@ -99,7 +99,7 @@ class File:
         content = self._read_stored(max_bytes)
         if not content.startswith(COMPRESSED):  # whatever its name: browsers decompress without renaming
             return content
-        limit = expanded_limit(len(content), max_bytes)
+        limit = _expanded_limit(len(content), max_bytes)
         kind = "gzip" if content.startswith(GZIP_MAGIC) else "bzip2 or xz"
         with decoding(self, kind), decompress(io.BytesIO(content)) as stream:
             content = stream.read(limit + 1)
@@ -145,19 +145,19 @@ class File:
             return bytes(self.tar)
         if self.member is not None:
             return self._read_zipped(max_bytes)
-        require_file(self.path)
+        _require_file(self.path)
         try:
             check_size(self, self.path.stat().st_size, max_bytes)
             return self.path.read_bytes()
         except OSError as error:
-            raise denied(self, error) from error
+            raise _denied(self, error) from error
 
     def _read_zipped(self, max_bytes: Optional[int]) -> bytes:
         with decoding(self, "zip"), zipfile.ZipFile(self.path) as archive:
             member = archive.getinfo(self.member or "")
             if member.compress_size > self.path.stat().st_size:  # zipfile takes memory for what is declared
                 raise ValueError(f"{member.compress_size:,} bytes are declared, more than the zip has")
-            limit = expanded_limit(member.compress_size, max_bytes)
+            limit = _expanded_limit(member.compress_size, max_bytes)
             if member.file_size <= limit:
                 return archive.read(member)
         raise too_large(self, member.file_size, limit)
@@ -191,7 +191,7 @@ class Listing:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.kind = "folder" if path.is_dir() else File(path).kind()
-        if not self.kind and is_tar(path):
+        if not self.kind and _is_tar(path):
             self.kind = "tar"
         elif not self.kind and (path.suffix == ".zip" or is_zip(path)):  # zipfile does not recognize a truncated one
             self.kind = "zip"
@@ -292,7 +292,7 @@ def list_files(path: Path) -> Dict[str, File]:
     if path.is_dir():
         files = {file.name: File(file) for file in path.iterdir() if file.is_file()}
     else:
-        files = _list_tar(path) if is_tar(path) else _list_zip(path)
+        files = _list_tar(path) if _is_tar(path) else _list_zip(path)
     shown = sorted(name for name in files if not is_hidden(name))
     plain = {_plain_name(name): files[name] for name in shown}
     plain.update({name: files[name] for name in shown if name in plain})
@@ -336,7 +336,7 @@ class _Header(tarfile.TarInfo):
         return header
 
 
-def is_tar(path: Path) -> bool:
+def _is_tar(path: Path) -> bool:
     """RETURNS (bool): Whether a file is meant as a tar archive, plain or compressed, by its first bytes or its name. A
     file that cannot be decompressed is.
     """
@@ -374,7 +374,7 @@ def decompress(file: IO[bytes]) -> IO[bytes]:
     return file
 
 
-def expanded_limit(n_bytes: int, max_bytes: Optional[int] = None) -> int:
+def _expanded_limit(n_bytes: int, max_bytes: Optional[int] = None) -> int:
     """n_bytes (int): Size in a file, compressed or not.
     max_bytes (Optional[int]): Maximum size of the content.
     RETURNS (int): Maximum size after decompression.
@@ -394,7 +394,7 @@ def too_large(path: object, n_bytes: int, max_bytes: int) -> ValueError:
     return ValueError(Errors.EL036.format(path=path, n_bytes=f"{n_bytes:,}", max_bytes=f"{max_bytes:,}"))
 
 
-def require_file(path: Path) -> None:
+def _require_file(path: Path) -> None:
     """RAISES (ValueError): EL020 if there is no file at `path`."""
     if not path.is_file():
         reason = "it is a folder" if path.is_dir() else "there is no such file"
@@ -432,13 +432,13 @@ def unreadable(path: object, kind: str, reason: object, remedy: str = DAMAGED) -
     return ValueError(Errors.EL022.format(path=path, kind=kind, reason=str(reason).rstrip("."), remedy=remedy))
 
 
-def denied(path: object, error: Exception) -> OSError:
+def _denied(path: object, error: Exception) -> OSError:
     """RETURNS (OSError): EL037: the operating system, or a lock, does not let a file be read, and what to do."""
     reason = getattr(error, "strerror", None) or error
-    return OSError(Errors.EL037.format(path=path, reason=reason, remedy=LOCKED if is_locked(error) else ACCESS))
+    return OSError(Errors.EL037.format(path=path, reason=reason, remedy=LOCKED if _is_locked(error) else ACCESS))
 
 
-def is_locked(error: Exception) -> bool:
+def _is_locked(error: Exception) -> bool:
     """Whether HDF5 does not open a file that another program writes."""
     return isinstance(error, OSError) and ("unable to lock file" in str(error) or "already open for" in str(error))
 
@@ -458,8 +458,8 @@ def decoding(path: object, kind: str) -> Iterator[None]:
         yield
     except Exception as error:  # all of them: see above
         # EINVAL is a position in the file that is none: the file is damaged.
-        if is_locked(error) or (isinstance(error, OSError) and error.errno not in (None, errno.EINVAL)):
-            raise denied(path, error) from error
+        if _is_locked(error) or (isinstance(error, OSError) and error.errno not in (None, errno.EINVAL)):
+            raise _denied(path, error) from error
         raise unreadable(path, kind, str(error) or type(error).__name__) from error
 
 
@@ -547,13 +547,13 @@ def _read_each(file: File, read: Callable[[h5py.Dataset], T]) -> Dict[str, T]:
         raise pickled(file, "HDF5")
     place: Any = file.path
     if file.member is None and not file.is_compressed():
-        require_file(file.path)
+        _require_file(file.path)
         n_bytes = file.path.stat().st_size
     else:
         content = file.read_bytes()
         place, n_bytes = io.BytesIO(content), len(content)
     with decoding(file, "HDF5"), h5py.File(place, "r") as opened:
-        datasets, problems = _scan(opened, expanded_limit(n_bytes))
+        datasets, problems = _scan(opened, _expanded_limit(n_bytes))
         values = {} if problems else {name: read(dataset) for name, dataset in datasets.items()}
     if problems:
         raise ValueError(
@@ -638,5 +638,5 @@ def _problems(path: str, dataset: h5py.Dataset) -> Iterator[str]:
     else:
         n_stored = dataset.id.get_storage_size()
         for kind, shape in (("shape", dataset.shape), ("chunks", dataset.chunks or ())):
-            if prod(shape, start=dataset.dtype.itemsize) > expanded_limit(n_stored):
+            if prod(shape, start=dataset.dtype.itemsize) > _expanded_limit(n_stored):
                 yield f"{path} has {kind} {list(shape)}, but only {n_stored:,} bytes are stored for it"

@@ -207,7 +207,7 @@ def _read_name(reader: SettingsReader, block: str, known: Tuple[str, ...]) -> st
     return name
 
 
-def embedder_datasets(config: BiLMConfig) -> List[Dataset]:
+def _embedder_datasets(config: BiLMConfig) -> List[Dataset]:
     """config (BiLMConfig): With a token embedder.
     RETURNS (List[Dataset]): The tensors of token_embedder.pkl.
     """
@@ -235,7 +235,7 @@ def embedder_datasets(config: BiLMConfig) -> List[Dataset]:
     return [*datasets, whole("projection.bias", (width,), f"{OURS}projection.bias")]
 
 
-def encoder_datasets(config: BiLMConfig) -> List[Dataset]:
+def _encoder_datasets(config: BiLMConfig) -> List[Dataset]:
     """config (BiLMConfig): Sizes.
     RETURNS (List[Dataset]): The tensors of encoder.pkl.
     """
@@ -312,7 +312,7 @@ def read_manylangs(files: ModelFiles) -> BiLM:
     characters, words = (read_symbols(present[name], needed) if name in present else () for name, _, needed in tables)
     config = make_config(record, names, where, len(characters), len(words))
     # Both files have a tensor `projection.weight`: names begin with that of the file.
-    tables_of = {EMBEDDER_NAME: embedder_datasets(config), ENCODER_NAME: encoder_datasets(config)}
+    tables_of = {EMBEDDER_NAME: _embedder_datasets(config), ENCODER_NAME: _encoder_datasets(config)}
     table = [replace(dataset, name=f"{file}/{dataset.name}") for file in tables_of for dataset in tables_of[file]]
     arrays = {f"{file}/{name}": array for file in tables_of for name, array in read_state_dict(present[file]).items()}
     problems = find_misfits({dataset.name: dataset.shape for dataset in table}, arrays)

@@ -120,7 +120,7 @@ def stored_name(name: str) -> str:
     return name
 
 
-def native_datasets(config: BiLMConfig) -> List[Dataset]:
+def _native_datasets(config: BiLMConfig) -> List[Dataset]:
     """RETURNS (List[Dataset]): The arrays of the network."""
     shapes = network_shapes(config)
     return [whole(NETWORK_PREFIX + stored_name(key), shape, key) for key, shape in shapes.items()]
@@ -147,7 +147,7 @@ class Settings(NamedTuple):
     adaptive: Optional[AdaptiveHead]
 
 
-def config_record(bilm: BiLM) -> Dict[str, Any]:
+def _config_record(bilm: BiLM) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): The inverse of `read_config`, plain JSON types."""
     return {
         "format_version": FORMAT_VERSION,
@@ -213,7 +213,7 @@ def _adaptive_problems(settings: Any) -> List[str]:
     return [] if is_fine else [f"adaptive_softmax is {shorten(repr(settings), 80)}, should have {expected}"]
 
 
-def encode_int8(arrays: Mapping[str, Array], quantized: Iterable[str]) -> Dict[str, Array]:
+def _encode_int8(arrays: Mapping[str, Array], quantized: Iterable[str]) -> Dict[str, Array]:
     """arrays (Mapping[str, Array]): float32 arrays.
     quantized (Iterable[str]): Names of the arrays to quantize.
     RETURNS (Dict[str, Array]): All arrays; a quantized one as `name` (int8) and `name.scale` (float32).
@@ -225,8 +225,8 @@ def encode_int8(arrays: Mapping[str, Array], quantized: Iterable[str]) -> Dict[s
     return encoded
 
 
-def decode_int8(arrays: Mapping[str, Array]) -> Tuple[Dict[str, Array], List[str]]:
-    """The inverse of `encode_int8`; arrays of other dtypes do not change.
+def _decode_int8(arrays: Mapping[str, Array]) -> Tuple[Dict[str, Array], List[str]]:
+    """The inverse of `_encode_int8`; arrays of other dtypes do not change.
 
     RETURNS (Tuple[Dict[str, Array], List[str]]): The arrays by name, and all problems with scales.
     """
@@ -243,7 +243,7 @@ def decode_int8(arrays: Mapping[str, Array]) -> Tuple[Dict[str, Array], List[str
     return decoded, problems
 
 
-def head_to_arrays(network: BiLMNetwork, head: Optional[LMHead]) -> Dict[str, Array]:
+def _head_to_arrays(network: BiLMNetwork, head: Optional[LMHead]) -> Dict[str, Array]:
     """RETURNS (Dict[str, Array]): By key of the file; without a shared weight, which belongs to the network."""
     prefix = ADAPTIVE_PREFIX if isinstance(head, AdaptiveHead) else "softmax."
     arrays = {} if head is None else {prefix + key: array for key, array in to_arrays(head).items()}
@@ -252,7 +252,7 @@ def head_to_arrays(network: BiLMNetwork, head: Optional[LMHead]) -> Dict[str, Ar
     return arrays
 
 
-def load_head(network: BiLMNetwork, settings: Settings, arrays: Mapping[str, Array]) -> Optional[LMHead]:
+def _load_head(network: BiLMNetwork, settings: Settings, arrays: Mapping[str, Array]) -> Optional[LMHead]:
     """arrays (Mapping[str, Array]): With the shapes of `_build`.
     RETURNS (Optional[LMHead]): In evaluation mode.
     """
@@ -264,12 +264,12 @@ def load_head(network: BiLMNetwork, settings: Settings, arrays: Mapping[str, Arr
     return adaptive.eval()
 
 
-def lexicon_record(lexicon: Lexicon) -> Dict[str, List[Optional[str]]]:
-    """RETURNS (Dict[str, List[Optional[str]]]): The inverse of `parse_lexicon`, plain JSON types."""
+def _lexicon_record(lexicon: Lexicon) -> Dict[str, List[Optional[str]]]:
+    """RETURNS (Dict[str, List[Optional[str]]]): The inverse of `_parse_lexicon`, plain JSON types."""
     return {"characters": list(lexicon.characters), "words": list(lexicon.words)}
 
 
-def parse_lexicon(record: Any, where: object) -> Lexicon:
+def _parse_lexicon(record: Any, where: object) -> Lexicon:
     """record (Any): The parsed JSON.
     where (object): Its source, for messages.
     RETURNS (Lexicon): The symbols.
@@ -298,7 +298,7 @@ def read_native(files: ModelFiles, vocab: Optional[File] = None) -> BiLM:
     words = vocab or files.vocab
     vocabulary = None if words is None else read_vocabulary(words, True)
     lexicon = files.by_name.get(LEXICON_NAME)
-    symbols = None if lexicon is None else parse_lexicon(read_json(lexicon, MAX_LEXICON_BYTES), lexicon)
+    symbols = None if lexicon is None else _parse_lexicon(read_json(lexicon, MAX_LEXICON_BYTES), lexicon)
     return _build(settings, arrays, vocabulary, symbols, meta, where)
 
 
@@ -310,13 +310,13 @@ def write_native(bilm: BiLM, folder: Path, dtype: str) -> None:
     """
     arrays = _to_disk_arrays(bilm, dtype)
     meta = dump_meta(bilm.meta)
-    srsly.write_json(folder / CONFIG_NAME, config_record(bilm))
+    srsly.write_json(folder / CONFIG_NAME, _config_record(bilm))
     (folder / META_NAME).write_bytes(meta)
     (folder / WEIGHTS_NAME).write_bytes(save(arrays))
     if bilm.vocabulary is not None:
         write_vocabulary(folder / VOCAB_NAME, bilm.vocabulary)
     if bilm.lexicon is not None:
-        (folder / LEXICON_NAME).write_text(json.dumps(lexicon_record(bilm.lexicon)), encoding="ascii")
+        (folder / LEXICON_NAME).write_text(json.dumps(_lexicon_record(bilm.lexicon)), encoding="ascii")
 
 
 @isolated
@@ -328,13 +328,13 @@ def bilm_to_bytes(bilm: BiLM, dtype: str = "float32") -> bytes:
     RETURNS (bytes): Equal for equal models.
     """
     record = {
-        "config": config_record(bilm),
+        "config": _config_record(bilm),
         "dtype": dtype,
         "meta": bilm.meta or {},
         "vocabulary": None if bilm.vocabulary is None else bilm.vocabulary.words,
     }
     if bilm.lexicon is not None:
-        record["lexicon"] = lexicon_record(bilm.lexicon)
+        record["lexicon"] = _lexicon_record(bilm.lexicon)
     # One header entry, since safetensors writes several in any order, and bytes of equal models should be equal.
     return save(_to_disk_arrays(bilm, dtype), metadata={BYTES_KEY: json.dumps(record, sort_keys=True)})
 
@@ -370,21 +370,21 @@ def bilm_from_bytes(content: bytes, where: str = BYTES) -> BiLM:
             "pipeline."
         )
     vocabulary = None if words is None else Vocabulary(words)
-    symbols = None if lexicon is None else parse_lexicon(lexicon, where)
+    symbols = None if lexicon is None else _parse_lexicon(lexicon, where)
     return _build(read_config(record["config"], where), arrays, vocabulary, symbols, dict(meta or {}), where)
 
 
 def _to_disk_arrays(bilm: BiLM, dtype: str) -> Dict[str, Array]:
     arrays = {NETWORK_PREFIX + stored_name(key): array for key, array in to_arrays(bilm.network).items()}
-    head = head_to_arrays(bilm.network, bilm.head)
+    head = _head_to_arrays(bilm.network, bilm.head)
     arrays.update(head)
     if bilm.token_embeddings is not None:
         arrays[EMBEDDINGS_KEY] = bilm.token_embeddings.detach().cpu().numpy()
     if dtype == "int8":
         check_dtype_fits(arrays, "float32")
         quantized = [NETWORK_PREFIX + stored_name(name) for name in quantizable_names(bilm.network)]
-        stored = encode_int8(arrays, [*quantized, *(key for key, array in head.items() if array.ndim == 2)])
-        restored, _ = decode_int8(stored)
+        stored = _encode_int8(arrays, [*quantized, *(key for key, array in head.items() if array.ndim == 2)])
+        restored, _ = _decode_int8(stored)
     else:
         check_dtype_fits(arrays, dtype)
         restored = stored = {key: np.ascontiguousarray(array, dtype=dtype) for key, array in arrays.items()}
@@ -406,7 +406,7 @@ def _build(
     where: str,
 ) -> BiLM:
     config = settings.config
-    table = native_datasets(config)
+    table = _native_datasets(config)
     expected = {dataset.name: dataset.shape for dataset in table}
     if settings.adaptive is None:
         expected.update(softmax_shapes(SOFTMAX_KEYS, arrays, config, is_shared=settings.is_shared))
@@ -431,7 +431,7 @@ def _build(
     return BiLM(
         network,
         vocabulary=vocabulary,
-        head=load_head(network, settings, arrays),
+        head=_load_head(network, settings, arrays),
         token_embeddings=others.get(EMBEDDINGS_KEY),
         meta=meta,
         steady_state=BiLMState(*(others[name] for name in STEADY_KEYS)) if STEADY_KEYS[0] in others else None,
@@ -441,7 +441,7 @@ def _build(
 
 def _load(content: bytes, where: object) -> Dict[str, Array]:
     with decoding(where, "safetensors"):
-        arrays, problems = decode_int8(load(content))
+        arrays, problems = _decode_int8(load(content))
     if problems:
         raise unreadable(where, "int8 weights", shorten("; ".join(problems)))
     return arrays

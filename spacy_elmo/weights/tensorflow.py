@@ -174,7 +174,7 @@ def _matching(prefix: Path, ending: str) -> List[Path]:
     return sorted(file for file in prefix.parent.iterdir() if pattern.fullmatch(file.name))
 
 
-def find_datasets(variables: Mapping[str, Variable], path: object) -> Dict[str, str]:
+def _find_datasets(variables: Mapping[str, Variable], path: object) -> Dict[str, str]:
     """Find the variables of the biLM: all in the scope with `char_embed` or `embedding` and LSTMs.
 
     variables (Mapping[str, Variable]): All variables.
@@ -303,6 +303,6 @@ def read_tf_hub(files: ModelFiles, **words: Optional[File]) -> BiLM:
 
 def _read_arrays(checkpoint: Bundle, file: Path) -> Dict[str, Array]:
     """The variables of the biLM by the names of their datasets."""
-    names = find_datasets(checkpoint.variables, file)
+    names = _find_datasets(checkpoint.variables, file)
     arrays = checkpoint.read(names.values())
     return {dataset: arrays.pop(name) for dataset, name in names.items()}

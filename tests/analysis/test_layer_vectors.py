@@ -1,4 +1,4 @@
-"""Vectors of labelled tokens are those of the biLM, whatever the slices; blocks change no nearest neighbour."""
+"""Vectors of labelled tokens are those of the biLM, whatever the slices; blocks change no nearest neighbor."""
 
 import numpy as np
 import pytest

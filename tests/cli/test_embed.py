@@ -139,10 +139,9 @@ def test_empty_words_and_lone_surrogates_have_rows(bilm_path, tmp_path):
 def test_tokens_are_separated_by_white_space_and_raw_text_is_noticed(bilm_path, tmp_path):
     (tmp_path / "in.txt").write_text('The cat sat on "the mat".\n', encoding="utf8")
     arguments = ("embed", bilm_path, tmp_path / "in.txt", tmp_path / "out.npz", "--force")
-    for options, n_tokens in (([], 6), (["--tokenized"], 6), (["--lang", "en"], 9)):
+    for options, n_tokens in (([], 6), (["--lang", "en"], 9)):
         assert ("WL103" in told(*arguments, *options)) == (n_tokens == 6)
         assert _read(tmp_path / "out.npz")["lengths"].tolist() == [n_tokens]
-    assert "exclude each other" in refused(*arguments, "--tokenized", "--lang", "en")
 
 
 @pytest.mark.parametrize("name, n_files", [("out.spacy", 1), ("parts", 2)])
@@ -223,9 +222,9 @@ def test_vectors_of_a_text_are_pooled(pool, bilm_path, text_path, tmp_path):
 
 
 @pytest.mark.issue(37)
-@pytest.mark.parametrize("option, select", [("--all", slice(None)), ("--top", -1), ("--average", None)])
-def test_pooled_vectors_are_written_to_hdf5(option, select, bilm_path, text_path, tmp_path):
-    call("embed", bilm_path, text_path, tmp_path / "out.h5", "--pool", "mean", option)
+@pytest.mark.parametrize("store, select", [("layers", slice(None)), ("top", -1), ("mixed", None)])
+def test_pooled_vectors_are_written_to_hdf5(store, select, bilm_path, text_path, tmp_path):
+    call("embed", bilm_path, text_path, tmp_path / "out.h5", "--pool", "mean", "--store", store)
     with h5py.File(tmp_path / "out.h5", "r") as file:
         assert len(file) == 4
         for number, wanted in enumerate(_pooled(bilm_path, "mean")):

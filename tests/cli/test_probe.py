@@ -75,7 +75,7 @@ def test_stopped_probes_are_told(bilm_path: Path, tagged: Path) -> None:
 
 
 @pytest.mark.issue(18)
-def test_senses_by_nearest_neighbour(bilm_path: Path, tmp_path: Path) -> None:
+def test_senses_by_nearest_neighbor(bilm_path: Path, tmp_path: Path) -> None:
     path = tmp_path / "senses.jsonl"
     rows = [("a", "the bank lends", "money"), ("b", "the bank floods", "river"), ("c", "a bank lends", "money")]
     senses = [

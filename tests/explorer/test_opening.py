@@ -42,10 +42,10 @@ def test_explorer_asks_a_real_index(tmp_path, bilm_path):
     explorer = open_explorer(bilm=str(bilm_path), index=index)
     assert explorer.settings()["index"]["n_tokens"] == 30
     question = {"text": "He sat on the bank .", "token": 4, "k": 2}
-    found = _ask(explorer, "neighbours", uses="same", **question)["neighbours"]
+    found = _ask(explorer, "neighbors", uses="same", **question)["neighbors"]
     assert [use["words"] for use in found] == [SENTENCES[0].split()] * 2
     assert found[0]["cosine"] == pytest.approx(1, abs=1e-3) and found[0]["position"] == 4
-    others = _ask(explorer, "neighbours", uses="other", **question)["neighbours"]
+    others = _ask(explorer, "neighbors", uses="other", **question)["neighbors"]
     assert all(use["words"][use["position"]] != "bank" for use in others)
     senses = _ask(explorer, "senses", word="BANK", n_senses=2)
     assert len(senses["uses"]) == 6 and len(senses["exemplars"]) == 2
@@ -68,7 +68,7 @@ def test_explorer_indexes_the_sample_or_a_text(tmp_path, bilm_path, lang, text):
             assert len(list(tmp_path.glob("elmo-explore-*"))) == 1
     word = settings["texts"]["word"]
     assert word == ("bank" if not text else "sat" if lang == "en" else "see")
-    found = _ask(explorer, "neighbours", text=f"Hier {word}", token=1, k=1, uses="same")["neighbours"]
+    found = _ask(explorer, "neighbors", text=f"Hier {word}", token=1, k=1, uses="same")["neighbors"]
     assert found[0]["words"][found[0]["position"]].lower() == word
     assert found[0]["document"] == ("pasted text" if text else "sample text")
     assert _ask(explorer, "senses", word=word, n_senses=None)["n_uses"] >= 5

@@ -26,7 +26,7 @@ from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.pipeline.surprisal import Surprisal
 
 pytestmark = pytest.mark.slow
-VIEWS = ("compare", "neighbours", "senses", "surprisal", "tokens")
+VIEWS = ("compare", "neighbors", "senses", "surprisal", "tokens")
 
 
 @pytest.fixture
@@ -87,11 +87,11 @@ def test_surprisal_and_substitutes_of_a_clicked_word(page):
     assert "token=4" in page.page.evaluate("location.hash")
 
 
-def test_neighbours_of_a_clicked_word(page):
-    page.open("neighbours", text="the bank", k=3)
-    page.page.click("#neighbours .word >> text=bank")
-    page.page.wait_for_selector("#neighbours ol.neighbours")
-    rows = page.page.locator("#neighbours ol.neighbours li")
+def test_neighbors_of_a_clicked_word(page):
+    page.open("neighbors", text="the bank", k=3)
+    page.page.click("#neighbors .word >> text=bank")
+    page.page.wait_for_selector("#neighbors ol.neighbors")
+    rows = page.page.locator("#neighbors ol.neighbors li")
     assert rows.count() == 3 and "the muddy bank of the river" in rows.first.text_content()
 
 
@@ -165,13 +165,13 @@ def test_a_text_too_long_for_the_address_is_still_read(page):
 
 def test_empty_index_has_a_message(browser, tiny):
     with running(Explorer(tiny, "tiny", index=StubIndex(0))) as address, opened(browser, address) as page:
-        assert "The index is empty" in page.open("neighbours", text="bank", token=0).text("#neighbours .result")
+        assert "The index is empty" in page.open("neighbors", text="bank", token=0).text("#neighbors .result")
         assert "The index is empty" in page.open("senses", word="bank").text("#senses .result")
         assert page.page.locator(".error:not(:empty)").count() == 0
 
 
 @pytest.mark.issue(40)
-@pytest.mark.parametrize("view, width", [("senses", 390), ("neighbours", 1280)])
+@pytest.mark.parametrize("view, width", [("senses", 390), ("neighbors", 1280)])
 def test_without_an_index_one_click_builds_one(browser, view, width):
     """Whoever opens every tab meets no error; after the click both views answer with the words that they offer."""
     explorer = Explorer(load_bilm("en_elmo_sm"), "en_elmo_sm")
@@ -187,10 +187,10 @@ def test_without_an_index_one_click_builds_one(browser, view, width):
         page.page.click("#tab-senses")
         page.page.wait_for_selector("#senses svg.map")
         assert page.text("#senses .groups mark >> nth=0") == page.page.input_value("#senses [name=word]")
-        page.page.click("#tab-neighbours")
-        page.page.click("#neighbours .word >> text=bank")
-        page.page.wait_for_selector("#neighbours ol.neighbours")
-        assert "river" in page.text("#neighbours ol.neighbours li >> nth=0")
+        page.page.click("#tab-neighbors")
+        page.page.click("#neighbors .word >> text=bank")
+        page.page.wait_for_selector("#neighbors ol.neighbors")
+        assert "river" in page.text("#neighbors ol.neighbors li >> nth=0")
         assert page.page.locator(".error:not(:empty)").count() == 0
 
 
@@ -249,7 +249,7 @@ def test_the_map_of_senses_uses_the_width(browser, packaged):
     "view, fields",
     [
         ("compare", {"a": "a & b", "b": "<b>#?=", "layer": "mix", "measure": "dot", "s0": 33.37, "gamma": 13.125}),
-        ("neighbours", {"text": "the bank", "uses": "same", "k": 4, "token": 1}),
+        ("neighbors", {"text": "the bank", "uses": "same", "k": 4, "token": 1}),
         ("senses", {"word": "bank", "n": 3}),
         ("surprisal", {"text": "the\nbank + more", "direction": "backward", "token": 2}),
         ("tokens", {"text": "One. Two."}),
@@ -276,7 +276,7 @@ def test_odd_addresses_are_ignored(page):
         page.page.goto(f"{page.address}#{address}")
         page.wait("compare")
         assert page.page.locator("#compare figure").count() == 4
-    for view in ("neighbours", "surprisal"):  # a token that the text does not have
+    for view in ("neighbors", "surprisal"):  # a token that the text does not have
         page.open(view, text="the bank", token=99)
         assert page.text(f"#{view} .error") == "" and page.page.locator(f"#{view} .word").count() == 2
         assert page.page.locator(f"#{view} .word[aria-pressed=true]").count() == 0
@@ -284,13 +284,13 @@ def test_odd_addresses_are_ignored(page):
 
 @pytest.mark.parametrize("given, taken", [("999999", "50"), ("-3", "1"), ("1e999", "10")])
 def test_numbers_are_kept_in_range(page, given, taken):
-    page.open("neighbours", text="the bank", token=1, k=given)
-    assert page.page.input_value("#neighbours [name=k]") == taken and page.text("#neighbours .error") == ""
-    assert 1 <= page.page.locator("#neighbours ol.neighbours li").count() <= int(taken)
-    page.page.fill("#neighbours [name=k]", "" if given == "1e999" else given)
-    page.page.locator("#neighbours .word").last.click()
-    page.wait("neighbours")
-    assert page.text("#neighbours .error") == "" and page.page.input_value("#neighbours [name=k]") == taken
+    page.open("neighbors", text="the bank", token=1, k=given)
+    assert page.page.input_value("#neighbors [name=k]") == taken and page.text("#neighbors .error") == ""
+    assert 1 <= page.page.locator("#neighbors ol.neighbors li").count() <= int(taken)
+    page.page.fill("#neighbors [name=k]", "" if given == "1e999" else given)
+    page.page.locator("#neighbors .word").last.click()
+    page.wait("neighbors")
+    assert page.text("#neighbors .error") == "" and page.page.input_value("#neighbors [name=k]") == taken
 
 
 def test_a_sample_of_uses_is_called_so(page, monkeypatch):

@@ -81,12 +81,12 @@ def test_substitutes_read_the_sentence_of_the_token(explorer, tiny):
     assert [one["word"] for one in found["substitutes"]] == [one.word for one in expected]
 
 
-def test_neighbours_are_those_of_the_index(explorer):
-    assert _ask(explorer, "neighbours", text="the bank", token=None, k=5, uses="any")["neighbours"] is None
-    found = _ask(explorer, "neighbours", text="the bank", token=1, k=5, uses="any")["neighbours"]
+def test_neighbors_are_those_of_the_index(explorer):
+    assert _ask(explorer, "neighbors", text="the bank", token=None, k=5, uses="any")["neighbors"] is None
+    found = _ask(explorer, "neighbors", text="the bank", token=1, k=5, uses="any")["neighbors"]
     assert len(found) == 5 and found[0]["cosine"] == pytest.approx(0.9)
     assert found[0]["words"][found[0]["position"]] == "bank"
-    assert _ask(explorer, "neighbours", text="the bank", token=1, k=5, uses="other")["neighbours"] == []
+    assert _ask(explorer, "neighbors", text="the bank", token=1, k=5, uses="other")["neighbors"] == []
 
 
 @pytest.mark.slow
@@ -100,15 +100,15 @@ def test_senses_are_a_map_with_exemplars(explorer, n_senses):
     assert n_senses in (None, n_groups) and found["n_uses"] == 28
 
 
-def test_empty_index_has_no_neighbours_and_no_map(tiny):
+def test_empty_index_has_no_neighbors_and_no_map(tiny):
     empty = Explorer(tiny, "tiny", index=StubIndex(0))
-    assert _ask(empty, "neighbours", text="bank", token=0, k=5, uses="any")["neighbours"] == []
+    assert _ask(empty, "neighbors", text="bank", token=0, k=5, uses="any")["neighbors"] == []
     found = _ask(empty, "senses", word="bank", n_senses=None)
     assert found["uses"] == [] and found["n_uses"] == 0 and found["suggested"] == []
 
 
 def test_without_an_index_the_message_says_how_to_build_one(tiny):
-    for view in ("neighbours", "senses"):
+    for view in ("neighbors", "senses"):
         with pytest.raises(ValueError, match="This view needs an index.*elmo index CORPUS INDEX"):
             _ask(Explorer(tiny, "tiny"), view, text="bank", word="bank")
 
@@ -175,7 +175,7 @@ def test_invalid_requests_have_a_message(explorer, body, problem):
 
 @pytest.mark.parametrize("text, unit", [("a" * 100_000, "characters"), ("a " * 9_000, "tokens")])
 def test_long_texts_have_a_message(explorer, text, unit):
-    for view in ("tokens", "surprisal", "substitutes", "neighbours"):
+    for view in ("tokens", "surprisal", "substitutes", "neighbors"):
         with pytest.raises(ValueError, match=f"The text is too long.*{unit}"):
             _ask(explorer, view, text=text, token=0, k=1, uses="any")
     with pytest.raises(ValueError, match=f"The text is too long.*{unit}"):

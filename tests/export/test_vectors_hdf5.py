@@ -37,10 +37,9 @@ def _read(path: Path) -> Dict[str, Any]:
 @pytest.mark.parametrize(
     "options, choose",
     [
-        ([], lambda layers: layers),
-        (["--to", "hdf5", "--all"], lambda layers: layers),
-        (["--top"], lambda layers: layers[-1]),
-        (["--average"], lambda layers: layers.mean(axis=0)),
+        ([], lambda layers: layers.mean(axis=0)),
+        (["--to", "hdf5", "--store", "layers"], lambda layers: layers),
+        (["--store", "top"], lambda layers: layers[-1]),
     ],
 )
 def test_file_has_a_dataset_per_line(bilm: BiLM, tmp_path: Path, options: List[str], choose: Any) -> None:
@@ -71,9 +70,9 @@ def test_a_text_without_lines_gives_only_the_index(bilm: BiLM, tmp_path: Path) -
 @pytest.mark.parametrize(
     "options, name, code",
     [
-        (["--all", "--top"], "out.hdf5", "cannot be used here"),
-        (["--store", "layers"], "out.hdf5", "cannot be used here"),
-        (["--top"], "out.npz", "cannot be used here"),
+        (["--store", "both"], "out.hdf5", "cannot be used here"),
+        (["--store", "top"], "out.npz", "cannot be used here"),
+        (["--store", "top"], "out", "cannot be used here"),
         (["--forget-sentences"], "out", "cannot be used here"),
         (["--to", "hdf5"], "out.npz", "should end in .npz"),
         (["--to", "hdf5"], "-", "should end in .npz"),

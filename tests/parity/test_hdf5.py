@@ -17,7 +17,7 @@ def test_top_layer_equals_that_of_allennlp(shared_data: Path, tmp_path: Path) ->
     texts = [column[0] for column in read_json(folder / "sentences.json")]
     (tmp_path / "in.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf8")
     paths = (folder / "lm_weights.hdf5", tmp_path / "in.txt", tmp_path / "out.hdf5")
-    options = ("--top", "--options", folder / "options.json")
+    options = ("--store", "top", "--options", folder / "options.json")
     assert CliRunner().invoke(app, ["embed", *map(str, (*paths, *options))]).exit_code == 0
     with h5py.File(tmp_path / "out.hdf5", "r") as found:
         assert json.loads(found["sentence_to_index"][0]) == {text: str(i) for i, text in enumerate(texts)}

@@ -1,4 +1,4 @@
-// The corpus of the views Neighbours and Senses: without an index, one click builds it from the sample or a pasted text.
+// The corpus of the views Neighbors and Senses: without an index, one click builds it from the sample or a pasted text.
 
 import { make } from "./dom.js";
 

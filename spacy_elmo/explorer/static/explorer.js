@@ -3,12 +3,12 @@
 import { readAddress, readForm, fillForm, writeAddress, ask } from "./state.js";
 import { rove, visible } from "./dom.js";
 import * as compare from "./compare.js";
-import * as neighbours from "./neighbours.js";
+import * as neighbors from "./neighbors.js";
 import * as senses from "./senses.js";
 import * as surprisal from "./surprisal.js";
 import * as tokens from "./tokens.js";
 
-const VIEWS = { compare, neighbours, senses, surprisal, tokens };
+const VIEWS = { compare, neighbors, senses, surprisal, tokens };
 const tabs = [...document.querySelectorAll("[role=tab]")];
 const views = {};
 
@@ -110,7 +110,7 @@ function describe(settings) {
 function offerTexts({ lang, texts }) {
   const { a, b, odd, word } = texts;
   const found = {
-    compare: { a, b }, neighbours: { text: a }, senses: { word }, surprisal: { text: `${a} ${odd}` },
+    compare: { a, b }, neighbors: { text: a }, senses: { word }, surprisal: { text: `${a} ${odd}` },
     tokens: lang.startsWith("en") ? {} : { text: `${a} ${b}` },
   };
   for (const [name, fields] of Object.entries(found)) {

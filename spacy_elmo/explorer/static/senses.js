@@ -74,7 +74,7 @@ function drawMap(found, readout, width) {
   rove(marks);
   const drawn = marks.filter((mark) => !mark.classList.contains("exemplar"));
   const onTop = marks.filter((mark) => mark.classList.contains("exemplar"));
-  return makeSvg("svg", { viewBox: `0 0 ${width} ${height}`, class: "map", role: "group", "aria-label": "Map of the uses; neighbours are similar" }, ...drawn, ...onTop);
+  return makeSvg("svg", { viewBox: `0 0 ${width} ${height}`, class: "map", role: "group", "aria-label": "Map of the uses; neighbors are similar" }, ...drawn, ...onTop);
 }
 
 function scale(points, width, height) {

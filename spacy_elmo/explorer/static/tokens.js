@@ -17,7 +17,7 @@ export async function run(view, question) {
   const explained = make("p", { class: "hint" }, "The model reads each box by itself, from ", boundary("<S>"), " to ", boundary("</S>"), ". ",
     make("span", { class: "unknown" }, "Dotted"), ": outside the vocabulary of the softmax; its vector comes from its characters. ",
     make("span", { class: "cut" }, "Barred"), ": too long, read up to the bar. ", make("span", { class: "overlap" }, "Grey"),
-    ": read for context only, its vector is taken from the neighbouring box.");
+    ": read for context only, its vector is taken from the neighboring box.");
   const boxes = contexts.map((context, i) => drawContext(context, i, tokens));
   result.append(make("p", { class: "facts" }, facts.join(" · ")), explained, make("ol", { class: "contexts" }, ...boxes), ...drawCut(cut));
 }

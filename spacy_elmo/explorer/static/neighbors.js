@@ -1,4 +1,4 @@
-// Neighbours: the uses in a corpus that are closest to a word in its context.
+// Neighbors: the uses in a corpus that are closest to a word in its context.
 
 import { emptiness, hasCorpus } from "./corpus.js";
 import { keywordInContext, make, press, shorten, showWords } from "./dom.js";
@@ -36,11 +36,11 @@ async function search(view, question, text, token) {
   const { uses, k } = view.fields;
   const result = view.find(".result");
   result.replaceChildren();
-  const { neighbours } = await question({ text, token, uses, k: Math.round(Number(k)) });
-  if (!neighbours.length) return result.replaceChildren(make("p", { class: "hint" }, emptiness(view)));
-  const rows = neighbours.map(({ cosine, ...use }) => make("li", {},
+  const { neighbors } = await question({ text, token, uses, k: Math.round(Number(k)) });
+  if (!neighbors.length) return result.replaceChildren(make("p", { class: "hint" }, emptiness(view)));
+  const rows = neighbors.map(({ cosine, ...use }) => make("li", {},
     make("span", { class: "cosine", title: "cosine: 1 for the same direction, 0 for none in common" }, cosine.toFixed(3)),
     make("span", { class: "kwic", title: shorten(use.words.join(" "), 300) }, ...keywordInContext(use, SIDE)),
     make("span", { class: "document hint", title: shorten(use.document, 300) }, shorten(use.document.split("/").pop()))));
-  result.replaceChildren(make("ol", { class: "neighbours" }, ...rows));
+  result.replaceChildren(make("ol", { class: "neighbors" }, ...rows));
 }
