@@ -1,153 +1,91 @@
-"""Score against speed: words per second of kept pipelines on the CPU, one after the other in one process."""
+"""What to choose: score, speed, memory, time of training and size of kept pipelines, with and without ELMo."""
 
-import gc
-import platform
+import os
+import subprocess
+import sys
 import tempfile
-import time
 from pathlib import Path
 from statistics import median
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List
 
 import spacy
+import srsly
 import torch
 import typer
-from data import ASSETS, PROJECT_DIR, RESULTS_DIR, prepare, report_errors, write_json
+from data import ASSETS, PROJECT_DIR, RESULTS_DIR, prepare, report_errors
+from paper_experiments import CHOICE
 from paper_run import find_processor, load_kept
-from spacy.tokens import DocBin
-from spacy.training import Corpus
-from spacy.vocab import Vocab
-from tables import SHARE_TASKS, first_score
+from tables import MEASURED, read_measured
 from wasabi import msg
 
 PIPELINES_DIR = PROJECT_DIR / "training" / "paper"
-DATASETS = {"wnut17": "wnut17", "ewt-tags": "ud_en_ewt", "sample": "sample"}
-# Experiment of paper.py whose kept pipelines are measured.
-KEPT_BY = {"wnut17": "choice-wnut17", "ewt-tags": "alternatives-ewt-tags", "sample": "sample"}
-KEYS = {**{task: first_score(task)[1] for task in SHARE_TASKS}, "sample": "ents_f"}
-N_WARM_UP = 50  # texts
-INT8 = {
-    "components.elmo.model.precision": "int8",
-    "components.elmo.model.frozen": True,
-    "components.elmo.model.fine_tuning": None,  # a frozen biLM has none
-}
-# Label, condition of the run, and overrides of the config when the pipeline is loaded.
-SYSTEMS: Tuple[Tuple[str, str, Dict[str, Any]], ...] = (
-    ("tok2vec", "baseline", {}),
-    ("pretrained tok2vec", "tok2vec", {}),
-    ("tok2vec with floret", "floret", {}),
-    ("frozen ELMo", "elmo", {}),
-    ("frozen ELMo (int8)", "elmo", INT8),
-    ("fine-tuned ELMo", "elmo-finetuned", {}),
-    ("fine-tuned ELMo (int8)", "elmo-finetuned", INT8),
-)
-
-
-class System(NamedTuple):
-    """A pipeline to measure, and the result of its run, if it has a score."""
-
-    label: str
-    path: Path
-    overrides: Dict[str, Any]
-    result: Optional[Dict[str, Any]]
+MB = 1e6
 
 
 @report_errors("Cannot measure")
-def choice_cli(
+def measure_cli(
     # fmt: off
-    task: str = typer.Option("wnut17", "--task", "-t", help=f"Task: {', '.join(DATASETS)}"),
-    seed: int = typer.Option(0, "--seed", "-s", help="Seed of the runs whose pipelines are measured"),
     pipelines: Path = typer.Option(PIPELINES_DIR, "--pipelines", "-p", help="Folder given to `paper.py --keep`"),
-    speed_only: List[str] = typer.Option([], "--speed-only", "-o", help="NAME=FOLDER of a pipeline without a score"),
-    repeats: int = typer.Option(3, "--repeats", "-r", min=1, help="Times that each pipeline is loaded and measured"),
+    seed: int = typer.Option(0, "--seed", "-s", help="Seed of the pipelines"),
+    repeats: int = typer.Option(3, "--repeats", "-r", min=1, help="Processes that load and measure a pipeline"),
+    python: Path = typer.Option(sys.executable, "--python", "-P", help="Python without transformers, for the others"),
     assets_dir: str = ASSETS,
-    results: Path = typer.Option(RESULTS_DIR, "--results", "-R", help="Folder for choice-<task>.json", file_okay=False),
+    results: Path = typer.Option(RESULTS_DIR, "--results", "-R", help=f"Folder for {MEASURED}", file_okay=False),
+    force: bool = typer.Option(False, "--force", "-F", help="Measure again what is measured"),
     # fmt: on
 ) -> None:
-    """Measure the speed of all kept pipelines of a task with one thread, on the texts of the test data: load every
-    pipeline, process all texts once, and so on with the next one, `repeats` times. A row has label, score (0 to 1, null
-    for speed alone), words per second (median, lowest, highest) and settings of the run.
+    """Measure each kept pipeline of WNUT-17 in processes of its own with one thread, on the texts of the test data:
+    words per second of CPU time of the whole pipeline, tokenizer included, the peak of the memory, and the size on
+    disk. spaCy imports the packages of all its plugins: give --python, so that those of MiniLM count for MiniLM alone.
     """
-    if task not in DATASETS:
-        raise ValueError(f"The speed of '{task}' cannot be measured. Known tasks: {', '.join(DATASETS)}.")
-    others = []
-    for text in speed_only:
-        name, _, path = text.partition("=")
-        if not name or not (Path(path) / "config.cfg").is_file():
-            raise ValueError(
-                f"--speed-only is '{text}', wanted NAME=FOLDER with the folder of a pipeline (config.cfg)."
-            )
-        others.append(System(name, Path(path), {}, None))
-    systems = _find_systems(task, seed, pipelines)
-    if not systems:
+    known = {run.name(seed): run for run in CHOICE["choice-wnut17"]}
+    paths = [pipelines / name for name in known if load_kept(pipelines / name)]
+    if not paths:
         raise FileNotFoundError(
-            f"There is no pipeline of the task '{task}' with seed {seed} in '{pipelines}'. Train them with `python "
-            f"project/scripts/paper.py {KEPT_BY[task]} --seed {seed} --keep FOLDER`."
+            f"There is no pipeline of WNUT-17 with seed {seed} in '{pipelines}'. Train them with `python "
+            f"project/scripts/paper.py choice-wnut17 --seed {seed} --keep {pipelines}`."
         )
-    systems += others
-    torch.set_num_threads(1)
+    found = {row["name"]: row for row in read_measured(results)}
+    processor = find_processor()
     with tempfile.TemporaryDirectory() as folder:
-        prepare(DATASETS[task], Path(folder), assets_dir)
-        test_path = Path(folder) / "test.spacy"
-        texts = [doc.text for doc in DocBin().from_disk(test_path).get_docs(Vocab())]
-        speeds: Dict[str, List[float]] = {system.label: [] for system in systems}
-        for _ in range(repeats):
-            for system in systems:
-                speeds[system.label].append(_measure(system, texts))
-        rows = []
-        for system in systems:
-            found, score = speeds[system.label], _score(KEYS[task], system, test_path)
-            speed = {"words_per_s": median(found), "lowest": min(found), "highest": max(found)}
-            settings = system.result and system.result["settings"]
-            rows.append({"label": system.label, "score": score, **speed, "settings": settings})
-    record = {"task": task, "seed": seed, "threads": 1, "n_texts": len(texts), "repeats": repeats, "rows": rows}
-    versions = {"python": platform.python_version(), "spacy": spacy.__version__, "torch": torch.__version__}
-    write_json(results / f"choice-{task}.json", {**record, "processor": find_processor(), "versions": versions})
-    scores = ["-" if row["score"] is None else f"{row['score']:.4f}" for row in rows]
-    msg.table([(row["label"], score, f"{row['words_per_s']:,.0f}") for row, score in zip(rows, scores)])
+        prepare("wnut17", Path(folder), assets_dir)
+        for path in paths:
+            result: Any = load_kept(path)
+            if not force and found.get(path.name, {}).get("finished_at") == result["finished_at"]:
+                msg.info(f"{path.name} is measured, skipped")
+                continue
+            environment = sys.executable if known[path.name].has_minilm else str(python)
+            runs = [_call(environment, path, Path(folder) / "test.spacy") for _ in range(repeats)]
+            speeds = [run["words_per_s"] for run in runs]
+            found[path.name] = {
+                "name": path.name,
+                "condition": known[path.name].condition,
+                "task": known[path.name].task,
+                "finished_at": result["finished_at"],
+                "updates": result["last_step"],
+                "words_per_s": median(speeds),
+                "lowest": min(speeds),
+                "highest": max(speeds),
+                "memory_mb": median(run["memory_mb"] for run in runs),
+                "size_mb": sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) / MB,
+                "processor": processor,
+                "versions": {"spacy": spacy.__version__, "torch": torch.__version__},
+            }
+            results.mkdir(parents=True, exist_ok=True)
+            srsly.write_jsonl(results / MEASURED, found.values())
+            msg.good(f"{path.name}: {median(speeds):,.0f} words/s")
 
 
-def _find_systems(task: str, seed: int, pipelines: Path) -> List[System]:
-    """RAISES (ValueError): If pipelines were trained with different weights of the biLM."""
-    systems, digests = [], {}
-    for label, condition, overrides in SYSTEMS:
-        path = pipelines / f"{task}-{condition}-100pct-seed{seed}"
-        result = load_kept(path)
-        if result is None:
-            msg.warn(f"{label}: {path.name} was not kept, left out")
-            continue
-        systems.append(System(label, path, overrides, result))
-        if result["settings"].get("bilm"):
-            digests[path.name] = result["settings"].get("bilm_digest", "not recorded")
-    if len(set(digests.values())) > 1:
-        told = ", ".join(f"{name} ({digest})" for name, digest in digests.items())
-        raise ValueError(
-            f"Pipelines in '{pipelines}' were trained with different weights of a biLM: {told}. A ranking needs the "
-            f"same weights: train those of other weights again with `python project/scripts/paper.py {KEPT_BY[task]} "
-            f"--seed {seed} --keep {pipelines}`."
-        )
-    return systems
-
-
-def _measure(system: System, texts: Sequence[str]) -> float:
-    """RETURNS (float): Words per second, tokenizer included; loading and the first texts are not counted."""
-    nlp = spacy.load(system.path, config=system.overrides)
-    for _ in nlp.pipe(texts[:N_WARM_UP]):
-        pass
-    gc.collect()
-    start_s = time.perf_counter()
-    n_words = sum(len(doc) for doc in nlp.pipe(texts))
-    return n_words / (time.perf_counter() - start_s)
-
-
-def _score(key: str, system: System, test_path: Path) -> Optional[float]:
-    """RETURNS (Optional[float]): The score of the run; measured again if the pipeline is loaded with other settings."""
-    if system.result is None:
-        return None
-    if not system.overrides:
-        return float(system.result["test"][key])
-    nlp = spacy.load(system.path, config=system.overrides)
-    return round(float(nlp.evaluate(list(Corpus(test_path)(nlp)))[key]), 5)
+def _call(python: str, path: Path, test_path: Path) -> Dict[str, float]:
+    """RETURNS (Dict[str, float]): What a new process has measured. RAISES (ValueError): With the end of its errors."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    command: List[str] = [python, str(Path(__file__).with_name("speed.py")), str(path), str(test_path)]
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf8", env=environment)
+    if done.returncode:
+        raise ValueError(f"'{path}' could not be measured:\n{done.stderr[-1000:]}")
+    measured: Dict[str, float] = srsly.json_loads(done.stdout.splitlines()[-1])
+    return measured
 
 
 if __name__ == "__main__":
-    typer.run(choice_cli)
+    typer.run(measure_cli)

@@ -17,6 +17,7 @@ SCORES = {
     "NER P": "ents_p",
     "NER R": "ents_r",
     "NER F": "ents_f",
+    "Text acc": "cats_micro_f",  # one category a text
 }
 SECONDS = "Seconds"  # of the training
 VARIANTS = {"elmo": "with ELMo", "baseline": "without ELMo"}

@@ -3,6 +3,8 @@
 `prepare` writes one .spacy file for train, dev and test; `check` names all files that are missing.
 """
 
+import csv
+import random
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +34,9 @@ RESULTS_DIR = PROJECT_DIR / "results"
 # requires 100 Docs for training.
 UD_SENTENCES_PER_DOC = 10
 SAMPLE_SENTENCES_PER_DOC = 3
+# Fold 1 of NLU-Evaluation-Data, below a clone of https://github.com/xliuhw/NLU-Evaluation-Data.
+HWU64_FOLD = "CrossValidation/autoGeneFromRealAnno/autoGene_2018_03_22-13_01_25_169/CrossValidation/KFold_1"
+HWU64_DEV_SHARE = 10  # percent of the fold's training part
 BLOCK = 100  # sentences of raw text, of which a share takes the first ones
 # The universal POS tags (de Marneffe et al. 2021).
 UPOS_TAGS = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()
@@ -87,6 +92,7 @@ DATASETS = {
     "fr_sequoia": Dataset("morphologizer", _local_ud("fr_sequoia")),
     "ru_taiga": Dataset("morphologizer", _local_ud("ru_taiga-r2.7")),
     "goemotions": Dataset("textcat_multilabel", {split: (f"goemotions/{split}.jsonl.gz",) for split in SPLITS}),
+    "hwu64": Dataset("textcat", {split: (f"hwu64/{split}.jsonl", f"hwu64/{split}.jsonl.gz") for split in SPLITS}),
 }
 FILES: Dict[str, Files] = {
     **{name: dataset.files for name, dataset in DATASETS.items()},
@@ -188,6 +194,34 @@ def check_cli(
     msg.good(f"The data is there: {', '.join(names)}")
 
 
+@app.command("hwu64")
+@report_errors("Cannot divide the data")
+def hwu64_cli(
+    # fmt: off
+    clone: Path = typer.Argument(..., help="Clone of https://github.com/xliuhw/NLU-Evaluation-Data"),
+    output_dir: Path = typer.Argument(..., help="Folder for {train,dev,test}.jsonl", file_okay=False),
+    # fmt: on
+) -> None:
+    """Write the 64 intents of Liu et al. (2019) as JSON lines: fold 1, a tenth of its training part for development."""
+    texts = {}
+    for split in ("train", "test"):
+        paths = sorted((clone / HWU64_FOLD / {"train": "trainset", "test": "testset/csv"}[split]).glob("*.csv"))
+        if not paths:
+            raise FileNotFoundError(f"There is no '{HWU64_FOLD}/{split}set' in '{clone}'. Give a clone of the data.")
+        texts[split] = [
+            {"text": row["answer_from_anno"], "label": path.stem}
+            for path in paths
+            for row in csv.DictReader(path.read_text(encoding="utf8").splitlines(), delimiter=";")
+        ]
+    random.Random(0).shuffle(texts["train"])
+    n_dev = len(texts["train"]) * HWU64_DEV_SHARE // 100
+    output_dir.mkdir(parents=True, exist_ok=True)
+    parts = {"train": texts["train"][n_dev:], "dev": texts["train"][:n_dev], "test": texts["test"]}
+    for split, part in parts.items():
+        srsly.write_jsonl(output_dir / f"{split}.jsonl", part)
+        msg.good(f"{output_dir / split}.jsonl: {len(part):,} texts")
+
+
 def prepare(name: str, output_dir: Path, assets_dir: str = "") -> Dict[Path, Tuple[int, int]]:
     """Write the .spacy files of a data set; errors are those of `find_sources`.
 
@@ -266,7 +300,7 @@ def _convert(source: Path, output_path: Path) -> Tuple[int, int]:
         shutil.copyfile(source, output_path)
         docs = list(DocBin().from_disk(source).get_docs(Vocab()))
     else:
-        readers = {".txt": read_sample, ".conllu": read_conllu, ".jsonl": read_comments}
+        readers = {".txt": read_sample, ".conllu": read_conllu, ".jsonl": read_texts}
         docs = readers.get(Path(source.name.removesuffix(".gz")).suffix, read_columns)(source)
         DocBin(docs=docs).to_disk(output_path)
     return len(docs), sum(len(doc) for doc in docs)
@@ -294,15 +328,15 @@ def read_conllu(path: Path) -> List[Doc]:
     return list(conllu_to_docs(text, n_sents=UD_SENTENCES_PER_DOC, merge_subtokens=True, no_print=True))
 
 
-def read_comments(path: Path) -> List[Doc]:
-    """Read gzipped JSON lines with `text` and `labels`, GoEmotions, into Docs with every label of the file."""
+def read_texts(path: Path) -> List[Doc]:
+    """Read JSON lines with `text` and `label` or `labels` into Docs with every label of the file."""
     nlp, docs = blank("en"), []
     with open_bytes(path) as file:
         for where, line in read_json(file, path):
             if not line.strip():
                 continue
             text, _, record = parse_json(decode(line)[0], where)
-            labels = record.get("labels")
+            labels = [record["label"]] if "label" in record else record.get("labels")
             if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
                 raise ValueError(
                     f"Line {where} has the labels {labels!r}, but should have a list of strings 'labels'. Correct the "

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import srsly
 import typer
 from data import ASSETS, RESULTS_DIR, prepare, read_result, report_errors, write_json
+from minilm import MINILM_DIR
 from paper_experiments import EXPERIMENTS, Options, Run, find_experiment
 from paper_run import describe_settings, load_kept, run_experiment
 from pretrain import ALTERNATIVES_DIR
@@ -17,7 +18,7 @@ from spacy_elmo import load_bilm
 Pending = List[Tuple[Run, int, Path]]
 # Settings that say which weights a result was measured with. If these have changed, the run is trained again; all other
 # settings of results with the same weights have to be equal.
-WEIGHTS = ("bilm_digest", "source")
+WEIGHTS = ("bilm_digest", "source", "minilm_digest")
 
 
 @report_errors("Cannot run the experiment")
@@ -25,19 +26,25 @@ def paper_cli(
     # fmt: off
     experiment: str = typer.Argument(..., help=f"Experiment: {', '.join(EXPERIMENTS)}"),
     seed: List[int] = typer.Option([0, 1, 2], "--seed", "-s", help="Seed of the training; repeat for several"),
+    conditions: List[str] = typer.Option([], "--condition", "-c", help="Only runs of this condition; repeatable"),
     max_steps: int = typer.Option(0, "--max-steps", "-n", min=0, help="Limit of updates; 0 as the experiments say"),
     assets_dir: str = ASSETS,
     results: Path = typer.Option(RESULTS_DIR, "--results", "-r", help="Folder for the results", file_okay=False),
     bilm: str = typer.Option("en_elmo_sm", "--bilm", "-b", help="Name or path of the biLM"),
     keep: Optional[Path] = typer.Option(None, "--keep", "-k", help="Folder to keep the trained pipelines in"),
     alternatives: Path = typer.Option(ALTERNATIVES_DIR, "--alternatives", "-A", help="Folder of pretrain.py's output"),
+    minilm: Path = typer.Option(MINILM_DIR, "--minilm", "-m", help="Folder to unpack MiniLM into", file_okay=False),
     # fmt: on
 ) -> None:
     """Train, with early stopping, every run of an experiment that has no result, or no pipeline in the folder `keep`,
     and score it on the test data.
     """
-    options = Options(bilm, max_steps, alternatives)
+    options = Options(bilm, max_steps, alternatives, minilm)
     runs = find_experiment(experiment)
+    if unknown := set(conditions) - {run.condition for run in runs}:
+        known = ", ".join(dict.fromkeys(run.condition for run in runs))
+        raise ValueError(f"'{experiment}' has no run of the condition {', '.join(sorted(unknown))}. It has: {known}.")
+    runs = [run for run in runs if not conditions or run.condition in conditions]
     check_writable(results)
     pending = find_pending(runs, seed, options, results=results, keep=keep)
     with tempfile.TemporaryDirectory() as folder:

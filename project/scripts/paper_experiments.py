@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple, Union
 
+from minilm import MINILM_DIR
 from pretrain import ALTERNATIVES_DIR, LANGUAGES
 
 SHARES = (1, 3, 10, 30, 100)
@@ -19,6 +20,31 @@ TRAINING = (
     ("training.optimizer.learn_rate", 0.001),
 )
 Settings = Tuple[Tuple[str, Any], ...]
+# Texts, few of each category: as in examples/README.md; the weight of ELMo beside n-grams is chosen.
+TEXTS: Settings = (("training.max_steps", 1000), ("training.patience", 0), ("training.eval_frequency", 50))
+GAMMAS = (0.04, 0.2)
+MINILM_RATES = (1e-4, 3e-4)  # of the encoder in the plain classifier
+# Fine-tuning in spaCy: about ten passes over WNUT-17 in batches of 1,000 words. The rate of the encoder is a tenth of
+# that of the other layers; with one rate for both, either the encoder forgets or the transitions are not learned.
+MINILM_UPDATES: Settings = (
+    ("training.max_steps", 600),
+    ("training.patience", 0),
+    ("training.eval_frequency", 100),
+    ("training.batcher.size", {"@schedules": "constant.v1", "rate": 1000}),
+    (
+        "training.optimizer",
+        {
+            "@optimizers": "project.GroupedAdam.v1",
+            "transformer_scale": 0.1,
+            "learn_rate": {
+                "@schedules": "warmup_linear.v1",
+                "initial_rate": 1e-3,
+                "warmup_steps": 60,
+                "total_steps": 600,
+            },
+        },
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -28,12 +54,15 @@ class Run:
     task (str): Name in the tables and in names of files.
     dataset (str): Name in `DATASETS`.
     condition (str): "elmo", "baseline", or the variant of an ablation.
-    config (str): Name of a file in configs/, or "init-config:<component>" for the output of `elmo init-config`.
+    config (str): Name of a file in configs/, "init-config:<component>" for the output of `elmo init-config`,
+        "minilm_<pipeline>.cfg" for a file with MiniLM in place of ELMo, or "minilm" for the plain classifier of
+        minilm.py, whose settings are those of `Tuning`, and "kind".
     component (str): Component whose network is changed.
     placement (Optional[str]): ELMo at the "input", the "output", "both" or "none" of the encoder of a task; None keeps
         the network of the config file.
     settings (Settings): More settings, by their dotted name.
     share (int): Percentage of the training docs, 1 to 100.
+    per_category (int): Training docs of each category, drawn with the seed of the run; 0 for all.
     source (Optional[str]): What was made from raw text within a time limit: "tok2vec", pretrained weights, "floret",
         static vectors, or "bilm", in place of `Options.bilm`; None for nothing.
     without (Tuple[str, ...]): Components of the config that are left out.
@@ -47,13 +76,24 @@ class Run:
     placement: Optional[str] = None
     settings: Settings = ()
     share: int = 100
+    per_category: int = 0
     source: Optional[str] = None
     without: Tuple[str, ...] = ()
 
     @property
     def has_elmo(self) -> bool:
         """RETURNS (bool): Whether the network reads a biLM."""
-        return self.placement != "none" and not self.config.startswith("baseline_")
+        return self.placement != "none" and not self.config.startswith(("baseline_", "minilm"))
+
+    @property
+    def has_minilm(self) -> bool:
+        """RETURNS (bool): Whether the network reads MiniLM."""
+        return self.config.startswith("minilm")
+
+    @property
+    def is_classifier(self) -> bool:
+        """RETURNS (bool): Whether it is the plain classifier of minilm.py, without a config of spaCy."""
+        return self.config == "minilm"
 
     def name(self, seed: Union[int, str]) -> str:
         """RETURNS (str): Name of the result; experiments with the same run share it."""
@@ -67,14 +107,18 @@ class Options:
     bilm (str): Name or path of the biLM.
     max_steps (int): Limit of updates; 0 as `TRAINING` says.
     alternatives (Path): Folder with pretrained tok2vec weights and static vectors.
+    minilm (Path): Folder with the weights of MiniLM, which are unpacked there.
     """
 
     bilm: str = "en_elmo_sm"
     max_steps: int = 0
     alternatives: Path = ALTERNATIVES_DIR
+    minilm: Path = MINILM_DIR
 
     def training_settings(self, run: Run) -> Dict[str, Any]:
-        """RETURNS (Dict[str, Any]): Updates, patience, evaluations and learning rate."""
+        """RETURNS (Dict[str, Any]): Updates, patience, evaluations, learning rate; of the plain classifier its own."""
+        if run.is_classifier:
+            return {**dict(run.settings), "max_steps": self.max_steps}
         settings = {**dict(TRAINING), **dict(run.settings)}
         if self.max_steps:
             settings["training.max_steps"] = self.max_steps
@@ -141,6 +185,47 @@ def _finetuned(pair: List[Run], config: Optional[str] = None) -> List[Run]:
     return [*pair, replace(with_elmo, settings=(*pair[1].settings, *settings))]
 
 
+def _minilm(pair: List[Run], block: str, kind: str, epochs: int) -> List[Run]:
+    """MiniLM in place of ELMo, frozen and fine-tuned, and the plain classifier, fine-tuned with several rates.
+
+    block (str): The listener in the config. kind (str): What the plain classifier predicts. epochs (int): Its passes
+    over the data, fewer over more data.
+    """
+    config = pair[1].config.replace("elmo_", "minilm_")
+    frozen = replace(
+        pair[1],
+        condition="minilm-frozen",
+        config=config,
+        settings=(
+            ("training.frozen_components", ["transformer"]),
+            ("training.annotating_components", ["transformer"]),
+            (f"{block}.grad_factor", 0.0),
+        ),
+    )
+    finetuned = replace(frozen, condition="minilm-spacy", settings=MINILM_UPDATES)
+    plain = replace(frozen, config="minilm", settings=(("kind", kind), ("epochs", epochs)))
+    rates = [_with_rate(plain, rate) for rate in MINILM_RATES]
+    return [frozen, *rates, *([finetuned] if kind == "ents" else [])]
+
+
+def _with_rate(plain: Run, rate: float) -> Run:
+    return replace(plain, condition=f"minilm-finetuned-{rate:g}", settings=(*plain.settings, ("rate", rate)))
+
+
+def _texts(dataset: str, per_category: int) -> List[Run]:
+    """A text classifier on n-grams, alone and beside floret vectors and ELMo; and MiniLM, frozen and fine-tuned."""
+    run = Run(dataset, dataset, "baseline", "baseline_textcat.cfg", "textcat", None, TEXTS, per_category=per_category)
+    gamma = "components.textcat.model.tok2vec.initial_gamma"
+    elmo = [
+        replace(run, condition=f"elmo-gamma-{value:g}", config="elmo_textcat.cfg", settings=(*TEXTS, (gamma, value)))
+        for value in GAMMAS
+    ]
+    finetuned = _finetuned([run, elmo[-1]])[-1]
+    plain = replace(run, condition="minilm-frozen", config="minilm", settings=(("kind", "cats"), ("frozen", True)))
+    minilm = [_with_rate(replace(plain, settings=(("kind", "cats"),)), rate) for rate in MINILM_RATES]
+    return [run, replace(run, condition="floret", source="floret"), *elmo, finetuned, plain, *minilm]
+
+
 # Without the macro AUC, which spaCy selects by: it does not depend on the threshold. Rare categories are seldom above
 # spaCy's threshold of 0.5; after the training each pipeline gets that which is best on the development data. Adam's
 # running averages are scored and stored: the F of rare categories varies much from one evaluation to the next without.
@@ -156,6 +241,27 @@ NCBI_CRF = _pair("ncbi-disease-crf", "ncbi_disease", "crf_ner")
 EWT_TAGS = _pair("ewt-tags", "ud_en_ewt", "tagger_morphologizer")
 GOEMOTIONS = _bilstm_pair("goemotions", "goemotions", "init-config:textcat_multilabel", "textcat_multilabel", MACRO_F)
 FINETUNED_WNUT17 = _finetuned(WNUT17, config="elmo_ner_finetune.cfg")
+LISTENER = "components.ner.model.tok2vec.elmo"
+
+
+def _choice(pair: List[Run], config: Optional[str], block: str, kind: str, epochs: int) -> List[Run]:
+    floret = replace(pair[0], condition="floret", source="floret")
+    return [pair[0], floret, pair[1], _finetuned(pair, config)[-1], *_minilm(pair, block, kind, epochs)]
+
+
+# What to choose: networks of spaCy's features, of floret vectors, of ELMo and of MiniLM. A CRF is one more setting.
+CHOICE: Dict[str, List[Run]] = {
+    "choice-wnut17": [
+        *_choice(WNUT17, "elmo_ner_finetune.cfg", LISTENER, "ents", 3),
+        *_pair("wnut17-crf", "wnut17", "crf_ner"),
+    ],
+    "choice-wikigold": [
+        *_choice(WIKIGOLD, "elmo_ner_finetune.cfg", LISTENER, "ents", 6),
+        *_pair("wikigold-crf", "wikigold", "crf_ner"),
+    ],
+    "choice-ewt-tags": _choice(EWT_TAGS, None, "components.tok2vec.model.elmo", "pos", 2),
+    "choice-hwu64": _texts("hwu64", 10),
+}
 EXPERIMENTS: Dict[str, List[Run]] = {
     "sample": _pair("sample", "sample", "tagger_ner"),
     "gains-wnut17": WNUT17,
@@ -174,7 +280,8 @@ EXPERIMENTS: Dict[str, List[Run]] = {
     "finetuned-ncbi-crf": _finetuned(NCBI_CRF),
     "finetuned-ewt-tags": _finetuned(EWT_TAGS),
     "finetuned-goemotions": _finetuned(GOEMOTIONS),
-    "choice-wnut17": [*(run for run in _alternatives(WNUT17) if run.source != "bilm"), FINETUNED_WNUT17[-1]],
+    **CHOICE,
+    "choice": [run for runs in CHOICE.values() for run in runs],
     **{f"language-{dataset}": _language(dataset, lang) for dataset, lang in LANGUAGES.items()},
     "mixes": _mixes(),
     "placements": _placements(),

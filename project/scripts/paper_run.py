@@ -7,22 +7,27 @@ import re
 import shutil
 import tempfile
 import time
+from collections import defaultdict
+from contextlib import nullcontext
 from copy import deepcopy
 from datetime import datetime, timezone
+from functools import reduce
 from importlib.metadata import version
 from math import ceil
+from operator import getitem
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
 import spacy
 import srsly
 from data import identify, write_json
+from minilm import Tuning, cache_frozen_transformer, digest_minilm, find_minilm, make_transformer, train_minilm
 from paper_experiments import Options, Run
 from pretrain import BILM, WEIGHTS, add_pretraining, load_source, source_dir
 from read_config import read_config
 from spacy.language import Language
 from spacy.scorer import Scorer
-from spacy.tokens import DocBin
+from spacy.tokens import Doc, DocBin
 from spacy.training import Corpus, Example
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import train
@@ -98,12 +103,14 @@ def describe_settings(run: Run, seed: int, options: Options) -> Dict[str, Any]:
         "dataset": run.dataset,
         "condition": run.condition,
         "config": run.config,
-        "config_digest": digest_config(make_config(run, options)),
+        "config_digest": digest_config(Config() if run.is_classifier else make_config(run, options)),
         "placement": run.placement,
         "share": run.share,
         "seed": seed,
         **(identify(options.bilm) if run.has_elmo and not run.source else {"bilm": None}),
         **({"source": load_source(options.alternatives, run.source, run.config)} if run.source else {}),
+        **({"minilm_digest": digest_minilm(find_minilm(options.minilm))} if run.has_minilm else {}),
+        **({"per_category": run.per_category} if run.per_category else {}),
         **options.training_settings(run),
     }
 
@@ -123,12 +130,20 @@ def make_config(run: Run, options: Options) -> Config:
         config["nlp"]["pipeline"].remove(name)
         del config["components"][name]
     config["training"]["optimizer"]["learn_rate"] = options.training_settings(run)[LEARN_RATE]
+    for name, value in run.settings:
+        if run.has_minilm and isinstance(value, dict):  # a block, which an override cannot replace
+            *path, last = name.split(".")
+            reduce(getitem, path, config)[last] = value
     if run.source == "tok2vec":
         add_pretraining(config)
     elif run.source == "floret":
         first = config["nlp"]["pipeline"][0]  # the shared tok2vec, or the only component, with one inside
         model = config["components"][first]["model"]
-        (model if first == "tok2vec" else model["tok2vec"])["embed"]["include_static_vectors"] = True
+        if first == "textcat":
+            model["tok2vec"] = read_config("baseline_ner.cfg")["components"]["ner"]["model"]["tok2vec"]["embed"]
+            model["tok2vec"]["include_static_vectors"] = True
+        else:
+            (model if first == "tok2vec" else model["tok2vec"])["embed"]["include_static_vectors"] = True
     return config
 
 
@@ -144,6 +159,9 @@ def make_overrides(run: Run, seed: int, work_dir: Path, corpus_dir: Path, option
         **options.training_settings(run),
     }
     del overrides[LEARN_RATE]  # a part of the config, in its digest
+    if run.has_minilm:
+        overrides = {name: value for name, value in overrides.items() if not isinstance(value, dict)}
+        overrides["paths.minilm"] = str(make_transformer(find_minilm(options.minilm)))
     if run.has_elmo:
         overrides["paths.bilm"] = options.bilm
         overrides["components.elmo.model.layer_cache_mb"] = LAYER_CACHE_MB
@@ -155,11 +173,18 @@ def make_overrides(run: Run, seed: int, work_dir: Path, corpus_dir: Path, option
     return overrides
 
 
-def write_share(source: Path, target: Path, share: int) -> Tuple[int, int]:
-    """Write the first docs of a shuffled file. RETURNS (Tuple[int, int]): Number of docs and words written."""
+def write_share(source: Path, target: Path, share: int, *, per_category: int = 0, seed: int = 0) -> Tuple[int, int]:
+    """Write the first docs of a shuffled file, or the first of each category of a file shuffled with the seed.
+    RETURNS (Tuple[int, int]): Number of docs and words written.
+    """
     docs = list(DocBin().from_disk(source).get_docs(Vocab()))
-    random.Random(SHUFFLE_SEED).shuffle(docs)
+    random.Random(seed if per_category else SHUFFLE_SEED).shuffle(docs)
     docs = docs[: ceil(len(docs) * share / 100)]
+    if per_category:
+        by_category: Dict[str, List[Doc]] = defaultdict(list)
+        for doc in docs:
+            by_category[max(doc.cats, key=lambda label: doc.cats[label])].append(doc)
+        docs = [doc for group in by_category.values() for doc in group[:per_category]]
     DocBin(docs=docs).to_disk(target)
     return len(docs), sum(len(doc) for doc in docs)
 
@@ -207,13 +232,21 @@ def choose_threshold(nlp: Language, examples: List[Example]) -> float:
 
 def _train_and_score(run: Run, seed: int, work_dir: Path, corpus_dir: Path, options: Options) -> Dict[str, Any]:
     """Leave the best pipeline in `work_dir`. RETURNS (Dict[str, Any]): What was measured."""
-    n_docs, n_words = write_share(corpus_dir / "train.spacy", work_dir / "train.spacy", run.share)
+    drawn = {"per_category": run.per_category, "seed": seed}
+    n_docs, n_words = write_share(corpus_dir / "train.spacy", work_dir / "train.spacy", run.share, **drawn)
+    sizes = {"train_docs": n_docs, "train_words": n_words}
+    if run.is_classifier:
+        settings = dict(run.settings)
+        kind, shared = settings.pop("kind"), {"weights": find_minilm(options.minilm), "max_steps": options.max_steps}
+        corpora = (work_dir / "train.spacy", corpus_dir / "dev.spacy")
+        measured = train_minilm(kind, Tuning(**settings), seed, corpora, work_dir / BEST, **shared)
+        return {**score(work_dir / BEST, corpus_dir), **measured, **sizes}
     make_config(run, options).to_disk(work_dir / "config.cfg")
     overrides = make_overrides(run, seed, work_dir, corpus_dir, options)
     start_s = time.process_time()
-    train_pipeline(work_dir / "config.cfg", work_dir / BEST.parent, overrides)
+    with cache_frozen_transformer() if run.has_minilm else nullcontext():
+        train_pipeline(work_dir / "config.cfg", work_dir / BEST.parent, overrides)
     cpu_seconds = time.process_time() - start_s
-    sizes = {"train_docs": n_docs, "train_words": n_words}
     evaluations = [row for row in srsly.read_jsonl(work_dir / "log.jsonl") if row.get("score") is not None]
     curve = [(int(row["step"]), round(float(row["score"]), 5)) for row in evaluations]
     best_step, best_score = max(curve, key=lambda row: (row[1], row[0]))  # of equals spaCy keeps the last

@@ -2,9 +2,20 @@
 
 from pathlib import Path
 from statistics import mean, stdev
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from tables import SHARE_TASKS, Result, first_score, measured_shares, percents, select
+from tables import (
+    COLUMNS,
+    SHARE_TASKS,
+    SYSTEMS,
+    Result,
+    find_best,
+    find_speed,
+    first_score,
+    measured_shares,
+    percents,
+    select,
+)
 
 from spacy_elmo.analysis.plots import (
     Curve,
@@ -65,23 +76,30 @@ def _share_curve(label: str, scores: Scores, number: int) -> Curve:
     return Curve(label, shares, means, lows, highs, number)
 
 
-def draw_choice(record: Record, image_dir: Path) -> Tuple[str, str]:
-    """Draw the score of each pipeline over its words per second; one without a score is a line.
+def draw_choice(results: List[Result], measured: List[Record], image_dir: Path) -> Optional[Tuple[str, str]]:
+    """Draw the score of each system on WNUT-17 over its words per second.
 
-    record (Record): As choice.py writes it.
-    RETURNS (Tuple[str, str]): Title and file name.
+    measured (List[Record]): As choice.py writes it.
+    RETURNS (Optional[Tuple[str, str]]): Title and file name; None if fewer than two systems have both.
     """
-    path, title = image_dir / f"choice_{record['task']}.png", _name_best(record)
+    column = next(iter(COLUMNS))
+    found = {system.replace("`", ""): find_best(results, system, column) for system in SYSTEMS}
+    speeds = {system: find_speed(best, measured) for system, best in found.items()}
+    points = {
+        system: (speed["words_per_s"], mean(percents(found[system], COLUMNS[column][1])))
+        for system, speed in speeds.items()
+        if speed is not None
+    }
+    if len(points) < 2:
+        return None
+    path, title = image_dir / "choice_wnut17.png", _name_best(points)
     check_picture(path)
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     figure, (axes,) = new_figure(height=4.4)
-    for number, row in enumerate(record["rows"]):
-        if row["score"] is None:
-            axes.axvline(row["words_per_s"], linestyle="--", color="grey", label=row["label"])
-        else:
-            draw_points(axes, [Curve(row["label"], [row["words_per_s"]], [100 * row["score"]], number=number)])
-    axes.set(xlabel="Words per second, whole pipeline, one CPU thread", ylabel="Score on the test data", xscale="log")
+    for number, (system, (speed, score)) in enumerate(points.items()):
+        draw_points(axes, [Curve(system, [speed], [score], number=number)])
+    axes.set(xlabel="Words per second, whole pipeline, one CPU thread", ylabel="F on the test data", xscale="log")
     axes.xaxis.set_major_locator(LogLocator(subs=LOG_TICKS))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
@@ -91,15 +109,13 @@ def draw_choice(record: Record, image_dir: Path) -> Tuple[str, str]:
     return title, path.name
 
 
-def _name_best(record: Record) -> str:
-    """RETURNS (str): The best score, and what it costs against the fastest pipeline with a score."""
-    scored = [row for row in record["rows"] if row["score"] is not None]
-    best, fastest = (max(scored, key=lambda row: float(row[key])) for key in ("score", "words_per_s"))
-    title, _ = first_score(record["task"])
-    if best is fastest:
-        return f"{title}: {best['label']} is best and fastest"
-    factor = fastest["words_per_s"] / best["words_per_s"]
-    return f"{title}: {best['label']} scores highest; {fastest['label']} is {factor:.1f} times as fast"
+def _name_best(points: Dict[str, Tuple[float, float]]) -> str:
+    """RETURNS (str): The best score, and what it costs against the fastest system."""
+    fastest, best = (max(points, key=lambda system: points[system][axis]) for axis in (0, 1))
+    if best == fastest:
+        return f"WNUT-17: {best} is best and fastest"
+    factor = points[fastest][0] / points[best][0]
+    return f"WNUT-17: {best} scores highest; {fastest} is {factor:.1f} times as fast"
 
 
 def from_percent(record: Record) -> Record:

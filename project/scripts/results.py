@@ -18,7 +18,6 @@ from sections import (
     contexts_section,
     errors_section,
     pos_section,
-    read_choices,
     read_identities,
     senses_section,
 )
@@ -30,13 +29,16 @@ from tables import (
     describe_weights,
     find_mixes,
     keep_in_use,
+    list_missing,
     make_alternatives,
+    make_choice,
     make_finetuned,
     make_gains,
     make_layer_weights,
     make_mixes,
     make_placements,
     make_shares,
+    read_measured,
 )
 from wasabi import msg
 
@@ -68,6 +70,20 @@ def tables_cli(
     msg.good(f"{page}: {', '.join(draw(read_results(results), page, results))}")
 
 
+@app.command("choice")
+@report_errors("Cannot print the table")
+def choice_cli(
+    # fmt: off
+    results: Path = typer.Option(RESULTS_DIR, "--results", "-r", help="Folder with results of paper.py and choice.py"),
+    # fmt: on
+) -> None:
+    """Print the table of what to choose, and what is missing in it."""
+    kept, measured = keep_in_use(read_results(results)), read_measured(results)
+    typer.echo(make_choice(kept, measured) or "There is no result yet.")
+    for missing in list_missing(kept, measured):
+        msg.warn(f"Missing: {missing}")
+
+
 @app.command("pictures")
 def pictures_cli(
     # fmt: off
@@ -85,7 +101,8 @@ def pictures_cli(
         draw_picture(found, images / name, source=describe_source(path))
     results = keep_in_use(read_results(RESULTS_DIR))
     drawn = [*PICTURES, *(name for _, name in draw_shares(results, images))]
-    drawn += [draw_choice(record, images)[1] for record in read_choices(RESULTS_DIR)]
+    choice = draw_choice(results, read_measured(RESULTS_DIR), images)
+    drawn += [choice[1]] if choice else []
     mixes = find_mixes(results)
     if mixes:
         means, names = [average_mixes(seeds) for _, seeds in mixes], [name for name, _ in mixes]
@@ -144,7 +161,7 @@ def make_sections(results: List[Result], folder: Path, image_dir: Path) -> Dict[
         "senses": ("Word senses by layer", senses_section(folder)),
         "pos": ("Parts of speech by layer", pos_section(folder)),
         "contexts": ("Contexts and states", contexts_section(folder)),
-        "choice": ("Score against speed", choice_section(folder, image_dir)),
+        "choice": ("What to choose", choice_section(kept, read_measured(folder), image_dir)),
     }
 
 

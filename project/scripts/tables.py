@@ -5,6 +5,7 @@ Tables and plots have the results of the weights in use, beside those without a 
 
 import hashlib
 from collections import defaultdict
+from pathlib import Path
 from statistics import mean, mode, stdev
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
@@ -64,6 +65,23 @@ PLACES = {
     "bilstm-both": "input and output of the BiLSTM",
     "bilstm-none": "nowhere (without ELMo)",
 }
+# What to choose: conditions of each system, and of each column its tasks, which differ in settings, and its score. Of
+# several conditions and tasks the best of the development data is taken.
+SYSTEMS = {
+    "tok2vec": ("baseline",),
+    "tok2vec, floret vectors": ("floret",),
+    "`en_elmo_sm`, frozen": ("elmo", "elmo-gamma-0.04", "elmo-gamma-0.2"),
+    "`en_elmo_sm`, fine-tuned": ("elmo-finetuned",),
+    "MiniLM, frozen": ("minilm-frozen",),
+    "MiniLM, fine-tuned": ("minilm-finetuned-0.0001", "minilm-finetuned-0.0003", "minilm-spacy"),
+}
+COLUMNS = {
+    "WNUT-17, F": (("wnut17", "wnut17-crf"), "ents_f"),
+    "Wikigold, F": (("wikigold", "wikigold-crf"), "ents_f"),
+    "EWT, UPOS": (("ewt-tags",), "pos_acc"),
+    "HWU64, accuracy": (("hwu64",), "cats_micro_f"),
+}
+MEASURED = "choice.jsonl"  # of choice.py, in the folder of the results
 FINETUNED = {"baseline": "without ELMo", "elmo": "frozen biLM", "elmo-finetuned": "fine-tuned biLM"}
 
 
@@ -216,6 +234,53 @@ def make_shares(results: List[Result]) -> Optional[str]:
             scores = [summarize(percents(group, key)) for group in (without, with_elmo)]
             rows.append([title, f"{share} %", words, *scores])
     return make_table(["test score", "share", "training words", "without ELMo", "with ELMo"], rows)
+
+
+def make_choice(results: List[Result], measured: List[Result]) -> Optional[str]:
+    """measured (List[Result]): Rows of choice.py.
+    RETURNS (Optional[str]): Scores, speed, memory, time of training and size of each system.
+    """
+    rows, processors = [], {row["processor"] for row in measured}
+    for system in SYSTEMS:
+        scores = [summarize(percents(find_best(results, system, name), key)) for name, (_, key) in COLUMNS.items()]
+        first = find_best(results, system, next(iter(COLUMNS)))
+        timed = [result for result in first if result["processor"] in processors]
+        minutes = f"{mean(result['cpu_seconds'] / 60 for result in timed or first):.1f}" if first else "-"
+        speed = find_speed(first, measured)
+        costs = [f"{speed[name]:,.0f}" if speed else "-" for name in ("words_per_s", "memory_mb", "size_mb")]
+        rows.append([system, *scores, *costs[:2], minutes + (" *" if first and not timed else ""), costs[2]])
+    if all(cell == "-" for row in rows for cell in row[1:]):
+        return None
+    return make_table(["system", *COLUMNS, "words/s", "memory, MB", "training, min", "on disk, MB"], rows)
+
+
+def list_missing(results: List[Result], measured: List[Result]) -> List[str]:
+    """RETURNS (List[str]): Cells of `make_choice` with fewer seeds than others, and systems without a speed."""
+    missing = []
+    for system in SYSTEMS:
+        n_seeds = {column: len(find_best(results, system, column)) for column in COLUMNS}
+        missing += [f"{system}: {column}, {n} of {N_SEEDS} seeds" for column, n in n_seeds.items() if n < N_SEEDS]
+        if find_speed(find_best(results, system, next(iter(COLUMNS))), measured) is None:
+            missing.append(f"{system}: speed, memory and size")
+    return missing
+
+
+def find_best(results: List[Result], system: str, column: str) -> List[Result]:
+    """RETURNS (List[Result]): All seeds of the settings that are best on the development data; empty without any."""
+    groups = [select(results, task, name) for task in COLUMNS[column][0] for name in SYSTEMS[system]]
+    return max(groups, key=lambda group: mean(result["best_dev_score"] for result in group) if group else -1.0)
+
+
+def find_speed(results: List[Result], measured: List[Result]) -> Optional[Result]:
+    """RETURNS (Optional[Result]): The row of choice.py of a pipeline with these settings."""
+    settings = [(result["settings"]["task"], result["settings"]["condition"]) for result in results[:1]]
+    return next((row for row in measured if (row["task"], row["condition"]) in settings), None)
+
+
+def read_measured(folder: Path) -> List[Result]:
+    """RETURNS (List[Result]): What choice.py has measured, a row for each pipeline."""
+    path = folder / MEASURED
+    return list(srsly.read_jsonl(path)) if path.is_file() else []
 
 
 def measured_shares(results: List[Result], task: str) -> List[int]:

@@ -208,7 +208,27 @@ def Tok2VecWithElmo(embed: Tok2Vec, elmo: Tok2Vec, encode: Optional[Model[Sequen
 
 
 def _join(layer: Tok2Vec, listener: Optional[Tok2Vec]) -> Tok2Vec:
-    return layer if listener is None else concatenate(layer, listener)
+    if listener is None:
+        return layer
+    if not has_elmo(listener):
+        listener = Model("other_listener", forward_listener, init=init_listener, layers=[listener], dims={"nO": None})
+    return concatenate(layer, listener)
+
+
+def init_listener(model: Tok2Vec, X: Any = None, Y: Any = None) -> None:
+    """Initialize the listener of another package, and copy its width."""
+    model.layers[0].initialize(X=X)
+    model.set_dim("nO", model.layers[0].get_dim("nO"), force=True)
+
+
+def forward_listener(
+    model: Tok2Vec, docs: List[Doc], is_train: bool
+) -> Tuple[Sequences, Callable[[Sequences], List[Doc]]]:
+    """Give the vectors of a listener, and an empty gradient of the Docs where its own is None: that of
+    spacy-transformers only stores the gradient of its vectors if others listen too, and `concatenate` cannot add None.
+    """
+    vectors, backprop = model.layers[0](docs, is_train)
+    return vectors, lambda d_vectors: backprop(d_vectors) or []
 
 
 def _project(encode: Model[Sequences, Sequences]) -> Model[Sequences, Sequences]:

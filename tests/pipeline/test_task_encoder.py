@@ -4,10 +4,11 @@ import numpy
 import pytest
 import spacy
 import torch
-from thinc.api import fix_random_seed
+from spacy.util import registry
+from thinc.api import Model, fix_random_seed
 
 from spacy_elmo.pipeline.mix import mix_layers
-from spacy_elmo.pipeline.task_layers import BiLSTM, BiLSTMEncoder
+from spacy_elmo.pipeline.task_layers import BiLSTM, BiLSTMEncoder, Tok2VecWithElmo
 
 from .placements import BILSTM, EMBED, INPUT, PLACEMENTS, WINDOW, task_encoder
 from .test_listener import CNN
@@ -107,6 +108,22 @@ def test_word_features_stand_beside_any_listener(is_replaced, tmp_path):
         nlp.replace_listeners("tok2vec", "tagger", ["model.tok2vec.elmo"])
     nlp.to_disk(tmp_path)
     assert [token.tag_ for token in spacy.load(tmp_path)(TEXT)] == [token.tag_ for token in nlp(TEXT)]
+
+
+@pytest.mark.issue(51)
+def test_listener_of_spacy_transformers_without_a_gradient_of_its_input_is_trained_beside_others():
+    def forward(model, docs, is_train):  # as its TransformerListener, unless it is the last one
+        return [model.ops.alloc2f(len(doc), 4) for doc in docs], gradients.append
+
+    gradients = []
+    listener = Model("transformer-listener", forward, dims={"nO": 4})
+    embed = registry.resolve({"embed": EMBED})["embed"]
+    layer = Tok2VecWithElmo(embed, listener)
+    docs = list(spacy.blank("en").pipe(TEXTS))
+    layer.initialize(X=docs)
+    vectors, backprop = layer.begin_update(docs)
+    backprop(vectors)
+    assert [gradient.shape for gradient in gradients[0]] == [(len(doc), 4) for doc in docs]
 
 
 # The BiLSTM encoder: torch's LSTM over each sequence, with weights that Thinc keeps

@@ -1,83 +1,80 @@
-"""Score against speed: what is measured, what is left out, and the picture."""
+"""What to choose: what is measured, what the table has, and what it lacks."""
 
 import pytest
 import spacy
 import srsly
-from spacy.training import Corpus
-
-from spacy_elmo.pipeline.model import make_random_bilm
 
 SCRIPT = "choice"
-CHAR_CNN = {"embedding_width": 4, "filters": [[1, 8]], "n_highway": 1}
-BILM = {"char_cnn": CHAR_CNN, "cell_width": 16, "projection_width": 8}
-LISTENER = {"@architectures": "spacy-elmo.ElmoListener.v1"}
-TUNING = {"@misc": "spacy-elmo.FineTuning.v1", "top_rate": 0.5}
 
 
-def _keep(nlp, folder, condition, score, **settings):
-    path = folder / f"sample-{condition}-100pct-seed0"
-    nlp.to_disk(path)
-    srsly.write_json(path / "result.json", {"settings": {"task": "sample", **settings}, "test": {"ents_f": score}})
+def _keep(folder, condition, finished_at="today"):
+    path = folder / f"wnut17-{condition}-100pct-seed0"
+    spacy.blank("en").to_disk(path)
+    srsly.write_json(path / "result.json", {"finished_at": finished_at, "last_step": 3})
 
 
-def test_kept_pipelines_are_measured(script, invoke, tmp_path):
-    nlp = spacy.blank("en")
-    _keep(nlp, tmp_path, "baseline", 0.25)
-    _keep(nlp, tmp_path, "floret", 0.5, source={"kind": "floret"})
-    nlp.to_disk(tmp_path / "other")
-    only = f"other={tmp_path / 'other'}"
-    arguments = ("--pipelines", tmp_path, "--results", tmp_path / "out", "--repeats", 2, "--speed-only", only)
-    result = invoke(script.choice_cli, "--task", "sample", *arguments)
-    assert "sample-elmo-100pct-seed0 was not kept" in result.output
-    stored = srsly.read_json(tmp_path / "out" / "choice-sample.json")
-    assert [(row["label"], row["score"]) for row in stored["rows"]] == [
-        ("tok2vec", 0.25),
-        ("tok2vec with floret", 0.5),
-        ("other", None),
+@pytest.fixture
+def wnut17(tmp_path):
+    """Assets with the three parts, a sentence each."""
+    folder = tmp_path / "assets" / "wnut17"
+    folder.mkdir(parents=True)
+    for name in ("wnut17train.conll", "emerging.dev.conll", "emerging.test.annotated"):
+        (folder / name).write_text("Turin\tB-location\nis\tO\nfar\tO\n\n", encoding="utf8")
+    return folder.parent
+
+
+@pytest.mark.issue(51)
+def test_kept_pipelines_are_measured_once(script, invoke, wnut17, tmp_path):
+    arguments = ("--pipelines", tmp_path, "--results", tmp_path, "--repeats", 1, "--assets-dir", wnut17)
+    assert "choice-wnut17 --seed 0 --keep" in " ".join(invoke(script.measure_cli, *arguments, code=1).output.split())
+    for condition in ("baseline", "minilm-frozen"):
+        _keep(tmp_path, condition)
+    invoke(script.measure_cli, *arguments)
+    rows = {row["condition"]: row for row in srsly.read_jsonl(tmp_path / "choice.jsonl")}
+    assert set(rows) == {"baseline", "minilm-frozen"} and str(tmp_path) not in str(rows)
+    assert all(row["words_per_s"] > 0 and row["memory_mb"] > 50 and row["size_mb"] > 0 for row in rows.values())
+    _keep(tmp_path, "baseline", finished_at="tomorrow")
+    output = invoke(script.measure_cli, *arguments).output
+    assert "minilm-frozen-100pct-seed0 is measured" in output and "baseline-100pct-seed0 is measured" not in output
+
+
+def _result(task, condition, dev, test, *, seed=0, key="ents_f"):
+    settings = {"task": task, "condition": condition, "seed": seed, "share": 100}
+    return {"settings": settings, "best_dev_score": dev, "test": {key: test}, "cpu_seconds": 90.0, "processor": "P"}
+
+
+@pytest.mark.issue(51)
+def test_table_has_the_settings_that_are_best_on_the_development_data(import_script):
+    tables = import_script("tables")
+    results = [
+        *(_result("wnut17", "minilm-finetuned-0.0001", 0.5, 0.4, seed=seed) for seed in range(3)),
+        _result("wnut17", "minilm-spacy", 0.4, 0.9),
+        _result("wnut17-crf", "elmo", 0.3, 0.2),
+        _result("wnut17", "elmo", 0.2, 0.3),
+        _result("hwu64", "elmo-gamma-0.2", 0.8, 0.7, key="cats_micro_f"),
     ]
-    assert all(0 < row["lowest"] <= row["words_per_s"] <= row["highest"] for row in stored["rows"])
-    assert str(tmp_path) not in (tmp_path / "out" / "choice-sample.json").read_text()
+    costs = {"words_per_s": 1234.5, "memory_mb": 600.0, "size_mb": 30.0, "processor": "P"}
+    measured = [{"task": "wnut17-crf", "condition": "elmo", **costs}]
+    lines = tables.make_choice(results, measured).splitlines()
+    assert "| `en_elmo_sm`, frozen | 20.00 (n = 1) | - | - | 70.00 (n = 1) | 1,234 | 600 | 1.5 | 30 |" in lines
+    assert "| MiniLM, fine-tuned | 40.00 ± 0.00 | - | - | - | - | - | 1.5 | - |" in lines
+    assert "| tok2vec | - | - | - | - | - | - | - | - |" in lines
+    missing = tables.list_missing(results, measured)
+    assert "`en_elmo_sm`, frozen: WNUT-17, F, 1 of 3 seeds" in missing
+    assert not [text for text in missing if text.startswith("MiniLM, fine-tuned: WNUT-17")]
+    assert "MiniLM, fine-tuned: speed, memory and size" in missing
 
 
-@pytest.mark.issue(16)
-def test_pipelines_of_different_weights_are_not_ranked(script, invoke, tmp_path):
-    nlp = spacy.blank("en")
-    _keep(nlp, tmp_path, "baseline", 0.25)
-    _keep(nlp, tmp_path, "elmo", 0.5, bilm="en_elmo_sm", bilm_digest="of-new")
-    _keep(nlp, tmp_path, "elmo-finetuned", 0.6, bilm="en_elmo_sm", bilm_digest="of-old")
-    result = invoke(
-        script.choice_cli, "--task", "sample", "--pipelines", tmp_path, "--results", tmp_path / "out", code=1
-    )
-    told = "".join(result.output.split())
-    assert "differentweights" in told and "paper.pysample--seed0--keep" in told
-    assert "sample-elmo-100pct-seed0(of-new),sample-elmo-finetuned-100pct-seed0(of-old)" in told
-    assert not (tmp_path / "out").exists()
+@pytest.mark.issue(51)
+def test_every_condition_of_the_choice_is_in_the_table(import_script):
+    tables, experiments = import_script("tables"), import_script("paper_experiments")
+    runs = {(run.task, run.condition) for run in experiments.find_experiment("choice")}
+    conditions = {name for names in tables.SYSTEMS.values() for name in names}
+    assert {task for task, _ in runs} == {task for tasks, _ in tables.COLUMNS.values() for task in tasks}
+    assert {condition for _, condition in runs} == conditions
 
 
-@pytest.mark.slow
-def test_int8_is_scored_again(script, invoke, import_script, tmp_path):
-    import_script("data").prepare("sample", tmp_path / "corpus")
-    settings = {"frozen": False, "fine_tuning": TUNING}
-    nlp = spacy.blank("en")
-    nlp.add_pipe("elmo", config={"model": {"@architectures": "spacy-elmo.ElmoModel.v1", **settings}})
-    nlp.config["initialize"]["components"]["elmo"] = {"loader": {"@misc": "spacy-elmo.RandomBiLM.v1", "bilm": BILM}}
-    nlp.get_pipe("elmo").initialize(lambda: [], loader=lambda: make_random_bilm(BILM, 0))
-    nlp.add_pipe("ner", config={"model": {"tok2vec": LISTENER}})
-    nlp.initialize(lambda: list(Corpus(tmp_path / "corpus" / "train.spacy", limit=9)(nlp)))
-    _keep(nlp, tmp_path, "elmo-finetuned", 0.99)
-    arguments = ("--pipelines", tmp_path, "--results", tmp_path, "--repeats", 1)
-    invoke(script.choice_cli, "--task", "sample", *arguments)
-    rows = {row["label"]: row for row in srsly.read_json(tmp_path / "choice-sample.json")["rows"]}
-    assert rows["fine-tuned ELMo"]["score"] == 0.99 and rows["fine-tuned ELMo (int8)"]["score"] != 0.99
-
-
-@pytest.mark.parametrize(
-    "arguments, problem",
-    [(["--task", "glue"], "'glue'"), ([], "--keep FOLDER"), (["--speed-only", "roberta"], "NAME=FOLDER")],
-)
-def test_command_says_what_is_wrong(script, invoke, tmp_path, arguments, problem):
-    result = invoke(
-        script.choice_cli, "--task", "sample", *arguments, "--pipelines", tmp_path, "--results", tmp_path, code=1
-    )
-    assert problem in " ".join(result.output.split())
-    assert not list(tmp_path.iterdir())
+@pytest.mark.issue(51)
+def test_one_condition_can_be_trained(import_script, invoke, tmp_path):
+    output = invoke(import_script("paper").paper_cli, "choice", "--condition", "glove", "--results", tmp_path, code=1)
+    assert "no run of the condition glove" in " ".join(output.output.split()) and "minilm-frozen" in output.output

@@ -60,7 +60,7 @@ def test_no_table_mixes_weights(script, tmp_path):
     ]
     names = script.draw(results, tmp_path / "results.md", tmp_path)
     text = (tmp_path / "results.md").read_text(encoding="utf8")
-    assert names == ["weights", "gains", "mixes", "shares"] and "90.00" not in text
+    assert names == ["weights", "gains", "mixes", "shares", "choice"] and "90.00" not in text
     assert "| mean of the layers | 30.00 (n = 1) |" in text and "top layer" not in text
     assert "| WNUT-17, NER F | 10 % | 100 | 5.00 (n = 1) | - |" in text and "3 %" not in text
     assert not list(tmp_path.glob("images/*"))  # with ELMo one share is left, and a line needs two
@@ -87,9 +87,9 @@ def test_sections_change_and_other_text_stays(script, tmp_path):
     falling = _result("elmo", 0, 0.9, schedule="linear")  # of an earlier version
     for number, result in enumerate([*GAINS, falling]):
         srsly.write_json(tmp_path / f"{number}-seed0.json", result)
-    assert script.draw(script.read_results(tmp_path), page, tmp_path) == ["gains"]
+    assert script.draw(script.read_results(tmp_path), page, tmp_path) == ["gains", "choice"]
     text = page.read_text(encoding="utf8")
-    assert "Before." in text and "After." in text and "old" not in text and "13.00 ± 3.61" in text
+    assert "Before." in text and "After." in text and "\nold\n" not in text and "13.00 ± 3.61" in text
     assert "## Placement" not in text and "## Sample efficiency" not in text
     script.draw(script.read_results(tmp_path), page, tmp_path)
     assert page.read_text(encoding="utf8") == text

@@ -25,7 +25,7 @@ def test_data_sets_with_a_config_are_named(script, invoke, name):
     with pytest.raises(ValueError, match=name) as error:
         script.find_config(name, "elmo")
     known = str(error.value).rsplit(": ", 1)[1].split(". ")[0]
-    local = [f"{other} (local copies only)" for other in ("wikigold", "ncbi_disease")]
+    local = [f"{other} (local copies only)" for other in ("wikigold", "ncbi_disease", "hwu64")]
     assert known.rstrip(".").split(", ") == ["sample", "wnut17", "ud_en_ewt", *local]
     assert ("paper.py" in str(error.value)) == (name != "conll2003")
     result = invoke(script.train_cli, "sample", "bert", "out", code=1)
