@@ -22,7 +22,7 @@ from thinc.api import Model, Optimizer, set_dropout_rate
 from thinc.types import Floats3d
 
 from ..util import AnyPath
-from ..weights.formats import resolve
+from ..weights.formats import PACKAGED_NAMES, resolve
 from .checks import (
     check_bilm,
     check_frozen,
@@ -129,7 +129,8 @@ def make_elmo(
     model (Model[List[Doc], ElmoBatch]): Computes layers, see `spacy-elmo.ElmoModel.v1`.
     weights (Optional[str]): Weights of the biLM: a packaged name, or a folder, zip or file in any known format, read
         when they are first needed; null for the packaged biLM, and where a loader in [initialize] gives them. A saved
-        pipeline contains its weights and does not read the path again.
+        pipeline contains its weights and does not read the path again; of a frozen biLM given by its packaged name it
+        contains only this name.
     mix (Dict[str, Any]): The component's own mix, see `OwnMix`.
     store (str): Vectors stored on a Doc: "mixed", "layers" (mixed on access) or "both". If there are listeners, layers
         are always stored, since listeners read them from the Doc.
@@ -259,6 +260,8 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
             self._fit(())
         else:
             self._take(self._read())
+            if self.weights in PACKAGED_NAMES:
+                get_shim(self.model).set_packaged(self.weights)
 
     def _take(self, bilm: Any, *, initialized: Sequence[str] = ()) -> None:
         """The listeners of the components `initialized` will be initialized afterwards, whatever their sizes."""

@@ -24,7 +24,9 @@ from thinc.util import get_array_module, get_torch_default_device, to_numpy
 
 from ..inference.bilm import BiLM
 from ..inference.runtime import HeapTrimmer, isolated
+from ..weights.formats import load_referenced
 from ..weights.native import bilm_from_bytes, bilm_to_bytes
+from ..weights.pipelines import REFERENCE_MARK, reference_to_bytes
 from .fine_tuning import FineTuner, FineTuning
 
 BYTES_PER_MB = 1024 * 1024
@@ -182,6 +184,7 @@ class TorchBiLM(Shim):
         self.word_cache_mb, self.layer_cache, self.precision = word_cache_mb, layer_cache, precision
         self.tuner = None if fine_tuning is None else FineTuner(fine_tuning)
         self._trimmer = HeapTrimmer(TRIM_UPDATES)
+        self._packaged: Tuple[str, int] = ("", -1)  # name of a packaged biLM, and its version
 
     @property
     def bilm(self) -> Optional[BiLM]:
@@ -202,6 +205,17 @@ class TorchBiLM(Shim):
         bilm.set_precision(self.precision)
         bilm.word_cache.max_bytes = int(self.word_cache_mb * BYTES_PER_MB)
         self._model = bilm
+
+    def set_packaged(self, name: str) -> None:
+        """name (str): Packaged name of the biLM, which is saved in place of the weights while these are constant."""
+        if self.bilm is not None:
+            self._packaged = name, self.bilm.version
+
+    @property
+    def packaged(self) -> str:
+        """RETURNS (str): Packaged name of the biLM; empty if it has none, is fine-tuned, or has changed since."""
+        name, version = self._packaged
+        return name if self.bilm is not None and self.tuner is None and self.bilm.version == version else ""
 
     @property
     def is_trained(self) -> bool:
@@ -250,6 +264,7 @@ class TorchBiLM(Shim):
         copied = TorchBiLM(self.word_cache_mb, copy.copy(self.layer_cache), self.precision, self._fine_tuning)
         if self.bilm is not None:
             copied.set_bilm(copy_bilm(self.bilm))
+            copied.set_packaged(self.packaged)
         return copied
 
     def to_device(self, device_type: str, device_id: int) -> None:
@@ -257,14 +272,20 @@ class TorchBiLM(Shim):
             self.bilm.to(torch.device("cuda", device_id) if device_type == "gpu" else torch.device("cpu"))
 
     def to_bytes(self) -> bytes:
-        """RETURNS (bytes): The biLM in native format, empty if there is none."""
+        """RETURNS (bytes): The biLM in native format, or a reference to a packaged one; empty if there is none."""
         if self.bilm is None:
             return b""
+        if self.packaged:
+            return reference_to_bytes(self.packaged, self.bilm)
         return bilm_to_bytes(self.bilm, "int8" if self.bilm.precision == "int8" else "float32")
 
     def from_bytes(self, data: bytes) -> "TorchBiLM":
         """Read what `to_bytes` gave."""
-        if data:
+        if data.startswith(REFERENCE_MARK):
+            name, bilm = load_referenced(data)
+            self.set_bilm(bilm)
+            self.set_packaged(name)
+        elif data:
             self.set_bilm(bilm_from_bytes(data))
         else:
             self._model = None

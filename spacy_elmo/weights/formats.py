@@ -9,6 +9,7 @@ from typing import Callable, Collection, Dict, List, Optional, Sequence, Set, Tu
 import torch
 from safetensors import SafetensorError
 
+from ..about import __version__
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..inference.products import check_precision
@@ -28,6 +29,7 @@ from .files import (
     PathLike,
     cannot_add,
     no_such_bilm,
+    parse_json,
 )
 from .manylangs import EMBEDDER_NAME, ENCODER_NAME, detect_manylangs, read_manylangs
 from .meta import META_NAME, RECORD_NAME, LoadedMix, mixes_from_meta, read_record_meta
@@ -111,7 +113,7 @@ PIPELINE = Format(
     name="spacy",
     marks=(PIPELINE_CONFIG, *COMPONENT_FILES),
     detect=detect_pipeline,
-    read=read_pipeline,
+    read=lambda files, name=None: read_pipeline(files, load_referenced, name),
     takes=("name",),
     description=f"the folder of a saved spaCy pipeline with {PIPELINE_CONFIG}, {META_NAME} and a component with a biLM",
     required=(PIPELINE_CONFIG, META_NAME),
@@ -259,6 +261,24 @@ def _read(
     if (folder / RECORD_NAME).is_file():  # of `elmo download`
         bilm.meta = {**read_record_meta(target), **bilm.meta}
     return bilm
+
+
+def load_referenced(content: bytes) -> Tuple[str, BiLM]:
+    """content (bytes): From `reference_to_bytes`, in a pipeline that was saved without the weights of its biLM.
+    RETURNS (Tuple[str, BiLM]): The packaged name, and the biLM.
+    RAISES (ValueError): If this version of the package has no biLM of the name, or another one.
+    """
+    reference = parse_json(content, "the reference to a packaged biLM")
+    name, digest = reference["packaged"], reference.get("digest")
+    bilm = load_bilm(name) if name in PACKAGED_NAMES else None
+    if bilm is None or bilm.digest != digest:
+        present = PACKAGED if bilm is None else f"'{name}' with digest {bilm.digest}"
+        raise ValueError(
+            f"The pipeline was saved with the packaged biLM '{name}' of digest {digest}, but this version of "
+            f"spacy-elmo ({__version__}) has {present}. Install spacy-elmo {reference.get('version')}, or train the "
+            "pipeline again."
+        )
+    return name, bilm
 
 
 def split_name(path: PathLike) -> Tuple[PathLike, Optional[str]]:

@@ -2,13 +2,17 @@
 
 The component `elmo`, and others with a biLM of their own, have it as safetensors inside the msgpack of Thinc;
 `elmo_surprisal` has it in a file. Neither spaCy nor Thinc is needed to read it: the safetensors begin eight bytes
-before their settings, which have a name, and their header says where they end.
+before their settings, which have a name, and their header says where they end. In place of a constant packaged biLM
+there is a reference to it, a JSON object.
 """
 
 import mmap
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
+import srsly
+
+from ..about import __version__
 from ..inference.bilm import BiLM
 from .files import (
     MAX_HEADER_BYTES,
@@ -27,6 +31,7 @@ from .native import BYTES_KEY, METADATA_KEY, bilm_from_bytes
 PIPELINE_CONFIG = "config.cfg"
 COMPONENT_FILES = ("model", "bilm")  # of a component
 MARK = f'{{"{METADATA_KEY}":{{"{BYTES_KEY}":'.encode()
+REFERENCE_MARK = b'{"packaged":'  # the first bytes of a reference
 KIND = "biLM of a pipeline"
 SIZE_BYTES = 8  # of the length of the header, in front of it
 
@@ -56,8 +61,20 @@ def component_names(folder: Path) -> List[str]:
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
-def read_pipeline(files: ModelFiles, name: Optional[str] = None) -> BiLM:
+def reference_to_bytes(name: str, bilm: BiLM) -> bytes:
+    """name (str): Packaged name of a biLM.
+    bilm (BiLM): The biLM.
+    RETURNS (bytes): What is saved in place of it: the name, the digest, and the version of this package.
+    """
+    reference = {"packaged": name, "digest": bilm.digest, "version": __version__}
+    return str(srsly.json_dumps(reference)).encode("utf8")
+
+
+def read_pipeline(
+    files: ModelFiles, load_reference: Callable[[bytes], Tuple[str, BiLM]], name: Optional[str] = None
+) -> BiLM:
     """files (ModelFiles): From `detect_pipeline`.
+    load_reference (Callable[[bytes], Tuple[str, BiLM]]): Loads a packaged biLM from the output of `reference_to_bytes`.
     name (Optional[str]): Name of a component; None for the first with a biLM.
     RETURNS (BiLM): Its biLM, without a softmax except for `elmo_surprisal`.
     RAISES (ValueError): If no component with a biLM has the name; EL022 for a damaged file.
@@ -66,6 +83,8 @@ def read_pipeline(files: ModelFiles, name: Optional[str] = None) -> BiLM:
         raise no_such_bilm(files.where, name, ", ".join(files.by_name))
     weights = files.weights if name is None else files.by_name[name]
     with weights.path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        if (start := content.find(REFERENCE_MARK)) >= 0:
+            return load_reference(content[start : content.find(b"}", start) + 1])[1]
         start = content.find(MARK) - SIZE_BYTES
         length = int.from_bytes(content[start : start + SIZE_BYTES], "little")
         first = start + SIZE_BYTES + length
@@ -84,4 +103,4 @@ def _has_bilm(path: Path) -> bool:
     if not path.is_file() or path.stat().st_size <= SIZE_BYTES:
         return False
     with decoding(path, KIND), path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return content.find(MARK) >= SIZE_BYTES
+        return content.find(MARK) >= SIZE_BYTES or content.find(REFERENCE_MARK) >= 0

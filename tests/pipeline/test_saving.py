@@ -8,12 +8,16 @@ from pathlib import Path
 import numpy
 import pytest
 import spacy
+import torch
 
 from spacy_elmo import load_bilm
 from spacy_elmo.pipeline.layer_weights import find_task_mixes
+from spacy_elmo.pipeline.model import make_random_bilm
 
 from .tiny import (
+    BILM,
     LISTENER,
+    N_LAYERS,
     WIDTH,
     add_elmo,
     are_equal,
@@ -63,6 +67,41 @@ def test_to_disk_and_to_bytes_and_back(frozen, tmp_path):
         assert loaded.get_pipe("elmo").listeners[0].get_dim("nO") == WIDTH
     assert loaded.get_pipe("elmo").model.attrs["settings"].batch_tokens == 7
     train(loaded)
+
+
+@pytest.mark.issue(51)
+def test_frozen_packaged_bilm_is_saved_by_its_name(tmp_path):
+    nlp = spacy.blank("en")
+    elmo = nlp.add_pipe("elmo", config={"weights": "en_elmo_sm"})
+    nlp.add_pipe("tagger", config=listening())
+    nlp.initialize(lambda: make_examples(nlp))
+    nlp.to_disk(tmp_path / "pipeline")
+    loaded = spacy.load(tmp_path / "pipeline")
+    loaded.to_disk(tmp_path / "again")
+    for one in (loaded, spacy.load(tmp_path / "again"), pickle.loads(pickle.dumps(loaded))):
+        check_same(nlp, one)
+    model = tmp_path / "again" / "elmo" / "model"
+    assert model.stat().st_size < 10_000
+    assert load_bilm(tmp_path / "again").digest == load_bilm("en_elmo_sm").digest
+    # Weights without a name, and weights that training may change or a user has changed, are saved themselves.
+    for other in ({}, {"weights": "en_elmo_sm", "model": {"frozen": False}}):
+        assert len(spacy.blank("en").add_pipe("elmo", config=other).to_bytes()) > 10_000_000
+    bias = loaded.get_pipe("elmo").model.shims[0].bilm.network.get_parameter("char_cnn.highways.0.bias")
+    with torch.no_grad():
+        bias += 0.1
+    loaded.to_disk(tmp_path / "changed")
+    check_same(loaded, spacy.load(tmp_path / "changed"))
+    nlp.remove_pipe("tagger")
+    elmo.initialize(lambda: [], loader=lambda: make_random_bilm(BILM, 1))  # not what the name stands for
+    assert elmo.from_bytes(elmo.to_bytes()).sizes == (N_LAYERS, WIDTH)
+
+    digest = load_bilm("en_elmo_sm").digest
+    content = model.read_bytes()
+    for old, new, named in ((digest, "0" * len(digest), digest), ("en_elmo_sm", "en_elmo_md", "one of the packaged")):
+        model.write_bytes(content.replace(old.encode(), new.encode()))
+        for load in (spacy.load, load_bilm):
+            with pytest.raises(ValueError, match=f"was saved with.*{named}.*Install spacy-elmo"):
+                load(tmp_path / "again")
 
 
 def test_model_bytes_hold_no_pickle():
