@@ -131,7 +131,8 @@ def TextCatNgrams(
     The n-grams are words, pairs of words, and 2 to 5 characters of a word, in lower case, weighted by TF-IDF with
     frequencies that are counted in training. They are hashed into a vector with random signs (Weinberger et al. 2009),
     which a Fourier transform rotates (Ailon and Chazelle 2006): inner products stay, and no value belongs to single
-    n-grams. So Adam, which learns rare features as fast as frequent ones, finds what regression on TF-IDF finds.
+    n-grams. So Adam, which learns rare features as fast as frequent ones, finds what regression on TF-IDF finds. With
+    ten examples of each category, regression on the vectors of a sentence transformer is 8 points better on HWU64.
 
     tok2vec (Optional[Model[List[Doc], List[Floats2d]]]): The vectors to average: a listener with mix "concat", whose
         initial_gamma weighs ELMo against the n-grams (0.2 for wording and style, 0.04 for keywords); null for n-grams
