@@ -170,7 +170,6 @@ def test_blocked_tokens_get_no_entity(trained: Language) -> None:
     assert _read(trained(doc)) == [("Charles", "PER")]
 
 
-@pytest.mark.issue(16)
 @pytest.mark.parametrize("is_blocked", [True, False])
 def test_white_space_that_is_preset_is_in_no_other_entity(trained: Language, is_blocked: bool) -> None:
     words = ["Ada", "lives", "in", "New", "York", "\n", "City", "."]

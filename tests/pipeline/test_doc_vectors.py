@@ -148,7 +148,6 @@ class Unsearchable(dict):
     keys = values = items = __iter__
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("how", ["made", "joined", "beside plain", "merged"])
 def test_a_second_read_does_not_look_through_user_data(how):
     doc, mixed, _ = make_doc(averages_merged=True)
@@ -186,7 +185,6 @@ def normed(layers):
     return centred / numpy.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-12)
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("has_layers, norm", [(True, None), (True, "token"), (False, None)])
 @settings(max_examples=120, deadline=None)
 @given(steps=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 9), st.integers(1, 5)), max_size=6))
@@ -238,7 +236,6 @@ def read_old_docs():
     return list(DocBin().from_disk(path).get_docs(Vocab()))
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("doc", read_old_docs(), ids=lambda doc: doc.user_data["name"])
 def test_docs_stored_by_commit_177bb64_are_read(doc):
     """Each has the expected vectors beside those that ELMo stored; NaN for tokens without."""
@@ -322,7 +319,6 @@ DAMAGE = [
 ]
 
 
-@pytest.mark.issue(15)
 @pytest.mark.parametrize("change, message", DAMAGE)
 def test_damaged_records_are_one_clear_error(change, message):
     doc = damaged(change)
@@ -343,7 +339,6 @@ def put_value(name, value):
     return change
 
 
-@pytest.mark.issue(15)
 @pytest.mark.parametrize(
     "store, dtype, change",
     [
@@ -362,7 +357,6 @@ def test_values_that_are_not_finite_are_refused(store, dtype, change):
             get_mixed(doc, "elmo", i, i + 1)
 
 
-@pytest.mark.issue(15)
 def test_docs_of_different_models_cannot_be_read_as_one():
     one, two = make_record(), Doc(VOCAB, words=["a"])
     set_vectors(two, "elmo", DocVectors(numpy.ones((1, 2), dtype="f"), None, [0.0], 1.0, None))
@@ -397,7 +391,6 @@ def mutate(rng, key, record):
     return key, rng.choice([*[record] * 20, *JUNK])
 
 
-@pytest.mark.issue(15)
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast", "ignore:overflow encountered in cast")
 @pytest.mark.filterwarnings("ignore:Casting complex values")
 @pytest.mark.parametrize("seed", range(100))

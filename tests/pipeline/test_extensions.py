@@ -61,29 +61,18 @@ def test_attributes_cannot_be_set_and_arrays_not_be_written_to(store):
 
 
 @pytest.mark.parametrize("store", ["mixed", "layers", "both"])
-def test_merged_tokens_get_the_mean_of_their_rows_where_it_is_wanted(store):
+def test_merged_tokens_get_the_mean_of_their_words_without_spaces(store):
     nlp = spacy.blank("en")
     add_elmo(nlp, store=store, average_merged=True, mix={"initial_gamma": 2.0})
     doc = nlp("She sat  on the bank of the river.")
-    rows, n_tokens = doc._.elmo.copy(), len(doc)
+    rows = doc._.elmo.copy()
     with doc.retokenize() as retokenizer:
         retokenizer.merge(doc[1:4])  # "sat", a space, "on"
-        retokenizer.merge(doc[5:7])
-    assert len(doc) == n_tokens - 3
-    expected = [rows[0], rows[[1, 3]].mean(axis=0), rows[4], rows[5:7].mean(axis=0), *rows[7:]]
-    numpy.testing.assert_allclose(doc[1]._.elmo, expected[1], atol=1e-6)
-    numpy.testing.assert_allclose(doc._.elmo, expected, atol=1e-6)
-    found = Doc(nlp.vocab).from_bytes(doc.to_bytes())
-    numpy.testing.assert_allclose(found._.elmo, expected, atol=1e-6)
-    if store != "mixed":
-        numpy.testing.assert_allclose(2 * doc._.elmo_layers.mean(axis=0), expected, atol=1e-6)
-    with doc.retokenize() as retokenizer:
-        retokenizer.merge(doc[0:2])  # once more
-    numpy.testing.assert_allclose(doc[0]._.elmo, rows[[0, 1, 3]].mean(axis=0), atol=1e-6)
-    with doc.retokenize() as retokenizer:
-        retokenizer.split(doc[3], ["t", "he"], heads=[doc[3], doc[3]])
-    with pytest.raises(ValueError, match="EL063"):
-        _ = doc._.elmo
+    for found in (doc, Doc(nlp.vocab).from_bytes(doc.to_bytes())):
+        expected = [rows[0], rows[[1, 3]].mean(axis=0), *rows[4:]]
+        numpy.testing.assert_allclose(found._.elmo, expected, atol=1e-6)
+        if store != "mixed":
+            numpy.testing.assert_allclose(2 * found._.elmo_layers.mean(axis=0), expected, atol=1e-6)
 
 
 CHANGES = ["none", "merge", "split", "tok2vec", "cleaner", "as_doc", "from_docs", "bytes", "docbin", "pickle", "copy"]
@@ -124,7 +113,6 @@ def with_vectors():
     return nlp
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("is_read", [False, True])
 @pytest.mark.parametrize("second", CHANGES)
 @pytest.mark.parametrize("first", CHANGES)
@@ -157,7 +145,6 @@ def test_vector_is_what_elmo_is_after_any_two_changes(first, second, is_read, wi
     assert doc.similarity(doc) == pytest.approx(1.0, abs=1e-5)
 
 
-@pytest.mark.issue(37)
 def test_a_tok2vec_after_elmo_keeps_its_tensor_and_elmo_its_vectors():
     nlp = spacy.blank("en")
     add_elmo(nlp, set_vectors=True, prefix="own")
@@ -174,7 +161,6 @@ def test_a_tok2vec_after_elmo_keeps_its_tensor_and_elmo_its_vectors():
             owner.remove_extension(name)
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("set_vectors", [True, False])
 @pytest.mark.parametrize("store", ["mixed", "layers", "both"])
 @pytest.mark.parametrize(
@@ -199,7 +185,6 @@ def test_doc_cleaner_drops_vectors(names, store, set_vectors):
         _ = doc._.elmo_layers
 
 
-@pytest.mark.issue(37)
 def test_setting_none_removes_the_vectors_everywhere():
     nlp = spacy.blank("en")
     add_elmo(nlp, set_vectors=True)
@@ -228,7 +213,6 @@ def test_setting_none_removes_the_vectors_everywhere():
             owner._.elmo = None
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("width", [7, 16])
 @pytest.mark.parametrize("averages", [False, True])
 def test_merging_keeps_elmo_out_of_the_static_vectors(averages, width):
@@ -244,7 +228,6 @@ def test_merging_keeps_elmo_out_of_the_static_vectors(averages, width):
     assert averages == doc[0].has_vector and doc.vocab.vectors.n_keys == 2
 
 
-@pytest.mark.issue(37)
 def test_vector_of_a_span_that_has_none_is_no_number():
     """Not zero, which would be a similarity in silence; `as_doc` reads it and works."""
     nlp = spacy.blank("en")

@@ -115,7 +115,6 @@ def test_a_resumed_training_begins_anew_with_the_weights_it_found(tmp_path):
     assert all(numpy.array_equal(tuner._pretrained[name], saved[name]) for name in saved)
 
 
-@pytest.mark.issue(16)
 def test_the_strongest_pull_as_weight_decay_is_back_to_the_pretrained_weights():
     nlp = make_pipeline(l2_to_pretrained=1e6)
     before, optimizer = get_weights(nlp), Adam(0.01, L2_is_weight_decay=True)
@@ -137,7 +136,6 @@ def test_nlp_update_counts_updates_too(owned, lag):
     assert get_shim(nlp).tuner.n_updates == 4
 
 
-@pytest.mark.issue(16)
 def test_an_error_while_averages_are_used_leaves_the_weights():
     nlp = make_pipeline()
     optimizer = Adam(0.01)

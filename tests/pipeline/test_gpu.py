@@ -146,7 +146,6 @@ def test_task_encoder_gives_the_vectors_of_the_cpu_and_learns(gpu):
     assert numpy.isfinite(losses["tagger"])
 
 
-@pytest.mark.issue(41)
 def test_task_encoders_use_no_tf32_and_keep_the_flags_of_the_caller():
     """Forward and backward pass; TF32 has errors of 1e-3 of the largest value here."""
     torch.manual_seed(0)

@@ -151,7 +151,6 @@ def test_memory_zone():
     numpy.testing.assert_allclose(nlp("Unseen wordforms within zones")._.elmo, expected, atol=1e-6)
 
 
-@pytest.mark.issue(16)
 def test_settings_that_do_not_fit_are_no_damage(tmp_path):
     nlp = spacy.blank("en")
     add_elmo(nlp, model={"frozen": False, "fine_tuning": {"@misc": "spacy-elmo.FineTuning.v1"}})
@@ -160,7 +159,6 @@ def test_settings_that_do_not_fit_are_no_damage(tmp_path):
         spacy.load(tmp_path, config={"components.elmo.model.fine_tuning.layers": [7]})
 
 
-@pytest.mark.issue(16)
 @pytest.mark.parametrize("damage", ["missing", "empty", "cut", "overwritten"])
 def test_damaged_weights_of_a_saved_pipeline_are_told(damage, tmp_path):
     nlp = spacy.blank("en")
@@ -179,7 +177,6 @@ def test_damaged_weights_of_a_saved_pipeline_are_told(damage, tmp_path):
         spacy.load(tmp_path)
 
 
-@pytest.mark.issue(16)
 @pytest.mark.parametrize(
     "settings, shares",
     [
@@ -207,7 +204,6 @@ def test_a_mix_that_is_changed_on_loading_has_an_effect(settings, shares, tmp_pa
         nlp(TEXT)
 
 
-@pytest.mark.issue(42)
 def test_concatenated_layers_are_trained_saved_and_replaced(tmp_path):
     nlp = make_tagger({**LISTENER, "mix": "concat", "layer_norm": None})
     train(nlp)

@@ -124,7 +124,6 @@ def test_mix_without_learned_weights_keeps_its_shares(settings, shares):
     assert mix.get_param("gamma") != 1.0, "the scale is learned"
 
 
-@pytest.mark.issue(42)
 def test_concatenated_layers_stand_side_by_side():
     mix, layers = make_mix(mix="concat"), make_layers()
     numpy.testing.assert_allclose(mix.predict(layers), 1.7 * numpy.concatenate(layers, axis=1))
@@ -208,7 +207,6 @@ def _log_a_training(nlp: Any, logger: Any) -> str:
     return stdout.getvalue()
 
 
-@pytest.mark.issue(16)
 def test_logger_writes_each_mix_at_each_evaluation(two_mixes: Any, tmp_path: Path) -> None:
     path = tmp_path / "weights" / "log.jsonl"
     before = find_task_mixes(two_mixes)
@@ -225,7 +223,6 @@ def test_logger_writes_each_mix_at_each_evaluation(two_mixes: Any, tmp_path: Pat
     assert rows[0]["weights"] != rows[-3]["weights"]
 
 
-@pytest.mark.issue(16)
 def test_mixes_of_a_task_encoder_have_their_place() -> None:
     nlp = make_tagger(task_encoder("both"))
     nlp.add_pipe("tagger", name="second", config={"model": {"tok2vec": task_encoder("output")}})
@@ -240,7 +237,6 @@ def test_mixes_of_a_task_encoder_have_their_place() -> None:
     assert "Layer weights of tagger (output): " in _log_a_training(nlp, LayerWeightsLogger())
 
 
-@pytest.mark.issue(16)
 def test_existing_log_is_kept(two_mixes: Any, tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text("kept", encoding="utf8")

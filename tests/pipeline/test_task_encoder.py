@@ -53,7 +53,6 @@ def test_vectors_are_the_concatenations_of_the_paper(placement, encode):
         numpy.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
-@pytest.mark.issue(16)
 @pytest.mark.parametrize("is_reversed", [False, True])
 def test_a_replaced_listener_may_refer_to_another(is_reversed, tmp_path):
     """As in `configs/task_*.cfg`: the second of two equal blocks is a reference to the first."""

@@ -126,12 +126,6 @@ def test_products_of_vectors_are_those_of_tf_idf():
     assert not vectors_of(["qzq"], seen=TEXTS).any(), "n-grams that training has not seen"
 
 
-def test_n_grams_that_share_a_place_cancel_out():
-    texts = [letter * 6 for letter in "abcdefghijklmnopqrstuvwxyz"]  # no n-gram in common
-    found = vectors_of(texts, seen=texts, width=16)
-    assert abs((found @ found.T)[~numpy.eye(len(texts), dtype=bool)]).mean() < 0.38, "0.43 without signs"
-
-
 def test_frequencies_are_counted_in_training_alone():
     nlp = train(tok2vec=None, steps=1)
     (layer,) = [node for node in nlp.get_pipe("textcat").model.walk() if node.name == "ngram_vectors"]

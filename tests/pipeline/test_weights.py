@@ -2,6 +2,8 @@
 
 import os
 import pickle
+import re
+import warnings
 from pathlib import Path
 
 import numpy
@@ -40,28 +42,26 @@ def check(nlp, seed=7):
 # The setting
 
 
-@pytest.mark.parametrize("use", ["pipe", "predict_nothing", "update", "replace_listeners", "pickle", "to_bytes"])
+USES = {
+    "pipe": lambda nlp, elmo: list(nlp.pipe([TEXT])),
+    "predict_nothing": lambda nlp, elmo: elmo.predict([]),
+    "update": lambda nlp, elmo: elmo.update(make_examples(nlp)),
+    "replace_listeners": lambda nlp, elmo: nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"]),
+    "pickle": lambda nlp, elmo: pickle.loads(pickle.dumps(elmo)),
+    "to_bytes": lambda nlp, elmo: elmo.to_bytes(),
+}
+
+
+@pytest.mark.parametrize("use", USES)
 def test_weights_of_the_config_come_first_whatever_comes_first(path, use):
     nlp = spacy.blank("en")
     elmo = nlp.add_pipe("elmo", config={"weights": str(path)})
-    if use == "pipe":
-        list(nlp.pipe([TEXT]))
-    elif use == "predict_nothing":
-        elmo.predict([])
-    elif use == "update":
-        elmo.update(make_examples(nlp))
-    elif use == "replace_listeners":
+    if use == "replace_listeners":
         nlp.add_pipe("tagger", config=listening())
-        nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
-        assert nlp.get_pipe("tagger").model.get_ref("tok2vec").layers[0].shims[0].bilm.meta == {"random_seed": 7}
-    elif use == "pickle":
-        pickle.loads(pickle.dumps(elmo))
-    else:
-        elmo.to_bytes()
+    USES[use](nlp, elmo)
     assert elmo.model.shims[0].bilm.meta["random_seed"] == 7
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("name", ["absent", "given in full"])
 def test_a_path_that_is_not_there_is_named_in_full(name, elsewhere, tmp_path):
     nlp = spacy.blank("en")
@@ -73,7 +73,6 @@ def test_a_path_that_is_not_there_is_named_in_full(name, elsewhere, tmp_path):
         spacy.blank("en").add_pipe("elmo", config={"weights": " "})
 
 
-@pytest.mark.issue(40)
 @pytest.mark.parametrize("name", ["original", "https://host/elmo.hdf5"])
 @pytest.mark.parametrize("use", ["setting", "load_weights", "load_bilm", "surprisal"])
 def test_a_name_of_no_model_leads_to_the_list_of_published_ones(use, name):
@@ -113,7 +112,6 @@ def test_a_loader_beside_weights_is_an_error(path):
         nlp.initialize()
 
 
-@pytest.mark.issue(16)
 def test_a_loader_of_a_component_that_is_not_there_is_an_error():
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo", name="bilm")
@@ -122,7 +120,6 @@ def test_a_loader_of_a_component_that_is_not_there_is_an_error():
         nlp.initialize()
 
 
-@pytest.mark.issue(16)
 def test_a_path_that_no_loader_reads_is_told(path):
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo")
@@ -192,29 +189,27 @@ def test_loader_with_other_sizes_than_the_config_is_an_error():
 # Languages
 
 
+LANGUAGE = "WL064.*'en'.*'ru'.*rusvectores-lemmas, manylangs-ru"
+LANGUAGES = [("en", "en"), ("en", "en-GB"), ("xx", "en"), ("de", "xx"), ("de", None), ("ru", "en")]
+
+
 @pytest.mark.parametrize("how", ["setting", "load_weights", "loader"])
-def test_another_language_is_a_warning(tmp_path, how):
-    path = write_bilm(tmp_path / "bilm", lang="en")
-    nlp = spacy.blank("ru")
-    elmo = nlp.add_pipe("elmo", config={"weights": str(path)} if how == "setting" else {})
-    with pytest.warns(UserWarning, match="WL064.*'en'.*'ru'.*rusvectores-lemmas, manylangs-ru"):
-        if how == "setting":
-            nlp(TEXT)
-        elif how == "load_weights":
-            elmo.load_weights(path)
-        else:
-            nlp.config["initialize"]["components"]["elmo"] = {
-                "loader": {"@misc": "spacy-elmo.BiLMLoader.v1", "path": str(path)}
-            }
-            nlp.initialize()
-    nlp(TEXT)  # once: warnings are errors here
-
-
-@pytest.mark.parametrize("lang,trained_on", [("en", "en"), ("en", "en-GB"), ("xx", "en"), ("de", "xx"), ("de", None)])
-def test_the_same_language_and_unknown_ones_are_no_warning(tmp_path, lang, trained_on):
+@pytest.mark.parametrize("lang, trained_on", LANGUAGES)
+def test_another_language_is_one_warning(tmp_path, how, lang, trained_on):
+    path = write_bilm(tmp_path / "bilm", lang=trained_on)
     nlp = spacy.blank(lang)
-    nlp.add_pipe("elmo", config={"weights": str(write_bilm(tmp_path / "bilm", lang=trained_on))})
-    nlp(TEXT)  # warnings are errors here
+    elmo = nlp.add_pipe("elmo", config={"weights": str(path)} if how == "setting" else {})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        if how == "load_weights":
+            elmo.load_weights(path)
+        elif how == "loader":
+            loader = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": str(path)}
+            nlp.config["initialize"]["components"]["elmo"] = {"loader": loader}
+            nlp.initialize()
+        nlp(TEXT), nlp(TEXT)
+    messages = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
+    assert len(messages) == (lang == "ru") and all(re.search(LANGUAGE, message) for message in messages)
 
 
 # Another working directory
@@ -228,7 +223,6 @@ def elsewhere(tmp_path, monkeypatch):
     return lambda: monkeypatch.chdir(tmp_path / "other")
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("name", ["bilm", "./bilm", "other/../bilm", "~/bilm"])
 def test_a_path_of_the_config_means_the_same_in_another_folder(name, path, elsewhere, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -248,7 +242,6 @@ def test_a_path_of_the_config_means_the_same_in_another_folder(name, path, elsew
     check(spacy.load(tmp_path / "saved"))
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize(
     "convert", [os.fsencode, Path, str, os.path.relpath], ids=["bytes", "Path", "text", "relative"]
 )
