@@ -29,7 +29,6 @@ def make_lstm(hidden_size=8, num_layers=2, **settings):
     return ElmoLstm(hidden_size, hidden_size, 16, num_layers, **SETTINGS, **settings)
 
 
-@pytest.mark.issue(17)
 def test_the_attributes_of_the_character_mapper():
     mapper = ELMoCharacterMapper
     assert (mapper.beginning_of_sentence_character, mapper.end_of_sentence_character) == (256, 257)
@@ -41,7 +40,6 @@ def test_the_attributes_of_the_character_mapper():
         assert mapper().convert_word_to_char_ids(token) == [number + 1 for number in getattr(mapper, ids)]
 
 
-@pytest.mark.issue(17)
 @pytest.mark.parametrize("requires_grad", [False, True])
 def test_load_weights_gives_the_lstm_of_the_file(files, requires_grad):
     lstm, wanted = make_lstm(requires_grad=requires_grad), ElmoBiLm(files.options, files.weights)._elmo_lstm
@@ -55,7 +53,6 @@ def test_load_weights_gives_the_lstm_of_the_file(files, requires_grad):
     torch.testing.assert_close(lstm(inputs, mask).detach(), wanted(inputs, mask), atol=1e-5, rtol=0.0)
 
 
-@pytest.mark.issue(17)
 def test_load_weights_refuses_what_does_not_fit(files, tmp_path):
     for lstm, problem in (
         (make_lstm(hidden_size=4), r"EL026.*ElmoLstm\(4, 4, 16, 2\)(.|\n)*wrong shape: .*W_0 is \[16, 64\]"),
@@ -75,7 +72,6 @@ def test_load_weights_refuses_what_does_not_fit(files, tmp_path):
         make_lstm().load_weights(tmp_path / "text.hdf5")
 
 
-@pytest.mark.issue(17)
 def test_load_weights_reads_inputs_of_another_width(files, tmp_path):
     lstm = ElmoLstm(5, 8, 16, 2, **SETTINGS)
     path = tmp_path / "wide.hdf5"
@@ -100,7 +96,6 @@ class AllenNLPVocabulary:
         return {"tokens": {"@@PADDING@@": 0, "@@UNKNOWN@@": 1, "bank": 2}}[namespace]
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("cls", [Elmo, ElmoTokenEmbedder])
 def test_from_params_takes_the_forms_of_all_versions(files, cls):
     params = {"type": "elmo_token_embedder", "options_file": str(files.options), "weight_file": str(files.weights)}
@@ -143,7 +138,6 @@ def of_width(files, tmp_path_factory):
 LONG = [["a", "cat", "internationalization", "\u570b\u969b\u5316" * 3, "", "<S>"], [], ["\u6578" * 14]]
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("width", [4, 64])
 def test_words_are_spelled_in_the_width_of_the_bilm(of_width, width):
     files = of_width(width)
@@ -166,7 +160,6 @@ def test_words_are_spelled_in_the_width_of_the_bilm(of_width, width):
         assert vectors.shape == (len(mine), ids.shape[1] + 2, 8)
 
 
-@pytest.mark.issue(37)
 def test_ids_that_cannot_be_read_in_another_width_say_what_to_pass(of_width):
     wide, narrow = of_width(64), of_width(10)
     for files, ids, width in (

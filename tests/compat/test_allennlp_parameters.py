@@ -32,14 +32,12 @@ def same(first, second):
     return torch.allclose(first, second, atol=1e-5)
 
 
-@pytest.mark.issue(37)
 def test_parameters_have_memory_of_their_own_in_rows(elmo):
     parameters = dict(elmo.named_parameters())
     assert all(weight.is_contiguous() and weight.is_leaf for weight in parameters.values())
     assert len({weight.untyped_storage().data_ptr() for weight in parameters.values()}) == len(parameters)
 
 
-@pytest.mark.issue(37)
 def test_a_state_dict_goes_through_safetensors(elmo, files, tmp_path):
     save_file(elmo.state_dict(), tmp_path / "elmo.safetensors")
     other = Elmo(files.options, files.weights, 2, dropout=0.0)
@@ -61,7 +59,6 @@ PLACES = [
 ]
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("place, name", PLACES)
 def test_pruned_weights_count_as_zero(elmo, files, place, name):
     vectors(elmo)  # nothing that is derived before may be used afterwards
@@ -84,7 +81,6 @@ def test_pruned_weights_count_as_zero(elmo, files, place, name):
     assert same(vectors(elmo), changed)
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("wrap", [weight_norm, parametrizations.weight_norm, parametrizations.spectral_norm])
 @pytest.mark.filterwarnings("ignore:.*weight_norm.*is deprecated")
 def test_weights_that_are_computed(elmo, wrap):
@@ -97,7 +93,6 @@ def test_weights_that_are_computed(elmo, wrap):
     assert not same(vectors(elmo), before)
 
 
-@pytest.mark.issue(37)
 def test_a_parametrization_gets_gradients(files):
     class Half(nn.Module):
         def forward(self, weight):
@@ -124,7 +119,6 @@ def replicate(module):
     return copies[""]
 
 
-@pytest.mark.issue(37)
 @pytest.mark.filterwarnings("ignore:nn.ParameterList is being used with DataParallel")
 def test_replicas_of_data_parallel(elmo):
     before = vectors(elmo)
@@ -138,7 +132,6 @@ def test_replicas_of_data_parallel(elmo):
     assert same(nn.DataParallel(elmo)(IDS)["elmo_representations"][0], before)
 
 
-@pytest.mark.issue(37)
 def test_functional_calls_use_the_given_parameters(elmo):
     before = vectors(elmo)
     zeros = {name: torch.zeros_like(weight) for name, weight in elmo.named_parameters()}
@@ -146,7 +139,6 @@ def test_functional_calls_use_the_given_parameters(elmo):
     assert same(vectors(elmo), before)
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("make_copy", [copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))])
 def test_copies_are_independent(elmo, make_copy):
     before, twin = vectors(elmo), make_copy(elmo)
@@ -160,7 +152,6 @@ def test_copies_are_independent(elmo, make_copy):
     assert same(vectors(carried), vectors(elmo)) and not same(vectors(carried), vectors(twin))
 
 
-@pytest.mark.issue(37)
 def test_very_different_lengths_train_as_separate_rows(files):
     """Rows are computed in groups of similar length; neither results nor states nor gradients show it."""
     batch = [["a"] * 300, *[["b"]] * 40, [], ["c", "d"], ["e"] * 100]

@@ -20,7 +20,6 @@ from spacy_elmo.compat.allennlp import (
 from spacy_elmo.compat.elmoformanylangs import Embedder
 from spacy_elmo.compat.simple_elmo import ElmoModel
 
-pytestmark = pytest.mark.issue(37)
 LAYER = torch.ones(1, 2, 3)
 
 

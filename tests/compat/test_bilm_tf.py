@@ -125,7 +125,6 @@ def test_a_bilm_of_whole_words_is_refused(tmp_path):
         compat.BidirectionalLanguageModel(tmp_path / "bilm" / "options.json", weights)
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("width", [4, 10, 64])
 def test_ids_have_the_width_of_the_bilm(tmp_path, width):
     characters = {**CONFIG.to_dict()["char_cnn"], "max_characters": width}
@@ -137,7 +136,6 @@ def test_ids_have_the_width_of_the_bilm(tmp_path, width):
         make_model(files)(compat.Batcher(files.vocab, 50).batch_sentences(text))
 
 
-@pytest.mark.issue(37)
 def test_character_ids_need_no_vocabulary(files):
     text = [*BATCHES[0], ["<S>", "</S>", "<UNK>"]]
     found, wanted = (compat.Batcher(path, 50).batch_sentences(text) for path in (None, files.vocab))
@@ -145,7 +143,6 @@ def test_character_ids_need_no_vocabulary(files):
 
 
 @pytest.mark.slow
-@pytest.mark.issue(39)
 def test_a_full_disk_is_an_error(files, tmp_path):
     (tmp_path / "text.txt").write_text("She sat on the bank .\n" * 99, encoding="utf8")
     (disk := tmp_path / "disk").mkdir()

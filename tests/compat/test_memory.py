@@ -1,23 +1,18 @@
 """Peak memory of a padded batch with one long sentence: that of what is returned, and little else."""
 
-import os
-import subprocess
-import sys
-
 import pytest
+from own_process import needs_peaks, run_script
 
 PEAK = """
 import sys
 import torch
 from compat.tiny import CONFIG, make_bilm, save_files
+from own_process import measured_peak
 from pathlib import Path
 from spacy_elmo import nn
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.compat.allennlp import Elmo, ElmoEmbedder, batch_to_ids
 from spacy_elmo.compat.bilm import Batcher, BidirectionalLanguageModel
-
-def read(name):
-    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(name)) * 1024
 
 def n_bytes(value):
     if isinstance(value, torch.Tensor):
@@ -48,24 +43,17 @@ for name, (call, make_inputs) in calls.items():
         call.eval()
     call(make_inputs(short))  # what is allocated once
     inputs = make_inputs(batch)
-    open("/proc/self/clear_refs", "w").write("5")  # the peak from here on
-    before = read("VmRSS:")
-    output = call(inputs)
-    print(name, (read("VmHWM:") - before - n_bytes(output)) / 1e6, n_bytes(output) / 1e6, sep="|")
+    with measured_peak() as peak:
+        output = call(inputs)
+    print(name, (peak[0] - n_bytes(output)) / 1e6, n_bytes(output) / 1e6, sep="|")
     del output, inputs
 """
 
 
 @pytest.mark.slow
-@pytest.mark.issue(37)
-@pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="no peak memory without Linux's /proc")
-def test_a_long_sentence_among_short_ones_needs_the_memory_of_the_result(pytestconfig, tmp_path):
-    root = pytestconfig.rootpath
-    environment = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{root / 'tests'}", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PEAK, str(tmp_path)]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
-    assert run.returncode == 0, run.stderr
-    found = [line.split("|") for line in run.stdout.splitlines()]
+@needs_peaks
+def test_a_long_sentence_among_short_ones_needs_the_memory_of_the_result(tmp_path):
+    found = [line.split("|") for line in run_script(PEAK, str(tmp_path)).splitlines()]
     assert len(found) == 10
     # MB: a padded layer has 66, the ids 51. With one more copy of all layers, 197, it would be above this.
     assert not [row for row in found if float(row[1]) > 100], found

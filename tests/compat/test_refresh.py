@@ -11,7 +11,6 @@ from spacy_elmo.compat.elmoformanylangs import Embedder
 from spacy_elmo.compat.simple_elmo import ElmoModel
 from spacy_elmo.nn import Elmo, batch_to_ids
 
-pytestmark = pytest.mark.issue(37)
 SENTENCES = BATCHES[0]
 
 

@@ -31,7 +31,6 @@ def embed(files, *, warmup=True):
     return found
 
 
-@pytest.mark.issue(17)
 def test_signatures_are_those_of_simple_elmo():
     names = {"get_elmo_vectors": "(self, texts, warmup=True, layers='average', session=None)"}
     names["get_elmo_vector_average"] = names["get_elmo_vectors"]
@@ -69,7 +68,6 @@ def test_average_over_the_words_has_norm_1(model, files, layers, warmup):
             assert not row.any()
 
 
-@pytest.mark.issue(17)
 def test_a_bilm_without_state_has_no_warmup(make_manylangs):
     folder, _ = make_manylangs(encoder={"name": "lstm"})
     model = ElmoModel()
@@ -99,7 +97,6 @@ def test_the_preferred_weights_of_a_folder(files, tmp_path):
         model.load(folder)
 
 
-@pytest.mark.issue(37)
 def test_attributes_that_scripts_read(model, files, monkeypatch):
     ids = model.batcher.batch_sentences([["the", "bank"], "abc"])
     assert ids.shape == (2, 5, model.max_chars) and ids.shape[2] == model.sentence_character_ids.shape[2]
@@ -110,7 +107,6 @@ def test_attributes_that_scripts_read(model, files, monkeypatch):
     assert ElmoModel().batcher is None
 
 
-@pytest.mark.issue(37)
 def test_attributes_of_a_bilm_with_symbols_of_its_own(make_manylangs):
     folder, _ = make_manylangs()
     model = ElmoModel()

@@ -1,13 +1,11 @@
 """The component: vectors of every kind of Doc, stored data, sources of weights."""
 
-import os
 import pickle
-import subprocess
-import sys
 
 import numpy
 import pytest
 import spacy
+from own_process import needs_peaks, run_script
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 from transformers_tiny import TRANSFORMER
@@ -190,11 +188,9 @@ def test_windows_keep_the_centre(state):
 PEAK = """
 import sys
 import spacy, torch
+from own_process import measured_peak
 from spacy.tokens import Doc
-from tests.pipeline.tiny import BILM, add_elmo
-
-def read(name):
-    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(name)) * 1024
+from pipeline.tiny import BILM, add_elmo
 
 torch.set_num_threads(1)
 nlp = spacy.blank("en")
@@ -202,24 +198,17 @@ elmo = add_elmo(nlp, store="layers", bilm={**BILM, "cell_width": 128, "projectio
 n_tokens = int(sys.argv[1])
 doc = Doc(nlp.vocab, words=[f"word{i % 500}" for i in range(n_tokens)])
 elmo.predict([Doc(nlp.vocab, words=[f"word{i % 500}" for i in range(5000)])])  # what is allocated once
-open("/proc/self/clear_refs", "w").write("5")  # the peak from here on
-before = read("VmRSS:")
-layers = elmo.predict([doc])[0].layers
+with measured_peak() as peak:
+    layers = elmo.predict([doc])[0].layers
 assert layers.shape[1] == n_tokens
-print(read("VmHWM:") - before - layers.nbytes)
+print(peak[0] - layers.nbytes)
 """
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="no peak memory without Linux's /proc")
-def test_working_memory_does_not_grow_with_the_doc(pytestconfig):
-    environment = {**os.environ, "PYTHONPATH": str(pytestconfig.rootpath), "OMP_NUM_THREADS": "1"}
-    peaks = {}
-    for n_tokens in (10_000, 100_000):
-        command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PEAK, str(n_tokens)]
-        run = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
-        assert run.returncode == 0, run.stderr
-        peaks[n_tokens] = int(run.stdout)
+@needs_peaks
+def test_working_memory_does_not_grow_with_the_doc():
+    peaks = {n_tokens: int(run_script(PEAK, str(n_tokens))) for n_tokens in (10_000, 100_000)}
     # The lists of tokens grow, by about 100 bytes a token. One more copy of the layers is 1536 bytes a token: 138 MB.
     assert peaks[100_000] - peaks[10_000] < 30e6, peaks
 
