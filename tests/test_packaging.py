@@ -89,7 +89,6 @@ def test_constraints_pin_every_requirement() -> None:
     wanted = project["dependencies"] + sum(project["optional-dependencies"].values(), [])
     for requirement in map(Requirement, wanted):
         assert requirement.specifier.contains(pins[requirement.name.lower()]), requirement
-    assert pins["torch"] == "2.13.0"
     assert "://" not in "\n".join(lines)
 
 

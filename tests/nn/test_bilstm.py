@@ -13,7 +13,6 @@ def pack_and_run(model, rows, lengths):
     return nn.utils.rnn.pad_packed_sequence(model.lstm(packed)[0], batch_first=True)[0]
 
 
-@pytest.mark.issue(16)
 @pytest.mark.parametrize("is_training", [False, True])
 def test_it_equals_packed_sequences_and_so_do_gradients(is_training):
     torch.manual_seed(0)
@@ -30,7 +29,6 @@ def test_it_equals_packed_sequences_and_so_do_gradients(is_training):
             torch.testing.assert_close(one, other, atol=1e-5, rtol=0)
 
 
-@pytest.mark.issue(16)
 def test_sentences_without_words_have_zeros_and_others_do_not_depend_on_them():
     torch.manual_seed(0)
     model, rows = BiLSTM(4, 3), torch.randn(3, 5, 4)
@@ -42,7 +40,6 @@ def test_sentences_without_words_have_zeros_and_others_do_not_depend_on_them():
     assert not nothing.any() and nothing.shape == (3, 5, 6)
 
 
-@pytest.mark.issue(16)
 @pytest.mark.issue(48)
 @pytest.mark.parametrize("is_training", [False, True])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -62,7 +59,6 @@ def test_it_runs_in_autocast_on_every_processor(is_training, dtype, is_emulated,
         assert all(weight.grad is not None for weight in model.parameters())
 
 
-@pytest.mark.issue(16)
 def test_bad_sizes_rows_and_masks_are_named():
     with pytest.raises(ValueError, match="EL060.*BiLSTM.*input_width is 0, .*width is 1.5"):
         BiLSTM(0, 1.5)

@@ -13,7 +13,6 @@ from spacy_elmo.nn import Elmo, batch_to_ids
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.issue(37),
     pytest.mark.filterwarnings("ignore"),  # of the compiler itself
 ]
 BACKENDS = ["eager", "inductor"]

@@ -111,7 +111,6 @@ def _scale(elmo):
     return elmo
 
 
-@pytest.mark.issue(16)
 @pytest.mark.parametrize("change", [_average, _step, _scale])
 def test_weights_are_stored_however_they_were_changed(change):
     elmo = Elmo(make_bilm(0), store_bilm=False, trainable=True)
@@ -120,7 +119,6 @@ def test_weights_are_stored_however_they_were_changed(change):
     assert "encoder.network.char_cnn.embedding" in changed.state_dict()
 
 
-@pytest.mark.issue(16)
 @pytest.mark.parametrize("precisions", [("float32", "int8"), ("int8", "float32")])
 def test_weights_are_stored_after_a_change_of_precision(precisions):
     elmo = Elmo(make_bilm(0).set_precision(precisions[0]), store_bilm=False)
