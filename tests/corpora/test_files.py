@@ -27,7 +27,6 @@ def _lines(content, **settings):
     return list(read_lines(io.BytesIO(content), **settings))
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize(
     "suffix, compress", [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress), (".zst", _zstd)]
 )
@@ -44,7 +43,6 @@ def test_damaged_files_are_errors(tmp_path, suffix, compress):
             _read(tmp_path / f"text{suffix}", damaged)
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])
 def test_text_in_another_encoding_is_named_with_what_to_do(tmp_path, encoding, compress):
@@ -85,7 +83,6 @@ def test_skip_items_wants_enough_items():
         skip_items(iter("abc"), 4, name="text")
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("longest", [1 << 20, 4, 3, 2])
 @pytest.mark.parametrize(
     "content", [b"a b\rc\r\rd", b"a\r\nb\rc\n", b"a\r\r\nb\r", b"\r\n\r\n", b"\r", b"caf\xc3\xa9\r\nx", b""]

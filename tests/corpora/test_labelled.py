@@ -28,8 +28,6 @@ def _read(path: Path, content: str) -> List[Doc]:
     return list(read_conllu(path, Vocab()))
 
 
-@pytest.mark.issue(18)
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("bom", ["", "\ufeff"])
 @pytest.mark.parametrize("ending", ["", "\n", "\n\n\n"])
@@ -43,7 +41,6 @@ def test_sentences_become_docs(tmp_path: Path, ending: str, bom: str, end: str) 
     assert [token.dep_ for token in first] == ["aux", "advmod", "root"]
 
 
-@pytest.mark.issue(18)
 def test_documents_stay_whole(tmp_path: Path) -> None:
     marked = f"# newdoc id = a\n{FIRST}\n{SECOND}\n# newdoc id = b\n{SECOND}\n"
     for bom in ("", "\ufeff"):
@@ -52,7 +49,6 @@ def test_documents_stay_whole(tmp_path: Path) -> None:
     assert _read(tmp_path / "a.conllu", "\n# comment\n\n") == []
 
 
-@pytest.mark.issue(18)
 @pytest.mark.parametrize(
     "line, problem",
     [
@@ -75,8 +71,6 @@ LINE = {
 OTHER = {**LINE, "senses": []}
 
 
-@pytest.mark.issue(16)
-@pytest.mark.issue(37)
 @pytest.mark.parametrize(
     "content",
     [f"{json.dumps(LINE)}{end}{end}{json.dumps(OTHER)}{end}" for end in ("\n", "\r")]
@@ -92,7 +86,6 @@ def test_sentences_have_tokens_and_uses_in_order(tmp_path: Path, content: str) -
         assert first.uses == [SenseUse(1, "bank", "NOUN", "b.1"), SenseUse(2, "lend", "VERB", "l.1")]
 
 
-@pytest.mark.issue(16)
 @pytest.mark.parametrize(
     "line, problem",
     [

@@ -15,7 +15,6 @@ def test_ids_follow_the_order_and_unknown_words_are_unk():
     assert "cat" in vocabulary and "dog" not in vocabulary and len(vocabulary) == 5
 
 
-@pytest.mark.issue(37)
 def test_a_word_that_is_there_twice_has_the_later_id():
     vocabulary = Vocabulary([*MARKS, "the", "cat", "the", "<UNK>"])
     assert vocabulary.ids(["the", "cat", "dog"]).tolist() == [5, 4, 6] and len(vocabulary) == 7
