@@ -59,7 +59,6 @@ def test_gradients_equal_finite_differences():
     assert torch.autograd.gradcheck(lambda table: _LargestWindow.apply(table, *parts), (table,))
 
 
-@pytest.mark.issue(41)
 def test_one_product_for_all_filters_gives_the_same(monkeypatch):
     """As on a GPU, for words of all lengths, the longest of which leave no room for padding."""
     config = CharCNNConfig(embedding_width=4, filters=((1, 5), (3, 4), (6, 7)), max_characters=20)

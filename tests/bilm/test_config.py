@@ -1,8 +1,15 @@
 """Sizes and switches."""
 
 import pytest
+from transformers_tiny import TRANSFORMER
 
 from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig, TokenEmbedderConfig
+
+SIZES = TRANSFORMER["transformer"]
+
+
+def transformer(**changes):
+    return {**TRANSFORMER, **changes}
 
 
 def test_config_round_trips_through_plain_types():
@@ -10,7 +17,6 @@ def test_config_round_trips_through_plain_types():
     assert BiLMConfig.from_dict(config.to_dict()) == config
 
 
-@pytest.mark.issue(17)
 def test_token_embedder_round_trips_through_plain_types():
     embedder = TokenEmbedderConfig(n_characters=9, character_width=4, n_words=5, word_width=2, filters=((1, 3),))
     config = BiLMConfig(token_embedder=embedder, cell_width=4, projection_width=8, always_project=True)
@@ -40,6 +46,12 @@ def test_token_embedder_round_trips_through_plain_types():
             {"n_words": 5, "encoder": "bilstm", "n_layers": 1, "highway_between": True, "has_skip": False},
             "is invalid.*highway_between should be false for 'bilstm'",
         ),
+        (transformer(transformer={**SIZES, "n_heads": 3}), r"n_heads is 3, should divide projection_width \(8\)"),
+        (transformer(transformer={**SIZES, "max_positions": 2}), "max_positions is 2, should be 3 or more"),
+        (transformer(transformer=None), "transformer is null"),
+        (transformer(projection_width=9), "projection_width is 9, should be an even number"),
+        (transformer(cell_width=16, has_skip=False), "cell_width should be left out.*has_skip should be left out"),
+        (transformer(encoder="gru"), "encoder is 'gru'"),
     ],
 )
 def test_wrong_settings_are_named(settings, name):

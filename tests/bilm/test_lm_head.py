@@ -36,7 +36,6 @@ def test_losses_are_those_of_the_scores(head, rows):
     torch.testing.assert_close(head.token_losses(outputs, targets), wanted)
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 @pytest.mark.parametrize("kind", ["full", "adaptive"])
 @pytest.mark.parametrize("n_words, n_rows", [(30, 1), (2048, 512), (2049, 513), (30000, 600)])

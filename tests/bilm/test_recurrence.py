@@ -149,7 +149,6 @@ def _zeros(dtype, cells):
     return [weight.requires_grad_() for weight in weights], torch.ones(1, 1, 1, dtype=dtype), c
 
 
-@pytest.mark.issue(41)
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("with_projection", [True, False], ids=["projected", "plain"])
 def test_values_that_are_not_finite_do_not_go_unnoticed(value, with_projection):
@@ -163,34 +162,20 @@ def test_values_that_are_not_finite_do_not_go_unnoticed(value, with_projection):
         assert not is_finite[0, 1:, 2].any()
 
 
-@pytest.mark.issue(41)
-def test_results_do_not_depend_on_the_layout_of_the_arguments(implementation):
-    (gates, recurrent, projection), h, c = _inputs(torch.float32)
-    wanted = run_recurrence(gates, recurrent, projection, h, c, cell_clip=0.6)
-    (wanted[0] ** 2).sum().backward()
-    others = [
-        part.detach().transpose(0, -1).contiguous().transpose(0, -1).requires_grad_()
-        for part in (gates, recurrent, projection)
-    ]
-    rows = [part.repeat(1, 2, 1)[:, :LANES] for part in (h, c)]
-    found = run_recurrence(*others, *rows, cell_clip=0.6)
-    (found[0] ** 2).sum().backward()
-    torch.testing.assert_close(found, wanted)
-    for one, other in zip(others, (gates, recurrent, projection)):
-        torch.testing.assert_close(one.grad, other.grad)
-
-
-@pytest.mark.issue(41)
-def test_gradients_do_not_depend_on_the_layout_of_states_that_are_reset():
-    (gates, recurrent, projection), h, c = _inputs(torch.float32)
+@pytest.mark.parametrize("resets", [None, _resets()], ids=["carried", "reset"])
+def test_results_do_not_depend_on_the_layout_of_the_arguments(resets):
+    weights, h, c = _inputs(torch.float32)
+    others = [part.detach().transpose(0, -1).contiguous().transpose(0, -1).requires_grad_() for part in weights]
+    rows = [part.permute(1, 0, 2).contiguous().permute(1, 0, 2) for part in (h, c)]
+    repeated = [part.repeat(1, 2, 1)[:, :LANES] for part in (h, c)]
     found = []
-    for states in ((h, c), tuple(part.permute(1, 0, 2).contiguous().permute(1, 0, 2) for part in (h, c))):
-        outputs, _, _ = run_recurrence(gates, recurrent, projection, *states, resets=_resets())
-        found.append(torch.autograd.grad((outputs**2).sum(), (gates, recurrent, projection)))
-    torch.testing.assert_close(*found)
+    for arguments in ((*weights, h, c), (*others, *rows), (*others, *repeated)):
+        results = run_recurrence(*arguments, resets=resets, cell_clip=0.6)
+        found.append((results, torch.autograd.grad((results[0] ** 2).sum(), arguments[:3])))
+    for other in found[1:]:
+        torch.testing.assert_close(other, found[0])
 
 
-@pytest.mark.issue(41)
 def test_second_derivatives_are_refused():
     (gates, recurrent, projection), h, c = _inputs(torch.float32)
     outputs, _, _ = run_recurrence(gates, recurrent, projection, h, c)
@@ -199,7 +184,6 @@ def test_second_derivatives_are_refused():
         (gradient**2).sum().backward()
 
 
-@pytest.mark.issue(41)
 def test_half_precision_is_near_float32():
     weights, h, c = _inputs(torch.float32)
     wanted, _, _ = run_recurrence(*weights, h, c, resets=_resets(), cell_clip=0.6, projection_clip=0.7)

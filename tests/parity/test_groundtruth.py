@@ -8,18 +8,18 @@ from parity.cases import CASES, SLOW_CASES, Case, limit_of
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW_CASES else name for name in CASES]
 )
-def test_groundtruth(name, shared_data, tmp_path):
+@pytest.mark.parametrize("engine", ["native", "torch"])
+def test_groundtruth_with_and_without_the_native_kernel(engine, name, shared_data, tmp_path, monkeypatch):
+    if engine == "torch":
+        force_engine(monkeypatch, engine)
     case = Case(shared_data.parent, name, tmp_path)
     limit = limit_of(case.bilm.config.n_layers)
-    differences = dict(case.differences())
-    too_large = {array: value for array, value in differences.items() if value > limit}
-    assert not too_large
+    assert not {array: value for array, value in case.differences() if value > limit}
 
 
 FLOAT64_CASES = ("tiny-2layer", "tiny-3layer-tanh", "tiny-odd-4layer")
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in FLOAT64_CASES else [pytest.mark.slow]) for name in CASES]
 )
@@ -34,12 +34,3 @@ def test_vectors_are_within_half_of_the_limit_of_float64(name, shared_data, tmp_
 def test_every_stored_case_is_in_the_table(shared_data):
     stored = {path.parent.name for path in (shared_data / "elmo-groundtruth").glob("*/case.json")}
     assert stored == set(CASES)
-
-
-@pytest.mark.parametrize("name", [name for name in CASES if name not in SLOW_CASES])
-def test_groundtruth_with_products_of_torch(name, shared_data, tmp_path, monkeypatch):
-    """As where the native kernel was not compiled."""
-    force_engine(monkeypatch, "torch")
-    case = Case(shared_data.parent, name, tmp_path)
-    limit = limit_of(case.bilm.config.n_layers)
-    assert not {array: value for array, value in case.differences() if value > limit}

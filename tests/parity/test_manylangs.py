@@ -27,7 +27,6 @@ def largest(found, wanted):
     return np.abs(rows - wanted).max()
 
 
-@pytest.mark.issue(17)
 def test_layers_and_average(case, tmp_path):
     folder, sentences, truth = case
     bilm = load_bilm(folder)
@@ -37,7 +36,6 @@ def test_layers_and_average(case, tmp_path):
     assert largest(load_bilm(tmp_path / "native").embed(sentences), truth["layers"]) < LIMIT
 
 
-@pytest.mark.issue(17)
 def test_second_call(case):
     folder, sentences, truth = case
     bilm = load_bilm(folder)

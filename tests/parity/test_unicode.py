@@ -1,7 +1,6 @@
 """The promise of docs/exactness.md, on random Unicode texts: vectors in a batch are those of a single sequence."""
 
 import numpy as np
-import pytest
 from unicode_texts import random_texts
 
 from spacy_elmo import load_bilm
@@ -16,19 +15,16 @@ def largest_differences(bilm, n_texts):
     return np.max([np.abs(batch - single).max(axis=(1, 2)) for batch in batches], axis=0)
 
 
-@pytest.mark.issue(15)
 def test_packaged_bilm_is_within_1e5():
     differences = largest_differences(load_bilm("en_elmo_sm"), 40)
     assert differences[0] <= 1e-6 and differences.max() <= 1e-5
 
 
-@pytest.mark.issue(15)
 def test_four_layers_amplify_rounding(shared_data):
     differences = largest_differences(load_bilm(shared_data / "elmo-groundtruth" / "tiny-odd-4layer"), 60)
     assert differences[0] <= 1e-6 and differences.max() <= 2e-5
 
 
-@pytest.mark.issue(15)
 def test_four_layers_with_carried_state(shared_data):
     """Runs of three words share a state: the batch sizes decide where a slice ends, and nothing else."""
     bilm = load_bilm(shared_data / "elmo-groundtruth" / "tiny-odd-4layer")
