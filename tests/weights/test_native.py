@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from reference.seeded_weights import WORDS
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.bilm.config import BiLMConfig
@@ -91,26 +91,6 @@ def test_values_beyond_float16_are_refused(bilm, tmp_path):
 def native(bilm, tmp_path):
     save_bilm(bilm, tmp_path / "native")
     return tmp_path / "native"
-
-
-def test_native_lists_everything_that_is_wrong(native):
-    arrays = load_file(native / "weights.safetensors")
-    del arrays["bilm.lstm.0.bias"], arrays["softmax.bias"]
-    arrays["bilm.lstm.9.bias"] = np.zeros(3, "float32")
-    arrays["bilm.char_cnn.embedding"] = np.zeros((9, 4), "float32")
-    arrays["bilm.lstm.1.bias"][0, 0] = np.inf
-    save_file(arrays, native / "weights.safetensors")
-    with pytest.raises(ValueError) as error:
-        load_bilm(native)
-    for part in (
-        "5 problem(s)",
-        "missing: bilm.lstm.0.bias [2, 96]",
-        "missing: softmax.bias [12]",
-        "unexpected: bilm.lstm.9.bias [3]",
-        "wrong shape: bilm.char_cnn.embedding is [9, 4], should be [262, 4]",
-        "not finite: bilm.lstm.1.bias has 1 of 192 values",
-    ):
-        assert part in str(error.value)
 
 
 def test_native_damaged(native):
