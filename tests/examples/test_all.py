@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from examples.writing import FOLDERS, TEXTS, write_parts
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 RECIPES = sorted(
@@ -44,6 +45,46 @@ def test_frequent_words_count_little_in_vectors_of_texts():
     assert (
         np.abs(space["vectors"] @ space["axes"].T).max() < 1e-5 and np.abs(space["vectors"].mean(axis=0)).max() < 1e-5
     )
+
+
+# Of each recipe: its options, and scores that it prints without ELMo and with it.
+SCORES = {
+    "coref": ([], ["litbank, CoNLL", "gap, F1", "gap, feminine"]),
+    "nli": ([], ["snli-cad, test", "sick, test", "breaking-nli, entailment"]),
+    "qa": (["--every", 1], ["test, EM", "test, F1", "SQuAD, EM"]),
+    "sentiment": ([], ["accuracy, sentence-polarity", "macro-F1, goemotions"]),
+    "srl": (["--every", 1], ["span F1"]),
+}
+PARAGRAPHS = [
+    {"words": words.split(), "label": label, **{name: {"first": i, "last": j} for name, (i, j) in spans.items()}}
+    for words, label, spans in (
+        ("Ann Lee met Eve . She was late", "A", {"A": (0, 1), "B": (3, 3), "pronoun": (5, 5)}),
+        ("When he came home , Tom Hill rang Bob .", "B", {"A": (5, 6), "B": (8, 8), "pronoun": (1, 1)}),
+    )
+]
+COMMENTS = [
+    {"text": "Thanks , I love it !", "labels": ["gratitude", "love"]},
+    {"text": "On Monday", "labels": ["neutral"]},
+]
+# Further data sets below the folder of the data.
+FURTHER = {
+    "coref": {"gap": PARAGRAPHS},
+    "nli": {"sick": TEXTS["nli"], "breaking-nli": TEXTS["nli"]},
+    "qa": {"squad-v1.1-dev": TEXTS["qa"]},
+    "sentiment": {"goemotions": 4 * COMMENTS},
+    "srl": {},
+}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipe_prints_scores_of_both_conditions(name, run_recipe, tiny_bilm, tmp_path):
+    for folder, lines in {FOLDERS[name]: 4 * TEXTS[name], **FURTHER[name]}.items():
+        write_parts(tmp_path / "data" / folder, lines)
+    options, scores = SCORES[name]
+    data = ("--data", tmp_path / "data", "--bilm", tiny_bilm)
+    printed = run_recipe(name, *data, "--epochs", 1, "--seeds", 1, *options)
+    for score in scores:
+        assert printed.count(f"\n{score}") == 2, printed
 
 
 @pytest.mark.slow

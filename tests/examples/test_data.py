@@ -1,6 +1,9 @@
-"""Data, a biLM or a number that cannot be used end a recipe with one message, before layers are computed."""
+"""Data, a biLM or a number that cannot be used end a recipe with one message, before layers are computed: the file, the
+line, the field, the value found and the value needed.
+"""
 
 import gzip
+import json
 
 import pytest
 from examples.writing import FOLDERS, LINES, write_jsonl, write_parts
@@ -12,39 +15,93 @@ BARREN = {
     "sentiment": (LINES["sentiment"], "categories"),
     "srl": ({**LINES["srl"], "frames": []}, "frames"),
 }
-every_recipe = pytest.mark.parametrize("name", FOLDERS)
 
 
-@every_recipe
-def test_missing_and_empty_data_are_named(end_of, tmp_path, name):
+@pytest.mark.parametrize("name", FOLDERS)
+def test_data_or_a_bilm_that_cannot_be_used_are_named(end_of, tmp_path, name):
     message = end_of(name, "--data", tmp_path, "--without-elmo")
     assert str(tmp_path) in message and "--data" in message
-    folder = write_parts(tmp_path / FOLDERS[name], [LINES[name]] * 3)
+    folder, other = tmp_path / FOLDERS[name], LINES["sentiment" if name == "srl" else "srl"]
+    write_parts(folder, [LINES[name]] * 3)
+    message = end_of(name, "--data", tmp_path, "--bilm", tmp_path / "nowhere")
+    assert "--bilm" in message and "EL020" in message and "nowhere" in message
+    for lines, problem in (
+        ([], "has no lines"),
+        ([LINES[name], other], "line 2: '"),  # of another task
+        ([LINES[name], [1]], "line 2: the line is [1], where an object with '"),
+    ):
+        write_jsonl(folder / "train.jsonl.gz", lines)
+        message = end_of(name, "--data", tmp_path)
+        assert "train.jsonl.gz'" in message and problem in message, message
+    write_parts(folder, [LINES[name]] * 3)
     (folder / "dev.jsonl.gz").unlink()
     message = end_of(name, "--data", tmp_path)
     assert "dev.jsonl.gz' does not exist" in message and "--data" in message
-    for part in ("train", "dev"):
-        write_parts(folder, [LINES[name]] * 3)
-        write_jsonl(folder / f"{part}.jsonl.gz", [])
-        assert f"{part}.jsonl.gz' has no lines" in end_of(name, "--data", tmp_path)
+    if name in BARREN:
+        line, what = BARREN[name]
+        write_parts(folder, [line] * 3)
+        message = end_of(name, "--data", tmp_path)
+        assert "train" in message and what in message
 
 
-@pytest.mark.parametrize("name", BARREN)
-def test_part_without_anything_to_learn_is_named(end_of, tmp_path, name):
-    line, what = BARREN[name]
-    write_parts(tmp_path / FOLDERS[name], [line] * 3)
-    message = end_of(name, "--data", tmp_path)
-    assert "train" in message and what in message
+GAP = {
+    "words": ["Ann", "met", "Eve", ".", "She"],
+    **{"A": {"first": 0, "last": 0}, "B": {"first": 2, "last": 2}, "pronoun": {"first": 4, "last": 4}},
+    "label": "A",
+}
+EMOTION = {"text": "Thanks !", "labels": ["gratitude", "love"]}
+RIGHT = {
+    **{name: (FOLDERS[name], LINES[name]) for name in FOLDERS},
+    **{"coref gap": ("gap", GAP), "sentiment several": ("goemotions", EMOTION)},
+}
 
 
-@every_recipe
-def test_wrong_bilm_is_named(end_of, tmp_path, name):
-    write_parts(tmp_path / FOLDERS[name], [LINES[name]] * 3)
-    message = end_of(name, "--data", tmp_path, "--bilm", tmp_path / "nowhere")
-    assert "--bilm" in message and "EL020" in message and "nowhere" in message
+def frame(**fields):
+    return {"frames": [{"predicate": 1, "tags": ["B-ARG0", "B-V"], **fields}]}
 
 
-def test_second_data_set_is_checked_before_the_first_is_used(end_of, tmp_path):
+def asked(**fields):
+    return {"qas": [{**LINES["qa"]["qas"][0], **fields}]}
+
+
+def answer(**fields):
+    return asked(answers=[{"first": 0, "last": 0, "text": "She", **fields}])
+
+
+TEXT, SOME_WORDS = "a text that is not empty is needed", "a list of 1 or more is needed"
+# Data set, fields that replace those of a line, what the message tells about field, value and need.
+WRONG = [
+    ("srl", frame(tags=["B-V"]), "'frames[0].tags' is a list of 1, where a list of 2 is needed"),
+    ("srl", frame(tags=["B-V", "I-ARG0"]), "'frames[0].tags[1]' is \"I-ARG0\", where 'O', 'B-ROLE', or 'I-ROLE' after"),
+    ("srl", frame(predicate=2), "'frames[0].predicate' is 2, where a whole number from 0 to 1"),
+    ("srl", frame(predicate=True), "'frames[0].predicate' is true, where a whole number from 0 to 1"),
+    ("srl", {"words": ["She", None]}, f"'words[1]' is null, where {TEXT}"),
+    ("srl", {"frames": ["B-V"]}, "'frames[0]' is \"B-V\", where an object with 'predicate' is needed"),
+    ("coref", {"clusters": [[[0, 1]], [[0, 1]]]}, "'clusters' is a list with [0, 1] twice, where each of them once is"),
+    ("coref", {"clusters": [[0]]}, "'clusters[0][0]' is 0, where a list, or an object with 'first' and 'last',"),
+    ("coref", {"sentences": [[0, 2], [1, 2]]}, "'sentences[1][0]' is 1, where 2 is needed"),
+    ("coref gap", {"A": {"first": 0, "last": 5}}, "'A.last' is 5, where a whole number from 0 to 4 is needed"),
+    ("qa", asked(answers=[]), f"'qas[0].answers' is a list of 0, where {SOME_WORDS}"),
+    ("qa", answer(first=1), "'qas[0].answers[0].last' is 0, where 1 is needed"),
+    ("qa", {"offsets": [[0, 3], [4, 10]]}, "'offsets[1][1]' is 10, where a whole number from 4 to 9 is needed"),
+    ("sentiment", {"text": " \t"}, f"'text' is \" \\t\", where {TEXT}"),
+    ("sentiment", {"text": "\ud800"}, f"'text' is \"\ud800\", where {TEXT}"),  # no letter: half of one
+    ("sentiment several", {"labels": ["joy", 1]}, f"'labels[1]' is 1, where {TEXT}"),
+    ("nli", {"hypothesis_words": {"0": "She"}}, '\'hypothesis_words\' is {"0": "She"}, where a list is needed'),
+    ("nli", {"label": "maybe"}, "'label' is \"maybe\", where one of entailment, neutral, contradiction is needed"),
+]
+
+
+@pytest.mark.parametrize("name, fields, told", WRONG, ids=[f"{name}-{json.dumps(new)}" for name, new, _ in WRONG])
+def test_wrong_field_is_told(end_of, tmp_path, name, fields, told):
+    folder, line = RIGHT[name]
+    path = write_parts(tmp_path / folder, [line] * 3) / "dev.jsonl.gz"
+    write_jsonl(path, [line, {**line, **fields}, line])  # line 2
+    message = end_of(name.split()[0], "--data", tmp_path)
+    assert message.startswith(f"'{path}', line 2: {told}") and "--data" in message
+
+
+def test_further_data_sets_are_checked_before_the_first_is_used(end_of, tmp_path):
     write_parts(tmp_path / "snli-cad", [LINES["nli"]] * 3)
     write_jsonl(write_parts(tmp_path / "sick", [LINES["nli"]] * 3) / "test.jsonl.gz", [])
     assert "sick/test.jsonl.gz' has no lines" in end_of("nli", "--data", tmp_path)
@@ -53,14 +110,9 @@ def test_second_data_set_is_checked_before_the_first_is_used(end_of, tmp_path):
     write_parts(tmp_path / FOLDERS["sentiment"], [LINES["sentiment"], {**LINES["sentiment"], "label": "negative"}])
     write_parts(tmp_path / "goemotions", [{"text": "fine", "labels": ["joy"]}] * 3)
     assert "goemotions' has 1 categories" in end_of("sentiment", "--data", tmp_path)
-
-
-@every_recipe
-def test_lines_of_another_task_are_told(end_of, tmp_path, name):
-    other = LINES["sentiment" if name == "srl" else "srl"]
-    write_parts(tmp_path / FOLDERS[name], [LINES[name], other, LINES[name]])
-    message = end_of(name, "--data", tmp_path)
-    assert "train.jsonl.gz', line 2: '" in message and "is missing, where" in message and "--data" in message
+    write_parts(tmp_path / FOLDERS["qa"], [LINES["qa"]] * 3)
+    write_jsonl(tmp_path / "squad-v1.1-dev" / "test.jsonl.gz", [LINES["qa"], {**LINES["qa"], **asked(answers=[])}])
+    assert "squad-v1.1-dev/test.jsonl.gz', line 2: '" in end_of("qa", "--data", tmp_path)
 
 
 @pytest.mark.parametrize("content, told", [(b"no gzip", "gzip"), (gzip.compress(b'{"a": 1}\n{"a":\n'), "line 2")])
@@ -79,3 +131,12 @@ def test_numbers_are_above_zero(load_recipe, capsys, option):
         with pytest.raises(SystemExit):
             parser.parse_args([f"{option}={value}"])
         assert option in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_every_nth_line_of_training(load_recipe, tmp_path):
+    records = load_recipe("_records")
+    write_parts(tmp_path, [{"words": [word] * 2} for word in "abcde"])
+    parts = records.read_parts(tmp_path, lambda line: list(line["words"].as_words()), limit=4, every=3)
+    assert {name: "".join(words) for name, words in parts.items()} == {
+        **{"train": "aadd", "dev": "aabbccdd", "test": "aabbccdd"}
+    }
