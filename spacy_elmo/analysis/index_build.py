@@ -173,8 +173,7 @@ def make_filter(stop_words: str) -> Optional[Keep]:
 
 def find_differences(before: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
     """RETURNS (List[str]): A text for each setting (see `make_settings`) that changes the vectors and differs."""
-    keys = [key for key in FIXED if key != "reading" or key in before]  # which indexes of earlier versions lack
-    return [f"{key} is {before.get(key)}, now {now[key]}" for key in keys if before.get(key) != now[key]]
+    return [f"{key} is {before.get(key)}, now {now[key]}" for key in FIXED if before.get(key) != now[key]]
 
 
 def make_settings(

@@ -80,10 +80,8 @@ class NeighborIndex:
 
     @property
     def lang(self) -> Optional[str]:
-        """RETURNS (Optional[str]): Language whose tokenizer read the texts; None for tokenized texts, or if an index of
-        an earlier version does not say.
-        """
-        lang: Optional[str] = (self.settings.get("reading") or {}).get("lang")
+        """RETURNS (Optional[str]): Language whose tokenizer read the texts; None for tokenized texts."""
+        lang: Optional[str] = self.settings["reading"].get("lang")
         return lang
 
     def load_bilm(self, path: Optional[str] = None) -> BiLM:

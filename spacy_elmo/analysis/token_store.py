@@ -44,11 +44,8 @@ CREATE TABLE token (id INTEGER PRIMARY KEY, word INTEGER NOT NULL, position INTE
 CREATE TABLE removed (id INTEGER PRIMARY KEY);
 CREATE INDEX sentence_document ON sentence (document);
 CREATE INDEX token_word ON token (word);
-"""
-# Indexes of earlier versions get this table when they are opened for writing.
-FIELDS = """
-CREATE TABLE IF NOT EXISTS field (document INTEGER NOT NULL, name TEXT NOT NULL, value NOT NULL,
-    PRIMARY KEY (document, name)) WITHOUT ROWID
+CREATE TABLE field (document INTEGER NOT NULL, name TEXT NOT NULL, value NOT NULL,
+    PRIMARY KEY (document, name)) WITHOUT ROWID;
 """
 SYSTEM_ERRORS = ("unable to open", "disk I/O error", "readonly database")  # of SQLite, without the file
 DOCUMENT = "document"  # the field that is the name of the document
@@ -133,10 +130,6 @@ class TokenStore:
         if found is None or found[0] != str(VERSION):
             problem = f"its version is {found and found[0]}, should be {VERSION}"
             raise ValueError(Errors.EL390.format(path=self.path, problem=problem))
-        if can_write:
-            self._file.execute(FIELDS)
-        found = self._file.execute("SELECT 1 FROM sqlite_master WHERE name = 'field'").fetchone()
-        self._has_fields = found is not None
 
     @contextmanager
     def _show_errors(self) -> Iterator[None]:
@@ -261,7 +254,7 @@ class TokenStore:
     def read_fields(self, documents: Sequence[str]) -> Dict[str, Dict[str, Value]]:
         """RETURNS (Dict[str, Dict[str, Value]]): The fields of documents, by their names."""
         found: Dict[str, Dict[str, Value]] = {name: {DOCUMENT: name} for name in documents}
-        for some, marks in _split(list(found) if self._has_fields else []):
+        for some, marks in _split(list(found)):
             source = "document JOIN field ON field.document = document.id"
             where = f"WHERE document.name IN ({marks})"
             for document, name, value in self.fetch(
@@ -272,7 +265,7 @@ class TokenStore:
 
     def field_names(self) -> List[str]:
         """RETURNS (List[str]): The names of all fields."""
-        rows = self.fetch("SELECT DISTINCT name FROM field ORDER BY name") if self._has_fields else []
+        rows = self.fetch("SELECT DISTINCT name FROM field ORDER BY name")
         return [DOCUMENT, *(name for (name,) in rows)]
 
     def read_values(self, name: str) -> List[Value]:
@@ -296,8 +289,6 @@ class TokenStore:
         """
         if name == DOCUMENT:
             return "(SELECT id AS document, name AS value FROM document)", []
-        if not self._has_fields:
-            return "(SELECT id AS document, name AS value FROM document WHERE 0)", []
         return "(SELECT document, value FROM field WHERE name = ?)", [name]
 
     def find_numbered(self, name: str, above: int) -> List[str]:

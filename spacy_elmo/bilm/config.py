@@ -30,9 +30,6 @@ CODECS: Dict[str, Optional[int]] = {"utf8": 261, "lexicon": None}
 UTF8_CHARACTERS = 261
 TOKEN_EMBEDDERS = ("cnn", "lstm")
 LSTM_SETTINGS = ("cell_width", "cell_clip", "projection_clip", "has_skip", "highway_between", "always_project")
-# Not written at their default, so that files and checkpoints of older versions do not change.
-OMITTED = {"transformer": None, "token_embedder": None, "encoder_depth": 1, "always_project": False}
-OMITTED_CHARACTERS = {"projection": "after_highway", "has_layer_norm": False}
 
 # Limits on what a file may declare, far above those of existing biLMs.
 MAX_ABSOLUTE = 1e18  # the product of two such numbers is still finite in float32
@@ -299,9 +296,6 @@ class BiLMConfig:
     def to_dict(self) -> Dict[str, Any]:
         """RETURNS (Dict[str, Any]): Plain JSON types, the inverse of `from_dict`."""
         record = asdict(self)
-        for block, omitted in ((record, OMITTED), (record["char_cnn"] or {}, OMITTED_CHARACTERS)):
-            for name in [name for name, default in omitted.items() if name in block and block[name] == default]:
-                del block[name]
         if self.encoder == "transformer":
             for name in LSTM_SETTINGS:
                 record.pop(name, None)

@@ -38,7 +38,6 @@ GROUPS: Dict[str, Dict[str, str]] = {
         "index": "Store the contextual vectors of a corpus, to search them for neighbors.",
         "neighbors": "Show the uses of words that are most similar to a word in its sentence.",
         "senses": "Group the uses of a word in an index by their vectors.",
-        "same-sense": "Say whether a word has the same sense in two sentences.",
         "probe": "Score what each layer of a biLM knows: linear probes, nearest neighbors, control tasks.",
     },
     "Analysis of a pipeline": {

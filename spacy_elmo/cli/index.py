@@ -139,7 +139,7 @@ def _change_index(
     """
     is_replaced = force and bool(places)
     before = _read_kept(path) if is_replaced else read_settings(path, is_needed=not places)
-    reading = before.get("reading") or {}
+    reading = before.get("reading", {})
     if places:  # texts are split as the user says, or else as those of the index that they are added to
         kept = {} if is_replaced else reading
         reading = {key: corpus[key] or kept.get(key, corpus[key]) for key in ("lang", "running_text")}

@@ -75,7 +75,7 @@ class VectorRecord(Dict[str, Any]):
         return copied
 
 
-@msgpack_decoders("spacy-elmo.Piece.v1")
+@msgpack_decoders("spacy-elmo.VectorRecord.v1")
 def _decode_record(record: Any, chain: Optional[Callable[[Any], Any]] = None) -> Any:
     """RETURNS (Any): A `VectorRecord`, which counts its copies, for a dictionary from bytes; else the same value."""
     if isinstance(record, dict) and "orths" in record and is_count(record.get("n_carried")):

@@ -389,19 +389,13 @@ class Pretraining:
         record = snapshot.record
         best = self.output / BEST
         init = f": --paths.init '{best}' starts it from the best model of this one" if best.exists() else ""
-        if "stream" in record:
-            raise ValueError(
-                f"The checkpoint '{snapshot.path}' cannot be resumed: it was written by an earlier version, before the "
-                "training text was tokenized once and stored, and its position in the text has another form. Finish "
-                f"the run with that version, or start a new run{init}."
-            )
         try:
             settings = changed_settings(record, self._settings())
             text = changed_text(record["text"], self._describe_text())
             if not settings and not text:
                 self.trainer.restore(snapshot)
                 self.best = BestSoFar.from_dict(record["best"])
-                self._validated_at = int(record.get("validated_at", 0))
+                self._validated_at = int(record["validated_at"])
                 self._losses = list(map(float, record["losses"]))
                 self.elapsed_s = float(record["elapsed_s"])
         # Wrong names, shapes, dtypes and values of tensors and settings raise different errors.

@@ -27,10 +27,10 @@ from .stored_text import StoredText
 FOLDER = "checkpoints"
 TENSORS, RECORD, CHECKSUMS = "state.safetensors", "state.json", "checksums.json"
 NAMES = (TENSORS, RECORD, CHECKSUMS)
-# Keys that every `state.json` has; those that were added later are optional.
+# Keys that every `state.json` has.
 KEYS = frozenset(
     ("step", "n_tokens", "optimizer", "loss_scale", "n_ranks", "settings", "bilm", "vocabulary", "text")
-    + ("best", "losses", "elapsed_s", "log_bytes")
+    + ("best", "losses", "elapsed_s", "log_bytes", "validated_at")
 )
 
 
@@ -241,14 +241,11 @@ def describe_settings(config: PretrainConfig, bilm: BiLMConfig, vocabulary: Voca
 
 def changed_settings(then: Mapping[str, Any], now: Mapping[str, Any]) -> List[str]:
     """Describe each setting that differs but must not, of two `describe_settings`; other keys of `then` are ignored."""
-    newer = {"bilm": BiLMConfig(n_words=1).to_dict()}  # settings that are newer than the run have their default
-    defaults = {**_flat(PretrainConfig().to_dict()), **_flat(newer)}
-    found, given = (
-        {**defaults, **_flat(record["settings"]), **_flat({name: record[name] for name in ("bilm", "vocabulary")})}
+    settings = (
+        {**_flat(record["settings"]), **_flat({name: record[name] for name in ("bilm", "vocabulary")})}
         for record in (then, now)
     )
-    found, given = ({name: value for name, value in flat.items() if name not in FREE} for flat in (found, given))
-    return describe_changes(found, given)
+    return describe_changes(*({name: value for name, value in flat.items() if name not in FREE} for flat in settings))
 
 
 def describe_text(text: StoredText, held_out: Sentences, settings: Mapping[str, Any]) -> Dict[str, Any]:

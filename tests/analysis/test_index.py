@@ -418,25 +418,6 @@ def test_fields_change_without_new_vectors(tmp_path):
 
 
 @pytest.mark.issue(40)
-def test_an_index_of_an_earlier_version_is_read_and_gets_fields(tmp_path):
-    path = tmp_path / "index"
-    _add(path, _texts(6))
-    with closing(sqlite3.connect(path / FILE)) as file, file:
-        file.execute("DROP TABLE field")
-    before = (path / FILE).read_bytes()
-    with NeighborIndex.open(path) as index:
-        uses, vectors = index.uses("target")
-        assert len(index.query(vectors[0], where=("document", ["1", "2"]))) > 2
-        assert index.values_of(uses, "document") == [use.document for use in uses]
-        with pytest.raises(ValueError, match="has a field 'year'.*--keep"):
-            index.values_of(uses, "year")
-    assert (path / FILE).read_bytes() == before
-    assert _add(path, _texts(6, year=lambda i: i), "year").n_read == 0
-    with NeighborIndex.open(path) as index:
-        assert index.values_of(index.uses("target")[0], "year") == list(range(6))
-
-
-@pytest.mark.issue(40)
 @pytest.mark.parametrize(
     "value, stored",
     [

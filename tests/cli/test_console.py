@@ -35,7 +35,6 @@ COMMANDS = {
     "index": ["index", "INDEX", "--check"],
     "neighbors": ["neighbors", "INDEX", TEXT, "--word", "tr\xe8s"],
     "senses": ["senses", "INDEX", "tr\xe8s"],
-    "same-sense": ["same-sense", TEXT, TEXT, "--word", "\u6f22\u5b57", "--bilm", "BILM"],
     "inspect": ["inspect", "BILM"],
     "perplexity": ["perplexity", "BILM", "CORPUS"],
     "compare": ["compare", "BILM", "BILM", "CORPUS"],

@@ -1,4 +1,4 @@
-"""`elmo index`, `neighbors`, `senses` and `same-sense`: good calls, hostile texts, and mistakes."""
+"""`elmo index`, `neighbors` and `senses`: good calls, hostile texts, and mistakes."""
 
 import json
 import sqlite3
@@ -98,18 +98,6 @@ def test_senses_writes_picture_and_page(folder, tmp_path):
     assert [use["word"] for use in upper["uses"]] == ["Bank"] * 3
     found = call_json("senses", folder / "index", "bank", "--n-senses", 2)
     assert sum(group["size"] for group in found["groups"]) == 9 == len(found["uses"])
-
-
-def test_same_sense_gives_cosines_and_a_probability(folder):
-    texts = ("He sat on the bank of the river.", "My bank raised its rates.")
-    found = call_json("same-sense", *texts, "--word", "bank")
-    assert list(found["cosines"]) == ["0", "1", "2", "mean"] and found["cosines"]["0"] == pytest.approx(1, abs=1e-4)
-    assert found["is_same"] is (found["probability"] >= 0.5)
-    shown = call("same-sense", *texts, "--word", "bank").stdout
-    assert f"Probability of the same sense: {found['probability']:.0%}" in shown
-    other = call("same-sense", *texts, "-w", "bank", "-W", "rates", "--bilm", folder / "bilm")
-    assert "no calibration" in other.stdout
-    assert "EL381" in refused("same-sense", *texts, "-w", "river")
 
 
 def test_mistakes_are_clear(folder, tmp_path, bilm):

@@ -53,7 +53,6 @@ def test_text_is_tokenized_in_the_language_of_the_bilm(lang, wanted, french):
     tokens = [token["token"] for token in call_json("surprisal", french, TEXT, *option)["tokens"]]
     assert tokens[: len(wanted)] == wanted
     assert call_json("substitutes", french, TEXT, "--word", "est", *option)["sentence"] == wanted
-    call("same-sense", TEXT, TEXT, "--word", wanted[0], "--bilm", french, *option)
 
 
 @pytest.mark.parametrize("meta", [{}, {"lang": None}, {"lang": ""}, {"lang": 5}, {"lang": ["fr"]}])

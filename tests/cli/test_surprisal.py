@@ -98,7 +98,6 @@ def test_substitutes_are_words_of_the_place():
         (["surprisal", "en_elmo_sm", " "], ["The text is empty"]),
         (["surprisal", "en_elmo_sm", TEXT, "--lang", "zz"], ["There is no tokenizer"]),
         (["substitutes", "en_elmo_sm", TEXT, "--word", "bank", "--lang", "zz"], ["There is no tokenizer"]),
-        (["same-sense", TEXT, TEXT, "--word", "bank", "--lang", "zz"], ["There is no tokenizer"]),
     ],
 )
 def test_mistakes_are_clear(arguments, messages):

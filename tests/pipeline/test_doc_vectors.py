@@ -3,7 +3,6 @@
 import copy
 import random
 import re
-from pathlib import Path
 
 import numpy
 import pytest
@@ -229,25 +228,6 @@ def test_any_order_of_steps_gives_the_mean_of_the_words_of_a_token(has_layers, n
         numpy.testing.assert_allclose(found, mixed.mean(axis=0), atol=1e-5)
         if has_layers:
             numpy.testing.assert_allclose(get_layers(doc, "elmo", i, i + 1)[:, 0], layers.mean(axis=0), atol=1e-5)
-
-
-def read_old_docs():
-    path = Path(__file__).parents[1] / "fixtures" / "docs_177bb64.spacy"
-    return list(DocBin().from_disk(path).get_docs(Vocab()))
-
-
-@pytest.mark.parametrize("doc", read_old_docs(), ids=lambda doc: doc.user_data["name"])
-def test_docs_stored_by_commit_177bb64_are_read(doc):
-    """Each has the expected vectors beside those that ELMo stored; NaN for tokens without."""
-    prefix, mixed = "other" if doc.user_data["name"] == "another prefix" else "elmo", doc.user_data["mixed"]
-    for i, row in enumerate(mixed):
-        if numpy.isnan(row).any():
-            with pytest.raises(ValueError, match="EL062"):
-                get_mixed(doc, prefix, i, i + 1)
-        else:
-            numpy.testing.assert_allclose(get_mixed(doc, prefix, i, i + 1)[0], row, atol=1e-6)
-    if "layers" in doc.user_data:
-        numpy.testing.assert_array_equal(get_layers(doc, prefix, 0, len(doc)), doc.user_data["layers"])
 
 
 # Damaged data: one of our errors or a valid answer, never an error of a library and never NaN

@@ -76,12 +76,3 @@ def test_tensors_of_another_model_are_told(run_path, part, change):
     save_file(tensors, folder / TENSORS)
     _sign(folder)
     assert "does not fit this run" in _resume(run_path)
-
-
-@pytest.mark.issue(52)
-def test_a_checkpoint_of_the_form_before_texts_were_stored_is_told(run_path):
-    (folder,) = list_checkpoints(run_path)
-    record = {**json.loads((folder / RECORD).read_text()), "stream": {}, "words": []}
-    (folder / RECORD).write_text(json.dumps(record))
-    _sign(folder)
-    assert "was written by an earlier version" in _resume(run_path)

@@ -6,7 +6,6 @@ import pytest
 
 from spacy_elmo.pretraining.config import FULL_SOFTMAX_WORDS, PretrainConfig, check_config, read_config
 from spacy_elmo.pretraining.prepare import corpus_warnings
-from spacy_elmo.pretraining.run_folder import changed_settings
 
 CONFIG = Path(__file__).parents[2] / "configs" / "pretrain_en_elmo_sm.cfg"
 
@@ -109,11 +108,3 @@ def test_a_small_vocabulary_gets_the_full_softmax(n_words, settings, kind):
 def test_settings_that_do_not_fit_the_text_are_told(settings, counted, told):
     found = corpus_warnings(_config(max_tokens=32 * 200, **settings), **counted)
     assert len(found) == bool(told) and all(told in text for text in found)
-
-
-@pytest.mark.issue(15)
-def test_a_run_that_is_older_than_a_setting_can_be_resumed():
-    now = {"settings": _config(schedule={"warmup_steps": 5}).to_dict(), "bilm": {}, "vocabulary": "x"}
-    then = {**now, "settings": {**now["settings"], "schedule": {**now["settings"]["schedule"]}}}
-    del then["settings"]["max_passes"], then["settings"]["schedule"]["warmup_share"]
-    assert changed_settings(then, now) == []
