@@ -81,7 +81,7 @@ def test_long_sequences_are_refused(embed):
     "settings, message",
     [
         ({"transformer": {**SIZES, "n_heads": 3}}, r"n_heads is 3, should divide projection_width \(8\)"),
-        ({"transformer": {**SIZES, "max_positions": 2}}, "max_positions is 2, should be 3 or more"),
+        ({"transformer": {**SIZES, "max_positions": 2}}, "max_positions is 2, should be at least 3"),
         ({"transformer": None}, "transformer is null"),
         ({"projection_width": 9}, "projection_width is 9, should be an even number"),
         ({"cell_width": 16, "has_skip": False}, "cell_width should be left out.*has_skip should be left out"),
