@@ -1,4 +1,4 @@
-"""What every package may need: allowed values, checks of values, paths, atomic writing, checks of settings in files."""
+"""What every package may need: allowed values, checks of values, paths, atomic writing."""
 
 import errno
 import glob
@@ -11,22 +11,16 @@ import secrets
 import shutil
 import tempfile
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 from numbers import Integral
 from pathlib import Path, PurePosixPath
 from typing import (
     Any,
-    Callable,
-    Dict,
     Iterable,
     Iterator,
     List,
     Literal,
-    Mapping,
-    NamedTuple,
     Optional,
     Sequence,
     Set,
@@ -35,8 +29,6 @@ from typing import (
     TypeGuard,
     Union,
     get_args,
-    get_origin,
-    get_type_hints,
 )
 
 from .errors import Errors
@@ -72,7 +64,7 @@ DTYPES: Tuple[DType, ...] = get_args(DType)
 # Precision of matrix products in inference and in pretraining.
 Precision = Literal["float32", "bfloat16", "float16", "int8"]
 PRECISIONS: Tuple[Precision, ...] = get_args(Precision)
-TRAINING_PRECISIONS = ("auto", "float32", "bfloat16", "float16")
+TrainingPrecision = Literal["auto", "float32", "bfloat16", "float16"]
 # Layer norms of the component's own mix. Batch norms are excluded: a vector must not depend on other Docs of the batch.
 COMPONENT_NORMS = (None, "token")
 # Norms of a learned mix: name -> epsilon under the root. "token" is over the values of one token; the other two are
@@ -423,158 +415,3 @@ def _is_running(process: int) -> bool:
 def _is_empty(path: Path) -> bool:
     """Whether a folder has no files but hidden ones, which macOS writes into each folder that is opened."""
     return all(is_hidden(file.name) for file in path.iterdir())
-
-
-# Checks of settings from a file against the fields of a dataclass: names, types, and values that a field allows.
-
-SINGULAR = {int: "an integer", float: "a number", bool: "true or false", str: "a string", type(None): "null"}
-PLURAL = {int: "integers", float: "numbers", bool: "true or false", str: "strings"}
-NO_FIT = object()
-
-
-class Allowed(NamedTuple):
-    """Values that a setting may have, in the `Annotated` type of its field; None, where the type has it, is another.
-
-    text (str): After "should be".
-    holds (Callable[[Any], bool]): Whether a value is allowed.
-    """
-
-    text: str
-    holds: Callable[[Any], bool]
-
-
-AT_LEAST_0 = Allowed("0 or more", lambda value: value >= 0)
-AT_LEAST_1 = Allowed("1 or more", lambda value: value >= 1)
-ABOVE_0 = Allowed("above 0", lambda value: value > 0)
-BELOW_1 = Allowed("from 0 to below 1", lambda value: 0 <= value < 1)
-
-
-def one_of(names: Sequence[str]) -> Allowed:
-    """names (Sequence[str]): The values that are allowed."""
-    return Allowed(f"one of {names}", names.__contains__)
-
-
-def find_not_allowed(settings: Any) -> List[str]:
-    """RETURNS (List[str]): Each value of a dataclass that its field does not allow."""
-    found = []
-    for name, hint in get_type_hints(type(settings), include_extras=True).items():
-        for allowed in getattr(hint, "__metadata__", ()):
-            value = getattr(settings, name)
-            if value is not None and not allowed.holds(value):
-                null = " or null" if type(None) in get_args(hint.__origin__) else ""
-                value = list(value) if isinstance(value, tuple) else value
-                found.append(f"{name} is {value!r}, should be {allowed.text}{null}")
-    return found
-
-
-def refuse_settings(block: str, problems: Sequence[str]) -> None:
-    """RAISES (ValueError): If there are problems in a block of settings."""
-    if problems:
-        raise ValueError(f"The {block} is invalid: {'; '.join(problems)}. Correct these settings.")
-
-
-def refuse_unknown(cls: Any, given: Any, block: str, *, root: Any = None, path: str = "") -> None:
-    """Check the names of all settings, including those of nested blocks.
-
-    cls (Any): The dataclass.
-    given (Any): Its settings; a value that is not a block is left to `fit_types`.
-    block (str): Name of the block in the error.
-    root (Any): Dataclass of the whole config, searched for misplaced settings; `cls` itself by default.
-    path (str): Dotted name of the block in it.
-    RAISES (ValueError): EL001 for the first block with unknown names; it suggests similar ones.
-    """
-    if not isinstance(given, Mapping):
-        return
-    known = [item.name for item in fields(cls)]
-    unknown = sorted(set(given) - set(known))
-    if unknown:
-        named = [f"{name}{_did_you_mean(name, known, cls if root is None else root)}" for name in unknown]
-        raise ValueError(Errors.EL001.format(block=block, unknown=", ".join(named), known=", ".join(known)))
-    for name, inner in _blocks(cls):
-        below = f"{path}.{name}" if path else name
-        refuse_unknown(inner, given.get(name), f"[{below}]", root=cls if root is None else root, path=below)
-
-
-def fit_types(cls: Any, given: Mapping[str, Any], *, path: str = "") -> Tuple[Dict[str, Any], List[str]]:
-    """Convert values to the types of the fields: lists to tuples, 1e3 to an integer; nothing else is changed.
-
-    cls (Any): The dataclass.
-    given (Mapping[str, Any]): Its settings, with known names.
-    path (str): Dotted name of the block, prefixed to each name.
-    RETURNS (Tuple[Dict[str, Any], List[str]]): The settings, with nested blocks as dictionaries, and all type errors.
-    """
-    hints, settings, problems = get_type_hints(cls), dict(given), []
-    inner = dict(_blocks(cls))
-    for name, value in given.items():
-        below = f"{path}.{name}" if path else name
-        if isinstance(value, Mapping) and name in inner:
-            settings[name], found = fit_types(inner[name], value, path=below)
-            problems += found
-        elif name in hints:
-            settings[name] = _fit(value, hints[name])
-            if settings[name] is NO_FIT:
-                problems.append(f"{below} is {value!r}, should be {_describe(hints[name])}")
-    return settings, problems
-
-
-def _blocks(cls: Any) -> Iterator[Tuple[str, Any]]:
-    """Fields that are dataclasses themselves."""
-    for name, hint in get_type_hints(cls).items():
-        found = [part for part in (hint, *get_args(hint)) if isinstance(part, type) and is_dataclass(part)]
-        if found:
-            yield name, found[0]
-
-
-def _did_you_mean(name: str, known: Sequence[str], root: Any) -> str:
-    close = get_close_matches(name, known, n=1)
-    elsewhere = [f"{path}.{name}" if path else name for path, cls in _all_blocks(root) if _has(cls, name)]
-    meant = close or elsewhere[:1]
-    return f" (did you mean {meant[0]}?)" if meant else ""
-
-
-def _all_blocks(cls: Any, path: str = "") -> Iterator[Tuple[str, Any]]:
-    yield path, cls
-    for name, inner in _blocks(cls):
-        yield from _all_blocks(inner, f"{path}.{name}" if path else name)
-
-
-def _has(cls: Any, name: str) -> bool:
-    return any(item.name == name for item in fields(cls))
-
-
-def _fit(value: Any, hint: Any) -> Any:
-    """The value converted to the type of the hint, or `NO_FIT`."""
-    origin, parts = get_origin(hint), get_args(hint)
-    if hint is Any:
-        return value
-    if origin is Union:
-        return next((found for part in parts if (found := _fit(value, part)) is not NO_FIT), NO_FIT)
-    if origin in (tuple, list):
-        return _fit_items(value, origin, parts)
-    if hint is int and isinstance(value, float) and value.is_integer():
-        return int(value)
-    wanted = (int, float) if hint is float else (origin or hint)
-    is_fine = isinstance(value, wanted) and (hint is bool or not isinstance(value, bool)) and value == value
-    return value if is_fine else NO_FIT
-
-
-def _fit_items(value: Any, origin: Any, parts: Sequence[Any]) -> Any:
-    if not isinstance(value, (list, tuple)):
-        return NO_FIT
-    hints = [parts[0]] * len(value) if origin is list or parts[-1] is Ellipsis else parts
-    items = [_fit(item, hint) for item, hint in zip(value, hints)]
-    return origin(items) if len(hints) == len(value) and NO_FIT not in items else NO_FIT
-
-
-def _describe(hint: Any) -> str:
-    origin, parts = get_origin(hint), get_args(hint)
-    if origin is Union:
-        return " or ".join(map(_describe, parts))
-    if origin in (tuple, list):
-        return f"a list of {_describe_items(parts[0])}"
-    return SINGULAR.get(hint, "a block of settings")
-
-
-def _describe_items(hint: Any) -> str:
-    inner = get_args(hint)
-    return f"pairs of {PLURAL[inner[0]]}" if inner else PLURAL[hint]

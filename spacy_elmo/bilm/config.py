@@ -1,37 +1,25 @@
-"""The config of a biLM: sizes and options, validated on construction, within limits if they come from a file.
+"""The config of a biLM: sizes and options, validated on construction, within limits far above those of existing biLMs.
 
 Peters et al. (2018), sec. 3.1 and 3.4; `SettingsReader` takes settings by the names of a foreign file.
 """
 
 import re
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Dict, List, Mapping, Optional, Tuple, Type, TypeVar
+from typing import Annotated, Any, Dict, List, Literal, Mapping, Optional, Tuple
 
-from ..util import (
-    ABOVE_0,
-    AT_LEAST_0,
-    AT_LEAST_1,
-    Allowed,
-    find_not_allowed,
-    fit_types,
-    one_of,
-    refuse_settings,
-    refuse_unknown,
-    shorten,
-)
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
-ACTIVATIONS = ("relu", "tanh")
-DIRECTIONS = ("both", "forward")
-PROJECTIONS = ("after_highway", "after_cnn")
-ENCODERS = ("lstm", "bilstm", "transformer")  # see `bilm/model.py`
+from ..settings import KNOWN_NAMES, Count, Flag, Positive, Whole, read_block, require
+from ..util import shorten
+
+Activation = Literal["relu", "tanh"]
 # Character codecs, see `text/words.py`, and their numbers of characters; None: the table of a `Lexicon`.
 CODECS: Dict[str, Optional[int]] = {"utf8": 261, "lexicon": None}
 UTF8_CHARACTERS = 261
-TOKEN_EMBEDDERS = ("cnn", "lstm")
 LSTM_SETTINGS = ("cell_width", "cell_clip", "projection_clip", "has_skip", "highway_between", "always_project")
 
-# Limits on what a file may declare, far above those of existing biLMs.
 MAX_ABSOLUTE = 1e18  # the product of two such numbers is still finite in float32
 MAX_LAYERS = 1000  # layers of the encoder, highway layers, filter sizes
 MAX_WIDTH = 2**20
@@ -41,51 +29,17 @@ MAX_CUTOFFS = 100  # clusters of an adaptive softmax
 WRAPPING = re.compile(r"The [\w ]+ is invalid: |\.? Correct these settings\.?|\.$")  # of the errors of configs
 KINDS = {int: "an integer", bool: "true or false", str: "a string", Mapping: "a block of settings"}
 
-# Settings by their names in `BiLMConfig`, `CharCNNConfig` and `TransformerConfig`.
-MOST: Dict[str, int] = {
-    "n_layers": MAX_LAYERS,
-    "cell_width": MAX_WIDTH,
-    "projection_width": MAX_WIDTH,
-    "n_words": MAX_WORDS,
-    "embedding_width": MAX_WIDTH,
-    "n_highway": MAX_LAYERS,
-    "max_characters": MAX_CHARACTERS,
-    "n_characters": MAX_WIDTH,
-    "character_width": MAX_WIDTH,
-    "word_width": MAX_WIDTH,
-    "encoder_depth": MAX_LAYERS,
-    "feedforward_width": MAX_WIDTH,
-    "max_positions": MAX_WIDTH,
-}
+Layers = Annotated[Whole, Field(ge=1, le=MAX_LAYERS)]
+Highways = Annotated[Whole, Field(ge=0, le=MAX_LAYERS)]
+Width = Annotated[Whole, Field(ge=1, le=MAX_WIDTH)]
+NoWidth = Annotated[Whole, Field(ge=0, le=MAX_WIDTH)]
+Filters = Tuple[Tuple[Count, Count], ...]
+Clip = Annotated[Positive, Field(le=MAX_ABSOLUTE)]
+Checks = List[Tuple[bool, str]]
 
 
-Block = TypeVar("Block", bound="_Block")
-
-
-class _Block:
-    """A block of settings with a name, checked when it is made."""
-
-    _name: ClassVar[str]
-
-    def __post_init__(self) -> None:
-        refuse_settings(self._name, find_not_allowed(self) + self._problems())
-
-    def _problems(self) -> List[str]:
-        raise NotImplementedError
-
-    @classmethod
-    def from_dict(cls: Type[Block], record: Mapping[str, Any]) -> Block:
-        """record (Mapping[str, Any]): Plain JSON types; omitted settings have their default.
-        RAISES (ValueError): EL001 for unknown settings; for invalid values, with all problems.
-        """
-        refuse_unknown(cls, record, f"the {cls._name}")
-        settings, problems = fit_types(cls, record)
-        refuse_settings(cls._name, problems)
-        return cls(**settings)
-
-
-@dataclass(frozen=True)
-class CharCNNConfig(_Block):
+@dataclass(frozen=True, config=KNOWN_NAMES)
+class CharCNNConfig:
     """The config of the character CNN, which maps the bytes of a word to a vector (Kim et al. 2016).
 
     embedding_width (int): Width E of a character vector.
@@ -101,18 +55,21 @@ class CharCNNConfig(_Block):
     has_layer_norm (bool): Normalize the vector of a word (Ba et al. 2016), as in the transformer of AllenNLP.
     """
 
-    _name: ClassVar[str] = "char_cnn block"
+    embedding_width: Width = 16
+    filters: Filters = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+    activation: Activation = "relu"
+    n_highway: Highways = 2
+    max_characters: Annotated[Whole, Field(ge=4, le=MAX_CHARACTERS)] = 50
+    always_project: Flag = False
+    codec: Literal["utf8", "lexicon"] = "utf8"
+    n_characters: Width = UTF8_CHARACTERS
+    projection: Literal["after_highway", "after_cnn"] = "after_highway"
+    has_layer_norm: Flag = False
 
-    embedding_width: Annotated[int, AT_LEAST_1] = 16
-    filters: Tuple[Tuple[int, int], ...] = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
-    activation: Annotated[str, one_of(ACTIVATIONS)] = "relu"
-    n_highway: Annotated[int, AT_LEAST_0] = 2
-    max_characters: Annotated[int, Allowed("4 or more", lambda value: value >= 4)] = 50
-    always_project: bool = False
-    codec: Annotated[str, one_of(tuple(CODECS))] = "utf8"
-    n_characters: int = UTF8_CHARACTERS
-    projection: Annotated[str, one_of(PROJECTIONS)] = "after_highway"
-    has_layer_norm: bool = False
+    def __post_init__(self) -> None:
+        n = CODECS[self.codec] or self.n_characters
+        check = (self.n_characters == n, f"n_characters is {self.n_characters}, should be {n}")
+        require(check, *_filter_checks(self.filters, self.max_characters))
 
     @property
     def n_filters(self) -> int:
@@ -127,20 +84,9 @@ class CharCNNConfig(_Block):
         """RETURNS (int): Width of the highways: F, or P if the linear map to `output_width` precedes them."""
         return output_width if self.projection == "after_cnn" else self.n_filters
 
-    def _problems(self) -> List[str]:
-        checks = [(len(self.filters) >= 1, "filters is empty, should name at least one [width, number]")]
-        n = CODECS.get(self.codec)
-        is_fine = self.n_characters == n if n is not None else self.n_characters >= 1
-        checks.append((is_fine, f"n_characters is {self.n_characters}, should be {n or '1 or more'}"))
-        for width, number in self.filters:
-            checks.append((number >= 1, f"filter [{width}, {number}] should have 1 filter or more"))
-            fits = 1 <= width <= self.max_characters
-            checks.append((fits, f"filter [{width}, {number}] should be 1 to {self.max_characters} characters wide"))
-        return [text for is_fine, text in checks if not is_fine]
 
-
-@dataclass(frozen=True)
-class TokenEmbedderConfig(_Block):
+@dataclass(frozen=True, config=KNOWN_NAMES)
+class TokenEmbedderConfig:
     """The config of the token embedder of ELMoForManyLangs (Che et al. 2018): a word embedding and the characters of
     the word, by a character CNN or an LSTM, concatenated and projected. The symbols of both tables are in a `Lexicon`.
 
@@ -153,17 +99,27 @@ class TokenEmbedderConfig(_Block):
     max_characters (Optional[int]): Words are truncated to two characters less, for the word table, too; None: never.
     """
 
-    _name: ClassVar[str] = "token_embedder block"
+    kind: Literal["cnn", "lstm"] = "cnn"
+    n_characters: NoWidth = 0
+    character_width: NoWidth = 0
+    n_words: Annotated[Whole, Field(ge=0, le=MAX_WORDS)] = 0
+    word_width: NoWidth = 0
+    filters: Filters = ()
+    activation: Activation = "relu"
+    n_highway: Highways = 2
+    max_characters: Optional[Annotated[Whole, Field(ge=2, le=MAX_CHARACTERS)]] = 50
 
-    kind: Annotated[str, one_of(TOKEN_EMBEDDERS)] = "cnn"
-    n_characters: Annotated[int, AT_LEAST_0] = 0
-    character_width: Annotated[int, AT_LEAST_0] = 0
-    n_words: Annotated[int, AT_LEAST_0] = 0
-    word_width: Annotated[int, AT_LEAST_0] = 0
-    filters: Tuple[Tuple[int, int], ...] = ()
-    activation: str = "relu"
-    n_highway: int = 2
-    max_characters: Annotated[Optional[int], Allowed("2 or more", lambda value: value >= 2)] = 50
+    def __post_init__(self) -> None:
+        n = self.max_characters or 0
+        checks = _filter_checks(self.filters, n) if self.kind == "cnn" and self.n_characters else []
+        for first, second in (("n_characters", "character_width"), ("n_words", "word_width")):
+            is_fine = bool(getattr(self, first)) == bool(getattr(self, second))
+            checks.append((is_fine, f"{first} and {second} should both be 0, or neither"))
+        has_input = bool(self.n_characters or self.n_words)
+        checks.append((has_input, "it has neither characters nor words, should have one of them"))
+        if self.kind == "cnn" and self.n_characters:
+            checks.append((n >= 4, f"max_characters is {self.max_characters}, should be 4 or more for a character CNN"))
+        require(*checks)
 
     @property
     def char_cnn(self) -> Optional[CharCNNConfig]:
@@ -186,27 +142,8 @@ class TokenEmbedderConfig(_Block):
         characters = sum(n for _, n in self.filters) if self.kind == "cnn" else 2 * self.character_width
         return self.word_width + (characters if self.n_characters else 0)
 
-    def _problems(self) -> List[str]:
-        has_both = ((self.n_characters > 0) == (self.character_width > 0), (self.n_words > 0) == (self.word_width > 0))
-        checks = [
-            (has_both[0], "n_characters and character_width should both be 0, or neither"),
-            (has_both[1], "n_words and word_width should both be 0, or neither"),
-            (self.n_characters > 0 or self.n_words > 0, "it has neither characters nor words, should have one of them"),
-            (
-                self.kind != "cnn" or not self.n_characters or self.max_characters is not None,
-                "max_characters is null, should be a number for a character CNN",
-            ),
-        ]
-        problems = [text for is_fine, text in checks if not is_fine]
-        if not problems and not find_not_allowed(self):
-            try:
-                _ = self.char_cnn
-            except ValueError as error:
-                problems.append(str(error))
-        return problems
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=KNOWN_NAMES)
 class TransformerConfig:
     """Sizes of a transformer (Vaswani et al. 2017; Peters et al. 2018b, sec. 2.2). Number of layers and width are those
     of the biLM: `n_layers` and `projection_width`.
@@ -216,12 +153,12 @@ class TransformerConfig:
     max_positions (int): Maximum length of a sequence in tokens, BOS and EOS included.
     """
 
-    feedforward_width: Annotated[int, AT_LEAST_1] = 2048
-    n_heads: int = 8
-    max_positions: Annotated[int, Allowed("3 or more", lambda value: value >= 3)] = 5000
+    feedforward_width: Width = 2048
+    n_heads: Width = 8
+    max_positions: Annotated[Whole, Field(ge=3, le=MAX_WIDTH)] = 5000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=KNOWN_NAMES)
 class BiLMConfig:
     """The config of a biLM: word input, encoder, directions.
 
@@ -245,23 +182,29 @@ class BiLMConfig:
     """
 
     char_cnn: Optional[CharCNNConfig] = None
-    n_words: Annotated[Optional[int], AT_LEAST_1] = None
-    n_layers: Annotated[int, AT_LEAST_1] = 2
-    cell_width: Annotated[int, AT_LEAST_1] = 4096
-    projection_width: int = 512
-    cell_clip: Annotated[Optional[float], ABOVE_0] = 3.0
-    projection_clip: Annotated[Optional[float], ABOVE_0] = 3.0
-    has_skip: bool = True
-    directions: Annotated[str, one_of(DIRECTIONS)] = "both"
-    highway_between: bool = False
-    encoder: Annotated[str, one_of(ENCODERS)] = "lstm"
+    n_words: Optional[Annotated[Whole, Field(ge=1, le=MAX_WORDS)]] = None
+    n_layers: Layers = 2
+    cell_width: Width = 4096
+    projection_width: Width = 512
+    cell_clip: Optional[Clip] = 3.0
+    projection_clip: Optional[Clip] = 3.0
+    has_skip: Flag = True
+    directions: Literal["both", "forward"] = "both"
+    highway_between: Flag = False
+    encoder: Literal["lstm", "bilstm", "transformer"] = "lstm"  # see `bilm/model.py`
     token_embedder: Optional[TokenEmbedderConfig] = None
-    always_project: bool = False
-    encoder_depth: int = 1
+    always_project: Flag = False
+    encoder_depth: Layers = 1
     transformer: Optional[TransformerConfig] = None
 
     def __post_init__(self) -> None:
-        refuse_settings("biLM config", find_not_allowed(self) + self._problems())
+        inputs = (self.char_cnn, self.n_words, self.token_embedder)
+        n_inputs, codec = sum(part is not None for part in inputs), self.char_cnn and self.char_cnn.codec
+        require(
+            (codec != "lexicon", "char_cnn.codec is 'lexicon', which only a token_embedder has"),
+            (n_inputs == 1, "exactly one of char_cnn, n_words and token_embedder should be set"),
+            *(self._check_transformer() if self.encoder == "transformer" else self._check_lstm()),
+        )
 
     @property
     def n_directions(self) -> int:
@@ -310,84 +253,51 @@ class BiLMConfig:
         """record (Mapping[str, Any]): From `to_dict`; omitted settings have their default.
         RAISES (ValueError): EL001 for unknown settings; for invalid values, with all problems.
         """
-        refuse_unknown(cls, record, "the biLM config")
-        settings, problems = fit_types(cls, record)
-        refuse_settings("biLM config", problems)
-        for name, block, valid in _BLOCKS:
-            if isinstance(settings.get(name), Mapping):
-                try:
-                    settings[name] = block.from_dict(settings[name])
-                except ValueError as error:
-                    # Continue with a valid block, to find problems in the other settings.
-                    problems.append(str(error))
-                    settings[name] = valid
-        if isinstance(settings.get("transformer"), Mapping):
-            settings["transformer"] = TransformerConfig(**settings["transformer"])
-        try:
-            config = cls(**settings)
-        except ValueError as error:
-            raise ValueError(" ".join([*problems, str(error)])) from error
-        if problems:
-            raise ValueError(problems[0])
-        return config
+        return read_block(cls, record, "biLM config")
 
-    def _problems(self) -> List[str]:
-        n_inputs = sum(part is not None for part in (self.char_cnn, self.n_words, self.token_embedder))
-        checks = [
-            (
-                self.char_cnn is None or self.char_cnn.codec != "lexicon",
-                "char_cnn.codec is 'lexicon', which only a token_embedder has",
-            ),
-            (n_inputs == 1, "exactly one of char_cnn, n_words and token_embedder should be set"),
-        ]
-        own = self._transformer_problems() if self.encoder == "transformer" else self._lstm_problems()
-        return [text for is_fine, text in checks if not is_fine] + own
-
-    def _lstm_problems(self) -> List[str]:
+    def _check_lstm(self) -> Checks:
         is_coupled = self.encoder == "bilstm"
-        checks = [
+        return [
             (
-                1 <= self.projection_width <= self.cell_width or (self.has_free_widths and self.projection_width >= 1),
+                self.projection_width <= self.cell_width or self.has_free_widths,
                 f"projection_width is {self.projection_width}, should be 1 to cell_width ({self.cell_width})",
             ),
             (
                 not (self.has_skip and self.highway_between),
                 "has_skip should be false if highway_between is true, since the gate replaces the sum",
             ),
-            (
-                self.encoder_depth >= 1 if is_coupled else self.encoder_depth == 1,
-                f"encoder_depth is {self.encoder_depth}, should be {'1 or more' if is_coupled else '1'}",
-            ),
+            (is_coupled or self.encoder_depth == 1, f"encoder_depth is {self.encoder_depth}, should be 1"),
             (not is_coupled or self.n_layers == 1, f"n_layers is {self.n_layers}, should be 1 for 'bilstm'"),
             (not is_coupled or self.directions == "both", "directions should be 'both' for 'bilstm'"),
             (not is_coupled or not self.highway_between, "highway_between should be false for 'bilstm'"),
             (self.transformer is None, "transformer should be null, since the encoder is not 'transformer'"),
         ]
-        return [text for is_fine, text in checks if not is_fine]
 
-    def _transformer_problems(self) -> List[str]:
+    def _check_transformer(self) -> Checks:
         defaults = {item.name: item.default for item in fields(self)}
-        problems = [
-            f"{name} should be left out, since it is a setting of encoder 'lstm'"
-            for name in (*LSTM_SETTINGS, "encoder_depth")
-            if getattr(self, name) != defaults[name]
-        ]
         width, sizes = self.projection_width, self.transformer
-        if width < 2 or width % 2:
-            problems.append(f"projection_width is {width}, should be an even number of 2 or more")
-        if sizes is None:
-            return [*problems, "transformer is null, should be a block with the sizes of encoder 'transformer'"]
-        problems += [f"transformer.{text}" for text in find_not_allowed(sizes)]
-        if sizes.n_heads < 1 or width % sizes.n_heads:
-            problems.append(f"transformer.n_heads is {sizes.n_heads}, should divide projection_width ({width})")
-        return problems
+        n_heads = 1 if sizes is None else sizes.n_heads
+        return [
+            *(
+                (getattr(self, name) == defaults[name], f"{name} should be left out: it is a setting of encoder 'lstm'")
+                for name in (*LSTM_SETTINGS, "encoder_depth")
+            ),
+            (width % 2 == 0, f"projection_width is {width}, should be an even number of 2 or more"),
+            (sizes is not None, "transformer is null, should be a block with the sizes of encoder 'transformer'"),
+            (width % n_heads == 0, f"transformer.n_heads is {n_heads}, should divide projection_width ({width})"),
+        ]
 
 
-# Nested blocks, and a valid one of each.
-_BLOCKS: Tuple[Tuple[str, Any, Any], ...] = (
-    ("char_cnn", CharCNNConfig, CharCNNConfig()),
-    ("token_embedder", TokenEmbedderConfig, TokenEmbedderConfig(n_words=1, word_width=1)),
-)
+def _filter_checks(filters: Filters, max_characters: int) -> Checks:
+    n_filters, most = sum(n for _, n in filters), f"should have at most {MAX_WIDTH:,}"
+    checks = [
+        (1 <= len(filters) <= MAX_LAYERS, f"filters has {len(filters):,} sizes, should have 1 to {MAX_LAYERS:,}"),
+        (n_filters <= MAX_WIDTH, f"filters has {shorten(str(n_filters), 40)} filters in all, {most}"),
+    ]
+    for width, n in filters:
+        text = f"filter [{width}, {n}] should be 1 to {max_characters} characters wide"
+        checks.append((width <= max_characters, shorten(text, 80)))
+    return checks
 
 
 def build_config(
@@ -400,33 +310,11 @@ def build_config(
     RETURNS (Tuple[Optional[BiLMConfig], List[str]]): The config, None if there are problems, and all problems.
     """
     try:
-        config = BiLMConfig.from_dict(record)
-        problems = _find_excess(config)
-    except (ValueError, TypeError) as error:
-        problems = [WRAPPING.sub("", str(error))]
+        return BiLMConfig.from_dict(record), []
+    except ValueError as error:
+        text = WRAPPING.sub("", str(error))
     pattern = re.compile(rf"\b(?:(?:char_cnn|token_embedder|transformer)\.)?({'|'.join(names) or '$^'})\b(?! in all)")
-    problems = [pattern.sub(lambda match: names[match[1]], problem) for problem in problems]
-    return (None, problems) if problems else (config, [])
-
-
-def _find_excess(config: BiLMConfig) -> List[str]:
-    record = config.to_dict()
-    blocks = [record, *(block for block in record.values() if isinstance(block, dict))]
-    sizes = [
-        (name, block[name], most) for block in blocks for name, most in MOST.items() if block.get(name) is not None
-    ]
-    words = config.char_cnn or config.token_embedder
-    filters = [] if words is None else words.filters
-    problems = [f"{name} is {shorten(str(n), 40)}, should be at most {most:,}" for name, n, most in sizes if n > most]
-    clips = {"cell_clip": config.cell_clip, "projection_clip": config.projection_clip}
-    huge = ((name, clip) for name, clip in clips.items() if clip is not None and clip > MAX_ABSOLUTE)
-    problems += [f"{name} is {clip}, should be at most {MAX_ABSOLUTE:g}" for name, clip in huge]
-    if len(filters) > MAX_LAYERS:
-        problems.append(f"filters has {len(filters):,} sizes, should have at most {MAX_LAYERS:,}")
-    if sum(n for _, n in filters) > MAX_WIDTH:
-        total = shorten(str(sum(n for _, n in filters)), 40)
-        problems.append(f"filters has {total} filters in all, should have at most {MAX_WIDTH:,}")
-    return problems
+    return None, [pattern.sub(lambda match: names[match[1]], text)]
 
 
 class SettingsReader:

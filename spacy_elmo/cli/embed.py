@@ -27,7 +27,7 @@ from ..export.parts import (
     size_of,
 )
 from ..export.vectors import STDOUT, check_choice, choose_format, open_vectors
-from ..pipeline.settings import DType, Precision
+from ..settings import DType, Precision
 from . import _common
 from ._app import Arg, Opt, app
 

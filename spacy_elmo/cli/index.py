@@ -27,7 +27,7 @@ from ..analysis.vector_search import repair_search
 from ..corpora.files import Counts
 from ..corpora.shards import find_shards, read_first
 from ..corpora.texts import WHITE_SPACE, PunctuationCheck, choose_lang, choose_tokenizer, warn_of_raw_text
-from ..pipeline.settings import Precision
+from ..settings import Precision
 from . import _common
 from ._app import Arg, Opt, app
 from ._index import LAYER_OPT, to_layer

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, Dict, Literal, Optional
 
 from ..export.package import check_package, package_bilm
-from ..pipeline.settings import Precision
+from ..settings import Precision
 from . import _common
 from ._app import Arg, Opt, app
 

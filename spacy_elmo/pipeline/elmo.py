@@ -21,6 +21,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
 from thinc.types import Floats3d
 
+from ..settings import DType, Number, Prefix, Store, WeightsPath
 from ..util import AnyPath
 from ..weights.formats import PACKAGED_NAMES, resolve
 from .checks import (
@@ -48,7 +49,6 @@ from .model import (
     set_bilm,
     write_layers,
 )
-from .settings import DType, Number, Prefix, Store, WeightsPath
 from .task_layers import infer_residual_widths
 from .vector_record import DocVectors, write_rows
 

@@ -19,8 +19,7 @@ from torch import Tensor, nn
 from ..bilm.model import BiLMNetwork, layer_parameters, n_unfrozen, slanted_triangle
 from ..errors import Warnings
 from ..inference.bilm import BiLM
-from ..util import FLOAT32_MAX
-from .settings import Count, NotNegative, Positive, Probability, WholeNumber
+from ..settings import Count, Factor, NotNegative, Positive, Probability, Share, WholeNumber
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class FineTuning:
 
     layers: Optional[Annotated[List[WholeNumber], Field(min_length=1)]] = None
     top_rate: Positive = 1.0
-    layer_decay: Annotated[float, Field(strict=True, gt=0, le=1)] = 1.0
+    layer_decay: Share = 1.0
     unfreeze_every: WholeNumber = 0
     l2_to_pretrained: NotNegative = 0.0
 
@@ -185,7 +184,7 @@ def slanted_triangular(
     num_steps: Count,
     *,
     cut_frac: Probability = 0.1,
-    ratio: Annotated[float, Field(strict=True, ge=1, le=FLOAT32_MAX)] = 32.0,
+    ratio: Factor = 32.0,
     t: WholeNumber = 0,
 ) -> Iterator[float]:
     """Rise linearly for a short time, then fall linearly: Howard & Ruder (2018), eq. 3.

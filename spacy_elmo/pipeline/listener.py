@@ -20,9 +20,9 @@ from thinc.api import Model, deserialize_attr, serialize_attr
 from thinc.types import Floats2d, Floats3d
 
 from ..errors import Errors, Warnings
+from ..settings import LayerNorm, Mix
 from .doc_vectors import get_layers, has_layers
 from .mix import ElmoBatch, MixSettings, ScalarMix, check_width, set_sizes, wrong_sizes
-from .settings import LayerNorm, Mix
 
 ANY_UPSTREAM = "*"  # the nearest ELMo component upstream
 TRAINED_WITH = "bilm"  # Thinc attribute of a listener

@@ -13,8 +13,8 @@ from thinc.types import Floats1d, Floats2d, Floats3d
 from thinc.util import get_array_module
 
 from ..errors import Errors
+from ..settings import Count, Flag, LayerNorm, Mix, NotNegative, Number, Probability
 from ..util import DROPPED, LAYER_NORMS
-from .settings import Count, Flag, LayerNorm, Mix, NotNegative, Number, Probability
 
 
 @dataclass(frozen=True)

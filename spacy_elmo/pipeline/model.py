@@ -28,13 +28,13 @@ from ..bilm.model import BiLMNetwork
 from ..inference.bilm import BiLM
 from ..inference.encoder import check_state_of
 from ..inference.runtime import isolated
+from ..settings import Contexts, Count, DType, Flag, NotNegative, Precision, State, WholeNumber
 from ..text.lanes import Window, split_windows
 from ..weights import load_bilm
 from ..weights.formats import resolve
 from .fine_tuning import FineTuning
 from .mix import ElmoBatch
 from .replaced_listener import replace_listener, replace_listener_cfg
-from .settings import Contexts, Count, DType, Flag, NotNegative, Precision, State, WholeNumber
 from .torch_bilm import Key, LayerCache, TorchBiLM
 
 

@@ -12,9 +12,9 @@ from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.types import Floats2d
 
+from ..settings import LayerNorm, Mix
 from .listener import Backprop, ElmoListener, mix_docs, not_initialized
 from .mix import ElmoBatch, MixSettings, ScalarMix, set_sizes
-from .settings import LayerNorm, Mix
 
 LISTENER = "spacy-elmo.ElmoListener.v1"
 OWNED = "spacy-elmo.ElmoTok2Vec.v1"

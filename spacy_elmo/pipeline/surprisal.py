@@ -19,12 +19,12 @@ from thinc.util import get_torch_default_device
 from ..inference.bilm import BiLM
 from ..inference.perplexity import require_language_model
 from ..inference.runtime import register_fork_handlers
+from ..settings import Contexts, State
 from ..weights import load_bilm
 from ..weights.formats import resolve
 from ..weights.native import bilm_from_bytes, bilm_to_bytes
 from .doc_vectors import ExtensionGetter, register_getter
 from .model import PACKAGED_BILM, DocRuns, Reading, read_docs
-from .settings import Contexts, State
 
 Bits = NDArray[numpy.float32]
 RUNS_AT_ONCE = 256

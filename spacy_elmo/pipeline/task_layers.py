@@ -1,11 +1,11 @@
 """Layers of the networks of tasks: encoders with ELMo, a bidirectional LSTM, dropout."""
 
 from functools import partial
-from typing import Annotated, Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy
 import torch
-from pydantic import Field, validate_call
+from pydantic import validate_call
 from spacy.tokens import Doc
 from thinc.api import Dropout, Linear, Model, chain, concatenate, glorot_uniform_init, with_array
 from thinc.layers.residual import init as init_residual
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..inference.lstm_sequences import run_lstm
 from ..inference.runtime import isolated, register_fork_handlers
-from .settings import Count, Probability
+from ..settings import Count, Even, Probability
 
 ELMO_LAYERS = ("elmo-listener", "elmo_tok2vec")  # names in `listener.py`
 
@@ -60,7 +60,7 @@ FORGET = 1
 
 @validate_call
 def BiLSTMEncoder(
-    width: Annotated[int, Field(strict=True, ge=2, multiple_of=2)],
+    width: Even,
     depth: Count = 1,
     dropout: Optional[Probability] = None,
 ) -> Model[Sequences, Sequences]:

@@ -3,12 +3,12 @@
 import math
 from functools import lru_cache, partial
 from itertools import pairwise
-from typing import Annotated, Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 import numpy
 import torch
 from numpy.typing import NDArray
-from pydantic import Field, validate_call
+from pydantic import validate_call
 from spacy.strings import get_string_id
 from spacy.tokens import Doc
 from spacy.util import registry
@@ -27,6 +27,7 @@ from thinc.layers.resizable import resize_linear_weighted, resize_model
 from thinc.types import Floats1d, Floats2d
 
 from ..inference.runtime import isolated, register_fork_handlers
+from ..settings import Even
 
 DocModel = Model[List[Doc], Floats2d]
 BAG_OF_WORDS = "spacy.TextCatBOW."  # of which version ever
@@ -123,7 +124,7 @@ Hashes = NDArray[numpy.int64]
 def TextCatNgrams(
     tok2vec: Optional[Model[List[Doc], List[Floats2d]]],
     exclusive_classes: bool,
-    width: Annotated[int, Field(strict=True, ge=2, multiple_of=2)] = 32768,
+    width: Even = 32768,
     nO: Optional[int] = None,
 ) -> DocModel:
     """Scores n-grams of words and characters, and the mean of the token vectors, with one linear layer.

@@ -2,42 +2,40 @@
 
 import math
 import re
-from dataclasses import asdict, dataclass, field, replace
-from functools import reduce
-from operator import lt
+from dataclasses import asdict, field, replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Union
+from typing import Annotated, Any, Dict, List, Literal, Mapping, Optional, Tuple
 
 import srsly
+from pydantic import BeforeValidator, Field
+from pydantic.dataclasses import dataclass
 from thinc.api import Config
 
 from ..bilm.config import BiLMConfig
 from ..corpora.shards import find_shards, read_shards
 from ..errors import Errors
-from ..util import (
-    ABOVE_0,
-    AT_LEAST_0,
-    AT_LEAST_1,
-    BELOW_1,
-    Allowed,
-    find_not_allowed,
-    fit_types,
-    one_of,
-    refuse_settings,
-    refuse_unknown,
+from ..settings import (
+    KNOWN_NAMES,
+    Count,
+    Factor,
+    Flag,
+    NotNegative,
+    Positive,
+    Probability,
+    Share,
+    TrainingPrecision,
+    Whole,
+    WholeNumber,
+    read_block,
+    require,
 )
-from ..util import TRAINING_PRECISIONS as PRECISIONS
 
-SOFTMAXES = ("auto", "sampled", "full", "adaptive")
-OPTIMIZERS = ("adagrad", "adam", "adamw")
-SCHEDULES = ("constant", "linear", "cosine", "inverse_sqrt", "slanted_triangular")
 # Up to this size the full softmax of a small biLM costs little more than 2,048 negatives, and its losses are exact.
 FULL_SOFTMAX_WORDS = 10_000
-NAME = "the config"  # in errors
-ASCENDING = Allowed("ascending numbers of words", lambda value: all(map(lt, (0, *value), value)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=KNOWN_NAMES)
 class SoftmaxConfig:
     """The softmax and its loss.
 
@@ -49,18 +47,21 @@ class SoftmaxConfig:
     div_value (float): Each cluster is narrower than the one before by this factor, for "adaptive".
     """
 
-    kind: Annotated[str, one_of(SOFTMAXES)] = "auto"
-    n_negatives: Annotated[int, AT_LEAST_1] = 2048
-    tie_weights: bool = False
-    cutoffs: Annotated[Tuple[int, ...], ASCENDING] = (2000, 10000)
-    div_value: Annotated[float, AT_LEAST_1] = 4.0
+    kind: Literal["auto", "sampled", "full", "adaptive"] = "auto"
+    n_negatives: Count = 2048
+    tie_weights: Flag = False
+    cutoffs: Tuple[Count, ...] = (2000, 10000)
+    div_value: Factor = 4.0
 
     def __post_init__(self) -> None:
-        is_fine = self.kind != "adaptive" or not self.tie_weights
-        _check(self, "[pretraining.softmax]", [(is_fine, "tie_weights should be false with kind 'adaptive'")])
+        is_ascending = all(first < second for first, second in pairwise(self.cutoffs))
+        require(
+            (is_ascending, f"cutoffs is {list(self.cutoffs)}, should be ascending numbers of words"),
+            (self.kind != "adaptive" or not self.tie_weights, "tie_weights should be false with kind 'adaptive'"),
+        )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=KNOWN_NAMES)
 class OptimizerConfig:
     """The optimizer.
 
@@ -78,27 +79,26 @@ class OptimizerConfig:
         layers from the start.
     """
 
-    name: Annotated[str, one_of(OPTIMIZERS)] = "adam"
-    learn_rate: Annotated[float, ABOVE_0] = 0.002
-    initial_accumulator: Annotated[float, AT_LEAST_0] = 1.0
-    beta1: Annotated[float, BELOW_1] = 0.9
-    beta2: Annotated[float, BELOW_1] = 0.999
-    eps: Annotated[float, AT_LEAST_0] = 1e-8
-    weight_decay: Annotated[float, AT_LEAST_0] = 0.0
-    grad_clip: Annotated[float, ABOVE_0] = 1.0
-    sparse: bool = False
-    layer_decay: Annotated[float, Allowed("above 0 to 1", lambda value: 0 < value <= 1)] = 1.0
-    unfreeze_tokens: Annotated[int, AT_LEAST_0] = 0
+    name: Literal["adagrad", "adam", "adamw"] = "adam"
+    learn_rate: Positive = 0.002
+    initial_accumulator: NotNegative = 1.0
+    beta1: Probability = 0.9
+    beta2: Probability = 0.999
+    eps: NotNegative = 1e-8
+    weight_decay: NotNegative = 0.0
+    grad_clip: Positive = 1.0
+    sparse: Flag = False
+    layer_decay: Share = 1.0
+    unfreeze_tokens: WholeNumber = 0
 
     def __post_init__(self) -> None:
-        checks = [
+        require(
             (self.name == "adamw" or not self.weight_decay, "weight_decay should be 0 unless name is 'adamw'"),
             (self.name != "adamw" or not self.sparse, "sparse should be false with name 'adamw'"),
-        ]
-        _check(self, "[pretraining.optimizer]", checks)
+        )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=KNOWN_NAMES)
 class ScheduleConfig:
     """The learning rate schedule, as a factor of the peak rate.
 
@@ -110,20 +110,14 @@ class ScheduleConfig:
     ratio (float): Peak over the lowest rate, for "slanted_triangular".
     """
 
-    name: Annotated[str, one_of(SCHEDULES)] = "linear"
-    warmup_steps: Annotated[Optional[int], AT_LEAST_0] = None
-    warmup_share: Annotated[float, BELOW_1] = 0.05
-    cut_frac: Annotated[float, Allowed("between 0 and 1", lambda value: 0 < value < 1)] = 0.1
-    ratio: Annotated[float, AT_LEAST_1] = 32.0
-
-    def __post_init__(self) -> None:
-        _check(self, "[pretraining.schedule]")
+    name: Literal["constant", "linear", "cosine", "inverse_sqrt", "slanted_triangular"] = "linear"
+    warmup_steps: Optional[WholeNumber] = None
+    warmup_share: Probability = 0.05
+    cut_frac: Annotated[Probability, Field(gt=0)] = 0.1
+    ratio: Factor = 32.0
 
 
-BLOCKS: Dict[str, Type[Any]] = {"softmax": SoftmaxConfig, "optimizer": OptimizerConfig, "schedule": ScheduleConfig}
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=KNOWN_NAMES)
 class PretrainConfig:
     """Settings of the training: text layout, objective, optimizer, reports.
 
@@ -154,40 +148,39 @@ class PretrainConfig:
     keep_checkpoints (int): Number of newest checkpoints to keep.
     """
 
-    seed: int = 0
-    batch_size: Annotated[int, AT_LEAST_1] = 64
-    unroll_steps: Annotated[int, AT_LEAST_1] = 32
-    accumulate: Annotated[int, AT_LEAST_1] = 1
-    block_sentences: Annotated[int, AT_LEAST_1] = 8
-    reset_blocks: bool = True
-    shuffle_blocks: Annotated[int, AT_LEAST_0] = 0
-    max_sentence_tokens: Annotated[int, AT_LEAST_1] = 1000
-    max_tokens: Annotated[int, AT_LEAST_0] = 20_000_000
-    max_passes: Annotated[float, AT_LEAST_0] = 0.0
-    dropout: Annotated[float, BELOW_1] = 0.0
-    output_dropout: Annotated[Optional[float], BELOW_1] = None
-    recurrent_dropout: Annotated[float, BELOW_1] = 0.0
-    precision: Annotated[str, one_of(PRECISIONS)] = "auto"
-    scale_loss: bool = False
-    report_every: Annotated[int, AT_LEAST_1] = 20
-    eval_every: Annotated[int, AT_LEAST_1] = 1000
-    eval_sentences: Annotated[int, AT_LEAST_1] = 1000
-    patience: Annotated[int, AT_LEAST_0] = 0
-    checkpoint_every: Annotated[int, AT_LEAST_0] = 0
-    keep_checkpoints: Annotated[int, AT_LEAST_1] = 2
-    softmax: SoftmaxConfig = field(default_factory=SoftmaxConfig)
-    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    seed: Whole = 0
+    batch_size: Count = 64
+    unroll_steps: Count = 32
+    accumulate: Count = 1
+    block_sentences: Count = 8
+    reset_blocks: Flag = True
+    shuffle_blocks: WholeNumber = 0
+    max_sentence_tokens: Count = 1000
+    max_tokens: WholeNumber = 20_000_000
+    max_passes: NotNegative = 0.0
+    dropout: Probability = 0.0
+    output_dropout: Optional[Probability] = None
+    recurrent_dropout: Probability = 0.0
+    precision: TrainingPrecision = "auto"
+    scale_loss: Flag = False
+    report_every: Count = 20
+    eval_every: Count = 1000
+    eval_sentences: Count = 1000
+    patience: WholeNumber = 0
+    checkpoint_every: WholeNumber = 0
+    keep_checkpoints: Count = 2
+    softmax: SoftmaxConfig = SoftmaxConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
+    schedule: ScheduleConfig = ScheduleConfig()
 
     def __post_init__(self) -> None:
         is_limited = self.max_tokens != 0 or self.max_passes != 0
         # The shared embedding would be unfrozen last, with the words; until then only the softmax bias would train.
         is_frozen_head = self.softmax.tie_weights and self.optimizer.unfreeze_tokens > 0
-        checks = [
+        require(
             (is_limited, "max_tokens and max_passes are 0, one of them should be above 0"),
             (not is_frozen_head, "optimizer.unfreeze_tokens should be 0 with softmax.tie_weights"),
-        ]
-        _check(self, "[pretraining]", checks)
+        )
 
     @property
     def checkpoint_steps(self) -> int:
@@ -229,44 +222,45 @@ class PretrainConfig:
         return replace(self, softmax=softmax, max_tokens=min(limits))
 
     def to_dict(self) -> Dict[str, Any]:
-        """RETURNS (Dict[str, Any]): Plain JSON types, the inverse of `from_dict`."""
+        """RETURNS (Dict[str, Any]): Plain JSON types."""
         record = asdict(self)
         record["softmax"]["cutoffs"] = list(self.softmax.cutoffs)
         return record
 
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> "PretrainConfig":
-        """Omitted settings have their default.
 
-        RAISES (ValueError): EL001 for unknown settings, for invalid values.
-        """
-        refuse_unknown(cls, record, "[pretraining]", path="pretraining")
-        settings, problems = fit_types(cls, record)
-        refuse_settings("[pretraining] block", problems)
-        for name, block in BLOCKS.items():
-            if isinstance(settings.get(name), Mapping):
-                settings[name] = block(**settings[name])
-        return cls(**settings)
+def _with_words(block: Any) -> Any:
+    """A biLM with word input has as many words as the vocabulary, which is not counted yet."""
+    return {"n_words": 1, **block} if isinstance(block, dict) and not block.get("char_cnn") and block else block or None
 
 
-@dataclass(frozen=True)
+def _to_places(value: Any) -> Any:
+    is_list = isinstance(value, list) and all(isinstance(place, str) for place in value)
+    if value is not None and not isinstance(value, str) and not is_list:
+        raise ValueError("should be a string, a list of strings or null")
+    return [value] if value and isinstance(value, str) else value or None
+
+
+Places = Annotated[Optional[List[str]], BeforeValidator(_to_places)]
+
+
+@dataclass(frozen=True, config=KNOWN_NAMES)
 class PathsConfig:
     """Paths of texts, vocabulary and weights.
 
-    train (Union[str, List[str], None]), valid (Union[str, List[str], None]): See `find_shards`.
+    train (Union[str, List[str], None]), valid (Union[str, List[str], None]): One place or several, see `find_shards`.
     vocab (Optional[str]): A vocabulary file; None counts the words of the training text.
     init (Optional[str]): A biLM to continue training; None starts from random weights.
     cache (Optional[str]): Folder of tokenized training texts, which several runs can share; None: in that of the run.
     """
 
-    train: Union[str, List[str], None] = None
-    valid: Union[str, List[str], None] = None
+    train: Places = None
+    valid: Places = None
     vocab: Optional[str] = None
     init: Optional[str] = None
     cache: Optional[str] = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=KNOWN_NAMES)
 class CorpusConfig:
     """How texts are read, see `find_shards`.
 
@@ -277,10 +271,10 @@ class CorpusConfig:
 
     format: str = "auto"
     lang: Optional[str] = None
-    running_text: bool = False
+    running_text: Flag = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=KNOWN_NAMES)
 class WordsConfig:
     """The vocabulary of the softmax.
 
@@ -290,88 +284,45 @@ class WordsConfig:
         keep their weights.
     """
 
-    n_words: Optional[int] = 30000
-    min_count: int = 2
-    new_head: bool = False
+    n_words: Optional[Whole] = 30000
+    min_count: Whole = 2
+    new_head: Flag = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=KNOWN_NAMES)
 class RunConfig:
-    """All blocks. Sizes and ranges of [bilm] and [pretraining] are checked where they are used."""
+    """All blocks.
+
+    bilm (Optional[BiLMConfig]): Sizes; with word input, `n_words` is replaced by the size of the vocabulary.
+    meta (Dict[str, Any]): Saved with the model.
+    """
 
     paths: PathsConfig = PathsConfig()
     corpus: CorpusConfig = CorpusConfig()
     vocabulary: WordsConfig = WordsConfig()
-    bilm: Optional[BiLMConfig] = None
-    pretraining: PretrainConfig = field(default_factory=PretrainConfig)
+    bilm: Annotated[Optional[BiLMConfig], BeforeValidator(_with_words)] = None
+    pretraining: PretrainConfig = PretrainConfig()
     meta: Dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class RunSettings:
-    """A validated config.
-
-    bilm (Dict[str, Any]): The block as given, since it may need the size of a vocabulary that is not counted yet.
-    meta (Dict[str, Any]): Saved with the model.
-    """
-
-    paths: PathsConfig
-    corpus: CorpusConfig
-    words: WordsConfig
-    pretraining: PretrainConfig
-    bilm: Dict[str, Any]
-    meta: Dict[str, Any]
-
-
 def read_config(path: Path, overrides: Mapping[str, Any]) -> Config:
-    """Read a .cfg file, interpolated; `overrides` has values by dotted name of the setting.
-
-    RAISES (ValueError): EL001 for an unknown setting in `overrides`.
-    """
+    """Read a .cfg file, interpolated; `overrides` has values by dotted name of the setting."""
+    config = Config().from_str(path.read_text(encoding="utf-8-sig"), interpolate=False)
     for name, value in overrides.items():
-        block = reduce(lambda inner, part: {part: inner}, reversed(name.split(".")), value)
-        refuse_unknown(RunConfig, block, NAME)
-    text = path.read_text(encoding="utf-8-sig")
-    return Config().from_str(text + _missing_blocks(text, overrides), overrides=dict(overrides))
+        block, (*outer, last) = config, name.split(".")
+        for key in outer:
+            block[key] = block[key] if isinstance(block.get(key), dict) else {}
+            block = block[key]
+        block[last] = value
+    return config.interpolate()
 
 
-def _missing_blocks(text: str, overrides: Mapping[str, Any]) -> str:
-    """Empty blocks for overrides: Thinc sets values only in existing blocks, and needs the parent of each block."""
-    present = set(re.findall(r"^\s*\[([^\]]+)\]", text, flags=re.MULTILINE))
-    missing: List[str] = []
-    for name in overrides:
-        parts = name.split(".")[:-1]
-        names = [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
-        missing += [block for block in names if block not in present and block not in missing]
-    return "".join(f"\n[{block}]\n" for block in missing)
-
-
-def check_config(config: Mapping[str, Any]) -> RunSettings:
+def check_config(config: Mapping[str, Any]) -> RunConfig:
     """Convert blocks of plain values to settings with their types; blocks that are left out get their defaults.
 
-    RAISES (ValueError): EL001 for unknown settings, for values of a wrong type, for invalid values in [pretraining].
+    RAISES (ValueError): EL001 for unknown settings, for invalid values.
     """
-    refuse_unknown(RunConfig, config, NAME)
-    blocks, problems = fit_types(RunConfig, config)
-    if problems:
-        raise ValueError(
-            f"The config is invalid, {len(problems)} setting(s) have a wrong type: {'; '.join(problems)}. Correct "
-            "these settings."
-        )
-    return RunSettings(
-        paths=PathsConfig(**blocks.get("paths", {})),
-        corpus=CorpusConfig(**blocks.get("corpus", {})),
-        words=WordsConfig(**blocks.get("vocabulary", {})),
-        pretraining=PretrainConfig.from_dict(blocks.get("pretraining", {})),
-        bilm=dict(blocks.get("bilm") or {}),
-        meta=dict(blocks.get("meta", {})),
-    )
-
-
-def _check(settings: Any, block: str, checks: Sequence[Tuple[bool, str]] = ()) -> None:
-    """RAISES (ValueError): For values that are not allowed, and for checks that are not fine."""
-    problems = find_not_allowed(settings) + [text for is_fine, text in checks if not is_fine]
-    refuse_settings(f"{block} block", problems)
+    return read_block(RunConfig, dict(config), "config")
 
 
 # The packaged configs, adapted to a run

@@ -22,7 +22,7 @@ from ..text.words import Vocabulary
 from ..util import to_path
 from ..weights import load_bilm
 from ..weights.tensor_map import is_head_shared
-from .config import PretrainConfig, RunSettings, SoftmaxConfig, check_config
+from .config import PretrainConfig, RunConfig, SoftmaxConfig, check_config
 from .data import Sentences, read_held_out
 from .distributed import Ranks
 from .run import Pretraining
@@ -60,104 +60,34 @@ def make_run(
     ranks.lanes(settings.pretraining.batch_size)
     if not ranks.is_writer:
         tell = warn = say_nothing
-    init, sizes = _load_init(settings)
+    init = load_bilm(settings.paths.init) if settings.paths.init else None
+    bilm = _choose_sizes(settings, init)
     shards, held_out = _read_texts(settings, output, tell, warn)
-    given = choose_vocabulary(init, settings.paths, is_new_head=settings.words.new_head, warn=warn)
+    given = choose_vocabulary(init, settings.paths, is_new_head=settings.vocabulary.new_head, warn=warn)
     text = _tokenize(settings, shards, output, ranks, resume=resume, tell=tell)
     vocabulary, n_unknown = ranks.from_writer(
         _vocabulary(settings, init, given, text, tell) if ranks.is_writer else None
     )
-    n_predictions = text.n_predictions
-    pretraining = settings.pretraining.fit_to_corpus(n_words=len(vocabulary), n_predictions=n_predictions)
-    first_precision: Optional[str] = None
-    if resume and pretraining.precision == "auto":  # a run keeps the precision it began with, on any processor
-        first_precision = ranks.agree(lambda: stored_precision(output))
-        pretraining = replace(pretraining, precision=first_precision or "auto")
-    tell(
-        f"Training on {pretraining.max_tokens:,} predictions per direction: "
-        f"{pretraining.max_tokens / n_predictions:.2f} passes through the text, {pretraining.n_updates:,} updates, "
-        f"{pretraining.softmax.kind} softmax"
-    )
-    if init is None and pretraining.n_updates < FEW_UPDATES:
-        warn(
-            f"The run ends after {pretraining.n_updates:,} updates, and a biLM that starts from random weights learns "
-            f"little in fewer than {FEW_UPDATES}. Raise max_passes or max_tokens, lower batch_size, take more text, or "
-            "continue a biLM (`python -m spacy elmo init-config --adaptation`). For a text of a few MB, "
-            "`init-config --pretraining --text FILE` writes a config with smaller batches and more passes."
-        )
-    for warning in corpus_warnings(pretraining, n_predictions=n_predictions, n_unknown=n_unknown):
+    pretraining = _fit_to_corpus(settings, len(vocabulary), text, output if resume else None, ranks, tell)
+    for warning in corpus_warnings(pretraining, n_predictions=text.n_predictions, n_unknown=n_unknown, is_new=not init):
         warn(warning)
-
-    torch.manual_seed(pretraining.seed)
-    network = init.network if init else BiLMNetwork(BiLMConfig.from_dict(_with_words(sizes, len(vocabulary))))
-    network.to(ranks.device)
-    if init is not None and init.head is not None and not settings.words.new_head:
-        head = init.head
-    else:
-        head = _make_head(network, vocabulary, pretraining.softmax, init, tell)
-    meta = dict(settings.meta)
-    if init is not None:
-        meta["init"] = {"path": str(settings.paths.init), "meta": init.meta}
-        for key in ("lang", "license"):  # what is trained further stays under its licence
-            meta.update({key: init.meta[key]} if not meta.get(key) and init.meta.get(key) else {})
+    network, head = _make_network(settings, bilm, init, vocabulary, pretraining, tell)
     run = Pretraining(
-        *(network, head.to(ranks.device), vocabulary, text, held_out, pretraining, output),
-        meta=meta,
-        text_settings={"corpus": asdict(settings.corpus), "vocabulary": asdict(settings.words)},
+        *(network.to(ranks.device), head.to(ranks.device), vocabulary, text, held_out, pretraining, output),
+        meta=_make_meta(settings, init),
+        text_settings={"corpus": asdict(settings.corpus), "vocabulary": asdict(settings.vocabulary)},
         ranks=ranks,
     )
-    precision, reason = run.config.precision, ""
-    if first_precision is not None:
-        reason = ", as at the start of the run"
-    elif settings.pretraining.precision == "auto" and precision == "float32":
-        reason = ", since this processor has no instructions for bfloat16"
-    tell(f"Matrix products in {precision}{reason}")
-    if is_emulated(precision, ranks):
-        warn(
-            f"This processor emulates {precision}, so that training takes {SLOWDOWN} times as long as in float32. A "
-            'new run with pretraining.precision = "auto" does not.'
-        )
+    _report_precision(settings.pretraining.precision, pretraining.precision, run.config.precision, ranks, tell, warn)
     return run
 
 
-def corpus_warnings(config: PretrainConfig, *, n_predictions: int = 0, n_unknown: Optional[int] = None) -> List[str]:
-    """Find settings that are unsuitable for the corpus.
-
-    config (PretrainConfig): From `fit_to_corpus`.
-    n_predictions (int): Predictions per direction of one pass, 0 if unknown.
-    n_unknown (Optional[int]): Tokens of the corpus that are `<UNK>`, None if that does not matter.
-    RETURNS (List[str]): For a warm-up of more than half of the run, a corpus without `<UNK>` (WL102), many passes.
-    """
-    found = []
-    is_slanted = config.schedule.name == "slanted_triangular"
-    if 2 * config.warmup_updates > config.n_updates and not is_slanted:
-        found.append(
-            f"The warm-up of the learning rate takes {config.warmup_updates} of the {config.n_updates} updates of this "
-            "run, so the model learns little. Set schedule.warmup_steps = null (schedule.warmup_share then applies, 5 "
-            "% of the run), fewer warmup_steps, a smaller batch_size, or more max_passes."
-        )
-    if n_unknown == 0:
-        found.append(Warnings.WL102)
-    if n_predictions and config.max_tokens > MANY_PASSES * n_predictions and not config.patience:
-        found.append(
-            f"The run reads the text {round(config.max_tokens / n_predictions)} times, and a biLM overfits after a few "
-            "passes. Lower max_tokens, set max_passes instead, or set patience to stop the run when the held-out "
-            "perplexity no longer falls."
-        )
-    return found
-
-
-def _load_init(settings: RunSettings) -> Tuple[Optional[BiLM], Dict[str, Any]]:
-    """The biLM to start from, if there is one, and the sizes: all is checked before texts are read."""
-    path, block, pretraining = settings.paths.init, settings.bilm, settings.pretraining
-    init = load_bilm(path) if path else None
-    if init is None:
-        bilm, sizes = BiLMConfig.from_dict(_with_words(block, 1)), block
-    else:
-        bilm = init.config
-        sizes = init.config.to_dict()
-        asked = BiLMConfig.from_dict(_with_words(block, init.config.n_words or 1)).to_dict() if block else sizes
-        different = _differences(asked, sizes)
+def _choose_sizes(settings: RunConfig, init: Optional[BiLM]) -> BiLMConfig:
+    """Sizes of the biLM, with any number of words. All that can be checked before texts are read is checked."""
+    path, pretraining, softmax = settings.paths.init, settings.pretraining, settings.pretraining.softmax
+    bilm = settings.bilm or BiLMConfig(n_words=1) if init is None else init.config
+    if init is not None and settings.bilm is not None:
+        different = _differences(_with_words(settings.bilm, init.config.n_words or 1).to_dict(), bilm.to_dict())
         if different:
             raise ValueError(
                 f"The [bilm] block differs from the biLM '{path}' that training starts from: {different}. Remove the "
@@ -165,17 +95,110 @@ def _load_init(settings: RunSettings) -> Tuple[Optional[BiLM], Dict[str, Any]]:
             )
     check_has_targets(bilm)
     _check_encoder_fit(pretraining, bilm)
-    softmax = pretraining.softmax
-    has_sparse_table = not sizes.get("char_cnn") and not softmax.tie_weights
+    has_sparse_table = bilm.char_cnn is None and not softmax.tie_weights
     if pretraining.optimizer.sparse and softmax.kind not in ("sampled", "auto") and not has_sparse_table:
         raise ValueError(
             f'[pretraining.optimizer] sparse is true, but no gradient would be sparse: with softmax.kind = "'
             f'{softmax.kind}" every row has a gradient, and there is no separate word embedding. Set sparse = false, '
             'or softmax.kind = "sampled".'
         )
-    if init is not None and init.head is not None and not settings.words.new_head:
+    if init is not None and init.head is not None and not settings.vocabulary.new_head:
         _check_head(init, init.head, softmax, str(path))
-    return init, sizes
+    return bilm
+
+
+def _fit_to_corpus(
+    settings: RunConfig, n_words: int, text: StoredText, resumed: Optional[Path], ranks: Ranks, tell: Tell
+) -> PretrainConfig:
+    """Settings that depend on the text, or on the folder of the run that is resumed."""
+    n_predictions = text.n_predictions
+    pretraining = settings.pretraining.fit_to_corpus(n_words=n_words, n_predictions=n_predictions)
+    if resumed is not None and pretraining.precision == "auto":  # as at the start of the run, on any processor
+        first_precision = ranks.agree(lambda: stored_precision(resumed))
+        pretraining = replace(pretraining, precision=first_precision or "auto")
+    tell(
+        f"Training on {pretraining.max_tokens:,} predictions per direction: "
+        f"{pretraining.max_tokens / n_predictions:.2f} passes through the text, {pretraining.n_updates:,} updates, "
+        f"{pretraining.softmax.kind} softmax"
+    )
+    return pretraining
+
+
+def _make_network(
+    settings: RunConfig,
+    bilm: BiLMConfig,
+    init: Optional[BiLM],
+    vocabulary: Vocabulary,
+    pretraining: PretrainConfig,
+    tell: Tell,
+) -> Tuple[BiLMNetwork, LMHead]:
+    """The network and the softmax: those of `init` where it has them, else new ones."""
+    torch.manual_seed(pretraining.seed)
+    network = init.network if init else BiLMNetwork(_with_words(bilm, len(vocabulary)))
+    if init is not None and init.head is not None and not settings.vocabulary.new_head:
+        return network, init.head
+    return network, _make_head(network, vocabulary, pretraining.softmax, init, tell)
+
+
+def _make_meta(settings: RunConfig, init: Optional[BiLM]) -> Dict[str, Any]:
+    meta = dict(settings.meta)
+    if init is not None:
+        meta["init"] = {"path": str(settings.paths.init), "meta": init.meta}
+        for key in ("lang", "license"):  # what is trained further stays under its licence
+            meta.update({key: init.meta[key]} if not meta.get(key) and init.meta.get(key) else {})
+    return meta
+
+
+def _report_precision(asked: str, fitted: str, precision: str, ranks: Ranks, tell: Tell, warn: Tell) -> None:
+    reason = ""
+    if fitted != asked:
+        reason = ", as at the start of the run"
+    elif asked == "auto" and precision == "float32":
+        reason = ", since this processor has no instructions for bfloat16"
+    tell(f"Matrix products in {precision}{reason}")
+    if is_emulated(precision, ranks):
+        warn(
+            f"This processor emulates {precision}, so that training takes {SLOWDOWN} times as long as in float32. A "
+            'new run with pretraining.precision = "auto" does not.'
+        )
+
+
+def corpus_warnings(
+    config: PretrainConfig, *, n_predictions: int = 0, n_unknown: Optional[int] = None, is_new: bool = False
+) -> List[str]:
+    """Find settings that are unsuitable for the corpus.
+
+    config (PretrainConfig): From `fit_to_corpus`.
+    n_predictions (int): Predictions per direction of one pass, 0 if unknown.
+    n_unknown (Optional[int]): Tokens of the corpus that are `<UNK>`, None if that does not matter.
+    is_new (bool): The biLM starts from random weights.
+    RETURNS (List[str]): For few updates, a warm-up of more than half of the run, a corpus without `<UNK>` (WL102), many
+        passes.
+    """
+    warnings = []
+    if is_new and config.n_updates < FEW_UPDATES:
+        warnings.append(
+            f"The run ends after {config.n_updates:,} updates, and a biLM that starts from random weights learns "
+            f"little in fewer than {FEW_UPDATES}. Raise max_passes or max_tokens, lower batch_size, take more text, or "
+            "continue a biLM (`python -m spacy elmo init-config --adaptation`). For a text of a few MB, "
+            "`init-config --pretraining --text FILE` writes a config with smaller batches and more passes."
+        )
+    is_slanted = config.schedule.name == "slanted_triangular"
+    if 2 * config.warmup_updates > config.n_updates and not is_slanted:
+        warnings.append(
+            f"The warm-up of the learning rate takes {config.warmup_updates} of the {config.n_updates} updates of this "
+            "run, so the model learns little. Set schedule.warmup_steps = null (schedule.warmup_share then applies, 5 "
+            "% of the run), fewer warmup_steps, a smaller batch_size, or more max_passes."
+        )
+    if n_unknown == 0:
+        warnings.append(Warnings.WL102)
+    if n_predictions and config.max_tokens > MANY_PASSES * n_predictions and not config.patience:
+        warnings.append(
+            f"The run reads the text {round(config.max_tokens / n_predictions)} times, and a biLM overfits after a few "
+            "passes. Lower max_tokens, set max_passes instead, or set patience to stop the run when the held-out "
+            "perplexity no longer falls."
+        )
+    return warnings
 
 
 def _check_encoder_fit(config: PretrainConfig, bilm: BiLMConfig) -> None:
@@ -206,7 +229,7 @@ def _check_head(init: BiLM, head: LMHead, settings: SoftmaxConfig, name: str) ->
     """Compare the softmax that training starts from with that of the config."""
     found = {"kind": "adaptive" if isinstance(head, AdaptiveHead) else "sampled or full"}
     found["tie_weights"] = str(is_head_shared(init.network, head)).lower()
-    asked = {"kind": settings.kind if settings.kind == "adaptive" else "sampled or full"}
+    asked: Dict[str, str] = {"kind": settings.kind if settings.kind == "adaptive" else "sampled or full"}
     asked["tie_weights"] = str(settings.tie_weights).lower()
     if isinstance(head, AdaptiveHead) and settings.kind == "adaptive":
         found.update(cutoffs=str(head.cutoffs), div_value=str(head.div_value))
@@ -224,11 +247,11 @@ def _differences(asked: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     return "; ".join(f"{name}: {asked[name]} in the block, {found[name]} in the biLM" for name in names)
 
 
-def _with_words(sizes: Mapping[str, Any], n_words: int) -> Dict[str, Any]:
-    return dict(sizes) if sizes.get("char_cnn") else {**sizes, "n_words": n_words}
+def _with_words(bilm: BiLMConfig, n_words: int) -> BiLMConfig:
+    return bilm if bilm.n_words is None else replace(bilm, n_words=n_words)
 
 
-def _read_texts(settings: RunSettings, output: Path, tell: Tell, warn: Tell) -> Tuple[List[Shard], Sentences]:
+def _read_texts(settings: RunConfig, output: Path, tell: Tell, warn: Tell) -> Tuple[List[Shard], Sentences]:
     """The training text and the sentences held out, both checked."""
     shards = _find_texts("train", settings, output, tell)
     counts, pretraining = Counts(), settings.pretraining
@@ -251,7 +274,7 @@ def _read_texts(settings: RunSettings, output: Path, tell: Tell, warn: Tell) -> 
     return shards, held_out
 
 
-def _find_texts(name: str, settings: RunSettings, output: Path, tell: Tell) -> List[Shard]:
+def _find_texts(name: str, settings: RunConfig, output: Path, tell: Tell) -> List[Shard]:
     place, corpus = getattr(settings.paths, name), settings.corpus
     if not place:
         raise ValueError(
@@ -259,16 +282,15 @@ def _find_texts(name: str, settings: RunSettings, output: Path, tell: Tell) -> L
             ".gz, .xz or .zst), a folder of such files, a pattern such as 'corpus/*.txt.gz', or a data set hf:NAME. "
             f"Set it, for example with --paths.{name}."
         )
-    places = [place] if isinstance(place, str) else list(place)
-    if str(STDIN) in places and name != "train":
+    if str(STDIN) in place and name != "train":
         raise ValueError(f"paths.{name} is '-' (stdin), which is read for paths.train only. Write it to a file first.")
     if corpus.lang is not None:
         make_nlp(corpus.lang, option="--corpus.lang", instead="set it to null")  # its error names the setting
-    return find_shards(places, **asdict(corpus), tell=tell, output=output)
+    return find_shards(place, **asdict(corpus), tell=tell, output=output)
 
 
 def _tokenize(
-    settings: RunSettings, shards: List[Shard], output: Path, ranks: Ranks, *, resume: bool, tell: Tell
+    settings: RunConfig, shards: List[Shard], output: Path, ranks: Ranks, *, resume: bool, tell: Tell
 ) -> StoredText:
     """Open the tokenized text, which the first rank writes unless it is there already."""
     longest, is_stream = settings.pretraining.max_sentence_tokens, any(shard.path == STDIN for shard in shards)
@@ -304,10 +326,10 @@ def _tokenize(
 
 
 def _vocabulary(
-    settings: RunSettings, init: Optional[BiLM], given: Optional[Vocabulary], text: StoredText, tell: Tell
+    settings: RunConfig, init: Optional[BiLM], given: Optional[Vocabulary], text: StoredText, tell: Tell
 ) -> Tuple[Vocabulary, Optional[int]]:
     """The vocabulary, and the number of tokens of the text that are <UNK>, None if no softmax has to learn it."""
-    words = settings.words
+    words = settings.vocabulary
     if given is not None:
         is_kept = init is not None and init.head is not None and not words.new_head
         return given, None if is_kept else int(text.word_counts[given.ids(text.words()) == given.unk_id].sum())

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ..bilm.config import BiLMConfig
 from ..errors import Errors
+from ..settings import TrainingPrecision
 from ..text.words import Vocabulary
 from ..util import atomic_folder, has_tensorboard, hash_file, heal_folder
 from .config import PretrainConfig
@@ -180,7 +181,7 @@ def make_ready(output: Path, *, is_resumed: bool, force: bool) -> None:
         _remove(output / name for name in (LAST, BEST, PICTURE, TENSORBOARD))
 
 
-def stored_precision(output: Path) -> Optional[str]:
+def stored_precision(output: Path) -> Optional[TrainingPrecision]:
     """Of the run in the folder, None if there is no run to resume.
 
     RAISES (ValueError): EL129 if all checkpoints are damaged.

@@ -20,6 +20,7 @@ from ..bilm.model import BiLMNetwork
 from ..bilm.state import State
 from ..inference.products import has_bfloat16_units
 from ..inference.runtime import to_device
+from ..settings import TrainingPrecision
 from ..text.words import Vocabulary
 from ..weights.native import current_name, stored_name
 from .config import PretrainConfig
@@ -262,7 +263,7 @@ def run_chunk(
     return layers, after
 
 
-def _choose_precision(precision: str, ranks: Ranks) -> str:
+def _choose_precision(precision: TrainingPrecision, ranks: Ranks) -> TrainingPrecision:
     """The precision of a run. A collective operation for "auto": all ranks call it."""
     if precision != "auto":
         return precision

@@ -38,7 +38,7 @@ def test_token_embedder_round_trips_through_plain_types():
         ({"token_embedder": {"n_words": 5}}, "is invalid.*n_words and word_width should both be 0, or neither"),
         ({"token_embedder": {}}, "is invalid.*neither characters nor words"),
         ({"token_embedder": {"n_words": 5, "word_width": 1, "kind": "rnn"}}, "is invalid.*kind is 'rnn'"),
-        ({"token_embedder": {"n_characters": 5, "character_width": 1}}, "is invalid.*filters is empty"),
+        ({"token_embedder": {"n_characters": 5, "character_width": 1}}, "is invalid.*filters has 0 sizes"),
         ({"n_words": 5, "encoder_depth": 2}, "is invalid.*encoder_depth is 2, should be 1"),
         ({"n_words": 5, "encoder": "bilstm"}, "is invalid.*n_layers is 2, should be 1 for 'bilstm'"),
         ({"n_words": 5, "encoder": "bilstm", "n_layers": 1, "directions": "forward"}, "is invalid.*should be 'both'"),

@@ -61,7 +61,7 @@ def transformer(text, tmp_path_factory):
 @pytest.mark.parametrize("path", [*CONFIGS.glob("pretrain_*.cfg"), CONFIGS / "adapt.cfg"], ids=lambda path: path.stem)
 def test_recipe_names_every_setting(path):
     config, text = Config().from_disk(path), path.read_text(encoding="utf8")
-    assert PretrainConfig.from_dict(config["pretraining"]).to_dict() == config["pretraining"]
+    assert PretrainConfig(**config["pretraining"]).to_dict() == config["pretraining"]
     if "bilm" in config:  # not for adaptation, whose sizes are those of the biLM to go on from
         record = BiLMConfig.from_dict(config["bilm"]).to_dict()
         config["bilm"].get("char_cnn", {}).pop("projection", None)  # the default, which is not written

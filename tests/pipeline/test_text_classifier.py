@@ -135,7 +135,7 @@ def test_frequencies_are_counted_in_training_alone():
     numpy.testing.assert_array_equal(layer.get_param("frequencies"), counted)
 
 
-@pytest.mark.parametrize("width", [0, 7, 512.0, "wide"])
+@pytest.mark.parametrize("width", [0, 7, 512.5, "wide"])
 def test_invalid_widths_are_refused_by_name(width):
     with pytest.raises(ValueError, match="width"):
         registry.architectures.get("spacy-elmo.TextCatNgrams.v1")(None, True, width=width)

@@ -27,6 +27,7 @@ from spacy_elmo.pretraining.distributed import Ranks, connect, restart_count, te
 from spacy_elmo.pretraining.run import Pretraining
 from spacy_elmo.pretraining.stored_text import store_text
 from spacy_elmo.pretraining.vocabulary import count_vocabulary
+from spacy_elmo.settings import read_block
 
 BILM = {
     "char_cnn": {"embedding_width": 4, "filters": [[1, 8], [3, 8]], "n_highway": 1},
@@ -62,7 +63,7 @@ def write_text(path, n_lines=90):
 def make_run(output, text, *, bilm=None, tied=False, ranks=Ranks(), meta=None, **settings):
     """text: A file, or a folder of files. RETURNS (Pretraining): Not begun yet."""
     shards = [TextShard(path) for path in (sorted(Path(text).iterdir()) if Path(text).is_dir() else [Path(text)])]
-    config = PretrainConfig.from_dict({**SETTINGS, **settings})
+    config = read_block(PretrainConfig, {**SETTINGS, **settings}, "[pretraining] block")
     with tempfile.TemporaryDirectory() as folder:  # its files stay mapped
         stored = store_text(shards, Path(folder) / "text", max_sentence_tokens=config.max_sentence_tokens)
         return _make_run(stored, shards, config, output, bilm=bilm, tied=tied, ranks=ranks, meta=meta)

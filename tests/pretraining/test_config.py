@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from spacy_elmo.pretraining.config import FULL_SOFTMAX_WORDS, PretrainConfig, check_config, read_config
+from spacy_elmo.pretraining.config import FULL_SOFTMAX_WORDS, check_config, read_config
 from spacy_elmo.pretraining.prepare import corpus_warnings
 
 CONFIG = Path(__file__).parents[2] / "configs" / "pretrain_en_elmo_sm.cfg"
@@ -21,15 +21,15 @@ def test_all_values_of_wrong_types_are_named_at_once():
         },
         "meta": 3,
     }
-    with pytest.raises(ValueError, match="16 setting") as error:
+    with pytest.raises(ValueError, match="config is invalid") as error:
         check_config(wrong)
     for text in (
-        "paths.train is ['a.txt', 3], should be a string or a list of strings or null",
-        "vocabulary.n_words is 'all', should be an integer or null",
-        "bilm.char_cnn.filters is [[1]]",
-        "pretraining.optimizer.grad_clip is None, should be a number",
-        "pretraining.batch_size is 4.5, should be an integer",
-        "meta is 3, should be a block of settings",
+        "paths.train is ['a.txt', 3], should be a string, a list of strings or null",
+        "vocabulary.n_words is 'all', should be a valid integer",
+        "bilm.char_cnn.filters[0][1]: Field required",
+        "pretraining.optimizer.grad_clip is None, should be a valid number",
+        "pretraining.batch_size is 4.5, should be a valid integer",
+        "meta is 3, should be a valid dictionary",
     ):
         assert text in str(error.value)
 
@@ -43,20 +43,20 @@ def test_whole_numbers_may_be_written_with_an_exponent():
     [
         ("pretraning.batch_size", "did you mean pretraining?"),
         ("pretraining.grad_clip", "did you mean pretraining.optimizer.grad_clip?"),
-        ("bilm.cell_widht", "did you mean cell_width?"),
+        ("bilm.cell_widht", "bilm.cell_widht (did you mean cell_width?"),
         ("bilm.char_cnn.filter", "did you mean filters?"),
         ("paths.tarin", "did you mean train?"),
     ],
 )
 def test_misspelt_overrides_say_what_is_meant(override, meant):
     with pytest.raises(ValueError) as error:
-        read_config(CONFIG, {override: 3})
+        check_config(read_config(CONFIG, {override: 3}))
     assert meant in str(error.value)
     assert read_config(CONFIG, {"pretraining.batch_size": 3})["pretraining"]["batch_size"] == 3
 
 
 def _config(**settings):
-    return PretrainConfig.from_dict({"batch_size": 4, "unroll_steps": 8, **settings})
+    return check_config({"pretraining": {"batch_size": 4, "unroll_steps": 8, **settings}}).pretraining
 
 
 @pytest.mark.issue(15)

@@ -109,7 +109,7 @@ def test_a_diverged_run_keeps_the_good_checkpoint_and_resumes_with_a_lower_rate(
     "settings, message",
     [
         ({"softmax": {"kind": "sampled", "n_negatives": 50}}, "distinct negatives"),
-        ({"softmax": {"kind": "half"}}, "should be one of"),
+        ({"softmax": {"kind": "half"}}, "softmax.kind is 'half', should be 'auto'"),
         ({"optimizer": {"lern_rate": 1}}, r"EL001.*lern_rate \(did you mean learn_rate\?\)"),
         ({"batch_size": "many"}, r"\[pretraining\]"),
     ],

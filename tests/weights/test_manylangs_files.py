@@ -94,7 +94,7 @@ def test_blank_symbols_are_the_ideographic_space_and_the_last_one_counts(tmp_pat
     "changes, wanted",
     [
         ({"encoder": {"n_layers": True}}, "encoder.n_layers is True"),
-        ({"encoder": {"n_layers": 5000}}, "n_layers is 5000, should be at most 1,000"),
+        ({"encoder": {"n_layers": 5000}}, "n_layers is 5000, should be at most 1000"),
         ({"encoder": {"cell_clip": ...}}, "encoder.cell_clip is missing"),
         ({"encoder": {"proj_clip": float("nan")}}, "encoder.proj_clip is nan"),
         ({"token_embedder": {"name": None}}, "token_embedder.name is null"),

@@ -91,7 +91,7 @@ INDEXER = ("dataset_reader", "token_indexers", "token_characters")
         (
             (*BASE, "encoder", "projection_location"),
             "after_all",
-            "projection_location is 'after_all', should be one of",
+            "projection_location is 'after_all', should be 'after_highway' or",
         ),
         ((*INDEXER, "type"), "characters", "'characters', should be 'elmo_characters'"),
         ((*INDEXER, "tokens_to_add"), {"<X>": 3}, "tokens_to_add is {'<X>': 3}, should be left out"),

@@ -1,0 +1,125 @@
+"""Settings of all blocks: types with limits, and errors that name setting, value and limit.
+
+A block is declared once, as a pydantic dataclass, which checks its values when it is created. Its docstring has the
+texts for configs and docs.
+"""
+
+from dataclasses import fields, is_dataclass
+from difflib import get_close_matches
+from numbers import Integral
+from typing import Annotated, Any, Iterator, List, Literal, Sequence, Tuple, Type, TypeVar, get_args
+
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+
+from .errors import Errors
+from .util import FLOAT32_MAX, shorten
+from .util import DType as DType
+from .util import Precision as Precision
+from .util import State as State
+from .util import TrainingPrecision as TrainingPrecision
+
+Block = TypeVar("Block")
+KNOWN_NAMES = ConfigDict(extra="forbid")
+UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
+
+
+def _to_whole(value: Any) -> Any:
+    """1e3 is a whole number, and so is an integer of NumPy; true is not."""
+    is_whole = value.is_integer() if isinstance(value, float) else type(value) is not bool
+    return int(value) if isinstance(value, (float, Integral)) and is_whole else value
+
+
+Whole = Annotated[int, BeforeValidator(_to_whole), Field(strict=True)]
+WholeNumber = Annotated[Whole, Field(ge=0)]
+Count = Annotated[Whole, Field(ge=1)]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-FLOAT32_MAX, le=FLOAT32_MAX)]
+Positive = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0, le=FLOAT32_MAX)]
+NotNegative = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, le=FLOAT32_MAX)]
+Probability = Annotated[float, Field(strict=True, ge=0, lt=1)]
+Share = Annotated[float, Field(strict=True, gt=0, le=1)]
+Factor = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=1, le=FLOAT32_MAX)]
+Flag = Annotated[bool, Field(strict=True)]
+Even = Annotated[Whole, Field(ge=2, multiple_of=2)]
+Prefix = Annotated[str, Field(pattern=r"^[^\W\d]\w*$")]  # a Python name
+WeightsPath = Annotated[str, Field(pattern=r"\S")]
+
+Contexts = Literal["auto", "sentences", "doc"]
+Store = Literal["mixed", "layers", "both"]
+LayerNorm = Literal["token", "bilm-tf"]
+Mix = Literal["learned", "fixed", "mean", "top", "concat"]
+
+
+def require(*checks: Tuple[bool, str]) -> None:
+    """RAISES (ValueError): With the texts of all checks that are not fine."""
+    problems = [text for is_fine, text in checks if not is_fine]
+    if problems:
+        raise ValueError("; ".join(problems))
+
+
+def read_block(cls: Type[Block], record: Any, block: str) -> Block:
+    """Create a block from plain values.
+
+    cls (Type[Block]): A pydantic dataclass; omitted settings have their default.
+    record (Any): The values by name, nested blocks as dictionaries.
+    block (str): Its name in errors.
+    RETURNS (Block): The block.
+    RAISES (ValueError): EL001 for unknown settings, with similar names; for invalid values. Both with all problems.
+    """
+    try:
+        return TypeAdapter(cls).validate_python(record)
+    except ValidationError as error:
+        unknown = [entry["loc"] for entry in error.errors() if entry["type"] in UNKNOWN]
+        if unknown:
+            names = ", ".join(_join(path) + _did_you_mean(cls, path) for path in unknown)
+            known = ", ".join(_names(_find_block(cls, unknown[0][:-1])))
+            raise ValueError(Errors.EL001.format(block=block, unknown=names, known=known)) from None
+        problems = "; ".join(describe_problems(error))
+        raise ValueError(f"The {block} is invalid: {problems}. Correct these settings.") from None
+
+
+def describe_problems(error: ValidationError) -> List[str]:
+    """RETURNS (List[str]): A line for each problem: the setting, its value, and what it should be."""
+    problems = []
+    for entry in error.errors():
+        name, text = _join(entry["loc"]), str(entry.get("ctx", {}).get("error", entry["msg"])).removeprefix("Input ")
+        if text.startswith("should"):
+            text = text.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
+            problems.append(f"{name} is {shorten(repr(entry['input']), 80)}, {text}")
+        else:
+            problems.append(f"{name}: {text}" if name else text)
+    return problems
+
+
+def _join(path: Sequence[Any]) -> str:
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).removeprefix(".")
+
+
+def _names(cls: Any) -> List[str]:
+    return [item.name for item in fields(cls)]
+
+
+def _blocks(cls: Any, path: str = "") -> Iterator[Tuple[str, Any]]:
+    """YIELDS (Tuple[str, Any]): All blocks below a block, and itself, with their dotted names."""
+    yield path, cls
+    for item in fields(cls):
+        for inner in _types(item.type):
+            if isinstance(inner, type) and is_dataclass(inner):
+                yield from _blocks(inner, f"{path}.{item.name}".removeprefix("."))
+
+
+def _types(hint: Any) -> Iterator[Any]:
+    yield hint
+    for inner in get_args(hint):
+        yield from _types(inner)
+
+
+def _find_block(cls: Any, path: Sequence[Any]) -> Any:
+    return dict(_blocks(cls)).get(_join(path), cls)
+
+
+def _did_you_mean(cls: Any, path: Sequence[Any]) -> str:
+    """A similar name of the same block, or the name in another block."""
+    name = str(path[-1])
+    close = get_close_matches(name, _names(_find_block(cls, path[:-1])), n=1)
+    elsewhere = [f"{where}.{name}".removeprefix(".") for where, block in _blocks(cls) if name in _names(block)]
+    return "".join(f" (did you mean {meant}?)" for meant in (close or elsewhere)[:1])
