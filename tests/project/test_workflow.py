@@ -7,6 +7,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+import srsly
 
 import spacy_elmo
 
@@ -56,3 +57,39 @@ def test_train_takes_another_dataset_by_one_variable(project_copy, tiny_bilm, tm
     result = _spacy_project("train", ".", "--vars.dataset", "wnut17", *variables, cwd=project_copy)
     assert result.returncode == 0, result.stdout + result.stderr
     assert (project_copy / "training" / "wnut17" / "elmo-0" / "model-best" / "ner").is_dir()
+
+
+@pytest.mark.slow
+@pytest.mark.issue(51)
+def test_english_makes_a_package_of_any_treebank(project_copy, tiny_bilm, tmp_path):
+    bank = tmp_path / "bank"
+    bank.mkdir()
+    rows = [
+        "1\tAda\tAda\tPROPN\tNNP\t_\t2\tnsubj\t_\t_",
+        "2\tran\trun\tVERB\tVBD\tTense=Past\t0\troot\t_\tSpaceAfter=No",
+    ]
+    sentence = "\n".join([*rows, "3\t.\t.\tPUNCT\t.\t_\t2\tpunct\t_\t_"]) + "\n\n"
+    for split in ("train", "dev", "test"):
+        (bank / f"en_bank-ud-{split}.conllu").write_text(sentence * 30, encoding="utf8")
+    for folder, tagged in (("wikigold", "Ada\tB-PER\nsleeps\tO\n\n"), ("uner-ewt", "1\tAda\tB-PER\n2\tsleeps\tO\n\n")):
+        (tmp_path / "ner" / folder).mkdir(parents=True)
+        for split in ("train", "dev", "test"):
+            (tmp_path / "ner" / folder / f"{split}.iob2").write_text(tagged * 9, encoding="utf8")
+    variables = (
+        "--vars.treebank",
+        bank,
+        "--vars.assets_dir",
+        tmp_path,
+        "--vars.bilm",
+        tiny_bilm,
+        "--vars.max_steps",
+        1,
+    )
+    result = _spacy_project("english", ".", *variables, cwd=project_copy)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "Ada\tPROPN\tNNP" in result.stdout and "works" in result.stdout
+    scores = srsly.read_json(project_copy / "results" / "pipeline-en_elmo_bank-seed0.json")
+    assert scores["gold"]["Words"] == 1.0 and {"UPOS", "XPOS", "UFeats", "Lemmas", "LAS"} <= set(scores["raw"])
+    assert {"ents_f"} <= set(scores["wikigold"]) and set(scores["stages"]) == {"treebank", "entities"}
+    again = _spacy_project("pipeline-train", ".", *variables, cwd=project_copy)
+    assert again.returncode == 0 and again.stdout.count("trained already") == 2, again.stdout + again.stderr

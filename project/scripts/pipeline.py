@@ -1,0 +1,468 @@
+"""A whole pipeline from a UD treebank: tags, features, lemmas, dependencies and sentences, for English also entities.
+
+All components listen to one frozen biLM. The components of the treebank are trained together, on one encoder; then the
+entity recognizer beside them, on other texts. `training/<name>-<seed>` has a folder for each of the two trainings. One
+that has ended with the same settings is not repeated.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from itertools import chain
+from pathlib import Path
+from statistics import median
+from typing import Any, Dict, List, Sequence, Tuple
+
+import spacy
+import srsly
+import torch
+import typer
+from conll18 import evaluate
+from data import ASSETS, PROJECT_DIR, RESULTS_DIR, SPLITS, identify, report_errors, write_json
+from entities import TESTS, read_entities
+from paper_run import digest_config, find_processor, train_pipeline
+from spacy.cli.package import package as spacy_package
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin
+from spacy.training import Corpus, Example
+from spacy.util import get_minor_version_range
+from spacy.vocab import Vocab
+from thinc.api import Config
+from tokenizer import create_fitting  # noqa: F401  registers the callback
+from treebank import NONE, find_treebank, make_docs, read_words, words_of
+from wasabi import msg
+
+from spacy_elmo import load_bilm
+from spacy_elmo.about import __title__, __version__
+from spacy_elmo.pipeline.config import make_pipeline_config
+from spacy_elmo.util import hash_file
+from spacy_elmo.weights.formats import PACKAGED_NAMES
+
+VERSION = "1.0.0"  # of the package; trained again, the pipeline gets another one
+TRAINING_SENTENCES = 4  # per Doc at most: longer Docs cost the parser an oracle sequence for each update
+TREEBANK, ENTITIES = "treebank", "entities"  # the two trainings
+STAGE = "stage.json"  # in the folder of a training that has ended: its settings, its time, its scores by update
+# The network and the training of the components of the treebank; dotted names in the config.
+ENCODER_WIDTH = 256
+TREEBANK_SETTINGS: Dict[str, Any] = {
+    "training.max_steps": 1500,
+    "training.patience": 0,
+    "training.eval_frequency": 500,
+    "training.dropout": 0.2,
+    "training.batcher.size": 1500,
+    "training.optimizer.learn_rate": {
+        "@schedules": "warmup_linear.v1",
+        "warmup_steps": 100,
+        "total_steps": 1500,
+        "initial_rate": 0.003,
+    },
+}
+PARSER_SETTINGS = {"min_action_freq": 20, "update_with_oracle_cut_size": 250}
+PARSER_MODEL = {"hidden_width": 128, "extra_state_tokens": True, "maxout_pieces": 2}
+SCORE_WEIGHTS = {"tag_acc": 0.1, "pos_acc": 0.2, "morph_acc": 0.1, "lemma_acc": 0.1, "dep_las": 0.4, "sents_f": 0.1}
+ENTITY_SETTINGS: Dict[str, Any] = {
+    "training.max_steps": 3000,
+    "training.patience": 0,
+    "training.eval_frequency": 500,
+    "training.optimizer.learn_rate": {
+        "@schedules": "warmup_linear.v1",
+        "warmup_steps": 100,
+        "total_steps": 3000,
+        "initial_rate": 0.001,
+    },
+}
+LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "upstream": "tok2vec"}
+LAYER_CACHE_MB = 4096.0  # all layers of EWT, so that no epoch computes them again
+N_WARM_UP = 20  # texts
+ENTITY_SOURCES = [
+    {"name": "Wikigold (Balasuriya et al. 2009)", "license": "CC BY 4.0"},
+    {"name": "Universal NER, English-EWT, development part (Mayhew et al. 2024)", "license": "CC BY-SA 4.0"},
+]
+# Run in the new environment: where it installs packages, and whether the pipeline annotates a text.
+SITE = "import sysconfig; print(sysconfig.get_path('purelib'))"
+CHECK = """
+import sys, spacy
+doc = spacy.load(sys.argv[1])(sys.argv[2])
+assert doc.has_annotation("DEP") and doc.has_annotation("POS"), "the text has no annotation"
+for token in doc[:12]:
+    print(token.text, token.pos_, token.tag_, token.lemma_, token.dep_, token.head.text, sep="\t")
+"""
+TREEBANK_OPTION = typer.Option(
+    "en_ewt", "--treebank", "-t", help="Folder of a UD treebank, or its name below the assets"
+)
+BILM = typer.Option("en_elmo_sm", "--bilm", "-b", help="Name or path of the biLM")
+SEED = typer.Option(0, "--seed", "-s", help="Seed of the training")
+app = typer.Typer(add_completion=False, help=__doc__)
+
+
+def name_of(treebank: str, assets_dir: str) -> str:
+    """RETURNS (str): Name of the pipeline: "en_elmo_ewt" for "en_ewt-ud-train.conllu" or a folder "en_ewt"."""
+    path = find_treebank(treebank, assets_dir)["train"]
+    stem = path.name.split("-ud-")[0] if "-ud-" in path.name else path.parent.name
+    lang, _, rest = stem.lower().replace("-", "_").replace(".", "_").partition("_")
+    return f"{lang}_elmo_{rest or 'treebank'}"
+
+
+@app.command("prepare")
+@report_errors("Cannot prepare the treebank")
+def prepare_cli(treebank: str = TREEBANK_OPTION, assets_dir: str = ASSETS) -> None:
+    """Write the Docs of the treebank, and of the entities if there are any for its language: corpus/<name>."""
+    name = name_of(treebank, assets_dir)
+    folder = PROJECT_DIR / "corpus" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = find_treebank(treebank, assets_dir)
+    docs = {split: list(make_docs(paths[split], TRAINING_SENTENCES if split == "train" else None)) for split in SPLITS}
+    if name.startswith("en_"):
+        docs.update(read_entities(paths["dev"], assets_dir))
+    for split, split_docs in docs.items():
+        DocBin(docs=split_docs).to_disk(folder / f"{split}.spacy")
+        msg.good(f"{folder / split}.spacy: {len(split_docs):,} docs, {sum(map(len, split_docs)):,} tokens")
+
+
+@app.command("train")
+@report_errors("Cannot train")
+def train_cli(
+    # fmt: off
+    treebank: str = TREEBANK_OPTION,
+    bilm: str = BILM,
+    seed: int = SEED,
+    max_steps: int = typer.Option(0, "--max-steps", "-n", help="Updates of each training; 0 for those of the recipe"),
+    assets_dir: str = ASSETS,
+    # fmt: on
+) -> None:
+    """Train the components of the treebank, then the entity recognizer; trainings that have ended are skipped."""
+    name = name_of(treebank, assets_dir)
+    corpus, output = PROJECT_DIR / "corpus" / name, folder_of(name, seed)
+    bilm = bilm if bilm in PACKAGED_NAMES else str((PROJECT_DIR / bilm).resolve())
+    config = make_treebank_config(corpus / "train.spacy", name.split("_")[0], bilm)
+    paths = {"paths.train": str(corpus / "train.spacy"), "paths.dev": str(corpus / "dev.spacy")}
+    base_settings = train_stage(config, output / TREEBANK, paths, bilm, seed, max_steps)
+    if (corpus / "entities-train.spacy").is_file():
+        base = output / TREEBANK / "out" / "model-best"
+        paths = {f"paths.{split}": str(corpus / f"entities-{split}.spacy") for split in ("train", "dev")}
+        base_digest = digest_config(base_settings)  # of the components that this training keeps
+        train_stage(make_entity_config(base), output / ENTITIES, paths, bilm, seed, max_steps, base=base_digest)
+
+
+def folder_of(name: str, seed: int) -> Path:
+    return PROJECT_DIR / "training" / f"{name}-{seed}"
+
+
+def result_path(results: Path, name: str, seed: int) -> Path:
+    return results / f"pipeline-{name}-seed{seed}.json"
+
+
+def find_pipeline(name: str, seed: int) -> Path:
+    """RETURNS (Path): The trained pipeline. RAISES (FileNotFoundError): If there is none."""
+    folder = folder_of(name, seed)
+    for stage in (ENTITIES, TREEBANK):
+        if (folder / stage / STAGE).is_file():
+            return folder / stage / "out" / "model-best"
+    raise FileNotFoundError(
+        f"There is no trained pipeline in '{folder}'. Train it with `python scripts/pipeline.py train`."
+    )
+
+
+def make_treebank_config(train_path: Path, lang: str, bilm: str) -> Config:
+    """RETURNS (Config): For the components that the treebank has annotation for: word features and mixed layers at the
+    input and output of one bidirectional LSTM.
+    """
+    docs = list(DocBin().from_disk(train_path).get_docs(Vocab()))
+    tokens = list(chain.from_iterable(docs))
+    has_xpos = any(token.tag_ != token.pos_ for token in tokens)  # without, spaCy's converter takes the coarse tag
+    has_lemmas = any(token.lemma_ not in ("", NONE) for token in tokens)
+    names = [*(["tagger"] if has_xpos else []), "morphologizer"]
+    names += [*(["trainable_lemmatizer"] if has_lemmas else []), "parser"]
+    text = make_pipeline_config(",".join(names), lang=lang, bilm=bilm, placement="both")
+    config = Config().from_str(text, interpolate=False)
+    encoder = config["components"][names[0]]["model"]["tok2vec"]
+    encoder["encode"]["width"] = ENCODER_WIDTH
+    width = ENCODER_WIDTH + load_bilm(bilm).config.output_width
+    for name in names:
+        config["components"][name]["model"]["tok2vec"] = {**LISTENER, "width": width}
+    config["components"]["tok2vec"] = {"factory": "tok2vec", "model": encoder}
+    config["nlp"]["pipeline"] = ["elmo", "tok2vec", *names]
+    config["components"]["parser"].update(PARSER_SETTINGS)
+    config["components"]["parser"]["model"].update(PARSER_MODEL)
+    config["initialize"]["before_init"] = {"@callbacks": "fit_tokenizer", "path": "${paths.train}"}
+    if bilm in PACKAGED_NAMES:  # the saved pipeline has its name in place of the weights
+        config["components"]["elmo"]["weights"] = bilm
+        del config["initialize"]["components"]["elmo"]
+    return _set(config, TREEBANK_SETTINGS, SCORE_WEIGHTS)
+
+
+def make_entity_config(base: Path) -> Config:
+    """RETURNS (Config): For an entity recognizer on the biLM of a trained pipeline, whose components do not change."""
+    text = make_pipeline_config("ner", optimize="accuracy", base=str(base))
+    return _set(Config().from_str(text, interpolate=False), ENTITY_SETTINGS, {"ents_f": 1.0})
+
+
+def _set(config: Config, settings: Dict[str, Any], score_weights: Dict[str, float]) -> Config:
+    for path, value in settings.items():
+        *blocks, key = path.split(".")
+        block = config
+        for name in blocks:
+            block = block[name]
+        block[key] = value
+    hidden = dict.fromkeys(config["training"]["score_weights"])
+    config["training"]["score_weights"] = {**hidden, **score_weights}
+    return config
+
+
+def train_stage(
+    config: Config, folder: Path, paths: Dict[str, str], bilm: str, seed: int, max_steps: int, **more: str
+) -> Dict[str, Any]:
+    """Train, and store settings, CPU time and scores by update, unless they are stored already.
+
+    RETURNS (Dict[str, Any]): The settings, with digests of all files in place of their paths.
+    """
+    settings = {"config_digest": digest_config(config), **identify(bilm), "seed": seed, "max_steps": max_steps, **more}
+    settings.update({name: hash_file(Path(path))[:12] for name, path in paths.items()})
+    if (folder / STAGE).is_file() and srsly.read_json(folder / STAGE)["settings"] == settings:
+        msg.info(f"{folder}: trained already")
+        return settings
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    config.to_disk(folder / "config.cfg")
+    overrides: Dict[str, Any] = {
+        **paths,
+        "system.seed": seed,
+        "training.logger.@loggers": "spacy.ConsoleLogger.v3",
+        "training.logger.output_file": str(folder / "log.jsonl"),
+        "training.logger.progress_bar": None,
+    }
+    if config["components"]["elmo"].get("model"):
+        overrides["components.elmo.model.layer_cache_mb"] = LAYER_CACHE_MB
+    if max_steps:
+        overrides["training.max_steps"] = overrides["training.optimizer.learn_rate.total_steps"] = max_steps
+        overrides["training.eval_frequency"] = max_steps
+    start_s = time.process_time()
+    train_pipeline(folder / "config.cfg", folder / "out", overrides)
+    elapsed = {"cpu_seconds": round(time.process_time() - start_s, 1), "processor": find_processor()}
+    rows = [row for row in srsly.read_jsonl(folder / "log.jsonl") if row.get("score") is not None]
+    curve = [(int(row["step"]), round(float(row["score"]), 5)) for row in rows]
+    write_json(folder / STAGE, {"settings": settings, **elapsed, "curve": curve})
+    msg.good(f"{folder}: {elapsed['cpu_seconds']:.0f} s of CPU time")
+    return settings
+
+
+@app.command("evaluate")
+@report_errors("Cannot evaluate")
+def evaluate_cli(
+    # fmt: off
+    treebank: str = TREEBANK_OPTION,
+    seed: int = SEED,
+    assets_dir: str = ASSETS,
+    results: Path = typer.Option(RESULTS_DIR, "--results", "-R", help="Folder for pipeline-<name>-seed<seed>.json"),
+    # fmt: on
+) -> None:
+    """Score the pipeline on the test data by the measures of CoNLL 2018: of predicted words and sentences ("raw"), and
+    of given ones ("gold"); entities by their F1.
+    """
+    name = name_of(treebank, assets_dir)
+    nlp = spacy.load(find_pipeline(name, seed))
+    path = find_treebank(treebank, assets_dir)["test"]
+    record: Dict[str, Any] = {"name": name, "seed": seed, **score_treebank(nlp, path)}
+    corpus = PROJECT_DIR / "corpus" / name
+    for test in TESTS if "ner" in nlp.pipe_names else ():
+        with nlp.select_pipes(enable=["elmo", "ner"]):
+            scores = nlp.evaluate(list(Corpus(corpus / f"entities-{test}.spacy")(nlp)))
+        record[test] = {key: round(scores[key], 5) for key in ("ents_p", "ents_r", "ents_f")}
+    stages = {path.parent.name: srsly.read_json(path) for path in folder_of(name, seed).glob(f"*/{STAGE}")}
+    write_json(result_path(results, name, seed), {**record, "stages": stages})
+    measures = list(record["raw"])
+    rows = [(kind, *(f"{100 * record[kind].get(measure, 0):.2f}" for measure in measures)) for kind in ("raw", "gold")]
+    msg.table(rows, header=("", *measures))
+    msg.table([(test, f"{100 * record[test]['ents_f']:.2f}") for test in TESTS if test in record], header=("", "F"))
+
+
+def score_treebank(nlp: Language, path: Path) -> Dict[str, Dict[str, float]]:
+    """RETURNS (Dict[str, Dict[str, float]]): Scores 0 to 1 by measure: "raw" of texts by paragraph, "gold" of Docs with
+    the words and sentences of the treebank.
+    """
+    gold, docs = read_words(path), list(make_docs(path))
+    given = [
+        Doc(
+            nlp.vocab,
+            words=[token.text for token in doc],
+            spaces=[bool(token.whitespace_) for token in doc],
+            sent_starts=[bool(token.is_sent_start) for token in doc],
+        )
+        for doc in docs
+    ]
+    names = [name for name in nlp.pipe_names if name != "ner"]
+    with nlp.select_pipes(enable=names):
+        scores = {"raw": evaluate(gold, words_of(nlp.pipe(doc.text for doc in docs)))}
+        scores["gold"] = evaluate(gold, words_of(nlp.pipe(given)))
+    return {kind: {name: round(value, 5) for name, value in by_name.items()} for kind, by_name in scores.items()}
+
+
+@app.command("speed")
+@report_errors("Cannot measure the speed")
+def speed_cli(
+    # fmt: off
+    treebank: str = TREEBANK_OPTION,
+    seed: int = SEED,
+    threads: int = typer.Option(1, "--threads", "-T", help="Threads of torch and of matrix products", min=1),
+    repeats: int = typer.Option(3, "--repeats", "-r", help="Times that all texts are processed", min=1),
+    assets_dir: str = ASSETS,
+    # fmt: on
+) -> None:
+    """Print words per second on the test texts, in turns with the same networks without ELMo, whose weights are random,
+    and the share of each component. CPU time is that of all threads.
+    """
+    name = name_of(treebank, assets_dir)
+    torch.set_num_threads(threads)
+    texts = [doc.text for doc in make_docs(find_treebank(treebank, assets_dir)["test"])]
+    full = spacy.load(find_pipeline(name, seed))
+    corpus = PROJECT_DIR / "corpus" / name
+    docs = [*_read(full.vocab, corpus / "train.spacy"), *_read(full.vocab, corpus / "entities-dev.spacy")]
+    pipelines = {name: full, "without ELMo": make_baseline(full, docs)}
+    rates: Dict[str, List[Tuple[float, float]]] = {label: [] for label in pipelines}
+    for turn in range(repeats + 1):  # the first fills the caches
+        for label, nlp in pipelines.items():
+            start_s, start_cpu_s = time.perf_counter(), time.process_time()
+            n_words = sum(len(doc) for doc in nlp.pipe(texts if turn else texts[:N_WARM_UP]))
+            elapsed_s, elapsed_cpu_s = time.perf_counter() - start_s, time.process_time() - start_cpu_s
+            rates[label] += [(n_words / elapsed_s, n_words / elapsed_cpu_s)] if turn else []
+    for label, nlp in pipelines.items():
+        shares: Dict[str, float] = {}
+        docs = [nlp.make_doc(text) for text in texts]
+        for component, pipe in nlp.pipeline:
+            start_cpu_s = time.process_time()
+            docs = list(pipe.pipe(docs, batch_size=nlp.batch_size))
+            shares[component] = time.process_time() - start_cpu_s
+        listing = ", ".join(f"{component} {value / sum(shares.values()):.0%}" for component, value in shares.items())
+        wall, cpu = (median(rate) for rate in zip(*rates[label]))
+        msg.text(f"{label}: {wall:,.0f} words/s, {cpu:,.0f} words per CPU second; {listing}")
+    ratios = [[full_rate[i] / rate[i] for full_rate, rate in zip(*rates.values())] for i in (0, 1)]
+    msg.text("ratio: {:.2f} by wall time, {:.2f} by CPU time".format(*map(median, ratios)))
+
+
+def _read(vocab: Vocab, path: Path) -> List[Doc]:
+    return list(DocBin().from_disk(path).get_docs(vocab)) if path.is_file() else []
+
+
+def make_baseline(nlp: Language, docs: Sequence[Doc]) -> Language:
+    """RETURNS (Language): The same networks on word features alone, initialized with the labels of annotated Docs."""
+    config = remove_layers({key: nlp.config.interpolate()[key] for key in ("nlp", "components")})
+    config["nlp"]["pipeline"].remove("elmo")
+    del config["components"]["elmo"]
+    baseline = spacy.util.load_model_from_config(config, auto_fill=True)
+    baseline.initialize(lambda: [Example(Doc(baseline.vocab, words=[t.text for t in doc]), doc) for doc in docs])
+    baseline.tokenizer = nlp.tokenizer
+    return baseline
+
+
+def remove_layers(config: Any) -> Any:
+    """RETURNS (Any): A config, or a block of it, whose encoders read no ELMo."""
+    if not isinstance(config, dict):
+        return list(config) if isinstance(config, list) else config
+    config = {key: remove_layers(value) for key, value in config.items()}
+    name = config.get("@architectures", "")
+    if name in ("spacy-elmo.ElmoTaskEncoder.v1", "spacy-elmo.Tok2VecWithElmo.v1"):
+        return {"@architectures": "spacy.Tok2Vec.v2", "embed": config["embed"], "encode": config["encode"]}
+    return {**config, "width": ENCODER_WIDTH} if name == LISTENER["@architectures"] else config
+
+
+@app.command("package")
+@report_errors("Cannot package the pipeline")
+def package_cli(
+    # fmt: off
+    treebank: str = TREEBANK_OPTION,
+    seed: int = SEED,
+    assets_dir: str = ASSETS,
+    # fmt: on
+) -> None:
+    """Build a wheel: packages/<name>-<version>/dist. Nothing is downloaded."""
+    name = name_of(treebank, assets_dir)
+    packages = PROJECT_DIR / "packages"
+    packages.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as work:
+        nlp = spacy.load(find_pipeline(name, seed))
+        nlp.meta.update(describe(name, treebank, seed, has_entities="ner" in nlp.pipe_names))
+        round_parameters(nlp)
+        nlp.config["paths"] = dict.fromkeys(nlp.config["paths"])  # those of this machine
+        nlp.config["training"]["logger"] = {"@loggers": "spacy.ConsoleLogger.v1", "progress_bar": False}
+        nlp.config["initialize"]["before_init"] = None  # a callback of this project
+        nlp.to_disk(Path(work) / "pipeline")
+        licence = find_treebank(treebank, assets_dir)["train"].parent / "LICENSE.txt"  # as in UD's folders
+        text = licence.read_text(encoding="utf8") if licence.is_file() else f"{nlp.meta['license']}\n"
+        (Path(work) / "pipeline" / "LICENSE").write_text(text, encoding="utf8")
+        no_builds = {"create_sdist": False, "create_wheel": False}  # which would download setuptools
+        short_name = name.partition("_")[2]
+        spacy_package(Path(work) / "pipeline", packages, name=short_name, version=VERSION, force=True, **no_builds)
+    folder = packages / f"{name}-{VERSION}"
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index", "--no-build-isolation"]
+    subprocess.run([*pip, "--wheel-dir", str(folder / "dist"), str(folder)], check=True)
+    wheel = find_wheel(name)
+    msg.good(f"{wheel}: {wheel.stat().st_size / 1e6:.1f} MB")
+
+
+def find_wheel(name: str) -> Path:
+    """RETURNS (Path): The wheel. RAISES (FileNotFoundError): If there is none."""
+    folder = PROJECT_DIR / "packages" / f"{name}-{VERSION}" / "dist"
+    wheel = next(iter(folder.glob("*.whl")), None)
+    if wheel is None:
+        raise FileNotFoundError(f"There is no wheel in '{folder}'. Build it with `python scripts/pipeline.py package`.")
+    return wheel
+
+
+def round_parameters(nlp: Language) -> None:
+    """Round all parameters to float16, still in float32: a wheel is compressed, and then a third smaller."""
+    for _, pipe in nlp.components:
+        for node in pipe.model.walk():
+            for name in filter(node.has_param, node.param_names):
+                node.set_param(name, node.get_param(name).astype("float16").astype("float32"))
+
+
+def describe(name: str, treebank: str, seed: int, *, has_entities: bool) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): Meta data of the package, with its scores on the test data if they were measured."""
+    path = result_path(RESULTS_DIR, name, seed)
+    record = srsly.read_json(path) if path.is_file() else {}
+    scores = {kind: record[kind] for kind in ("raw", "gold", *TESTS) if kind in record}
+    sources = [{"name": f"Universal Dependencies, {Path(treebank).name}", "url": "https://universaldependencies.org"}]
+    if has_entities:
+        sources += ENTITY_SOURCES
+    return {
+        "version": VERSION,
+        "description": f"Tags, features, lemmas, dependencies{', entities' if has_entities else ''} on a frozen biLM",
+        "license": "CC BY-SA 4.0" if name == "en_elmo_ewt" else "that of the treebank",
+        "sources": sources,
+        "performance": {f"{kind}_{key}".lower(): value for kind in scores for key, value in scores[kind].items()},
+        "requirements": [__title__ + str(get_minor_version_range(__version__))],
+    }
+
+
+@app.command("check")
+@report_errors("The package does not work")
+def check_cli(
+    # fmt: off
+    treebank: str = TREEBANK_OPTION,
+    text: str = typer.Option("", "--text", "-x", help="A text to process; empty for the first of the test part"),
+    assets_dir: str = ASSETS,
+    # fmt: on
+) -> None:
+    """Install the wheel in a new virtual environment, which sees the packages that are installed here, and use it."""
+    name = name_of(treebank, assets_dir)
+    wheel = find_wheel(name)
+    text = text or next(make_docs(find_treebank(treebank, assets_dir)["test"])).text
+    with tempfile.TemporaryDirectory() as work:
+        venv.create(work, with_pip=False)
+        python = next(
+            path for path in (Path(work) / "bin" / "python", Path(work) / "Scripts" / "python.exe") if path.exists()
+        )
+        site = Path(subprocess.run([python, "-c", SITE], check=True, capture_output=True, text=True).stdout.strip())
+        installed = [path for path in sys.path if path and Path(path).is_dir() and path != str(Path(__file__).parent)]
+        (site / "installed.pth").write_text("\n".join(installed), encoding="utf8")
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", site, wheel]
+        subprocess.run(pip, check=True)
+        subprocess.run([python, "-I", "-c", CHECK, name, text], check=True, cwd=work)
+    msg.good(f"{wheel.name} works")
+
+
+if __name__ == "__main__":
+    app()
