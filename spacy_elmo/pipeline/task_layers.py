@@ -212,7 +212,8 @@ def _join(layer: Tok2Vec, listener: Optional[Tok2Vec]) -> Tok2Vec:
         return layer
     if not has_elmo(listener):
         listener = Model("other_listener", forward_listener, init=init_listener, layers=[listener], dims={"nO": None})
-    return concatenate(layer, listener)
+    joined: Tok2Vec = concatenate(layer, listener)
+    return joined
 
 
 def init_listener(model: Tok2Vec, X: Any = None, Y: Any = None) -> None:

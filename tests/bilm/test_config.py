@@ -47,7 +47,7 @@ def test_token_embedder_round_trips_through_plain_types():
             "is invalid.*highway_between should be false for 'bilstm'",
         ),
         (transformer(transformer={**SIZES, "n_heads": 3}), r"n_heads is 3, should divide projection_width \(8\)"),
-        (transformer(transformer={**SIZES, "max_positions": 2}), "max_positions is 2, should be 3 or more"),
+        (transformer(transformer={**SIZES, "max_positions": 2}), "max_positions is 2, should be at least 3"),
         (transformer(transformer=None), "transformer is null"),
         (transformer(projection_width=9), "projection_width is 9, should be an even number"),
         (transformer(cell_width=16, has_skip=False), "cell_width should be left out.*has_skip should be left out"),
