@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 RUN = {"python", "bash", "ini"}
 SHOWN = {
     ("README.md", "bibtex"): "a reference to the paper",
-    ("docs/looking.md", "text"): "what the commands above print; the index of one of them takes minutes",
+    ("docs/analysis.md", "text"): "what the command above prints, which takes the packaged biLM",
     ("docs/migrating.md", "text"): "code for packages that are not installed; what replaces it is run",
     ("docs/quickstart.md", "diff"): "a change of a config; the config after it is filled",
     ("docs/scale.md", "console"): "a cluster; tests/export/test_ray.py has one",
@@ -19,7 +19,7 @@ SHOWN = {
     ("docs/weights.md", "console"): "downloads",
 }
 # Pages whose commands take long, or set up a checkout. Their scripts have tests of their own, on small data.
-LONG = ["CONTRIBUTING.md", "benchmarks/README.md", "examples/README.md", "project/README.md"]
+LONG = ["CONTRIBUTING.md", "benchmarks/README.md", "examples/README.md", "project/README.md", "project/RESULTS.md"]
 FENCE = re.compile(r"^\s*(?:```|~~~)", re.M)
 
 
@@ -40,7 +40,7 @@ def test_every_page_is_run_or_listed() -> None:
 
 @pytest.mark.parametrize("page", [*PAGES, *LONG])
 def test_scripts_are_there_and_know_their_options(page: str) -> None:
-    folder = (ROOT / page).parent if page == "project/README.md" else ROOT
+    folder = (ROOT / page).parent if page.startswith("project/README") else ROOT
     blocks = [block for block in read_blocks(page) if block.language == "bash"]
     for command in [command for block in blocks for command in read_commands(block)]:
         if command[0] != "python" or not command[1].endswith(".py"):

@@ -31,6 +31,7 @@ from thinc.api import Config
 from typer.testing import CliRunner
 
 import spacy_elmo.pipeline.elmo  # noqa: F401  registers the factory
+from spacy_elmo import explorer
 from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
 from spacy_elmo.bilm.lm_head import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
@@ -133,7 +134,8 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     trained_ner.initialize()
     trained_ner.to_disk(folder / "my_pipeline")
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(serving, "serve", lambda explorer, bound: None)  # which would wait for Ctrl+C
+    for module in (explorer, serving):
+        monkeypatch.setattr(module, "serve", lambda explorer, bound: None)  # which would wait for Ctrl+C
     if not (formats.MODELS_DIR / "en_elmo_sm").is_dir():
         save_bilm(bilm, folder / "models" / "en_elmo_sm")
         monkeypatch.setattr(formats, "MODELS_DIR", folder / "models")

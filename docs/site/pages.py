@@ -25,6 +25,7 @@ FILES = {
     "CONTRIBUTING.md": "repository/contributing.md",
     "CHANGELOG.md": "repository/changelog.md",
     "project/README.md": "repository/project.md",
+    "project/RESULTS.md": "repository/results.md",
     "examples/README.md": "repository/examples.md",
     "benchmarks/README.md": "repository/benchmarks.md",
 }
@@ -33,16 +34,15 @@ CONFIGS = "reference/configs.md"
 SECTIONS = {
     "Start": ["Overview <repository/readme.md>", "quickstart.md", "faq.md"],
     "Tutorial": ["tutorial/"],
-    "How-to: pipelines": ["component.md", "training.md", "fine-tuning.md", "scale.md", "pytorch.md"],
+    "How-to: pipelines": ["component.md", "training.md", "fine-tuning.md", "scale.md", "pytorch.md", "analysis.md"],
     "How-to: weights": ["weights.md", "migrating.md", "pretraining.md", "adaptation.md"],
-    "How-to: look inside": ["looking.md", "explorer.md", "probing.md", "report.md"],
     "Reference": [
         *("cli.md", "api.md", "reference/analysis.md", "reference/compat.md"),
         *("formats.md", CONFIGS, "reference/errors.md"),
     ],
     "Results": [
         *("results.md", "en_elmo_sm.md", "Task recipes <repository/examples.md>"),
-        "Example project <repository/project.md>",
+        *("Example project <repository/project.md>", "repository/results.md"),
     ],
     "Performance": [
         *("performance.md", "exactness.md"),

@@ -41,8 +41,8 @@ PAGES: Dict[str, Tuple[str, str, Tuple[str, ...]]] = {
     ),
     "analysis": (
         "spacy_elmo.analysis",
-        "Questions asked of vectors and pipelines, and their pictures. [Analysis](../looking.md) shows their use.",
-        ("spacy_elmo.analysis",),
+        "Questions asked of vectors and pipelines, and their pictures. [Analysis](../analysis.md) shows their use.",
+        ("spacy_elmo.analysis", "spacy_elmo.explorer"),
     ),
 }
 # Groups of entry points: their title.

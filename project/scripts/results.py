@@ -1,10 +1,11 @@
-"""Draw the tables and plots of docs/results.md, and the pictures of docs, from the stored results.
+"""Draw the tables and plots of docs/results.md and RESULTS.md, and the pictures of docs, from the stored results.
 
-`tables` writes between the markers of a page; other text stays. `pictures` draws those of docs/ that have measured
+`tables` writes between the markers of the pages; other text stays. `pictures` draws those of docs/ that have measured
 data, each with the sha256 of its source; diagrams are drawn by hand.
 """
 
 import hashlib
+import os
 import re
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Tuple
@@ -46,7 +47,8 @@ from spacy_elmo.analysis import draw_course, draw_layer_weights, draw_map, draw_
 from spacy_elmo.util import write_text
 
 DOCS = PROJECT_DIR.parent / "docs"
-IMAGES = "images"  # beside the page
+PAGES = [DOCS / "results.md", PROJECT_DIR / "RESULTS.md"]
+IMAGES = "images"  # beside the first page
 # Pictures in docs/images: the file of project/results that each is drawn from, and how.
 PICTURES: Dict[str, Tuple[str, Callable[..., object]]] = {
     "en_elmo_sm_perplexity.png": ("perplexity-en_elmo_sm.json", draw_perplexities),
@@ -63,11 +65,11 @@ app = typer.Typer(add_completion=False, help=__doc__)
 def tables_cli(
     # fmt: off
     results: Path = typer.Option(RESULTS_DIR, "--results", "-r", help="Folder with results of paper.py"),
-    page: Path = typer.Option(DOCS / "results.md", "--page", "-p", help="Markdown file for the tables", dir_okay=False),
+    pages: List[Path] = typer.Option(PAGES, "--page", "-p", help="Markdown files for the tables", dir_okay=False),
     # fmt: on
 ) -> None:
-    """Write the tables between the markers of a page, and the plots to `images` beside it."""
-    msg.good(f"{page}: {', '.join(draw(read_results(results), page, results))}")
+    """Write the tables between the markers of the pages, and the plots to `images` beside the first one."""
+    msg.good(f"{', '.join(map(str, pages))}: {', '.join(draw(read_results(results), pages, results))}")
 
 
 @app.command("choice")
@@ -129,13 +131,20 @@ def read_results(folder: Path) -> List[Result]:
     return [result for result in results if result["settings"].get("schedule", "constant") == "constant"]
 
 
-def draw(results: List[Result], page: Path, folder: Path) -> List[str]:
-    """Write the page; a new one gets a title. RETURNS (List[str]): The sections with content."""
-    text = page.read_text(encoding="utf8") if page.exists() else "# Results\n"
-    sections = make_sections(results, folder, page.parent / IMAGES)
+def draw(results: List[Result], pages: List[Path], folder: Path) -> List[str]:
+    """Write the pages; a new one gets a title. A section stands where its markers are, a new one on the last page.
+
+    RETURNS (List[str]): The sections with content.
+    """
+    texts = {page: page.read_text(encoding="utf8") if page.exists() else "# Results\n" for page in pages}
+    images = pages[0].parent / IMAGES
+    sections = make_sections(results, folder, images)
     for name, (heading, content) in sections.items():
-        text = replace_section(text, name, f"## {heading}\n\n{content}" if content else "")
-    write_text(page, text)
+        page = next((page for page in pages if f"<!-- results: {name} -->" in texts[page]), pages[-1])
+        linked = (content or "").replace(f"]({IMAGES}/", f"]({os.path.relpath(images, page.parent)}/")
+        texts[page] = replace_section(texts[page], name, f"## {heading}\n\n{linked}" if content else "")
+    for page, text in texts.items():
+        write_text(page, text)
     return [name for name, (_, content) in sections.items() if content]
 
 

@@ -1,4 +1,4 @@
-"""Sections of docs/results.md from files that errors.py, layers.py, contexts.py and choice.py write.
+"""Sections of docs/results.md and RESULTS.md from files that errors.py, layers.py, contexts.py and choice.py write.
 
 Each function takes the folder with these files, and returns Markdown, or None without its file.
 """

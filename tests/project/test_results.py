@@ -30,13 +30,18 @@ GAINS = [
 ]
 
 
-def test_page_of_the_docs_is_what_is_drawn_from_the_stored_results(script, tmp_path):
+def test_pages_are_what_is_drawn_from_the_stored_results(script, tmp_path):
     pytest.importorskip("matplotlib")
-    wanted, page = (ROOT / "docs" / "results.md").read_text(encoding="utf8"), tmp_path / "results.md"
-    spoilt, n_sections = re.subn(r"(<!-- results: .*? -->\n).*?(?=\n<!-- end)", r"\1old", wanted, flags=re.DOTALL)
-    page.write_text(spoilt, encoding="utf8")
-    drawn = script.draw(script.read_results(script.RESULTS_DIR), page, script.RESULTS_DIR)
-    assert len(drawn) == n_sections > 10 and page.read_text(encoding="utf8") == wanted
+    written = {tmp_path / page.relative_to(ROOT): page.read_text(encoding="utf8") for page in script.PAGES}
+    n_sections = 0
+    for page, text in written.items():
+        spoilt, n = re.subn(r"(<!-- results: .*? -->\n).*?(?=\n<!-- end)", r"\1old", text, flags=re.DOTALL)
+        n_sections += n
+        page.parent.mkdir()
+        page.write_text(spoilt, encoding="utf8")
+    drawn = script.draw(script.read_results(script.RESULTS_DIR), list(written), script.RESULTS_DIR)
+    assert len(drawn) == n_sections > 10
+    assert {page: page.read_text(encoding="utf8") for page in written} == written
 
 
 def test_gains_are_means_with_deviations_and_seeds(script):
@@ -58,7 +63,7 @@ def test_no_table_mixes_weights(script, tmp_path):
         *(_result("elmo", 0, 0.9, share=share, **older) for share in (1, 3, 10)),
         *(_result(name, 0, 0.3, **now) for name in ("elmo", "mix-mean")),
     ]
-    names = script.draw(results, tmp_path / "results.md", tmp_path)
+    names = script.draw(results, [tmp_path / "results.md"], tmp_path)
     text = (tmp_path / "results.md").read_text(encoding="utf8")
     assert names == ["weights", "gains", "mixes", "shares", "choice"] and "90.00" not in text
     assert "| mean of the layers | 30.00 (n = 1) |" in text and "top layer" not in text
@@ -72,7 +77,7 @@ def test_alternatives_and_other_bilms_are_those_of_the_newest_result(script, tmp
     made.append(_result("tok2vec", 0, 0.2, source={**SOURCE, "words": 7000, "share": 5, "digest": "new"}))
     made += [_result("elmo", i, 0.5 + 0.4 * i, bilm="tiny", bilm_digest=str(i)) for i in (1, 0)]
     made = [{**result, "finished_at": f"2026-11-2{day}"} for day, result in enumerate(made)]
-    script.draw([*GAINS[:3], *made], tmp_path / "results.md", tmp_path)
+    script.draw([*GAINS[:3], *made], [tmp_path / "results.md"], tmp_path)
     text = (tmp_path / "results.md").read_text(encoding="utf8")
     assert "`tiny` 0; `tok2vec for wnut17` new. Results of other weights, not shown: 4." in text
     assert (
@@ -87,11 +92,11 @@ def test_sections_change_and_other_text_stays(script, tmp_path):
     falling = _result("elmo", 0, 0.9, schedule="linear")  # of an earlier version
     for number, result in enumerate([*GAINS, falling]):
         srsly.write_json(tmp_path / f"{number}-seed0.json", result)
-    assert script.draw(script.read_results(tmp_path), page, tmp_path) == ["gains", "choice"]
+    assert script.draw(script.read_results(tmp_path), [page], tmp_path) == ["gains", "choice"]
     text = page.read_text(encoding="utf8")
     assert "Before." in text and "After." in text and "\nold\n" not in text and "13.00 ± 3.61" in text
     assert "## Placement" not in text and "## Sample efficiency" not in text
-    script.draw(script.read_results(tmp_path), page, tmp_path)
+    script.draw(script.read_results(tmp_path), [page], tmp_path)
     assert page.read_text(encoding="utf8") == text
 
 
@@ -114,10 +119,10 @@ def test_pictures_of_the_docs_are_those_of_their_sources_and_shown(script):
         with image.open(path) as picture:
             notes[path.name] = dict(picture.text)
     plots = {name for name, note in notes.items() if "Matplotlib" in note.get("Software", "")}
-    by_commands = {"senses-train.png"}  # a command of docs/looking.md draws it
+    by_commands = {"senses-train.png"}  # a command of docs/analysis.md draws it
     assert {name for name in plots if not EXPERIMENTS.fullmatch(name)} - by_commands == set(script.PICTURES)
-    pages = [page.read_text(encoding="utf8") for page in (ROOT / "docs").glob("*.md")]
-    shown = {Path(target).name for page in pages for target in re.findall(r"!\[[^\]]*\]\(images/([^)]+)\)", page)}
+    pages = [page.read_text(encoding="utf8") for page in [*(ROOT / "docs").glob("*.md"), *script.PAGES]]
+    shown = {Path(target).name for page in pages for target in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page)}
     assert set(script.PICTURES) <= shown
     results = script.keep_in_use(script.read_results(script.RESULTS_DIR))
     wanted = {
