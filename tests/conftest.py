@@ -1,4 +1,4 @@
-"""Options and fixtures that every ring's tests share."""
+"""Options and fixtures that the tests of all packages share."""
 
 import functools
 import os

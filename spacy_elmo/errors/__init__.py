@@ -22,4 +22,4 @@ class Errors(
     CLIErrors,
     AnalysisErrors,
 ):
-    """Templates of all rings, for `str.format`."""
+    """Templates of all packages, for `str.format`."""

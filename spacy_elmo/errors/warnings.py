@@ -1,4 +1,4 @@
-"""Warnings of all rings, from WL020."""
+"""Warnings of all packages, from WL020."""
 
 from .catalogue import Catalogue
 

@@ -1,4 +1,4 @@
-"""Limits of the engine with their measurements (UD EWT, two threads; docs/performance.md names the processors).
+"""Limits of the engine with their measurements (UD EWT, two threads of an AMD EPYC).
 
 Sizes are cell width/projection width: en_elmo_sm 640/128, small 1024/128, medium 2048/256, original 4096/512.
 """
