@@ -1,4 +1,4 @@
-"""The reference of the commands, from their help texts."""
+"""The reference of the commands, from their help texts, and of the published biLMs, from the registry."""
 
 import re
 from typing import Any, Iterator
@@ -7,6 +7,7 @@ from reference import escape
 from typer.main import get_command
 
 from spacy_elmo.cli._app import GROUPS, app
+from spacy_elmo.weights.published import list_published
 
 # Options and file names in a help text become code.
 _CODE = re.compile(r"(?<![\w-])--?[a-z][\w-]*|(?<!\w)\.[a-z]\w*\b|'[^'\s]+'")
@@ -27,6 +28,16 @@ def write_commands() -> str:
             parts += [escape(command.help.strip(), _CODE)]
             parts += ["\n".join(["| argument | default | description |", "| --- | --- | --- |", *rows])]
     return "\n\n".join(parts) + "\n"
+
+
+def write_published() -> str:
+    """RETURNS (str): Markdown with a table of all names of `elmo download`."""
+    rows = ["## Published biLMs", "", "| name | other names | text | licence |", "| --- | --- | --- | --- |"]
+    for model in list_published():
+        names = ", ".join(f"`{name}`" for name in model.aliases)
+        note = escape(model.note or model.language or "")
+        rows.append(f"| `{model.name}` | {names} | {note} | {escape(model.licence or 'not stated')} |")
+    return "\n".join(rows) + "\n"
 
 
 def _name(argument: Any) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Match, Optional, Tuple
 
 import reference
-from commands import write_commands
+from commands import write_commands, write_published
 
 from spacy_elmo.errors import Errors, Warnings
 
@@ -55,6 +55,7 @@ GENERATED: Dict[str, Callable[[], str]] = {
     "api.md": reference.write_api,
     "cli.md": write_commands,
     "component.md": reference.write_registered,
+    "weights.md": write_published,
 }
 # What begins first counts: code that has a link in it stays as it is, a link may have code in its label.
 _LINK_OR_CODE = re.compile(

@@ -76,7 +76,7 @@ def _show_next(published: Published, files: Tuple[Downloaded, ...], dest: Path) 
     if not all(file.is_documented for file in files):
         _common.msg.info(
             "No checksum is documented for these files. The checksums above are those of this download, recorded in "
-            "model.json: compare them with another download"
+            "origin.json: compare them with another download"
         )
     _common.msg.info(
         f"Licence: {published.licence or UNKNOWN}. Paper: {published.paper or UNKNOWN}. See {published.documented}"
