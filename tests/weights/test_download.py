@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Iterator, List, Mapping, Optional
 
-import h5py
-import numpy as np
 import pytest
 from reference.seeded_weights import make_arrays, make_options, write_model
 from weights.loopback import Site, serving
@@ -312,21 +310,6 @@ def test_another_bilm_is_not_stored_as_a_published_one(model: Path, tmp_path: Pa
     (model / "options.json").write_text("{}")
     with pytest.raises(ValueError, match="(?s)options.json' has no sizes to compare: .EL023"):
         download(find_published("small"), tmp_path / "out", given=[model], opener=refuse)
-
-
-def test_options_and_weights_are_compared_each(
-    published: Published, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fetch, "UNIT", 100)
-    published = replace(published, n_parameters=count_parameters(load_bilm(model).config))
-    with h5py.File(model / "weights.hdf5", "a") as file:
-        file.create_dataset("softmax/W", data=np.zeros((500, 8), "float32"))  # is not counted
-    download(published, tmp_path / "out", given=[model], opener=refuse)
-    with h5py.File(model / "weights.hdf5", "a") as file:
-        file.create_dataset("more", data=np.zeros(200, "float32"))
-    with pytest.raises(ValueError, match="(?s)weights.hdf5' is of a biLM") as error:
-        download(published, tmp_path / "b", given=[model], opener=refuse)
-    assert "options.json'" not in str(error.value)
 
 
 def test_another_bilm_from_a_mirror_is_removed(published: Published, tmp_path: Path) -> None:
