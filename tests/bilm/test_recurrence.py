@@ -104,7 +104,7 @@ def test_gradients_equal_finite_differences(with_projection, has_mask):
         )
         return found
 
-    assert torch.autograd.gradcheck(outputs, weights)
+    assert torch.autograd.gradcheck(outputs, weights, fast_mode=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])

@@ -6,6 +6,7 @@ import spacy
 import torch
 from spacy.util import registry
 from thinc.api import Model, fix_random_seed
+from torch.nn.utils import vector_to_parameters
 
 from spacy_elmo.pipeline.mix import mix_layers
 from spacy_elmo.pipeline.task_layers import BiLSTM, BiLSTMEncoder, Tok2VecWithElmo
@@ -144,37 +145,27 @@ def make_encoder(seed=0, **settings):
     return encoder
 
 
-def torch_twin(layer):
-    """torch's own module with the weights of a layer."""
-    twin = torch.nn.LSTM(layer.get_dim("nI"), layer.get_dim("nO") // 2, bidirectional=True)
-    flat = torch.from_numpy(layer.get_param("W"))
+def torch_parameters(module):
+    """In the order of the weights that Thinc keeps."""
     kinds = ["weight_ih", "weight_hh"], ["bias_ih", "bias_hh"]
     names = [f"{kind}_l0{direction}" for group in kinds for direction in ("", "_reverse") for kind in group]
-    start = 0
-    for name in names:
-        parameter = getattr(twin, name)
-        parameter.data = flat[start : start + parameter.numel()].view(parameter.shape).clone()
-        start += parameter.numel()
-    assert start == len(flat)
-    return twin
+    return [getattr(module, name) for name in names]
 
 
 def test_layer_equals_torch_and_so_do_its_gradients():
     layer, sequences = BiLSTM(ENCODER_WIDTH), make_sequences()
     layer.initialize(X=sequences)
-    twin = torch_twin(layer)
+    twin = torch.nn.LSTM(N_INPUTS, ENCODER_WIDTH // 2, bidirectional=True)
+    vector_to_parameters(torch.from_numpy(layer.get_param("W")), torch_parameters(twin))
     inputs = [torch.from_numpy(sequence).requires_grad_() for sequence in sequences]
     wanted = [twin(tensor)[0] if len(tensor) else tensor.new_zeros(0, ENCODER_WIDTH) for tensor in inputs]
     found, backprop = layer(sequences, is_train=True)
     d_outputs = make_sequences(width=ENCODER_WIDTH, seed=1)
     sum((a * torch.from_numpy(b)).sum() for a, b in zip(wanted, d_outputs)).backward()
-    d_inputs = backprop(d_outputs)
-    for ours, torchs, d_ours, tensor in zip(found, wanted, d_inputs, inputs):
+    for ours, torchs, d_ours, tensor in zip(found, wanted, backprop(d_outputs), inputs):
         numpy.testing.assert_allclose(ours, torchs.detach(), atol=1e-6)
         numpy.testing.assert_allclose(d_ours, 0 if tensor.grad is None else tensor.grad, atol=1e-6)
-    order = ("weight_ih_l0", "weight_hh_l0", "weight_ih_l0_reverse", "weight_hh_l0_reverse")
-    order += ("bias_ih_l0", "bias_hh_l0", "bias_ih_l0_reverse", "bias_hh_l0_reverse")
-    d_weights = torch.cat([getattr(twin, name).grad.ravel() for name in order])
+    d_weights = torch.cat([parameter.grad.ravel() for parameter in torch_parameters(twin)])
     numpy.testing.assert_allclose(layer.get_grad("W"), d_weights, atol=1e-5)
 
 

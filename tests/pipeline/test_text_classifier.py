@@ -126,15 +126,6 @@ def test_products_of_vectors_are_those_of_tf_idf():
     assert not vectors_of(["qzq"], seen=TEXTS).any(), "n-grams that training has not seen"
 
 
-def test_frequencies_are_counted_in_training_alone():
-    nlp = train(tok2vec=None, steps=1)
-    (layer,) = [node for node in nlp.get_pipe("textcat").model.walk() if node.name == "ngram_vectors"]
-    counted = layer.get_param("frequencies").copy()
-    assert counted[-1] == len(TEXTS)
-    scores(nlp, TEXTS)
-    numpy.testing.assert_array_equal(layer.get_param("frequencies"), counted)
-
-
 @pytest.mark.parametrize("width", [0, 7, 512.5, "wide"])
 def test_invalid_widths_are_refused_by_name(width):
     with pytest.raises(ValueError, match="width"):
@@ -149,15 +140,6 @@ def test_it_can_have_a_bilm_of_its_own(tmp_path):
     numpy.testing.assert_allclose(scores(nlp, TEXTS), wanted, atol=1e-5)
     nlp.to_disk(tmp_path)
     numpy.testing.assert_allclose(scores(spacy.load(tmp_path), TEXTS), wanted, atol=1e-5)
-
-
-@pytest.mark.parametrize("exclusive", [True, False])
-def test_before_training_a_text_has_one_category_on_average(exclusive):
-    build = registry.architectures.get("spacy-elmo.TextCatNgrams.v1")
-    model = build(None, exclusive, width=16, nO=5)
-    docs = [spacy.blank("en").make_doc(text) for text in TEXTS]
-    model.initialize(X=docs)
-    numpy.testing.assert_allclose(model.predict(docs), 0.2, atol=1e-6)
 
 
 @pytest.mark.parametrize("factory", ["textcat", "textcat_multilabel"])

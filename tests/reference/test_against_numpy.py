@@ -79,6 +79,7 @@ def test_reset(pair):
         assert_close(inner, wanted[:, 1:-1])
 
 
+@few
 def test_carried_state_by_row(pair):
     bilm, plain = pair
     state, states = None, [plain.zero_state() for _ in range(3)]
@@ -92,6 +93,7 @@ def test_carried_state_by_row(pair):
         assert_close(row(state, i).c.numpy(), wanted.c)
 
 
+@few
 def test_steady(pair):
     bilm, plain = pair
     settled = plain.steady_state()

@@ -63,24 +63,6 @@ def test_archive_has_the_bilm_and_its_mixes(mode, layer_norm, original, tmp_path
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {"lstm": {"n_layers": 3}},
-        {"char_cnn": {"n_highway": 0}},
-        {"char_cnn": {"activation": "tanh"}},
-        {"lstm": {"cell_clip": None, "proj_clip": 0.2}},
-    ],
-)
-def test_options_in_the_archive_are_used(changes, tmp_path):
-    options = make_options(**changes)
-    wanted = load_bilm(write_model(tmp_path / "original", options, make_arrays(options)))
-    state = elmo_state(make_arrays(options), options, mixes=())
-    bilm = load_bilm(write_archive(tmp_path / "model.tar.gz", state, members=members(options)))
-    assert bilm.config == wanted.config
-    assert_equal_vectors(bilm, wanted, limit=2e-6)
-
-
-@pytest.mark.parametrize(
     "places, cell_clip",
     [
         ({"options_file": OPTIONS, "weight_file": ...}, 3.0),

@@ -104,10 +104,3 @@ def test_a_damaged_header_is_not_the_end(tmp_path):
 )
 def test_jsonnet_becomes_json(text, wanted):
     assert to_json(text.encode()).decode() == wanted
-
-
-@pytest.mark.parametrize("repeated", [b'\\"', b'"\\', b", ", b"a"])
-def test_a_string_without_end_takes_linear_time(repeated):
-    """A pattern of whole strings needs the square of it: hours for this one."""
-    content = b'{"' + repeated * 1_000_000
-    assert to_json(content) == content

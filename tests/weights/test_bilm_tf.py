@@ -264,13 +264,6 @@ def test_options_absent_means_what_bilm_tf_means():
     assert config.cell_clip is None and config.projection_clip is None
 
 
-def test_options_projection_of_the_file_counts():
-    same_width = make_options(lstm={"dim": 24, "projection_dim": 17})
-    assert not read_options(same_width, "options.json").has_cnn_projection
-    assert read_options(same_width, "options.json", has_projection=True).has_cnn_projection
-    assert read_options(make_options(), "options.json", has_projection=True) == read()
-
-
 def test_options_lists_all_problems_at_once():
     with pytest.raises(ValueError) as error:
         read(

@@ -16,7 +16,7 @@ from reference.tensorflow_files import (
 )
 
 from spacy_elmo.weights.crc32c import crc32c
-from spacy_elmo.weights.tensorflow import STATE_NAME, find_checkpoint, open_checkpoint
+from spacy_elmo.weights.tensorflow import open_checkpoint
 from spacy_elmo.weights.tf_bundle import Bundle
 
 DRAW = np.random.default_rng(0)
@@ -46,11 +46,6 @@ def test_format_v2_is_read_bit_for_bit(settings, tmp_path):
     assert set(found) == set(ARRAYS)
     for name, array in ARRAYS.items():
         np.testing.assert_array_equal(found[name], array, strict=True)
-
-
-def test_a_state_file_of_empty_lines_takes_linear_time(tmp_path):
-    (tmp_path / STATE_NAME).write_bytes(b"\n" * 1_000_000)
-    assert find_checkpoint(tmp_path) is None
 
 
 ONES = np.ones((2, 3), dtype="float32")

@@ -11,7 +11,6 @@ from transformers_tiny import make_transformer
 from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo.bilm.transformer import sinusoids
 from spacy_elmo.weights.allennlp_lm import read_language_model
-from spacy_elmo.weights.native import bilm_from_bytes, bilm_to_bytes
 
 SENTENCES = [["She", "sat", "on", "the", "bank", "."], [], ["\N{WATER WAVE}"], ["the"] * 23, ["a" * 60, "the"]]
 WORDS = ["@@UNKNOWN@@", "<S>", "</S>", "the", "bank", "."]
@@ -149,13 +148,3 @@ def test_export_to_bilm_tf_is_refused(tmp_path):
     with pytest.raises(ValueError, match=wanted):
         save_bilm(make_transformer(), tmp_path / "saved", format="bilm-tf")
     assert not (tmp_path / "saved").exists()
-
-
-def test_int8_bilm_gives_the_same_vectors_after_saving():
-    bilm = make_transformer()
-    try:
-        bilm.set_precision("int8")
-    except ValueError as error:  # EL015: this processor has no such products
-        pytest.skip(str(error))
-    loaded = bilm_from_bytes(bilm_to_bytes(bilm, "int8")).set_precision("int8")
-    assert all(np.array_equal(*pair) for pair in zip(loaded.embed(SENTENCES), bilm.embed(SENTENCES)))
