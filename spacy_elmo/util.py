@@ -13,6 +13,7 @@ import tempfile
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import islice
 from numbers import Integral
 from pathlib import Path, PurePosixPath
 from typing import (
@@ -27,6 +28,7 @@ from typing import (
     SupportsFloat,
     Tuple,
     TypeGuard,
+    TypeVar,
     Union,
     get_args,
 )
@@ -53,6 +55,7 @@ DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 SPARE_BYTES = 2**20  # for what HDF5 holds back, and its index
 RESOURCE_FORKS = "__MACOSX"  # folder of zips made on macOS
 
+ItemT = TypeVar("ItemT")
 # A path as Python programs have it: text, bytes (`os.fsencode`), `pathlib.Path`. `os.fsdecode` makes it text.
 AnyPath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 # State of the LSTMs at the beginning of a sequence.
@@ -77,6 +80,7 @@ DROPPED = -1e13
 FLOAT32_MAX = 3.4028234663852886e38
 MAX_SHOWN = 30  # problems listed in an error
 MAX_TEXT = 2000  # characters of a problem in an error
+MAX_VALUE = 100  # characters of a value in an error
 
 
 def is_number(value: Any) -> TypeGuard[float]:
@@ -126,6 +130,29 @@ def listed(problems: Iterable[str], max_shown: int = MAX_SHOWN) -> str:
     shown = [shorten(problem) for problem in found[:max_shown]]
     rest = [f"and {len(found) - max_shown:,} more"] if len(found) > max_shown else []
     return "".join(f"\n- {line}" for line in (*shown, *rest))
+
+
+def find_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> Dict[str, Tuple[Any, Any]]:
+    """RETURNS (Dict[str, Tuple[Any, Any]]): Both values of each name that differ; None where it is missing."""
+    names = dict.fromkeys([*then, *now])
+    return {name: (then.get(name), now.get(name)) for name in names if then.get(name) != now.get(name)}
+
+
+def describe_changes(then: Mapping[str, Any], now: Mapping[str, Any], missing: Any = None) -> List[str]:
+    """RETURNS (List[str]): Each name that has another value now, for an error; `missing` stands for none."""
+    changed = find_changes(then, now)
+    values = ([shorten(str(record.get(name, missing)), MAX_VALUE) for record in (then, now)] for name in changed)
+    return [f"{name}: {old} then, {new} now" for name, (old, new) in zip(changed, values)]
+
+
+def batched(items: Iterable[ItemT], size: int) -> Iterator[List[ItemT]]:
+    """Like `itertools.batched` of Python 3.12.
+
+    YIELDS (List[ItemT]): The next `size` items; fewer at the end.
+    """
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch
 
 
 ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")

@@ -20,9 +20,9 @@ from ..bilm.config import BiLMConfig
 from ..errors import Errors
 from ..settings import TrainingPrecision
 from ..text.words import Vocabulary
-from ..util import atomic_folder, has_tensorboard, hash_file, heal_folder
+from ..util import atomic_folder, describe_changes, has_tensorboard, hash_file, heal_folder
 from .config import PretrainConfig
-from .data import Sentences, describe_changes
+from .data import Sentences
 from .stored_text import StoredText
 
 FOLDER = "checkpoints"

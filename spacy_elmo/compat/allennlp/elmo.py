@@ -2,7 +2,6 @@
 
 import json
 import logging
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
@@ -16,7 +15,7 @@ from ...errors import Errors
 from ...inference.runtime import isolated, register_fork_handlers
 from ...nn.inputs import is_original, pad_rows, which_are_words
 from ...text.words import SENTENCE_BEGIN, SENTENCE_END
-from ...util import check_space
+from ...util import batched, check_space
 from ..common import (
     ConfigurationError,
     DerivingModule,
@@ -486,8 +485,7 @@ class ElmoEmbedder:
         RAISES (ValueError): EL011 for input that is not tokenized; for a batch size below 1.
         """
         check_count("batch_size", batch_size)
-        iterator = iter(sentences)
-        while batch := list(islice(iterator, batch_size)):
+        for batch in batched(sentences, batch_size):
             yield from self.embed_batch(batch)
 
     def embed_file(
