@@ -11,8 +11,9 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from ..errors import Errors
+from ..files import to_path
 from ..inference.bilm import BiLM, check_positive, check_sentences
-from ..util import batched, to_path
+from ..util import batched
 from ..weights import load_bilm
 from .token_store import BLOCK, Ids, TokenStore, Use, Value
 from .vector_search import open_search, search_cells

@@ -10,7 +10,8 @@ from ..analysis.pages import make_table, to_html
 from ..analysis.sense_map import CAUTION, cluster_uses, describe, draw_senses, render_senses, shorten
 from ..analysis.shares import Shares, count_shares, draw_shares, write_table
 from ..analysis.token_store import DOCUMENT
-from ..util import batched, write_text
+from ..files import write_text
+from ..util import batched
 from . import _common
 from ._app import Arg, Opt, app
 from ._index import BIN_WIDTH_OPT, GROUP_BY_OPT, INDEX_ARG, check_bin_width, open_index, to_line, to_record

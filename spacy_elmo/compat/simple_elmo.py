@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from ..bilm.state import BiLMState
 from ..errors import Errors
+from ..files import to_path
 from ..inference.bilm import BiLM
-from ..util import batched, to_path
+from ..util import batched
 from ..weights import load_bilm
 from ..weights.bilm_tf import describe_other_hdf5
 from ..weights.files import list_files

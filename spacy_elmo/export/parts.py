@@ -46,8 +46,9 @@ from ..corpora.files import (
     say_nothing,
 )
 from ..corpora.texts import WITH_FIELDS, TextRecord, make_nlp, read_records, to_text
+from ..files import temporary_folder, write_text
 from ..inference.bilm import BiLM
-from ..util import find_changes, temporary_folder, write_text
+from ..util import find_changes
 from .embedder import VectorSettings, load_pipeline
 from .vectors import Writer, embed_records, open_vectors
 

@@ -20,7 +20,7 @@ from spacy.tokens import Doc, DocBin
 
 from ..corpora.files import import_arrow
 from ..corpora.texts import TextRecord, to_doc
-from ..util import check_output_file, check_space, naming, temporary_folder
+from ..files import check_output_file, check_space, naming, temporary_folder
 from .embedder import BATCH_SIZE, Cutter, name_rows, read_vectors, to_arrow
 
 STDOUT = "-"

@@ -181,7 +181,7 @@ def test_force_keeps_settings_that_can_be_read(folder, tmp_path):
     told = " ".join(again.stderr.split())
     assert "reading: {'lang': 'en'" in told and "layer: " not in told
     every = call(*command, "--force", "--all-words", "--json")
-    assert json.loads(every.stdout)["tokens"] == 3 and "content_words is en" in " ".join(every.stderr.split())
+    assert json.loads(every.stdout)["tokens"] == 3 and "content_words: en" in " ".join(every.stderr.split())
     (tmp_path / "index" / FILE).write_bytes(b"not SQLite")
     unread = call(*command, "--force", "--bilm", folder / "bilm", "--json")
     assert "of the damaged index" in unread.stderr and json.loads(unread.stdout)["layer"] == 2

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ...errors import Errors
+from ...files import check_space
 from ...inference.runtime import isolated, register_fork_handlers
 from ...nn.inputs import is_original, pad_rows, which_are_words
 from ...text.words import SENTENCE_BEGIN, SENTENCE_END
-from ...util import batched, check_space
+from ...util import batched
 from ..common import (
     ConfigurationError,
     DerivingModule,
