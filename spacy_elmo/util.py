@@ -1,37 +1,24 @@
-"""What every package may need: allowed values, checks of values, paths, atomic writing."""
+"""What every package may need: installed libraries, allowed values, checks of values, lists in errors."""
 
-import errno
-import glob
-import hashlib
 import math
 import os
-import platform
-import re
-import secrets
-import shutil
-import tempfile
-from contextlib import contextmanager
-from importlib import import_module
 from importlib.util import find_spec
+from itertools import islice
 from numbers import Integral
-from pathlib import Path, PurePosixPath
 from typing import (
     Any,
+    Dict,
     Iterable,
     Iterator,
     List,
     Literal,
-    Optional,
-    Sequence,
-    Set,
+    Mapping,
     SupportsFloat,
     Tuple,
     TypeGuard,
-    Union,
+    TypeVar,
     get_args,
 )
-
-from .errors import Errors
 
 has_cupy: bool = find_spec("cupy") is not None
 has_datasets: bool = find_spec("datasets") is not None
@@ -46,15 +33,8 @@ has_tensorboard: bool = find_spec("tensorboard") is not None
 has_uvicorn: bool = find_spec("uvicorn") is not None
 has_zstandard: bool = find_spec("zstandard") is not None
 
-fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None  # not on Windows
 
-CHUNK_BYTES = 2**20
-DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-SPARE_BYTES = 2**20  # for what HDF5 holds back, and its index
-RESOURCE_FORKS = "__MACOSX"  # folder of zips made on macOS
-
-# A path as Python programs have it: text, bytes (`os.fsencode`), `pathlib.Path`. `os.fsdecode` makes it text.
-AnyPath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
+ItemT = TypeVar("ItemT")
 # State of the LSTMs at the beginning of a sequence.
 State = Literal["reset", "steady", "carry"]
 STATES: Tuple[State, ...] = get_args(State)
@@ -77,6 +57,7 @@ DROPPED = -1e13
 FLOAT32_MAX = 3.4028234663852886e38
 MAX_SHOWN = 30  # problems listed in an error
 MAX_TEXT = 2000  # characters of a problem in an error
+MAX_VALUE = 100  # characters of a value in an error
 
 
 def is_number(value: Any) -> TypeGuard[float]:
@@ -128,6 +109,31 @@ def listed(problems: Iterable[str], max_shown: int = MAX_SHOWN) -> str:
     return "".join(f"\n- {line}" for line in (*shown, *rest))
 
 
+def find_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> Dict[str, Tuple[Any, Any]]:
+    """RETURNS (Dict[str, Tuple[Any, Any]]): Both values of each name that differ; None where it is missing."""
+    names = dict.fromkeys([*then, *now])
+    return {name: (then.get(name), now.get(name)) for name in names if then.get(name) != now.get(name)}
+
+
+def describe_changes(then: Mapping[str, Any], now: Mapping[str, Any], missing: Any = None) -> List[str]:
+    """RETURNS (List[str]): Each name that has another value now, for an error; `missing` stands for none."""
+    changed = find_changes(then, now)
+    values = (
+        [shorten(str(record.get(name, missing)), MAX_VALUE) or "''" for record in (then, now)] for name in changed
+    )
+    return [f"{name}: {old} then, {new} now" for name, (old, new) in zip(changed, values)]
+
+
+def batched(items: Iterable[ItemT], size: int) -> Iterator[List[ItemT]]:
+    """Like `itertools.batched` of Python 3.12.
+
+    YIELDS (List[ItemT]): The next `size` items; fewer at the end.
+    """
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch
+
+
 ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -139,279 +145,3 @@ def is_on(variable: str, *, default: bool) -> bool:
     """
     value = os.environ.get(variable, "").strip().lower()
     return default if value not in (*ON, *OFF) else value in ON
-
-
-def to_path(path: Union[str, bytes, "os.PathLike[str]"]) -> Path:
-    """Every path of a user is read by this function.
-
-    path (Union[str, bytes, os.PathLike[str]]): A path; `~` and `~USER` at its start are home folders, as in a shell.
-    RETURNS (Path): The path; unchanged for a user that does not exist.
-    """
-    return Path(os.path.expanduser(os.fsdecode(path)))
-
-
-def check_output_folder(path: Path) -> None:
-    """path (Path): A folder that exists or can be created.
-    RAISES (ValueError): EL178 if it or one of its parents is a file.
-    """
-    there = next((part for part in (path, *path.parents) if part.exists()), path)
-    if there.exists() and not there.is_dir():
-        raise ValueError(Errors.EL178.format(path=path, taken=there))
-
-
-def check_output_file(path: Path, *, force: bool) -> None:
-    """path (Path): A file that will be written under a temporary name, then renamed.
-    force (bool): Replace an existing file.
-    RAISES (ValueError): EL134 if the file exists, EL178 if its parent cannot be a folder; for anything but a regular
-        file, since renaming would replace a device or a pipe.
-    """
-    if path.exists() and not path.is_file():
-        raise ValueError(
-            f"'{path}' is not a regular file but a device, a pipe or a folder, and cannot be replaced. Choose another "
-            "path, or write to a file first."
-        )
-    if path.exists() and not force:
-        raise ValueError(Errors.EL134.format(path=path, remedy="Choose another path, or replace it with --force."))
-    check_output_folder(path.parent)
-
-
-def is_hidden(name: str) -> bool:
-    """name (str): Name of a file, with slashes.
-    RETURNS (bool): Whether it is not data: `._NAME` and the folder `__MACOSX` of macOS, `.DS_Store` and the like.
-    """
-    parts = PurePosixPath(name).parts
-    return RESOURCE_FORKS in parts or any(part.startswith(".") for part in parts[-1:])
-
-
-def hash_file(path: Path, algorithm: str = "sha256") -> str:
-    """Hash a file of any size, like `hashlib.file_digest` of Python 3.11.
-
-    path (Path): The file.
-    algorithm (str): A name that `hashlib` knows.
-    RETURNS (str): The digest in hexadecimal digits.
-    """
-    digest = hashlib.new(algorithm)
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
-@contextmanager
-def temporary_folder(name: str, place: Optional[Path]) -> Iterator[Path]:
-    """Provide a folder that is removed at the end, and remove those that killed processes of this computer have left.
-
-    name (str): Start of its name, which also has that of the computer and the number of the process.
-    place (Optional[Path]): Where it is created; None for that of temporary files.
-    YIELDS (Path): The folder.
-    """
-    host = re.sub(r"\W", "-", platform.node())
-    for old in [] if place is None else place.glob(f"{glob.escape(name)}.{host}.*.part"):
-        number = old.name.split(".")[-3]
-        if number.isdigit() and not _is_running(int(number)):
-            shutil.rmtree(old, ignore_errors=True)
-    # Named before it exists, so that a signal at any moment leaves none.
-    parent = Path(tempfile.gettempdir()) if place is None else place
-    folder = parent / f"{name}.{host}.{os.getpid()}.{secrets.token_hex(4)}.part"
-    try:
-        folder.mkdir(mode=0o700)
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def check_space(path: Path, n_bytes: int) -> None:
-    """Before HDF5 is written, whose library ends the process when the disk is full.
-
-    path (Path): A file that is being written.
-    n_bytes (int): What will be added to it.
-    RAISES (OSError): If the disk has no space for it and for `SPARE_BYTES`.
-    """
-    if shutil.disk_usage(path.parent).free < n_bytes + SPARE_BYTES:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-
-
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """path (Path): What is written. Errors of a full disk, which do not name a file, get its name."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in DISK_ERRORS and error.filename is None:
-            error.filename = str(path)
-        raise
-
-
-@contextmanager
-def only_writer(folder: Path) -> Iterator[None]:
-    """Keep other processes from writing into a folder at the same time. The lock ends with the process, however that
-    ends, even if processes forked from it go on. Windows, and some network disks, cannot lock a folder.
-
-    folder (Path): It exists.
-    RAISES (ValueError): If another process writes into it.
-    """
-    if fcntl is None:
-        yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    _locks.add(descriptor)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ValueError(
-                f"Another process writes into the folder '{folder}'. Wait until it has ended and run the command "
-                "again, or choose another folder."
-            ) from error
-        except OSError:  # a disk without locks
-            pass
-        yield
-    finally:
-        if descriptor in _locks:
-            _locks.remove(descriptor)
-            os.close(descriptor)
-
-
-def _close_locks() -> None:
-    while _locks:
-        os.close(_locks.pop())
-
-
-_locks: Set[int] = set()  # descriptors, which a forked process must not keep open
-if fcntl is not None:
-    os.register_at_fork(after_in_child=_close_locks)
-
-
-@contextmanager
-def atomic_file(path: Path) -> Iterator[Path]:
-    """Provide a temporary path of the same name next to the target, and rename it to the target at the end.
-
-    path (Path): The file, which is complete or as before; its folder is created.
-    YIELDS (Path): Where to write it, in a hidden folder that is removed in any case.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with naming(path), temporary_folder(f".{path.name}", path.parent) as folder:
-        yield (part := folder / path.name)
-        _sync(part)
-        os.replace(part, path)
-
-
-def write_text(path: Path, text: str, errors: str = "strict") -> None:
-    """Write a text file in UTF-8 atomically.
-
-    path (Path): The file; its folder is created.
-    text (str): The content.
-    errors (str): What to do with unpaired surrogates, see `str.encode`.
-    """
-    with atomic_file(path) as part:
-        part.write_bytes(text.encode("utf8", errors))
-
-
-@contextmanager
-def atomic_folder(path: Path, *, force: bool, own_names: Sequence[str]) -> Iterator[Path]:
-    """Provide a temporary folder next to the target, and rename it to the target at the end.
-
-    A new folder is created by one rename. To replace an existing folder takes two: the old one is renamed to a hidden
-    name, the new one to the target; then the old one is deleted. `heal_folder` undoes the first rename if a process is
-    killed before the second. If the folder contains other files or cannot be renamed, files are replaced one by one.
-    All files are synced to the disk before the first rename.
-
-    path (Path): The target folder.
-    force (bool): Replace existing files.
-    own_names (Sequence[str]): Names of files that the writer may replace.
-    YIELDS (Path): An empty folder.
-    RAISES (ValueError): EL025 if the folder is not empty and `force` is not set, or if the path is a file.
-    """
-    heal_folder(path)
-    if path.is_file() or (path.is_dir() and not force and not _is_empty(path)):
-        raise ValueError(Errors.EL025.format(path=path, kind="file" if path.is_file() else "folder with files"))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with naming(path), temporary_folder(f".{path.name}", path.parent) as place:
-        folder = place / path.name
-        folder.mkdir()
-        yield folder
-        for written in (*folder.iterdir(), folder):
-            _sync(written)
-        _put_in_place(folder, path, own_names)
-        _sync(path.parent)
-
-
-def aside_of(path: Path) -> Path:
-    """RETURNS (Path): Hidden name of a folder while it is replaced. If `path` does not exist, this folder is valid."""
-    return path.with_name(f".{path.name}.old")
-
-
-def heal_folder(path: Path) -> None:
-    """Clean up after a killed process: restore a renamed folder, or delete it if it was replaced.
-
-    path (Path): The target folder.
-    """
-    aside = aside_of(path)
-    if not aside.is_dir():
-        return
-    if path.exists():
-        shutil.rmtree(aside)
-    else:
-        os.rename(aside, path)
-
-
-def _put_in_place(folder: Path, path: Path, own_names: Sequence[str]) -> None:
-    if not path.exists():
-        os.rename(folder, path)
-    elif _is_all_ours(path, own_names) and _set_aside(path):
-        try:
-            os.rename(folder, path)
-        finally:
-            heal_folder(path)
-    else:
-        _replace_files(folder, path, own_names)
-
-
-def _is_all_ours(path: Path, own_names: Sequence[str]) -> bool:
-    return not path.is_symlink() and all(file.name in own_names for file in path.iterdir())
-
-
-def _set_aside(path: Path) -> bool:
-    """RETURNS (bool): False if the folder cannot be renamed: a mount point, or in a lower layer of a container."""
-    try:
-        os.rename(path, aside_of(path))
-    except OSError:
-        return False
-    return True
-
-
-def _replace_files(folder: Path, path: Path, own_names: Sequence[str]) -> None:
-    written = sorted(file.name for file in folder.iterdir())
-    for name in written:
-        os.replace(folder / name, path / name)
-    for name in set(own_names) - set(written):
-        (path / name).unlink(missing_ok=True)
-
-
-def _sync(path: Path) -> None:
-    """Sync a file, or the entries of a folder, to the disk."""
-    if os.name == "nt":  # Windows can neither open a folder nor sync a file opened for reading
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _is_running(process: int) -> bool:
-    """Whether a process of this computer runs; on Windows, which cannot be asked without ending it, it is assumed."""
-    if os.name == "nt":
-        return True
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # it belongs to another user
-        pass
-    return True
-
-
-def _is_empty(path: Path) -> bool:
-    """Whether a folder has no files but hidden ones, which macOS writes into each folder that is opened."""
-    return all(is_hidden(file.name) for file in path.iterdir())

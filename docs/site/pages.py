@@ -8,7 +8,6 @@ import json
 import posixpath
 import re
 import shutil
-import sys
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Match, Optional, Tuple
 
@@ -149,12 +148,11 @@ def _write_errors() -> str:
     """RETURNS (str): All codes with their messages; fields become `{name}`."""
     parts = [
         "---\ntocdepth: 2\n---\n\n# Error codes",
-        "An error or warning with a code begins with it in brackets, such as `[EL020]`. The message says what was "
-        "found, what is wanted and what to do. Words in braces stand for values.",
+        "An error or warning with a code begins with it in brackets, such as `[EL020]`. The message has the "
+        "value, what is expected and what to do. Words in braces stand for values.",
     ]
-    for catalogue in sorted((*Errors.__bases__, Warnings), key=lambda catalogue: catalogue.__module__):
-        title = str(sys.modules[catalogue.__module__].__doc__).split("\n")[0].rstrip(".").removeprefix("Errors of ")
-        parts.append(f"## {title[:1].upper()}{title[1:]}")
+    for catalogue in (Errors, Warnings):
+        parts.append(f"## {catalogue.__name__}")
         for code in filter(re.compile(r"[EW]L\d{3}").fullmatch, vars(catalogue)):
             message = vars(catalogue)[code].removeprefix(f"[{code}] ")
             text = reference.escape(message, re.compile(r"(?<!\{)\{\w+[^{}]*\}(?!\})"))

@@ -37,8 +37,8 @@ from wasabi import msg
 
 from spacy_elmo import load_bilm
 from spacy_elmo.about import __title__, __version__
+from spacy_elmo.files import hash_file
 from spacy_elmo.pipeline.config import make_pipeline_config
-from spacy_elmo.util import hash_file
 from spacy_elmo.weights.formats import PACKAGED_NAMES
 
 VERSION = "1.0.0"  # of the package; trained again, the pipeline gets another one

@@ -44,7 +44,7 @@ from tables import (
 from wasabi import msg
 
 from spacy_elmo.analysis import draw_course, draw_layer_weights, draw_map, draw_perplexities, draw_probe
-from spacy_elmo.util import write_text
+from spacy_elmo.files import write_text
 
 DOCS = PROJECT_DIR.parent / "docs"
 PAGES = [DOCS / "results.md", PROJECT_DIR / "RESULTS.md"]

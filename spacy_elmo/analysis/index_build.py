@@ -13,7 +13,6 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
@@ -24,7 +23,7 @@ from ..corpora.shards import FileShard, Shard
 from ..corpora.texts import SURROGATE, Fields, Record, find_field, make_nlp
 from ..errors import Errors
 from ..inference.bilm import BiLM
-from ..util import has_faiss
+from ..util import batched, describe_changes, has_faiss
 from .neighbors import Layer
 from .token_store import DOCUMENT, FILE, LockedError, TokenStore, Value, to_stored
 from .vector_search import EXACT_TOKENS, is_search_lost, require_faiss, write_search
@@ -173,7 +172,7 @@ def make_filter(stop_words: str) -> Optional[Keep]:
 
 def find_differences(before: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
     """RETURNS (List[str]): A text for each setting (see `make_settings`) that changes the vectors and differs."""
-    return [f"{key} is {before.get(key)}, now {now[key]}" for key in FIXED if before.get(key) != now[key]]
+    return describe_changes(*({key: settings.get(key) for key in FIXED} for settings in (before, now)))
 
 
 def make_settings(
@@ -393,8 +392,7 @@ class _Batch:
         self.n_tokens = 0
 
     def add(self, name: str, words: Sequence[str], rows: Optional[Vectors]) -> None:
-        remaining = iter(words)
-        while segment := list(islice(remaining, MAX_WORDS)):
+        for segment in batched(words, MAX_WORDS):
             self.sentences.append((name, segment))
             if rows is not None:
                 self.vectors.append(rows[: len(segment)])

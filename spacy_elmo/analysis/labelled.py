@@ -18,7 +18,7 @@ from spacy.vocab import Vocab
 from ..corpora.files import COMPRESSED
 from ..corpora.labelled import SenseSentence, read_conllu, read_senses
 from ..corpora.texts import read_docbin
-from ..util import AnyPath
+from ..files import AnyPath
 
 Rows = NDArray[np.int64]
 # Labels that annotated Docs have, by name.

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..inference.bilm import BiLM
 from ..pipeline.model import ElmoModel, ElmoSettings, get_settings, read_docs
+from ..util import batched
 from .labelled import LabelledDocs, Rows
 from .vectors import Vectors, to_units
 
@@ -85,7 +86,7 @@ def group_layers(
     most `max_bytes` together; a single layer may be larger.
     """
     size = max(1, max_bytes // max(1, 4 * n_tokens * width))
-    return [list(layers[first : first + size]) for first in range(0, len(layers), size)]
+    return list(batched(layers, size))
 
 
 def find_nearest(known: Vectors, asked: Vectors, *, block: int = BLOCK) -> Rows:

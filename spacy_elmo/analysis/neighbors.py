@@ -11,8 +11,9 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from ..errors import Errors
+from ..files import to_path
 from ..inference.bilm import BiLM, check_positive, check_sentences
-from ..util import to_path
+from ..util import batched
 from ..weights import load_bilm
 from .token_store import BLOCK, Ids, TokenStore, Use, Value
 from .vector_search import open_search, search_cells
@@ -235,8 +236,8 @@ class NeighborIndex:
         ids: Ids = np.unique(np.concatenate([self.store.ids_of(key) for key in set(map(to_key, words))]))
         if not match_case:
             return ids
-        blocks = (ids[start : start + BLOCK] for start in range(0, len(ids), BLOCK))
-        is_kept = [use.word in words for block in blocks for use in self.store.read_uses(block.tolist())]
+        blocks = batched(ids.tolist(), BLOCK)
+        is_kept = [use.word in words for block in blocks for use in self.store.read_uses(block)]
         kept: Ids = ids[np.asarray(is_kept, dtype=bool)]
         return kept
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional
 
 import srsly
 
-from ..util import AnyPath, atomic_file, has_matplotlib
+from ..files import AnyPath, atomic_file
+from ..util import has_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,10 +19,10 @@ import spacy
 from numpy.typing import NDArray
 from spacy.util import is_package
 
+from ..files import AnyPath
 from ..inference.bilm import BiLM
 from ..pipeline.elmo import find_model
 from ..pipeline.model import ElmoSettings, fill, get_settings
-from ..util import AnyPath
 from ..weights import load_bilm
 from ..weights.formats import PACKAGED_NAMES, split_name
 from ..weights.identity import digest_bilm

@@ -17,10 +17,11 @@ from spacy.language import Language
 from spacy.util import load_config
 
 from ..errors import Errors
+from ..files import AnyPath
 from ..pipeline.elmo import find_models
 from ..pipeline.layer_weights import TaskMix, find_task_mixes
 from ..pipeline.model import get_bilm
-from ..util import AnyPath, is_number
+from ..util import is_number
 from ..weights.identity import digest_bilm
 from .answers import QUESTIONS, DocAnswers, Outcome, read_answers, score_answers
 from .layer_weights import read_course

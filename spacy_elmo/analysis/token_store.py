@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import Errors
+from ..util import batched
 from .vectors import Vectors, to_units
 
 Ids = NDArray[np.int64]
@@ -350,5 +351,4 @@ class TokenStore:
 
 def _split(values: List[ItemT]) -> Iterator[Tuple[List[ItemT], str]]:
     """Parts of the values for one statement each, with their question marks."""
-    parts = (values[start : start + VARIABLES] for start in range(0, len(values), VARIABLES))
-    return ((part, ",".join("?" * len(part))) for part in parts)
+    return ((values, ",".join("?" * len(values))) for values in batched(values, VARIABLES))

@@ -11,7 +11,8 @@ from typing import Any, Callable, Dict, Optional, Tuple
 import numpy as np
 
 from ..errors import Errors
-from ..util import has_faiss, hash_file
+from ..files import hash_file
+from ..util import has_faiss
 from .token_store import Ids, TokenStore
 from .vectors import Vectors
 

@@ -20,9 +20,9 @@ from wasabi import Printer
 
 from ..analysis.plots import DPI, Look, check_picture
 from ..errors import Errors
+from ..files import check_output_file
 from ..inference.bilm import BiLM
 from ..text.words import BYTE_ORDER_MARK
-from ..util import check_output_file
 from ..weights import load_bilm
 from ._app import Arg, Opt
 

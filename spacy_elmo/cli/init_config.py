@@ -11,6 +11,7 @@ from spacy.tokens import Doc
 from ..corpora.files import find_files
 from ..corpora.shards import find_shards
 from ..corpora.texts import make_nlp, read_docbin
+from ..files import check_output_file, write_text
 from ..pipeline.config import (
     choose_bilm,
     find_annotated,
@@ -18,7 +19,6 @@ from ..pipeline.config import (
     read_lang,
 )
 from ..pretraining.config import SMALL_TEXT_MB, make_adaptation_config, make_pretraining_config, measure_text
-from ..util import check_output_file, write_text
 from . import _common
 from ._app import Arg, Opt, app
 

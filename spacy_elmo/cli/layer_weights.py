@@ -7,7 +7,7 @@ from typing import List, Optional, Sequence
 import srsly
 
 from ..analysis.layer_weights import check_log, draw_course, draw_layer_weights, join_mixes, load_mixes, name_layers
-from ..util import check_output_file
+from ..files import check_output_file
 from . import _common
 from ._app import Arg, Opt, app
 

@@ -13,12 +13,13 @@ from spacy.cli._util import parse_config_overrides
 from tqdm import tqdm
 
 from ..analysis.plots import draw_perplexities, read_validations
+from ..files import check_output_folder, only_writer
 from ..pretraining.config import read_config
 from ..pretraining.distributed import connect, restart_count, tell_of_lost_ranks
 from ..pretraining.prepare import make_run
 from ..pretraining.run import Pretraining, Report
 from ..pretraining.run_folder import BEST, LAST, LOG, PICTURE, list_checkpoints
-from ..util import check_output_folder, has_matplotlib, only_writer
+from ..util import has_matplotlib
 from . import _common
 from ._app import Arg, Opt, app
 

@@ -22,7 +22,7 @@ from ..analysis.probes import (
     parse_layers,
     probe_data,
 )
-from ..util import write_text
+from ..files import write_text
 from . import _common
 from ._app import Arg, Opt, app
 

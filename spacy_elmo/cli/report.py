@@ -5,7 +5,7 @@ from typing import Optional
 
 from ..analysis.report import make_report
 from ..analysis.report_page import render_report, summarize
-from ..util import check_output_file, write_text
+from ..files import check_output_file, write_text
 from . import _common
 from ._app import Arg, Opt, app
 

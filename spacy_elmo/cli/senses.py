@@ -10,7 +10,8 @@ from ..analysis.pages import make_table, to_html
 from ..analysis.sense_map import CAUTION, cluster_uses, describe, draw_senses, render_senses, shorten
 from ..analysis.shares import Shares, count_shares, draw_shares, write_table
 from ..analysis.token_store import DOCUMENT
-from ..util import write_text
+from ..files import write_text
+from ..util import batched
 from . import _common
 from ._app import Arg, Opt, app
 from ._index import BIN_WIDTH_OPT, GROUP_BY_OPT, INDEX_ARG, check_bin_width, open_index, to_line, to_record
@@ -131,10 +132,9 @@ def _cells(shares: Shares, clean: Callable[[str], str]) -> Tuple[List[str], List
     """RETURNS (Tuple[List[str], List[List[str]]]): Header and rows: shares in percent with their intervals."""
     n = shares.n_senses
     header = [clean(shares.field), "uses", "documents", *(f"group {i + 1} (%)" for i in range(n))]
-    groups = [shares.rows[start : start + n] for start in range(0, len(shares.rows), n)]
     return header, [
         [clean(rows[0]["value"]), f"{rows[0]['uses']:,}", f"{rows[0]['documents']:,}", *map(_interval, rows)]
-        for rows in groups
+        for rows in batched(shares.rows, n)
     ]
 
 

@@ -9,8 +9,8 @@ import srsly
 from ..analysis.pages import render_surprisal
 from ..analysis.plots import draw_surprisal
 from ..corpora.texts import choose_lang, make_splitter, tokenize
+from ..files import write_text
 from ..pipeline.surprisal import ElmoSurprisal, Surprisal
-from ..util import write_text
 from . import _common
 from ._app import Opt, app
 

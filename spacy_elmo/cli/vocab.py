@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import List, Optional
 
+from ..files import check_output_file
 from ..pretraining.vocabulary import save_vocabulary
-from ..util import check_output_file
 from . import _common
 from ._app import Arg, Opt, app
 

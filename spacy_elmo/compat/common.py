@@ -12,9 +12,10 @@ import numpy as np
 from torch import Tensor, nn
 
 from ..errors import Warnings
+from ..files import atomic_file, check_space, to_path
 from ..inference.bilm import check_sentences
 from ..inference.words import WeightVersions
-from ..util import atomic_file, check_space, shorten, to_path
+from ..util import shorten
 from ..weights.files import PathLike as PathLike
 from ..weights.published import list_published
 

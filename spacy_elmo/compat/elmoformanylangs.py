@@ -16,6 +16,7 @@ from ..inference.encoder import BOS, EOS, number_words
 from ..inference.runtime import isolated
 from ..inference.words import WordEncoder
 from ..text.words import PAD
+from ..util import batched
 from ..weights import load_bilm
 from .common import ConfigurationError as ConfigurationError
 from .common import PathLike, check_count, check_no_url, invalid, read_sentences
@@ -71,7 +72,7 @@ class Embedder:
         sentences = read_sentences(sents)
         self._check_layer(output_layer, sentences)
         order = sorted(range(len(sentences)), key=lambda i: -len(sentences[i]))
-        batches = [order[start : start + self.batch_size] for start in range(0, len(order), self.batch_size)]
+        batches = list(batched(order, self.batch_size))
         random.shuffle(batches)  # as the original does
         found: List[Array] = [np.zeros(0, dtype="float32")] * len(sentences)
         for batch in batches:

@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from ..bilm.state import BiLMState
 from ..errors import Errors
+from ..files import to_path
 from ..inference.bilm import BiLM
-from ..util import to_path
+from ..util import batched
 from ..weights import load_bilm
 from ..weights.bilm_tf import describe_other_hdf5
 from ..weights.files import list_files
@@ -140,7 +141,7 @@ class ElmoModel:
     def _embed(self, sentences: List[List[str]], warmup: bool, layers: str) -> Iterator[NDArray[np.float32]]:
         """YIELDS (NDArray[np.float32]): Shape (1 or L+1, T, D) for each sentence."""
         bilm = self._loaded("get_elmo_vectors")
-        batches = [sentences[i : i + self.batch_size] for i in range(0, len(sentences), self.batch_size)]
+        batches = list(batched(sentences, self.batch_size))
         state: Optional[BiLMState] = None
         if warmup and bilm.config.has_state and batches:
             _, state = bilm.embed(batches[0], state=None, return_state=True, layers="top")

@@ -22,7 +22,7 @@ import srsly
 
 from .. import util
 from ..errors import Errors
-from ..util import AnyPath, to_path
+from ..files import AnyPath, to_path
 
 # Suffixes searched for in folders. Files with other suffixes are read as text if they are named.
 SUFFIXES: Dict[str, str] = {

@@ -8,7 +8,7 @@ from typing import Any, Iterator, List, NamedTuple
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
-from ..util import AnyPath
+from ..files import AnyPath
 from .files import decode, open_bytes, parse_line, read_lines
 from .texts import read_json
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from .. import util
-from ..util import AnyPath, to_path
+from ..files import AnyPath, to_path
 from .files import (
     STDIN,
     Counts,

@@ -35,10 +35,11 @@ from thinc.api import require_gpu, to_numpy
 
 from ..corpora.files import import_arrow
 from ..corpora.texts import Item, check_words, is_missing, make_nlp, replace_surrogates, to_doc
+from ..files import hash_file
 from ..inference.bilm import BiLM
 from ..pipeline.elmo import Elmo
 from ..pipeline.model import fill, set_bilm
-from ..util import hash_file, shorten
+from ..util import shorten
 from ..weights import load_bilm
 from ..weights.formats import locate
 

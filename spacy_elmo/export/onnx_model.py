@@ -9,10 +9,11 @@ from torch import Tensor
 
 from ..about import __title__, __version__
 from ..errors import Errors
+from ..files import atomic_file, to_path
 from ..inference.bilm import BiLM
 from ..inference.runtime import isolated
 from ..text.words import SENTENCE_BEGIN, SENTENCE_END, Utf8Codec
-from ..util import atomic_file, has_onnx, to_path
+from ..util import has_onnx
 from ..weights.files import PathLike
 from ..weights.formats import not_saved
 from ..weights.meta import list_training_texts

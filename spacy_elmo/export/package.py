@@ -17,11 +17,11 @@ from spacy.util import get_minor_version_range
 from ..about import __title__, __version__
 from ..corpora.texts import make_nlp
 from ..errors import Errors
+from ..files import to_path
 from ..inference.bilm import BiLM
 from ..pipeline import elmo as _elmo  # noqa: F401  registers the factory
 from ..pipeline.model import set_bilm
 from ..pipeline.torch_bilm import copy_bilm
-from ..util import to_path
 from ..weights.files import PathLike
 from ..weights.meta import list_training_texts
 

@@ -46,8 +46,9 @@ from ..corpora.files import (
     say_nothing,
 )
 from ..corpora.texts import WITH_FIELDS, TextRecord, make_nlp, read_records, to_text
+from ..files import temporary_folder, write_text
 from ..inference.bilm import BiLM
-from ..util import temporary_folder, write_text
+from ..util import find_changes
 from .embedder import VectorSettings, load_pipeline
 from .vectors import Writer, embed_records, open_vectors
 
@@ -215,9 +216,8 @@ def begin_folder(settings: PartSettings, description: Mapping[str, Any], inputs:
         )
     if not force and any(PART.fullmatch(name) for name in names):
         before = json.loads(folder.read(MANIFEST))
-        different = _differences(before, wanted)
-        if different:
-            lines = "; ".join(_difference(name, before.get(name), wanted[name]) for name in different)
+        if different := _differences(before, wanted):
+            lines = "; ".join(_difference(name, *values) for name, values in different.items())
             raise ValueError(
                 f"The folder '{settings.folder}' was made otherwise: {lines}. Continue with the settings, weights and "
                 "texts that it was made with, choose another folder, or start again with --force."
@@ -229,8 +229,9 @@ def begin_folder(settings: PartSettings, description: Mapping[str, Any], inputs:
     folder.write(MANIFEST, json.dumps(wanted, indent=2, ensure_ascii=False))
 
 
-def _differences(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> List[str]:
-    return [name for name in wanted if name != "version" and before.get(name) != wanted[name]]
+def _differences(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Dict[str, Tuple[Any, Any]]:
+    names = [name for name in wanted if name != "version"]
+    return find_changes(*({name: record.get(name) for name in names} for record in (before, wanted)))
 
 
 def _difference(name: str, before: Any, now: Any) -> str:

@@ -20,7 +20,7 @@ from spacy.tokens import Doc, DocBin
 
 from ..corpora.files import import_arrow
 from ..corpora.texts import TextRecord, to_doc
-from ..util import check_output_file, check_space, naming, temporary_folder
+from ..files import check_output_file, check_space, naming, temporary_folder
 from .embedder import BATCH_SIZE, Cutter, name_rows, read_vectors, to_arrow
 
 STDOUT = "-"
@@ -35,6 +35,7 @@ SENTENCES = "sentence_to_index"
 POOLED = {"mixed": "elmo_pooled", "layers": "elmo_pooled_layers"}  # keys in `doc.user_data`
 MAX_CHARACTERS = 200  # of a token in an .npz, whose texts all have the width of the longest one
 OUTPUT = "elmo"  # column of Parquet
+RESULT = "result"  # file in the temporary folder of a writer
 ROW_GROUP_TOKENS = 32_768  # 64 MB of float32 vectors of width 512; pooled: of texts
 
 
@@ -128,7 +129,12 @@ def open_vectors(
             writer = (NpzWriter if format == "npz" else DocBinWriter)(folder, store, pool)
         with writer:
             yield writer
-            writer.finish(target)
+            writer.finish()
+        if path != STDOUT:
+            os.replace(folder / RESULT, target)
+            return
+        with (folder / RESULT).open("rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
 
 
 def choose_format(path: str, to: str = "auto") -> str:
@@ -185,8 +191,8 @@ class Writer(ExitStack):
         """
         raise NotImplementedError
 
-    def finish(self, target: Path) -> None:
-        """target (Path): Where the output is put."""
+    def finish(self) -> None:
+        """Complete the file `RESULT` in the temporary folder."""
         raise NotImplementedError
 
 
@@ -226,18 +232,10 @@ class NpzWriter(Writer):
             for file, rows in zip(files, values.reshape(len(files), -1, values.shape[-1]), strict=True):
                 file.write(np.ascontiguousarray(rows).data)
 
-    def finish(self, target: Path) -> None:
-        """target (Path): The .npz, or "-" for stdout, which need not be seekable."""
+    def finish(self) -> None:
+        """Put the arrays into one file."""
         self.close()
-        if str(target) == STDOUT:
-            self._write(sys.stdout.buffer)
-            return
-        with (self.folder / "result").open("wb") as file:
-            self._write(file)
-        os.replace(self.folder / "result", target)
-
-    def _write(self, target: IO[bytes]) -> None:
-        with zipfile.ZipFile(target, "w", allowZip64=True) as archive:
+        with zipfile.ZipFile(self.folder / RESULT, "w", allowZip64=True) as archive:
             with archive.open("lengths.npy", "w") as member:
                 np.lib.format.write_array(member, np.asarray(self.lengths, dtype="int64"))
             for name, texts in self._texts.items():
@@ -278,10 +276,9 @@ class DocBinWriter(Writer):
         doc.user_data.update(record.fields)
         self._docs.add(doc)
 
-    def finish(self, target: Path) -> None:
-        """target (Path): The file."""
-        self._docs.to_disk(self.folder / "result.spacy")
-        os.replace(self.folder / "result.spacy", target)
+    def finish(self) -> None:
+        """Write all Docs."""
+        (self.folder / RESULT).write_bytes(self._docs.to_bytes())
 
 
 class ParquetWriter(Writer):
@@ -330,20 +327,17 @@ class ParquetWriter(Writer):
         if self._file is None:
             texts = ["id", "text", "tokens.list.element"]
             settings = {"compression": "zstd", "use_dictionary": texts}
-            self._file = self.enter_context(
-                self._parquet.ParquetWriter(self.folder / "result", table.schema, **settings)
-            )
+            self._file = self.enter_context(self._parquet.ParquetWriter(self.folder / RESULT, table.schema, **settings))
         self._file.write_table(table if self._columns is not self._empty else table.slice(0, 0))
         self._columns, self._n_rows = {}, 0
 
-    def finish(self, target: Path) -> None:
-        """target (Path): The file."""
+    def finish(self) -> None:
+        """Write the last rows."""
         if self._file is None and not self._columns and self._empty is not None:
             self._columns = self._empty
         if self._columns:
             self._flush()
         self.close()
-        os.replace(self.folder / "result", target)
 
 
 class Hdf5Writer(Writer):
@@ -356,7 +350,7 @@ class Hdf5Writer(Writer):
     def __init__(self, folder: Path, store: str, pool: Optional[str], *, has_sentences: bool) -> None:
         super().__init__(folder, "layers" if store == "top" else store, pool)
         self.is_top, self.has_sentences = store == "top", has_sentences
-        self._file = self.enter_context(h5py.File(folder / "result", "w"))
+        self._file = self.enter_context(h5py.File(folder / RESULT, "w"))
         self._index: Dict[str, str] = {}
         self._n_docs = 0
 
@@ -364,18 +358,17 @@ class Hdf5Writer(Writer):
         """doc (Doc): A Doc with vectors; a Doc without tokens gets an array without rows, or zeros if it is pooled."""
         name = str(self._n_docs)
         values = read_vectors(doc, self.store, self.pool)
-        check_space(self.folder / "result", values.nbytes)
+        check_space(self.folder / RESULT, values.nbytes)
         self._file.create_dataset(name, data=np.ascontiguousarray(values[-1] if self.is_top else values))
         if self.has_sentences:
             self._index[doc.text.strip()] = name
         self._n_docs += 1
 
-    def finish(self, target: Path) -> None:
-        """target (Path): The file."""
+    def finish(self) -> None:
+        """Write the texts."""
         if self.has_sentences:
             content = json.dumps(self._index)
-            check_space(self.folder / "result", len(content))
+            check_space(self.folder / RESULT, len(content))
             index = self._file.create_dataset(SENTENCES, (1,), dtype=h5py.string_dtype())
             index[0] = content
         self.close()
-        os.replace(self.folder / "result", target)

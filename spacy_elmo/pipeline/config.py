@@ -19,7 +19,7 @@ from spacy.util import load_model_from_config, registry
 from thinc.api import Config
 
 from ..errors import Errors
-from ..util import AnyPath
+from ..files import AnyPath
 from ..weights.files import File, read_json
 from ..weights.formats import PACKAGED_NAMES, locate
 from ..weights.published import describe_published

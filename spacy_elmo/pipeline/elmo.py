@@ -21,8 +21,8 @@ from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
 from thinc.types import Floats3d
 
+from ..files import AnyPath
 from ..settings import DType, Number, Prefix, Store, WeightsPath
-from ..util import AnyPath
 from ..weights.formats import PACKAGED_NAMES, resolve
 from .checks import (
     check_bilm,

@@ -3,7 +3,7 @@
 import math
 from dataclasses import asdict
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -20,6 +20,7 @@ from ..inference.bilm import BiLM
 from ..inference.perplexity import require_language_model
 from ..inference.runtime import register_fork_handlers
 from ..settings import Contexts, State
+from ..util import batched
 from ..weights import load_bilm
 from ..weights.formats import resolve
 from ..weights.native import bilm_from_bytes, bilm_to_bytes
@@ -72,15 +73,11 @@ def compute_surprisal(bilm: BiLM, reading: Reading, docs: Sequence[Doc]) -> List
 
 def _losses(bilm: BiLM, state: str, found: DocRuns) -> Iterator[Tuple[int, List[Bits]]]:
     """YIELDS (Tuple[int, List[Bits]]): The first run of a slice, and the losses of its runs, in nats."""
-    sizes = [n for n in found.doc_runs if n] if state == "carry" else _slices(len(found.runs))
-    start = 0
-    for size in sizes:
-        yield start, bilm.token_losses(found.runs[start : start + size], state=state)
-        start += size
-
-
-def _slices(n_runs: int) -> List[int]:
-    return [min(RUNS_AT_ONCE, n_runs - start) for start in range(0, n_runs, RUNS_AT_ONCE)]
+    runs, start = iter(found.runs), 0
+    batches = (list(islice(runs, n)) for n in found.doc_runs if n) if state == "carry" else batched(runs, RUNS_AT_ONCE)
+    for batch in batches:
+        yield start, bilm.token_losses(batch, state=state)
+        start += len(batch)
 
 
 def find_unknown(bilm: BiLM, doc: Doc) -> List[bool]:

@@ -6,7 +6,7 @@ The position in the text is the number of updates: blocks are assigned to lanes 
 import random
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import Any, Iterator, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,9 @@ from ..corpora.shards import Shard
 from ..errors import Errors
 from ..text.lanes import Block, Chunk, SentenceLanes, WholeSentenceLanes
 from ..text.words import Ids, SpelledWords, Vocabulary
-from ..util import shorten
 from .config import PretrainConfig
 from .stored_text import StoredText, name_shards, read_sentences
 
-MAX_VALUE = 100  # characters of a value in an error message
 Sentences = List[List[str]]
 
 
@@ -78,16 +76,6 @@ def read_held_out(
         raise ValueError(Errors.EL101.format(source=name_shards(shards)))
     n_all = len(sentences)
     return [sentences[i * n_all // n_sentences] for i in range(n_sentences)] if n_sentences < n_all else sentences
-
-
-def describe_changes(then: Mapping[str, Any], now: Mapping[str, Any], missing: Any = None) -> List[str]:
-    """RETURNS (List[str]): Each setting that has another value now, for an error."""
-    found = []
-    for name in {**then, **now}:
-        if then.get(name) != now.get(name):
-            old, new = (shorten(str(record.get(name, missing)), MAX_VALUE) for record in (then, now))
-            found.append(f"{name}: {old} then, {new} now")
-    return found
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from ..corpora.files import STDIN, Counts, Tell, say_nothing
 from ..corpora.shards import Shard, find_shards, read_shards
 from ..corpora.texts import PunctuationCheck, make_nlp, warn_of_raw_text
 from ..errors import Errors, Warnings
+from ..files import to_path
 from ..inference.bilm import BiLM
 from ..inference.words import check_has_targets
 from ..text.words import Vocabulary
-from ..util import to_path
 from ..weights import load_bilm
 from ..weights.tensor_map import is_head_shared
 from .config import PretrainConfig, RunConfig, SoftmaxConfig, check_config

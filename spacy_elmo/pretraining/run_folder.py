@@ -18,11 +18,12 @@ from torch import Tensor
 
 from ..bilm.config import BiLMConfig
 from ..errors import Errors
+from ..files import atomic_folder, hash_file, heal_folder
 from ..settings import TrainingPrecision
 from ..text.words import Vocabulary
-from ..util import atomic_folder, has_tensorboard, hash_file, heal_folder
+from ..util import describe_changes, has_tensorboard
 from .config import PretrainConfig
-from .data import Sentences, describe_changes
+from .data import Sentences
 from .stored_text import StoredText
 
 FOLDER = "checkpoints"

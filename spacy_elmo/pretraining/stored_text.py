@@ -22,9 +22,9 @@ from tqdm import tqdm
 from ..corpora.files import Counts, name_some
 from ..corpora.shards import Shard
 from ..errors import Errors
+from ..files import atomic_folder
 from ..text.lanes import NumberedText
 from ..text.words import SpelledWords, Vocabulary, WordTable
-from ..util import atomic_folder
 
 VERSION = 1  # of the files
 NUMBERS, SENTENCES, WORDS, SPELLING, COUNTS = "numbers.bin", "sentences.bin", "words.bin", "spelling.bin", "counts.bin"

@@ -14,9 +14,9 @@ from ..corpora.files import Counts, Tell, say_nothing
 from ..corpora.shards import find_shards, read_shards
 from ..corpora.texts import PunctuationCheck, warn_of_raw_text
 from ..errors import Errors, Warnings
+from ..files import atomic_file, temporary_folder, to_path
 from ..inference.bilm import BiLM
 from ..text.words import SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, Vocabulary
-from ..util import atomic_file, temporary_folder, to_path
 from ..weights.files import File
 from ..weights.tensor_map import read_vocabulary, write_vocabulary
 from .config import PathsConfig

@@ -7,6 +7,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ..inference.bilm import BiLM
+from ..util import find_changes
 from .files import Array
 from .tensor_map import to_arrays
 
@@ -105,19 +106,12 @@ def compare_bilms(a: BiLM, b: BiLM, sentences: Sequence[Sequence[str]] = SENTENC
     """
     has_same_width = a.config.output_width == b.config.output_width
     return Comparison(
-        settings=dict(_compare_settings(a, b)),
+        settings=find_changes(_settings_of(a), _settings_of(b)),
         tensors=tuple(_compare_tensors(_arrays_of(a), _arrays_of(b))),
         layers=tuple(_compare_layers(a, b, sentences)) if has_same_width else (),
         n_tokens=sum(map(len, sentences)),
         has_same_shape=has_same_width and a.config.n_layers == b.config.n_layers,
     )
-
-
-def _compare_settings(a: BiLM, b: BiLM) -> Iterator[Tuple[str, Tuple[Any, Any]]]:
-    first, second = _settings_of(a), _settings_of(b)
-    for name in dict.fromkeys([*first, *second]):
-        if first.get(name) != second.get(name):
-            yield name, (first.get(name), second.get(name))
 
 
 def _settings_of(bilm: BiLM) -> Dict[str, Any]:

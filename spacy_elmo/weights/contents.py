@@ -7,9 +7,10 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch
 
 from ..bilm.model import BiLMNetwork
+from ..files import hash_file
 from ..inference.bilm import BiLM
 from ..inference.products import check_precision, quantizable_names
-from ..util import PRECISIONS, hash_file
+from ..util import PRECISIONS
 from .files import File, PathLike
 from .formats import FORMATS, INT8, detect_format, detect_pair, locate, split_name
 from .meta import mixes_from_meta, read_record

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from ..about import __version__
 from ..bilm.config import BiLMConfig
 from ..errors import Errors
-from ..util import hash_file, is_hidden, naming, only_writer, write_text
+from ..files import hash_file, is_hidden, naming, only_writer, write_text
 from .bilm_tf import read_options
 from .files import HDF5_MAGIC, HDF5_SUFFIXES, MAX_JSON_BYTES, MIB, ZIP_MAGIC, File, read_json, read_shapes
 from .formats import find_replaceable

@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import Errors
-from ..util import check_space, is_hidden, listed
+from ..files import check_space, is_hidden
+from ..util import listed
 
 # Maximum sizes. All of them are far above those of existing biLMs (cell width 4096, projection width 512, 2 to 4
 # layers, 800,000 words).

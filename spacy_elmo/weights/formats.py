@@ -11,10 +11,11 @@ from safetensors import SafetensorError
 
 from ..about import __version__
 from ..errors import Errors
+from ..files import AnyPath, aside_of, atomic_folder, is_hidden, to_path
 from ..inference.bilm import BiLM
 from ..inference.products import check_precision
 from ..inference.runtime import isolated
-from ..util import DTYPES, AnyPath, aside_of, atomic_folder, is_hidden, shorten, to_path
+from ..util import DTYPES, shorten
 from .allennlp import ALLENNLP_WEIGHTS, ARCHIVE_NAME, STATE_SUFFIXES, detect_allennlp, detect_state_dict, read_allennlp
 from .bilm_tf import TOKEN_EMBEDDINGS_NAME, detect_bilm_tf, find_foreign_parts, read_bilm_tf, write_bilm_tf
 from .files import (

@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 from typing import List
 
-from ..util import hash_file
+from ..files import hash_file
 from .files import Listing, PathLike
 from .formats import locate, split_name
 from .pipelines import detect_pipeline

@@ -19,7 +19,7 @@ from report_outputs import write_output
 
 from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo.analysis.neighbors import NeighborIndex
-from spacy_elmo.util import only_writer
+from spacy_elmo.files import only_writer
 
 pytestmark = pytest.mark.slow
 

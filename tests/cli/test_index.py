@@ -179,9 +179,9 @@ def test_force_keeps_settings_that_can_be_read(folder, tmp_path):
     record = json.loads(again.stdout)
     assert (record["layer"], record["tokens"], record["bilm"]) == (1, 1, str(folder / "bilm"))
     told = " ".join(again.stderr.split())
-    assert "reading is {'lang': 'en'" in told and "layer is" not in told
+    assert "reading: {'lang': 'en'" in told and "layer: " not in told
     every = call(*command, "--force", "--all-words", "--json")
-    assert json.loads(every.stdout)["tokens"] == 3 and "content_words is en" in " ".join(every.stderr.split())
+    assert json.loads(every.stdout)["tokens"] == 3 and "content_words: en" in " ".join(every.stderr.split())
     (tmp_path / "index" / FILE).write_bytes(b"not SQLite")
     unread = call(*command, "--force", "--bilm", folder / "bilm", "--json")
     assert "of the damaged index" in unread.stderr and json.loads(unread.stdout)["layer"] == 2

@@ -13,7 +13,7 @@ from weights.loopback import Site, serving
 
 import spacy_elmo.weights.download as fetch
 from spacy_elmo import BiLMConfig, CharCNNConfig, load_bilm, save_bilm
-from spacy_elmo.util import hash_file
+from spacy_elmo.files import hash_file
 from spacy_elmo.weights.download import SafeRedirects, check_url, count_parameters, download, open_url
 from spacy_elmo.weights.meta import read_record
 from spacy_elmo.weights.published import Published, PublishedFile, find_published, list_published

@@ -5,7 +5,7 @@ import pytest
 from reference.seeded_weights import WORDS, make_arrays, make_options, write_model
 
 import spacy_elmo.weights.native
-from spacy_elmo import load_bilm, save_bilm, util
+from spacy_elmo import files, load_bilm, save_bilm
 from spacy_elmo.text.words import Vocabulary
 
 
@@ -75,7 +75,7 @@ def test_a_kill_while_a_model_is_replaced_leaves_a_whole_one(n_renames, bilm, ot
         move(source, target)
         done.append(target)
         if len(done) == n_renames:
-            monkeypatch.setattr(util, "heal_folder", die)  # nothing is done after a kill
+            monkeypatch.setattr(files, "heal_folder", die)  # nothing is done after a kill
             raise Killed
 
     target = tmp_path / "model"
@@ -102,7 +102,7 @@ def test_a_folder_that_cannot_be_renamed_is_replaced_file_by_file(bilm, other, t
 
 def test_save_is_on_the_disk_before_it_has_its_name(bilm, tmp_path, monkeypatch):
     steps, move = [], os.rename
-    monkeypatch.setattr(util, "_sync", lambda path: steps.append(path.name))
+    monkeypatch.setattr(files, "_sync", lambda path: steps.append(path.name))
     monkeypatch.setattr(os, "rename", lambda *paths: (steps.append("rename"), move(*paths)))
     save_bilm(bilm, tmp_path / "model")
     names = {path.name for path in (tmp_path / "model").iterdir()}

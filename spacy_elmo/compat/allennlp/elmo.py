@@ -2,7 +2,6 @@
 
 import json
 import logging
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
@@ -13,10 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ...errors import Errors
+from ...files import check_space
 from ...inference.runtime import isolated, register_fork_handlers
 from ...nn.inputs import is_original, pad_rows, which_are_words
 from ...text.words import SENTENCE_BEGIN, SENTENCE_END
-from ...util import check_space
+from ...util import batched
 from ..common import (
     ConfigurationError,
     DerivingModule,
@@ -486,8 +486,7 @@ class ElmoEmbedder:
         RAISES (ValueError): EL011 for input that is not tokenized; for a batch size below 1.
         """
         check_count("batch_size", batch_size)
-        iterator = iter(sentences)
-        while batch := list(islice(iterator, batch_size)):
+        for batch in batched(sentences, batch_size):
             yield from self.embed_batch(batch)
 
     def embed_file(
