@@ -6,10 +6,11 @@ texts for configs and docs.
 
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
+from inspect import Parameter, signature
 from numbers import Integral
-from typing import Annotated, Any, Iterator, List, Literal, Sequence, Tuple, Type, TypeVar, get_args
+from typing import Annotated, Any, Callable, Iterator, List, Literal, Sequence, Tuple, Type, TypeVar, get_args
 
-from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from .errors import Errors
 from .util import FLOAT32_MAX, shorten
@@ -19,6 +20,7 @@ from .util import State as State
 from .util import TrainingPrecision as TrainingPrecision
 
 Block = TypeVar("Block")
+Function = TypeVar("Function", bound=Callable[..., Any])
 KNOWN_NAMES = ConfigDict(extra="forbid")
 UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
 
@@ -27,6 +29,14 @@ def _to_whole(value: Any) -> Any:
     """1e3 is a whole number, and so is an integer of NumPy; true is not."""
     is_whole = value.is_integer() if isinstance(value, float) else type(value) is not bool
     return int(value) if isinstance(value, (float, Integral)) and is_whole else value
+
+
+def _allow(is_fine: Callable[[str], Any], text: str) -> AfterValidator:
+    def check(value: str) -> str:
+        require((bool(is_fine(value)), text))
+        return value
+
+    return AfterValidator(check)
 
 
 Whole = Annotated[int, BeforeValidator(_to_whole), Field(strict=True)]
@@ -40,8 +50,8 @@ Share = Annotated[float, Field(strict=True, gt=0, le=1)]
 Factor = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=1, le=FLOAT32_MAX)]
 Flag = Annotated[bool, Field(strict=True)]
 Even = Annotated[Whole, Field(ge=2, multiple_of=2)]
-Prefix = Annotated[str, Field(pattern=r"^[^\W\d]\w*$")]  # a Python name
-WeightsPath = Annotated[str, Field(pattern=r"\S")]
+Prefix = Annotated[str, _allow(str.isidentifier, "should be a Python name")]
+WeightsPath = Annotated[str, _allow(str.strip, "should not be empty")]
 
 Contexts = Literal["auto", "sentences", "doc"]
 Store = Literal["mixed", "layers", "both"]
@@ -77,15 +87,32 @@ def read_block(cls: Type[Block], record: Any, block: str) -> Block:
         raise ValueError(f"The {block} is invalid: {problems}. Correct these settings.") from None
 
 
+def takes(block: Any) -> Callable[[Function], Function]:
+    """Declare that the `**settings` of a function are those of a block, for readers of configs and signatures."""
+
+    def declare(function: Function) -> Function:
+        declared: Any = function
+        own = [item for item in signature(function).parameters.values() if item.kind is not Parameter.VAR_KEYWORD]
+        items = [item.replace(kind=Parameter.KEYWORD_ONLY) for item in signature(block).parameters.values()]
+        declared.__signature__ = signature(function).replace(parameters=[*own, *items])
+        declared.__annotations__ |= {item.name: item.annotation for item in items}
+        return function
+
+    return declare
+
+
 def describe_problems(error: ValidationError) -> List[str]:
     """RETURNS (List[str]): A line for each problem: the setting, its value, and what it should be."""
     problems = []
     for entry in error.errors():
-        name, text = _join(entry["loc"]), str(entry.get("ctx", {}).get("error", entry["msg"])).removeprefix("Input ")
+        name, text = _join(entry["loc"]), entry["msg"].partition(" ")[2]  # without "Input", "String"
+        if entry["type"] == "value_error":
+            text = str(entry["ctx"]["error"])
         if text.startswith("should"):
             text = text.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
             problems.append(f"{name} is {shorten(repr(entry['input']), 80)}, {text}")
         else:
+            text = "is missing" if entry["type"] == "missing" else text
             problems.append(f"{name}: {text}" if name else text)
     return problems
 

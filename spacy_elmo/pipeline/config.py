@@ -23,11 +23,11 @@ from ..files import AnyPath
 from ..weights.files import File, read_json
 from ..weights.formats import PACKAGED_NAMES, locate
 from ..weights.published import describe_published
-from .elmo import OwnMix, make_elmo
+from .elmo import ComponentSettings, OwnMix, make_elmo
 from .layer_weights import load_trained
 from .listener import build_listener
 from .mix import MixSettings
-from .model import BiLMLoader, ElmoModel
+from .model import BiLMLoader, ElmoModel, ElmoSettings, Reading
 from .task_layers import BiLSTMEncoder, ElmoTaskEncoder
 from .text_classifier import BAG_OF_WORDS, TextCatNgrams, TextCatReduce
 
@@ -68,8 +68,8 @@ DOCUMENTED: Dict[str, List[Any]] = {
     "TextCatReduce": [TextCatReduce],
     "TextCatNgrams": [TextCatNgrams],
     "ElmoListener": [MixSettings, build_listener],
-    "elmo": [make_elmo],
-    "elmo.model": [ElmoModel],
+    "elmo": [ComponentSettings, make_elmo],
+    "elmo.model": [Reading, ElmoSettings, ElmoModel],
     "elmo.mix": [OwnMix],
     "initialize.components.elmo.loader": [BiLMLoader],
 }

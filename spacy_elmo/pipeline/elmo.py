@@ -4,14 +4,12 @@ import os
 import weakref
 from dataclasses import asdict
 from functools import cache
-from inspect import signature
 from itertools import chain
 from multiprocessing.context import get_spawning_popen
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Literal, Mapping, Optional, Sequence, Tuple, Type
 
 import srsly
 import torch
-from pydantic import ConfigDict, validate_call
 from pydantic.dataclasses import dataclass
 from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
@@ -22,7 +20,7 @@ from thinc.api import Model, Optimizer, set_dropout_rate
 from thinc.types import Floats3d
 
 from ..files import AnyPath
-from ..settings import DType, Number, Prefix, Store, WeightsPath
+from ..settings import KNOWN_NAMES, DType, Flag, Number, Prefix, Store, WeightsPath, read_block, takes
 from ..weights.formats import PACKAGED_NAMES, resolve
 from .checks import (
     check_bilm,
@@ -41,7 +39,7 @@ from .mix import ElmoBatch, equal_weights, wrong_count
 from .model import (
     MODEL_NAME,
     BiLMLoader,
-    ElmoModel,
+    ElmoSettings,
     fill,
     get_bilm,
     get_settings,
@@ -55,7 +53,7 @@ from .vector_record import DocVectors, write_rows
 MAX_NAME = 40  # characters of the name of a biLM in its label
 
 
-@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+@dataclass(frozen=True, config=KNOWN_NAMES)
 class OwnMix:
     """The component's own mix of the layers, for doc._.elmo; it is not trained. Listeners have their own.
 
@@ -84,23 +82,34 @@ def _rename_settings(mix: Mapping[str, Any]) -> Dict[str, Any]:
     return renamed
 
 
-@validate_call
-def _check_settings(*, store: Store, dtype: DType, prefix: Prefix, weights: Optional[WeightsPath]) -> None:
-    """RAISES (ValueError): For invalid settings of the component."""
+@dataclass(frozen=True, config=KNOWN_NAMES)
+class ComponentSettings:
+    """Weights of the component, and what it stores on Docs.
+
+    weights (Optional[str]): Weights of the biLM: a packaged name, or a folder, zip or file in any known format, read
+        when they are first needed; null for the packaged biLM, and where a loader in [initialize] gives them. A saved
+        pipeline contains its weights and does not read the path again; of a frozen biLM given by its packaged name it
+        contains only this name.
+    store (str): Vectors stored on a Doc: "mixed", "layers" (mixed on access) or "both". If there are listeners, layers
+        are always stored, since listeners read them from the Doc.
+    dtype (str): Precision of the stored vectors: "float32" or "float16".
+    prefix (str): Name of the extension attributes, doc._.elmo and doc._.elmo_layers; a second component needs another.
+    set_vectors (bool): true: also set doc.tensor, and use it for vector and similarity of Doc, span and token.
+    average_merged (bool): true: a merged token gets the mean of the vectors of its original tokens; false: reading its
+        vector is an error.
+    """
+
+    weights: Optional[WeightsPath] = None
+    store: Store = "both"
+    dtype: DType = "float32"
+    prefix: Prefix = "elmo"
+    set_vectors: Flag = False
+    average_merged: Flag = False
 
 
-# The docstrings of `make_elmo`, `ElmoModel` and `OwnMix` are the comments of a config.
 DEFAULT_BLOCKS: Dict[str, Any] = {
-    "weights": None,
-    "store": "both",
-    "dtype": "float32",
-    "prefix": "elmo",
-    "set_vectors": False,
-    "average_merged": False,
-    "model": {
-        "@architectures": "spacy-elmo.ElmoModel.v1",
-        **{name: parameter.default for name, parameter in signature(ElmoModel).parameters.items()},
-    },
+    **asdict(ComponentSettings()),
+    "model": {"@architectures": "spacy-elmo.ElmoModel.v1", **asdict(ElmoSettings())},
     "mix": asdict(OwnMix()),
 }
 
@@ -110,56 +119,27 @@ DEFAULT_BLOCKS: Dict[str, Any] = {
     assigns=[f"{owner}._.{name}" for owner in ("doc", "span", "token") for name in ("elmo", "elmo_layers")],
     default_config=DEFAULT_BLOCKS,
 )
+@takes(ComponentSettings)
 def make_elmo(
-    nlp: Language,
-    name: str,
-    model: Model[List[Doc], ElmoBatch],
-    weights: Optional[str],
-    mix: Dict[str, Any],
-    store: Store,
-    dtype: DType,
-    prefix: str,
-    set_vectors: bool,
-    average_merged: bool,
+    nlp: Language, name: str, model: Model[List[Doc], ElmoBatch], mix: Dict[str, Any], **settings: Any
 ) -> "Elmo":
     """Contextual vectors on Docs, and layers for the components that listen.
 
     nlp (Language): The pipeline.
     name (str): Name of the component in the pipeline.
     model (Model[List[Doc], ElmoBatch]): Computes layers, see `spacy-elmo.ElmoModel.v1`.
-    weights (Optional[str]): Weights of the biLM: a packaged name, or a folder, zip or file in any known format, read
-        when they are first needed; null for the packaged biLM, and where a loader in [initialize] gives them. A saved
-        pipeline contains its weights and does not read the path again; of a frozen biLM given by its packaged name it
-        contains only this name.
     mix (Dict[str, Any]): The component's own mix, see `OwnMix`.
-    store (str): Vectors stored on a Doc: "mixed", "layers" (mixed on access) or "both". If there are listeners, layers
-        are always stored, since listeners read them from the Doc.
-    dtype (str): Precision of the stored vectors: "float32" or "float16".
-    prefix (str): Name of the extension attributes, doc._.elmo and doc._.elmo_layers; a second component needs another.
-    set_vectors (bool): true: also set doc.tensor, and use it for vector and similarity of Doc, span and token.
-    average_merged (bool): true: a merged token gets the mean of the vectors of its original tokens; false: reading its
-        vector is an error.
+    The other settings, see `ComponentSettings`.
     RETURNS (Elmo): The component.
     """
-    elmo = Elmo(
-        nlp.vocab,
-        model,
-        name,
-        weights=weights,
-        mix=mix,
-        store=store,
-        dtype=dtype,
-        prefix=prefix,
-        set_vectors=set_vectors,
-        average_merged=average_merged,
-    )
+    elmo = Elmo(nlp.vocab, model, name, mix=mix, **settings)
     elmo.set_pipeline(nlp)
     return elmo
 
 
 class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled and has no types
     """Computes ELMo vectors, stores them on Docs, and shares the biLM with components that listen. The settings are
-    those of `make_elmo`.
+    those of `ComponentSettings` and `mix`, see `OwnMix`.
 
     RAISES (ValueError): For invalid settings, if the extension names are taken, for another model.
     """
@@ -170,20 +150,17 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         model: Model[List[Doc], ElmoBatch],
         name: str = "elmo",
         *,
-        weights: Optional[str] = None,
         mix: Optional[Dict[str, Any]] = None,
-        store: Store = "both",
-        dtype: DType = "float32",
-        prefix: str = "elmo",
-        set_vectors: bool = False,
-        average_merged: bool = False,
+        **settings: Any,
     ) -> None:
         self.vocab, self.model, self.name = vocab, model, name
         self.cfg: Dict[str, Any] = {}
-        self.weights, self._read = weights, None if weights is None else BiLMLoader(weights)
-        self.mix: Dict[str, Any] = asdict(OwnMix(**_rename_settings(mix or {})))
-        self.store, self.dtype, self.prefix, self.set_vectors = store, dtype, prefix, set_vectors
-        self.average_merged = average_merged
+        given = read_block(ComponentSettings, settings, f"[components.{name}] block")
+        self.weights, self._read = given.weights, None if given.weights is None else BiLMLoader(given.weights)
+        own_mix = read_block(OwnMix, _rename_settings(mix or {}), f"[components.{name}.mix] block")
+        self.mix: Dict[str, Any] = asdict(own_mix)
+        self.store, self.dtype, self.prefix = given.store, given.dtype, given.prefix
+        self.set_vectors, self.average_merged = given.set_vectors, given.average_merged
         self.listener_map: Dict[str, List[ElmoListener]] = {}
         # Of the layers of the last training batch, summed over the listeners (at most one), and what takes it.
         self._gradients: Tuple[List[Floats3d], Optional[Callable[[Floats3d], Any]]] = ([], None)
@@ -191,9 +168,8 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         self._linked_names: Optional[List[str]] = None  # enabled components when the listeners were linked
         self._checked: Optional[weakref.ReferenceType[Any]] = None  # biLM that the listeners were compared with
         self._has_warned = False  # that no component listens
-        _check_settings(store=store, dtype=dtype, prefix=prefix, weights=weights)
         check_model(name, model, model.name == MODEL_NAME, "spacy-elmo.ElmoModel.v1")
-        register_extensions(prefix)
+        register_extensions(self.prefix)
         _components.add(self)
         _register_before_fork()
 

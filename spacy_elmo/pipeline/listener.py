@@ -20,7 +20,7 @@ from thinc.api import Model, deserialize_attr, serialize_attr
 from thinc.types import Floats2d, Floats3d
 
 from ..errors import Errors, Warnings
-from ..settings import LayerNorm, Mix
+from ..settings import read_block, takes
 from .doc_vectors import get_layers, has_layers
 from .mix import ElmoBatch, MixSettings, ScalarMix, check_width, set_sizes, wrong_sizes
 
@@ -199,41 +199,18 @@ def _deserialize_trained_with(_: Any, value: bytes, name: str, model: ElmoListen
     return TrainedWith(srsly.msgpack_loads(value))
 
 
-def build_listener(
-    upstream: str = ANY_UPSTREAM,
-    initial_weights: Optional[List[float]] = None,
-    learn_weights: bool = True,
-    initial_gamma: float = 1.0,
-    learn_gamma: bool = True,
-    layer_dropout: float = 0.0,
-    weights_l2: float = 0.0,
-    layer_norm: Optional[LayerNorm] = None,
-    output_dropout: float = 0.0,
-    projection_width: Optional[int] = None,
-    mix: Mix = "learned",
-) -> Model[List[Doc], List[Floats2d]]:
+@takes(MixSettings)
+def build_listener(upstream: str = ANY_UPSTREAM, **mix: Any) -> Model[List[Doc], List[Floats2d]]:
     """The layers of the biLM with a mix of this component's own: Peters et al. (2018), eq. 1. A `tok2vec` layer.
 
     The width is that of the biLM, or `projection_width`; it is known when the listener is linked to a component with
-    weights. Without an ELMo component it uses zeros for prediction (warning WL060), and raises EL071 in training.
+    weights.
     upstream (str): Name of the ELMo component; "*" for the nearest one upstream.
     The other settings are those of the mix, see `MixSettings`.
     RETURNS (Model[List[Doc], List[Floats2d]]): The listener.
     RAISES (ValueError): For invalid settings.
     """
-    settings = MixSettings(
-        initial_weights=initial_weights,
-        learn_weights=learn_weights,
-        initial_gamma=initial_gamma,
-        learn_gamma=learn_gamma,
-        layer_dropout=layer_dropout,
-        weights_l2=weights_l2,
-        layer_norm=layer_norm,
-        output_dropout=output_dropout,
-        projection_width=projection_width,
-        mix=mix,
-    )
-    return ElmoListener(upstream, settings)
+    return ElmoListener(upstream, read_block(MixSettings, mix, "ElmoListener block"))
 
 
 def init(model: ElmoListener, X: Any = None, Y: Any = None) -> None:

@@ -13,11 +13,11 @@ from thinc.types import Floats1d, Floats2d, Floats3d
 from thinc.util import get_array_module
 
 from ..errors import Errors
-from ..settings import Count, Flag, LayerNorm, Mix, NotNegative, Number, Probability
+from ..settings import KNOWN_NAMES, Count, Flag, LayerNorm, Mix, NotNegative, Number, Probability
 from ..util import DROPPED, LAYER_NORMS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=KNOWN_NAMES)
 class MixSettings:
     """How a task mixes the layers.
 

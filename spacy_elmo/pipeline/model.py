@@ -28,7 +28,20 @@ from ..bilm.model import BiLMNetwork
 from ..inference.bilm import BiLM
 from ..inference.encoder import check_state_of
 from ..inference.runtime import isolated
-from ..settings import Contexts, Count, DType, Flag, NotNegative, Precision, State, WholeNumber
+from ..settings import (
+    KNOWN_NAMES,
+    Contexts,
+    Count,
+    DType,
+    Flag,
+    NotNegative,
+    Precision,
+    State,
+    WholeNumber,
+    read_block,
+    require,
+    takes,
+)
 from ..text.lanes import Window, split_windows
 from ..weights import load_bilm
 from ..weights.formats import resolve
@@ -38,15 +51,16 @@ from .replaced_listener import replace_listener, replace_listener_cfg
 from .torch_bilm import Key, LayerCache, TorchBiLM
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=KNOWN_NAMES)
 class Reading:
     """How Docs are cut into the sequences that the biLM reads.
 
-    contexts (str): "sentences", "doc", or "auto" (sentences if boundaries are set).
-    state (str): Recurrent state at the start of a sequence: "reset", "steady" or "carry".
+    contexts (str): Input sequences of the biLM: "sentences", "doc", or "auto" (sentences if boundaries are set on the
+        Doc, otherwise the whole Doc).
+    state (str): Recurrent state at the start of a sequence: "reset" (zeros), "steady" (the state after many empty
+        sentences) or "carry" (the state at the end of the previous sequence of the Doc, as in bilm-tf).
     max_tokens (int): Longer sequences are split into windows of this many tokens.
-    overlap (int): Tokens that two neighboring windows share, below half of `max_tokens`.
-    RAISES (ValueError): For invalid values.
+    overlap (int): Tokens that neighbouring windows share; each token is taken from the window where it is most central.
     """
 
     contexts: Contexts = "auto"
@@ -55,13 +69,26 @@ class Reading:
     overlap: WholeNumber = 64
 
     def __post_init__(self) -> None:
-        if 2 * self.overlap >= self.max_tokens:
-            raise ValueError(f"overlap is {self.overlap}, should be below half of max_tokens ({self.max_tokens})")
+        is_fine = 2 * self.overlap < self.max_tokens
+        require((is_fine, f"overlap is {self.overlap}, should be below half of max_tokens ({self.max_tokens})"))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=KNOWN_NAMES)
 class ElmoSettings(Reading):
-    """The settings of an ELMo model, see `ElmoModel`. They are stored in the config, not with the weights."""
+    """The settings of an ELMo model. They are stored in the config, not with the weights.
+
+    bilm (Optional[Dict[str, Any]]): Sizes that the weights must have (the keys of `BiLMConfig`); null accepts any.
+    frozen (bool): Whether the biLM is frozen; false trains it with the components that listen.
+    precision (str): Precision of a frozen biLM: "float32", "bfloat16", "int8" (CPUs) or "float16" (GPUs). Reduced
+        precision needs less memory, is faster for large biLMs, and changes the vectors slightly.
+    batch_tokens (int): Tokens computed at once; affects the working memory, not the result.
+    word_cache_mb (float): Maximum size of the cache of word vectors in megabytes; 0 for no cache.
+    layer_cache_mb (float): Maximum size in megabytes of a temporary file with the layers of training Docs, which later
+        epochs read if the biLM is frozen; 0 for none.
+    layer_cache_dtype (str): Precision of that file, "float32" or "float16".
+    fine_tuning (Optional[FineTuning]): With `frozen` false, how the biLM is trained: which layers, when, at which
+        rates, see `spacy-elmo.FineTuning.v1`; null trains all layers like the rest of the network.
+    """
 
     bilm: Optional[Dict[str, Any]] = None
     frozen: Flag = True
@@ -76,15 +103,18 @@ class ElmoSettings(Reading):
         super().__post_init__()
         if self.bilm is not None:
             BiLMConfig.from_dict(self.bilm)  # validates the sizes before weights are loaded
-        wanted = "while the biLM is trained (frozen = false)"
-        if not self.frozen and self.state != "reset":
-            raise ValueError(f"state is '{self.state}', should be 'reset' {wanted}")
-        if not self.frozen and self.precision != "float32":
-            raise ValueError(f"precision is '{self.precision}', should be 'float32' {wanted}")
-        if self.frozen and self.fine_tuning is not None:
-            raise ValueError(
-                "fine_tuning says how the biLM is trained, but frozen is true, should be false; or fine_tuning null"
-            )
+        wanted, is_state = "while the biLM is trained (frozen = false)", self.frozen or self.state == "reset"
+        require(
+            (is_state, f"state is '{self.state}', should be 'reset' {wanted}"),
+            (
+                self.frozen or self.precision == "float32",
+                f"precision is '{self.precision}', should be 'float32' {wanted}",
+            ),
+            (
+                not self.frozen or self.fine_tuning is None,
+                "fine_tuning says how the biLM is trained, but frozen is true, should be false; or fine_tuning null",
+            ),
+        )
 
 
 PACKAGED_BILM = "en_elmo_sm"
@@ -94,69 +124,28 @@ Backprop = Callable[[Floats3d], List[Doc]]
 WriteRows = Callable[[int, Ints1d, Floats3d], None]
 
 
-def ElmoModel(
-    bilm: Optional[Dict[str, Any]] = None,
-    frozen: bool = True,
-    precision: Precision = "float32",
-    contexts: Contexts = "auto",
-    state: State = "reset",
-    max_tokens: int = 512,
-    overlap: int = 64,
-    batch_tokens: int = 8192,
-    word_cache_mb: float = 64.0,
-    layer_cache_mb: float = 1024.0,
-    layer_cache_dtype: DType = "float32",
-    fine_tuning: Optional[FineTuning] = None,
-) -> Model[List[Doc], ElmoBatch]:
+@takes(ElmoSettings)
+def ElmoModel(**settings: Any) -> Model[List[Doc], ElmoBatch]:
     """The model that computes layers. Its weights come from a loader in [initialize], or are the packaged ones.
 
-    bilm (Optional[Dict[str, Any]]): Sizes that the weights must have (the keys of `BiLMConfig`); null accepts any.
-    frozen (bool): Whether the biLM is frozen; false trains it with the components that listen.
-    precision (str): Precision of a frozen biLM: "float32", "bfloat16", "int8" (CPUs) or "float16" (GPUs). Reduced
-        precision needs less memory, is faster for large biLMs or on processors with AMX, and changes the vectors
-        slightly. Saved "int8" weights stay rounded.
-    contexts (str): Input sequences of the biLM: "sentences", "doc", or "auto" (sentences if boundaries are set on the
-        Doc, otherwise the whole Doc).
-    state (str): Recurrent state at the start of a sequence: "reset" (zeros), "steady" (the state after many empty
-        sentences) or "carry" (the state at the end of the previous sequence of the Doc, as in bilm-tf).
-    max_tokens (int): Longer sequences are split into windows of this many tokens.
-    overlap (int): Tokens that neighboring windows share, less than half of `max_tokens`, none with state "carry"; each
-        token is taken from the window where it is most central.
-    batch_tokens (int): Tokens computed at once; affects the working memory, not the result.
-    word_cache_mb (float): Maximum size of the cache of word vectors in megabytes; 0 for no cache.
-    layer_cache_mb (float): Maximum size in megabytes of a temporary file (in TMPDIR, at most half of the free space)
-        with the layers of training Docs, which later epochs read if the biLM is frozen; 0 for none.
-    layer_cache_dtype (str): Precision of that file, "float32" or "float16".
-    fine_tuning (Optional[FineTuning]): With `frozen` false, how the biLM is trained: which layers, when, at which
-        rates, see `spacy-elmo.FineTuning.v1`; null trains all layers like the rest of the network.
+    How Docs are cut into sequences, see `Reading`.
+    Other settings, see `ElmoSettings`.
     RETURNS (Model[List[Doc], ElmoBatch]): The model.
     RAISES (ValueError): For invalid settings, also in `bilm`.
     """
-    settings = ElmoSettings(
-        bilm=bilm,
-        frozen=frozen,
-        precision=precision,
-        contexts=contexts,
-        state=state,
-        max_tokens=max_tokens,
-        overlap=overlap,
-        batch_tokens=batch_tokens,
-        word_cache_mb=word_cache_mb,
-        layer_cache_mb=layer_cache_mb,
-        layer_cache_dtype=layer_cache_dtype,
-        fine_tuning=fine_tuning,
-    )
-    trained = None if frozen else settings.fine_tuning or FineTuning()
+    checked = read_block(ElmoSettings, settings, "ElmoModel block")
+    cache = LayerCache(checked.layer_cache_mb, checked.layer_cache_dtype)
+    trained = None if checked.frozen else checked.fine_tuning or FineTuning()
     return Model(
         MODEL_NAME,
         forward,
         init=init,
         dims={"nO": None, "nL": None},
-        shims=[TorchBiLM(word_cache_mb, LayerCache(layer_cache_mb, layer_cache_dtype), precision, trained)],
+        shims=[TorchBiLM(checked.word_cache_mb, cache, checked.precision, trained)],
         # Thinc saves attributes that msgpack can encode, and saved attributes override the config when a pipeline is
         # loaded. A dataclass is not saved, so that `spacy.load(path, config={...})` can change a setting.
         attrs={
-            "settings": settings,
+            "settings": checked,
             "replace_listener": replace_listener,
             "replace_listener_cfg": replace_listener_cfg,
         },

@@ -6,13 +6,13 @@ several listeners, and not the path. So each call gives the settings of the firs
 the results of earlier calls, whose paths are known by now.
 """
 
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Tuple
 
 from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.types import Floats2d
 
-from ..settings import LayerNorm, Mix
+from ..settings import read_block, takes
 from .listener import Backprop, ElmoListener, mix_docs, not_initialized
 from .mix import ElmoBatch, MixSettings, ScalarMix, set_sizes
 
@@ -22,19 +22,8 @@ TOK2VEC = "model.tok2vec"  # the block that spaCy passes
 NO_MIX_SETTINGS = ("@architectures", "upstream", "elmo")
 
 
-def ElmoTok2Vec(
-    elmo: Model[List[Doc], ElmoBatch],
-    initial_weights: Optional[List[float]] = None,
-    learn_weights: bool = True,
-    initial_gamma: float = 1.0,
-    learn_gamma: bool = True,
-    layer_dropout: float = 0.0,
-    weights_l2: float = 0.0,
-    layer_norm: Optional[LayerNorm] = None,
-    output_dropout: float = 0.0,
-    projection_width: Optional[int] = None,
-    mix: Mix = "learned",
-) -> Model[List[Doc], List[Floats2d]]:
+@takes(MixSettings)
+def ElmoTok2Vec(elmo: Model[List[Doc], ElmoBatch], **mix: Any) -> Model[List[Doc], List[Floats2d]]:
     """Create a layer with its own biLM and layer mix.
 
     elmo (Model[List[Doc], ElmoBatch]): The biLM, created by `spacy-elmo.ElmoModel.v1`. It loads the packaged weights at
@@ -43,19 +32,7 @@ def ElmoTok2Vec(
     RETURNS (Model[List[Doc], List[Floats2d]]): A `tok2vec` layer.
     RAISES (ValueError): For invalid settings.
     """
-    settings = MixSettings(
-        initial_weights=initial_weights,
-        learn_weights=learn_weights,
-        initial_gamma=initial_gamma,
-        learn_gamma=learn_gamma,
-        layer_dropout=layer_dropout,
-        weights_l2=weights_l2,
-        layer_norm=layer_norm,
-        output_dropout=output_dropout,
-        projection_width=projection_width,
-        mix=mix,
-    )
-    return _join_mix(elmo, ScalarMix(settings))
+    return _join_mix(elmo, ScalarMix(read_block(MixSettings, mix, "ElmoTok2Vec block")))
 
 
 def _join_mix(elmo: Model[List[Doc], ElmoBatch], mix: Model[Any, Any]) -> Model[List[Doc], List[Floats2d]]:

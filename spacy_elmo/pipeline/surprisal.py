@@ -19,7 +19,7 @@ from thinc.util import get_torch_default_device
 from ..inference.bilm import BiLM
 from ..inference.perplexity import require_language_model
 from ..inference.runtime import register_fork_handlers
-from ..settings import Contexts, State
+from ..settings import read_block, takes
 from ..util import batched
 from ..weights import load_bilm
 from ..weights.formats import resolve
@@ -144,29 +144,23 @@ FILE_NAME = "bilm"
     assigns=["doc._.elmo_surprisal", "token._.elmo_surprisal"],
     default_config={"weights": None, **asdict(Reading()), "prefix": "elmo"},
 )
+@takes(Reading)
 def make_elmo_surprisal(
-    nlp: Language,
-    name: str,
-    weights: Optional[str],
-    contexts: Contexts,
-    state: State,
-    max_tokens: int,
-    overlap: int,
-    prefix: str,
+    nlp: Language, name: str, weights: Optional[str], prefix: str, **reading: Any
 ) -> "ElmoSurprisal":
-    """Surprisal of each token, forward and backward, in bits, from a biLM of the component's own.
+    """Create the component from its config.
 
     nlp (Language): The pipeline.
     name (str): Name of the component in the pipeline.
     weights (Optional[str]): Weights of a biLM with softmax and vocabulary: a packaged name, or a folder, zip or file in
         any known format; null for the packaged biLM. A saved pipeline contains its weights and does not read the path
         again.
-    contexts (str), state (str), max_tokens (int), overlap (int): As of `spacy-elmo.ElmoModel.v1`.
     prefix (str): Start of the name of the extension attribute, PREFIX_surprisal; a second component needs another.
+    How Docs are cut into sequences, see `Reading`.
     RETURNS (ElmoSurprisal): The component.
     """
-    reading = Reading(contexts=contexts, state=state, max_tokens=max_tokens, overlap=overlap)
-    return ElmoSurprisal(name, weights=weights, reading=reading, prefix=prefix)
+    settings = read_block(Reading, reading, f"[components.{name}] block")
+    return ElmoSurprisal(name, weights=weights, reading=settings, prefix=prefix)
 
 
 class ElmoSurprisal:

@@ -69,7 +69,7 @@ def test_a_path_that_is_not_there_is_named_in_full(name, elsewhere, tmp_path):
     elsewhere()
     with pytest.raises(ValueError, match=f"EL020.*{tmp_path}.{name}"):
         nlp(TEXT)
-    with pytest.raises(ValueError, match="(?s)weights.*pattern"):
+    with pytest.raises(ValueError, match="weights is .*should not be empty"):
         spacy.blank("en").add_pipe("elmo", config={"weights": " "})
 
 
