@@ -42,6 +42,8 @@ SHUFFLE_SEED = 0  # of the training docs; the same for all seeds and conditions,
 BEST = Path("out", "model-best")  # the best pipeline, in the folder of a training
 LEARN_RATE = "training.optimizer.learn_rate"
 N_DIGITS = 12
+# Settings of the component's mix, and their names in digests of stored results, which are older.
+EARLIER_NAMES = {"initial_weights": "weights", "initial_gamma": "gamma"}
 MULTILABEL = "textcat_multilabel"
 THRESHOLDS = tuple(number / 20 for number in range(1, 11))  # 0.05 to 0.5
 LAYER_CACHE_MB = 8192  # all layers of the largest data set, so that no epoch computes them again
@@ -117,7 +119,10 @@ def describe_settings(run: Run, seed: int, options: Options) -> Dict[str, Any]:
 
 def digest_config(config: Config) -> str:
     """RETURNS (str): The first 12 hexadecimal digits of the sha256 of the settings, in any order, without [paths]."""
-    settings = {name: block for name, block in config.items() if name != "paths"}
+    settings = deepcopy({name: block for name, block in config.items() if name != "paths"})
+    mix = settings.get("components", {}).get("elmo", {}).get("mix", {})
+    for name in EARLIER_NAMES.keys() & mix.keys():
+        mix[EARLIER_NAMES[name]] = mix.pop(name)
     return hashlib.sha256(srsly.json_dumps(settings, sort_keys=True).encode("utf8")).hexdigest()[:N_DIGITS]
 
 
@@ -130,6 +135,7 @@ def make_config(run: Run, options: Options) -> Config:
         config["nlp"]["pipeline"].remove(name)
         del config["components"][name]
     config["training"]["optimizer"]["learn_rate"] = options.training_settings(run)[LEARN_RATE]
+    config["training"]["optimizer"]["use_averages"] = False  # as everywhere, unless the settings of the run say so
     for name, value in run.settings:
         if run.has_minilm and isinstance(value, dict):  # a block, which an override cannot replace
             *path, last = name.split(".")

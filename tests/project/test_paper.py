@@ -96,6 +96,20 @@ def test_result_of_an_edited_config_is_refused(
     assert len(trained) == 2
 
 
+@pytest.mark.issue(51)
+def test_stored_results_are_of_the_configs_of_their_experiments(import_script):
+    """Otherwise an experiment with one of them stops before its first training."""
+    experiments, paper_run, results = (import_script(name) for name in ("paper_experiments", "paper_run", "results"))
+    runs = {run.name(""): run for runs in experiments.EXPERIMENTS.values() for run in runs}
+    settings = [result["settings"] for result in results.keep_in_use(results.read_results(results.RESULTS_DIR))]
+    digests = {"{task}-{condition}-{share}pct-seed".format(**one): one.get("config_digest") for one in settings}
+    assert len(digests) > 10
+    for name, digest in digests.items():
+        is_classifier = runs[name].is_classifier
+        config = spacy.util.Config() if is_classifier else paper_run.make_config(runs[name], experiments.Options())
+        assert digest in (None, paper_run.digest_config(config)), name
+
+
 def test_result_of_other_weights_is_not_finished(script, invoke, trained, bilm, tmp_path):
     arguments = ("sample", "--seed", 0, "--bilm", bilm, "--results", tmp_path / "results")
     invoke(script.paper_cli, *arguments)
