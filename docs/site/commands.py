@@ -32,11 +32,10 @@ def write_commands() -> str:
 
 def write_published() -> str:
     """RETURNS (str): Markdown with a table of all names of `elmo download`."""
-    rows = ["## Published biLMs", "", "| name | other names | text | licence |", "| --- | --- | --- | --- |"]
-    for model in list_published():
-        names = ", ".join(f"`{name}`" for name in model.aliases)
-        note = escape(model.note or model.language or "")
-        rows.append(f"| `{model.name}` | {names} | {note} | {escape(model.licence or 'not stated')} |")
+    rows = ["## Published biLMs", "", "| language | name | text | licence |", "| --- | --- | --- | --- |"]
+    for model in sorted(list_published(), key=lambda model: model.language or ""):
+        licence = (model.licence or "not stated").partition(";")[0]
+        rows.append(f"| {model.language} | `{model.name}` | {escape(model.note or '')} | {escape(licence)} |")
     return "\n".join(rows) + "\n"
 
 

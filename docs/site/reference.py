@@ -20,7 +20,7 @@ else:
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))  # the package of this checkout
-LINE_WIDTH = 100
+LINE_WIDTH = 84
 Definition = Union[ast.ClassDef, ast.FunctionDef, ast.Assign]
 # Modules of the sections of `docs/api.md`.
 API = ("spacy_elmo", "spacy_elmo.nn", "spacy_elmo.export")
@@ -82,8 +82,13 @@ def write_registered() -> str:
             docstring, defaults = _read_settings(getattr(import_module(module), attribute), import_module(module))
             if group == "spacy_factories":
                 defaults.update(_flatten(Language.get_factory_meta(name).default_config))
-            parts += [f"### `{name}`", to_markdown(docstring, defaults)]
+            text = to_markdown(docstring, defaults)
+            parts += [f"### `{name}`", re.sub(r"`spacy-elmo\.(\w+)\.v1`", _link_setting, text)]
     return "\n\n".join(parts) + "\n"
+
+
+def _link_setting(match: "re.Match[str]") -> str:
+    return f"[{match[0]}](#spacy-elmo{match[1].lower()}v1)"
 
 
 def _flatten(config: Dict[str, Any], prefix: str = "") -> Dict[str, Any]:
@@ -164,7 +169,9 @@ def _signature(function: ast.FunctionDef, name: str) -> str:
 
 
 def _decorators(function: ast.FunctionDef) -> str:
-    return "".join(f"@{ast.unparse(node)}\n" for node in function.decorator_list)
+    """RETURNS (str): Decorators that change how a function is called."""
+    names = [ast.unparse(node) for node in function.decorator_list]
+    return "".join(f"@{name}\n" for name in names if re.fullmatch(r"(class|static)method|property|\w+\.setter", name))
 
 
 def _fence(code: str) -> str:

@@ -17,7 +17,7 @@ Opt = typer.Option
 GROUPS: Dict[str, Dict[str, str]] = {
     "Weights": {
         "inspect": "Show the sizes and the contents of biLM weights, and any problems with them.",
-        "compare": "Say whether two biLMs give the same vectors, and where not.",
+        "compare": "Test whether two biLMs give the same vectors, and show where they differ.",
         "download": "Download a published biLM, or list the published biLMs.",
         "convert": "Write biLM weights in another format.",
         "package": "Build a spaCy pipeline package from biLM weights.",
@@ -38,7 +38,7 @@ GROUPS: Dict[str, Dict[str, str]] = {
         "index": "Store the contextual vectors of a corpus, to search them for neighbors.",
         "neighbors": "Show the uses of words that are most similar to a word in its sentence.",
         "senses": "Group the uses of a word in an index by their vectors.",
-        "probe": "Score what each layer of a biLM knows: linear probes, nearest neighbors, control tasks.",
+        "probe": "Score how well a label can be read off each layer: linear probes, nearest neighbors, control tasks.",
     },
     "Analysis of a pipeline": {
         "layer-weights": "Show how each component of a pipeline weighs the layers of the biLM.",

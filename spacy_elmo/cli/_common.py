@@ -1,4 +1,4 @@
-"""Of several commands: arguments, error messages, checks of output paths, loading of weights, reading of a text."""
+"""Shared by commands: arguments, error messages, checks of output paths, loading of weights, reading of a text."""
 
 import errno
 import os
@@ -92,11 +92,11 @@ TEXT_LANG_OPT = Opt(
     help="Language of spaCy's tokenizer and sentence splitter. Defaults to that of the biLM, or en.",
 )
 CorpusFormat = Literal["auto", "text", "jsonl", "docbin", "parquet"]
-FORMAT_OPT = Opt("auto", "--format", "-f", help="Format of the files, by default what their suffix says.")
+FORMAT_OPT = Opt("auto", "--format", "-f", help="Format of the files; auto infers it from the suffix.")
 RUNNING_TEXT_OPT = Opt(False, "--running-text", "-r", help="Split each line into sentences.")
 FORCE_OPT = Opt(False, "--force", "-F", help="Replace the output if it exists already.")
 # Of commands that draw.
-TITLE_OPT = Opt(None, "--title", help="Title of the picture and of the page, instead of the finding; '' for none.")
+TITLE_OPT = Opt(None, "--title", help="Title of the picture and of the page, instead of the default; '' for none.")
 SIZE_OPT = Opt(None, "--size", help="Width of the picture in cm, or its width and height: 16 or 16x9.")
 DPI_OPT = Opt(None, "--dpi", help=f"Dots per inch of a .png file; {DPI} by default.", min=10, max=2400)
 LABEL_OPT = Opt(

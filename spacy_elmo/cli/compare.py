@@ -42,7 +42,7 @@ def compare_cli(
     as_json: bool = _common.JSON_OPT,
     # fmt: on
 ) -> None:
-    """Say whether two biLMs give the same vectors, and where not.
+    """Test whether two biLMs give the same vectors, and show where they differ.
 
     Compares the settings, the tensors, and the vectors of each layer. Exits with 0 if the vectors are equal within the
     tolerance, with 1 if they are not, and with 2 for errors.

@@ -44,7 +44,7 @@ def convert_cli(
     The native format is a folder with config.json, weights.safetensors and, if present, vocab.txt and meta.json.
     The bilm-tf format is a folder with options.json and weights.hdf5, which AllenNLP reads, too.
     An .onnx file has the graph that maps character ids to layers, for programs without torch; it cannot be read back.
-    All of them keep the name, language, licence and sources of the biLM, which published weights may demand.
+    All of them keep the name, language, licence and sources of the biLM, as the licence of published weights may require.
     --force replaces only a biLM that this package wrote, and never the biLM that is read.
     """
     with _common.show_errors():

@@ -99,7 +99,7 @@ def embed_cli(
         "stop", "--on-error", help="At a text that cannot be read: stop, or skip it and list it beside the output."
     ),
     shard: Optional[str] = Opt(
-        None, "--shard", help="I/N: write the I-th of N shares of an output folder, for N jobs side by side."
+        None, "--shard", help="I/N: write the I-th of N shares of an output folder, for N parallel jobs."
     ),
     engine: Literal["local", "ray"] = Opt(
         "local", "--engine", help="Compute an output folder in this process, or on a Ray cluster."

@@ -84,7 +84,7 @@ def index_cli(
     A file of plain text is one document, and so is every line of JSON, every Doc and every row of a data set. Documents
     that the index has are skipped, changed ones are replaced; if a file has fewer lines or Docs than before, its last documents are
     deleted. A build that was stopped or killed continues with the
-    same command. Without a corpus, a lost search file is made again. Ctrl+C and SIGTERM stop it after the current batch.
+    same command. Without a corpus, a missing search file is rebuilt. Ctrl+C and SIGTERM stop it after the current batch.
     """
     with _common.show_errors():
         places = corpus_path or []

@@ -75,7 +75,7 @@ def init_config_cli(
         None,
         "--placement",
         "-P",
-        help="Accuracy with a BiLSTM over word features, and ELMo at its input, its output or both. If not given: what --optimize says, with ELMo at the input.",
+        help="Accuracy with a BiLSTM over word features, and ELMo at its input, its output or both. If not given: as --optimize, with ELMo at the input.",
     ),
     bilm: Optional[str] = Opt(
         None,

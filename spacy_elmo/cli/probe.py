@@ -1,4 +1,4 @@
-"""`elmo probe`: what each layer of a biLM knows of a label."""
+"""`elmo probe`: how well a label can be read off each layer of a biLM."""
 
 from functools import partial
 from pathlib import Path
@@ -72,10 +72,11 @@ def probe_cli(
     force: bool = _common.FORCE_OPT,
     # fmt: on
 ) -> None:
-    """Score what each layer of a biLM knows of a label: the accuracy of a linear probe and of the nearest training token.
+    """Score how well a label can be read off each layer of a biLM, by a linear probe and by the nearest training token.
 
-    Beside them stand baselines that see no vector, and control tasks, in which each word has a random label: the gap to
-    them is the selectivity of a probe (Hewitt and Liang 2019). Word senses are found by the nearest mean of the uses of a sense, and by the nearest use.
+    The scores are compared with baselines without vectors, and with control tasks, in which each word has a random
+    label: the difference from them is the selectivity of a probe (Hewitt and Liang 2019). Word senses are predicted by
+    the nearest mean of the uses of a sense, and by the nearest use.
     """
     with _common.show_errors():
         _common.check_output_files(output=output, picture=picture, force=force)

@@ -35,7 +35,7 @@ def report_cli(
 ) -> None:
     """Write a page about a training run: scores, errors, layer weights, curves, settings; with a baseline what ELMo changes.
 
-    The page is one HTML file that needs no other file. It shows what is there, and says what would add to it. Folders
+    The page is one HTML file that needs no other file. It shows what is available, and lists what would complete it. Folders
     beside OUTPUT_DIR whose names differ in the number at the end are taken for other seeds.
     """
     path = output_dir / DEFAULT_NAME if html is None else html

@@ -26,7 +26,7 @@ def senses_cli(
     words: List[str] = Arg(
         ...,
         metavar="WORD...",
-        help="The word, or several forms of it, which are grouped together: mouse mice. Upper and lower case are the same, unless --match-case says otherwise.",
+        help="The word, or several forms of it, which are grouped together: mouse mice. Upper and lower case are the same, unless --match-case is given.",
     ),
     n_senses: Optional[int] = Opt(
         None,
@@ -42,7 +42,7 @@ def senses_cli(
         MAX_USES,
         "--max-uses",
         "-m",
-        help="Number of uses that are grouped; of more a sample is drawn with a fixed seed, and the output says so.",
+        help="Maximum number of uses to group. A larger number is sampled with a fixed seed, as the output notes.",
         min=3,
     ),
     group_by: Optional[str] = GROUP_BY_OPT,

@@ -98,7 +98,7 @@ class BiLM:
 
     @property
     def version(self) -> int:
-        """RETURNS (int): Another number whenever the weights have changed; no other biLM of the process has it."""
+        """RETURNS (int): Changes whenever the weights change; unique among the biLMs of a process."""
         self._encoder  # noqa: B018  notices changed weights
         return self._version
 
@@ -107,9 +107,9 @@ class BiLM:
     def digest(self) -> str:
         """RETURNS (str): 12 hexadecimal digits that differ between biLMs, cached until the weights change.
 
-        Signs are hashed of the weights that reduced precision leaves in float32: embeddings, filters, biases. So a biLM
-        has one digest on each device, in each precision, and in files of each format and dtype, since rounding does not
-        change a sign. Training changes it as soon as one of these weights changes its sign.
+        It is a hash of the signs of the weights that reduced precision leaves in float32: embeddings, filters, biases.
+        Rounding does not change a sign, so the digest is the same on each device, in each precision, and in files of
+        each format and dtype. Training changes it as soon as one of these weights changes its sign.
         """
         self._encoder  # noqa: B018  notices changed weights
         if self._digest is None:
@@ -190,7 +190,7 @@ class BiLM:
 
     def clear_caches(self) -> None:
         """Discard everything derived from the weights. Needed only after writes that torch does not count: in place
-        through `weight.data`, or through a NumPy array that shares memory. All other changes are noticed.
+        through `weight.data`, or through a NumPy array that shares memory. All other changes are detected.
         """
         self._derive(None)
 
