@@ -133,6 +133,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     trained_ner.add_pipe("ner").add_label("PERSON")
     trained_ner.initialize()
     trained_ner.to_disk(folder / "my_pipeline")
+    _make_pipeline(folder / "elmo").to_disk(folder / "en_elmo_ewt")  # found if the package is not installed
     monkeypatch.chdir(folder)
     for module in (explorer, serving):
         monkeypatch.setattr(module, "serve", lambda explorer, bound: None)  # which would wait for Ctrl+C

@@ -40,7 +40,7 @@ SECTIONS = {
         *("formats.md", CONFIGS, "reference/errors.md"),
     ],
     "Results": [
-        *("results.md", "en_elmo_sm.md", "Task recipes <repository/examples.md>"),
+        *("results.md", "en_elmo_sm.md", "en_elmo_ewt.md", "Task recipes <repository/examples.md>"),
         *("Example project <repository/project.md>", "repository/results.md"),
     ],
     "Performance": [
