@@ -23,6 +23,13 @@ Settings = Tuple[Tuple[str, Any], ...]
 # Texts, few of each category: as in examples/README.md; the weight of ELMo beside n-grams is chosen.
 TEXTS: Settings = (("training.max_steps", 1000), ("training.patience", 0), ("training.eval_frequency", 50))
 GAMMAS = (0.04, 0.2)
+# configs/elmo_ner_finetune.cfg as it is.
+AVERAGED: Settings = (
+    ("training.max_steps", 1000),
+    ("training.patience", 0),
+    ("training.eval_frequency", 100),
+    ("training.optimizer.use_averages", True),
+)
 MINILM_RATES = (1e-4, 3e-4)  # of the encoder in the plain classifier
 # Fine-tuning in spaCy: about ten passes over WNUT-17 in batches of 1,000 words. The rate of the encoder is a tenth of
 # that of the other layers; with one rate for both, either the encoder forgets or the transitions are not learned.
@@ -245,8 +252,9 @@ LISTENER = "components.ner.model.tok2vec.elmo"
 
 
 def _choice(pair: List[Run], config: Optional[str], block: str, kind: str, epochs: int) -> List[Run]:
-    floret = replace(pair[0], condition="floret", source="floret")
-    return [pair[0], floret, pair[1], _finetuned(pair, config)[-1], *_minilm(pair, block, kind, epochs)]
+    floret, finetuned = replace(pair[0], condition="floret", source="floret"), _finetuned(pair, config)[-1]
+    averaged = [replace(finetuned, condition="elmo-averaged", settings=AVERAGED)] if config else []
+    return [pair[0], floret, pair[1], finetuned, *averaged, *_minilm(pair, block, kind, epochs)]
 
 
 # What to choose: networks of spaCy's features, of floret vectors, of ELMo and of MiniLM. A CRF is one more setting.

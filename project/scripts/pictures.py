@@ -28,7 +28,7 @@ from spacy_elmo.analysis.plots import (
     set_title,
 )
 
-LOG_TICKS = (1, 1.5, 2, 3, 5, 7)  # of each power of ten
+LOG_TICKS = (1, 2, 3, 5)  # of each power of ten
 # Scores of the seeds in percent, by share of the training data in percent.
 Scores = Dict[int, Sequence[float]]
 Record = Dict[str, Any]

@@ -71,7 +71,7 @@ SYSTEMS = {
     "tok2vec": ("baseline",),
     "tok2vec, floret vectors": ("floret",),
     "`en_elmo_sm`, frozen": ("elmo", "elmo-gamma-0.04", "elmo-gamma-0.2"),
-    "`en_elmo_sm`, fine-tuned": ("elmo-finetuned",),
+    "`en_elmo_sm`, fine-tuned": ("elmo-finetuned", "elmo-averaged"),
     "MiniLM, frozen": ("minilm-frozen",),
     "MiniLM, fine-tuned": ("minilm-finetuned-0.0001", "minilm-finetuned-0.0003", "minilm-spacy"),
 }
