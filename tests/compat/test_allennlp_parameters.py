@@ -32,12 +32,6 @@ def same(first, second):
     return torch.allclose(first, second, atol=1e-5)
 
 
-def test_parameters_have_memory_of_their_own_in_rows(elmo):
-    parameters = dict(elmo.named_parameters())
-    assert all(weight.is_contiguous() and weight.is_leaf for weight in parameters.values())
-    assert len({weight.untyped_storage().data_ptr() for weight in parameters.values()}) == len(parameters)
-
-
 def test_a_state_dict_goes_through_safetensors(elmo, files, tmp_path):
     save_file(elmo.state_dict(), tmp_path / "elmo.safetensors")
     other = Elmo(files.options, files.weights, 2, dropout=0.0)

@@ -74,6 +74,8 @@ def test_a_bilm_without_state_has_no_warmup(make_manylangs):
     model.load(folder)
     np.testing.assert_array_equal(model.get_elmo_vectors(TEXTS), model.get_elmo_vectors(TEXTS, warmup=False))
     assert model.max_chars == 10
+    assert model.batcher is None and model.sentence_character_ids is None  # it has symbols of its own
+    assert model.get_elmo_vectors(["ab"]).shape[1] == 2
 
 
 def test_attributes(model, files):
@@ -105,11 +107,3 @@ def test_attributes_that_scripts_read(model, files, monkeypatch):
     assert {model.sentence_character_ids: ids}  # a key of a dictionary, as in feed_dict
     model.logger.setLevel(model.logger.level)
     assert ElmoModel().batcher is None
-
-
-def test_attributes_of_a_bilm_with_symbols_of_its_own(make_manylangs):
-    folder, _ = make_manylangs()
-    model = ElmoModel()
-    model.load(folder)
-    assert model.batcher is None and model.sentence_character_ids is None
-    assert model.get_elmo_vectors(["ab"]).shape[1] == 2

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from reference.tensorflow_files import (
 from spacy_elmo import load_bilm, load_mixes
 from spacy_elmo.weights.formats import TF_CHECKPOINT, TF_HUB, detect_format
 from spacy_elmo.weights.meta import MIXES_KEY, LoadedMix
+from spacy_elmo.weights.tensorflow import find_checkpoint, open_checkpoint
 
 MIX = {"weights": np.array([0.5, -1.0, 0.25], dtype="float32"), "scaling": np.array(1.5, dtype="float32")}
 
@@ -196,3 +198,23 @@ def test_a_checkpoint_of_another_model(tmp_path):
     write_bundle(folder / "model.ckpt-7", names)
     with pytest.raises(ValueError, match=r"EL026.*\n- missing: CNN_proj/b_proj \[8\]\n- unexpected: dense/kernel"):
         load_bilm(folder)
+
+
+# Checkpoints that TensorFlow itself wrote, see tests/fixtures/tensorflow/README.md
+
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "tensorflow"
+
+
+def test_checkpoints_of_tensorflow_itself_have_every_value(tmp_path):
+    options = json.loads((FIXTURES / "options.json").read_text())
+    arrays = {**make_arrays(options), **make_softmax(options)}
+    checkpoint = open_checkpoint(find_checkpoint(FIXTURES / "v2"))
+    values = checkpoint.read(checkpoint.variables)
+    assert len(values) == 2 * len(arrays) + 2 and values["global_step"] == 7.0
+    for name in ("char_embed", "CNN/W_cnn_0", "softmax/W", "softmax/b"):
+        assert (values[f"lm/{name}"] == arrays[name]).all()
+        assert values[f"lm/{name}/Adagrad"] == pytest.approx(1 + arrays[name] ** 2, rel=1e-6)
+    wanted = load_bilm(write_model(tmp_path, options, arrays, WORDS))
+    names = {"options": FIXTURES / "options.json", "weights": FIXTURES / "v2", "vocab": tmp_path / "vocab.txt"}
+    assert_same(load_bilm(**names), wanted)
