@@ -6,11 +6,12 @@ texts for configs and docs.
 
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
+from functools import wraps
 from inspect import Parameter, signature
 from numbers import Integral
-from typing import Annotated, Any, Callable, Iterator, List, Literal, Sequence, Tuple, Type, TypeVar, get_args
+from typing import Annotated, Any, Callable, Iterator, List, Literal, Sequence, Tuple, Type, TypeVar, cast, get_args
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, validate_call
 
 from .errors import Errors
 from .util import FLOAT32_MAX, shorten
@@ -92,6 +93,7 @@ def takes(block: Any) -> Callable[[Function], Function]:
 
     def declare(function: Function) -> Function:
         declared: Any = function
+        declared.block = block
         own = [item for item in signature(function).parameters.values() if item.kind is not Parameter.VAR_KEYWORD]
         items = [item.replace(kind=Parameter.KEYWORD_ONLY) for item in signature(block).parameters.values()]
         declared.__signature__ = signature(function).replace(parameters=[*own, *items])
@@ -99,6 +101,24 @@ def takes(block: Any) -> Callable[[Function], Function]:
         return function
 
     return declare
+
+
+def check_arguments(function: Function) -> Function:
+    """Check the arguments of a method by their types.
+
+    RAISES (ValueError): EL060 for invalid values, with all problems.
+    """
+    checked = validate_call(config={"arbitrary_types_allowed": True})(function)
+
+    @wraps(function)
+    def call(*args: Any, **settings: Any) -> Any:
+        try:
+            return checked(**signature(function).bind(*args, **settings).arguments)
+        except ValidationError as error:
+            block, problems = function.__qualname__.removesuffix(".__init__"), describe_problems(error)
+            raise ValueError(Errors.EL060.format(block=block, problems="; ".join(problems))) from None
+
+    return cast(Function, call)
 
 
 def describe_problems(error: ValidationError) -> List[str]:

@@ -75,27 +75,6 @@ def is_whole(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def is_count(value: Any) -> bool:
-    """RETURNS (bool): Whether a value is a whole number of 1 or more."""
-    return is_whole(value) and value >= 1
-
-
-def find_no_booleans(**settings: Any) -> List[str]:
-    """**settings (Any): Settings that should be True or False, in Python code.
-    RETURNS (List[str]): A problem for each that is not.
-    """
-    found = [(name, value) for name, value in settings.items() if not isinstance(value, bool)]
-    return [f"{name} is {value!r}, should be True or False" for name, value in found]
-
-
-def find_texts(**settings: Any) -> List[str]:
-    """**settings (Any): Settings that should be numbers, or null.
-    RETURNS (List[str]): A problem for each that is a text: Thinc's type check lets numbers in quotes pass.
-    """
-    found = [(name, value) for name, value in settings.items() if isinstance(value, str)]
-    return [f"{name} is {value!r}, should be a number, without quotes" for name, value in found]
-
-
 def shorten(text: str, max_characters: int = MAX_TEXT) -> str:
     """RETURNS (str): The text, truncated with "..." if it is longer."""
     return text if len(text) <= max_characters else text[: max_characters - 3] + "..."

@@ -4,9 +4,24 @@ import os
 import warnings
 import weakref
 import zlib
-from typing import Any, Callable, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
+from typing import (
+    Annotated,
+    Any,
+    Callable,
+    Dict,
+    List,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    Union,
+)
 
 import torch
+from pydantic import SkipValidation
 from torch import Tensor, nn
 
 from ..bilm.layers import find_hooked
@@ -14,23 +29,23 @@ from ..errors import Errors, Warnings
 from ..inference.bilm import BiLM
 from ..inference.products import full_state
 from ..inference.runtime import isolated
+from ..settings import Count, Flag, Number, Probability, check_arguments
 from ..text.words import BOW_CHARACTER
-from ..util import find_no_booleans, find_texts, is_count, is_finite
 from ..weights import load_bilm
 from ..weights.files import PathLike
 from ..weights.meta import mixes_from_meta
 from .inputs import Inputs, is_original, pad_rows, read_inputs, which_are_words, with_boundaries
 from .layers import (
     ALLENNLP,
+    Norm,
     ScalarMix,
+    Weights,
     check_mask,
     describe_shape,
-    mix_problems,
     refuse_layers,
     refuse_other_arguments,
 )
 
-STATES = ("reset", "steady")
 IN_ALLENNLP = ALLENNLP.format(name="Elmo")
 FIRST_ID = BOW_CHARACTER + 1  # of words in UTF-8, shifted by one
 OF_MIXES = ("n_mixes", "initial_weights", "initial_gamma", "layer_norm")
@@ -87,34 +102,33 @@ class Elmo(nn.Module):
     """
 
     @refuse_other_arguments
+    @check_arguments
     @isolated
     def __init__(
         self,
-        bilm: Union[BiLM, PathLike],
-        n_mixes: int = 1,
+        bilm: Annotated[Union[BiLM, PathLike], SkipValidation],
+        n_mixes: Count = 1,
         *,
-        dropout: float = 0.5,
-        trainable: bool = False,
-        state: str = "reset",
-        boundaries: bool = False,
-        layer_norm: Optional[str] = None,
-        initial_weights: Optional[Sequence[float]] = None,
-        initial_gamma: float = 1.0,
-        layer_dropout: float = 0.0,
-        learn_mix: bool = True,
-        batch_tokens: int = 8192,
-        store_bilm: bool = True,
+        dropout: Probability = 0.5,
+        trainable: Flag = False,
+        state: Literal["reset", "steady"] = "reset",
+        boundaries: Flag = False,
+        layer_norm: Optional[Norm] = None,
+        initial_weights: Optional[Weights] = None,
+        initial_gamma: Number = 1.0,
+        layer_dropout: Probability = 0.0,
+        learn_mix: Flag = True,
+        batch_tokens: Count = 8192,
+        store_bilm: Flag = True,
     ) -> None:
         super().__init__()
         loaded = _find_bilm(bilm)
         mixture_size = loaded.config.n_layers + 1
-        problems = [
-            *_problems(loaded, n_mixes, dropout, trainable, state, batch_tokens),
-            *mix_problems(mixture_size, initial_weights, initial_gamma, layer_norm, layer_dropout),
-            *find_no_booleans(learn_mix=learn_mix, boundaries=boundaries, store_bilm=store_bilm),
-        ]
-        if problems:
-            raise ValueError(Errors.EL060.format(block="Elmo module", problems="; ".join(problems)))
+        problem = f"state is {state!r}, should be 'reset'" if trainable and state != "reset" else ""
+        if trainable and loaded.precision != "float32":
+            problem = f"the precision of the biLM is '{loaded.precision}', should be 'float32'"
+        if problem:
+            raise ValueError(Errors.EL060.format(block="Elmo module", problems=f"{problem} while the biLM is trained"))
         self.state, self.boundaries, self.batch_tokens = state, boundaries, batch_tokens
         self.encoder = BiLMModule(loaded, is_stored=store_bilm)
         self.encoder.train_weights(trainable)
@@ -157,7 +171,7 @@ class Elmo(nn.Module):
             raise ValueError(Errors.EL060.format(block="Elmo module from AllenNLP", problems=problem))
         bilm = load_bilm(path, options=options, weights=weights)
         mixes = mixes_from_meta(bilm.meta, bilm.config.n_layers)
-        norms = {mix.layer_norm for mix in mixes}
+        norms: Set[Any] = {mix.layer_norm for mix in mixes}
         if len(norms) != 1:
             problem = f"it has {len(mixes)} with {len(norms)} different norms, should have one or more with one norm"
             raise ValueError(
@@ -421,21 +435,3 @@ def _find_bilm(bilm: Union[BiLM, PathLike]) -> BiLM:
     loaded = load_bilm(os.fsdecode(bilm))
     loaded.head = None  # vectors do not need the softmax
     return loaded
-
-
-def _problems(bilm: BiLM, n_mixes: int, dropout: float, trainable: bool, state: str, batch_tokens: int) -> List[str]:
-    problems = find_texts(dropout=dropout, batch_tokens=batch_tokens) + find_no_booleans(trainable=trainable)
-    if problems:
-        return problems
-    checks = [
-        (is_count(n_mixes), f"n_mixes is {n_mixes!r}, should be a whole number of 1 or more"),
-        (is_finite(dropout) and 0 <= dropout < 1, f"dropout is {dropout}, should be from 0 to below 1"),
-        (state in STATES, f"state is {state!r}, should be one of {STATES}"),
-        (is_count(batch_tokens), f"batch_tokens is {batch_tokens!r}, should be a whole number of 1 or more"),
-        (not trainable or state == "reset", f"state is {state!r}, should be 'reset' while the biLM is trained"),
-        (
-            not trainable or bilm.precision == "float32",
-            f"the precision of the biLM is '{bilm.precision}', should be 'float32' while it is trained",
-        ),
-    ]
-    return [text for is_fine, text in checks if not is_fine]

@@ -3,17 +3,43 @@
 import inspect
 import os
 from functools import wraps
-from typing import Any, Callable, Dict, List, Optional, Sequence, TypeVar, Union, cast
+from typing import (
+    Annotated,
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    List,
+    Literal,
+    Optional,
+    Sequence,
+    SupportsFloat,
+    TypeVar,
+    Union,
+    cast,
+)
 
 import torch
+from pydantic import BeforeValidator
 from torch import Tensor, nn
 
 from ..errors import Errors
 from ..inference.lstm_sequences import run_lstm
 from ..inference.runtime import register_fork_handlers
-from ..util import DROPPED, LAYER_NORMS, find_no_booleans, find_texts, is_count, is_finite, is_whole
+from ..settings import Count, Flag, Number, Probability, check_arguments
+from ..util import DROPPED, LAYER_NORMS
 
 F = TypeVar("F", bound=Callable[..., Any])
+Norm = Literal["token", "bilm-tf", "allennlp"]
+
+
+def _to_floats(weights: Any) -> Any:
+    """Numbers of any type, also of an array or a tensor."""
+    is_list = isinstance(weights, Iterable)
+    return [float(one) if isinstance(one, SupportsFloat) else one for one in weights] if is_list else weights
+
+
+Weights = Annotated[Sequence[Number], BeforeValidator(_to_floats)]
 ALLENNLP = "Code for AllenNLP runs with `from spacy_elmo.compat.allennlp import {name}`"
 
 
@@ -55,22 +81,22 @@ class ScalarMix(nn.Module):
     """
 
     @refuse_other_arguments
+    @check_arguments
     def __init__(
         self,
-        mixture_size: int,
+        mixture_size: Count,
         *,
-        initial_weights: Optional[Sequence[float]] = None,
-        initial_gamma: float = 1.0,
-        trainable: bool = True,
-        layer_norm: Optional[str] = None,
-        layer_dropout: float = 0.0,
+        initial_weights: Optional[Weights] = None,
+        initial_gamma: Number = 1.0,
+        trainable: Flag = True,
+        layer_norm: Optional[Norm] = None,
+        layer_dropout: Probability = 0.0,
     ) -> None:
         super().__init__()
         register_fork_handlers()
-        problems = mix_problems(mixture_size, initial_weights, initial_gamma, layer_norm, layer_dropout)
-        problems += find_no_booleans(trainable=trainable)
-        if problems:
-            raise ValueError(Errors.EL060.format(block="ScalarMix", problems="; ".join(problems)))
+        if initial_weights is not None and len(initial_weights) != mixture_size:
+            n_weights = f"{len(initial_weights)} weights, should have {mixture_size}, one per layer"
+            raise ValueError(Errors.EL060.format(block="ScalarMix", problems=f"initial_weights has {n_weights}"))
         self.layer_norm, self.layer_dropout = layer_norm, layer_dropout
         initial, dtype = [0.0] * mixture_size if initial_weights is None else initial_weights, parameter_dtype()
         weights = torch.tensor([float(weight) for weight in initial], dtype=dtype)
@@ -175,14 +201,10 @@ class BiLSTM(nn.Module):
     RAISES (ValueError): EL060 for invalid settings.
     """
 
-    def __init__(self, input_width: int, width: int) -> None:
+    @check_arguments
+    def __init__(self, input_width: Count, width: Count) -> None:
         super().__init__()
         register_fork_handlers()
-        sizes = {"input_width": input_width, "width": width}
-        wrong = {name: size for name, size in sizes.items() if not is_count(size)}
-        problems = [f"{name} is {size!r}, should be a whole number of 1 or more" for name, size in wrong.items()]
-        if problems:
-            raise ValueError(Errors.EL060.format(block="BiLSTM", problems="; ".join(problems)))
         self.lstm = nn.LSTM(input_width, width, batch_first=True, bidirectional=True, dtype=parameter_dtype())
 
     def forward(self, rows: Tensor, mask: Tensor) -> Tensor:
@@ -217,30 +239,6 @@ class BiLSTM(nn.Module):
             )
 
 
-def mix_problems(
-    mixture_size: int,
-    initial_weights: Optional[Sequence[float]],
-    initial_gamma: float,
-    layer_norm: Optional[str],
-    layer_dropout: float,
-) -> List[str]:
-    """What is wrong with the settings of a `ScalarMix`."""
-    texts = find_texts(initial_gamma=initial_gamma, layer_dropout=layer_dropout)
-    if texts or not is_whole(mixture_size):
-        return [
-            *texts,
-            *([] if is_whole(mixture_size) else [f"mixture_size is {mixture_size!r}, should be a whole number"]),
-        ]
-    norms, is_share = (None, *LAYER_NORMS), is_finite(layer_dropout) and 0 <= layer_dropout < 1
-    checks = [
-        (mixture_size >= 1, f"mixture_size is {mixture_size}, should be 1 or more"),
-        (is_finite(initial_gamma), f"initial_gamma is {initial_gamma}, should be a finite number"),
-        (layer_norm in norms, f"layer_norm is {layer_norm!r}, should be one of {norms}"),
-        (is_share, f"layer_dropout is {layer_dropout}, should be from 0 to below 1"),
-    ]
-    return [*_weights_problems(initial_weights, mixture_size), *(text for is_fine, text in checks if not is_fine)]
-
-
 def parameter_dtype() -> torch.dtype:
     """Of new parameters: the default of torch, but at least float32, the type of a biLM."""
     return torch.promote_types(torch.get_default_dtype(), torch.float32)
@@ -268,20 +266,3 @@ def refuse_layers(wanted: str, found: str) -> None:
 def describe_shape(layers: Any) -> str:
     """The shape of a tensor, for an error; nothing for a list."""
     return f" (shape {tuple(layers.shape)})" if isinstance(layers, Tensor) else ""
-
-
-def _weights_problems(weights: Any, mixture_size: int) -> List[str]:
-    if weights is None:
-        return []
-    try:
-        n_weights = len(weights)
-    except TypeError:
-        return [f"initial_weights is {weights!r}, should be a list of {mixture_size} numbers, or None"]
-    checks = [
-        (
-            n_weights == mixture_size,
-            f"initial_weights has {n_weights} weights, should have {mixture_size}, one per layer",
-        ),
-        (all(map(is_finite, weights)), f"initial_weights is {weights}, should be finite numbers"),
-    ]
-    return [text for is_fine, text in checks if not is_fine]

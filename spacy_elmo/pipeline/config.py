@@ -7,9 +7,11 @@ import shlex
 import warnings
 from copy import deepcopy
 from difflib import get_close_matches
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from textwrap import wrap
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Set
 
 from spacy import blank
 from spacy.cli.init_config import init_config as make_spacy_config
@@ -23,13 +25,9 @@ from ..files import AnyPath
 from ..weights.files import File, read_json
 from ..weights.formats import PACKAGED_NAMES, locate
 from ..weights.published import describe_published
-from .elmo import ComponentSettings, OwnMix, make_elmo
+from .elmo import OwnMix, make_elmo
 from .layer_weights import load_trained
-from .listener import build_listener
-from .mix import MixSettings
-from .model import BiLMLoader, ElmoModel, ElmoSettings, Reading
-from .task_layers import BiLSTMEncoder, ElmoTaskEncoder
-from .text_classifier import BAG_OF_WORDS, TextCatNgrams, TextCatReduce
+from .text_classifier import BAG_OF_WORDS
 
 HEADER = """\
 # {pipeline} {elmo}: the config of `spacy init config` for {optimize}, {network}.
@@ -61,21 +59,8 @@ LINKER = "entity_linker"
 ENCODER_WIDTH = 200  # of the BiLSTM, both directions together
 BATCH_SIZE = 256  # Docs per batch of `nlp.pipe`; with spaCy's 1,000 the layers need four times as much memory
 NO_LISTENER = "it has no component that could listen to ELMo"
-# Blocks of these architectures stand anywhere in a config: their comments are found by name, not by block.
-DOCUMENTED: Dict[str, List[Any]] = {
-    "ElmoTaskEncoder": [ElmoTaskEncoder],
-    "BiLSTMEncoder": [BiLSTMEncoder],
-    "TextCatReduce": [TextCatReduce],
-    "TextCatNgrams": [TextCatNgrams],
-    "ElmoListener": [MixSettings, build_listener],
-    "elmo": [ComponentSettings, make_elmo],
-    "elmo.model": [Reading, ElmoSettings, ElmoModel],
-    "elmo.mix": [OwnMix],
-    "initialize.components.elmo.loader": [BiLMLoader],
-}
 # A setting, or several, in a docstring: "name (type), name (type): text", with indented lines that continue it.
 SETTING = re.compile(r"^((?:\w+ \([^:]+\),? ?)+): (.*(?:\n +.*)*)", re.MULTILINE)
-ARCHITECTURES = ("ElmoTaskEncoder", "BiLSTMEncoder", "TextCatReduce", "TextCatNgrams", "ElmoListener")
 Block = Dict[str, Any]
 
 
@@ -159,7 +144,7 @@ def make_pipeline_config(
         output=shlex.quote(logs or "training"),
         options=options + ("" if code is None else f" --code {shlex.quote(os.fsdecode(code))}"),
     )
-    return header + _add_comments(filled.to_str(interpolate=False))
+    return header + _write(filled)
 
 
 def find_annotated(docs: Iterable[Doc]) -> List[str]:
@@ -397,95 +382,61 @@ def _replace_tok2vec(block: Block, tok2vec: Block) -> Block:
     return rewritten
 
 
-# Comments of other settings, in the form of a config.
-COMMENTS = """
-[paths]
-# The biLM: name of a packaged biLM, or path of weights in any known format. null: pass --paths.bilm when you train.
-bilm =
-# The trained pipeline that frozen components are taken from: an installed package, or a path.
-base =
-# Folder for the logs that `elmo report` draws: the output folder of the training.
-logs =
-# The knowledge base of the entity linker, a folder that `kb.to_disk` wrote: pass --paths.kb when you train.
-kb =
-
-[nlp]
-# Docs per batch of `nlp.pipe`; their layers are in memory together.
-batch_size =
-
-[entity_linker]
-# Width of the entity vectors, that of the knowledge base.
-entity_vector_length =
-
-[training]
-# Components that are not trained; the biLM has a setting of its own, `frozen`.
-frozen_components =
-# Components that annotate Docs during training, for those behind them; an entity linker needs sentences.
-annotating_components =
-
-# Reads the knowledge base from disk.
-[initialize.components.entity_linker.kb_loader]
-# See [paths].
-kb_path =
-
-# The tokenizer and the vocabulary, with its vectors, are those of the trained pipeline.
-[initialize.before_init]
-"""
+# Comments of blocks that spaCy declares, and of settings in them.
+COMMENTS = {
+    "paths.bilm": "The biLM: name of a packaged biLM, or path of weights in any known format. null: pass --paths.bilm "
+    "when you train.",
+    "paths.base": "The trained pipeline that frozen components are taken from: an installed package, or a path.",
+    "paths.logs": "Folder for the logs that `elmo report` draws: the output folder of the training.",
+    "paths.kb": "The knowledge base of the entity linker, a folder that `kb.to_disk` wrote: pass --paths.kb when you "
+    "train.",
+    "nlp.batch_size": "Docs per batch of `nlp.pipe`; their layers are in memory together.",
+    "components.entity_linker.entity_vector_length": "Width of the entity vectors, that of the knowledge base.",
+    "training.frozen_components": "Components that are not trained; the biLM has a setting of its own, `frozen`.",
+    "training.annotating_components": "Components that annotate Docs during training, for those behind them; an entity "
+    "linker needs sentences.",
+    "initialize.components.entity_linker.kb_loader.": "Reads the knowledge base from disk.",
+    "initialize.components.entity_linker.kb_loader.kb_path": "See [paths].",
+    "initialize.before_init.": "The tokenizer and the vocabulary, with its vectors, are those of the trained pipeline.",
+}
 
 
-def _add_comments(config: str) -> str:
-    """Add comments above the settings of ELMo, for the first block of each architecture."""
-    comments = _read_comments(COMMENTS)
-    for documented, sources in DOCUMENTED.items():
-        comments.update({(documented, key): lines for source in sources for key, lines in _read_docstring(source)})
-    names = _find_architectures(config)
-    explained: Set[str] = set()
+def _write(config: Config) -> str:
+    """RETURNS (str): The config with a comment above each setting of ELMo, in the first block of each kind."""
+    described: Set[Any] = set()
+    path, texts = "", COMMENTS
     lines: List[str] = []
-    block = name = ""
-    for line in config.splitlines():
+    for line in config.to_str(interpolate=False).splitlines():
         if line.startswith("["):
-            explained.add(name)
-            block = line.strip("[]")
-            name = names.get(block, block.removeprefix("components."))
-        is_repeated = name in ARCHITECTURES and name in explained and not line.startswith("[")
-        lines += [] if is_repeated else comments.get((name, _key_of(line)), [])
-        lines.append(line)
+            path, texts = line.strip("[]"), COMMENTS
+            source = _find_source(path, reduce(getitem, path.split("."), config))
+            if source is not None:
+                own = _read_texts(source)
+                shown = ("",) if source in described else own
+                texts = {f"{path}.{key}": own[key] for key in shown}
+                described.add(source)
+        name = f"{path}." if line.startswith("[") else f"{path}.{line.partition(' = ')[0]}"
+        comment = texts.get(name, "") if line else ""
+        lines += [*wrap(comment, 120, initial_indent="# ", subsequent_indent="# "), line]
     return "\n".join(lines) + "\n"
 
 
-def _find_architectures(config: str) -> Dict[str, str]:
-    """RETURNS (Dict[str, str]): Names in `ARCHITECTURES` by their blocks."""
-    pattern = rf'^\[(.+)\]\n@architectures = "spacy-elmo\.({"|".join(ARCHITECTURES)})\.v\d+"$'
-    return dict(re.findall(pattern, config, flags=re.MULTILINE))
+def _find_source(path: str, block: Block) -> Any:
+    """RETURNS (Any): The function or class that declares the settings of a block; None if it is spaCy's."""
+    for key, name in block.items():
+        if key.startswith("@") and name.startswith("spacy-elmo."):
+            return registry.get(key[1:], name)
+    return {"components.elmo": make_elmo, "components.elmo.mix": OwnMix}.get(path)
 
 
-def _read_comments(text: str) -> Dict[Tuple[str, str], List[str]]:
-    """RETURNS (Dict[Tuple[str, str], List[str]]): The comment lines above a setting, or above a block: (block, "")."""
-    found: Dict[Tuple[str, str], List[str]] = {}
-    block, waiting = "", []
-    for line in text.splitlines():
-        if line.startswith("#"):
-            waiting.append(line)
-            continue
-        if line.startswith("["):
-            block = line.strip("[]")
-        if waiting:
-            found[block, _key_of(line)] = waiting
-        waiting = []
-    return found
-
-
-def _read_docstring(source: Any) -> Iterator[Tuple[str, List[str]]]:
-    """YIELDS (Tuple[str, List[str]]): Comment lines for the block ("") and for each setting of a function or class."""
-    summary, _, rest = (inspect.getdoc(source) or "").partition("\n")
-    yield "", [f"# {summary}"]
-    for names, text in re.findall(SETTING, rest):
-        lines = wrap(" ".join(text.split()), 120, initial_indent="# ", subsequent_indent="# ")
-        yield from ((name, lines) for name in re.findall(r"(\w+) \(", names))
-
-
-def _key_of(line: str) -> str:
-    """RETURNS (str): The name of a setting, "" for the line of a block, "-" for any other."""
-    if line.startswith("["):
-        return ""
-    return line.partition(" =")[0] if " =" in line else "-"
+def _read_texts(source: Any) -> Dict[str, str]:
+    """RETURNS (Dict[str, str]): Texts of all settings in the docstrings of a function and of the block that it takes;
+    the summary under "".
+    """
+    texts: Dict[str, str] = {}
+    for described in (*reversed(getattr(source, "block", object).__mro__), source):
+        summary, _, rest = (inspect.getdoc(described) or "").partition("\n")
+        texts[""] = summary
+        for names, text in re.findall(SETTING, rest):
+            texts.update(dict.fromkeys(re.findall(r"(\w+) \(", names), " ".join(text.split())))
+    return texts

@@ -169,7 +169,7 @@ def test_invalid_input_is_an_error(inputs, message, trainable):
         ({"dropout": 1.0, "state": "carry"}, "EL060.*dropout is 1.0.*state is 'carry'"),
         ({"trainable": True, "state": "steady"}, "EL060.*should be 'reset' while the biLM is trained"),
         ({"initial_weights": [0.0, 1.0]}, "EL060.*initial_weights has 2 weights, should have 3"),
-        ({"batch_tokens": "9"}, "EL060.*batch_tokens is '9', should be a number, without quotes"),
+        ({"batch_tokens": "9"}, "EL060.*batch_tokens is '9', should be a valid integer"),
         ({"boundaries": None, "store_bilm": "no"}, "EL060.*boundaries is None.*store_bilm is 'no', should be"),
     ],
 )

@@ -97,9 +97,11 @@ def test_what_cannot_be_mixed_is_an_error(layers, mask, message):
 
 
 def test_all_invalid_settings_are_in_one_error():
-    with pytest.raises(ValueError, match="EL060.*initial_weights has 1.*layer_norm is 'batch'.*layer_dropout is 1"):
+    with pytest.raises(ValueError, match="EL060.*layer_norm is 'batch'.*layer_dropout is 1"):
         ScalarMix(3, initial_weights=[0.0], layer_norm="batch", layer_dropout=1)
+    with pytest.raises(ValueError, match="EL060.*initial_weights has 1 weights, should have 3"):
+        ScalarMix(3, initial_weights=[0.0])
     with pytest.raises(ValueError, match="EL060.*mixture_size is 0"):
         ScalarMix(0)
-    with pytest.raises(ValueError, match=r"EL060.*initial_weights is \[nan, 0.0\].*initial_gamma is inf"):
+    with pytest.raises(ValueError, match=r"EL060.*initial_weights\[0\] is nan.*initial_gamma is inf"):
         ScalarMix(2, initial_weights=[float("nan"), 0.0], initial_gamma=float("inf"))
