@@ -84,16 +84,16 @@ def find_no_booleans(**settings: Any) -> List[str]:
     """**settings (Any): Settings that should be True or False, in Python code.
     RETURNS (List[str]): A problem for each that is not.
     """
-    found = [(name, value) for name, value in settings.items() if not isinstance(value, bool)]
-    return [f"{name} is {value!r}, should be True or False" for name, value in found]
+    wrong = [(name, value) for name, value in settings.items() if not isinstance(value, bool)]
+    return [f"{name} is {value!r}, should be True or False" for name, value in wrong]
 
 
 def find_texts(**settings: Any) -> List[str]:
     """**settings (Any): Settings that should be numbers, or null.
     RETURNS (List[str]): A problem for each that is a text: Thinc's type check lets numbers in quotes pass.
     """
-    found = [(name, value) for name, value in settings.items() if isinstance(value, str)]
-    return [f"{name} is {value!r}, should be a number, without quotes" for name, value in found]
+    texts = [(name, value) for name, value in settings.items() if isinstance(value, str)]
+    return [f"{name} is {value!r}, should be a number, without quotes" for name, value in texts]
 
 
 def shorten(text: str, max_characters: int = MAX_TEXT) -> str:
@@ -103,9 +103,9 @@ def shorten(text: str, max_characters: int = MAX_TEXT) -> str:
 
 def listed(problems: Iterable[str], max_shown: int = MAX_SHOWN) -> str:
     """RETURNS (str): One problem per line, each after a dash, and the number of problems not shown."""
-    found = list(problems)
-    shown = [shorten(problem) for problem in found[:max_shown]]
-    rest = [f"and {len(found) - max_shown:,} more"] if len(found) > max_shown else []
+    all_problems = list(problems)
+    shown = [shorten(problem) for problem in all_problems[:max_shown]]
+    rest = [f"and {len(all_problems) - max_shown:,} more"] if len(all_problems) > max_shown else []
     return "".join(f"\n- {line}" for line in (*shown, *rest))
 
 
