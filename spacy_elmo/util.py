@@ -82,9 +82,9 @@ def shorten(text: str, max_characters: int = MAX_TEXT) -> str:
 
 def listed(problems: Iterable[str], max_shown: int = MAX_SHOWN) -> str:
     """RETURNS (str): One problem per line, each after a dash, and the number of problems not shown."""
-    found = list(problems)
-    shown = [shorten(problem) for problem in found[:max_shown]]
-    rest = [f"and {len(found) - max_shown:,} more"] if len(found) > max_shown else []
+    all_problems = list(problems)
+    shown = [shorten(problem) for problem in all_problems[:max_shown]]
+    rest = [f"and {len(all_problems) - max_shown:,} more"] if len(all_problems) > max_shown else []
     return "".join(f"\n- {line}" for line in (*shown, *rest))
 
 

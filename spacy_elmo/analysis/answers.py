@@ -75,15 +75,15 @@ def read_answers(nlp: Language, path: Path) -> List[DocAnswers]:
     RETURNS (List[DocAnswers]): One per Doc that has tokens.
     RAISES (ValueError): If there are no such Docs, or a file is damaged.
     """
-    found: List[DocAnswers] = []
+    answers: List[DocAnswers] = []
     for batch in minibatch(_read_examples(nlp, path), BATCH_SIZE):
         examples = list(batch)
         for example, doc in zip(examples, nlp.pipe([example.predicted for example in examples])):
             example.predicted = doc
-            found += [_answers_of(example)] if len(example.reference) else []
-    if not found:
+            answers += [_answers_of(example)] if len(example.reference) else []
+    if not answers:
         raise _no_docs(path, "there is no Doc with tokens")
-    return found
+    return answers
 
 
 def _read_examples(nlp: Language, path: Path) -> Iterator[Example]:
@@ -205,7 +205,7 @@ def score_answers(
     seed (int): Of the bootstrap.
     RETURNS (List[Outcome]): One per question that the Docs and all pipelines answer.
     """
-    found = []
+    rows = []
     others = ours if theirs is None else theirs
     answered = set.intersection(*({name for doc in docs for name in doc.predicted} for docs in (ours, others)))
     for name in QUESTIONS:
@@ -218,8 +218,8 @@ def score_answers(
                 seed=seed,
             )
             f_ours, f_theirs = (float(value[0]) for value in _f1_of(sums.sum(axis=0, keepdims=True)))
-            found.append(Outcome(name, f_ours, None if theirs is None else f_theirs, score, places))
-    return found
+            rows.append(Outcome(name, f_ours, None if theirs is None else f_theirs, score, places))
+    return rows
 
 
 def _find_all(
@@ -253,7 +253,9 @@ def _find_places(number: int, gold: Set[Answer], ours: Set[Answer], theirs: Set[
         groups[-1].append(answer)
         end = max(end, answer[1])
     for group in groups:
-        right, our, their = (tuple(answer for answer in group if answer in found) for found in (gold, ours, theirs))
+        right, our, their = (
+            tuple(answer for answer in group if answer in answers_of) for answers_of in (gold, ours, theirs)
+        )
         yield Place(number, group[0][0], max(stop for _, stop, _ in group), right, our, their)
 
 

@@ -86,14 +86,14 @@ def use_stored_vectors(shards: Iterable[Shard], bilm: BiLM, layer: Layer) -> int
 
     RETURNS (int): Number of files whose vectors are used.
     """
-    wanted = {"fingerprint": bilm.digest, "precision": bilm.precision, "pool": None}
+    expected = {"fingerprint": bilm.digest, "precision": bilm.precision, "pool": None}
     column = "elmo" if layer == "mean" else f"elmo_layer_{layer}"
     n_files = 0
     for shard in shards:
         if isinstance(shard, FileShard) and shard.kind == "parquet":
             schema = import_arrow("pyarrow.parquet", shard.path).read_schema(shard.path)
             meta = json.loads((schema.metadata or {}).get(b"spacy_elmo", b"{}"))
-            if column in schema.names and all(meta.get(name, "") == value for name, value in wanted.items()):
+            if column in schema.names and all(meta.get(name, "") == value for name, value in expected.items()):
                 shard.vectors = column
                 n_files += 1
     return n_files
@@ -136,11 +136,11 @@ def open_for_writing(path: Path, settings: Dict[str, Any]) -> TokenStore:
     path.mkdir(parents=True, exist_ok=True)
     store = TokenStore(path, is_new=is_new, can_write=True)
     try:
-        found = store.read_meta().get("settings")
-        if found is None:
+        stored = store.read_meta().get("settings")
+        if stored is None:
             with store.change():
                 store.write_meta(settings=settings)
-        elif differences := find_differences(found, settings):
+        elif differences := find_differences(stored, settings):
             raise ValueError(Errors.EL393.format(path=path, differences="; ".join(differences)))
     except BaseException:
         store.close()
@@ -289,7 +289,9 @@ class IndexBuilder:
     def require(self, name: str) -> None:
         """RAISES (ValueError): If there is no document of this name."""
         if self.store.find_document(name) is None:
-            known = ", ".join(found for (found,) in self.store.fetch("SELECT name FROM document ORDER BY name LIMIT 5"))
+            known = ", ".join(
+                stored_name for (stored_name,) in self.store.fetch("SELECT name FROM document ORDER BY name LIMIT 5")
+            )
             n = self.store.count("document")
             raise ValueError(
                 f"The index '{self.store.path}' has no document '{name}'. It has {n} documents, for instance: "
@@ -342,8 +344,8 @@ class IndexBuilder:
 
     def _pick(self, document: Document) -> Dict[str, Value]:
         """RETURNS (Dict[str, Value]): Those of the fields to store that the document has."""
-        found = {name: _to_value(document, name) for name in self.fields}
-        kept = {name: value for name, value in found.items() if value is not None}
+        values = {name: _to_value(document, name) for name in self.fields}
+        kept = {name: value for name, value in values.items() if value is not None}
         self.n_documents += 1
         self.n_with.update(kept.keys())
         self.known_fields = self.known_fields or list(map(str, document.fields))

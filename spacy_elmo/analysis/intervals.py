@@ -117,7 +117,7 @@ def find_design_effect(labels: ArrayLike, documents: ArrayLike, groups: ArrayLik
     RETURNS (float): 1 or more; 1 where no group has two documents.
     """
     _, label = np.unique(np.asarray(labels), return_inverse=True)
-    found = expected = 0.0
+    observed = expected = 0.0
     for group in np.unique(np.asarray(groups)):
         is_own = np.asarray(groups) == group
         _, document = np.unique(np.asarray(documents)[is_own], return_inverse=True)
@@ -127,6 +127,6 @@ def find_design_effect(labels: ArrayLike, documents: ArrayLike, groups: ArrayLik
         sums = np.zeros((m, int(label.max()) + 1))
         np.add.at(sums, (document, label[is_own]), 1)
         shares = sums.sum(axis=0) / is_own.sum()
-        found += m / (m - 1) * float(((sums - shares * sums.sum(axis=1, keepdims=True)) ** 2).sum())
+        observed += m / (m - 1) * float(((sums - shares * sums.sum(axis=1, keepdims=True)) ** 2).sum())
         expected += float((is_own.sum() * shares * (1 - shares)).sum())
-    return max(1.0, found / expected) if expected else 1.0
+    return max(1.0, observed / expected) if expected else 1.0

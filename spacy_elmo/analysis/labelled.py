@@ -58,12 +58,12 @@ class LabelledDocs:
 
     def words(self) -> List[str]:
         """RETURNS (List[str]): The text of each labelled token."""
-        wanted = iter(self.rows.tolist())
-        row, words, first = next(wanted, -1), [], 0
+        rows = iter(self.rows.tolist())
+        row, words, first = next(rows, -1), [], 0
         for doc in self.docs:
             while first <= row < first + len(doc):
                 words.append(doc[row - first].text)
-                row = next(wanted, -1)
+                row = next(rows, -1)
             first += len(doc)
         return words
 
@@ -113,7 +113,7 @@ def label_senses(sentences: Iterable[SenseSentence], vocab: Vocab) -> LabelledDo
     """
     groups = groupby(sentences, key=lambda sentence: sentence.document)
     joined = [_join(list(group), vocab) for _, group in groups]
-    return _build([doc for doc, _ in joined], (found for _, found in joined), SENSE)
+    return _build([doc for doc, _ in joined], (annotations for _, annotations in joined), SENSE)
 
 
 def _check_attribute(attr: str, known: Sequence[str]) -> None:
@@ -124,20 +124,20 @@ def _check_attribute(attr: str, known: Sequence[str]) -> None:
 def _join(sentences: Sequence[SenseSentence], vocab: Vocab) -> Tuple[Doc, List[Annotation]]:
     words: List[str] = []
     starts: List[Union[bool, int, None]] = []
-    found: List[Annotation] = []
+    annotations: List[Annotation] = []
     for sentence in sentences:
-        found += [(len(words) + use.position, f"{use.lemma} {use.pos}", use.sense) for use in sentence.uses]
+        annotations += [(len(words) + use.position, f"{use.lemma} {use.pos}", use.sense) for use in sentence.uses]
         words += sentence.tokens
         starts += [i == 0 for i in range(len(sentence.tokens))]
-    return Doc(vocab, words=words, sent_starts=starts), found
+    return Doc(vocab, words=words, sent_starts=starts), annotations
 
 
 def _build(docs: List[Doc], annotations: Iterable[List[Annotation]], attr: str) -> LabelledDocs:
     rows, labels, keys, sentences = [], [], [], []
     first_row = first_sentence = 0
-    for doc, found in zip(docs, annotations):
+    for doc, labels_of_doc in zip(docs, annotations):
         numbers = _number_sentences(doc)
-        for place, key, label in found:
+        for place, key, label in labels_of_doc:
             if label and not doc[place].is_space:
                 rows.append(first_row + place)
                 labels.append(label)
@@ -220,15 +220,15 @@ def read_labelled(path: Path, attr: str) -> LabelledDocs:
         sentences = list(read_senses(path))
         if any(sentence.uses for sentence in sentences):
             return label_senses(sentences, nlp.vocab)
-        found, n_docs = "tokens without senses", len({sentence.document for sentence in sentences})
+        described, n_docs = "tokens without senses", len({sentence.document for sentence in sentences})
     else:
         docs = list(read_docbin(str(path), nlp) if suffix == ".spacy" else read_conllu(path, nlp.vocab))
         if _has_label(docs, attr):
             return label_tokens(docs, attr)
-        found, n_docs = ", ".join(name for name in ATTRIBUTES if _has_label(docs, name)), len(docs)
+        described, n_docs = ", ".join(name for name in ATTRIBUTES if _has_label(docs, name)), len(docs)
     raise ValueError(
         f"'{path}' has no token with the attribute '{attr}' ({n_docs} documents). Its tokens have: "
-        f"{found if found and n_docs else 'nothing'}. Give annotated text, or another attribute."
+        f"{described if described and n_docs else 'nothing'}. Give annotated text, or another attribute."
     )
 
 
@@ -279,10 +279,10 @@ def check_labels(labels: Iterable[str]) -> None:
 def _count_unseen(known: LabelledDocs, asked: LabelledDocs, train: Path, test: Path) -> int:
     """Test tokens with a label that is not known."""
     check_labels(known.labels)
-    names, wanted = dict.fromkeys(known.labels), dict.fromkeys(asked.labels)
-    if not names.keys() & wanted.keys():
+    names, tested = dict.fromkeys(known.labels), dict.fromkeys(asked.labels)
+    if not names.keys() & tested.keys():
         raise ValueError(
-            f"None of the {len(wanted)} labels of the test data '{test}' ({_name_some(wanted)}) is a label of the "
+            f"None of the {len(tested)} labels of the test data '{test}' ({_name_some(tested)}) is a label of the "
             f"training data '{train}' ({_name_some(names)}), so that no probe can be right. Give training data with "
             "the same labels."
         )

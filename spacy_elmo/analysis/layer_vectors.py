@@ -43,16 +43,16 @@ def iter_layers(
     RAISES (ValueError): For sentence contexts without sentence boundaries.
     """
     settings = make_reading() if reading is None else reading
-    found = read_docs(labelled.docs, settings)
+    doc_runs = read_docs(labelled.docs, settings)
     slices = bilm.iter_encode(
-        found.runs,
+        doc_runs.runs,
         state=settings.state,
         batch_tokens=settings.batch_tokens,
-        group_lengths=found.doc_runs,
+        group_lengths=doc_runs.doc_runs,
         reuse_memory=True,
     )
     for first, last, tensor in slices:
-        positions, rows = found.gather(first, last)
+        positions, rows = doc_runs.gather(first, last)
         if not len(rows):
             continue
         start = int(labelled.rows.searchsorted(rows[0]))
@@ -74,8 +74,8 @@ def collect_layers(
     """
     places = [-1 if layer == MEAN else int(layer) for layer in layers]
     vectors = np.empty((len(layers), len(labelled.labels), bilm.config.output_width), dtype="float32")
-    for start, stop, found in iter_layers(bilm, labelled, reading):
-        vectors[:, start:stop] = found[places]
+    for start, stop, stack in iter_layers(bilm, labelled, reading):
+        vectors[:, start:stop] = stack[places]
     return vectors
 
 
@@ -97,18 +97,18 @@ def find_nearest(known: Vectors, asked: Vectors, *, block: int = BLOCK) -> Rows:
     block (int): Vectors compared at once; the memory is that of block * block cosines.
     RETURNS (Rows): Shape (M,), numbers of known vectors. The cosine of a zero vector is 0.
     """
-    found = np.zeros(len(asked), dtype="int64")
+    nearest = np.zeros(len(asked), dtype="int64")
     for start in range(0, len(asked), block):
-        wanted = to_units(asked[start : start + block])  # (m, D)
-        best = np.full(len(wanted), -np.inf, dtype="float32")
+        units = to_units(asked[start : start + block])  # (m, D)
+        best = np.full(len(units), -np.inf, dtype="float32")
         for first in range(0, len(known), block):
-            cosines = wanted @ to_units(known[first : first + block]).T  # (m, n)
+            cosines = units @ to_units(known[first : first + block]).T  # (m, n)
             places = cosines.argmax(axis=1)
-            highest = cosines[np.arange(len(wanted)), places]
+            highest = cosines[np.arange(len(units)), places]
             is_better = highest > best
             best[is_better] = highest[is_better]
-            found[start : start + block][is_better] = first + places[is_better]
-    return found
+            nearest[start : start + block][is_better] = first + places[is_better]
+    return nearest
 
 
 def predict_nearest(known: Vectors, labels: Sequence[str], asked: Vectors) -> List[str]:

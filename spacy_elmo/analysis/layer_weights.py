@@ -45,10 +45,10 @@ def load_mixes(pipeline: str) -> List[TaskMix]:
     return mixes
 
 
-def join_mixes(found: Sequence[Tuple[str, Sequence[TaskMix]]]) -> Tuple[List[TaskMix], List[str]]:
+def join_mixes(mixes_by_name: Sequence[Tuple[str, Sequence[TaskMix]]]) -> Tuple[List[TaskMix], List[str]]:
     """RETURNS (Tuple[List[TaskMix], List[str]]): All mixes, and names with that of their pipeline ("" for none)."""
-    mixes = [mix for _, some in found for mix in some]
-    names = [f"{name}: {told}" if name else told for name, some in found for told in name_mixes(some)]
+    mixes = [mix for _, some in mixes_by_name for mix in some]
+    names = [f"{name}: {told}" if name else told for name, some in mixes_by_name for told in name_mixes(some)]
     return mixes, names
 
 
@@ -156,7 +156,7 @@ def _find_problems(row: Any) -> List[str]:
         (is_whole(number) and number >= 1, "number", "a whole number of 1 or more"),
         (place is None or isinstance(place, str), "place", "a text or null"),
     ]
-    return [f"{name} is {row.get(name)!r}, should be {wanted}" for is_fine, name, wanted in checks if not is_fine]
+    return [f"{name} is {row.get(name)!r}, should be {expected}" for is_fine, name, expected in checks if not is_fine]
 
 
 def _is_share(value: Any) -> bool:

@@ -135,8 +135,8 @@ class NeighborIndex:
         unit = self._to_unit(vector)
         among = None if where is None else self.store.ids_with(self.require_field(where[0]), where[1])
         ids, cosines = self._find_best(unit, k, word and to_key(word), exclude and to_key(exclude), among)
-        found = self.store.read_uses(ids.tolist())
-        return [Neighbor(use, min(1.0, float(cosine))) for use, cosine in zip(found, cosines)]
+        uses = self.store.read_uses(ids.tolist())
+        return [Neighbor(use, min(1.0, float(cosine))) for use, cosine in zip(uses, cosines)]
 
     def find(
         self, bilm: BiLM, words: Sequence[str], position: int, k: int = 10, *, uses: str = "any"
@@ -171,8 +171,8 @@ class NeighborIndex:
         ids = self._ids_of([word] if isinstance(word, str) else word, match_case)
         if len(ids) > limit:
             ids = np.sort(np.random.default_rng(0).choice(ids, limit, replace=False))
-        found, vectors = self.store.read_vectors(ids.tolist(), self.width)
-        return self.store.read_uses(found.tolist()), vectors
+        ids_found, vectors = self.store.read_vectors(ids.tolist(), self.width)
+        return self.store.read_uses(ids_found.tolist()), vectors
 
     def count_uses(self, word: Union[str, Sequence[str]], *, match_case: bool = False) -> int:
         """RETURNS (int): Number of all uses of a word or of several, see `uses`."""
@@ -212,8 +212,8 @@ class NeighborIndex:
         RAISES (ValueError): If no document has it.
         """
         self.require_field(name)
-        found = self.store.read_fields([use.document for use in uses])
-        return [found[use.document].get(name) for use in uses]
+        fields = self.store.read_fields([use.document for use in uses])
+        return [fields[use.document].get(name) for use in uses]
 
     def embed(self, bilm: BiLM, words: Sequence[str], position: int) -> Vectors:
         """RETURNS (Vectors): Shape (D,), the vector of a word in its sentence on the layer of the index. For arguments
@@ -355,8 +355,8 @@ def check_recall(index: NeighborIndex, *, k: int = 10, n_queries: int = 100, see
     hits, times = 0, [0.0][len(units) :]
     for unit, cosines in zip(units, best):
         begin = time.perf_counter()
-        found = index.query(unit, k)
+        neighbors = index.query(unit, k)
         times.append(time.perf_counter() - begin)
-        hits += sum(neighbor.cosine >= cosines[0] - TOLERANCE for neighbor in found)
-    wanted = max(1, len(units) * min(k, index.n_tokens))
-    return Recall(hits / wanted, k, len(units), 1000 * float(np.median(times)))
+        hits += sum(neighbor.cosine >= cosines[0] - TOLERANCE for neighbor in neighbors)
+    n_true = max(1, len(units) * min(k, index.n_tokens))
+    return Recall(hits / n_true, k, len(units), 1000 * float(np.median(times)))

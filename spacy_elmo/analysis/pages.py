@@ -185,11 +185,11 @@ def render_surprisal(tokens: Iterable[Tuple[str, str, Surprisal]], *, title: str
     RETURNS (str): A page of HTML without outside assets; all text is escaped. The numbers are in tooltips, at the
         bottom of the window for a token that is focused (Tab, or a finger), and in a table below the text.
     """
-    found = list(tokens)
-    spans = "".join(_render_token(text, bits) + to_html(space) for text, space, bits in found)
+    named = list(tokens)
+    spans = "".join(_render_token(text, bits) + to_html(space) for text, space, bits in named)
     rows = [
         [to_html(text), *map(_format_bits, bits[:3]), to_html("<UNK>") if bits.is_unk else ""]
-        for text, _, bits in found
+        for text, _, bits in named
         if not math.isnan(bits.mean)
     ]
     table = make_table(("token", "forward", "backward", "mean", ""), rows)
@@ -204,12 +204,12 @@ def render_surprisal(tokens: Iterable[Tuple[str, str, Surprisal]], *, title: str
     return make_page(title or "Surprisal", parts, kind="surprisal")
 
 
-def _render_token(text: str, found: Surprisal) -> str:
-    if math.isnan(found.mean):
+def _render_token(text: str, surprisal: Surprisal) -> str:
+    if math.isnan(surprisal.mean):
         return to_html(text)
-    forward, backward, bits = map(_format_bits, found[:3])
+    forward, backward, bits = map(_format_bits, surprisal[:3])
     hint = f"{bits} bits (forward {forward}, backward {backward})"
-    look = _shade(found.mean, kind=" unknown" if found.is_unk else "")
+    look = _shade(surprisal.mean, kind=" unknown" if surprisal.is_unk else "")
     return f'<span {look} title="{hint}" tabindex="0">{to_html(text)}</span>'
 
 

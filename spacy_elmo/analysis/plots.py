@@ -225,11 +225,11 @@ def _rename(figure: "Figure", labels: Mapping[str, str]) -> None:
 
     def change(text: str) -> str:
         known.setdefault(re.split(r"\n|: | \(", text)[0])
-        found = pattern.match(text)
-        if not found:
+        match = pattern.match(text)
+        if not match:
             return text
-        unused.pop(found[1], None)
-        return labels[found[1]].replace("$", r"\$") + text[found.end() :]
+        unused.pop(match[1], None)
+        return labels[match[1]].replace("$", r"\$") + text[match.end() :]
 
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):

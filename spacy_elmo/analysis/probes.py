@@ -122,9 +122,9 @@ def iter_probes(
     RAISES (ValueError): See `fit_probe`.
     """
     controls = [_control_labels(train, test, seed) for seed in control_seeds]
-    wanted = name_all(bilm) if layers is None else layers
+    names = name_all(bilm) if layers is None else layers
     n_tokens = len(train.labels) + len(test.labels)
-    for group in group_layers(wanted, n_tokens, bilm.config.output_width):
+    for group in group_layers(names, n_tokens, bilm.config.output_width):
         known, asked = (collect_layers(bilm, labelled, group, reading) for labelled in (train, test))
         for layer, train_vectors, test_vectors in zip(group, known, asked):
             probe = fit_probe(train_vectors, train.labels, c=c, max_iter=max_iter)
@@ -195,7 +195,7 @@ def word_baseline(train: LabelledDocs, test: LabelledDocs) -> Score:
     counts: Dict[str, Counter[str]] = defaultdict(Counter)
     for word, label in zip(train.words(), train.labels):
         counts[word][label] += 1
-    best = {word: found.most_common(1)[0][0] for word, found in counts.items()}
+    best = {word: counted.most_common(1)[0][0] for word, counted in counts.items()}
     fallback = Counter(train.labels).most_common(1)[0][0]
     return _score([best.get(word, fallback) for word in test.words()], test)
 
@@ -224,7 +224,7 @@ def parse_layers(text: Optional[str], bilm: BiLM) -> List[Layer]:
 
 def probe_data(
     bilm: BiLM,
-    found: ProbeData,
+    texts: ProbeData,
     *,
     layers: Optional[Sequence[Layer]] = None,
     reading: Optional[ElmoSettings] = None,
@@ -235,7 +235,7 @@ def probe_data(
     """Score layers of a biLM beside baselines: senses by the nearest mean, other labels by a linear probe too.
 
     bilm (BiLM): The biLM.
-    found (ProbeData): Training and test data.
+    texts (ProbeData): Training and test data.
     layers (Optional[Sequence[Layer]]): Numbers, or "mean"; None for all.
     reading (Optional[ElmoSettings]): See `make_reading`.
     control_seeds (Sequence[int]): See `iter_probes`; not used for senses.
@@ -245,28 +245,28 @@ def probe_data(
     RAISES (ValueError): If a linear probe needs scikit-learn.
     """
     counts = {
-        "attr": found.attr,
-        "n_train": len(found.train.labels),
-        "n_test": len(found.test.labels),
-        "n_labels": len(set(found.train.labels)),
-        "n_unseen": found.n_unseen,
+        "attr": texts.attr,
+        "n_train": len(texts.train.labels),
+        "n_test": len(texts.test.labels),
+        "n_labels": len(set(texts.train.labels)),
+        "n_unseen": texts.n_unseen,
     }
-    wanted = name_all(bilm) if layers is None else list(layers)
-    if found.attr == SENSE:
-        return {**counts, **_find_senses(bilm, found, wanted, reading)}
+    names = name_all(bilm) if layers is None else list(layers)
+    if texts.attr == SENSE:
+        return {**counts, **_find_senses(bilm, texts, names, reading)}
     probes = iter_probes(
         bilm,
-        found.train,
-        found.test,
-        layers=wanted,
+        texts.train,
+        texts.test,
+        layers=names,
         reading=reading,
         control_seeds=control_seeds,
         max_iter=max_iter,
         with_nearest=True,
     )
     rows = [_describe(probe) for probe in watch(probes)]
-    baselines = {"majority": _bounds(majority_baseline(found.train, found.test))}
-    baselines["word"] = _bounds(word_baseline(found.train, found.test))
+    baselines = {"majority": _bounds(majority_baseline(texts.train, texts.test))}
+    baselines["word"] = _bounds(word_baseline(texts.train, texts.test))
     settings = {"control_seeds": list(control_seeds), "max_iter": max_iter}
     return {**counts, "metric": "accuracy", **settings, "baselines": baselines, "layers": rows}
 
@@ -283,17 +283,17 @@ def _describe(probe: LayerProbe) -> Record:
     }
 
 
-def _find_senses(bilm: BiLM, found: ProbeData, layers: Sequence[Layer], reading: Optional[ElmoSettings]) -> Record:
-    by_use = SenseVectors(bilm, reading=reading, nearest="use").fit(found.train)
+def _find_senses(bilm: BiLM, texts: ProbeData, layers: Sequence[Layer], reading: Optional[ElmoSettings]) -> Record:
+    by_use = SenseVectors(bilm, reading=reading, nearest="use").fit(texts.train)
     vectors = by_use.to_means()
-    first = vectors.first_sense(found.test)
-    baseline = score_senses(first, first, found.test, vectors)
-    answers, rows = dict(zip(vectors.layers, vectors.predict(found.test))), []
-    of_uses = dict(zip(by_use.layers, by_use.predict(found.test)))
+    first = vectors.first_sense(texts.test)
+    baseline = score_senses(first, first, texts.test, vectors)
+    answers, rows = dict(zip(vectors.layers, vectors.predict(texts.test))), []
+    of_uses = dict(zip(by_use.layers, by_use.predict(texts.test)))
     for layer in layers:
-        scores = score_senses(answers[layer], first, found.test, vectors)
+        scores = score_senses(answers[layer], first, texts.test, vectors)
         ambiguous = None if scores.ambiguous is None else _bounds(scores.ambiguous)
-        use = _bounds(score_senses(of_uses[layer], first, found.test, vectors).f1)
+        use = _bounds(score_senses(of_uses[layer], first, texts.test, vectors).f1)
         row = {"layer": layer, "nearest": _bounds(scores.f1), "ambiguous": ambiguous, "gain": _bounds(scores.gain)}
         rows.append({**row, "nearest_use": use})
     baselines = {"first sense": _bounds(baseline.f1)}
@@ -316,10 +316,10 @@ def draw_probe(record: Record, path: Path, *, source: str = "", look: Optional[L
     numbered = [i for i, layer in enumerate(layers) if layer != MEAN]
     for number, (kind, label) in enumerate(KINDS):
         label = NEAREST_SENSE if kind == "nearest" and "probe" not in record["layers"][0] else label
-        found = [_find_bounds(row, kind) for row in record["layers"]]
-        draw_curves(axes, _make_curves(found, numbered, label, number))
+        bounds = [_find_bounds(row, kind) for row in record["layers"]]
+        draw_curves(axes, _make_curves(bounds, numbered, label, number))
         mean = [i for i in range(len(layers)) if i not in numbered]
-        draw_points(axes, _make_curves(found, mean, "" if numbered else label, number, dodge=DODGE * (number - 1)))
+        draw_points(axes, _make_curves(bounds, mean, "" if numbered else label, number, dodge=DODGE * (number - 1)))
     for colour, (name, score) in zip(("black", "dimgrey"), record["baselines"].items()):
         label = f"{name if ' ' in name else f'{name} baseline'}, {100 * score['value']:.1f}"
         axes.axhline(100 * score["value"], color=colour, linestyle=":", label=label)
@@ -351,16 +351,16 @@ def _describe_probe(record: Record) -> str:
 
 def _find_bounds(row: Record, kind: str) -> Optional[Bounds]:
     """The bounds of a control task are those of its seeds."""
-    found = row.get(kind)
-    if kind != "control" or not found:
-        return found or None
-    return {"value": sum(found) / len(found), "low": min(found), "high": max(found)}
+    score = row.get(kind)
+    if kind != "control" or not score:
+        return score or None
+    return {"value": sum(score) / len(score), "low": min(score), "high": max(score)}
 
 
 def _make_curves(
-    found: Sequence[Optional[Bounds]], places: Sequence[int], label: str, number: int, *, dodge: float = 0.0
+    bounds: Sequence[Optional[Bounds]], places: Sequence[int], label: str, number: int, *, dodge: float = 0.0
 ) -> List[Curve]:
-    known = [(place, score) for place in places if (score := found[place])]
+    known = [(place, score) for place in places if (score := bounds[place])]
     points = [(place + dodge, *(100 * score[key] for key in ("value", "low", "high"))) for place, score in known]
     if not points:
         return []

@@ -165,17 +165,19 @@ def _read_dev_run(path: Path) -> Optional[Run]:
 
 
 def _read_run(path: Path, file: Path) -> Run:
-    found = _read_object(file)
+    record = _read_object(file)
     if file.name == META:
-        found = found["performance"] if isinstance(found.get("performance"), dict) else {}
+        record = record["performance"] if isinstance(record.get("performance"), dict) else {}
     # Speed, tokenization and losses are no scores of a component.
-    names = [name for name in found if name != "speed" and not name.startswith("token_") and not name.endswith("_loss")]
+    names = [
+        name for name in record if name != "speed" and not name.startswith("token_") and not name.endswith("_loss")
+    ]
     # Without annotations `spacy evaluate` writes null; `spacy train` writes 0 for scores whose weight is null.
-    unscored = {name for name in names if found[name] is None}
+    unscored = {name for name in names if record[name] is None}
     if file.name == META:
         weights = _read_config(file.parent).get("training", {}).get("score_weights", {})
-        unscored |= {name for name in names if not found[name] and weights.get(name, 0) is None}
-    scores = {name: float(found[name]) for name in names if is_number(found[name]) and name not in unscored}
+        unscored |= {name for name in names if not record[name] and weights.get(name, 0) is None}
+    scores = {name: float(record[name]) for name in names if is_number(record[name]) and name not in unscored}
     timing = _read_object(path / TIMING) if (path / TIMING).is_file() else {}
     elapsed_s: Any = timing.get("elapsed_s")
     elapsed_s = float(elapsed_s) if is_number(elapsed_s) else None
@@ -187,11 +189,11 @@ def _read_config(pipeline: Path) -> Dict[str, Any]:
 
 
 def _read_object(path: Path) -> Dict[str, Any]:
-    found = _read(path, "JSON", srsly.read_json)
-    if not isinstance(found, dict):
-        problem = f"it contains a {type(found).__name__} instead of an object {{...}}"
+    content = _read(path, "JSON", srsly.read_json)
+    if not isinstance(content, dict):
+        problem = f"it contains a {type(content).__name__} instead of an object {{...}}"
         raise ValueError(Errors.EL431.format(path=path, kind="JSON", problem=problem))
-    return found
+    return content
 
 
 def _read(path: Path, kind: str, read: Callable[[Path], Any]) -> Any:
@@ -353,13 +355,13 @@ def _describe_bilms(nlp: Language) -> List[Fact]:
 
 
 def _find_versions() -> Dict[str, str]:
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed as a package"
-    return found
+            versions[name] = "not installed as a package"
+    return versions
 
 
 def _find_hints(report: TrainingReport, nlp: Language) -> Iterator[str]:
@@ -432,10 +434,10 @@ def _note_baseline(report: TrainingReport, their_nlp: Optional[Language]) -> Ite
 
 
 def _note_contradictions(report: TrainingReport) -> Iterator[str]:
-    found = [(report.output, one.name, one.ours) for one in report.outcomes]
+    scores = [(report.output, one.name, one.ours) for one in report.outcomes]
     if report.baseline is not None:
-        found += [(report.baseline, one.name, one.theirs) for one in report.outcomes if one.theirs is not None]
-    for output, name, value in found:
+        scores += [(report.baseline, one.name, one.theirs) for one in report.outcomes if one.theirs is not None]
+    for output, name, value in scores:
         score = QUESTIONS[name].score
         stored = output.runs[0].scores.get(score) if output.has_metrics else None
         if stored is not None and abs(stored - value) > 1e-4:

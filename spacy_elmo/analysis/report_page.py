@@ -92,7 +92,7 @@ def _render_scores(report: TrainingReport) -> str:
 def _render_seconds(report: TrainingReport) -> str:
     outputs = (report.runs, report.baseline_runs)
     times = [[run.elapsed_s for run in runs if run.elapsed_s is not None] for runs in outputs]
-    texts = [f"{sum(found) / len(found):,.0f} s {name}" for found, name in zip(times, VARIANTS) if found]
+    texts = [f"{sum(seconds) / len(seconds):,.0f} s {name}" for seconds, name in zip(times, VARIANTS) if seconds]
     return f'<p class="small">Time of a training: {", ".join(texts)}.</p>' if texts else ""
 
 
@@ -145,9 +145,9 @@ def _find_logged(logs: Sequence[Sequence[Row]]) -> List[str]:
     rows = [row for log in logs for row in log]
     if not rows:
         return []
-    found = {name for row in rows for name in row["scores"] if _percent(row, name) > 0}
-    found = {name for name in found if not name.endswith(("_p", "_r"))}
-    ordered = [*(name for name in TITLES if name in found), *sorted(found - TITLES.keys() - {"speed"})]
+    logged = {name for row in rows for name in row["scores"] if _percent(row, name) > 0}
+    logged = {name for name in logged if not name.endswith(("_p", "_r"))}
+    ordered = [*(name for name in TITLES if name in logged), *sorted(logged - TITLES.keys() - {"speed"})]
     return ["", *ordered][: N_CURVES + 1]
 
 
@@ -253,12 +253,12 @@ def render_errors(outcomes: Sequence[Outcome], docs: Sequence[DocAnswers]) -> st
     return "\n".join(parts)
 
 
-def _render_labels(found: Outcome, header: Sequence[str]) -> str:
-    labels = found.by_label()
+def _render_labels(outcome: Outcome, header: Sequence[str]) -> str:
+    labels = outcome.by_label()
     rows = [[to_html(label), f"{one:,}", f"{other:,}"] for label, one, other in labels[:N_LABELS]]
     table = make_table(header, rows) if rows else "<p>There is no difference.</p>"
     more = f'<p class="small">{len(labels) - N_LABELS} more labels.</p>' if len(labels) > N_LABELS else ""
-    return f"<h3>{QUESTIONS[found.name].title}</h3>{table}{more}"
+    return f"<h3>{QUESTIONS[outcome.name].title}</h3>{table}{more}"
 
 
 def _render_list(kind: str, of: str, places: Sequence[Place], docs: Sequence[DocAnswers], *, is_open: bool) -> str:

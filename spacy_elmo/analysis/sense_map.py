@@ -89,7 +89,7 @@ def cluster_uses(uses: Sequence[Use], vectors: Vectors, n_senses: Optional[int] 
     units = to_units(vectors).astype("float64")
     reduced: Floats = PCA(min(N_COMPONENTS, *units.shape), random_state=seed).fit_transform(units)
     choices = [n_senses] if n_senses is not None else range(2, min(MAX_SENSES, n_distinct - 1) + 1)
-    labels, silhouette = max((_cluster(reduced, n, seed) for n in choices), key=lambda found: found[1])
+    labels, silhouette = max((_cluster(reduced, n, seed) for n in choices), key=lambda clustering: clustering[1])
     order = np.argsort(-np.bincount(labels), kind="stable")
     labels = np.argsort(order)[labels]  # numbered by size
     sizes = np.bincount(labels).tolist()
@@ -99,21 +99,21 @@ def cluster_uses(uses: Sequence[Use], vectors: Vectors, n_senses: Optional[int] 
 
 
 def draw_senses(
-    uses: Sequence[Use], found: SenseMap, path: Path, *, n_uses: Optional[int] = None, look: Optional[Look] = None
+    uses: Sequence[Use], sense_map: SenseMap, path: Path, *, n_uses: Optional[int] = None, look: Optional[Look] = None
 ) -> None:
     """Draw the map of uses (see `_record_map`), with the exemplar of each cluster in the legend, into a file."""
-    draw_map(_record_map(uses, found, n_uses=n_uses), path, look=look)
+    draw_map(_record_map(uses, sense_map, n_uses=n_uses), path, look=look)
 
 
-def _record_map(uses: Sequence[Use], found: SenseMap, *, n_uses: Optional[int] = None) -> Dict[str, Any]:
+def _record_map(uses: Sequence[Use], sense_map: SenseMap, *, n_uses: Optional[int] = None) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): What `draw_map` draws, for JSON: title, captions, labels and points."""
     captions = [
         f"group {i} ({size:,}): {shorten(uses[exemplar])}"
-        for i, (size, exemplar) in enumerate(zip(found.sizes, found.exemplars), start=1)
+        for i, (size, exemplar) in enumerate(zip(sense_map.sizes, sense_map.exemplars), start=1)
     ]
-    points = [[round(value, 2) for value in point] for point in found.points.tolist()]
-    title = describe(uses, found, n_uses=n_uses)
-    return {"title": title, "captions": captions, "labels": found.labels.tolist(), "points": points}
+    points = [[round(value, 2) for value in point] for point in sense_map.points.tolist()]
+    title = describe(uses, sense_map, n_uses=n_uses)
+    return {"title": title, "captions": captions, "labels": sense_map.labels.tolist(), "points": points}
 
 
 def draw_map(record: Mapping[str, Any], path: Path, *, source: str = "", look: Optional[Look] = None) -> None:
@@ -133,15 +133,15 @@ def draw_map(record: Mapping[str, Any], path: Path, *, source: str = "", look: O
     save_figure(figure, path, source=source, look=look)
 
 
-def describe(uses: Sequence[Use], found: SenseMap, *, n_uses: Optional[int] = None) -> str:
+def describe(uses: Sequence[Use], sense_map: SenseMap, *, n_uses: Optional[int] = None) -> str:
     """RETURNS (str): The finding in a line; `n_uses` is the number of all uses, if these are a sample."""
     words = ", ".join(f"\u201c{word}\u201d" for word in dict.fromkeys(use.word.lower() for use in uses))
     n = f"{len(uses):,}"
     if n_uses is not None and n_uses > len(uses):
         n = f"{n} of {n_uses:,}"
-    if len(found.sizes) == 1:
+    if len(sense_map.sizes) == 1:
         return f"{words}: {n} {'use' if n == '1' else 'uses'} in one group"
-    return f"{words}: {n} uses in {len(found.sizes)} groups (silhouette {found.silhouette:.2f})"
+    return f"{words}: {n} uses in {len(sense_map.sizes)} groups (silhouette {sense_map.silhouette:.2f})"
 
 
 def shorten(use: Use, n_words: int = 6) -> str:
@@ -172,36 +172,36 @@ def _draw_map(points: Floats, seed: int) -> Floats:
     from sklearn.manifold import TSNE
 
     perplexity = min(PERPLEXITY, (len(points) - 1) / 3)
-    found = TSNE(perplexity=perplexity, random_state=seed, init="pca", n_jobs=1).fit_transform(points)
-    return np.asarray(found, dtype="float64")
+    places = TSNE(perplexity=perplexity, random_state=seed, init="pca", n_jobs=1).fit_transform(points)
+    return np.asarray(places, dtype="float64")
 
 
 def render_senses(
-    uses: Sequence[Use], found: SenseMap, *, n_uses: Optional[int] = None, title: str = "", table: str = ""
+    uses: Sequence[Use], sense_map: SenseMap, *, n_uses: Optional[int] = None, title: str = "", table: str = ""
 ) -> str:
     """RETURNS (str): A page of HTML with the map. Every sentence stands in a list too, group by group. `title` replaces
     the finding; `table` is HTML below the map.
     """
-    order = np.argsort(found.labels, kind="stable").tolist()
-    low, high = found.points.min(axis=0), found.points.max(axis=0)
-    scaled = (found.points - low) / np.where(high > low, high - low, 1) * (SIZE - 2 * MARGIN) + MARGIN
+    order = np.argsort(sense_map.labels, kind="stable").tolist()
+    low, high = sense_map.points.min(axis=0), sense_map.points.max(axis=0)
+    scaled = (sense_map.points - low) / np.where(high > low, high - low, 1) * (SIZE - 2 * MARGIN) + MARGIN
     places = [(x, SIZE - y) for x, y in scaled.tolist()]
-    points = "\n".join(_render_point(number, use, places[use], found, uses) for number, use in enumerate(order))
-    groups = "\n".join(_render_group(label, uses, found) for label in range(len(found.sizes)))
-    title = title or describe(uses, found, n_uses=n_uses)
+    points = "\n".join(_render_point(number, use, places[use], sense_map, uses) for number, use in enumerate(order))
+    groups = "\n".join(_render_group(label, uses, sense_map) for label in range(len(sense_map.sizes)))
+    title = title or describe(uses, sense_map, n_uses=n_uses)
     box = f'viewBox="0 0 {SIZE:.0f} {SIZE:.0f}" role="group" aria-label="Map of the uses"'
     parts = [
         f"<h1>{to_html(title)}</h1>",
         HELP,
-        f"<p>{CAUTION}</p>" if len(found.sizes) > 1 else "",
+        f"<p>{CAUTION}</p>" if len(sense_map.sizes) > 1 else "",
         f"<main>\n<svg {box}>\n{points}\n</svg>",
         f'<div>\n<p id="shown" aria-live="polite">No use is selected.</p>\n{table}\n{groups}\n</div>\n</main>',
     ]
     return make_page(title, parts, kind="senses")
 
 
-def _render_point(number: int, use: int, point: Tuple[float, float], found: SenseMap, uses: Sequence[Use]) -> str:
-    (x, y), label = point, int(found.labels[use])
+def _render_point(number: int, use: int, point: Tuple[float, float], sense_map: SenseMap, uses: Sequence[Use]) -> str:
+    (x, y), label = point, int(sense_map.labels[use])
     name = to_html(f"Group {label + 1}: {shorten(uses[use])}")
     colour, focus = COLOURS[label % len(COLOURS)], 0 if number == 0 else -1
     place = f'd="{_shape(label)}" transform="translate({x:.1f} {y:.1f})" fill="{colour}" data-use="{use}"'
@@ -212,12 +212,12 @@ def _shape(label: int) -> str:
     return SHAPES[label % len(SHAPES)]
 
 
-def _render_group(label: int, uses: Sequence[Use], found: SenseMap) -> str:
-    members = np.flatnonzero(found.labels == label).tolist()
+def _render_group(label: int, uses: Sequence[Use], sense_map: SenseMap) -> str:
+    members = np.flatnonzero(sense_map.labels == label).tolist()
     shape = f'<path d="{_shape(label)}" fill="{COLOURS[label % len(COLOURS)]}"></path>'
     swatch = f'<svg class="swatch" viewBox="-7 -7 14 14" aria-hidden="true">{shape}</svg>'
-    title = f"<h2>{swatch} Group {label + 1}: {found.sizes[label]} uses</h2>"
-    exemplar = f"<p>Most typical: {_render_use(uses[found.exemplars[label]])}</p>"
+    title = f"<h2>{swatch} Group {label + 1}: {sense_map.sizes[label]} uses</h2>"
+    exemplar = f"<p>Most typical: {_render_use(uses[sense_map.exemplars[label]])}</p>"
     items = "\n".join(f'<li id="use-{use}">{_render_use(uses[use])}</li>' for use in members)
     return f"{title}\n{exemplar}\n<details><summary>Its uses</summary>\n<ul>\n{items}\n</ul></details>"
 

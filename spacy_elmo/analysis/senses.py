@@ -99,32 +99,32 @@ class SenseVectors:
         """RETURNS (SenseVectors): The nearest means of the uses that were kept; the text is not read again."""
         if self.nearest == "mean":
             return self
-        found = SenseVectors(self.bilm, reading=self.reading, first_senses=self.first_senses)
+        means = SenseVectors(self.bilm, reading=self.reading, first_senses=self.first_senses)
         pairs = [(key, self.labels[i]) for key, places in self.senses.items() for i in places]
         starts = [i for i, pair in enumerate(pairs) if i == 0 or pair != pairs[i - 1]]  # uses are sorted by sense
-        found._keep([pairs[i] for i in starts])
+        means._keep([pairs[i] for i in starts])
         sums = (
             np.add.reduceat(lengths[:, None] * rows, starts, axis=0, dtype="float64")
             for lengths, rows in zip(self._lengths, self._units)
         )
-        found._units = np.stack([to_units(total) for total in sums])
-        return found
+        means._units = np.stack([to_units(total) for total in sums])
+        return means
 
     def _keep(self, kept: Sequence[Tuple[str, str]]) -> None:
         self.labels = [label for _, label in kept]
-        found: Dict[str, List[int]] = defaultdict(list)
+        rows_by_sense: Dict[str, List[int]] = defaultdict(list)
         for i, (key, _) in enumerate(kept):
-            found[key].append(i)
-        self.senses = {key: np.asarray(places, dtype="int64") for key, places in found.items()}
+            rows_by_sense[key].append(i)
+        self.senses = {key: np.asarray(places, dtype="int64") for key, places in rows_by_sense.items()}
 
     def first_sense(self, uses: LabelledDocs) -> Answers:
         """RETURNS (Answers): The most frequent training sense of each key, or that of `first_senses`, or None."""
-        best = {**self.first_senses, **{key: self.labels[found[0]] for key, found in self.senses.items()}}
+        best = {**self.first_senses, **{key: self.labels[rows[0]] for key, rows in self.senses.items()}}
         return [best.get(key) for key in uses.keys]
 
     def predict(self, uses: LabelledDocs) -> List[Answers]:
         """RETURNS (List[Answers]): A list per layer of `layers`; None where no sense of the key is known."""
-        found = [self.first_sense(uses) for _ in self.layers]
+        predictions = [self.first_sense(uses) for _ in self.layers]
         for start, stop, layers in iter_layers(self.bilm, uses, self.reading):
             chosen = [i for i in range(start, stop) if uses.keys[i] in self.senses]
             if not chosen:
@@ -133,11 +133,11 @@ class SenseVectors:
             sizes = [len(places) for places in senses]
             owners, places = np.repeat(np.arange(len(chosen)), sizes), np.concatenate(senses)
             bounds = [0, *np.cumsum(sizes).tolist()]
-            for answers, rows, units in zip(found, layers[:, np.asarray(chosen) - start], self._units):
+            for answers, rows, units in zip(predictions, layers[:, np.asarray(chosen) - start], self._units):
                 cosines = np.einsum("pd,pd->p", to_units(rows)[owners], units[places])
                 for i, first, last in zip(chosen, bounds, bounds[1:]):  # of equals the more frequent sense
                     answers[i] = self.labels[int(places[first + int(cosines[first:last].argmax())])]
-        return found
+        return predictions
 
 
 def find_places(pairs: Sequence[Tuple[str, str]], kept: Sequence[Tuple[str, str]]) -> Numbers:
@@ -146,12 +146,12 @@ def find_places(pairs: Sequence[Tuple[str, str]], kept: Sequence[Tuple[str, str]
     for place, pair in enumerate(kept):
         free[pair].append(place)
     turns: Counter[Tuple[str, str]] = Counter()
-    found = np.zeros(len(pairs), dtype="int64")
+    chosen = np.zeros(len(pairs), dtype="int64")
     for i, pair in enumerate(pairs):
         places = free[pair]
-        found[i] = places[turns[pair] % len(places)]
+        chosen[i] = places[turns[pair] % len(places)]
         turns[pair] += 1
-    return found
+    return chosen
 
 
 def score_senses(answers: Answers, first: Answers, uses: LabelledDocs, vectors: SenseVectors) -> SenseScores:

@@ -110,8 +110,8 @@ def _sort_key(value: Value, number: Optional[float]) -> Tuple[float, str, str]:
 def _to_number(value: Value) -> Optional[float]:
     if not isinstance(value, str):
         return value
-    found = DATE.fullmatch(value)
-    return int(found[1]) if found else None
+    match = DATE.fullmatch(value)
+    return int(match[1]) if match else None
 
 
 def _choose_width(numbers: Sequence[float], is_whole: bool) -> float:
@@ -170,8 +170,8 @@ def count_shares(
         for sense in range(int(np.max(labels)) + 1):
             n = int((senses[is_own] == sense).sum())
             score = score_share(n, counts["uses"], effect=effect)
-            found = {"group": sense + 1, "n": n, "share": score.value, "low": score.low, "high": score.high}
-            rows.append({**place, **counts, **found})
+            record = {"group": sense + 1, "n": n, "share": score.value, "low": score.low, "high": score.high}
+            rows.append({**place, **counts, **record})
     return Shares(field, groups, rows, effect, len(values) - len(known))
 
 

@@ -127,9 +127,9 @@ class TokenStore:
         elif can_write:
             self._file.execute("BEGIN EXCLUSIVE")
             self._file.execute("COMMIT")
-        found = self._file.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
-        if found is None or found[0] != str(VERSION):
-            problem = f"its version is {found and found[0]}, should be {VERSION}"
+        stored = self._file.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
+        if stored is None or stored[0] != str(VERSION):
+            problem = f"its version is {stored and stored[0]}, should be {VERSION}"
             raise ValueError(Errors.EL390.format(path=self.path, problem=problem))
 
     @contextmanager
@@ -207,8 +207,8 @@ class TokenStore:
             tokens to store, at least one.
         vectors (Vectors): Shape (N, D), unit vectors of all stored tokens.
         """
-        (found,) = self._file.execute("SELECT value FROM meta WHERE key = 'next_id'").fetchone()
-        first = number = int(found)
+        (next_id,) = self._file.execute("SELECT value FROM meta WHERE key = 'next_id'").fetchone()
+        first = number = int(next_id)
         texts = [words[position].lower() for _, words, positions in sentences for position in positions]
         count = "INSERT INTO word (text, n) VALUES (?, ?) ON CONFLICT (text) DO UPDATE SET n = n + excluded.n"
         counts, find = Counter(texts), "SELECT id FROM word WHERE text = ?"
@@ -230,8 +230,8 @@ class TokenStore:
         self._file.execute(f"INSERT INTO removed {OF_DOCUMENT}", (name,))
         n_tokens = self._file.total_changes - before
         counts = f"SELECT word, count(*) FROM token WHERE id IN ({OF_DOCUMENT}) GROUP BY word"
-        found = self._file.execute(counts, (name,)).fetchall()
-        self._file.executemany("UPDATE word SET n = n - ? WHERE id = ?", [(n, word) for word, n in found])
+        rows = self._file.execute(counts, (name,)).fetchall()
+        self._file.executemany("UPDATE word SET n = n - ? WHERE id = ?", [(n, word) for word, n in rows])
         self._file.execute(f"DELETE FROM token WHERE id IN ({OF_DOCUMENT})", (name,))
         for table in ("sentence", "field"):
             self._file.execute(
@@ -249,20 +249,20 @@ class TokenStore:
 
     def find_document(self, name: str) -> Optional[Tuple[str, int, bool]]:
         """RETURNS (Optional[Tuple[str, int, bool]]): Digest, records read, and whether all are; None if unknown."""
-        found = self.fetch("SELECT digest, n_records, is_complete FROM document WHERE name = ?", (name,))
-        return None if not found else (found[0][0], int(found[0][1]), bool(found[0][2]))
+        rows = self.fetch("SELECT digest, n_records, is_complete FROM document WHERE name = ?", (name,))
+        return None if not rows else (rows[0][0], int(rows[0][1]), bool(rows[0][2]))
 
     def read_fields(self, documents: Sequence[str]) -> Dict[str, Dict[str, Value]]:
         """RETURNS (Dict[str, Dict[str, Value]]): The fields of documents, by their names."""
-        found: Dict[str, Dict[str, Value]] = {name: {DOCUMENT: name} for name in documents}
-        for some, marks in _split(list(found)):
+        fields: Dict[str, Dict[str, Value]] = {name: {DOCUMENT: name} for name in documents}
+        for some, marks in _split(list(fields)):
             source = "document JOIN field ON field.document = document.id"
             where = f"WHERE document.name IN ({marks})"
             for document, name, value in self.fetch(
                 f"SELECT document.name, field.name, value FROM {source} {where}", some
             ):
-                found[document][name] = value
-        return found
+                fields[document][name] = value
+        return fields
 
     def field_names(self) -> List[str]:
         """RETURNS (List[str]): The names of all fields."""
@@ -295,8 +295,8 @@ class TokenStore:
     def find_numbered(self, name: str, above: int) -> List[str]:
         """RETURNS (List[str]): Documents `name#N` with a larger N than `above`."""
         first, end = f"{name}#", f"{name}$"  # "$" comes after "#"
-        found = self.fetch("SELECT name FROM document WHERE name >= ? AND name < ?", (first, end))
-        numbers = {text: text[len(first) :] for (text,) in found}
+        rows = self.fetch("SELECT name FROM document WHERE name >= ? AND name < ?", (first, end))
+        numbers = {text: text[len(first) :] for (text,) in rows}
         return [text for text, n in numbers.items() if n.isascii() and n.isdecimal() and int(n) > above]
 
     def count(self, table: str) -> int:
@@ -339,10 +339,10 @@ class TokenStore:
         return [rows[number] for number in ids]
 
     def _unpack(self, rows: Sequence[Tuple[Any, ...]], width: int) -> Tuple[Ids, Vectors]:
-        wanted = width * np.dtype(DTYPE).itemsize
-        wrong = [len(vector) for _, vector in rows if len(vector) != wanted]
+        n_bytes = width * np.dtype(DTYPE).itemsize
+        wrong = [len(vector) for _, vector in rows if len(vector) != n_bytes]
         if wrong:
-            problem = f"a vector has {wrong[0]} bytes, should have {wanted}"
+            problem = f"a vector has {wrong[0]} bytes, should have {n_bytes}"
             raise ValueError(Errors.EL392.format(path=self.path, problem=problem))
         numbers = np.frombuffer(b"".join(vector for _, vector in rows), dtype=DTYPE)
         ids = np.asarray([number for number, _ in rows], dtype="int64")

@@ -51,9 +51,9 @@ def search_cells(index: Any, vector: Vectors, n: int, *, among: Optional[Ids], w
     while True:
         params = faiss.SearchParametersIVF(nprobe=min(n_probed, index.nlist), **given)
         places: Ids = index.search(vector[None], n, params=params)[1][0]
-        found = places[places >= 0]
-        if len(found) >= n or n_probed >= index.nlist:
-            return found
+        places_found = places[places >= 0]
+        if len(places_found) >= n or n_probed >= index.nlist:
+            return places_found
         n_probed *= 4
 
 

@@ -41,7 +41,10 @@ class LMHead(nn.Module):
         max_scores (int): Maximum number of scores in memory at once; on a CPU without gradients it is 2^20.
         """
         n_rows = max(1, len(outputs) if _has_small_blocks(outputs) else max_scores // self.n_scores)
-        parts = [self.row_losses(rows, wanted) for rows, wanted in zip(outputs.split(n_rows), targets.split(n_rows))]
+        parts = [
+            self.row_losses(rows, row_targets)
+            for rows, row_targets in zip(outputs.split(n_rows), targets.split(n_rows))
+        ]
         return torch.cat(parts) if parts else outputs.new_zeros(0)
 
 
@@ -183,8 +186,8 @@ def _cross_entropy(outputs: Tensor, weight: Tensor, bias: Tensor, targets: Tenso
         return nn.functional.cross_entropy(_exact(scores), targets, reduction="none")
     losses = outputs.new_empty(len(outputs))
     buffer = outputs.new_empty(min(BLOCK_ROWS, len(outputs)) * min(BLOCK_WORDS, len(weight)))
-    for rows, wanted, out in zip(outputs.split(BLOCK_ROWS), targets.split(BLOCK_ROWS), losses.split(BLOCK_ROWS)):
-        _block_losses(rows, wanted, weight, bias, buffer, out)
+    for rows, row_targets, out in zip(outputs.split(BLOCK_ROWS), targets.split(BLOCK_ROWS), losses.split(BLOCK_ROWS)):
+        _block_losses(rows, row_targets, weight, bias, buffer, out)
     return losses
 
 
@@ -194,13 +197,13 @@ def _block_losses(rows: Tensor, targets: Tensor, weight: Tensor, bias: Tensor, b
     size in a few accumulators and loses 3e-6 of the mean loss.
     """
     largest = rows.new_full((len(rows), 1), torch.finfo(rows.dtype).min)  # finite: all words of a block may have -inf
-    total, own, wanted = torch.zeros_like(largest), largest * math.nan, targets.unsqueeze(1)  # (n, 1)
+    total, own, columns = torch.zeros_like(largest), largest * math.nan, targets.unsqueeze(1)  # (n, 1)
     for first in range(0, len(weight), BLOCK_WORDS):
         words = weight[first : first + BLOCK_WORDS]
         scores = buffer[: len(rows) * len(words)].view(len(rows), len(words))
         torch.addmm(bias[first : first + BLOCK_WORDS], rows, words.t(), out=scores)
-        place = (wanted - first).clamp_(0, len(words) - 1)
-        own = torch.where(place == wanted - first, scores.gather(1, place), own)
+        place = (columns - first).clamp_(0, len(words) - 1)
+        own = torch.where(place == columns - first, scores.gather(1, place), own)
         before, largest = largest, torch.maximum(largest, scores.amax(dim=1, keepdim=True))
         total.mul_(before.sub_(largest).exp_()).add_(scores.sub_(largest).exp_().sum(dim=1, keepdim=True))
     torch.sub(total.log_(), own.sub_(largest), out=out.unsqueeze(1))

@@ -424,10 +424,10 @@ def _run_backward(layer: _Layer, kept: _Kept, d_outputs: Tensor, c: Tensor, d_ga
         before = (before if keep is None else before * keep).contiguous()
         if is_one_pass:
             d_c = torch.zeros_like(d_squashed) if d_c is None else d_c
-            found = d_pre[s] if d_pre[s].dtype == d_act.dtype else d_act.view(*d_pre[s].shape)  # (d, B, 4H)
-            _backward_in_one_pass(at, before, d_squashed, d_c, found, layer)
-            if found is not d_pre[s]:
-                d_pre[s].copy_(found)
+            d_step = d_pre[s] if d_pre[s].dtype == d_act.dtype else d_act.view(*d_pre[s].shape)  # (d, B, 4H)
+            _backward_in_one_pass(at, before, d_squashed, d_c, d_step, layer)
+            if d_step is not d_pre[s]:
+                d_pre[s].copy_(d_step)
         else:
             by_gate = d_pre[s].view(*d_act.shape[1:3], 4, -1).permute(2, 0, 1, 3)  # (4, d, B, H)
             d_c = _cell_backward(at, d_act, d_squashed, d_c, before, layer.cell_clip)

@@ -167,10 +167,10 @@ def _layer_of(name: str, n_layers: int) -> int:
         return 1
     if name.startswith("encoder.norm."):  # the norm of a transformer's output
         return n_layers
-    found = re.match(r"encoder\.(layers|highways|blocks)\.(\d+)\.", name)
-    if found is None:
+    match = re.match(r"encoder\.(layers|highways|blocks)\.(\d+)\.", name)
+    if match is None:
         return 0
-    return int(found.group(2)) + 1 + (found.group(1) == "highways")  # the first highway is around the second layer
+    return int(match.group(2)) + 1 + (match.group(1) == "highways")  # the first highway is around the second layer
 
 
 def n_unfrozen(n_layers: int, *, done: int, every: int, at_start: int) -> int:

@@ -94,12 +94,12 @@ class BiLMState:
                 f"The state has h and c of type {kinds}, but should have tensors. Convert arrays by `torch.from_numpy`."
             )
         d, n_layers = config.n_directions, config.n_layers
-        for name, found, width in (("h", self.h, d * config.projection_width), ("c", self.c, d * config.cell_width)):
-            wanted = (n_layers, self.h.shape[1] if self.h.dim() == 3 else "rows", width)
-            if tuple(found.shape) != wanted:
+        for name, tensor, width in (("h", self.h, d * config.projection_width), ("c", self.c, d * config.cell_width)):
+            expected = (n_layers, self.h.shape[1] if self.h.dim() == 3 else "rows", width)
+            if tuple(tensor.shape) != expected:
                 raise ValueError(
-                    f"The tensor {name} of the state has shape {tuple(found.shape)}, but should have {wanted} (layers, "
-                    "rows, width). Pass a state returned by `embed(..., return_state=True)` of the same biLM."
+                    f"The tensor {name} of the state has shape {tuple(tensor.shape)}, but should have {expected} "
+                    "(layers, rows, width). Pass a state returned by `embed(..., return_state=True)` of the same biLM."
                 )
 
     @property

@@ -88,8 +88,8 @@ class TransformerLayer(nn.Module):
         weight_dropout (float): Dropout of the attention weights during training.
         """
         mixed = _linear(self._norm(rows, 0), self.input_weight, self.input_bias)  # (d, N, 3P)
-        found = attend(mixed, groups, self.n_heads, weight_dropout if self.training else 0.0)
-        rows = rows + self._drop(_linear(found, self.output_weight, self.output_bias), dropout)
+        attended = attend(mixed, groups, self.n_heads, weight_dropout if self.training else 0.0)
+        rows = rows + self._drop(_linear(attended, self.output_weight, self.output_bias), dropout)
         hidden = torch.relu(_linear(self._norm(rows, 1), self.up_weight, self.up_bias))  # (d, N, hidden)
         return rows + self._drop(_linear(self._drop(hidden, dropout), self.down_weight, self.down_bias), dropout)
 
@@ -192,8 +192,8 @@ def attend(mixed: Tensor, groups: SequenceGroups, n_heads: int, dropout: float =
         chosen = mixed.index_select(1, rows.reshape(-1))
         heads = chosen.view(d * n_sequences, n_steps, 3, n_heads, width // 3 // n_heads)
         query, key, value = heads.permute(2, 0, 3, 1, 4)  # 3 x (d * G, heads, T, P / heads)
-        found = nn.functional.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=True)
-        flat = found.transpose(1, 2).reshape(d, n_sequences * n_steps, width // 3)  # (d, G * T, P)
+        attended = nn.functional.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=True)
+        flat = attended.transpose(1, 2).reshape(d, n_sequences * n_steps, width // 3)  # (d, G * T, P)
         parts.append(flat if kept is None else flat.index_select(1, kept))
     return torch.cat([mixed[:, :0, : width // 3], *parts], dim=1).index_select(1, groups.order)
 
@@ -258,7 +258,7 @@ def _positions(firsts: Ids, lengths: Ids, n_lanes: int, d: int) -> Ids:
     """The position of each row in the text of its sequence, shape (d, N)."""
     steps = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     rows = np.repeat(firsts, lengths) + n_lanes * steps
-    found = np.zeros((2, len(rows)), dtype="int64")
-    found[0, rows] = steps
-    found[1, rows] = np.repeat(lengths, lengths) - 1 - steps
-    return found[:d]
+    positions = np.zeros((2, len(rows)), dtype="int64")
+    positions[0, rows] = steps
+    positions[1, rows] = np.repeat(lengths, lengths) - 1 - steps
+    return positions[:d]

@@ -73,8 +73,8 @@ class LazyGroup(TyperGroup):
         `--options=~/FILE`.
         """
         homes = [HOME_PATH.fullmatch(arg) for arg in args]
-        found = [(home[1] or "") + os.path.expanduser(home[2]) if home else arg for home, arg in zip(homes, args)]
-        return super().resolve_command(ctx, found)
+        expanded = [(home[1] or "") + os.path.expanduser(home[2]) if home else arg for home, arg in zip(homes, args)]
+        return super().resolve_command(ctx, expanded)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the commands in the help text, without importing them."""

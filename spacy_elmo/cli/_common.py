@@ -250,8 +250,8 @@ def make_look(
             raise ValueError(f"{needless} is for a picture, and none is drawn. Name its file with --picture.")
         return Look(title)
     check_picture(picture)
-    found = re.fullmatch(r"(\d+\.?\d*)(?:x(\d+\.?\d*))?", size or "0")
-    width, height = (float(side or 0) for side in (found.groups() if found else ("1", "")))
+    match = re.fullmatch(r"(\d+\.?\d*)(?:x(\d+\.?\d*))?", size or "0")
+    width, height = (float(side or 0) for side in (match.groups() if match else ("1", "")))
     if any(side and not MIN_CM <= side <= MAX_CM for side in (width, height)):
         raise ValueError(
             f"--size is '{size}', should be the width of the picture in cm, or width and height, each from {MIN_CM} to "
@@ -296,12 +296,12 @@ def read_text(text: str) -> str:
     """RETURNS (str): A text, or that of stdin for -, which is UTF-8 whatever the encoding of the console.
     RAISES (ValueError): If it is empty; see `to_unicode`.
     """
-    found = to_unicode(sys.stdin.buffer.read() if text == "-" else text)
+    content = to_unicode(sys.stdin.buffer.read() if text == "-" else text)
     if Path(text).suffix and os.path.isfile(text):
-        msg.warn(f"The text is '{found}', the name of a file. To read its content: - < {found}")
-    if not found.strip():
+        msg.warn(f"The text is '{content}', the name of a file. To read its content: - < {content}")
+    if not content.strip():
         raise ValueError("The text is empty. Give a text in quotation marks, or - and a text on stdin.")
-    return found
+    return content
 
 
 def to_unicode(text: Union[bytes, str]) -> str:

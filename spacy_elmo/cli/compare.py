@@ -56,12 +56,12 @@ def compare_cli(
                     f"There are no sentences to compare the vectors on in '{text_path}'. Pass a text with at least one "
                     "token."
                 )
-        found = compare_bilms(_common.open_bilm(a_path), _common.open_bilm(b_path), sentences)
-    is_equal = found.is_equal(tolerance)
+        comparison = compare_bilms(_common.open_bilm(a_path), _common.open_bilm(b_path), sentences)
+    is_equal = comparison.is_equal(tolerance)
     if as_json:
-        print(srsly.json_dumps(_to_record(found, tolerance)))
+        print(srsly.json_dumps(_to_record(comparison, tolerance)))
     else:
-        _print(found, tolerance)
+        _print(comparison, tolerance)
     if is_equal:
         _common.msg.good(f"The vectors are equal within {tolerance:g}")
     else:
@@ -69,25 +69,25 @@ def compare_cli(
     raise typer.Exit(0 if is_equal else 1)
 
 
-def _to_record(found: Comparison, tolerance: float) -> Dict[str, Any]:
+def _to_record(comparison: Comparison, tolerance: float) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): The comparison in JSON types; a difference that is not finite is None."""
-    record = {**asdict(found), "is_equal": found.is_equal(tolerance), "tolerance": tolerance}
+    record = {**asdict(comparison), "is_equal": comparison.is_equal(tolerance), "tolerance": tolerance}
     for layer in record["layers"]:
         layer["max_difference"] = _finite(layer["max_difference"])
         layer["mean_cosine"] = _finite(layer["mean_cosine"])
         layer["token"] = layer["token"].encode("utf8", "replace").decode("utf8")
     for tensor in record["tensors"]:
         tensor["max_difference"] = _finite(tensor["max_difference"])
-    return {**record, "first_different_layer": found.first_different(tolerance)}
+    return {**record, "first_different_layer": comparison.first_different(tolerance)}
 
 
 def _finite(value: Optional[float]) -> Optional[float]:
     return value if value is not None and abs(value) < float("inf") else None
 
 
-def _print(found: Comparison, tolerance: float) -> None:
-    _print_settings(found)
-    _print_tensors(found)
+def _print(comparison: Comparison, tolerance: float) -> None:
+    _print_settings(comparison)
+    _print_tensors(comparison)
     rows = [
         (
             str(layer.layer),
@@ -95,33 +95,35 @@ def _print(found: Comparison, tolerance: float) -> None:
             f"{layer.mean_cosine:.7f}",
             f"{shorten(repr(layer.token), 40)} (sentence {layer.sentence + 1}, token {layer.position})",
         )
-        for layer in found.layers
+        for layer in comparison.layers
     ]
     header = ("Layer", "Largest difference", "Mean cosine", "Where")
     _common.msg.table(rows, header=header, aligns=("r", "r", "r", "l"), divider=True, max_col=80)
-    _common.msg.text(f"{found.n_tokens:,} tokens, from the zero state in each sentence; token 0 is BOS")
-    first = found.first_different(tolerance)
+    _common.msg.text(f"{comparison.n_tokens:,} tokens, from the zero state in each sentence; token 0 is BOS")
+    first = comparison.first_different(tolerance)
     if first is not None:
         _common.msg.text(f"The first layer that differs is layer {first}" + (", the token layer" if first == 0 else ""))
-    if not found.has_same_shape:
+    if not comparison.has_same_shape:
         compared = (
-            f"only the first {len(found.layers)} layers were compared" if found.layers else "no layer was compared"
+            f"only the first {len(comparison.layers)} layers were compared"
+            if comparison.layers
+            else "no layer was compared"
         )
         _common.msg.text(f"The numbers of layers or their widths differ; {compared}")
 
 
-def _print_settings(found: Comparison) -> None:
-    rows = [(name, str(a), str(b)) for name, (a, b) in found.settings.items()]
+def _print_settings(comparison: Comparison) -> None:
+    rows = [(name, str(a), str(b)) for name, (a, b) in comparison.settings.items()]
     if rows:
         _common.msg.table(rows, header=("Setting", "A", "B"), divider=True, max_col=50)
     else:
         _common.msg.text("All settings are the same")
 
 
-def _print_tensors(found: Comparison) -> None:
-    counts = Counter(tensor.status for tensor in found.tensors)
+def _print_tensors(comparison: Comparison) -> None:
+    counts = Counter(tensor.status for tensor in comparison.tensors)
     _common.msg.text("Tensors: " + ", ".join(f"{n} {status}" for status, n in counts.items()))
-    others = [tensor for tensor in found.tensors if tensor.status != SAME]
+    others = [tensor for tensor in comparison.tensors if tensor.status != SAME]
     others.sort(key=lambda tensor: tensor.status == DIFFERENT)
     rows = [
         (tensor.name, tensor.status, "" if tensor.max_difference is None else f"{tensor.max_difference:.3g}")

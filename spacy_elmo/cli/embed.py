@@ -211,8 +211,8 @@ def embed_cli(
             _common.msg.info(f"{replaced} were replaced by U+FFFD")
     if output_path != STDOUT:
         tokens, texts = _common.counted(total.n_tokens, "token"), _common.counted(total.n_texts, "text")
-        found = f"; {_common.counted(total.n_found, 'file')} existed already" if total.n_found else ""
-        _common.msg.good(f"Saved the vectors of {tokens} in {texts}{found}", output_path)
+        existing = f"; {_common.counted(total.n_found, 'file')} existed already" if total.n_found else ""
+        _common.msg.good(f"Saved the vectors of {tokens} in {texts}{existing}", output_path)
     if total.n_skipped:
         skipped = _common.counted(total.n_skipped, "text")
         _common.msg.warn(f"{skipped} could not be read. They are listed in .skipped.jsonl files beside the output.")

@@ -229,12 +229,12 @@ def _fill(builder: IndexBuilder, shards: Any, delete: List[str], check: Punctuat
         with tqdm(disable=None, unit="tok", unit_scale=True, file=sys.stderr, desc="search") as bar:
             builder.finish(bar.update)
     if shards:
-        found = {
+        record = {
             "unchanged": builder.n_unchanged - builder.n_updated,
             "with changed fields": builder.n_updated,
             "replaced": builder.n_replaced,
         }
-        also = "".join(f"; {_common.counted(n, 'document')} {what}" for what, n in found.items() if n)
+        also = "".join(f"; {_common.counted(n, 'document')} {what}" for what, n in record.items() if n)
         if builder.n_dropped:
             dropped = _common.counted(builder.n_dropped, "document")
             _common.msg.info(f"Deleted {dropped} with numbers above the end of their files, which have become shorter")
@@ -272,8 +272,8 @@ def _report(path: Path, *, check: bool, as_json: bool) -> None:
         if check and not index.n_tokens:
             _common.msg.warn("The index has no tokens: there is nothing to check.")
         elif check:
-            found = check_recall(index)
-            record.update({f"recall@{found.k}": round(found.recall, 4), "query_ms": round(found.query_ms, 2)})
+            recall = check_recall(index)
+            record.update({f"recall@{recall.k}": round(recall.recall, 4), "query_ms": round(recall.query_ms, 2)})
     if as_json:
         print(srsly.json_dumps(record))
     else:

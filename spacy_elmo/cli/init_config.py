@@ -180,7 +180,7 @@ def init_config_cli(
             write_text(file, config)
     saved = " and ".join(str(file) for file in texts)
     _common.msg.good(f"Saved the config of a {kind}" if kind == "pipeline" else f"Saved the config of {kind}", saved)
-    commands = [found[1] for found in map(COMMAND.search, texts.values()) if found]
+    commands = [match[1] for match in map(COMMAND.search, texts.values()) if match]
     if baseline:
         folders = [shlex.quote(_output_of(file)) for file in texts]
         code = "" if code_path is None else f" --code {shlex.quote(str(code_path))}"

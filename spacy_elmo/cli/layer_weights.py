@@ -60,8 +60,8 @@ def layer_weights_cli(
         if picture is not None:
             check_output_file(picture, force=force)
         _common.import_code(code_path)
-        found = [(name, load_mixes(path)) for name, path in zip(_shorten(pipelines), pipelines)]
-        mixes, names = join_mixes(found)
+        named_mixes = [(name, load_mixes(path)) for name, path in zip(_shorten(pipelines), pipelines)]
+        mixes, names = join_mixes(named_mixes)
         if log is not None:
             check_log(log, pipelines[0], mixes)
         if picture is not None and log is not None:
@@ -69,7 +69,7 @@ def layer_weights_cli(
         elif picture is not None:
             draw_layer_weights(mixes, picture, names=names, look=look)
     if as_json:
-        named = [({"pipeline": name} if name else {}, mix) for name, some in found for mix in some]
+        named = [({"pipeline": name} if name else {}, mix) for name, some in named_mixes for mix in some]
         print(srsly.json_dumps({"mixes": [{**pipeline, **asdict(mix)} for pipeline, mix in named]}))
     else:
         mixture_size = max(len(mix.shares) for mix in mixes)

@@ -56,18 +56,20 @@ def neighbors_cli(
         stored, groups = index.layer, [Group("", 0.0, None, None, [])]
         if group_by is not None:
             groups = make_groups(index.store.read_values(index.require_field(group_by)), group_by, bin_width)
-        wanted = [None if group_by is None else (group_by, group.values) for group in groups]
-        found = [index.query(vector, k, word=only, where=where) for where in wanted]
+        conditions = [None if group_by is None else (group_by, group.values) for group in groups]
+        neighbors = [index.query(vector, k, word=only, where=where) for where in conditions]
     if as_json:
         names = [{} if group_by is None else {"value": group.label} for group in groups]
-        records = [to_record(one.use, cosine=one.cosine, **name) for name, some in zip(names, found) for one in some]
+        records = [
+            to_record(one.use, cosine=one.cosine, **name) for name, some in zip(names, neighbors) for one in some
+        ]
         print(srsly.json_dumps({"sentence": words, "position": position, "layer": stored, "neighbors": records}))
         return
-    if not any(found):
+    if not any(neighbors):
         _common.msg.warn("The index has no tokens.")
         return
     header = ("cosine", "", "word", "", "document")
-    for group, some in zip(groups, found):
+    for group, some in zip(groups, neighbors):
         if group_by is not None:
             _common.msg.divider(to_printable(f"{group_by} {group.label}"))
         if some:
@@ -76,5 +78,5 @@ def neighbors_cli(
             _common.msg.text("no use")
 
 
-def _rows(found: List[Neighbor]) -> List[Tuple[str, ...]]:
-    return [(f"{one.cosine:.3f}", *to_line(one.use), to_printable(one.use.document)) for one in found]
+def _rows(neighbors: List[Neighbor]) -> List[Tuple[str, ...]]:
+    return [(f"{one.cosine:.3f}", *to_line(one.use), to_printable(one.use.document)) for one in neighbors]

@@ -87,19 +87,19 @@ def probe_cli(
                 "control task. Leave --control-seeds out."
             )
         _common.import_code(code_path)
-        found = load_probe_data(data, attr, train=train, limit=limit, seed=seed)
-        _tell_of_data(found, data, seed)
+        texts = load_probe_data(data, attr, train=train, limit=limit, seed=seed)
+        _tell_of_data(texts, data, seed)
         opened = open_pipeline(pipeline)
         scores = probe_data(
             opened.bilm,
-            found,
+            texts,
             layers=parse_layers(layers, opened.bilm),
             reading=opened.reading,
             control_seeds=range(len(CONTROL_SEEDS) if control_seeds is None else control_seeds),
             max_iter=max_iter,
             watch=partial(tqdm, desc="Layers", disable=None),
         )
-        files = {"train": (train or data).name, "test": data.name, "is_split": found.is_split}
+        files = {"train": (train or data).name, "test": data.name, "is_split": texts.is_split}
         names = {"bilm": Path(pipeline).name, "bilm_digest": opened.digest, "version": __version__}
         record = {**names, **files, "limit": limit, "seed": seed, **scores}
         _warn_of_probes(record)
@@ -117,20 +117,20 @@ def probe_cli(
             _common.msg.good(f"Wrote {path}")
 
 
-def _tell_of_data(found: ProbeData, path: Path, seed: int) -> None:
-    """found (ProbeData): Its split is told, and test labels without a training token.
+def _tell_of_data(texts: ProbeData, path: Path, seed: int) -> None:
+    """texts (ProbeData): Its split is told, and test labels without a training token.
     path (Path): The test data.
     seed (int): Of the split.
     """
-    train, test = found.train, found.test
+    train, test = texts.train, texts.test
     sizes = f"{_common.counted(len(train.labels), 'training token')}, {_common.counted(len(test.labels), 'test token')}"
-    if found.is_split:
+    if texts.is_split:
         docs = f"{len(train.docs):,} documents to train on and {len(test.docs):,} to test on"
         _common.msg.info(f"No training data (--train): {path} is split with seed {seed} into {docs}")
-    _common.msg.info(f"{sizes}, {_common.counted(len(set(train.labels)), 'label')} of {found.attr}")
-    if found.n_unseen and found.attr != SENSE:
+    _common.msg.info(f"{sizes}, {_common.counted(len(set(train.labels)), 'label')} of {texts.attr}")
+    if texts.n_unseen and texts.attr != SENSE:
         _common.msg.warn(
-            f"{found.n_unseen:,} of the {len(test.labels):,} test tokens have a label that no training token "
+            f"{texts.n_unseen:,} of the {len(test.labels):,} test tokens have a label that no training token "
             "has; they count as wrong. Give more training data."
         )
 

@@ -80,28 +80,28 @@ def senses_cli(
             uses, vectors = index.uses(words, max_uses, match_case=match_case)
             n_uses = index.count_uses(words, match_case=match_case)
             values = [] if group_by is None else index.values_of(uses, group_by)
-        found = cluster_uses(uses, vectors, n_senses, seed)
-        told, shares = describe(uses, found, n_uses=n_uses), None
+        sense_map = cluster_uses(uses, vectors, n_senses, seed)
+        told, shares = describe(uses, sense_map, n_uses=n_uses), None
         if group_by is not None:
-            shares = count_shares(uses, found.labels.tolist(), values, group_by, bin_width)
+            shares = count_shares(uses, sense_map.labels.tolist(), values, group_by, bin_width)
         if picture is not None and shares is not None:
-            captions = [shorten(uses[exemplar]) for exemplar in found.exemplars]
+            captions = [shorten(uses[exemplar]) for exemplar in sense_map.exemplars]
             draw_shares(shares, picture, title=f"{told}, by {group_by}", captions=captions, look=look)
         elif picture is not None:
-            draw_senses(uses, found, picture, n_uses=n_uses, look=look)
+            draw_senses(uses, sense_map, picture, n_uses=n_uses, look=look)
         if html is not None:
             below = "" if shares is None else make_table(*_cells(shares, to_html))
-            page = render_senses(uses, found, n_uses=n_uses, title=title or "", table=below)
+            page = render_senses(uses, sense_map, n_uses=n_uses, title=title or "", table=below)
             write_text(html, page, errors="replace")
         if table is not None and shares is not None:
             write_text(table, write_table(shares), errors="replace")
     if as_json:
         groups = [
             {"size": size, "exemplar": to_record(uses[exemplar])}
-            for size, exemplar in zip(found.sizes, found.exemplars)
+            for size, exemplar in zip(sense_map.sizes, sense_map.exemplars)
         ]
-        silhouette = None if len(groups) == 1 else found.silhouette
-        labelled = [to_record(use, group=int(label)) for use, label in zip(uses, found.labels)]
+        silhouette = None if len(groups) == 1 else sense_map.silhouette
+        labelled = [to_record(use, group=int(label)) for use, label in zip(uses, sense_map.labels)]
         for record, value in zip(labelled, values):
             record["value"] = value
         sizes = {"n_uses": n_uses, "n_sampled": len(uses)}
@@ -113,7 +113,7 @@ def senses_cli(
     else:
         _common.msg.text(to_printable(told))
         rows: List[List[str]] = [
-            [str(size), *to_line(uses[place])] for size, place in zip(found.sizes, found.exemplars)
+            [str(size), *to_line(uses[place])] for size, place in zip(sense_map.sizes, sense_map.exemplars)
         ]
         _common.msg.table(rows, header=("uses", "", "most typical", ""), divider=True, aligns=tuple("rrll"), max_col=80)
         if len(rows) > 1:

@@ -54,7 +54,7 @@ def surprisal_cli(
         if picture is not None:
             draw_surprisal(rows, picture, title=told, look=look)
     if as_json:
-        print(srsly.json_dumps({"tokens": [_record(text, found) for text, found in rows]}))
+        print(srsly.json_dumps({"tokens": [_record(text, surprisal) for text, surprisal in rows]}))
     else:
         _common.msg.table(
             _rows(rows), header=("token", "forward", "backward", "mean", " "), divider=True, aligns=tuple("lrrrl")
@@ -65,13 +65,16 @@ def surprisal_cli(
 
 
 def _rows(rows: List[Tuple[str, Surprisal]]) -> List[Tuple[str, ...]]:
-    return [(text, *(_format(bits) for bits in found[:3]), "<UNK>" if found.is_unk else "") for text, found in rows]
+    return [
+        (text, *(_format(bits) for bits in surprisal[:3]), "<UNK>" if surprisal.is_unk else "")
+        for text, surprisal in rows
+    ]
 
 
 def _format(bits: float) -> str:
     return "" if math.isnan(bits) else f"{bits:.1f}"
 
 
-def _record(text: str, found: Surprisal) -> Dict[str, Any]:
-    bits = {name: None if math.isnan(value) else value for name, value in zip(Surprisal._fields, found[:3])}
-    return {"token": text, **bits, "is_unk": found.is_unk}
+def _record(text: str, surprisal: Surprisal) -> Dict[str, Any]:
+    bits = {name: None if math.isnan(value) else value for name, value in zip(Surprisal._fields, surprisal[:3])}
+    return {"token": text, **bits, "is_unk": surprisal.is_unk}

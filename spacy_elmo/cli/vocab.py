@@ -52,7 +52,7 @@ def vocab_cli(
     """
     with _common.show_errors():
         check_output_file(output_path, force=force)
-        counts, found = save_vocabulary(
+        counts, vocabulary = save_vocabulary(
             corpus_path,
             output_path,
             n_words=n_words or None,
@@ -65,6 +65,6 @@ def vocab_cli(
             warn=_common.msg.warn,
         )
     _common.msg.text(counts.describe())
-    _common.msg.text(f"Kept {len(found.words):,} of {found.n_types:,} distinct words")
-    _common.msg.text(f"{found.unk_rate:.2%} of the tokens are <UNK>")
-    _common.msg.good(f"Saved a vocabulary of {len(found.words) + 3:,} words", output_path)
+    _common.msg.text(f"Kept {len(vocabulary.words):,} of {vocabulary.n_types:,} distinct words")
+    _common.msg.text(f"{vocabulary.unk_rate:.2%} of the tokens are <UNK>")
+    _common.msg.good(f"Saved a vocabulary of {len(vocabulary.words) + 3:,} words", output_path)

@@ -62,8 +62,8 @@ class Vocabulary:
         self._bos, self._eos, self._unk = (self._word_to_id.get(word, -1) for word in (BOS, EOS, UNK))
         missing = [word for word in (BOS, EOS, UNK) if word not in self._word_to_id]
         if validate_file and missing:
-            found = f"a file without {' and '.join(missing)}"
-            raise invalid("vocabulary", found, f"a file with {BOS}, {EOS} and {UNK}")
+            given = f"a file without {' and '.join(missing)}"
+            raise invalid("vocabulary", given, f"a file with {BOS}, {EOS} and {UNK}")
 
     @property
     def bos(self) -> int:
@@ -292,8 +292,8 @@ class BidirectionalLanguageModel:
         assert end is not None  # asked for
         after = BiLMState.from_state(end)
         self._state.h[:, : len(lengths)], self._state.c[:, : len(lengths)] = after.h, after.c
-        found: NDArray[np.float32] = rows.numpy()
-        return found
+        layers: NDArray[np.float32] = rows.numpy()
+        return layers
 
     def _encode(self, ids: Ids) -> Tensor:
         """ids (Ids): Shape (U, C), or (U,) for word ids.
@@ -307,13 +307,13 @@ class BidirectionalLanguageModel:
 
     def _check(self, ids: NDArray[Any]) -> Ids:
         characters, table = self._characters, self._table
-        wanted, largest = f"(B, T + 2, {characters.max_characters})", characters.n_characters
+        expected_shape, largest = f"(B, T + 2, {characters.max_characters})", characters.n_characters
         is_fit = ids.ndim == 3 and ids.shape[2] == characters.max_characters
         if table is not None:
-            wanted, largest, is_fit = "(B, T + 2)", len(table), ids.ndim == 2
+            expected_shape, largest, is_fit = "(B, T + 2)", len(table), ids.ndim == 2
         if not is_fit:
             remedy = "" if table is not None else f", as `Batcher(vocab_file, {characters.max_characters})` makes them"
-            raise _invalid(f"they have shape {ids.shape}, should have {wanted}{remedy}")
+            raise _invalid(f"they have shape {ids.shape}, should have {expected_shape}{remedy}")
         if ids.dtype.kind not in "iu":
             raise _invalid(f"they are {ids.dtype}, should be int64")
         if not len(ids):

@@ -26,9 +26,9 @@ class ConfigurationError(ValueError):
     """The exception of AllenNLP for invalid settings, here a `ValueError`, too."""
 
 
-def invalid(name: str, value: Any, wanted: str) -> ConfigurationError:
+def invalid(name: str, value: Any, expected: str) -> ConfigurationError:
     """RETURNS (ConfigurationError): For an argument with an invalid value."""
-    return ConfigurationError(f"Invalid argument: {name} is {value}, but should be {wanted}.")
+    return ConfigurationError(f"Invalid argument: {name} is {value}, but should be {expected}.")
 
 
 def check_file(name: str, path: Any) -> Path:
@@ -40,12 +40,12 @@ def check_file(name: str, path: Any) -> Path:
     if not isinstance(path, (str, bytes, os.PathLike)):
         raise invalid(name, repr(path), "the path of a file")
     check_no_url(name, path)
-    found = to_path(path)
-    if not found.exists():
+    existing = to_path(path)
+    if not existing.exists():
         raise ConfigurationError(
-            f"There is no {name} at '{found}'. Check the path, or download a published biLM: `{_download()}`."
+            f"There is no {name} at '{existing}'. Check the path, or download a published biLM: `{_download()}`."
         )
-    return found
+    return existing
 
 
 def check_no_url(name: str, path: Any) -> None:
@@ -150,7 +150,7 @@ def current_weights(module: nn.Module, names: Sequence[str]) -> Dict[str, Tensor
     names (Sequence[str]): Dotted names in the module.
     RETURNS (Dict[str, Tensor]): The weights by these names, attached to the graph.
     """
-    found: Dict[str, Tensor] = {}
+    weights: Dict[str, Tensor] = {}
     for name in names:
         *path, last = name.split(".")
         owner: Any = module
@@ -159,8 +159,8 @@ def current_weights(module: nn.Module, names: Sequence[str]) -> Dict[str, Tensor
         for hook in owner._forward_pre_hooks.values():
             if _sets_weight(hook):
                 hook(owner, ())  # sets the attribute anew
-        found[name] = getattr(owner, last)
-    return found
+        weights[name] = getattr(owner, last)
+    return weights
 
 
 def are_parameters(weights: Sequence[Tensor]) -> bool:

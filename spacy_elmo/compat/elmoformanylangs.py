@@ -74,11 +74,11 @@ class Embedder:
         order = sorted(range(len(sentences)), key=lambda i: -len(sentences[i]))
         batches = list(batched(order, self.batch_size))
         random.shuffle(batches)  # as the original does
-        found: List[Array] = [np.zeros(0, dtype="float32")] * len(sentences)
+        vectors: List[Array] = [np.zeros(0, dtype="float32")] * len(sentences)
         for batch in batches:
             for i, rows in zip(batch, self._embed([sentences[i] for i in batch])):
-                found[i] = _choose(rows, output_layer)
-        return found
+                vectors[i] = _choose(rows, output_layer)
+        return vectors
 
     def _embed(self, batch: List[List[str]]) -> List[Array]:
         """RETURNS (List[Array]): Shape (L+1, T, D) for each sentence; with the encoder `lstm` its top layer, (T, D)."""
@@ -91,8 +91,8 @@ class Embedder:
             stateless: List[Array] = self.bilm.embed(batch)
             return stateless
         layers, self._state = self.bilm.embed(batch, state=self._state, return_state=True)
-        found: List[Array] = layers
-        return found
+        stacks: List[Array] = layers
+        return stacks
 
     def _check_layer(self, output_layer: int, sentences: List[List[str]]) -> None:
         if self.bilm.config.encoder == "bilstm":
@@ -102,8 +102,8 @@ class Embedder:
         is_number = isinstance(output_layer, (int, np.integer)) and not isinstance(output_layer, bool)
         if not is_number or not ALL <= output_layer <= max(last, AVERAGE):
             numbers = f", or the number of {what}, from 0 to {last}" if last >= 0 else ""
-            wanted = f"-1 (mean), -2 (everything){numbers}"
-            raise invalid("output_layer", repr(output_layer), wanted)
+            expected = f"-1 (mean), -2 (everything){numbers}"
+            raise invalid("output_layer", repr(output_layer), expected)
 
 
 def _to_original(config: BiLMConfig) -> Dict[str, Any]:

@@ -147,22 +147,22 @@ class ElmoModel:
             _, state = bilm.embed(batches[0], state=None, return_state=True, layers="top")
         for batch in batches:
             if bilm.config.has_state:
-                found, state = bilm.embed(batch, state=state, return_state=True, layers=LAYERS[layers])
+                vectors, state = bilm.embed(batch, state=state, return_state=True, layers=LAYERS[layers])
             else:
-                found = bilm.embed(batch, layers=LAYERS[layers])
-            yield from (rows if layers == "all" else rows[None] for rows in found)
+                vectors = bilm.embed(batch, layers=LAYERS[layers])
+            yield from (rows if layers == "all" else rows[None] for rows in vectors)
 
     def _check(self, method: str, warmup: Any, layers: Any, session: Any) -> int:
         """RETURNS (int): Number of layers in the result."""
         self._loaded(method)
         known = " or ".join(f"'{name}'" for name in LAYERS)
-        for name, value, is_valid, wanted in (
+        for name, value, is_valid, expected in (
             ("warmup", warmup, isinstance(warmup, bool), "True or False"),
             ("layers", layers, isinstance(layers, str) and layers in LAYERS, known),
             ("session", session, session is None, "None, since there are no TensorFlow sessions here"),
         ):
             if not is_valid:
-                raise invalid(name, repr(value), wanted)
+                raise invalid(name, repr(value), expected)
         return self.n_layers if layers == "all" else 1
 
     def _loaded(self, method: str) -> BiLM:

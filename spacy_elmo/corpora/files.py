@@ -151,13 +151,13 @@ def _is_vocabulary(file: Path) -> bool:
         return False
 
 
-def _some(found: List[ItemT], place: str) -> List[ItemT]:
-    if not found:
+def _some(items: List[ItemT], place: str) -> List[ItemT]:
+    if not items:
         suffixes = ", ".join([*SUFFIXES, *COMPRESSED])
         raise ValueError(
             f"There are no texts at '{place}'. Give a file, or a folder with files that end in {suffixes}."
         )
-    return found
+    return items
 
 
 def is_address(place: str) -> bool:
@@ -171,11 +171,11 @@ def filesystem_of(address: str) -> Tuple[Any, str]:
     RAISES (ValueError): For an unknown kind, or one that requires a package that is not installed.
     """
     try:
-        found: Tuple[Any, str] = import_module("fsspec.core").url_to_fs(address)
+        filesystem: Tuple[Any, str] = import_module("fsspec.core").url_to_fs(address)
     except (ImportError, ValueError) as error:
         remedy = "Correct it, or use a path on a local disk."
         raise ValueError(f"The address '{address}' cannot be opened: {error}. {remedy}") from error
-    return found
+    return filesystem
 
 
 @contextmanager
@@ -326,12 +326,12 @@ def _select(files: List[Path], folder: Path, place: str, tell: Tell, target: Opt
         tell(f"Files in '{place}' that commands of this package wrote are not read as texts: {n_outputs:,}")
     names = {file: file.relative_to(folder) for file in texts}
     files = [file for file, name in names.items() if not any(part.startswith(".") for part in name.parts)]
-    found = [file for file in files if _kind_of(file) is not None]
-    left_out = sorted(str(names[file]) for file in set(files) - set(found))
-    if found and left_out:
+    known = [file for file in files if _kind_of(file) is not None]
+    left_out = sorted(str(names[file]) for file in set(files) - set(known))
+    if known and left_out:
         some = name_some(left_out)
         tell(f"Files in '{place}' with other suffixes are not read, unless they are named: {some}")
-    return found
+    return known
 
 
 def _decompress(file: BufferedReader, path: str) -> BufferedReader:

@@ -220,21 +220,21 @@ class DatasetShard(_CutShard):
                 return item
         if any(column in row and row[column] is None for column in columns):
             return ""  # counted as an empty record
-        found = ", ".join(f"{name} ({type(value).__name__})" for name, value in row.items())
+        described = ", ".join(f"{name} ({type(value).__name__})" for name, value in row.items())
         raise ValueError(
-            f"The data set '{self.name}' has no text column: found {found}; wanted {' or '.join(columns)}. Name a "
+            f"The data set '{self.name}' has no text column: found {described}; wanted {' or '.join(columns)}. Name a "
             "column of strings or of lists of strings: hf:NAME:SPLIT:COLUMN."
         )
 
     def _open(self, name: str, split: str) -> Any:
         datasets: Any = import_module("datasets")
-        wanted = split or TRAIN
+        split_name = split or TRAIN
         try:
             if _is_saved_dataset(Path(name)):
                 saved = datasets.load_from_disk(name)
             else:
                 name, _, config = name.partition("@")
-                return datasets.load_dataset(name, config or None, split=wanted, streaming=True)
+                return datasets.load_dataset(name, config or None, split=split_name, streaming=True)
         # Many error classes: network, unknown name, split or configuration, damaged files.
         except Exception as error:
             raise ValueError(
@@ -246,12 +246,12 @@ class DatasetShard(_CutShard):
         if not isinstance(saved, dict) and split in ("", TRAIN, str(saved.split)):
             return saved
         splits = saved if isinstance(saved, dict) else {str(saved.split): saved}
-        if wanted not in splits:
+        if split_name not in splits:
             raise ValueError(
-                f"The data set '{self.name}' has no split '{wanted}', only: {', '.join(splits)}. Write hf:NAME:SPLIT "
-                "with one of its splits."
+                f"The data set '{self.name}' has no split '{split_name}', only: {', '.join(splits)}. Write "
+                "hf:NAME:SPLIT with one of its splits."
             )
-        return splits[wanted]
+        return splits[split_name]
 
 
 def _is_saved_dataset(path: Path) -> bool:

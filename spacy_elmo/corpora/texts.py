@@ -229,8 +229,8 @@ def check_words(item: Any, where: str) -> None:
     """RAISES (ValueError): For a list of words that are not all strings; it names `where`."""
     for word in item if isinstance(item, list) else ():
         if not isinstance(word, str):
-            found = "a null" if is_missing(word) else f"{word!r} ({type(word).__name__})"
-            raise ValueError(f"{where} has {found} among its words, should have strings. Correct it, or leave it out.")
+            given = "a null" if is_missing(word) else f"{word!r} ({type(word).__name__})"
+            raise ValueError(f"{where} has {given} among its words, should have strings. Correct it, or leave it out.")
 
 
 def is_missing(value: Any) -> bool:
@@ -396,8 +396,10 @@ def find_word(
     places = [token for token in doc if token.text == word]
     if len(places) < occurrence:
         tokens = " ".join(f"'{token.text}'" for token in doc if not token.is_space)[:200]
-        found = f"{len(places):,} occurrence{'' if len(places) == 1 else 's'}"
-        raise ValueError(Errors.EL381.format(text=name, word=word, found=found, wanted=occurrence, tokens=tokens))
+        n_occurrences = f"{len(places):,} occurrence{'' if len(places) == 1 else 's'}"
+        raise ValueError(
+            Errors.EL381.format(text=name, word=word, found=n_occurrences, wanted=occurrence, tokens=tokens)
+        )
     token = places[occurrence - 1]
     sentence: Span = token.sent
     words = [other for other in sentence if not other.is_space]
@@ -532,22 +534,22 @@ def _parse(content: Any, kind: str, place: str, keep: Sequence[str]) -> Tuple[It
 
 def find_field(record: Mapping[str, Any], name: str) -> Any:
     """RETURNS (Any): A field, or for "meta.year" that of an object in one; None if there is none."""
-    found: Any = record
+    value: Any = record
     for part in [name] if name in record else name.split("."):
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
 
 
 def _select(record: Mapping[str, Any], keep: Sequence[str], place: str) -> Fields:
     """RETURNS (Fields): Texts, numbers and None; objects, lists, true and false as JSON."""
-    found = {name: find_field(record, name) for name in keep}
-    if missing := [name for name in keep if found[name] is None and name not in record]:
+    fields = {name: find_field(record, name) for name in keep}
+    if missing := [name for name in keep if fields[name] is None and name not in record]:
         raise ValueError(
             f"Line {place} does not have the field(s) {', '.join(missing)}; it has {', '.join(record) or 'none'}. Keep "
             "fields that every text has, or skip those without with --on-error skip."
         )
     as_they_are = (int, float, type(None))
-    return {name: value if type(value) in as_they_are else to_text(value) for name, value in found.items()}
+    return {name: value if type(value) in as_they_are else to_text(value) for name, value in fields.items()}
 
 
 def to_text(value: Any) -> str:

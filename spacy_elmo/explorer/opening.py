@@ -41,17 +41,17 @@ def open_explorer(
     load = partial(load_bilm, name) if stored is None else partial(stored.load_bilm, bilm)
     mixes: List[TaskMix] = []
     if pipeline is None:
-        found = load()
+        opened = load()
     else:
-        found, name, mixes = _open_pipeline(pipeline, name, load, is_default=bilm is None)
-    reader = TextReader(choose_lang(lang, stored and stored.lang, found.meta.get("lang")))
+        opened, name, mixes = _open_pipeline(pipeline, name, load, is_default=bilm is None)
+    reader = TextReader(choose_lang(lang, stored and stored.lang, opened.meta.get("lang")))
     if stored is not None:
         try:
-            stored.check_bilm(found)
+            stored.check_bilm(opened)
         except BaseException:
             stored.close()
             raise
-    return Explorer(found, name, reader=reader, index=stored, mixes=mixes)
+    return Explorer(opened, name, reader=reader, index=stored, mixes=mixes)
 
 
 def _open_pipeline(

@@ -73,10 +73,10 @@ def find_contexts(doc: Doc) -> List[Context]:
     """
     if not len(doc):
         return []
-    found = read_docs([doc], READING)
+    doc_runs = read_docs([doc], READING)
     places = numpy.flatnonzero(doc.to_array(IS_SPACE) == 0)
     contexts = []
-    for words, keep, rows in zip(found.runs, found.kept, found.rows):
+    for words, keep, rows in zip(doc_runs.runs, doc_runs.kept, doc_runs.rows):
         start = int(numpy.searchsorted(places, rows[0])) - keep[0]
         contexts.append(Context(words, places[start : start + len(words)].tolist(), keep))
     return contexts

@@ -190,9 +190,9 @@ def find_refusal(headers: Mapping[str, str], hosts: FrozenSet[str]) -> Optional[
         (origin is None or origin.lower() == f"http://{host.lower()}", "Origin", origin or "", f"http://{host}"),
         (site in (None, "same-origin", "none"), "Sec-Fetch-Site", site or "", "same-origin"),
     ]
-    for is_fine, header, found, wanted in checks:
+    for is_fine, header, given, expected in checks:
         if not is_fine:
-            return Errors.EL412.format(header=header, found=found[:100], wanted=wanted)
+            return Errors.EL412.format(header=header, found=given[:100], wanted=expected)
     return None
 
 

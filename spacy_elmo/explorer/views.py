@@ -68,12 +68,12 @@ class Fields:
 
     def __init__(self, body: bytes) -> None:
         try:
-            found = json.loads(body)
+            content = json.loads(body)
         except (ValueError, RecursionError) as error:
             raise invalid("its body is not valid JSON") from error
-        if not isinstance(found, dict):
+        if not isinstance(content, dict):
             raise invalid("its body should be a JSON object")
-        self._values: Dict[str, Any] = found
+        self._values: Dict[str, Any] = content
 
     def text(self, name: str, limit: int = MAX_CHARACTERS) -> str:
         """RETURNS (str): A text of `limit` characters at most; unpaired surrogates, which UTF-8 does not have, are
@@ -228,12 +228,12 @@ class Explorer:
     def _suggest(self, index: NeighborIndex, least: int = MIN_USES) -> List[str]:
         """RETURNS (List[str]): The most frequent words of the index, with at least so many uses, without stop words."""
         stops = self._reader.stop_words
-        found = (
+        suggestions = (
             (n, word)
             for word, n in index.words.items()
             if n >= least and word.isalpha() and (len(word) > 1 or not word.isascii()) and word not in stops
         )
-        return [word for _, word in nlargest(N_SUGGESTED, found)]
+        return [word for _, word in nlargest(N_SUGGESTED, suggestions)]
 
     def tokens(self, fields: Fields) -> Answer:
         """RETURNS (Dict[str, Any]): Tokens and contexts of a text."""
@@ -241,11 +241,11 @@ class Explorer:
         contexts = [{"tokens": context.tokens, "keep": list(context.keep)} for context in find_contexts(doc)]
         vocabulary = self.bilm.vocabulary
         unknown = [vocabulary is not None and not token.is_space and token.text not in vocabulary for token in doc]
-        found = [
+        rows = [
             {**_describe_token(token), "is_unknown": is_unknown, "read": cut_word(self.bilm, token.text)}
             for token, is_unknown in zip(doc, unknown)
         ]
-        return {"tokens": found, "contexts": contexts, "has_vocabulary": self.bilm.vocabulary is not None}
+        return {"tokens": rows, "contexts": contexts, "has_vocabulary": self.bilm.vocabulary is not None}
 
     def compare(self, fields: Fields) -> Answer:
         """RETURNS (Dict[str, Any]): Products of the layers of two texts, see `compare_layers`."""
@@ -269,8 +269,8 @@ class Explorer:
         """RETURNS (Dict[str, Any]): Words that the biLM expects in the place of a token."""
         doc = self._reader.read(fields.text("text"))
         context, position = find_place(doc, fields.number("token", 0, MAX_TOKENS))
-        found = find_substitutes(self.bilm, context.words, position, k=fields.number("k", 1, MAX_RESULTS))
-        rows = [{name: _number(value) for name, value in one._asdict().items()} for one in found]
+        substitutes = find_substitutes(self.bilm, context.words, position, k=fields.number("k", 1, MAX_RESULTS))
+        rows = [{name: _number(value) for name, value in one._asdict().items()} for one in substitutes]
         return {"word": context.words[position], "substitutes": rows}
 
     def neighbors(self, fields: Fields) -> Answer:
@@ -283,8 +283,8 @@ class Explorer:
             return {"tokens": tokens, "neighbors": None}
         context, position = find_place(doc, token)
         k, uses = fields.number("k", 1, MAX_RESULTS), fields.choice("uses", ("any", "same", "other"))
-        found = index.find(self.bilm, context.words, position, k, uses=uses)
-        rows = [{**_describe_use(one.use), "cosine": float(one.cosine)} for one in found]
+        neighbors = index.find(self.bilm, context.words, position, k, uses=uses)
+        rows = [{**_describe_use(one.use), "cosine": float(one.cosine)} for one in neighbors]
         return {"tokens": tokens, "neighbors": rows}
 
     def senses(self, fields: Fields) -> Answer:
@@ -297,18 +297,18 @@ class Explorer:
         n_senses = fields.maybe_number("n_senses", 2, MAX_SENSES)
         words = [word] if index.count_uses(word) else word.split() or [word]  # or several forms of one
         uses, vectors = index.uses(words, limit=MAX_USES)
-        wanted = max(MIN_USES, n_senses or 0)
-        if len(uses) < wanted:
-            return {"n_uses": len(uses), "uses": [], "n_wanted": wanted, "suggested": self._suggest(index, wanted)}
-        found = cluster_uses(uses, vectors, n_senses)
+        n_uses = max(MIN_USES, n_senses or 0)
+        if len(uses) < n_uses:
+            return {"n_uses": len(uses), "uses": [], "n_wanted": n_uses, "suggested": self._suggest(index, n_uses)}
+        sense_map = cluster_uses(uses, vectors, n_senses)
         return {
             "n_uses": index.count_uses(words),
             "uses": [_describe_use(use) for use in uses],
-            "labels": found.labels.tolist(),
-            "points": found.points.tolist(),
-            "exemplars": found.exemplars,
-            "sizes": found.sizes,
-            "silhouette": _number(found.silhouette),
+            "labels": sense_map.labels.tolist(),
+            "points": sense_map.points.tolist(),
+            "exemplars": sense_map.exemplars,
+            "sizes": sense_map.sizes,
+            "silhouette": _number(sense_map.silhouette),
         }
 
     def _require_index(self) -> NeighborIndex:

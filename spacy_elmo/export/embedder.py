@@ -165,15 +165,15 @@ class Embedder(VectorSettings):
         """RETURNS (Tuple[List[List[str]], Dict[str, List[Any]]]): Tokens, and rows by the name of their column."""
         loaded = _load(self, _changed(self.model))
         tokens: List[List[str]] = []
-        found: Dict[str, List[Any]] = {}
+        columns: Dict[str, List[Any]] = {}
         if loaded.is_split:
             items = [item.split() if isinstance(item, str) else item for item in items]
         with loaded.lock, loaded.nlp.memory_zone():
             for doc in _pipe_docs(loaded.nlp, items, self.batch_size):
                 tokens.append([token.text for token in doc])
                 for name, rows in name_rows(doc, self.store, self.pool, self.output, loaded.prefix):
-                    found.setdefault(name, []).append(rows)
-        return tokens, found
+                    columns.setdefault(name, []).append(rows)
+        return tokens, columns
 
 
 def load_weights(settings: VectorSettings, **files: Any) -> BiLM:
@@ -244,8 +244,8 @@ def _load_saved(settings: Embedder, place: Path) -> Loaded:
     if settings.gpu_id >= 0:
         require_gpu(settings.gpu_id)
     nlp = spacy.load(place)
-    found = [i for i, (_, pipe) in enumerate(nlp.pipeline) if isinstance(pipe, Elmo)]
-    if not found:
+    places = [i for i, (_, pipe) in enumerate(nlp.pipeline) if isinstance(pipe, Elmo)]
+    if not places:
         raise ValueError(
             f"The pipeline '{settings.model}' has no component 'elmo', only {', '.join(nlp.pipe_names) or 'none'}. "
             "Give a pipeline with ELMo, or a biLM."
@@ -256,8 +256,8 @@ def _load_saved(settings: Embedder, place: Path) -> Loaded:
             f"language '{nlp.lang}'. Leave lang out, or give a biLM."
         )
     nlp.max_length = sys.maxsize  # the default limit is for parsers
-    elmo: Any = nlp.pipeline[found[0]][1]
-    for name in nlp.pipe_names[found[0] + 1 :]:
+    elmo: Any = nlp.pipeline[places[0]][1]
+    for name in nlp.pipe_names[places[0] + 1 :]:
         nlp.disable_pipe(name)
     elmo.store, elmo.dtype = settings.store, settings.dtype
     if settings.precision != "float32":
@@ -347,8 +347,8 @@ def read_vectors(doc: Doc, name: str, pool: Optional[str] = None, prefix: str = 
         return np.zeros((*rows.shape[:-2], rows.shape[-1]), dtype=values.dtype)
     if pool in ("first", "last"):
         return rows[..., 0 if pool == "first" else -1, :]
-    found: NDArray[Any] = rows.max(axis=-2) if pool == "max" else rows.mean(axis=-2, dtype="float32")
-    return found.astype(values.dtype, copy=False)
+    pooled: NDArray[Any] = rows.max(axis=-2) if pool == "max" else rows.mean(axis=-2, dtype="float32")
+    return pooled.astype(values.dtype, copy=False)
 
 
 def to_arrow(rows: Sequence[Union[NDArray[Any], List[str]]]) -> Any:

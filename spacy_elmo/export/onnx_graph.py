@@ -351,8 +351,8 @@ def _add_masks(graph: Graph, lengths: str, last: str) -> Tuple[str, str]:
     backward = graph.add("Or", graph.add("Less", read, reader), is_padding)
     unread, zero = graph.constant(UNREAD), graph.constant(0.0)
     scores = (graph.add("Where", mask, unread, zero) for mask in (forward, backward))
-    found = [graph.add("Unsqueeze", score, graph.integers(1)) for score in scores]
-    return found[0], found[1]
+    masks = [graph.add("Unsqueeze", score, graph.integers(1)) for score in scores]
+    return masks[0], masks[1]
 
 
 def _add_stack(graph: Graph, config: BiLMConfig, arrays: Arrays, k: int, rows: str, mask: str) -> List[str]:

@@ -82,8 +82,8 @@ def check_package(path: PathLike, *, name: str, lang: str, version: str, build: 
         known = ", ".join(BUILDS)
         raise ValueError(f"The setting build is '{build}', but should be one of: {known}. Choose one of these.")
     make_nlp(lang)
-    wanted = "lower-case letters a-z, digits and single underscores between them (PEP 503)"
-    _check(NAME, "name", name, wanted, "news or de_wiki_2018")
+    expected = "lower-case letters a-z, digits and single underscores between them (PEP 503)"
+    _check(NAME, "name", name, expected, "news or de_wiki_2018")
     _check(VERSION, "version", version, "a version as in PEP 440, in its normal form", "1.0.0 or 2.1rc1")
     target = to_path(path) / f"{lang}_elmo_{name}-{version}"
     if target.exists() and (not force or not target.is_dir()):
@@ -119,10 +119,10 @@ def describe(meta: Dict[str, Any]) -> Dict[str, Any]:
     return {**record, "sources": sources} if sources else record
 
 
-def _check(pattern: "re.Pattern[str]", what: str, value: str, wanted: str, example: str) -> None:
+def _check(pattern: "re.Pattern[str]", what: str, value: str, expected: str, example: str) -> None:
     if not pattern.fullmatch(value):
         raise ValueError(
-            f"'{value}' is not a valid {what} of a package: it should be {wanted}. Choose another {what}, for "
+            f"'{value}' is not a valid {what} of a package: it should be {expected}. Choose another {what}, for "
             f"example {example}."
         )
 

@@ -111,10 +111,10 @@ class Progress(NamedTuple):
 
 def describe(settings: PartSettings, bilm: BiLM) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): How vectors are made, for the manifest and the metadata of each part."""
-    found = {name: value for name, value in asdict(settings).items() if name not in (*FREE, "folder")}
-    found["files"] = dict(settings.files)
+    record = {name: value for name, value in asdict(settings).items() if name not in (*FREE, "folder")}
+    record["files"] = dict(settings.files)
     return {
-        **found,
+        **record,
         "keep": dict(settings.keep),
         "fingerprint": bilm.digest,
         "n_layers": bilm.config.n_layers,
@@ -205,7 +205,7 @@ def begin_folder(settings: PartSettings, description: Mapping[str, Any], inputs:
         setting or input.
     """
     folder = Folder(settings.folder)
-    wanted = {**description, "inputs": [{"name": name, "bytes": size_of(name)} for name in inputs]}
+    manifest = {**description, "inputs": [{"name": name, "bytes": size_of(name)} for name in inputs]}
     names = folder.names()
     visible = [name for name in names if not name.startswith(".")]
     strangers = [name for name in visible if name != MANIFEST and not PART.fullmatch(name)]
@@ -216,7 +216,7 @@ def begin_folder(settings: PartSettings, description: Mapping[str, Any], inputs:
         )
     if not force and any(PART.fullmatch(name) for name in names):
         before = json.loads(folder.read(MANIFEST))
-        if different := _differences(before, wanted):
+        if different := _differences(before, manifest):
             lines = "; ".join(_difference(name, *values) for name, values in different.items())
             raise ValueError(
                 f"The folder '{settings.folder}' was made otherwise: {lines}. Continue with the settings, weights and "
@@ -226,12 +226,12 @@ def begin_folder(settings: PartSettings, description: Mapping[str, Any], inputs:
     for name in visible:
         if name != MANIFEST:
             folder.remove(name)
-    folder.write(MANIFEST, json.dumps(wanted, indent=2, ensure_ascii=False))
+    folder.write(MANIFEST, json.dumps(manifest, indent=2, ensure_ascii=False))
 
 
-def _differences(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> Dict[str, Tuple[Any, Any]]:
-    names = [name for name in wanted if name != "version"]
-    return find_changes(*({name: record.get(name) for name in names} for record in (before, wanted)))
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Dict[str, Tuple[Any, Any]]:
+    names = [name for name in now if name != "version"]
+    return find_changes(*({name: record.get(name) for name in names} for record in (before, now)))
 
 
 def _difference(name: str, before: Any, now: Any) -> str:
@@ -439,10 +439,10 @@ class Folder:
     def names(self) -> List[str]:
         """RETURNS (List[str]): Its files, without temporary ones; none if it does not exist."""
         if self.is_remote:
-            found = [name.rpartition("/")[2] for name in self._files.find(self._root, maxdepth=1)]
+            names = [name.rpartition("/")[2] for name in self._files.find(self._root, maxdepth=1)]
         else:
-            found = os.listdir(self.path) if self.path.is_dir() else []
-        return sorted(name for name in found if not name.endswith(".part"))
+            names = os.listdir(self.path) if self.path.is_dir() else []
+        return sorted(name for name in names if not name.endswith(".part"))
 
     def read(self, name: str) -> str:
         """RETURNS (str): Text of a file."""

@@ -399,13 +399,13 @@ class BiLMModule(nn.Module):
         """Shape (L+1, D)."""
         return self.bilm.encode([PROBE]).mean(dim=1)
 
-    def _compare(self, found: Tensor, key: str) -> None:
+    def _compare(self, stored: Tensor, key: str) -> None:
         own = self._fingerprint()
         problem = ""
-        if found.shape != own.shape:
-            problem = f"one with {_sizes(found)}, this one has {_sizes(own)}"
+        if stored.shape != own.shape:
+            problem = f"one with {_sizes(stored)}, this one has {_sizes(own)}"
         else:
-            cosine = float(nn.functional.cosine_similarity(found.to(own), own, dim=1).min())
+            cosine = float(nn.functional.cosine_similarity(stored.to(own), own, dim=1).min())
             if not cosine >= MIN_COSINE:
                 problem = f"the layers of a test sentence have a cosine of {cosine:.2f}, should be above {MIN_COSINE}"
         if problem:

@@ -144,15 +144,15 @@ class ScalarMix(nn.Module):
 
     def _check(self, layers: Union[Tensor, Sequence[Tensor]]) -> List[Tensor]:
         is_list = isinstance(layers, (list, tuple)) and all(isinstance(layer, Tensor) for layer in layers)
-        wanted, found = f"{self.mixture_size} layers", ""
+        expected, given = f"{self.mixture_size} layers", ""
         if not is_list and not isinstance(layers, Tensor):
-            found = f"a {type(layers).__name__}"
+            given = f"a {type(layers).__name__}"
         elif len({tuple(layer.shape) for layer in layers}) > 1:
-            wanted, found = "layers of one shape", ", ".join(str(tuple(layer.shape)) for layer in layers)
+            expected, given = "layers of one shape", ", ".join(str(tuple(layer.shape)) for layer in layers)
         elif len(layers) != self.mixture_size or layers[0].dim() < 1:
-            found = f"{len(layers)}{describe_shape(layers)}"
-        if found:
-            refuse_layers(wanted, found)
+            given = f"{len(layers)}{describe_shape(layers)}"
+        if given:
+            refuse_layers(expected, given)
         return list(layers)
 
     def _dropped_weights(self) -> Tensor:
@@ -225,16 +225,16 @@ class BiLSTM(nn.Module):
         return encoded
 
     def _check(self, rows: Any) -> None:
-        width, dtype, found = self.lstm.input_size, self.lstm.weight_ih_l0.dtype, ""
+        width, dtype, given = self.lstm.input_size, self.lstm.weight_ih_l0.dtype, ""
         if not isinstance(rows, Tensor):
-            found = f"of type {type(rows).__name__}"
+            given = f"of type {type(rows).__name__}"
         elif rows.dim() != 3 or rows.shape[-1] != width:
-            found = f"of shape {tuple(rows.shape)}"
+            given = f"of shape {tuple(rows.shape)}"
         elif rows.dtype != dtype and not torch.is_autocast_enabled(rows.device.type):
-            found = f"{rows.dtype}, the weights {dtype}"
-        if found:
+            given = f"{rows.dtype}, the weights {dtype}"
+        if given:
             raise ValueError(
-                f"The rows of the BiLSTM are {found}, but should be a tensor (B, S, {width}): sentences, tokens of the "
+                f"The rows of the BiLSTM are {given}, but should be a tensor (B, S, {width}): sentences, tokens of the "
                 "longest one, input_width. Pass padded vectors of this width."
             )
 
@@ -248,17 +248,17 @@ def check_mask(mask: Any, layer: Tensor) -> None:
     """RAISES (ValueError): If the mask is not a bool tensor (...) for a layer (..., D)."""
     is_tensor = isinstance(mask, Tensor)
     if not is_tensor or mask.dtype != torch.bool or mask.shape != layer.shape[:-1]:
-        found = f"shape {tuple(mask.shape)} and type {mask.dtype}" if is_tensor else f"type {type(mask).__name__}"
+        given = f"shape {tuple(mask.shape)} and type {mask.dtype}" if is_tensor else f"type {type(mask).__name__}"
         raise ValueError(
-            f"The mask has {found}, but should have shape {tuple(layer.shape[:-1])} and type torch.bool: one truth "
+            f"The mask has {given}, but should have shape {tuple(layer.shape[:-1])} and type torch.bool: one truth "
             "value for each token of the layers. Pass the mask that came with them."
         )
 
 
-def refuse_layers(wanted: str, found: str) -> None:
+def refuse_layers(expected: str, given: str) -> None:
     """RAISES (ValueError): In any case."""
     raise ValueError(
-        f"The scalar mix expects {wanted}, but found {found}. Pass the layers of a biLM first in one tensor, as "
+        f"The scalar mix expects {expected}, but found {given}. Pass the layers of a biLM first in one tensor, as "
         "`BiLM.encode` and `Elmo.encode` return them, or a list with one tensor per layer."
     )
 

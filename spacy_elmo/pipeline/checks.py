@@ -66,12 +66,12 @@ def check_language(name: str, trained_on: Any, used_on: str) -> None:
         warnings.warn(text, stacklevel=5)
 
 
-def check_model(name: str, model: Model[Any, Any], is_fine: bool, wanted: str) -> None:
+def check_model(name: str, model: Model[Any, Any], is_fine: bool, expected: str) -> None:
     """ValueError if the model of a component is not of the wanted architecture."""
     if not is_fine:
-        found = model.name if len(model.name) <= MAX_SHOWN else f"{model.name[:MAX_SHOWN]}..."
+        given = model.name if len(model.name) <= MAX_SHOWN else f"{model.name[:MAX_SHOWN]}..."
         raise ValueError(
-            f"The model of '{name}' is '{found}', should be the architecture {wanted}. Change "
+            f"The model of '{name}' is '{given}', should be the architecture {expected}. Change "
             f"[components.{name}.model], or use the factory that this model is for."
         )
 
@@ -214,17 +214,17 @@ def check_listeners(nlp: Language, name: str) -> bool:
         for other, pipe in nlp.pipeline
         if other != name and other not in frozen and not hasattr(pipe, "add_listener")
     }
-    found = [other for other, model in models.items() if isinstance(model, Model) and not has_elmo(model)]
-    if not found:
+    without_elmo = [other for other, model in models.items() if isinstance(model, Model) and not has_elmo(model)]
+    if not without_elmo:
         return False
     names = list(nlp.pipe_names)
-    earlier = [other for other in found if name in names and names.index(other) < names.index(name)]
+    earlier = [other for other in without_elmo if name in names and names.index(other) < names.index(name)]
     order = f" In `pipeline` of [nlp], move {_quote(earlier)} after '{name}'." if earlier else ""
-    listening = [other for other in found if "tok2vec" in nlp.get_pipe_config(other).get("model", {})]
+    listening = [other for other in without_elmo if "tok2vec" in nlp.get_pipe_config(other).get("model", {})]
     blocks = "".join(LISTENER_BLOCK.format(component=other, name=name) for other in listening)
     lines = "\n".join(_write_line(nlp, other, name) for other in listening)
     python = f" In Python, after '{name}' is added:\n\n{lines}\n\n" if lines else " "
-    text = Warnings.WL065.format(name=name, components=_quote(found), order=order, python=python, blocks=blocks)
+    text = Warnings.WL065.format(name=name, components=_quote(without_elmo), order=order, python=python, blocks=blocks)
     warnings.warn(text, stacklevel=4)
     return True
 

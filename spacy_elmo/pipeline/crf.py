@@ -69,8 +69,8 @@ def find_best_tags(emissions: Tensor, lengths: Sequence[int], transitions: Tenso
         n_chains = len(after)
         tags[:n_chains] = (alpha[:n_chains] + inner.T[tags[:n_chains]]).argmax(dim=1)
         steps.append(tags[: len(alpha)].clone())
-    found = torch.cat(steps[::-1])  # (T,), step after step
-    return torch.empty_like(found).scatter_(0, plan.rows.to(found.device), found)
+    best = torch.cat(steps[::-1])  # (T,), step after step
+    return torch.empty_like(best).scatter_(0, plan.rows.to(best.device), best)
 
 
 class _Steps(NamedTuple):
@@ -171,14 +171,14 @@ def decode_entities(tags: Rows, words: Rows, labels: Sequence[str]) -> List[Enti
     """The entities of a Doc, in its order; tags, labels and words are as of `encode_entities`, and the tags respect
     `allowed_transitions`.
     """
-    found, start = [], 0
+    entities, start = [], 0
     for i in numpy.flatnonzero(tags).tolist():
         label, kind = divmod(int(tags[i]) - 1, N_KINDS)
         if kind in (BEGIN, UNIT):
             start = int(words[i])
         if kind in (LAST, UNIT):
-            found.append((start, int(words[i]) + 1, labels[label]))
-    return found
+            entities.append((start, int(words[i]) + 1, labels[label]))
+    return entities
 
 
 def _admissible_tags(tags: Rows, n_tags: int) -> Mask:
@@ -257,7 +257,7 @@ def compute_loss(scores: CRFScores, words: Sequence[Rows], tags: Sequence[Rows])
     """
     xp = get_array_module(scores.transitions)
     d_scores = CRFScores([xp.zeros_like(part) for part in scores.emissions], xp.zeros_like(scores.transitions))
-    kept = [i for i, found in enumerate(tags) if (found != MISSING).any()]
+    kept = [i for i, doc_tags in enumerate(tags) if (doc_tags != MISSING).any()]
     if not kept:
         return 0.0, d_scores
     emissions, transitions = _to_torch([scores.emissions[i][words[i]] for i in kept], scores, requires_grad=True)
@@ -282,10 +282,10 @@ def decode(scores: CRFScores, words: Sequence[Rows], tags: Sequence[Rows]) -> Li
     words (Sequence[Rows]): The tokens of each Doc that have a tag.
     tags (Sequence[Rows]): Tags that are known already, `MISSING` for those to find.
     """
-    found = list(tags)
+    decoded = list(tags)
     kept = [i for i, known in enumerate(tags) if len(known)]
     if not kept:
-        return found
+        return decoded
     emissions, transitions = _to_torch([scores.emissions[i][words[i]] for i in kept], scores)
     known = numpy.concatenate([tags[i] for i in kept])
     lengths = [len(words[i]) for i in kept]
@@ -295,8 +295,8 @@ def decode(scores: CRFScores, words: Sequence[Rows], tags: Sequence[Rows]) -> Li
             emissions = emissions.masked_fill(~admissible.to(emissions.device), FORBIDDEN)
         best = find_best_tags(emissions, lengths, _constrain(transitions)).cpu().numpy()
     for i, part in zip(kept, _split(best, lengths)):
-        found[i] = part
-    return found
+        decoded[i] = part
+    return decoded
 
 
 def _to_torch(

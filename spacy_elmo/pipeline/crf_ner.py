@@ -138,9 +138,9 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
         words = [find_words(doc) for doc in docs]
         if not any(map(len, words)):
             return [[] for _ in docs]
-        known = [_encode_preset(doc, found, self.labels) for doc, found in zip(docs, words)]
+        known = [_encode_preset(doc, doc_words, self.labels) for doc, doc_words in zip(docs, words)]
         tags = decode(self.model.predict(docs), words, known)
-        return [decode_entities(found, places, self.labels) for found, places in zip(tags, words)]
+        return [decode_entities(doc_words, places, self.labels) for doc_words, places in zip(tags, words)]
 
     def set_annotations(self, docs: Iterable[Doc], scores: Sequence[Sequence[Entity]]) -> None:
         """docs (Iterable[Doc]): The Docs.
@@ -149,7 +149,7 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
         for doc, entities in zip(docs, scores):
             is_preset = _find_preset(doc)
             # Without those that span a preset token: it may be white space, which the model does not read.
-            spans = [Span(doc, *found) for found in entities if not is_preset[found[0] : found[1]].any()]
+            spans = [Span(doc, *entity) for entity in entities if not is_preset[entity[0] : entity[1]].any()]
             is_free = ~is_preset
             for span in spans:
                 is_free[span.start : span.end] = False
@@ -179,8 +179,8 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
         validate_get_examples(get_examples, "CRFNer.initialize")
         reason = "the given list of labels is empty"
         if labels is None:
-            found, n_examples = _collect_labels(get_examples())
-            labels = sorted(found)
+            collected, n_examples = _collect_labels(get_examples())
+            labels = sorted(collected)
             reason = f"no entity in the {n_examples} training examples"
         elif isinstance(labels, (str, bytes, Mapping)) or not isinstance(labels, Iterable):
             raise ValueError(
@@ -219,7 +219,7 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
         if not self._has_checked_labels:
             self._check_labels(examples)
         words = [find_words(eg.predicted) for eg in examples]
-        tags = [_encode_gold(eg, found, self.labels) for eg, found in zip(examples, words)]
+        tags = [_encode_gold(eg, doc_words, self.labels) for eg, doc_words in zip(examples, words)]
         loss, d_scores = compute_loss(scores, words, tags)
         if not math.isfinite(loss):
             raise ValueError(
@@ -230,9 +230,9 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
 
     def _check_labels(self, examples: Sequence[Example]) -> None:
         """Warn, once, of labels in the first batch with entities that are not those of the component: WL075."""
-        found = {ent.label_ for eg in examples for ent in eg.reference.ents}
-        unknown = sorted(found.difference(self.labels))
-        self._has_checked_labels = bool(found)
+        labels = {ent.label_ for eg in examples for ent in eg.reference.ents}
+        unknown = sorted(labels.difference(self.labels))
+        self._has_checked_labels = bool(labels)
         if unknown:
             text = Warnings.WL075.format(name=self.name, unknown=_shorten(unknown), known=_shorten(list(self.labels)))
             warnings.warn(text, stacklevel=4)
@@ -255,23 +255,23 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
 
 def _collect_labels(examples: Iterable[Example], enough: Container[str] = ()) -> Tuple[Set[str], int]:
     """Labels of the entities, and the number of examples read; one of the labels in `enough` ends the search."""
-    found: Set[str] = set()
+    collected: Set[str] = set()
     n_examples = 0
     for eg in examples:
         n_examples += 1
-        found.update(ent.label_ for ent in eg.reference.ents)
-        if any(label in enough for label in found):
+        collected.update(ent.label_ for ent in eg.reference.ents)
+        if any(label in enough for label in collected):
             break
-    return found, n_examples
+    return collected, n_examples
 
 
 def _warn_of_unused(name: str, labels: Sequence[str], examples: Iterable[Example]) -> None:
     """Warn if the examples have entities, but none has one of the given labels."""
-    found, _ = _collect_labels(examples, labels)
-    if labels and found and not found.intersection(label for label in labels if isinstance(label, str)):
+    used, _ = _collect_labels(examples, labels)
+    if labels and used and not used.intersection(label for label in labels if isinstance(label, str)):
         warnings.warn(
             f"None of the labels given for '{name}' ({_shorten(labels)}) is that of an entity in the "
-            f"training examples, which have {_shorten(sorted(found))}: it would learn to find nothing. "
+            f"training examples, which have {_shorten(sorted(used))}: it would learn to find nothing. "
             f"Correct [initialize.components.{name}.labels], or remove it to collect the labels from the "
             "training data.",
             stacklevel=3,

@@ -84,15 +84,15 @@ class FineTuner:
             embeddings in place of its token layer.
         """
         known = list(range(int(bilm.token_embeddings is not None), bilm.config.n_layers + 1))
-        wanted = known if self.settings.layers is None else self.settings.layers
-        unknown = sorted(set(wanted) - set(known))
+        trained = known if self.settings.layers is None else self.settings.layers
+        unknown = sorted(set(trained) - set(known))
         if unknown:
             raise ValueError(
                 f"fine_tuning.layers names {unknown}, but the layers of this biLM that have weights to train "
                 f"are {known} (0 is the token layer, {bilm.config.n_layers} the top LSTM layer). Correct the "
                 "list, or set layers = null to train all."
             )
-        self._order = sorted(wanted, reverse=True)
+        self._order = sorted(trained, reverse=True)
         self.n_updates = 0
         self._pretrained = {}
         self._freeze(bilm.network)

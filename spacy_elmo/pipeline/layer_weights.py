@@ -52,7 +52,7 @@ def load_trained(pipeline: str) -> Language:
 
 def find_task_mixes(nlp: Language) -> List[TaskMix]:
     """The mixes of all components as they are at this moment, disabled ones included, in the order of the pipeline."""
-    found = []
+    mixes = []
     for name, pipe in nlp.components:
         model = getattr(pipe, "model", None)
         places = _places_of(model)
@@ -60,8 +60,8 @@ def find_task_mixes(nlp: Language) -> List[TaskMix]:
             weights = to_numpy(get_weights(mix)).astype("float64")
             gamma = float(to_numpy(mix.get_param("gamma"))[0])
             shares = tuple(softmax(weights).tolist())
-            found.append(TaskMix(name, number, shares, tuple(weights.tolist()), gamma, places.get(mix.id)))
-    return found
+            mixes.append(TaskMix(name, number, shares, tuple(weights.tolist()), gamma, places.get(mix.id)))
+    return mixes
 
 
 def find_untrained(nlp: Language) -> List[str]:
@@ -82,8 +82,8 @@ def _mixes_of(model: Any) -> Iterator[Model[Any, Any]]:
 def _places_of(model: Any) -> Dict[int, str]:
     """The place of each mix inside a task encoder, by the id of its layer."""
     nodes = list(model.walk()) if isinstance(model, Model) else []
-    found = [(place, node.maybe_get_ref(f"elmo_{place}")) for node in nodes for place in PLACES]
-    return {mix.id: place for place, listener in found for mix in _mixes_of(listener)}
+    listeners = [(place, node.maybe_get_ref(f"elmo_{place}")) for node in nodes for place in PLACES]
+    return {mix.id: place for place, listener in listeners for mix in _mixes_of(listener)}
 
 
 LogStep = Callable[[Optional[Dict[str, Any]]], None]

@@ -199,13 +199,13 @@ def set_sizes(model: Model[Floats3d, Floats2d], mixture_size: int, width: int, *
 def check_width(model: Model[Floats3d, Floats2d], owner: str = "") -> None:
     """RAISES (ValueError): If the layer after the mix was trained for the width of another setting `mix`."""
     settings = _get_mix_settings(model)
-    wanted = model.layers[0].maybe_get_dim("nI") if model.layers else model.maybe_get_dim("nO")
-    found = settings.get_width(model.get_dim("nL"), model.get_dim("nI"))
-    if wanted is not None and wanted != found:
+    expected = model.layers[0].maybe_get_dim("nI") if model.layers else model.maybe_get_dim("nO")
+    width = settings.get_width(model.get_dim("nL"), model.get_dim("nI"))
+    if expected is not None and expected != width:
         raise ValueError(
-            f'mix = "{settings.mix}"{f" of {owner!r}" if owner else ""} gives vectors of width {found}, but the layers '
-            f'after it were trained with {wanted}: "concat" is {model.get_dim("nL")} times as wide as the other mixes. '
-            "Use the `mix` of the training, or train the component again."
+            f'mix = "{settings.mix}"{f" of {owner!r}" if owner else ""} gives vectors of width {width}, but the layers '
+            f'after it were trained with {expected}: "concat" is {model.get_dim("nL")} times as wide as the other '
+            "mixes. Use the `mix` of the training, or train the component again."
         )
 
 
@@ -323,7 +323,7 @@ def wrong_count(setting: str, weights: Sequence[float], mixture_size: int) -> Va
     )
 
 
-def wrong_sizes(owner: str, wanted: Sizes, found: Sizes) -> ValueError:
+def wrong_sizes(owner: str, trained: Sizes, upstream: Sizes) -> ValueError:
     """EL068 for sizes (layers, width) of the mix (wanted) and of a biLM (found); `owner` may be empty."""
-    told = [f"{mixture_size} layers of width {width}" for mixture_size, width in (wanted, found)]
+    told = [f"{mixture_size} layers of width {width}" for mixture_size, width in (trained, upstream)]
     return ValueError(Errors.EL068.format(owner=f" of '{owner}'" if owner else "", wanted=told[0], found=told[1]))

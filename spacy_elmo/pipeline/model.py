@@ -103,12 +103,12 @@ class ElmoSettings(Reading):
         super().__post_init__()
         if self.bilm is not None:
             BiLMConfig.from_dict(self.bilm)  # validates the sizes before weights are loaded
-        wanted, is_state = "while the biLM is trained (frozen = false)", self.frozen or self.state == "reset"
+        condition, is_state = "while the biLM is trained (frozen = false)", self.frozen or self.state == "reset"
         require(
-            (is_state, f"state is '{self.state}', should be 'reset' {wanted}"),
+            (is_state, f"state is '{self.state}', should be 'reset' {condition}"),
             (
                 self.frozen or self.precision == "float32",
-                f"precision is '{self.precision}', should be 'float32' {wanted}",
+                f"precision is '{self.precision}', should be 'float32' {condition}",
             ),
             (
                 not self.frozen or self.fine_tuning is None,
@@ -221,10 +221,10 @@ def _other_sizes(settings: ElmoSettings, bilm: BiLM) -> str:
     """RETURNS (str): Sizes that differ from the settings, an empty string if there are none."""
     if settings.bilm is None:
         return ""
-    wanted = type(bilm.config).from_dict(settings.bilm).to_dict()
-    found = bilm.config.to_dict()
-    others = (key for key in wanted if wanted[key] != found.get(key))
-    return "; ".join(f"{key} is {found.get(key)}, not {wanted[key]}" for key in others)
+    expected = type(bilm.config).from_dict(settings.bilm).to_dict()
+    sizes = bilm.config.to_dict()
+    others = (key for key in expected if expected[key] != sizes.get(key))
+    return "; ".join(f"{key} is {sizes.get(key)}, not {expected[key]}" for key in others)
 
 
 def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool) -> Tuple[ElmoBatch, Backprop]:
@@ -232,21 +232,21 @@ def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool)
     bilm, settings = fill(model), get_settings(model)
     if is_train and get_shim(model).is_trained:
         return _forward_with_grad(model, docs)
-    found = read_docs(docs, settings)
-    bounds = _row_bounds(found.lengths)
+    doc_runs = read_docs(docs, settings)
+    bounds = _row_bounds(doc_runs.lengths)
     layers = model.ops.alloc3f(model.get_dim("nL"), bounds[-1], model.get_dim("nO"))
     parts = [layers[:, start:end] for start, end in zip(bounds, bounds[1:])]
 
-    def compute(wanted: Sequence[int]) -> None:
-        write_layers(model, [docs[i] for i in wanted], lambda i, rows, part: _set_rows(parts[wanted[i]], rows, part))
+    def compute(numbers: Sequence[int]) -> None:
+        write_layers(model, [docs[i] for i in numbers], lambda i, rows, part: _set_rows(parts[numbers[i]], rows, part))
 
     cache = get_shim(model).layer_cache
     if is_train and cache.max_mb and not find_hooked(bilm.network.modules()):
         cache.clear_if_changed(bilm.version)
-        cache.fetch(_keys_of(found, settings.state), parts, compute)
+        cache.fetch(_keys_of(doc_runs, settings.state), parts, compute)
     else:
         compute(range(len(docs)))
-    return ElmoBatch(layers, found.lengths), _no_backprop
+    return ElmoBatch(layers, doc_runs.lengths), _no_backprop
 
 
 def write_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc], write: WriteRows) -> None:
@@ -256,11 +256,11 @@ def write_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc], write:
         space tokens) and their layers, shape (L+1, n, D), which are valid only during the call.
     """
     bilm, settings = fill(model), get_settings(model)
-    found = read_docs(docs, settings)
-    bounds = numpy.asarray(_row_bounds(found.lengths))
+    doc_runs = read_docs(docs, settings)
+    bounds = numpy.asarray(_row_bounds(doc_runs.lengths))
 
     def write_slice(start: int, stop: int, tensor: Tensor) -> None:
-        positions, rows = found.gather(start, stop)
+        positions, rows = doc_runs.gather(start, stop)
         if len(positions) < tensor.shape[1]:
             tensor = tensor[:, xp2torch(positions, device=tensor.device)]
         layers = torch2xp(tensor, ops=model.ops)
@@ -272,10 +272,10 @@ def write_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc], write:
                 write(i, rows[a:b] - bounds[i], layers[:, a:b])
 
     slices = bilm.iter_encode(
-        found.runs,
+        doc_runs.runs,
         state=settings.state,
         batch_tokens=settings.batch_tokens,
-        group_lengths=found.doc_runs,
+        group_lengths=doc_runs.doc_runs,
         reuse_memory=True,
     )
     for _ in starmap(write_slice, slices):  # holds no reference to a slice while the next one is computed
@@ -286,13 +286,14 @@ def write_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc], write:
 def _forward_with_grad(model: Model[List[Doc], ElmoBatch], docs: List[Doc]) -> Tuple[ElmoBatch, Backprop]:
     bilm, ops = fill(model), model.ops
     get_shim(model).layer_cache.clear_if_changed(None)  # frees what was kept before the first layer was unfrozen
-    found: DocRuns = read_docs(docs, get_settings(model))
-    layers = ops.alloc3f(model.get_dim("nL"), sum(found.lengths), model.get_dim("nO"))
-    if not found.runs:
-        return ElmoBatch(layers, found.lengths), _no_backprop
-    positions, rows = found.gather(0, len(found.runs))
+    doc_runs: DocRuns = read_docs(docs, get_settings(model))
+    layers = ops.alloc3f(model.get_dim("nL"), sum(doc_runs.lengths), model.get_dim("nO"))
+    if not doc_runs.runs:
+        return ElmoBatch(layers, doc_runs.lengths), _no_backprop
+    positions, rows = doc_runs.gather(0, len(doc_runs.runs))
     with enable_grad():
-        tensor = bilm.encode(found.runs, with_grad=True)[:, xp2torch(positions, device=bilm.device)]  # (L+1, kept, D)
+        places = xp2torch(positions, device=bilm.device)
+        tensor = bilm.encode(doc_runs.runs, with_grad=True)[:, places]  # (L+1, kept, D)
     places = ops.xp.asarray(rows)
     layers[:, places] = torch2xp(tensor, ops=ops)
 
@@ -301,7 +302,7 @@ def _forward_with_grad(model: Model[List[Doc], ElmoBatch], docs: List[Doc]) -> T
         tensor.backward(xp2torch(ops.xp.ascontiguousarray(d_layers[:, places]), device=tensor.device))
         return []
 
-    return ElmoBatch(layers, found.lengths), backprop
+    return ElmoBatch(layers, doc_runs.lengths), backprop
 
 
 def _no_backprop(d_layers: Floats3d) -> List[Doc]:
@@ -355,31 +356,31 @@ def read_docs(docs: Sequence[Doc], settings: Reading) -> DocRuns:
 
     RAISES (ValueError): For sentence contexts without sentence boundaries.
     """
-    found = DocRuns([], [], [], [], [len(doc) for doc in docs])
+    doc_runs = DocRuns([], [], [], [], [len(doc) for doc in docs])
     texts = _Texts()
     first_row = 0
     for doc in docs:
-        n_before = len(found.runs)
+        n_before = len(doc_runs.runs)
         for words, places in _sequences(doc, settings.contexts, texts):
             rows = first_row + places
             for window in _cut(len(words), settings):
-                found.runs.append(words[window.start : window.end])
-                found.kept.append((window.keep_start - window.start, window.keep_end - window.start))
-                found.rows.append(rows[window.keep_start : window.keep_end])
-        found.doc_runs.append(len(found.runs) - n_before)
+                doc_runs.runs.append(words[window.start : window.end])
+                doc_runs.kept.append((window.keep_start - window.start, window.keep_end - window.start))
+                doc_runs.rows.append(rows[window.keep_start : window.keep_end])
+        doc_runs.doc_runs.append(len(doc_runs.runs) - n_before)
         first_row += len(doc)
-    return found
+    return doc_runs
 
 
-def _keys_of(found: DocRuns, state: str) -> List[Key]:
+def _keys_of(doc_runs: DocRuns, state: str) -> List[Key]:
     """Hash everything that the layers of each Doc depend on, except the weights: one key per Doc."""
     keys, first_run, first_row = [], 0, 0
-    for n_runs, n_rows in zip(found.doc_runs, found.lengths):
+    for n_runs, n_rows in zip(doc_runs.doc_runs, doc_runs.lengths):
         digest = hashlib.blake2b(f"{state} {n_rows}".encode(), digest_size=KEY_BYTES)
         for i in range(first_run, first_run + n_runs):
-            digest.update(_packed(found.runs[i]))
-            digest.update(numpy.asarray(found.kept[i], dtype="int64").tobytes())
-            digest.update((found.rows[i] - first_row).tobytes())
+            digest.update(_packed(doc_runs.runs[i]))
+            digest.update(numpy.asarray(doc_runs.kept[i], dtype="int64").tobytes())
+            digest.update((doc_runs.rows[i] - first_row).tobytes())
         keys.append(digest.digest())
         first_run += n_runs
         first_row += n_rows

@@ -62,19 +62,21 @@ def compute_surprisal(bilm: BiLM, reading: Reading, docs: Sequence[Doc]) -> List
 
     RAISES (ValueError): EL007 without a softmax or a vocabulary, for sentence contexts without sentence boundaries.
     """
-    found = read_docs(docs, reading)
-    bits = numpy.full((bilm.config.n_directions, sum(found.lengths)), numpy.nan, dtype="float32")
-    for start, losses in _losses(bilm, reading.state, found):
+    doc_runs = read_docs(docs, reading)
+    bits = numpy.full((bilm.config.n_directions, sum(doc_runs.lengths)), numpy.nan, dtype="float32")
+    for start, losses in _losses(bilm, reading.state, doc_runs):
         for i, nats in enumerate(losses, start):
-            first, last = found.kept[i]
-            bits[:, found.rows[i]] = nats[:, first:last] / math.log(2)
-    return numpy.split(bits, list(accumulate(found.lengths))[:-1], axis=1) if docs else []
+            first, last = doc_runs.kept[i]
+            bits[:, doc_runs.rows[i]] = nats[:, first:last] / math.log(2)
+    return numpy.split(bits, list(accumulate(doc_runs.lengths))[:-1], axis=1) if docs else []
 
 
-def _losses(bilm: BiLM, state: str, found: DocRuns) -> Iterator[Tuple[int, List[Bits]]]:
+def _losses(bilm: BiLM, state: str, doc_runs: DocRuns) -> Iterator[Tuple[int, List[Bits]]]:
     """YIELDS (Tuple[int, List[Bits]]): The first run of a slice, and the losses of its runs, in nats."""
-    runs, start = iter(found.runs), 0
-    batches = (list(islice(runs, n)) for n in found.doc_runs if n) if state == "carry" else batched(runs, RUNS_AT_ONCE)
+    runs, start = iter(doc_runs.runs), 0
+    batches = (
+        (list(islice(runs, n)) for n in doc_runs.doc_runs if n) if state == "carry" else batched(runs, RUNS_AT_ONCE)
+    )
     for batch in batches:
         yield start, bilm.token_losses(batch, state=state)
         start += len(batch)

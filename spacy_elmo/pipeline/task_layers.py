@@ -129,8 +129,8 @@ def _forward_bilstm(
 
 def _divide(model: Model[Any, Any], rows: Floats2d, lengths: List[int]) -> Sequences:
     """RETURNS (List[Floats2d]): An array for each sequence."""
-    found: Sequences = model.ops.unflatten(rows, model.ops.asarray1i(lengths))
-    return found
+    sequences: Sequences = model.ops.unflatten(rows, model.ops.asarray1i(lengths))
+    return sequences
 
 
 def _empty(model: Model[Any, Any], n_sequences: int, dim: str) -> Sequences:

@@ -235,6 +235,6 @@ _hash_cached = lru_cache(maxsize=100_000)(_hash_characters)
 
 
 def _hash(ngrams: List[str]) -> Hashes:
-    found = numpy.array([get_string_id(ngram) for ngram in ngrams], dtype="uint64")
-    hashes: Hashes = (found & numpy.uint64(BITS)).astype("int64")
+    ids = numpy.array([get_string_id(ngram) for ngram in ngrams], dtype="uint64")
+    hashes: Hashes = (ids & numpy.uint64(BITS)).astype("int64")
     return hashes

@@ -74,11 +74,11 @@ class LayerCache:
         """
         missing: List[int] = []
         for i, (key, part) in enumerate(zip(keys, parts)):
-            found = self.read(key, part.shape)
-            if found is None:
+            cached = self.read(key, part.shape)
+            if cached is None:
                 missing.append(i)
             else:
-                part[:] = get_array_module(part).asarray(found)
+                part[:] = get_array_module(part).asarray(cached)
         if missing:
             compute(missing)
         for i in missing:
@@ -93,14 +93,14 @@ class LayerCache:
         """The layers of a key, shape (L+1, n, D), None if they are not cached."""
         place = self._places.get(key)
         if place is not None and self._file is not None:
-            found = numpy.empty(shape, dtype=self.dtype)
+            layers = numpy.empty(shape, dtype=self.dtype)
             try:
-                is_whole = _read_all(self._file, place, found.data.cast("B"))
+                is_whole = _read_all(self._file, place, layers.data.cast("B"))
             except OSError:  # the disk of the file is gone
                 is_whole = False
             if is_whole:
                 self.n_hits += 1
-                return found
+                return layers
         self.n_misses += 1
         return None
 

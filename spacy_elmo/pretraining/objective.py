@@ -31,12 +31,12 @@ def make_objective(head: LMHead, settings: SoftmaxConfig, *, sparse: bool = Fals
     sparse (bool): Sparse gradients for the sampled softmax, of the rows in the sample.
     RAISES (ValueError): For too many negatives, for another kind of head.
     """
-    wanted = AdaptiveHead if settings.kind == "adaptive" else SoftmaxHead
-    if not isinstance(head, wanted):
-        found = type(head).__name__
+    expected = AdaptiveHead if settings.kind == "adaptive" else SoftmaxHead
+    if not isinstance(head, expected):
+        given = type(head).__name__
         raise ValueError(
-            f'[pretraining.softmax] kind is "{settings.kind}", but the model has a softmax of class {found}, '
-            f"should be {wanted.__name__}. Choose the kind of the model, or set vocabulary.new_head = true to "
+            f'[pretraining.softmax] kind is "{settings.kind}", but the model has a softmax of class {given}, '
+            f"should be {expected.__name__}. Choose the kind of the model, or set vocabulary.new_head = true to "
             "train a new softmax."
         )
     if isinstance(head, AdaptiveHead):
@@ -203,8 +203,8 @@ def _gather_rows(table: Tensor, rows: Tensor, *, sparse: bool = False) -> Tensor
     sparse (bool): Whether the gradient of the table is sparse; otherwise it is dense, zero in all other rows.
     RETURNS (Tensor): Shape (K, ...).
     """
-    found: Tensor = _Rows.apply(table, rows, sparse)  # type: ignore[no-untyped-call]  # torch gives apply no types
-    return found
+    gathered: Tensor = _Rows.apply(table, rows, sparse)  # type: ignore[no-untyped-call]  # torch gives apply no types
+    return gathered
 
 
 class _LogSumScores(torch.autograd.Function):

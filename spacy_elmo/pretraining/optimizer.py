@@ -137,13 +137,15 @@ class PretrainOptimizer:
         }
         # Adagrad has sums for all parameters from the start, Adam has moments for those that had a gradient.
         begun = self.named if rule == "adagrad" else {key.rpartition(".")[0] for key in tensors}
-        wanted = {key: list(shape) for key, shape in shapes.items() if key.rpartition(".")[0] in begun}
-        wanted.update({key: [] for key in wanted if key.endswith(".step")})
-        found = {key: list(tensor.shape) for key, tensor in tensors.items()}
+        expected_shapes = {key: list(shape) for key, shape in shapes.items() if key.rpartition(".")[0] in begun}
+        expected_shapes.update({key: [] for key in expected_shapes if key.endswith(".step")})
+        stored_shapes = {key: list(tensor.shape) for key, tensor in tensors.items()}
         problems = [] if rule == self.settings.name else [f"name is '{rule}', should be '{self.settings.name}'"]
-        for key in sorted({**wanted, **found}):
-            if found.get(key) != wanted.get(key):
-                problems.append(f"{key} is {found.get(key, 'missing')}, should be {wanted.get(key, 'absent')}")
+        for key in sorted({**expected_shapes, **stored_shapes}):
+            if stored_shapes.get(key) != expected_shapes.get(key):
+                problems.append(
+                    f"{key} is {stored_shapes.get(key, 'missing')}, should be {expected_shapes.get(key, 'absent')}"
+                )
         if problems:
             raise ValueError(
                 f"The state of the optimizer does not fit this run, {len(problems)} problem(s): "

@@ -213,11 +213,11 @@ def _check_encoder_fit(config: PretrainConfig, bilm: BiLMConfig) -> None:
     if not config.reset_blocks:
         problems.append("reset_blocks is false, should be true")
     if longest + 1 > config.unroll_steps:
-        wanted = f"at most unroll_steps - 1 ({config.unroll_steps - 1})"
-        problems.append(f"max_sentence_tokens is {longest}, should be {wanted}, since BOS and EOS are tokens too")
+        limit = f"at most unroll_steps - 1 ({config.unroll_steps - 1})"
+        problems.append(f"max_sentence_tokens is {longest}, should be {limit}, since BOS and EOS are tokens too")
     if longest + 2 > most:
-        wanted = f"at most transformer.max_positions - 2 ({most - 2})"
-        problems.append(f"max_sentence_tokens is {longest}, should be {wanted}")
+        limit = f"at most transformer.max_positions - 2 ({most - 2})"
+        problems.append(f"max_sentence_tokens is {longest}, should be {limit}")
     if problems:
         raise ValueError(
             '[pretraining] does not fit a biLM with encoder = "transformer", which has no state to carry and '
@@ -227,14 +227,14 @@ def _check_encoder_fit(config: PretrainConfig, bilm: BiLMConfig) -> None:
 
 def _check_head(init: BiLM, head: LMHead, settings: SoftmaxConfig, name: str) -> None:
     """Compare the softmax that training starts from with that of the config."""
-    found = {"kind": "adaptive" if isinstance(head, AdaptiveHead) else "sampled or full"}
-    found["tie_weights"] = str(is_head_shared(init.network, head)).lower()
+    stored = {"kind": "adaptive" if isinstance(head, AdaptiveHead) else "sampled or full"}
+    stored["tie_weights"] = str(is_head_shared(init.network, head)).lower()
     asked: Dict[str, str] = {"kind": settings.kind if settings.kind == "adaptive" else "sampled or full"}
     asked["tie_weights"] = str(settings.tie_weights).lower()
     if isinstance(head, AdaptiveHead) and settings.kind == "adaptive":
-        found.update(cutoffs=str(head.cutoffs), div_value=str(head.div_value))
+        stored.update(cutoffs=str(head.cutoffs), div_value=str(head.div_value))
         asked.update(cutoffs=str(list(settings.cutoffs)), div_value=str(float(settings.div_value)))
-    different = _differences(asked, found)
+    different = _differences(asked, stored)
     if different:
         raise ValueError(
             f"[pretraining.softmax] differs from the softmax of the biLM '{name}' that training starts from: "
@@ -242,9 +242,9 @@ def _check_head(init: BiLM, head: LMHead, settings: SoftmaxConfig, name: str) ->
         )
 
 
-def _differences(asked: Mapping[str, Any], found: Mapping[str, Any]) -> str:
-    names = [name for name in found if asked[name] != found[name]]
-    return "; ".join(f"{name}: {asked[name]} in the block, {found[name]} in the biLM" for name in names)
+def _differences(asked: Mapping[str, Any], stored: Mapping[str, Any]) -> str:
+    names = [name for name in stored if asked[name] != stored[name]]
+    return "; ".join(f"{name}: {asked[name]} in the block, {stored[name]} in the biLM" for name in names)
 
 
 def _with_words(bilm: BiLMConfig, n_words: int) -> BiLMConfig:
@@ -333,10 +333,10 @@ def _vocabulary(
     if given is not None:
         is_kept = init is not None and init.head is not None and not words.new_head
         return given, None if is_kept else int(text.word_counts[given.ids(text.words()) == given.unk_id].sum())
-    found = count_vocabulary(text.counted_words(), n_words=words.n_words, min_count=words.min_count)
-    vocabulary = found.vocabulary()
-    tell(f"Vocabulary of {len(vocabulary):,} words; {found.unk_rate:.2%} of the tokens are <UNK>")
-    return vocabulary, found.n_unknown
+    counted = count_vocabulary(text.counted_words(), n_words=words.n_words, min_count=words.min_count)
+    vocabulary = counted.vocabulary()
+    tell(f"Vocabulary of {len(vocabulary):,} words; {counted.unk_rate:.2%} of the tokens are <UNK>")
+    return vocabulary, counted.n_unknown
 
 
 def _make_head(

@@ -208,9 +208,9 @@ class Pretraining:
         snapshot = self.ranks.agree(lambda: self._find_snapshot(resume=resume, force=force))
         steps = self.ranks.gather_objects(None if snapshot is None else snapshot.record["step"])
         if len(set(steps)) > 1:
-            found = ", ".join(f"process {rank} {'none' if step is None else step}" for rank, step in enumerate(steps))
+            resumed = ", ".join(f"process {rank} {'none' if step is None else step}" for rank, step in enumerate(steps))
             raise ValueError(
-                f"The processes find different checkpoints in '{self.output}': {found}. All of them "
+                f"The processes find different checkpoints in '{self.output}': {resumed}. All of them "
                 "must find the same ones: use a folder that all nodes share, or copy `checkpoints` of the first node "
                 "to the same path on the others."
             )
@@ -303,12 +303,12 @@ class Pretraining:
     def _validate(self) -> Perplexity:
         """Validate on the first rank and send the result to the others."""
         self._check_weights()
-        found: Optional[Perplexity] = None
+        perplexity: Optional[Perplexity] = None
         if self.ranks.is_writer:
             network, head, n_lanes = self.trainer.network, self.trainer.head, min(32, self.config.batch_size)
             losses = held_out_losses(network, head, self.vocabulary, self.held_out, batch_size=n_lanes)
-            found = summarize(losses, self.vocabulary)
-        validation: Perplexity = self.ranks.from_writer(found)
+            perplexity = summarize(losses, self.vocabulary)
+        validation: Perplexity = self.ranks.from_writer(perplexity)
         if not (math.isfinite(validation.forward + validation.mean) and not math.isinf(validation.backward)):
             scores = f"forward {validation.forward:.4g}, backward {validation.backward:.4g}"
             raise ValueError(self._diverged(f"The held-out perplexity ({scores})"))
@@ -372,9 +372,9 @@ class Pretraining:
             snapshot, damaged = load_checkpoint(self.output)
             self.warnings += [f"Skipped a damaged checkpoint: {text}" for text in damaged]
             return snapshot
-        found = find_run(self.output) if self.ranks.is_writer and not force else []
-        if found:
-            raise ValueError(Errors.EL104.format(path=self.output, found=", ".join(found)))
+        files = find_run(self.output) if self.ranks.is_writer and not force else []
+        if files:
+            raise ValueError(Errors.EL104.format(path=self.output, found=", ".join(files)))
         return None
 
     def _open_folder(self, snapshot: Optional[Snapshot], force: bool) -> None:

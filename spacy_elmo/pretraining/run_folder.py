@@ -79,8 +79,8 @@ def prune_checkpoints(output: Path, *, keep: int) -> None:
 
 def list_checkpoints(output: Path) -> List[Path]:
     """RETURNS (List[Path]): Folders of the checkpoints of a run, the newest first."""
-    found = [path for path in (output / FOLDER).glob("step-*") if path.name[5:].isdecimal()]
-    return sorted(found, key=lambda path: int(path.name[5:]), reverse=True)
+    paths = [path for path in (output / FOLDER).glob("step-*") if path.name[5:].isdecimal()]
+    return sorted(paths, key=lambda path: int(path.name[5:]), reverse=True)
 
 
 def load_checkpoint(output: Path) -> Tuple[Optional[Snapshot], List[str]]:
@@ -161,8 +161,8 @@ FREE = (
 
 def find_run(output: Path) -> List[str]:
     """RETURNS (List[str]): Names of the results of a run in the folder: log, models, newest checkpoint."""
-    found = [name for name in (LOG, LAST, BEST) if (output / name).exists()]
-    return found + [f"{FOLDER}/{path.name}" for path in list_checkpoints(output)[:1]]
+    names = [name for name in (LOG, LAST, BEST) if (output / name).exists()]
+    return names + [f"{FOLDER}/{path.name}" for path in list_checkpoints(output)[:1]]
 
 
 def make_ready(output: Path, *, is_resumed: bool, force: bool) -> None:
@@ -268,8 +268,8 @@ def describe_text(text: StoredText, held_out: Sentences, settings: Mapping[str, 
 
 def changed_text(then: Mapping[str, Any], now: Mapping[str, Any]) -> List[str]:
     """Describe each difference of two results of `describe_text`."""
-    found, given = ({**_flat({**record, "files": {}}), **record["files"]} for record in (then, now))
-    return describe_changes(found, given, "missing")
+    known, given = ({**_flat({**record, "files": {}}), **record["files"]} for record in (then, now))
+    return describe_changes(known, given, "missing")
 
 
 def fingerprint(vocabulary: Vocabulary) -> str:
@@ -287,10 +287,10 @@ def _remove(paths: Iterable[Path]) -> None:
 
 def _flat(record: Mapping[str, Any], prefix: str = "") -> Dict[str, Any]:
     """Flatten nested blocks to dotted names, as on the command line."""
-    found: Dict[str, Any] = {}
+    flat: Dict[str, Any] = {}
     for name, value in record.items():
         if isinstance(value, Mapping):
-            found.update(_flat(value, f"{prefix}{name}."))
+            flat.update(_flat(value, f"{prefix}{name}."))
         else:
-            found[prefix + name] = value
-    return found
+            flat[prefix + name] = value
+    return flat

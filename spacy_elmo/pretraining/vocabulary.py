@@ -123,17 +123,17 @@ def save_vocabulary(
                 yield tokens
                 progress.update(len(tokens))
 
-        found = count_vocabulary(
+        vocabulary = count_vocabulary(
             sentences(), n_words=n_words, min_count=min_count, max_entries=max_entries, folder=output.parent
         )
     if not counts.n_sentences:
         raise ValueError(Errors.EL101.format(source=", ".join(map(str, places))))
     warn_of_raw_text(check, places, lang, warn)
-    if not found.n_unknown:
+    if not vocabulary.n_unknown:
         warn(Warnings.WL102)
     with atomic_file(output) as part:
-        write_vocabulary(part, found.vocabulary())
-    return counts, found
+        write_vocabulary(part, vocabulary.vocabulary())
+    return counts, vocabulary
 
 
 def _entries(counts: "Counter[str]", table: Optional[sqlite3.Connection]) -> Iterable[Entry]:
@@ -185,19 +185,20 @@ def choose_vocabulary(
         return _check_lines(given, str(paths.vocab), warn)
     if init.vocabulary is None:
         if given is None or len(given) != n_rows:
-            found = "no vocabulary is given" if given is None else f"'{paths.vocab}' has {len(given):,} words"
+            given_as = "no vocabulary is given" if given is None else f"'{paths.vocab}' has {len(given):,} words"
             raise ValueError(
                 f"The word embedding or softmax of the biLM '{paths.init}' has {n_rows} rows, but the biLM has no "
-                f"vocabulary for them; {found}. Set paths.vocab to the vocabulary it was trained with, one word per "
-                "line in the order of the rows."
+                f"vocabulary for them; {given_as}. Set paths.vocab to the vocabulary it was trained with, one word "
+                "per line in the order of the rows."
             )
         return given
     if given is not None and given.words != init.vocabulary.words:
         n_different = len(set(given.words) ^ set(init.vocabulary.words))
-        found = f"{n_different} words that differ from" if n_different else "another order than"
+        given_as = f"{n_different} words that differ from" if n_different else "another order than"
         has_softmax_only = init.config.n_words is None
         raise ValueError(
-            f"The vocabulary in paths.vocab has {found} the {len(init.vocabulary)} words of the biLM '{paths.init}', "
+            f"The vocabulary in paths.vocab has {given_as} the {len(init.vocabulary)} words of the biLM "
+            f"'{paths.init}', "
             + (
                 "whose softmax cannot predict them. Remove paths.vocab, or set vocabulary.new_head = true to train a "
                 "new softmax."
@@ -239,10 +240,10 @@ def _check_lines(given: Optional[Vocabulary], path: str, warn: Tell) -> Optional
             "these lines would not be trained. Remove the lines."
         )
     if tuple(given.words[: len(SPECIAL)]) != SPECIAL:
-        found, wanted = ", ".join(given.words[: len(SPECIAL)]), ", ".join(SPECIAL)
+        first, expected = ", ".join(given.words[: len(SPECIAL)]), ", ".join(SPECIAL)
         warn(
-            f"The vocabulary '{path}' starts with {found}; by convention it starts with {wanted}, then words in order "
-            "of descending frequency, which the sampled and the adaptive softmax rely on. `elmo vocab` creates one in "
-            "this order."
+            f"The vocabulary '{path}' starts with {first}; by convention it starts with {expected}, then words in "
+            "order of descending frequency, which the sampled and the adaptive softmax rely on. `elmo vocab` creates "
+            "one in this order."
         )
     return given

@@ -195,8 +195,8 @@ class ElmoBiLm(DerivingModule):
         if self._word_embedding is None or word_inputs is None:
             return None
         if word_inputs.dim() != 2 or word_inputs.is_floating_point():
-            found = f"shape {tuple(word_inputs.shape)}, {word_inputs.dtype}"
-            raise invalid("word_inputs", found, "(B, T), torch.int64")
+            given = f"shape {tuple(word_inputs.shape)}, {word_inputs.dtype}"
+            raise invalid("word_inputs", given, "(B, T), torch.int64")
         if word_inputs.numel() and not 0 <= int(word_inputs.min()) <= int(word_inputs.max()) < len(
             self._word_embedding.weight
         ):
@@ -391,8 +391,8 @@ def _to_arguments(args: Sequence[Any], extras: Mapping[str, Any]) -> Dict[str, A
     """See `Elmo.from_params`. RETURNS (Dict[str, Any]): The arguments of the module."""
     params = next((value for value in (extras.get("params"), *args) if isinstance(value, Mapping)), None)
     if params is None:
-        wanted = "the arguments by their names, in a dictionary or in Params of AllenNLP"
-        raise invalid("params of `from_params`", "missing", wanted)
+        expected = "the arguments by their names, in a dictionary or in Params of AllenNLP"
+        raise invalid("params of `from_params`", "missing", expected)
     arguments = {name: params[name] for name in params if name != "type"}
     namespace = arguments.pop("namespace_to_cache", None)
     if namespace is not None:
@@ -431,8 +431,10 @@ class ElmoEmbedder:
         self.cuda_device = cuda_device
         if cuda_device >= 0:
             if cuda_device >= torch.cuda.device_count():
-                wanted = f"-1 for the CPU, or the number of one of the {torch.cuda.device_count()} GPUs of this machine"
-                raise invalid("cuda_device", cuda_device, wanted)
+                expected = (
+                    f"-1 for the CPU, or the number of one of the {torch.cuda.device_count()} GPUs of this machine"
+                )
+                raise invalid("cuda_device", cuda_device, expected)
             self.elmo_bilm.cuda(cuda_device)
 
     @isolated
@@ -514,9 +516,9 @@ class ElmoEmbedder:
         keys = [str(i) for i in range(len(sentences))]
         if use_sentence_keys:
             keys = _check_keys(sentences)
-        found = self.embed_sentences((sentence.split() for sentence in sentences), batch_size)
+        stacks = self.embed_sentences((sentence.split() for sentence in sentences), batch_size)
         with new_hdf5(output_file_path) as file:
-            for key, layers in zip(keys, found):
+            for key, layers in zip(keys, stacks):
                 add_dataset(file, key, _choose(layers, output_format))
             if not forget_sentences and not use_sentence_keys:
                 content = json.dumps(dict(zip(sentences, keys)))
@@ -528,8 +530,8 @@ class ElmoEmbedder:
 
 def _read_lines(input_file: IO[str]) -> List[str]:
     if isinstance(input_file, str) or not hasattr(input_file, "read"):
-        wanted = "an open text file, such as open(path, encoding='utf8')"
-        raise invalid("input_file", f"a {type(input_file).__name__}", wanted)
+        expected = "an open text file, such as open(path, encoding='utf8')"
+        raise invalid("input_file", f"a {type(input_file).__name__}", expected)
     sentences = [line.strip() for line in input_file]
     empty = [number for number, sentence in enumerate(sentences, 1) if not sentence]
     if empty:

@@ -165,11 +165,11 @@ class ElmoLstm(DerivingModule):
         if mask is None:
             self._states = None
             return
-        wanted = "(0,)" if self._states is None else f"({self._states[0].shape[1]},)"
+        expected = "(0,)" if self._states is None else f"({self._states[0].shape[1]},)"
         if self._states is None or mask.dim() != 1 or len(mask) != self._states[0].shape[1]:
             raise ConfigurationError(
-                f"The mask of `reset_states` has shape {tuple(mask.shape)}, but should have {wanted}: one truth value "
-                "for each row of the state."
+                f"The mask of `reset_states` has shape {tuple(mask.shape)}, but should have {expected}: one truth "
+                "value for each row of the state."
             )
         keep = (mask == 0).view(1, -1, 1)
         h, c = self._states
@@ -228,9 +228,11 @@ class ElmoLstm(DerivingModule):
         """weights (Dict[str, Tensor]): By the names of AllenNLP.
         RETURNS (List[LayerWeights]): From the lowest layer up, attached to the graph.
         """
-        found = import_tensors(_table(self.config, self.input_size), weights)
+        parameters = import_tensors(_table(self.config, self.input_size), weights)
         names = LayerWeights._fields
-        return [LayerWeights(*(found[f"encoder.layers.{k}.{name}"] for name in names)) for k in range(self.num_layers)]
+        return [
+            LayerWeights(*(parameters[f"encoder.layers.{k}.{name}"] for name in names)) for k in range(self.num_layers)
+        ]
 
     @torch.no_grad()
     def _derive(self, weights: Dict[str, Tensor]) -> Runner:
@@ -308,8 +310,8 @@ def _read_cells(path: Path, input_width: int, config: BiLMConfig) -> Dict[str, T
     for k, width in enumerate(widths):
         sizes = (2, width, 4 * h), (2, p, 4 * h), (2, 4 * h), (2, h, p)
         shapes.update({f"encoder.layers.{k}.{name}": shape for name, shape in zip(LayerWeights._fields, sizes)})
-    found = export_arrays(_table(config, input_width), import_arrays(table, own, shapes))
-    return {name: torch.from_numpy(array) for name, array in found.items()}
+    exported = export_arrays(_table(config, input_width), import_arrays(table, own, shapes))
+    return {name: torch.from_numpy(array) for name, array in exported.items()}
 
 
 def run_padded(
@@ -335,8 +337,8 @@ def run_padded(
         n_steps = int(lengths[group].max())
         vectors = nn.functional.embedding(index[group, :n_steps].clamp_min(0), table)  # (b, t, P)
         part = BiLMState(start.h[:, group], start.c[:, group])
-        found, end = _run_group(config, layers, vectors, lengths[group], part)
-        outputs.append(found)
+        group_rows, end = _run_group(config, layers, vectors, lengths[group], part)
+        outputs.append(group_rows)
         places.append(numbers[group][index[group] >= 0])
         h[:, group], c[:, group] = end.h, end.c
     if len(outputs) == 1:
