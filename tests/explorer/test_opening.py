@@ -7,10 +7,9 @@ import sys
 import tempfile
 
 import pytest
+from cli.calls import call
 from explorer.serving import Client
-from typer.testing import CliRunner
 
-from spacy_elmo.cli._app import app
 from spacy_elmo.explorer.opening import open_explorer
 from spacy_elmo.weights import save_bilm
 
@@ -27,9 +26,7 @@ def bilm_path(tiny, tmp_path):
 
 def _build_index(folder, bilm_path, sentences, *options):
     (folder / "corpus.txt").write_text("\n".join(sentences), encoding="utf8")
-    arguments = ["index", folder / "corpus.txt", folder / "index", "--bilm", bilm_path, *options]
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exit_code == 0, result.output
+    call("index", folder / "corpus.txt", folder / "index", "--bilm", bilm_path, *options)
     return folder / "index"
 
 

@@ -36,20 +36,21 @@ def page(browser, packaged):
         yield found
 
 
-def test_compare_draws_a_map_per_layer_and_of_the_mix(page):
-    page.open("compare", a="He sat on the bank .", b="The bank lent him money .")
-    assert page.page.locator("#compare figure").count() == 4
-    cells = page.page.locator('#compare figure[data-map="0"] td.cell')
-    assert cells.count() == 36 and cells.nth(4 * 6 + 1).inner_text() == "1.00"
-    assert 0 < float(page.page.locator('#compare figure[data-map="2"] td.cell').nth(4 * 6 + 1).inner_text()) < 0.9
-
-
-def test_sliders_mix_the_layers(page):
+@pytest.mark.issue(48)
+def test_compare_draws_a_map_per_layer_and_of_a_mix_that_sliders_change(page):
+    page.page.set_viewport_size({"width": 1280, "height": 800})
+    for first in ("He sat on the bank .", "He sat on the bank of the river . " * 4):  # maps stand in a row
+        page.open("compare", a=first, b="The bank lent him money .")
+        boxes = [figure.bounding_box() for figure in page.page.locator("#compare figure").all()]
+        assert len(boxes) == 4 and len({box["y"] for box in boxes}) == 1 and boxes[0]["y"] < 560
+        assert boxes[-1]["x"] + boxes[-1]["width"] < 1280
     page.open("compare", a="the bank", b="a bank", s0=100, s1=0, s2=0)
-    first, mix = (page.page.locator(f'#compare figure[data-map="{key}"] tbody') for key in ("0", "mix"))
-    assert first.inner_text() == mix.inner_text()
+    first, last, mix = (page.page.locator(f'#compare figure[data-map="{key}"] tbody') for key in ("0", "2", "mix"))
+    assert first.inner_text() == mix.inner_text() and first.locator("td.cell").nth(3).inner_text() == "1.00"
+    assert 0 < float(last.locator("td.cell").nth(3).inner_text()) < 0.95
     page.page.fill("[name=s2]", "100")
     assert first.inner_text() != mix.inner_text() and page.text("#s0-value") == "50 %"
+    assert page.page.is_disabled("#compare [name=gamma]")  # a cosine has no length
     page.page.select_option("#compare [name=measure]", "dot")
     before = float(mix.locator("td.cell").first.inner_text())
     page.page.fill("[name=gamma]", "2")
@@ -59,48 +60,36 @@ def test_sliders_mix_the_layers(page):
     assert "mix=0" in page.page.evaluate("location.hash")
 
 
-@pytest.mark.issue(48)
-def test_maps_stand_in_a_row_where_they_fit(page):
-    page.page.set_viewport_size({"width": 1280, "height": 800})
-    for first in ("He sat on the bank .", "He sat on the bank of the river . " * 4):
-        page.open("compare", a=first, b="The bank lent him money .")
-        boxes = [figure.bounding_box() for figure in page.page.locator("#compare figure").all()]
-        assert len({box["y"] for box in boxes}) == 1 and boxes[0]["y"] < 560
-        assert boxes[-1]["x"] + boxes[-1]["width"] < 1280
-
-
-@pytest.mark.issue(48)
-def test_the_length_of_the_mix_is_set_where_it_counts(page):
-    page.open("compare", a="the bank", b="a bank")
-    assert page.page.is_disabled("#compare [name=gamma]")
-    page.page.select_option("#compare [name=measure]", "dot")
-    assert page.page.is_enabled("#compare [name=gamma]")
-
-
-def test_surprisal_and_substitutes_of_a_clicked_word(page):
+@pytest.mark.issue(40)
+def test_surprisal_shows_numbers_and_substitutes_of_a_clicked_word(page):
     page.open("surprisal", text="He sat on the bank of the river.")
-    assert page.page.locator("#surprisal .word").count() == 9
+    shown = "element => getComputedStyle(element, '::after').content"
+    numbers = page.page.locator("#surprisal .word").evaluate_all(f"elements => elements.map({shown})")
+    assert len(numbers) == 9 and all(re.fullmatch(r'"\d+\.\d"', number) for number in numbers)
     assert "outside the vocabulary, predicted as <UNK>" in page.text("#surprisal .legend")
+    page.page.select_option("#surprisal [name=direction]", "backward")
+    assert "Choose a word" in page.text("#surprisal .result")
     page.page.click("#surprisal .word >> text=bank")
     page.page.wait_for_selector("#surprisal table.list")
     assert "edge" in page.text("#surprisal table.list") and "In place of bank" in page.text("#surprisal h3")
-    assert "token=4" in page.page.evaluate("location.hash")
+    assert "token=4" in page.page.evaluate("location.hash") and "Choose a word" not in page.text("#surprisal .result")
 
 
-def test_neighbors_of_a_clicked_word(page):
+def test_neighbors_and_senses_are_uses_of_the_index(page, monkeypatch):
     page.open("neighbors", text="the bank", k=3)
     page.page.click("#neighbors .word >> text=bank")
     page.page.wait_for_selector("#neighbors ol.neighbors")
     rows = page.page.locator("#neighbors ol.neighbors li")
     assert rows.count() == 3 and "the muddy bank of the river" in rows.first.text_content()
-
-
-def test_senses_has_a_point_per_use_and_an_exemplar_per_group(page):
     page.open("senses", word="bank", n=2)
+    assert page.text("#senses .facts").startswith("28 uses in 2 groups")
     assert page.page.locator("#senses svg.map .point").count() == 28
     assert page.page.locator("#senses .groups li").count() == page.page.locator("#senses .exemplar").count() == 2
     page.page.locator("#senses .exemplar").first.hover()
     assert "Group" in page.text("#senses .readout") and "bank" in page.text("#senses .readout mark")
+    monkeypatch.setattr(views, "MAX_USES", 10)
+    page.open("senses", word="bank", n=3)
+    assert page.text("#senses .facts").startswith("10 of 28 uses in 3 groups")
 
 
 def test_tokens_shows_boundaries_unknown_and_truncated_words(page):
@@ -112,27 +101,21 @@ def test_tokens_shows_boundaries_unknown_and_truncated_words(page):
     assert f"{'long' * 12} of a word of 80 characters" in page.text("#tokens")
 
 
-@pytest.mark.parametrize("view", VIEWS)
-def test_hostile_text_stays_text_and_a_phone_needs_no_horizontal_scroll(browser, packaged, view):
-    text = HOSTILE.replace("\x00", "\u2400")
-    with opened(browser, packaged, width=375) as page:
-        page.open(view, text=text, a=text, b=text, word=text, token=0, k=5, uses="any")
-        assert page.page.locator("main script, main img, main b").count() == 0
-        assert view == "senses" or "script" in page.text(f"#{view}")  # no use of such a word
-        assert page.page.evaluate("document.title") == "ELMo explorer"
-        text = "He sat on the muddy bank of the river and counted the boats that went by ."
-        page.open(view, text=text, a=text, b=text, word="bank", token=5, k=5, uses="any")
-        assert page.page.evaluate("document.documentElement.scrollWidth") <= 375
-
-
 ODD = ["\u05d0\u05d1\u05d2 \u05d3", "\U0001f30a\U0001f468\u200d\U0001f469", "a\u0000b \u202ec", "x" * 10_000]
 
 
-@pytest.mark.parametrize("text", ODD, ids=["Hebrew", "emoji", "NUL", "long"])
-def test_odd_text_is_shown(browser, packaged, text):
+def test_any_text_stays_text_and_a_phone_needs_no_horizontal_scroll(browser, packaged):
+    hostile = HOSTILE.replace("\x00", "\u2400")
+    plain = "He sat on the muddy bank of the river and counted the boats that went by ."
     with opened(browser, packaged, width=375) as page:
-        page.open("tokens")
-        for view in ("tokens", "surprisal"):
+        for view, text in itertools.product(VIEWS, (hostile, plain)):
+            word = "bank" if text == plain else text
+            page.open(view, text=text, a=text, b=text, word=word, token=5 * (text == plain), k=5, uses="any")
+            assert page.page.locator("main script, main img, main b").count() == 0
+            assert text == plain or view == "senses" or "script" in page.text(f"#{view}")  # no use of such a word
+            assert page.page.evaluate("document.title") == "ELMo explorer"
+            assert text == hostile or page.page.evaluate("document.documentElement.scrollWidth") <= 375
+        for text, view in itertools.product(ODD, ("tokens", "surprisal")):
             page.page.click(f"#tab-{view}")
             page.page.fill(f"#{view} textarea", text)
             page.page.click(f"#{view} button[type=submit]")
@@ -141,7 +124,13 @@ def test_odd_text_is_shown(browser, packaged, text):
             assert page.page.evaluate("document.documentElement.scrollWidth") <= 375
 
 
-def test_a_long_paste_has_a_message(page):
+def test_long_texts_are_read_or_have_a_message(page):
+    page.open("tokens")
+    page.page.fill("#tokens textarea", "the bank . " * 1500)
+    page.page.click("#tokens button[type=submit]")
+    page.page.wait_for_function("() => document.querySelectorAll('#tokens .contexts li').length === 1500")
+    assert "too long for the address" in page.text("#tokens .status")
+    assert page.page.evaluate("location.hash") == "#view=tokens"
     page.open("compare", a="a")
     page.page.fill("#compare [name=a]", "the bank of the river . " * 4200)
     page.page.click("#compare button[type=submit]")
@@ -154,19 +143,12 @@ def test_a_long_paste_has_a_message(page):
     assert page.text("#compare .error") == ""
 
 
-def test_a_text_too_long_for_the_address_is_still_read(page):
-    page.open("tokens")
-    page.page.fill("#tokens textarea", "the bank . " * 1500)
-    page.page.click("#tokens button[type=submit]")
-    page.page.wait_for_function("() => document.querySelectorAll('#tokens .contexts li').length === 1500")
-    assert "too long for the address" in page.text("#tokens .status")
-    assert page.page.evaluate("location.hash") == "#view=tokens"
-
-
-def test_empty_index_has_a_message(browser, tiny):
-    with running(Explorer(tiny, "tiny", index=StubIndex(0))) as address, opened(browser, address) as page:
+@pytest.mark.issue(40)
+def test_an_empty_index_or_a_bilm_without_a_softmax_has_a_message(browser, tiny):
+    with running(Explorer(BiLM(tiny.network), "bare", index=StubIndex(0))) as address, opened(browser, address) as page:
         assert "The index is empty" in page.open("neighbors", text="bank", token=0).text("#neighbors .result")
         assert "The index is empty" in page.open("senses", word="bank").text("#senses .result")
+        assert "--bilm en_elmo_sm" in page.open("surprisal", token=1).text("#surprisal .result")
         assert page.page.locator(".error:not(:empty)").count() == 0
 
 
@@ -213,27 +195,6 @@ def test_texts_follow_the_language_and_a_pasted_text_becomes_the_corpus(browser,
 
 
 @pytest.mark.issue(40)
-def test_surprisal_shows_its_numbers_and_says_that_a_word_can_be_chosen(page):
-    page.open("surprisal")
-    shown = "element => getComputedStyle(element, '::after').content"
-    numbers = page.page.locator("#surprisal .word").evaluate_all(f"elements => elements.map({shown})")
-    assert len(numbers) == 18 and all(re.fullmatch(r'"\d+\.\d"', number) for number in numbers)
-    assert "Choose a word" in page.text("#surprisal .result")
-    page.page.select_option("#surprisal [name=direction]", "backward")
-    assert "Choose a word" in page.text("#surprisal .result")
-    page.page.click("#surprisal .word >> text=cheese")
-    page.page.wait_for_selector("#surprisal table.list")
-    assert "Choose a word" not in page.text("#surprisal .result")
-
-
-@pytest.mark.issue(40)
-def test_surprisal_without_a_softmax_says_what_to_do(browser, tiny):
-    with running(Explorer(BiLM(tiny.network), "bare")) as address, opened(browser, address) as page:
-        assert "--bilm en_elmo_sm" in page.open("surprisal", token=1).text("#surprisal .result")
-        assert page.page.locator(".error:not(:empty)").count() == 0
-
-
-@pytest.mark.issue(40)
 def test_the_map_of_senses_uses_the_width(browser, packaged):
     for width in (390, 1280):
         with opened(browser, packaged, width=width) as page:
@@ -245,32 +206,34 @@ def test_the_map_of_senses_uses_the_width(browser, packaged):
             assert page.page.locator("#senses .map").bounding_box()["y"] == drawn["y"] or width == 390
 
 
-@pytest.mark.parametrize(
-    "view, fields",
-    [
-        ("compare", {"a": "a & b", "b": "<b>#?=", "layer": "mix", "measure": "dot", "s0": 33.37, "gamma": 13.125}),
-        ("neighbors", {"text": "the bank", "uses": "same", "k": 4, "token": 1}),
-        ("senses", {"word": "bank", "n": 3}),
-        ("surprisal", {"text": "the\nbank + more", "direction": "backward", "token": 2}),
-        ("tokens", {"text": "One. Two."}),
-    ],
-)
-def test_address_reproduces_the_view(browser, packaged, view, fields):
+ADDRESSES = {
+    "compare": {"a": "a & b", "b": "<b>#?=", "layer": "mix", "measure": "dot", "s0": 33.37, "gamma": 13.125},
+    "neighbors": {"text": "the bank", "uses": "same", "k": 4, "token": 1},
+    "senses": {"word": "bank", "n": 3},
+    "surprisal": {"text": "the\nbank + more", "direction": "backward", "token": 2},
+    "tokens": {"text": "One. Two."},
+}
+
+
+def test_address_reproduces_the_view_and_back_returns_to_it(browser, packaged):
     with opened(browser, packaged) as one, opened(browser, packaged) as two:
-        one.open(view, **fields)
-        two.page.goto(one.page.evaluate("location.href"))
-        two.wait(view)
-        for user in (one, two):
-            user.page.wait_for_load_state("networkidle")
-        assert one.page.inner_html(f"#{view}") == two.page.inner_html(f"#{view}")
-        for name, value in fields.items():
-            if name != "token":
-                assert two.page.input_value(f"#{view} [name={name}]") == str(value)
-        if "token" in fields:
-            assert two.page.locator(f"#{view} .word[aria-pressed=true]").count() == 1
+        for view, fields in ADDRESSES.items():
+            one.open(view, **fields)
+            two.page.goto(one.page.evaluate("location.href"))
+            two.wait(view)
+            for user in (one, two):
+                user.page.wait_for_load_state("networkidle")
+            assert one.page.inner_html(f"#{view}") == two.page.inner_html(f"#{view}")
+            for name, value in fields.items():
+                if name != "token":
+                    assert two.page.input_value(f"#{view} [name={name}]") == str(value)
+            assert two.page.locator(f"#{view} .word[aria-pressed=true]").count() == ("token" in fields)
+        two.page.go_back()
+        two.wait("surprisal")
+        assert two.page.input_value("#surprisal textarea") == ADDRESSES["surprisal"]["text"]
 
 
-def test_odd_addresses_are_ignored(page):
+def test_odd_addresses_are_ignored_and_numbers_kept_in_range(page):
     for address in ("view=<script>", "view=__proto__", "view=compare&layer=99&s0=x&gamma=-1e999&mix=7", "%%%&&=="):
         page.page.goto("about:blank")
         page.page.goto(f"{page.address}#{address}")
@@ -280,34 +243,10 @@ def test_odd_addresses_are_ignored(page):
         page.open(view, text="the bank", token=99)
         assert page.text(f"#{view} .error") == "" and page.page.locator(f"#{view} .word").count() == 2
         assert page.page.locator(f"#{view} .word[aria-pressed=true]").count() == 0
-
-
-@pytest.mark.parametrize("given, taken", [("999999", "50"), ("-3", "1"), ("1e999", "10")])
-def test_numbers_are_kept_in_range(page, given, taken):
-    page.open("neighbors", text="the bank", token=1, k=given)
-    assert page.page.input_value("#neighbors [name=k]") == taken and page.text("#neighbors .error") == ""
-    assert 1 <= page.page.locator("#neighbors ol.neighbors li").count() <= int(taken)
-    page.page.fill("#neighbors [name=k]", "" if given == "1e999" else given)
-    page.page.locator("#neighbors .word").last.click()
-    page.wait("neighbors")
-    assert page.text("#neighbors .error") == "" and page.page.input_value("#neighbors [name=k]") == taken
-
-
-def test_a_sample_of_uses_is_called_so(page, monkeypatch):
-    page.open("senses", word="bank", n=2)
-    assert page.text("#senses .facts").startswith("28 uses in 2 groups")
-    monkeypatch.setattr(views, "MAX_USES", 10)
-    page.open("senses", word="bank", n=3)
-    assert page.text("#senses .facts").startswith("10 of 28 uses in 3 groups")
-
-
-def test_back_returns_to_the_view(page):
-    page.open("tokens", text="One.")
-    page.page.evaluate("location.hash = '#view=surprisal&text=Two.'")
-    page.wait("surprisal")
-    page.page.go_back()
-    page.wait("tokens")
-    assert page.page.input_value("#tokens textarea") == "One."
+    for given, taken in (("999999", "50"), ("-3", "1"), ("1e999", "10")):
+        page.open("neighbors", text="the bank", token=1, k=given)
+        assert page.page.input_value("#neighbors [name=k]") == taken and page.text("#neighbors .error") == ""
+        assert 1 <= page.page.locator("#neighbors ol.neighbors li").count() <= int(taken)
 
 
 def test_keyboard_reaches_everything(page):
@@ -327,9 +266,6 @@ def test_keyboard_reaches_everything(page):
     page.press("Enter")
     page.page.wait_for_selector("#surprisal table.list")
     assert "In place of bank" in page.text("#surprisal h3")
-
-
-def test_keyboard_moves_in_maps(page):
     page.open("compare", a="the bank", b="a bank", layer="mix")
     page.page.focus("#compare td.cell[tabindex='0']")
     page.press("ArrowRight", "ArrowDown")
@@ -424,6 +360,7 @@ def write_pages(folder):
 
 
 @pytest.mark.issue(40)
+@pytest.mark.issue(48)
 def test_written_pages_can_be_read_in_light_and_dark_on_a_phone_and_a_desktop(browser, tmp_path):
     write_pages(tmp_path)
     for scheme, width in itertools.product(("light", "dark"), (390, 1280)):
@@ -437,18 +374,16 @@ def test_written_pages_can_be_read_in_light_and_dark_on_a_phone_and_a_desktop(br
             assert page.evaluate("document.documentElement.scrollWidth") == width, (name, width)
             paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
             assert (paper == "rgb(255, 255, 255)") == (scheme == "light"), (scheme, name, paper)
+        if width == 1280:  # the sentence of a use stands beside the map, and both are in the window
+            page.hover("[data-use='3']")
+            view, told = page.locator("svg[role=group]").bounding_box(), page.locator("#shown").bounding_box()
+            assert "left3" in page.inner_text("#shown") and view["width"] > 640 and view["y"] < 300
+            assert told["x"] > view["x"] + view["width"] and told["x"] + told["width"] > 0.95 * width
+            assert told["y"] + told["height"] < 900
+            page.goto((tmp_path / "report.html").as_uri())  # its figures do not grow with the window
+            widths = {round(figure.bounding_box()["width"]) for figure in page.locator("figure").all()}
+            assert len(widths) == 1 and widths.pop() < 500
         context.close()
-
-
-@pytest.mark.issue(48)
-def test_figures_of_a_report_do_not_grow_with_the_window(browser, tmp_path):
-    write_pages(tmp_path)
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    page = context.new_page()
-    page.goto((tmp_path / "report.html").as_uri())
-    widths = {round(figure.bounding_box()["width"]) for figure in page.locator("figure").all()}
-    assert len(widths) == 1 and widths.pop() < 500
-    context.close()
 
 
 @pytest.mark.issue(48)
@@ -470,18 +405,3 @@ def test_colours_of_the_explorer_leave_its_texts_readable(browser, packaged, sch
         }""")
         contrasts = page.page.evaluate(CONTRASTS)
         assert len(contrasts) > 200 and min(contrasts)[0] >= 4.5, min(contrasts)
-
-
-@pytest.mark.issue(40)
-def test_the_page_of_senses_uses_the_width(browser, tmp_path):
-    """The sentence of a use stands beside the map, and both are in the window."""
-    write_pages(tmp_path)
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    page = context.new_page()
-    page.goto((tmp_path / "senses.html").as_uri())
-    page.hover("[data-use='3']")
-    view, told = page.locator("svg[role=group]").bounding_box(), page.locator("#shown").bounding_box()
-    assert "left3" in page.inner_text("#shown")
-    assert view["width"] > 640 and told["x"] > view["x"] + view["width"] and told["x"] + told["width"] > 0.95 * 1280
-    assert told["y"] + told["height"] < 900 and view["y"] < 300
-    context.close()

@@ -30,28 +30,20 @@ def test_settings_describe_model_index_and_mixes(client):
     assert settings["mixes"] == [{"name": "ner", "shares": [0.1, 0.7, 0.2], "gamma": 2.5}]
 
 
-def test_tokens_shows_contexts_and_unknown_words(explorer):
+def test_tokens_shows_contexts_and_unknown_and_long_words(explorer):
     found = _ask(explorer, "tokens", text=TEXT)
     words = [token["text"] for token in found["tokens"]]
     assert "".join(token["text"] + token["space"] for token in found["tokens"]) == TEXT
     contexts = [[words[i] for i in context["tokens"]] for context in found["contexts"]]
     assert contexts == [["He", "sat", "on", "the", "bank", "."], ["The", "river", "!"]]
     assert [token["text"] for token in found["tokens"] if token["is_unknown"]] == ["The", "!"]
-
-
-@pytest.mark.parametrize(
-    "word, read", [("a" * 48, None), ("a" * 49, "a" * 48), ("a" * 10_000, "a" * 48), ("ä" * 30, "ä" * 24), ("", None)]
-)
-def test_tokens_shows_what_is_read_of_long_words(explorer, word, read):
-    found = _ask(explorer, "tokens", text=word)["tokens"]
-    assert [token["read"] for token in found] == ([read] if word else [])
-
-
-def test_tokens_shows_windows_of_a_long_sentence(explorer):
-    found = _ask(explorer, "tokens", text="bank " * 1000)
-    kept = [context["tokens"][slice(*context["keep"])] for context in found["contexts"]]
+    for word, read in (("a" * 48, None), ("a" * 49, "a" * 48), ("a" * 10_000, "a" * 48), ("ä" * 30, "ä" * 24)):
+        assert [token["read"] for token in _ask(explorer, "tokens", text=word)["tokens"]] == [read]
+    assert _ask(explorer, "tokens", text="")["tokens"] == []
+    contexts = _ask(explorer, "tokens", text="bank " * 1000)["contexts"]  # in windows
+    kept = [context["tokens"][slice(*context["keep"])] for context in contexts]
     assert len(kept) == 3 and sum(kept, []) == list(range(1000))
-    assert all(len(context["tokens"]) == 512 for context in found["contexts"])
+    assert all(len(context["tokens"]) == 512 for context in contexts)
 
 
 def test_compare_gives_the_products_of_any_mix(explorer, tiny):
@@ -100,21 +92,22 @@ def test_senses_are_a_map_with_exemplars(explorer, n_senses):
     assert n_senses in (None, n_groups) and found["n_uses"] == 28
 
 
-def test_empty_index_has_no_neighbors_and_no_map(tiny):
-    empty = Explorer(tiny, "tiny", index=StubIndex(0))
+@pytest.mark.issue(40)
+def test_what_is_missing_has_a_message_and_other_views_work(tiny, explorer):
+    bare, empty = Explorer(BiLM(tiny.network), "bare"), Explorer(tiny, "tiny", index=StubIndex(0))
+    for view in ("neighbors", "senses"):
+        with pytest.raises(ValueError, match="This view needs an index.*elmo index CORPUS INDEX"):
+            _ask(bare, view, text="bank", word="bank")
+    for view in ("surprisal", "substitutes"):
+        with pytest.raises(ValueError, match="EL007"):
+            _ask(bare, view, text=TEXT, token=0, k=1)
+    assert _ask(bare, "tokens", text=TEXT)["has_vocabulary"] is False
+    assert _ask(bare, "compare", a="a", b="b")["words"] == [["a"], ["b"]]
     assert _ask(empty, "neighbors", text="bank", token=0, k=5, uses="any")["neighbors"] == []
     found = _ask(empty, "senses", word="bank", n_senses=None)
     assert found["uses"] == [] and found["n_uses"] == 0 and found["suggested"] == []
-
-
-def test_without_an_index_the_message_says_how_to_build_one(tiny):
-    for view in ("neighbors", "senses"):
-        with pytest.raises(ValueError, match="This view needs an index.*elmo index CORPUS INDEX"):
-            _ask(Explorer(tiny, "tiny"), view, text="bank", word="bank")
-
-
-@pytest.mark.issue(40)
-def test_an_index_that_was_given_is_not_replaced(explorer):
+    with pytest.raises(ValueError, match="is empty"):
+        _ask(Explorer(tiny, "tiny", reader=TextReader("is")), "index", text=" ")
     assert not explorer.settings()["can_index"]
     with pytest.raises(ValueError, match="started with an index"):
         _ask(explorer, "index", text="the bank")
@@ -133,25 +126,8 @@ def test_first_texts_have_the_word_in_two_contexts(tiny, lang):
     key = texts["word"].lower()
     assert key in words["a"] and key in words["b"] and words["a"] != words["b"]
     assert key not in words["odd"] and set(words["odd"]) & set(words["a"])
-
-
-@pytest.mark.issue(40)
-@pytest.mark.parametrize("lang", ["xx", "is", "en"])
-def test_first_texts_of_other_languages_are_english(tiny, lang):
-    explorer = Explorer(tiny, "tiny", reader=TextReader(lang))
-    assert "bank" in explorer.settings()["texts"]["a"]
-    if lang != "en":
-        with pytest.raises(ValueError, match="is empty"):
-            _ask(explorer, "index", text=" ")
-
-
-def test_without_a_softmax_other_views_work(tiny):
-    bare = Explorer(BiLM(tiny.network), "bare")
-    assert _ask(bare, "tokens", text=TEXT)["has_vocabulary"] is False
-    assert _ask(bare, "compare", a="a", b="b")["words"] == [["a"], ["b"]]
-    for view in ("surprisal", "substitutes"):
-        with pytest.raises(ValueError, match="EL007"):
-            _ask(bare, view, text=TEXT, token=0, k=1)
+    for other in ("xx", "is", "en"):
+        assert "bank" in Explorer(tiny, "tiny", reader=TextReader(other)).settings()["texts"]["a"]
 
 
 @pytest.mark.parametrize(
@@ -182,28 +158,26 @@ def test_long_texts_have_a_message(explorer, text, unit):
         _ask(explorer, "compare", a="a", b=text)
 
 
-ODD = [HOSTILE, "\ud800 a", "\0" * 100, "\u05d0\u05d1 \u202e x", "e\u0301" * 99, "!" * 20_000]
+def test_odd_text_is_answered(explorer):
+    for text in (HOSTILE, "\ud800 a", "\0" * 100, "\u05d0\u05d1 \u202e x", "e\u0301" * 99, "!" * 20_000):
+        for view in ("tokens", "surprisal"):
+            found = _ask(explorer, view, text=text)["tokens"]
+            assert "".join(one["text"] + one["space"] for one in found) == text.replace("\ud800", "\ufffd")
 
 
-@pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
-def test_odd_text_is_answered(explorer, text):
-    for view in ("tokens", "surprisal"):
-        found = _ask(explorer, view, text=text)["tokens"]
-        assert "".join(one["text"] + one["space"] for one in found) == text.replace("\ud800", "\ufffd")
-
-
-def test_server_answers_errors_as_json(client):
+def test_server_answers_errors_as_json(client, monkeypatch):
+    json_type = {"Content-Type": "application/json"}
     assert client.ask("tokens", text=1)[0] == 400
     assert client.send("GET", "/api/tokens")[0] == 404
-    assert client.send("POST", "/api/nothing", b"{}", {"Content-Type": "application/json"})[0] == 404
+    assert client.send("POST", "/api/nothing", b"{}", json_type)[0] == 404
     status, _, body = client.send("POST", "/api/tokens", b"{}", {"Content-Type": "text/plain"})
     assert status == 400 and "The request is not valid" in json.loads(body)["error"]
-
-
-def test_server_refuses_a_large_body(client):
     status, found = client.ask("tokens", text="a" * (serving.MAX_BODY_BYTES + 1))
     assert status == 400 and "The request is not valid" in found["error"] and "larger than" in found["error"]
     assert client.ask("tokens", text="a")[0] == 200
+    monkeypatch.setitem(VIEWS, "tokens", lambda explorer, fields: {}["secret"])
+    status, found = client.ask("tokens", text="a")
+    assert status == 500 and "secret" not in found["error"] and "terminal" in found["error"]
 
 
 def test_a_lost_connection_is_no_failure(client, caplog):
@@ -213,15 +187,6 @@ def test_a_lost_connection_is_no_failure(client, caplog):
         connection.sendall(f"{head}Content-Length: 99\r\n\r\n{{".encode())
     assert client.ask("tokens", text="a")[0] == 200
     assert caplog.records == []
-
-
-def test_server_hides_the_cause_of_a_failure(client, monkeypatch):
-    def fail(explorer, fields):
-        raise RuntimeError("secret")
-
-    monkeypatch.setitem(VIEWS, "tokens", fail)
-    status, found = client.ask("tokens", text="a")
-    assert status == 500 and "secret" not in found["error"] and "terminal" in found["error"]
 
 
 def test_requests_of_two_users_do_not_mix(client):
