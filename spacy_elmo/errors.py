@@ -210,7 +210,7 @@ class Errors(metaclass=Catalogue):
         "index {path}` makes the file again."
     )
     EL412 = (
-        "The request was refused: its {header} is '{found}', should be {wanted}. Open the page under the address that "
+        "The request was rejected: its {header} is '{found}', should be {wanted}. Open the page under the address that "
         "the command printed."
     )
     EL430 = (
@@ -254,13 +254,13 @@ class Warnings(metaclass=Catalogue):
         "a component that is not to be trained, `nlp.replace_listeners` makes a copy of its biLM that does not change."
     )
     WL071 = (
-        "The training goes on after the end of the {name}: num_steps is {num_steps}, so that all further updates have "
-        "the lowest rate, {rate}. Set num_steps to the updates of the whole training, the max_steps of [training]."
+        "The training continues after the end of the {name}: num_steps is {num_steps}, so all further updates have the "
+        "lowest rate, {rate}. Set num_steps to the updates of the whole training, the max_steps of [training]."
     )
     WL075 = (
-        "The training examples have entities with labels that '{name}' does not know: {unknown}. It learns that they "
-        "are no entities. It knows {known}, and no label can be added once it is initialized. If this is not intended, "
-        "train a new component in place of it, or correct the labels of the examples."
+        "The training examples have entities with labels that '{name}' does not have: {unknown}. It treats these "
+        "spans as non-entities. It has {known}, and no label can be added once it is initialized. If this is not "
+        "intended, train a new component in place of it, or correct the labels of the examples."
     )
     WL102 = (
         "No token of the training text is <UNK>, so the softmax does not learn its probability, and the perplexity of "
@@ -287,14 +287,14 @@ class Warnings(metaclass=Catalogue):
         "`spacy_elmo.nn.Elmo`, which calls those of every module."
     )
     WL310 = (
-        "'{path}' does not tell the clips and the activation of {name}, and there is no options.json. Assumed are "
-        "those of AllenNLP's own biLMs: cell_clip 3.0, proj_clip 3.0, relu. If this biLM has others, its vectors are "
-        "wrong: pass its options.json with `load_bilm(options=..., weights=...)` (`--options`)."
+        "'{path}' does not contain the clips and the activation of {name}, and there is no options.json. The "
+        "defaults are those of AllenNLP's own biLMs: cell_clip 3.0, proj_clip 3.0, relu. If this biLM has others, its "
+        "vectors are wrong: pass its options.json with `load_bilm(options=..., weights=...)` (`--options`)."
     )
     WL312 = (
-        "'{path}' has cached vectors of {n_words} words (vocab_to_cache), and no config says that they were constant. "
-        "They are not used: the biLM computes all words from their characters. If they were trained, vectors differ "
-        "from AllenNLP's."
+        "'{path}' has cached vectors of {n_words} words (vocab_to_cache), and no config states that they were "
+        "constant. They are not used: the biLM computes all words from their characters. If they were trained, vectors "
+        "differ from AllenNLP's."
     )
     WL313 = (
         "The softmax of '{path}' is left out, so that perplexities cannot be computed: {reason} Vectors do not need "

@@ -71,7 +71,7 @@ def is_finite(value: Any) -> bool:
 
 
 def is_whole(value: Any) -> bool:
-    """RETURNS (bool): Whether a value is a whole number, of Python or NumPy; True and False are none."""
+    """RETURNS (bool): Whether a value is a whole number, of Python or NumPy; booleans do not count."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 

@@ -1,6 +1,6 @@
 """Contextual nearest neighbors (Peters et al. 2018, table 4): the uses of words whose vectors are most similar.
 
-`check_recall` says how good the approximate search of an index is.
+`check_recall` measures the approximate search of an index.
 """
 
 import time

@@ -1,6 +1,6 @@
-"""One style for all pictures: colours that colour-blind readers can tell apart, curves with bands, atomic saving.
+"""One style for all pictures: colours that colour-blind readers can distinguish, curves with bands, atomic saving.
 
-All pictures go through this module; those beside it know what they show: layer weights, probes, senses. Perplexities
+All pictures go through this module; other modules call it: layer weights, probes, senses. Perplexities
 of pretraining are drawn here.
 """
 
@@ -37,7 +37,7 @@ SMALLEST = 0.75  # of the size of texts, in narrow pictures
 WORDS_OF_PANEL = 24
 UNKNOWN = "outside the vocabulary (<UNK>): too low"  # in the legend of surprisal
 TITLE_WIDTH = 80  # characters of a line
-# Curves differ in these, too, so that they can be told apart in grey.
+# Curves differ in these, too, so that they can be distinguished in grey.
 MARKERS = "osD^vp*"
 STYLES = ("-", "--", "-.", ":")
 HATCHES = ("", "///", "...", "\\\\\\", "xxx", "---", "ooo")  # of bars

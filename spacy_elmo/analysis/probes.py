@@ -1,8 +1,9 @@
 """Linear probes: how much of a label can be read off a vector (Peters et al. 2018, sec. 5.3; Hewitt and Liang 2019).
 
-A probe is a multinomial logistic regression on the vectors of one layer. Beside it stand the label of the nearest
-training vector (1-NN), two baselines that see no vector, and control tasks, which only memorization of words can solve:
-the gap to them is the probe's selectivity. `probe_data` puts the scores into a record for JSON, `draw_probe` draws it.
+A probe is a multinomial logistic regression on the vectors of one layer. It is compared with the label of the nearest
+training vector (1-NN), with two baselines without vectors, and with control tasks, which only memorization of words can
+solve: the difference from them is the probe's selectivity. `probe_data` puts the scores into a record for JSON,
+`draw_probe` draws it.
 """
 
 import math
@@ -73,7 +74,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class LayerProbe:
-    """What a layer knows.
+    """Scores of a layer.
 
     layer (Layer): 0 (the token layer) to L, or "mean".
     accuracy (Score): Of the task.
@@ -346,7 +347,7 @@ def _describe_probe(record: Record) -> str:
         return f"{told}, {gap:.1f} points above the {baseline}"
     if score["high"] < limit["low"]:
         return f"{told}, {gap:.1f} points below the {baseline}"
-    return f"{told}, not significantly other than the {baseline}"
+    return f"{told}, not significantly different from the {baseline}"
 
 
 def _find_bounds(row: Record, kind: str) -> Optional[Bounds]:

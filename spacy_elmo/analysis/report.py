@@ -1,6 +1,6 @@
 """The report on a training: files that it left, scores with and without ELMo, and the rest of its page as values.
 
-Notes say what the numbers cannot tell, hints what would add to the page.
+Notes state the limits of the numbers, hints what would complete the page.
 """
 
 import os
@@ -251,7 +251,7 @@ class TrainingReport:
     mixes (List[TaskMix]): Layer weights.
     bilms (List[Fact]): What is known of those in the pipeline.
     versions (Dict[str, str]): Of the packages that wrote the report.
-    notes (List[str]): What the numbers cannot tell, in sentences.
+    notes (List[str]): Limits of the numbers, in sentences.
     hints (List[str]): What would add to the page, in sentences, the most important first.
     """
 

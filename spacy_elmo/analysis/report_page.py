@@ -61,7 +61,7 @@ def _summarize(outcome: Outcome, data: object) -> str:
     if outcome.theirs is None:
         return f"{told} (95 % interval {_format_interval(outcome)}) on {data}; {_count_errors(n_other)}."
     is_open = outcome.score.low <= 0 <= outcome.score.high
-    doubt = ", which includes 0: the data cannot tell the two apart" if is_open else ""
+    doubt = ", which includes 0: the difference is not significant" if is_open else ""
     difference = f"{_format_points(outcome.score.value)} points (95 % interval {_format_interval(outcome)}{doubt})"
     versus = f"{outcome.theirs:.2%} without, {difference}"
     return f"{told} with ELMo, {versus}; {_count_errors(n_one)} fixed, {n_other:,} introduced."

@@ -198,9 +198,9 @@ def _finish(run: Pretraining) -> None:
         else ""
     )
     _common.msg.info(
-        f"Held-out perplexity {run.best.mean:.1f}: the best biLM is as unsure of the next word as if {run.best.mean:,.0f} "
-        f"words were equally likely.{easy} Compare it only on the same text with the same vocabulary; docs/pretraining.md has "
-        "a table of what texts of other sizes give"
+        f"Held-out perplexity {run.best.mean:.1f}: equivalent to a uniform choice among {run.best.mean:,.0f} "
+        f"words.{easy} Compare it only on the same text with the same vocabulary; docs/pretraining.md has "
+        "a table for texts of other sizes"
     )
     lang, best = run.meta.get("lang") or "en", shlex.quote(str(run.output / BEST))
     train = f"python -m spacy elmo init-config ner.cfg --component ner --lang {lang} --bilm {best}"

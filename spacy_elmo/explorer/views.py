@@ -47,10 +47,10 @@ MAX_RESULTS = 50
 MAX_USES = 500  # points of a map of senses
 MAX_INDEXED = 150_000  # characters of a text that the page has indexed: 8 s with en_elmo_sm on one thread
 SAMPLE = Path(__file__).parent / "static" / "sample.txt"  # English, written for this page
-MANY = 20  # uses from which a map of a word is worth a look
+MANY = 20  # minimum number of uses for a map
 N_SUGGESTED = 6
 SHOWN = 25  # words of a use on either side
-BUSY_SECONDS = 60.0  # that a request waits for others
+BUSY_SECONDS = 60.0  # maximum time of a request in the queue
 DIGITS = 6  # significant ones of products
 Answer = Dict[str, Any]
 

@@ -135,7 +135,7 @@ def _write_package(work: Path, name: str) -> Path:
         try:
             package(work / "pipeline", work / "packages", create_sdist=False, create_wheel=False, require_parent=True)
         except SystemExit as error:  # after a message of spaCy
-            raise _failed_build(name, "spaCy refuses its meta data") from error
+            raise _failed_build(name, "spaCy rejects its meta data") from error
     return work / "packages" / name
 
 

@@ -99,7 +99,7 @@ class Totals(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """What is told of the progress; the defaults do nothing.
+    """Callbacks for progress; the defaults do nothing.
 
     on_text (Callable[[Doc], object]): Called with each Doc.
     on_read (Callable[[str, int], object]): Called with an input file and how many of its bytes have been read.
@@ -264,7 +264,7 @@ def embed_parts(
     inputs (Sequence[str]): All input files.
     shard (Tuple[int, int]): Number of this job, from 0, and number of jobs. A job has each n-th file, or each n-th part
         if there are fewer files than jobs.
-    progress (Progress): What is told of it.
+    progress (Progress): Callbacks.
     RETURNS (Totals): What was done.
     """
     job, n_jobs = shard
@@ -321,7 +321,7 @@ def embed_whole(
     nlp (Language): From `load_pipeline`.
     inputs (Sequence[str]): The input files.
     writer (Writer): From `open_vectors`.
-    progress (Progress): What is told of it.
+    progress (Progress): Callbacks.
     RETURNS (Totals): What was done.
     RAISES (ValueError): For a text that cannot be read, unless it is skipped.
     """
@@ -338,7 +338,7 @@ def embed_whole(
 
 
 def _read(settings: PartSettings, nlp: Language, name: str, counts: Counts, progress: Progress) -> Records:
-    """The records of an input file, whose position is told."""
+    """The records of an input file; its position is reported."""
     files: List[BinaryIO] = []
     for record in read_records(
         name,
@@ -381,13 +381,13 @@ def _exhaust(part: Iterator[TextRecord]) -> None:
 
 
 def _check_manifest(folder: "Folder", place: str, description: Mapping[str, Any], number: int, name: str) -> None:
-    """RAISES (ValueError): If another command has begun the folder again with other settings or texts."""
+    """RAISES (ValueError): If another command has restarted the folder with other settings or texts."""
     there = json.loads(folder.read(MANIFEST))
     is_same_text = [item["name"] for item in there["inputs"][number : number + 1]] == [name]
     if not is_same_text or _differences(there, json.loads(json.dumps(description))):
         raise ValueError(
-            f"The folder '{place}' was begun again meanwhile, with another biLM, other settings or other texts. Run "
-            "one of the two commands again, or give each a folder of its own."
+            f"The folder '{place}' was restarted by another command, with another biLM, other settings or other texts. "
+            "Run one of the two commands again, or give each a folder of its own."
         )
 
 

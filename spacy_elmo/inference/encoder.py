@@ -27,7 +27,7 @@ from .words import BOUNDARIES, WordEncoder
 
 BOS, EOS = 0, 1  # numbers of the boundaries in every slice
 MIN_COLUMNS = 4  # a word, and begin, content and end of its characters
-# Empty sentences from which the steady state is computed, at most; convergence is checked after each chunk.
+# Maximum number of empty sentences for the steady state, and of those between checks of convergence.
 STEADY_PASSES, STEADY_CHUNK = 50, 10
 STEADY_CHANGE = 1e-6
 

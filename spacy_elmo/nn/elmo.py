@@ -282,7 +282,7 @@ class BiLMModule(nn.Module):
     of a model reach it.
 
     A state dict without the weights has a fingerprint in their place, the layers of one sentence: loading it beside
-    another biLM is an error. Weights that were changed after the first module was made of them, in whatever way, are
+    another biLM is an error. Weights that were changed after the first module was made of them, in any way, are
     nowhere else: they are always stored, also when they are frozen later. `is_stored` says whether weights that are as
     they were read are part of the state dict.
     """
@@ -410,9 +410,9 @@ class BiLMModule(nn.Module):
                 problem = f"the layers of a test sentence have a cosine of {cosine:.2f}, should be above {MIN_COSINE}"
         if problem:
             raise ValueError(
-                f"The state dict was saved with another biLM: {problem}. Its mixes are of no use here. Make the module "
-                f"with the biLM it was trained with; to load the other parameters all the same, delete '{key}' and "
-                "pass strict=False."
+                f"The state dict was saved with another biLM: {problem}. Its mixes do not fit this biLM. Make the "
+                f"module with the biLM it was trained with; to load the other parameters all the same, delete '{key}' "
+                "and pass strict=False."
             )
 
 

@@ -1,4 +1,4 @@
-"""Checks of a pipeline with ELMo: what would give wrong results in silence, and mistakes in a config.
+"""Checks of a pipeline with ELMo: settings that would silently give wrong results, and mistakes in a config.
 
 The component calls them in `initialize`, and before the first use after components were linked or weights were loaded.
 
@@ -89,7 +89,7 @@ def check_words(get_examples: Callable[[], Iterable[Example]], nlp: Optional[Lan
     limit = 0 if nlp is None else nlp.config.get("corpora", {}).get("train", {}).get("max_length")
     told = f" max_length = {limit} in [corpora.train] drops Docs with as many tokens: raise it, or set it to 0."
     raise ValueError(
-        f"The training part has no words: none of the {n_examples} training examples that '{name}' got has a token "
+        f"The training data has no tokens: none of the {n_examples} training examples of '{name}' has a token "
         "other than white space. Set --paths.train (or the path in [corpora.train]) to a .spacy file, or a folder of "
         f"them, that has annotated Docs.{told if limit else ''}"
     )

@@ -95,7 +95,7 @@ def make_pipeline_config(
     code (Optional[AnyPath]): Python file that the caller has imported for the pipeline, for that command.
     config_path (str): Path of the config, for the command in its header.
     RETURNS (str): The text of the config.
-    RAISES (ValueError): EL210 for an invalid pipeline or a language that spaCy does not know. OSError if there is no
+    RAISES (ValueError): EL210 for an invalid pipeline or a language that spaCy does not support. OSError if there is no
         pipeline `base`.
     """
     base_nlp = None if base is None else load_trained(base)

@@ -223,7 +223,7 @@ def CRFTagger(tok2vec: Model[List[Doc], List[Floats2d]]) -> Model[List[Doc], CRF
 
 
 def set_label_count(model: Model[List[Doc], CRFScores], n_labels: int) -> None:
-    """Tell a `CRFTagger` how many labels of entities there are, before it is initialized."""
+    """Set the number of entity labels of a `CRFTagger`, before it is initialized."""
     for name in ("emit", "crf"):
         model.get_ref(name).set_dim("nO", _count_tags(n_labels))
 
@@ -319,7 +319,7 @@ def _split(array: Any, lengths: List[int]) -> List[Any]:
 def _refuse_component(*args: Any) -> NoReturn:
     """RAISES (ValueError): Always, since the component is another one than `crf_ner`."""
     raise ValueError(
-        "A component has the model spacy-elmo.CRFTagger.v1, but is not a 'crf_ner': only that component tells "
-        'the CRF how many tags it has. Set factory = "crf_ner" in the block of the component, or give it '
+        "A component has the model spacy-elmo.CRFTagger.v1, but is not a 'crf_ner': only that component sets "
+        'the number of tags of the CRF. Set factory = "crf_ner" in the block of the component, or give it '
         "another model."
     )

@@ -174,7 +174,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         _register_before_fork()
 
     def _get_pipeline(self) -> Optional[Language]:
-        """None if it is not known, as for a component with a `source`: spaCy does not tell it its pipeline."""
+        """None for a component with a `source`: it has no reference to its pipeline."""
         return None if self._nlp is None else self._nlp()
 
     def set_pipeline(self, nlp: Language) -> None:
@@ -581,7 +581,7 @@ def _restore(
     is_in_worker: bool = False,
 ) -> Elmo:
     """RETURNS (Elmo): A component from a pickle, for example in a spawned worker."""
-    if is_in_worker:  # Python does not know yet that this process is a worker
+    if is_in_worker:  # Python has not yet set the state of a worker process
         torch.set_num_threads(1)  # as in forked workers, not as many as the machine has cores
         _load_encoders_once()
     elmo = cls(vocab, model, name, prefix=state["prefix"])
@@ -592,7 +592,8 @@ def _restore(
     return elmo
 
 
-# Workers of `nlp.pipe(n_process=2)`, which spaCy does not tell of. Each forked one would load and prepack the weights.
+# Workers of `nlp.pipe(n_process=2)`: spaCy does not notify components of a fork, and each worker would load and prepack
+# the weights.
 
 _components: "weakref.WeakSet[Elmo]" = weakref.WeakSet()
 

@@ -287,7 +287,7 @@ def _read_layers(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Fl
             missing.append(i)
     if not missing or docs is model._sample:
         return layers
-    # One that spaCy has not linked comes before its ELMo component: once trained, saved and loaded it would have none.
+    # An unlinked listener stands before its ELMo component in the pipeline, and would get no vectors after loading.
     if is_train and not model.is_linked:
         raise ValueError(Errors.EL071.format(listener=_describe(model)))
     if model.upstream is None:

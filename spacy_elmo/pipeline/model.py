@@ -112,7 +112,7 @@ class ElmoSettings(Reading):
             ),
             (
                 not self.frozen or self.fine_tuning is None,
-                "fine_tuning says how the biLM is trained, but frozen is true, should be false; or fine_tuning null",
+                "fine_tuning sets how the biLM is trained, but frozen is true, should be false; or fine_tuning null",
             ),
         )
 

@@ -30,7 +30,7 @@ from ..inference.runtime import isolated, register_fork_handlers
 from ..settings import Even
 
 DocModel = Model[List[Doc], Floats2d]
-BAG_OF_WORDS = "spacy.TextCatBOW."  # of which version ever
+BAG_OF_WORDS = "spacy.TextCatBOW."  # any version
 RESIZE = "resize_output"  # attribute that spaCy's component calls when a label is added
 
 
@@ -172,8 +172,8 @@ def _resize_output(output: Model[Floats2d, Floats2d], classifier: DocModel, new_
 
 
 def _init_prior(ops: Any, shape: Tuple[int]) -> Floats1d:
-    """Biases with which each text has one category on average; from 0, all weights would first learn that most
-    categories are rare."""
+    """Initial biases: the expected number of categories per text is 1. With zeros, training would first fit all weights
+    to the rarity of most categories."""
     biases: Floats1d = ops.alloc1f(*shape) - math.log(max(shape[0] - 1, 1))
     return biases
 

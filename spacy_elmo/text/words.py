@@ -227,7 +227,7 @@ class Vocabulary:
     """Words and their ids.
 
     words (Sequence[str]): In the order of the ids; includes `<S>`, `</S>` and `<UNK>`, by convention first. A word that
-        is there twice has the later id, as in bilm-tf.
+        is duplicated has the later id, as in bilm-tf.
     RAISES (ValueError): If one of the three is missing.
     """
 

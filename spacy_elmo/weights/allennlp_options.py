@@ -1,6 +1,6 @@
 """Options of the biLM in a model of AllenNLP: from the files that its config names, else from the shapes of tensors.
 
-Shapes do not tell the clips and the activation. The config does not either: it has the path of an options file, a copy
+Neither the shapes nor the config contain the clips and the activation: it has the path of an options file, a copy
 of which may be in the archive (up to AllenNLP 0.9 in the folder `fta`, later where `include_in_archive` put it).
 """
 
@@ -165,7 +165,7 @@ def _derive_options(shapes: Mapping[str, Shape], where: str) -> Dict[str, Any]:
     """shapes (Mapping[str, Shape]): Of a biLM's tensors, by their names in it.
     where (str): File of the tensors, for messages.
     RETURNS (Dict[str, Any]): Options for these shapes, in the form of bilm-tf's options.json.
-    RAISES (ValueError): If a tensor that tells a size is missing or has another number of dimensions.
+    RAISES (ValueError): If a tensor whose shape gives a size is missing or has another number of dimensions.
     """
     cell = f"{LSTM}{DIRECTIONS[0]}_layer_"
     names = {

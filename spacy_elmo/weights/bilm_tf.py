@@ -256,11 +256,11 @@ def _write_options(config: BiLMConfig, n_vocabulary: Optional[int] = None) -> Di
 def derive_options(
     shapes: Mapping[str, Shape], names: Mapping[str, str], filter_rank: int
 ) -> Tuple[Dict[str, Any], List[str]]:
-    """Options for the sizes that shapes tell. Clips and activation, which they do not, are those of the published
+    """Options for the sizes that follow from shapes. Clips and activation, which do not, are those of the published
     models.
 
     shapes (Mapping[str, Shape]): Of arrays by name, each with its outputs last.
-    names (Mapping[str, str]): Names of the arrays that tell a size, `{}` for a number: "characters", "filters",
+    names (Mapping[str, str]): Names of the arrays whose shapes give a size, `{}` for a number: "characters", "filters",
         "highways", "gates" of the LSTMs, and "projections" if there are any.
     filter_rank (int): Dimensions of a convolution.
     RETURNS (Tuple[Dict[str, Any], List[str]]): The options; or the problems with names, and no options.

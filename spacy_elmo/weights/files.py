@@ -338,8 +338,8 @@ class _Header(tarfile.TarInfo):
 
 
 def _is_tar(path: Path) -> bool:
-    """RETURNS (bool): Whether a file is meant as a tar archive, plain or compressed, by its first bytes or its name. A
-    file that cannot be decompressed is.
+    """RETURNS (bool): Whether a file is meant as a tar archive, plain or compressed, by its first bytes or its name.
+    True also for a compressed file that is damaged.
     """
     if File(path).kind() == "tar" or path.name.endswith(TAR_SUFFIXES):
         return True
@@ -385,7 +385,7 @@ def _expanded_limit(n_bytes: int, max_bytes: Optional[int] = None) -> int:
 
 
 def check_size(path: object, n_bytes: int, max_bytes: Optional[int]) -> None:
-    """RAISES (ValueError): EL036 if a file is larger than its maximum size; None is none."""
+    """RAISES (ValueError): EL036 if a file is larger than its maximum size; None: no limit."""
     if max_bytes is not None and n_bytes > max_bytes:
         raise too_large(path, n_bytes, max_bytes)
 
@@ -458,7 +458,7 @@ def decoding(path: object, kind: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # all of them: see above
-        # EINVAL is a position in the file that is none: the file is damaged.
+        # EINVAL: the file has an invalid position and is damaged.
         if _is_locked(error) or (isinstance(error, OSError) and error.errno not in (None, errno.EINVAL)):
             raise _denied(path, error) from error
         raise unreadable(path, kind, str(error) or type(error).__name__) from error

@@ -375,7 +375,7 @@ def test_a_folder_that_is_begun_again_meanwhile_is_not_mixed(place: Path, change
     inputs = [item["name"] for item in manifest["inputs"]]
     (place / "out" / "part-00001-00002.parquet").unlink()
     (place / "out" / "_embed.json").write_text(json.dumps({**manifest, **change}))
-    with pytest.raises(ValueError, match="begun again meanwhile"):
+    with pytest.raises(ValueError, match="restarted by another command"):
         parts_module.embed_parts(settings, nlp, description, inputs)
     assert "part-00001-00002.parquet" not in parts(place / "out")
     (place / "out" / "_embed.json").write_text(json.dumps(manifest))

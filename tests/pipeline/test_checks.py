@@ -434,7 +434,7 @@ def train_on(folder, docs, pipeline, overrides=None):
 )
 def test_empty_training_part_is_an_error(words, pipeline, max_length, tmp_path):
     docs = [] if words is None else [Doc(Vocab(), words=words)] * 3
-    told = r"max_length = 1 in \[corpora\.train\].*set it to 0" if max_length else r"no words.*\[corpora\.train\]"
+    told = r"max_length = 1 in \[corpora\.train\].*set it to 0" if max_length else r"no tokens.*\[corpora\.train\]"
     with pytest.raises(ValueError, match=told) as caught:
         train_on(tmp_path, docs, pipeline, {"corpora.train.max_length": max_length})
     assert bool(max_length) == ("max_length" in str(caught.value))

@@ -244,7 +244,7 @@ def test_training_on_labels_that_are_not_known_is_told(trained: Language, tmp_pa
     trained.to_disk(tmp_path / "trained")
     nlp = spacy.load(tmp_path / "trained")
     with pytest.warns(
-        UserWarning, match="WL075.*labels that 'crf_ner' does not know: 'CITY'. .*It knows 'LOC', 'PER'"
+        UserWarning, match="WL075.*labels that 'crf_ner' does not have: 'CITY'. .*It has 'LOC', 'PER'"
     ) as told:
         nlp.update([_make_example(nlp, "Ada slept", ["O", "O"]), _make_example(nlp, "Rome fell", ["U-CITY", "O"])])
         nlp.update([_make_example(nlp, "Rome fell", ["U-CITY", "O"])])
