@@ -64,6 +64,9 @@ def test_frozen_packaged_bilm_is_saved_by_its_name(tmp_path):
     model = tmp_path / "again" / "elmo" / "model"
     assert model.stat().st_size < 10_000
     assert load_bilm(tmp_path / "again").digest == load_bilm("en_elmo_sm").digest
+    loaded.replace_listeners("elmo", "tagger", ["model.tok2vec"])
+    assert len(loaded.get_pipe("tagger").model.to_bytes()) < 100_000
+    check_same(loaded, pickle.loads(pickle.dumps(loaded)))
     # Weights without a name, and weights that training may change or a user has changed, are saved themselves.
     for other in ({}, {"weights": "en_elmo_sm", "model": {"frozen": False}}):
         assert len(spacy.blank("en").add_pipe("elmo", config=other).to_bytes()) > 10_000_000
