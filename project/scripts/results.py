@@ -122,7 +122,7 @@ def read_results(folder: Path) -> List[Result]:
     """RETURNS (List[Result]): All stored results, but those with a learning rate that falls, of an earlier version.
     RAISES (FileNotFoundError): If there are none. RAISES (ValueError): For a file that is not a result.
     """
-    paths = sorted(folder.glob("*-seed*.json"))
+    paths = sorted(path for path in folder.glob("*-seed*.json") if not path.name.startswith("pipeline-"))  # pipeline.py
     if not paths and not list(folder.glob("layers-*.json")):
         raise FileNotFoundError(
             f"There are no results in '{folder}'. Run `python project/scripts/paper.py` first, or give --results."
