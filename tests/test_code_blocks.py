@@ -15,7 +15,7 @@ SHOWN = {
     ("docs/migrating.md", "text"): "code for packages that are not installed; what replaces it is run",
     ("docs/quickstart.md", "diff"): "a change of a config; the config after it is filled",
     ("docs/scale.md", "console"): "a cluster; tests/export/test_ray.py has one",
-    ("docs/scale.md", "text"): "calls of other engines; tests/export/test_embedder.py runs them",
+    ("docs/scale.md", "text"): "calls of other engines; tests/export passes batches and reads parts as they do",
     ("docs/weights.md", "console"): "downloads",
 }
 # Pages whose commands take long, or set up a checkout. Their scripts have tests of their own, on small data.

@@ -56,6 +56,9 @@ def test_scores_are_those_of_spacy(nlp, path):
     found = {outcome.name: outcome.ours for outcome in score_answers(answers)}
     assert found == {name: pytest.approx(score) for name, score in _score(nlp, path).items()}
     assert 0 < found["ents"] < 1 and 0 < found["tag"] < 1
+    assert "ents" in answers[0].gold and "ents" not in answers[3].gold
+    assert all(set(doc.predicted) <= set(doc.gold) for doc in answers)
+    assert [doc.predicted for doc in read_answers(spacy.blank("en"), path)] == [{}] * 4
 
 
 def _score(nlp, path):
@@ -69,29 +72,20 @@ def _score(nlp, path):
     return {**scores, "morph": morph["morph_acc"]}
 
 
-def test_only_what_is_annotated_and_predicted_is_asked(nlp, path):
-    answers = read_answers(nlp, path)
-    assert "ents" in answers[0].gold and "ents" not in answers[3].gold
-    assert all(set(doc.predicted) <= set(doc.gold) for doc in answers)
-    assert [doc.predicted for doc in read_answers(spacy.blank("en"), path)] == [{}] * 4
-
-
-def test_sentences_begin_where_the_data_say(tmp_path):
+def test_sentences_begin_where_the_data_say_and_other_files_are_refused(tmp_path):
     nlp = spacy.blank("en")
     doc = Doc(nlp.vocab, words=["Hi", ".", "Bye", "."], tags=["X"] * 4, sent_starts=[True, False, True, False])
     DocBin(docs=[doc, Doc(nlp.vocab)]).to_disk(tmp_path / "test.spacy")
     (answers,) = read_answers(nlp, tmp_path / "test.spacy")
     assert answers.starts == (0, 2) and answers.words == ("Hi", ".", "Bye", ".")
-
-
-@pytest.mark.parametrize("content", [b"", b"no docs", b"x\x9cK"])
-def test_other_files_are_refused(nlp, tmp_path, content):
-    (tmp_path / "test.spacy").write_bytes(content)
-    with pytest.raises(ValueError, match="cannot be read as annotated Docs"):
-        read_answers(nlp, tmp_path / "test.spacy")
-    DocBin(docs=[Doc(nlp.vocab)]).to_disk(tmp_path / "test.spacy")
-    with pytest.raises(ValueError, match="no Doc with tokens"):
-        read_answers(nlp, tmp_path / "test.spacy")
+    for content, problem in (
+        (b"", "cannot be read as annotated Docs"),
+        (b"x\x9cK", "cannot be read as annotated Docs"),
+        (DocBin(docs=[Doc(nlp.vocab)]).to_bytes(), "no Doc with tokens"),
+    ):
+        (tmp_path / "test.spacy").write_bytes(content)
+        with pytest.raises(ValueError, match=problem):
+            read_answers(nlp, tmp_path / "test.spacy")
 
 
 NAMES = tuple("Ada Lovelace met Acme in New York .".split())

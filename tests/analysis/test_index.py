@@ -84,31 +84,27 @@ def test_find_gives_the_most_similar_uses_of_a_choice(exact):
         exact.find(BILM, words, 1, uses="none")
     with pytest.raises(ValueError, match="EL018"):
         exact.find(BILM, words, 99)
+    for vector in (np.ones(3), np.zeros(16), np.full(16, np.nan), np.ones((2, 16)), ["a"] * 16):
+        with pytest.raises(ValueError, match="The vector of a query"):
+            exact.query(vector)
 
 
-@pytest.mark.parametrize("choice", [{}, {"word": "bank"}, {"exclude": "bank"}, {"exclude": "nowhere"}])
-def test_approximate_search_equals_exact_search(approximate, choice, monkeypatch):
+def test_approximate_search_equals_exact_search_in_every_thread(exact, approximate, monkeypatch):
     monkeypatch.setattr("spacy_elmo.analysis.neighbors.EXACT_USES", 0)
     assert approximate.search is not None
     vectors = approximate.uses("river", 5)[1]
-    found = [approximate.query(vector, 10, **choice) for vector in vectors]
-    monkeypatch.setattr(approximate, "search", None)
-    for vector, before in zip(vectors, found):
-        after = approximate.query(vector, 10, **choice)
-        assert [one.cosine for one in before] == pytest.approx([one.cosine for one in after], abs=1e-5)
-
-
-def test_threads_get_the_same_results(approximate):
-    vectors = approximate.uses("river", 8)[1]
-    expected = [approximate.query(vector, 5) for vector in vectors]
-    with ThreadPoolExecutor(4) as threads:
-        assert list(threads.map(lambda vector: approximate.query(vector, 5), vectors)) == expected
-
-
-def test_recall_is_measured(exact, approximate):
+    for choice in ({}, {"word": "bank"}, {"exclude": "bank"}, {"exclude": "nowhere"}):
+        found = [approximate.query(vector, 10, **choice) for vector in vectors]
+        with ThreadPoolExecutor(4) as threads:
+            assert list(threads.map(lambda vector: approximate.query(vector, 10, **choice), vectors)) == found  # noqa: B023
+        with monkeypatch.context() as patched:
+            patched.setattr(approximate, "search", None)
+            for vector, before in zip(vectors, found):
+                after = approximate.query(vector, 10, **choice)
+                assert [one.cosine for one in before] == pytest.approx([one.cosine for one in after], abs=1e-5)
     assert check_recall(exact, n_queries=5).recall == 1
-    found = check_recall(approximate, n_queries=20)
-    assert found.recall > 0.95 and found.n_queries == 20 and found.k == 10
+    measured = check_recall(approximate, n_queries=20)
+    assert measured.recall > 0.95 and measured.n_queries == 20 and measured.k == 10
     with pytest.raises(ValueError, match="whole number of 1 or more"):
         check_recall(exact, k=0)
 
@@ -126,21 +122,13 @@ def test_vectors_of_any_kind_can_be_queried_and_clustered(exact):
 @pytest.mark.issue(48)
 def test_a_field_can_be_asked_for_by_values_of_numpy_and_dates(tmp_path):
     document = make_document("a", make_sentences(5))
-    builder = open_builder(tmp_path, BILM, fields=["year", "is_old", "day"])
-    builder.add([replace(document, fields={"year": 1850, "is_old": True, "day": date(1850, 5, 1)})])
-    builder.finish()
-    builder.store.close()
+    fields = {"year": 1850, "is_old": True, "day": date(1850, 5, 1)}
+    _add(tmp_path, [replace(document, fields=fields)], *fields)
     with NeighborIndex.open(tmp_path) as index:
         days = ["1850-05-01"], [date(1850, 5, 1)], np.array(["1850-05-01"], dtype="datetime64[D]")
         years = [np.int64(1850)], np.array([1850.0])
         for field, values in (*(("year", year) for year in years), ("is_old", [True]), *(("day", day) for day in days)):
             assert len(index.query(np.ones(16), 3, where=(field, values))) == 3
-
-
-@pytest.mark.parametrize("vector", [np.ones(3), np.zeros(16), np.full(16, np.nan), np.ones((2, 16)), ["a"] * 16])
-def test_queries_that_do_not_fit(exact, vector):
-    with pytest.raises(ValueError, match="The vector of a query"):
-        exact.query(vector)
 
 
 def test_build_that_was_stopped_continues(tmp_path):
@@ -285,22 +273,7 @@ def test_any_text_is_stored_as_it_is(tmp_path):
     assert index.uses("\ud800")[0] == [] and index.words["x"] == 1200
 
 
-@pytest.fixture
-def index(tmp_path):
-    """An index with approximate search."""
-    pytest.importorskip("faiss")
-    build_index(tmp_path / "index", BILM, {"a": make_sentences(80, 1), "b": make_sentences(4, 2)}, exact_tokens=100)
-    return tmp_path / "index"
-
-
-def _damage(index, how):
-    (file,) = index.glob("vectors-*")
-    if how == "missing":
-        file.unlink()
-    else:
-        file.write_bytes(file.read_bytes()[:-9])
-
-
+@needs_faiss
 @pytest.mark.parametrize(
     "how, problem, way",
     [
@@ -308,12 +281,19 @@ def _damage(index, how):
         ("cut", "has changed", "command"),
         ("missing", "is missing", "finished"),
         ("cut", "has changed", "changed"),
+        ("missing", "is missing", "damaged"),  # lost vectors are not hidden by a new file
     ],
 )
-def test_lost_search_file_is_made_again(index, how, problem, way):
-    _damage(index, how)
+def test_lost_search_file_is_made_again(tmp_path, how, problem, way):
+    texts, index = {"a": make_sentences(80, 1), "b": make_sentences(4, 2)}, tmp_path / "index"
+    build_index(index, BILM, texts, exact_tokens=100)
+    (file,) = index.glob("vectors-*")
+    file.write_bytes(file.read_bytes()[:-9]) if how == "cut" else file.unlink()
     with pytest.raises(ValueError, match=f"EL406.*{problem}.*index .* makes the file again"):
         NeighborIndex.open(index)
+    if way == "damaged":
+        _change(index, "DELETE FROM token WHERE id = 5")
+        assert not repair_search(index, exact_tokens=100)
     if way == "repaired":
         assert repair_search(index, exact_tokens=100) and not repair_search(index, exact_tokens=100)
     elif way == "command":
@@ -325,20 +305,13 @@ def test_lost_search_file_is_made_again(index, how, problem, way):
             builder.delete("b")
         builder.finish()
         builder.store.close()
+    if way == "damaged":
+        with pytest.raises(ValueError, match="EL392"):
+            NeighborIndex.open(index)
+        return
     found = NeighborIndex.open(index)
     assert way == "command" or found.search is not None and found.search.ntotal == found.n_tokens
     assert check_recall(found, n_queries=20).recall > 0.95
-
-
-def test_lost_vectors_are_not_hidden_by_a_new_file(index):
-    _damage(index, "missing")
-    _change(index, "DELETE FROM token WHERE id = 5")
-    assert not repair_search(index, exact_tokens=100)
-    builder = open_builder(index, BILM, exact_tokens=100)
-    builder.finish()
-    builder.store.close()
-    with pytest.raises(ValueError, match="EL392"):
-        NeighborIndex.open(index)
 
 
 @needs_proc
@@ -367,8 +340,8 @@ def _texts(n, **fields):
     ]
 
 
-def _add(path, documents, *fields):
-    builder = open_builder(path, BILM, fields=fields)
+def _add(path, documents, *fields, **choices):
+    builder = open_builder(path, BILM, fields=fields, **choices)
     builder.add(documents)
     builder.finish()
     builder.store.close()
@@ -394,6 +367,23 @@ def test_fields_of_documents_are_stored_and_restrict_a_search(tmp_path):
             index.query(vectors[0], where=("text", ["a"]))
     with pytest.raises(ValueError, match="The field 'x' of '0' is .* should be a text or a number"):
         _add(tmp_path / "other", _texts(2, x=lambda i: ["a"]), "x")
+    values = {1848: 1848, " Brontë ": "Brontë", True: "true", "a\ud800": "a\ufffd", None: None, 10**30: None}
+    _add(tmp_path / "values", _texts(len(values), x=lambda i: list(values)[i]), "x")
+    with NeighborIndex.open(tmp_path / "values") as index:
+        assert index.values_of(index.uses("target")[0], "x") == list(values.values())
+
+
+@needs_faiss
+@pytest.mark.issue(40)
+def test_fields_restrict_an_approximate_search(tmp_path):
+    texts = {"a": make_sentences(80, 1), "b": make_sentences(4, 2)}
+    documents = [replace(make_document(name, text), fields={"x": name}) for name, text in texts.items()]
+    _add(tmp_path, documents, "x", exact_tokens=100)
+    with NeighborIndex.open(tmp_path) as index:
+        assert index.search is not None
+        for name in "ab":
+            found = index.query(index.uses("bank")[1][0], 5, where=("x", [name]))
+            assert len(found) == 5 and {one.use.document for one in found} == {name}
 
 
 @pytest.mark.issue(40)
@@ -415,35 +405,3 @@ def test_fields_change_without_new_vectors(tmp_path):
         builder.delete(str(i))
     assert builder.store.fetch("SELECT count(*) FROM field") == [(0,)]
     builder.store.close()
-
-
-@pytest.mark.issue(40)
-@pytest.mark.parametrize(
-    "value, stored",
-    [
-        (1848, 1848),
-        (" Brontë ", "Brontë"),
-        (True, "true"),
-        ("a\ud800", "a\ufffd"),
-        (None, None),
-        (10**30, None),
-    ],
-)
-def test_values_of_fields(tmp_path, value, stored):
-    _add(tmp_path / "index", _texts(2, x=lambda i: value if i else 0), "x")
-    with NeighborIndex.open(tmp_path / "index") as index:
-        assert index.values_of(index.uses("target")[0], "x") == [0, stored]
-
-
-@pytest.mark.issue(40)
-def test_fields_in_approximate_search(index):
-    builder = open_builder(index, BILM, fields=["x"], exact_tokens=100)
-    texts = {"a": make_sentences(80, 1), "b": make_sentences(4, 2)}
-    builder.add(replace(make_document(name, some), fields={"x": name}) for name, some in texts.items())
-    builder.finish()
-    builder.store.close()
-    with NeighborIndex.open(index) as opened:
-        assert opened.search is not None
-        for name in "ab":
-            found = opened.query(opened.uses("bank")[1][0], 5, where=("x", [name]))
-            assert len(found) == 5 and {one.use.document for one in found} == {name}

@@ -29,16 +29,6 @@ def tagged(tmp_path):
     return _write(tmp_path / "a.spacy", *(make_doc(CAT, RAN[:2]) for _ in range(10)))
 
 
-def test_selected_docs_keep_their_labels():
-    labelled = label_tokens([make_doc(CAT), make_doc(), make_doc(RAN[:2], CAT), make_doc(CAT)], "pos")
-    assert labelled.find_docs().tolist() == [0, 0, 2, 2, 2, 2, 3, 3]
-    part = labelled.select([1, 2])
-    assert part.words() == ["it", "ran", "the", "cat"] and part.labels == ["PRON", "VERB", "DET", "NOUN"]
-    assert part.rows.tolist() == [0, 1, 2, 3] and part.sentences.tolist() == [1, 1, 2, 2]
-    cut = labelled.select([2, 3], limit=5)
-    assert cut.words() == ["it", "ran", "the", "cat", "the"] and len(cut.docs) == 2 and len(cut.keys) == 5
-
-
 def test_documents_are_split_and_drawn_by_seed(tagged):
     whole = read_labelled(tagged, "pos")
     train, test = split_documents(whole, tagged, 0)
@@ -86,6 +76,8 @@ def test_mistakes_have_codes(tagged, tmp_path):
     for pattern, (path, attr), train in cases:
         with pytest.raises(ValueError, match=pattern):
             load_probe_data(path, attr, train=train)
+    with pytest.raises(ValueError, match="Unknown attribute.*colour.*pos, tag"):
+        label_tokens([make_doc(CAT)], "colour")
 
 
 DOCS = [
@@ -113,12 +105,3 @@ def test_senses_of_a_document_are_in_one_doc():
     assert found.labels == [MONEY, RIVER, PIECE]
     assert found.keys == ["bank NOUN", "bank NOUN", "piece NOUN"]
     assert found.sentences.tolist() == [0, 1, 2]
-
-
-def test_nothing_to_label_is_an_error():
-    with pytest.raises(ValueError, match="Unknown attribute.*colour.*pos, tag"):
-        label_tokens(DOCS, "colour")
-    with pytest.raises(ValueError, match="None of the 3 Docs.*'dep'"):
-        label_tokens(DOCS, "dep")
-    with pytest.raises(ValueError, match="None of the 0 Docs.*'sense'"):
-        label_senses([], VOCAB)

@@ -27,7 +27,8 @@ def test_best_pipeline_is_taken_then_last_then_the_folder(folder):
     assert read_output(folder).pipeline.name == "model-last"
 
 
-def test_seeds_are_the_folders_beside(folder):
+@pytest.mark.issue(40)
+def test_seeds_are_the_folders_beside_and_logs_are_known_by_their_rows(folder):
     for number, score in ((0, 0.5), (3, 0.7), (12, 0.9)):
         (folder.parent / f"out-{number}").mkdir(exist_ok=True)
         metrics = {"tag_acc": score, "token_acc": 1.0, "speed": 9000.0, "ents_per_type": {}, "ents_f": None}
@@ -39,23 +40,13 @@ def test_seeds_are_the_folders_beside(folder):
     output = read_output(folder)
     assert [run.name for run in output.runs] == ["out-0", "out-3", "out-12"]
     assert output.runs[0].scores == {"tag_acc": 0.5} and output.runs[0].elapsed_s == 2.5 and output.has_metrics
-
-
-@pytest.mark.issue(40)
-def test_other_experiments_are_no_seeds(folder):
-    config = folder / "model-best" / "config.cfg"
-    srsly.write_json(folder / "metrics.json", {"tag_acc": 0.5})
-    for name in ("out", "out_1", "out-2"):
+    for name in ("out", "out_1", "out-2"):  # the last one is another experiment
         shutil.copytree(folder, folder.parent / name)
-        place = folder.parent / name / "model-best" / "config.cfg"
-        text = config.read_text(encoding="utf8")
-        changed = re.sub(r"(?m)^seed = .*$", "seed = 7", text)
-        place.write_text(re.sub(r"(?m)^batch_size = .*$", "batch_size = 9", changed) if name == "out-2" else changed)
-    assert {run.name for run in read_output(folder).runs} == {"out-0", "out", "out_1"}
-
-
-def test_logs_are_known_by_their_rows(folder):
-    write_logs(folder)
+        config = folder.parent / name / "model-best" / "config.cfg"
+        changed = re.sub(r"(?m)^seed = .*$", "seed = 7", config.read_text(encoding="utf8"))
+        config.write_text(re.sub(r"(?m)^batch_size = .*$", "batch_size = 9", changed) if name == "out-2" else changed)
+    assert {run.name for run in read_output(folder).runs} == {"out-0", "out-3", "out-12", "out", "out_1"}
+    write_logs(folder)  # known by their rows
     (folder / "other.jsonl").write_text('{"text": "no log"}\n', encoding="utf8")
     (folder / "empty.jsonl").write_text("", encoding="utf8")
     output = read_output(folder)

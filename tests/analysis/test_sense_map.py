@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from report_outputs import Elements
 
-from spacy_elmo.analysis import vectors
+from spacy_elmo.analysis import vectors as vectors_module
 from spacy_elmo.analysis.neighbors import Use
-from spacy_elmo.analysis.sense_map import cluster_uses, describe, draw_senses, render_senses, shorten
+from spacy_elmo.analysis.sense_map import cluster_uses, describe, render_senses
 
 pytest.importorskip("sklearn")
 HOSTILE = ["</li></script><script>alert(1)</script>", "bank", '" onload="x', "\u202e$x_{$", "&amp;", "\x00"]
@@ -40,7 +40,7 @@ def test_clusters_are_found_and_sorted_by_size(groups):
     assert again.labels.tolist() == found.labels.tolist() and np.array_equal(again.points, found.points)
 
 
-def test_number_of_senses_can_be_given(groups):
+def test_number_of_senses_can_be_given(groups, monkeypatch):
     uses, vectors, *_ = groups
     assert len(cluster_uses(uses, vectors, 2).sizes) == 2
     one = cluster_uses(uses, vectors, 1)
@@ -48,6 +48,9 @@ def test_number_of_senses_can_be_given(groups):
     for n_senses in (0, 8):
         with pytest.raises(ValueError, match="cannot be clustered.*possible are 1 to 7"):
             cluster_uses(uses, vectors, n_senses)
+    monkeypatch.setattr(vectors_module, "has_sklearn", False)
+    with pytest.raises(ValueError, match="needs scikit-learn"):
+        cluster_uses(uses, vectors)
 
 
 def test_few_and_equal_uses():
@@ -61,19 +64,6 @@ def test_few_and_equal_uses():
         assert sum(found.sizes) == n and len(found.sizes) > 1 and np.isfinite(found.points).all()
     with pytest.raises(ValueError, match="cannot be clustered"):
         cluster_uses([], np.empty((0, 16), dtype="float32"))
-
-
-def test_without_sklearn(groups, monkeypatch):
-    monkeypatch.setattr(vectors, "has_sklearn", False)
-    with pytest.raises(ValueError, match="needs scikit-learn"):
-        cluster_uses(groups[0], groups[1])
-
-
-def test_picture_is_drawn(groups, tmp_path):
-    pytest.importorskip("matplotlib")
-    uses, _, _, found = groups
-    draw_senses(uses, found, tmp_path / "bank.png")
-    assert (tmp_path / "bank.png").stat().st_size > 5000
 
 
 def test_page_escapes_and_needs_nothing_else(groups):
@@ -94,10 +84,3 @@ def test_page_escapes_and_needs_nothing_else(groups):
     shown = [value for name, value in reader.attributes if name == "tabindex"]
     assert shown.count("0") == 1 and shown.count("-1") == 25
     assert {value for name, value in reader.attributes if name == "data-use"} == set(map(str, range(26)))
-
-
-def test_uses_are_shortened():
-    words = [str(i) for i in range(20)]
-    assert shorten(Use("9", words, 9, ""), 1) == "… 8 9 10 …"
-    assert shorten(Use("0", words[:2], 0, "")) == "0 1"
-    assert shorten(Use("\x1b[0m", ["\x1b[0m"], 0, "")) == "\ufffd"

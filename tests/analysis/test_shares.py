@@ -37,10 +37,6 @@ def test_values_are_joined_into_groups(values, width, labels):
     assert _labels(values, width) == labels
     joined = [value for group in make_groups(values, "year", width) for value in group.values]
     assert len(joined) == len(set(joined)) and set(joined) == set(values)
-
-
-@pytest.mark.issue(40)
-def test_a_width_needs_numbers():
     with pytest.raises(ValueError, match="--bin-width does not fit the field 'year'.*'unknown'.*null"):
         make_groups([1848, "unknown"], "year", 10)
 
@@ -106,13 +102,10 @@ def test_points_of_a_value_stand_at_its_tick(n_values, is_text, tmp_path, monkey
 
 
 @pytest.mark.issue(40)
-def test_shares_are_drawn(tmp_path):
+def test_shares_of_any_text_are_drawn(tmp_path):
     pytest.importorskip("matplotlib")
-    path, start = tmp_path / "a.png", b"\x89PNG"
-    draw_shares(_count("$year_{$"), path, title="$x", captions=["$a", "b" * 200])
-    assert path.read_bytes().startswith(start)
-    path.unlink()
+    draw_shares(_count("$year_{$"), tmp_path / "a.png", title="$x", captions=["$a", "b" * 200])
     names = [f"/novels/{'x' * 50}/{i}.txt" for i in range(30)]
     uses = [Use("train", ["train"], 0, name) for name in names]
-    draw_shares(count_shares(uses, [0] * 30, names, "document"), path, title="many")
-    assert path.read_bytes().startswith(start)
+    draw_shares(count_shares(uses, [0] * 30, names, "document"), tmp_path / "b.png", title="many")
+    assert all((tmp_path / name).read_bytes().startswith(b"\x89PNG") for name in ("a.png", "b.png"))

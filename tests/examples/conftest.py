@@ -1,10 +1,10 @@
 """The recipes as modules, and a tiny biLM for them."""
 
-import importlib
 import sys
 from pathlib import Path
 
 import pytest
+from bare_imports import scripts_of
 from examples.writing import write_jsonl
 from nn.tiny import make_bilm
 
@@ -14,15 +14,10 @@ EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
 
 @pytest.fixture
-def load_recipe(monkeypatch):
-    """Imports a recipe by name; recipes import each other by bare name, which ends with the test."""
-    names = {path.stem for path in EXAMPLES.glob("*.py")}
-    before = {name: sys.modules.pop(name) for name in names if name in sys.modules}
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    yield importlib.import_module
-    for name in names:
-        sys.modules.pop(name, None)
-    sys.modules.update(before)
+def load_recipe():
+    """Imports a recipe by name."""
+    with scripts_of(EXAMPLES) as import_by_name:
+        yield import_by_name
 
 
 @pytest.fixture

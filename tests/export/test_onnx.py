@@ -157,44 +157,22 @@ def test_export_replaces_a_file_only_with_force(tmp_path: Path) -> None:
         export_onnx(make_bilm(), tmp_path / "folder.onnx", force=True)
 
 
-def test_export_says_that_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_has_no_onnx_form_and_a_full_disk_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needs_onnx()
+    other = make_bilm()
+    other.network.encoder.norm = torch.nn.LayerNorm(8)  # type: ignore[attr-defined]
+    for change, bilm, name, problem in (
+        ((onnx_model, "has_onnx", True), make_bilm(), "elmo", "does not end in .onnx"),
+        ((onnx_model, "has_onnx", True), other, "elmo.onnx", r"encoder\.norm\.bias, encoder\.norm\.weight"),
+        ((onnx_model, "has_onnx", False), make_bilm(), "elmo.onnx", "needs the package 'onnx'.*pip install"),
+        ((BiLM, "precision", "int8"), make_bilm(), "elmo.onnx", "int8 cannot be exported.*float32"),
+    ):
+        with monkeypatch.context() as patch, pytest.raises(ValueError, match=problem):
+            patch.setattr(*change)
+            export_onnx(bilm, tmp_path / name)
     monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     with pytest.raises(OSError, match="No space"):
         export_onnx(make_bilm(), tmp_path / "elmo.onnx")
-    assert list(tmp_path.iterdir()) == []
-
-
-def _lacks_onnx(bilm: BiLM, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(onnx_model, "has_onnx", False)
-
-
-def _has_int8(bilm: BiLM, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(BiLM, "precision", "int8")
-
-
-def _has_other_modules(bilm: BiLM, patch: pytest.MonkeyPatch) -> None:
-    bilm.network.encoder.norm = torch.nn.LayerNorm(8)  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize(
-    "change, name, problem",
-    [
-        (None, "elmo", "does not end in .onnx"),
-        (_lacks_onnx, "elmo.onnx", "needs the package 'onnx'.*pip install"),
-        (_has_int8, "elmo.onnx", "int8 cannot be exported.*float32"),
-        (_has_other_modules, "elmo.onnx", r"encoder\.norm\.bias, encoder\.norm\.weight"),
-    ],
-)
-def test_what_has_no_onnx_form_is_refused(
-    change: Any, name: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    needs_onnx()
-    bilm = make_bilm()
-    if change is not None:
-        change(bilm, monkeypatch)
-    with pytest.raises(ValueError, match=problem):
-        export_onnx(bilm, tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -214,11 +192,11 @@ def test_a_sequence_longer_than_the_positions_of_a_transformer_is_an_error(tmp_p
         run_graph(session, bilm, [["the"] * 69])
 
 
-@pytest.mark.parametrize("setting", [{"projection": "after_cnn"}, {"has_layer_norm": True}])
-def test_other_character_cnns_are_refused(setting: Any, tmp_path: Path) -> None:
+def test_other_character_cnns_are_refused_by_other_formats(tmp_path: Path) -> None:
     config = make_bilm().config
-    bilm = BiLM(BiLMNetwork(replace(config, char_cnn=replace(config.char_cnn, **setting))).eval())
-    with pytest.raises(ValueError, match=f"(?s)char_cnn.{next(iter(setting))}"):
-        save_bilm(bilm, tmp_path / "archive", format="bilm-tf")
-    with pytest.raises(ValueError, match=f"char_cnn.{next(iter(setting))}"):
-        check_fit(bilm)
+    for name, value in (("projection", "after_cnn"), ("has_layer_norm", True)):
+        bilm = BiLM(BiLMNetwork(replace(config, char_cnn=replace(config.char_cnn, **{name: value}))).eval())
+        with pytest.raises(ValueError, match=f"(?s)char_cnn.{name}"):
+            save_bilm(bilm, tmp_path / "archive", format="bilm-tf")
+        with pytest.raises(ValueError, match=f"char_cnn.{name}"):
+            check_fit(bilm)

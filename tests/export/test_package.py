@@ -2,8 +2,6 @@
 
 import json
 import subprocess
-import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -77,14 +75,13 @@ def test_package_is_replaced_only_with_force(tmp_path: Path) -> None:
     assert _vectors(spacy.load(folder / "xx_elmo_tiny" / folder.name), make_bilm("tanh")) < 1e-6
 
 
-def test_missing_build_package_is_reported_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(package_module, "has_build", lambda: False)
-    with pytest.raises(ValueError, match="needs the Python package 'build'.*pip install build"):
+def test_a_build_that_is_not_possible_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(ValueError, match="needs the Python package .build"),
+    ):
+        patch.setattr(package_module, "has_build", lambda: False)
         package_bilm(make_bilm(), tmp_path, name="tiny")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_failed_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failed = subprocess.CompletedProcess([], 1, "", "Traceback\nerror: no setuptools\n")
     monkeypatch.setattr(package_module.subprocess, "run", lambda *arguments, **settings: failed)
     with pytest.raises(ValueError, match="xx_elmo_tiny-1.0.0.*could not be built.*no setuptools"):
@@ -93,28 +90,13 @@ def test_failed_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("build", ["wheel", "sdist"])
-def test_built_package_is_loaded_by_its_name(build: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "build, name", [("wheel", "xx_elmo_tiny-1.2.3-py3-none-any.whl"), ("sdist", "xx_elmo_tiny-1.2.3.tar.gz")]
+)
+def test_package_is_built(build: str, name: str, tmp_path: Path) -> None:
+    """`tests/test_packaging.py` installs one and loads it by its name."""
     path = package_bilm(make_bilm(), tmp_path, name="tiny", version="1.2.3", build=build)
-    names = {"wheel": "xx_elmo_tiny-1.2.3-py3-none-any.whl", "sdist": "xx_elmo_tiny-1.2.3.tar.gz"}
-    assert path.name == names[build]
+    assert path.name == name
     assert sorted(part.name for part in path.parent.parent.iterdir()) == [
         *("MANIFEST.in", "README.md", "dist", "meta.json", "setup.py", "xx_elmo_tiny")
     ]
-    if build == "sdist":
-        return
-    with zipfile.ZipFile(path) as wheel:
-        wheel.extractall(tmp_path / "site")
-        record = wheel.read("xx_elmo_tiny-1.2.3.dist-info/METADATA").decode("utf8")
-    assert f"Requires-Dist: spacy-elmo<0.2.0,>={__version__}" in record
-    np.save(tmp_path / "wanted.npy", make_bilm().embed(SENTENCES[:1])[0])
-    code = (
-        "import sys, numpy, spacy; nlp = spacy.load('xx_elmo_tiny');"
-        "doc = nlp(spacy.tokens.Doc(nlp.vocab, words=['the', 'cat', 'sat']));"
-        "assert nlp.meta['version'] == '1.2.3';"
-        "assert numpy.allclose(doc._.elmo_layers, numpy.load(sys.argv[1]), atol=1e-6)"
-    )
-    paths = [str(tmp_path / "site"), *sys.path]
-    command = [sys.executable, "-c", f"import sys; sys.path[:] = {paths!r}; {code}", str(tmp_path / "wanted.npy")]
-    result = subprocess.run(command, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr

@@ -1,12 +1,11 @@
 """The project's scripts as modules, and a copy of the project to run in."""
 
-import importlib
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 import typer
+from bare_imports import scripts_of
 from nn.tiny import make_bilm
 from typer.testing import CliRunner
 
@@ -18,15 +17,10 @@ MADE = shutil.ignore_patterns("corpus", "training", "metrics", "packages", "down
 
 
 @pytest.fixture
-def import_script(monkeypatch):
-    """Import a script of the project by name; scripts import each other by bare name, which ends with the test."""
-    names = {path.stem for path in (PROJECT_DIR / "scripts").glob("*.py")}
-    before = {name: sys.modules.pop(name) for name in names if name in sys.modules}
-    monkeypatch.syspath_prepend(str(PROJECT_DIR / "scripts"))
-    yield importlib.import_module
-    for name in names:
-        sys.modules.pop(name, None)
-    sys.modules.update(before)
+def import_script():
+    """Import a script of the project by name."""
+    with scripts_of(PROJECT_DIR / "scripts") as import_by_name:
+        yield import_by_name
 
 
 @pytest.fixture

@@ -39,7 +39,8 @@ def _scores(path):
     return {row["layer"]: row for row in srsly.read_json(path)["rows"]}
 
 
-def test_senses_of_each_layer_beside_the_first_sense(script, invoke, assets, tmp_path):
+def test_senses_and_parts_of_speech_of_each_layer_beside_baselines(script, invoke, assets, tmp_path):
+    pytest.importorskip("sklearn")
     output = tmp_path / "results" / "senses.json"
     invoke(script.layers_cli, "senses", output, "--assets-dir", assets, "--bilm", tmp_path / "bilm")
     scores = _scores(output)
@@ -48,10 +49,6 @@ def test_senses_of_each_layer_beside_the_first_sense(script, invoke, assets, tmp
     # Only the words around differ, which the token layer does not see: its three vectors of "bank" are equal.
     assert scores[0]["value"] == scores["first sense"]["value"]
     assert 0 <= scores[1]["low"] <= scores[1]["value"] <= scores[1]["high"] <= 100
-
-
-def test_parts_of_speech_beside_baselines(script, invoke, assets, tmp_path):
-    pytest.importorskip("sklearn")
     output = tmp_path / "pos.json"
     invoke(script.layers_cli, "pos", output, "-a", assets, "-b", tmp_path / "bilm")
     scores = _scores(output)
@@ -59,18 +56,6 @@ def test_parts_of_speech_beside_baselines(script, invoke, assets, tmp_path):
     assert scores["most frequent tag"]["value"] == pytest.approx(100 / 3)
     assert scores["most frequent tag of the word"]["value"] == pytest.approx(500 / 6)
     assert srsly.read_json(output)["n_train"] == 6
-
-
-@pytest.mark.issue(16)
-def test_parts_of_speech_are_read_from_conllu(script, invoke, assets, tmp_path):
-    pytest.importorskip("sklearn")
-    for path in (assets / "ud" / "en_ewt").iterdir():
-        rows = [[f"{i}\t{word}\t_\t{tag}" + "\t_" * 6 for i, (word, tag) in enumerate(zip(*s), 1)] for s in TAGGED]
-        path.with_suffix(".conllu").write_text("\n".join("\n".join([*lines, ""]) for lines in rows), encoding="utf8")
-        path.unlink()
-    invoke(script.layers_cli, "pos", tmp_path / "pos.json", "-a", assets, "-b", tmp_path / "bilm")
-    assert srsly.read_json(tmp_path / "pos.json")["n_train"] == 6
-    assert _scores(tmp_path / "pos.json")["most frequent tag"]["value"] == pytest.approx(100 / 3)
 
 
 def test_a_finished_experiment_is_kept(script, invoke, assets, tmp_path):
@@ -83,12 +68,9 @@ def test_a_finished_experiment_is_kept(script, invoke, assets, tmp_path):
     other = invoke(script.layers_cli, "senses", output, "-a", assets, "-b", tmp_path / "other", code=1)
     assert "not 'other'" in " ".join(other.output.split())
     assert output.read_text() == known
+    for name, problem in (("chunks", "no experiment"), ("pos", "missing below")):  # before the biLM is read
+        arguments = (name, tmp_path / "out.json", "-a", tmp_path / "ud", "-b", "no_such_bilm")
+        assert problem in invoke(script.layers_cli, *arguments, code=1).output
     output.write_text(known.replace(digest, "of-older-weights"))
     invoke(script.layers_cli, "senses", output, "-a", assets, "-b", tmp_path / "bilm")
     assert srsly.read_json(output)["bilm_digest"] == digest and "rows" in srsly.read_json(output)
-
-
-@pytest.mark.parametrize("name, wanted", [("chunks", "no experiment"), ("pos", "missing below")])
-def test_errors_come_before_the_bilm_is_read(script, invoke, tmp_path, name, wanted):
-    result = invoke(script.layers_cli, name, tmp_path / "out.json", "-a", tmp_path, "-b", "no_such_bilm", code=1)
-    assert wanted in result.output and not (tmp_path / "out.json").exists()

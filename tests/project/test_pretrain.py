@@ -1,17 +1,14 @@
 """What raw text gives within a time limit: a pretrained tok2vec, static vectors and a biLM; and that of a treebank."""
 
-import shutil
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
-import numpy
 import pytest
 import spacy
 import srsly
 from spacy.tokens import Doc, DocBin
-from spacy.training.initialize import init_nlp
 
 from spacy_elmo import load_bilm
 from spacy_elmo.weights.identity import digest_bilm
@@ -51,12 +48,6 @@ def floret(monkeypatch):
     return module
 
 
-def _set_clock(script, seconds, monkeypatch):
-    """For the script alone: other threads read the clock, too."""
-    clock = iter(seconds)
-    monkeypatch.setattr(script, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-
-
 def test_missing_broken_and_complete_alternatives_are_named(script, import_script, invoke, text, tmp_path):
     arguments = ("alternatives-wnut17", "--results", tmp_path / "results", "--alternatives", tmp_path)
     result = invoke(import_script("paper").paper_cli, *arguments, code=1)
@@ -73,46 +64,6 @@ def test_missing_broken_and_complete_alternatives_are_named(script, import_scrip
     path.write_text('{"kind": "tok2vec"}')
     with pytest.raises(ValueError, match="is not a record"):
         script.load_source(tmp_path, "tok2vec", "baseline_ner.cfg")
-
-
-def test_floret_fills_the_time_with_passes(script, text, tmp_path, floret, monkeypatch):
-    # Start; before and after a text of one word, and the probe, a 20th of the text; then; end.
-    _set_clock(script, [0.0, 1.0, 1.5, 1.5, 2.5, 2.5, 100.0], monkeypatch)
-    source = script.make_source("floret", [str(text)], tmp_path, limit_s=42)
-    assert [settings["epoch"] for settings in floret.asked] == [1, 1, 3]  # 39 s left, 10 s a pass
-    assert (source.words, source.elapsed_s, source.limit_s) == (3 * 200 * 9, 100.0, 42)
-    assert source.text == "raw/text.txt"
-    assert srsly.read_json(tmp_path / "floret" / "record.json") == asdict(source)
-    vectors = spacy.load(tmp_path / "floret").vocab.vectors
-    assert vectors.mode == "floret" and vectors.shape == (10, 3)
-
-
-def test_bilm_fills_the_time(
-    script,
-    invoke,
-    text,
-    tmp_path,
-    tiny_bilm,
-    monkeypatch,
-):
-    called = []
-
-    def pretrain(config, run, settings):
-        called.append((config.name, settings["pretraining.max_tokens"]))
-        shutil.copytree(tiny_bilm, run / "model-last")
-        rows = [{"n_tokens": n, "tokens_per_s": 50.0} for n in (8, called[-1][1] + 2)]
-        srsly.write_jsonl(run / "log.jsonl", rows)
-
-    monkeypatch.setattr(script, "call_pretrain", pretrain)
-    # Start, after the probe, end; the same without time left.
-    _set_clock(script, [0.0, 40.0, 130.0, 0.0, 40.0], monkeypatch)
-    source = script.make_source("bilm", [str(text)], tmp_path, limit_s=140)
-    assert called == [("pretrain_en_elmo_sm.cfg", 200_000), ("pretrain_en_elmo_sm.cfg", 4850)]  # 0.97 * 100 s * 50
-    assert (source.words, source.elapsed_s, source.limit_s, source.kind) == (4852, 130.0, 140, "bilm")
-    assert source.digest == digest_bilm(tiny_bilm)
-    assert script.load_source(tmp_path, "bilm", "elmo_ner.cfg") == asdict(source)
-    late = invoke(script.app, "timed", "bilm", text, "--output", tmp_path, "--seconds", 30, "--force", code=1)
-    assert "Allow more time" in " ".join(late.output.split())
 
 
 @pytest.mark.slow
@@ -141,33 +92,6 @@ def test_alternatives_train_in_the_same_network(
         assert result["settings"]["bilm"] is None
     elmo = spacy.load(tmp_path / "kept-bilm").get_pipe("elmo")
     assert elmo.model.get_dim("nO") == 128  # en_elmo_sm has 256
-
-
-@pytest.mark.slow
-def test_pretrained_weights_are_those_that_training_starts_from(script, import_script, text, tmp_path):
-    experiments, training = import_script("paper_experiments"), import_script("paper_run")
-    script.make_source("tok2vec", [str(text)], tmp_path, limit_s=1)
-    docs = [Doc(spacy.blank("en").vocab, words=["The", "Thames"], ents=["O", "B-location"])]
-    for split in ("train", "dev"):
-        DocBin(docs=docs).to_disk(tmp_path / f"{split}.spacy")
-    tokens = []
-    for condition in ("baseline", "tok2vec"):
-        (run,) = [run for run in experiments.EXPERIMENTS["alternatives-wnut17"] if run.condition == condition]
-        options = experiments.Options(alternatives=tmp_path)
-        training.make_config(run, options).to_disk(tmp_path / "run.cfg")
-        overrides = training.make_overrides(run, 0, tmp_path, tmp_path, options)
-        nlp = init_nlp(training.Config().from_disk(tmp_path / "run.cfg", overrides=overrides).interpolate())
-        tokens.append(_encode(nlp))
-    assert not numpy.allclose(tokens[0], tokens[1])
-    nlp.get_pipe("tok2vec").model.from_disk(tmp_path / "tok2vec-ner" / "model-last.bin")
-    assert numpy.array_equal(_encode(nlp), tokens[1])
-
-
-def _encode(nlp):
-    """The vectors of the tok2vec, which is a component of its own or the first layers of the NER."""
-    is_shared = "tok2vec" in nlp.pipe_names
-    tok2vec = nlp.get_pipe("tok2vec").model if is_shared else nlp.get_pipe("ner").model.get_ref("tok2vec").layers[0]
-    return tok2vec.predict([nlp.make_doc("The bank")])[0]
 
 
 # Another language
