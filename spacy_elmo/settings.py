@@ -4,12 +4,27 @@ A block is declared once, as a pydantic dataclass, which checks its values when 
 texts for configs and docs.
 """
 
+import re
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, signature
 from numbers import Integral
-from typing import Annotated, Any, Callable, Iterator, List, Literal, Sequence, Tuple, Type, TypeVar, cast, get_args
+from typing import (
+    Annotated,
+    Any,
+    Callable,
+    Iterator,
+    List,
+    Literal,
+    Optional,
+    Sequence,
+    Tuple,
+    Type,
+    TypeVar,
+    cast,
+    get_args,
+)
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, validate_call
 
@@ -23,6 +38,12 @@ from .util import TrainingPrecision as TrainingPrecision
 Block = TypeVar("Block")
 Function = TypeVar("Function", bound=Callable[..., Any])
 KNOWN_NAMES = ConfigDict(extra="forbid")
+PLAIN_WORDS = (
+    ("greater than or equal to", "at least"),
+    ("less than or equal to", "at most"),
+    ("a valid boolean", "true or false"),
+    ("a valid dictionary|a dictionary or an instance of .*", "a block of settings"),
+)
 UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
 
 
@@ -57,6 +78,7 @@ WeightsPath = Annotated[str, _allow(str.strip, "should not be empty")]
 Contexts = Literal["auto", "sentences", "doc"]
 Store = Literal["mixed", "layers", "both"]
 LayerNorm = Literal["token", "bilm-tf"]
+AnyNorm = Literal["token", "bilm-tf", "allennlp"]  # also norms over a batch with BOS and EOS
 Mix = Literal["learned", "fixed", "mean", "top", "concat"]
 
 
@@ -86,6 +108,14 @@ def read_block(cls: Type[Block], record: Any, block: str) -> Block:
             raise ValueError(Errors.EL001.format(block=block, unknown=names, known=known)) from None
         problems = "; ".join(describe_problems(error))
         raise ValueError(f"The {block} is invalid: {problems}. Correct these settings.") from None
+
+
+def check_record(cls: Type[Block], record: Any) -> Tuple[Optional[Block], List[str]]:
+    """RETURNS (Tuple[Optional[Block], List[str]]): The block of a record in a file, or None, and all problems."""
+    try:
+        return TypeAdapter(cls).validate_python(record), []
+    except ValidationError as error:
+        return None, describe_problems(error)
 
 
 def takes(block: Any) -> Callable[[Function], Function]:
@@ -129,11 +159,12 @@ def describe_problems(error: ValidationError) -> List[str]:
         if entry["type"] == "value_error":
             text = str(entry["ctx"]["error"])
         if text.startswith("should"):
-            text = text.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
+            for pydantic, plain in PLAIN_WORDS:
+                text = re.sub(pydantic, plain, text)
             problems.append(f"{name} is {shorten(repr(entry['input']), 80)}, {text}")
         else:
-            text = "is missing" if entry["type"] == "missing" else text
-            problems.append(f"{name}: {text}" if name else text)
+            text = {"missing": "is missing", **dict.fromkeys(UNKNOWN, "is not a setting")}.get(entry["type"], text)
+            problems.append(f"{name} {text}" if text.startswith("is ") else f"{name}: {text}" if name else text)
     return problems
 
 

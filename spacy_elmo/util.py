@@ -4,7 +4,6 @@ import math
 import os
 from importlib.util import find_spec
 from itertools import islice
-from numbers import Integral
 from typing import (
     Any,
     Dict,
@@ -13,7 +12,6 @@ from typing import (
     List,
     Literal,
     Mapping,
-    SupportsFloat,
     Tuple,
     TypeGuard,
     TypeVar,
@@ -63,16 +61,6 @@ MAX_VALUE = 100  # characters of a value in an error
 def is_number(value: Any) -> TypeGuard[float]:
     """RETURNS (bool): Whether a value from a file or config is a finite number; true and false are not."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < math.inf
-
-
-def is_finite(value: Any) -> bool:
-    """RETURNS (bool): Whether a value is a number that float32 can hold, neither NaN nor infinite."""
-    return isinstance(value, SupportsFloat) and abs(float(value)) <= FLOAT32_MAX
-
-
-def is_whole(value: Any) -> bool:
-    """RETURNS (bool): Whether a value is a whole number, of Python or NumPy; booleans do not count."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def shorten(text: str, max_characters: int = MAX_TEXT) -> str:

@@ -1,13 +1,15 @@
 """Pictures of layer weights: the shares of each task (Peters et al. 2018, fig. 2) and their course over training."""
 
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Annotated, Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import srsly
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
 from ..errors import Errors
 from ..pipeline.layer_weights import TaskMix, find_task_mixes, find_untrained, load_trained
-from ..util import is_finite, is_whole
+from ..settings import Count, NotNegative, WholeNumber, check_record
 from .plots import COLOURS, HATCHES, STYLES, Look, add_legend, new_figure, save_figure, set_title
 
 
@@ -116,6 +118,17 @@ def draw_course(log: Path, path: Path, *, source: str = "", look: Optional[Look]
     save_figure(figure, path, source=source, look=look)
 
 
+@dataclass
+class LoggedMix:
+    """A row of the log: the shares of the layers in a mix of a component."""
+
+    step: WholeNumber
+    component: str
+    number: Count
+    shares: Annotated[List[Annotated[NotNegative, Field(le=1)]], Field(min_length=1)]
+    place: Optional[str] = None
+
+
 def read_course(log: Path) -> Dict[Tuple[str, int], List[Dict[str, Any]]]:
     """log (Path): What `spacy-elmo.LayerWeightsLogger.v1` wrote.
     RETURNS (Dict[Tuple[str, int], List[Dict[str, Any]]]): The rows of each mix, by component and number.
@@ -125,7 +138,7 @@ def read_course(log: Path) -> Dict[Tuple[str, int], List[Dict[str, Any]]]:
     courses: Dict[Tuple[str, int], List[Dict[str, Any]]] = {}
     try:
         for i, row in enumerate(srsly.read_jsonl(log), start=1):
-            problems = _find_problems(row)
+            _, problems = check_record(LoggedMix, row)
             course = [] if problems else courses.setdefault((row["component"], row["number"]), [])
             if course and len(row["shares"]) != len(course[0]["shares"]):
                 lengths = f"{len(row['shares'])} numbers, should have {len(course[0]['shares'])}"
@@ -141,26 +154,6 @@ def read_course(log: Path) -> Dict[Tuple[str, int], List[Dict[str, Any]]]:
             "wrote during a training; from a folder that `elmo report` reads, remove the file."
         ) from error
     return courses
-
-
-def _find_problems(row: Any) -> List[str]:
-    needed = ("step", "component", "number", "shares")
-    if not isinstance(row, dict) or not row.keys() >= set(needed):
-        return [f"there is no object with {', '.join(needed)}"]
-    shares, step, number, place = row["shares"], row["step"], row["number"], row.get("place")
-    are_shares = isinstance(shares, list) and len(shares) > 0 and all(map(_is_share, shares))
-    checks = [
-        (are_shares, "shares", "a list of numbers from 0 to 1"),
-        (is_whole(step) and step >= 0, "step", "a whole number of 0 or more"),
-        (isinstance(row["component"], str), "component", "a text"),
-        (is_whole(number) and number >= 1, "number", "a whole number of 1 or more"),
-        (place is None or isinstance(place, str), "place", "a text or null"),
-    ]
-    return [f"{name} is {row.get(name)!r}, should be {expected}" for is_fine, name, expected in checks if not is_fine]
-
-
-def _is_share(value: Any) -> bool:
-    return is_finite(value) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 def check_log(log: Path, pipeline: str, mixes: Sequence[TaskMix]) -> None:

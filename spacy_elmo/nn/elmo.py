@@ -29,7 +29,7 @@ from ..errors import Errors, Warnings
 from ..inference.bilm import BiLM
 from ..inference.products import full_state
 from ..inference.runtime import isolated
-from ..settings import Count, Flag, Number, Probability, check_arguments
+from ..settings import AnyNorm, Count, Flag, Number, Probability, check_arguments
 from ..text.words import BOW_CHARACTER
 from ..weights import load_bilm
 from ..weights.files import PathLike
@@ -37,7 +37,6 @@ from ..weights.meta import mixes_from_meta
 from .inputs import Inputs, is_original, pad_rows, read_inputs, which_are_words, with_boundaries
 from .layers import (
     ALLENNLP,
-    Norm,
     ScalarMix,
     Weights,
     check_mask,
@@ -113,7 +112,7 @@ class Elmo(nn.Module):
         trainable: Flag = False,
         state: Literal["reset", "steady"] = "reset",
         boundaries: Flag = False,
-        layer_norm: Optional[Norm] = None,
+        layer_norm: Optional[AnyNorm] = None,
         initial_weights: Optional[Weights] = None,
         initial_gamma: Number = 1.0,
         layer_dropout: Probability = 0.0,

@@ -1,5 +1,6 @@
 """Batches as they come in: token lists, or character ids in the form of AllenNLP's `batch_to_ids`."""
 
+from numbers import Integral
 from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Type, Union
 
 import torch
@@ -10,7 +11,6 @@ from ..errors import Errors
 from ..inference.bilm import check_sentences
 from ..inference.runtime import isolated
 from ..text.words import character_ids
-from ..util import is_whole
 
 Inputs = Union[Tensor, Iterable[Sequence[str]]]
 ID_TYPES = (torch.int64, torch.int32, torch.int16)  # 261, the largest id, does not fit into smaller ones
@@ -40,7 +40,7 @@ def batch_to_ids(sentences: Iterable[Sequence[str]], max_characters: int = 50) -
     RETURNS (Tensor): Shape (B, S, C), int64; zeros where a sentence has no more words.
     RAISES (ValueError): EL011 for input that is not tokenized, EL060 for an invalid `max_characters`.
     """
-    if not is_whole(max_characters) or max_characters < MIN_CHARACTERS:
+    if not isinstance(max_characters, Integral) or isinstance(max_characters, bool) or max_characters < MIN_CHARACTERS:
         problem = f"max_characters is {max_characters!r}, should be a whole number of {MIN_CHARACTERS} or more"
         raise ValueError(Errors.EL060.format(block="function batch_to_ids", problems=problem))
     batch = check_sentences(sentences)

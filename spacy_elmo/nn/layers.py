@@ -10,7 +10,6 @@ from typing import (
     Dict,
     Iterable,
     List,
-    Literal,
     Optional,
     Sequence,
     SupportsFloat,
@@ -26,11 +25,10 @@ from torch import Tensor, nn
 from ..errors import Errors
 from ..inference.lstm_sequences import run_lstm
 from ..inference.runtime import register_fork_handlers
-from ..settings import Count, Flag, Number, Probability, check_arguments
+from ..settings import AnyNorm, Count, Flag, Number, Probability, check_arguments
 from ..util import DROPPED, LAYER_NORMS
 
 F = TypeVar("F", bound=Callable[..., Any])
-Norm = Literal["token", "bilm-tf", "allennlp"]
 
 
 def _to_floats(weights: Any) -> Any:
@@ -89,7 +87,7 @@ class ScalarMix(nn.Module):
         initial_weights: Optional[Weights] = None,
         initial_gamma: Number = 1.0,
         trainable: Flag = True,
-        layer_norm: Optional[Norm] = None,
+        layer_norm: Optional[AnyNorm] = None,
         layer_dropout: Probability = 0.0,
     ) -> None:
         super().__init__()

@@ -16,6 +16,7 @@ from ..bilm.lm_head import SoftmaxHead
 from ..bilm.model import BiLMNetwork
 from ..errors import Errors, Warnings
 from ..inference.bilm import BiLM
+from ..settings import AnyNorm
 from ..text.words import Vocabulary
 from ..util import shorten
 from .allennlp_lm import is_language_model, read_language_model
@@ -220,7 +221,7 @@ def _read_mixes(
     module: Module, block: Optional[Block], tensors: Mapping[str, Array], mixture_size: int
 ) -> Tuple[List[LoadedMix], List[str]]:
     """The scalar mixes, in order, and all problems with their tensors."""
-    norm = "allennlp" if block is not None and block.settings.get("do_layer_norm") is True else None
+    norm: Optional[AnyNorm] = "allennlp" if block is not None and block.settings.get("do_layer_norm") is True else None
     mixes: List[LoadedMix] = []
     problems: List[str] = []
     while f"{(base := f'{module.mixes}scalar_mix_{len(mixes)}.')}gamma" in tensors and not problems:

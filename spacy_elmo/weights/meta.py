@@ -5,12 +5,16 @@ The native format and that of bilm-tf have them in `meta.json`. A download has a
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Annotated, Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
 from ..bilm.config import MAX_ABSOLUTE
-from ..util import is_number, shorten
+from ..settings import AnyNorm, Number, check_record
+from ..util import shorten
 from .files import MAX_JSON_BYTES, check_size
 
 META_NAME, RECORD_NAME = "meta.json", "origin.json"
@@ -19,7 +23,7 @@ FORMAT_KEY = "source_format"  # the format that a biLM was read from
 RECORD_KEYS = {"name": "name", "lang": "language", "license": "licence", "source": "documented", "paper": "paper"}
 
 MIXES_KEY = "scalar_mixes"  # in the meta data of a biLM
-NORMS = (None, "token", "bilm-tf", "allennlp")
+Absolute = Annotated[Number, Field(ge=-MAX_ABSOLUTE, le=MAX_ABSOLUTE)]
 
 
 def dump_meta(meta: Optional[Mapping[str, Any]]) -> bytes:
@@ -83,9 +87,9 @@ class LoadedMix:
     layer_norm (Optional[str]): Norm of each layer before the mix: "allennlp" for AllenNLP's do_layer_norm, or None.
     """
 
-    weights: Sequence[float]
-    gamma: float
-    layer_norm: Optional[str] = None
+    weights: Tuple[Absolute, ...]
+    gamma: Absolute
+    layer_norm: Optional[AnyNorm] = None
 
     @property
     def shares(self) -> List[float]:
@@ -109,18 +113,12 @@ def mixes_from_meta(meta: Optional[Mapping[str, Any]], n_layers: int) -> Tuple[L
     RAISES (ValueError): For anything but mixes under their key.
     """
     records = (meta or {}).get(MIXES_KEY) or []
-    if not isinstance(records, list) or not all(_is_mix(record, n_layers + 1) for record in records):
+    checked = [check_record(LoadedMix, record)[0] for record in records] if isinstance(records, list) else [None]
+    mixes = tuple(mix for mix in checked if mix is not None and len(mix.weights) == n_layers + 1)
+    if len(mixes) < len(checked):
         problem = (
             f"{MIXES_KEY} in its meta data is {shorten(repr(records), 200)}, should be a list of objects with "
             f"`weights` ({n_layers + 1} numbers), `gamma` (a number) and optionally `layer_norm`"
         )
         raise ValueError(f"The scalar mixes of the biLM cannot be used: {problem}. Correct or remove the entry.")
-    return tuple(LoadedMix(tuple(item["weights"]), item["gamma"], item.get("layer_norm")) for item in records)
-
-
-def _is_mix(record: Any, n_weights: int) -> bool:
-    if not isinstance(record, Mapping) or not isinstance(record.get("weights"), list):
-        return False
-    weights = record["weights"]
-    are_numbers = all(is_number(value) and abs(value) <= MAX_ABSOLUTE for value in [*weights, record.get("gamma")])
-    return are_numbers and len(weights) == n_weights and record.get("layer_norm") in NORMS
+    return mixes

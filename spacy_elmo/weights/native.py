@@ -1,16 +1,19 @@
 """The native format: config.json, weights.safetensors, optionally meta.json, vocab.txt, lexicon.json; or bytes."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Annotated, Any, Dict, Iterable, List, Literal, Mapping, Optional, Tuple
 
 import numpy as np
 import srsly
 import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 from safetensors.numpy import load, save
 from torch import from_numpy
 
-from ..bilm.config import MAX_CUTOFFS, MAX_WORDS, BiLMConfig, build_config
+from ..bilm.config import MAX_CUTOFFS, MAX_WORDS, BiLMConfig
 from ..bilm.lm_head import AdaptiveHead, LMHead
 from ..bilm.model import BiLMNetwork
 from ..bilm.state import BiLMState
@@ -19,8 +22,9 @@ from ..inference.bilm import BiLM
 from ..inference.products import quantizable_names, to_int8
 from ..inference.runtime import isolated
 from ..inference.words import make_lexicon_codec
+from ..settings import KNOWN_NAMES, Count, Factor, Flag, Whole, check_record, require
 from ..text.words import Lexicon, Vocabulary
-from ..util import is_number, shorten
+from ..util import shorten
 from .files import (
     CONFIG_NAME,
     MIB,
@@ -134,17 +138,34 @@ def current_name(name: str) -> str:
     return name
 
 
-class Settings(NamedTuple):
-    """The settings in config.json.
+@dataclass(frozen=True, config=KNOWN_NAMES)
+class AdaptiveSettings:
+    """Sizes of an adaptive softmax, see `AdaptiveHead`."""
 
-    config (BiLMConfig): Config of the network.
-    is_shared (bool): Whether the softmax shares the word table.
-    adaptive (Optional[AdaptiveHead]): An adaptive softmax without weights.
-    """
+    n_words: Annotated[Count, Field(le=MAX_WORDS)]
+    cutoffs: Annotated[List[Whole], Field(max_length=MAX_CUTOFFS)]
+    div_value: Annotated[Factor, Field(le=MAX_WORDS)]
 
-    config: BiLMConfig
-    is_shared: bool
-    adaptive: Optional[AdaptiveHead]
+
+@dataclass(frozen=True)
+class NativeConfig:
+    """The content of config.json."""
+
+    format_version: Literal[1]
+    bilm: BiLMConfig
+    shares_softmax: Flag = False
+    adaptive_softmax: Optional[AdaptiveSettings] = None
+
+    def __post_init__(self) -> None:
+        has_table = self.bilm.n_words is not None or not self.shares_softmax
+        require((has_table, "shares_softmax is true, but a biLM that reads characters has no word table"))
+        self.make_head()  # which checks the cutoffs
+
+    def make_head(self) -> Optional[AdaptiveHead]:
+        """RETURNS (Optional[AdaptiveHead]): An adaptive softmax without weights; None for another, or none."""
+        sizes = self.adaptive_softmax
+        with torch.device("meta"):
+            return None if sizes is None else AdaptiveHead(width=self.bilm.projection_width, **asdict(sizes))
 
 
 def _config_record(bilm: BiLM) -> Dict[str, Any]:
@@ -157,60 +178,16 @@ def _config_record(bilm: BiLM) -> Dict[str, Any]:
     }
 
 
-def read_config(record: Any, where: object) -> Settings:
+def read_config(record: Any, where: object) -> NativeConfig:
     """record (Any): The parsed JSON.
     where (object): Its source, for messages.
-    RETURNS (Settings): The settings, all within the limits.
+    RETURNS (NativeConfig): The settings, all within the limits.
     RAISES (ValueError): EL023 with all problems.
     """
-    settings = record.get("bilm") if isinstance(record, Mapping) else None
-    if not isinstance(settings, Mapping):
-        raise ValueError(Errors.EL023.format(path=where, problems="config.json has no block 'bilm'"))
-    if record.get("format_version") != FORMAT_VERSION:
-        version = shorten(repr(record.get("format_version")), 40)
-        problem = f"format_version is {version}, but this package reads {FORMAT_VERSION}"
-        raise ValueError(Errors.EL023.format(path=where, problems=problem))
-    config, problems = build_config(settings)
-    problems += [*_sharing_problems(record, config), *_adaptive_problems(record.get("adaptive_softmax"))]
-    adaptive = None
-    if config is not None and not problems and record.get("adaptive_softmax") is not None:
-        try:
-            with torch.device("meta"):
-                adaptive = AdaptiveHead(width=config.projection_width, **record["adaptive_softmax"])
-        except ValueError as error:
-            problems.append(str(error).rstrip("."))
-    if config is None or problems:
+    config, problems = check_record(NativeConfig, record)
+    if config is None:
         raise ValueError(Errors.EL023.format(path=where, problems=shorten("; ".join(problems))))
-    return Settings(config, bool(record.get("shares_softmax")), adaptive)
-
-
-def _sharing_problems(record: Mapping[str, Any], config: Optional[BiLMConfig]) -> List[str]:
-    is_shared = record.get("shares_softmax", False)
-    if not isinstance(is_shared, bool):
-        return [f"shares_softmax is {shorten(repr(is_shared), 40)}, should be true or false"]
-    if is_shared and config is not None and config.n_words is None:
-        return ["shares_softmax is true, but a biLM that reads characters has no word table"]
-    return []
-
-
-def _adaptive_problems(settings: Any) -> List[str]:
-    """Check types and limits; `AdaptiveHead` itself checks the cutoffs."""
-    if settings is None:
-        return []
-    stated = settings if isinstance(settings, Mapping) else {}
-    n_words, cutoffs, div_value = (stated.get(name) for name in ("n_words", "cutoffs", "div_value"))
-    is_fine = (
-        set(stated) == {"n_words", "cutoffs", "div_value"}
-        and type(n_words) is int
-        and 1 <= n_words <= MAX_WORDS
-        and isinstance(cutoffs, list)
-        and len(cutoffs) <= MAX_CUTOFFS
-        and all(type(n) is int for n in cutoffs)
-        and is_number(div_value)
-        and 1 <= div_value <= MAX_WORDS
-    )
-    expected = f"n_words (1 to {MAX_WORDS:,}), cutoffs (at most {MAX_CUTOFFS} integers) and div_value (1 or more)"
-    return [] if is_fine else [f"adaptive_softmax is {shorten(repr(settings), 80)}, should have {expected}"]
+    return config
 
 
 def _encode_int8(arrays: Mapping[str, Array], quantized: Iterable[str]) -> Dict[str, Array]:
@@ -252,13 +229,13 @@ def _head_to_arrays(network: BiLMNetwork, head: Optional[LMHead]) -> Dict[str, A
     return arrays
 
 
-def _load_head(network: BiLMNetwork, settings: Settings, arrays: Mapping[str, Array]) -> Optional[LMHead]:
+def _load_head(network: BiLMNetwork, settings: NativeConfig, arrays: Mapping[str, Array]) -> Optional[LMHead]:
     """arrays (Mapping[str, Array]): With the shapes of `_build`.
     RETURNS (Optional[LMHead]): In evaluation mode.
     """
-    adaptive = settings.adaptive
+    adaptive = settings.make_head()
     if adaptive is None:
-        return load_softmax(SOFTMAX_KEYS, arrays, network, is_shared=settings.is_shared)
+        return load_softmax(SOFTMAX_KEYS, arrays, network, is_shared=settings.shares_softmax)
     state = {key: from_numpy(as_float32(arrays[ADAPTIVE_PREFIX + key])) for key in adaptive.state_dict()}
     adaptive.load_state_dict(state, assign=True)
     return adaptive.eval()
@@ -398,20 +375,20 @@ def _to_disk_arrays(bilm: BiLM, dtype: str) -> Dict[str, Array]:
 
 
 def _build(
-    settings: Settings,
+    settings: NativeConfig,
     arrays: Dict[str, Array],
     vocabulary: Optional[Vocabulary],
     lexicon: Optional[Lexicon],
     meta: Dict[str, Any],
     where: str,
 ) -> BiLM:
-    config = settings.config
+    config, adaptive = settings.bilm, settings.make_head()
     table = _native_datasets(config)
     expected = {dataset.name: dataset.shape for dataset in table}
-    if settings.adaptive is None:
-        expected.update(softmax_shapes(SOFTMAX_KEYS, arrays, config, is_shared=settings.is_shared))
+    if adaptive is None:
+        expected.update(softmax_shapes(SOFTMAX_KEYS, arrays, config, is_shared=settings.shares_softmax))
     else:
-        state = settings.adaptive.state_dict()
+        state = adaptive.state_dict()
         expected.update({ADAPTIVE_PREFIX + key: tuple(tensor.shape) for key, tensor in state.items()})
     if EMBEDDINGS_KEY in arrays:
         expected[EMBEDDINGS_KEY] = (*arrays[EMBEDDINGS_KEY].shape[:1], config.projection_width)
@@ -420,8 +397,8 @@ def _build(
         expected[STEADY_KEYS[1]] = (config.n_layers, 1, config.n_directions * config.cell_width)
     refuse_misfits(find_misfits(expected, arrays), where, CONFIG_NAME)
     rows = table_rows(*(arrays.get(key) for key in (NETWORK_PREFIX + "word_embedding", BIAS_KEY, EMBEDDINGS_KEY)))
-    if settings.adaptive is not None:
-        rows["the softmax"] = settings.adaptive.n_words
+    if adaptive is not None:
+        rows["the softmax"] = adaptive.n_words
     check_vocabulary(vocabulary, rows)
     if config.token_embedder is not None:
         make_lexicon_codec(config, lexicon)  # refuses one that does not fit

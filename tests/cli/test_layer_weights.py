@@ -68,13 +68,13 @@ def test_picture_is_written_once(suffix, beginning, has_log, pipeline, log, tmp_
 @pytest.mark.parametrize(
     "change, problem",
     [
-        ({"shares": "abc"}, "shares is 'abc', should be a list of numbers from 0 to 1"),
-        ({"shares": [0.5, 0.5, 1.5]}, "shares is [0.5, 0.5, 1.5], should be"),
+        ({"shares": "abc"}, "shares is 'abc', should be a valid list"),
+        ({"shares": [0.5, 0.5, 1.5]}, "shares[2] is 1.5, should be at most 1"),
         ({"shares": [0.5, 0.5]}, "shares has 2 numbers, should have 3, as in the first row"),
-        ({"step": True}, "step is True, should be a whole number of 0 or more"),
-        ({"component": None}, "component is None, should be a text"),
-        ({"place": 3}, "place is 3, should be a text or null"),
-        ({"step": "x", "shares": 1}, "shares is 1, should be a list of numbers from 0 to 1; step is 'x'"),
+        ({"step": True}, "step is True, should be a valid integer"),
+        ({"component": None}, "component is None, should be a valid string"),
+        ({"place": 3}, "place is 3, should be a valid string"),
+        ({"step": "x", "shares": 1}, "step is 'x', should be a valid integer; shares is 1, should be a valid list"),
     ],
 )
 def test_malformed_rows_are_named_with_their_line(log, change, problem):

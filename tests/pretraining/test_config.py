@@ -26,10 +26,10 @@ def test_all_values_of_wrong_types_are_named_at_once():
     for text in (
         "paths.train is ['a.txt', 3], should be a string, a list of strings or null",
         "vocabulary.n_words is 'all', should be a valid integer",
-        "bilm.char_cnn.filters[0][1]: is missing",
+        "bilm.char_cnn.filters[0][1] is missing",
         "pretraining.optimizer.grad_clip is None, should be a valid number",
         "pretraining.batch_size is 4.5, should be a valid integer",
-        "meta is 3, should be a valid dictionary",
+        "meta is 3, should be a block of settings",
     ):
         assert text in str(error.value)
 

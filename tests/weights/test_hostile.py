@@ -121,7 +121,7 @@ def with_header(content, **changes):
         ({"vocabulary": [1, None]}, "vocabulary is not a list of strings"),
         ({"vocabulary": ["a"]}, "missing special words"),
         ({"config": None, "meta": 3}, "config is missing.*meta is a int"),
-        ({"config": {"bilm": {"n_layers": 0}}}, "EL023.*format_version is None"),
+        ({"config": {"bilm": {"n_layers": 0}}}, "EL023.*format_version is missing"),
         *((header, "EL022|does not describe a biLM") for header in ("null", "{", DEEP)),
     ],
 )

@@ -149,11 +149,11 @@ def test_highways_between_layers_are_kept_in_the_native_format_alone(tmp_path):
 @pytest.mark.parametrize(
     "block, changes, part",
     [
-        (None, {"bilm": None}, "EL023.*no block 'bilm'"),
+        (None, {"bilm": None}, "EL023.*bilm is None, should be a block of settings"),
         (None, {"format_version": 99}, "EL023.*format_version is 99"),
         (None, {"shares_softmax": "yes"}, "EL023.*shares_softmax.*should be true or false"),
         (None, {"shares_softmax": True}, "EL023.*shares_softmax.*has no word table"),
-        ("bilm", {"n_layer": 2}, "EL023.*Unknown setting"),
+        ("bilm", {"n_layer": 2}, "EL023.*bilm.n_layer is not a setting"),
         ("bilm", {"n_layers": 2e9}, "EL023.*n_layers is 2000000000.*, should be at most 1000"),
         ("adaptive_softmax", {"n_words": None}, "EL023.*adaptive_softmax"),
         ("adaptive_softmax", {"cutoffs": [70]}, "EL023.*cutoffs"),
