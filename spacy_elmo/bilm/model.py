@@ -17,10 +17,12 @@ from .transformer import TransformerStack
 
 class BiLMNetwork(nn.Module):
     """The parameters of a biLM and its forward pass with gradients. `inference/` runs networks with constant weights.
-    The attribute `sparse_words` says whether gradients of the word embedding are sparse (only the rows used).
+    The attribute `sparse_words` says whether gradients of the word embedding are sparse (only the rows used),
+    `precision` in which precision `inference.products` has quantized the matrices.
     """
 
     sparse_words: bool = False
+    precision: str = "float32"
 
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()

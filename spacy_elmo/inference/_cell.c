@@ -48,42 +48,41 @@ INLINE void update_row(const void *acts, const void *added, float *c2, void *hal
         memset(half, 0xff, width * (is_bfloat16 ? 2 : 4));
 }
 
-INLINE void update_all(const char *acts, const char *table, const int64_t *places, float *c2, char *half,
-                       Py_ssize_t n_rows, Py_ssize_t width, float clip2, int is_bfloat16) {
+INLINE void update_all(const char *acts, const char *added, float *c2, char *half, Py_ssize_t n_rows, Py_ssize_t width,
+                       float clip2, int is_bfloat16) {
     const Py_ssize_t size = (is_bfloat16 ? 2 : 4) * width;
     for (Py_ssize_t row = 0; row < n_rows; row++, acts += 4 * size, c2 += width, half += size) {
-        Py_ssize_t place = places ? places[row] : row;
-        if (table)
-            update_row(acts, table + place * 4 * size, c2, half, width, clip2, is_bfloat16);
+        if (added)
+            update_row(acts, added + row * 4 * size, c2, half, width, clip2, is_bfloat16);
         else
             update_row(acts, NULL, c2, half, width, clip2, is_bfloat16);
     }
 }
 
 FOR_EACH_PROCESSOR
-static void update_rows(const char *acts, const char *table, const int64_t *places, float *c2, char *half,
-                        Py_ssize_t n_rows, Py_ssize_t width, float clip2, int is_bfloat16) {
+static void update_rows(const char *acts, const char *added, float *c2, char *half, Py_ssize_t n_rows, Py_ssize_t width,
+                        float clip2, int is_bfloat16) {
     if (is_bfloat16)
-        update_all(acts, table, places, c2, half, n_rows, width, clip2, 1);
+        update_all(acts, added, c2, half, n_rows, width, clip2, 1);
     else
-        update_all(acts, table, places, c2, half, n_rows, width, clip2, 0);
+        update_all(acts, added, c2, half, n_rows, width, clip2, 0);
 }
 
 static PyObject *update(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
-    if (n_args != 9) {
-        PyErr_SetString(PyExc_TypeError, "update takes 9 arguments");
+    if (n_args != 8) {
+        PyErr_SetString(PyExc_TypeError, "update takes 8 arguments");
         return NULL;
     }
-    void *arrays[5];
-    for (int k = 0; k < 5; k++)
+    void *arrays[4];
+    for (int k = 0; k < 4; k++)
         arrays[k] = PyLong_AsVoidPtr(args[k]);
-    Py_ssize_t n_rows = PyLong_AsSsize_t(args[5]), width = PyLong_AsSsize_t(args[6]);
-    float clip2 = (float)PyFloat_AsDouble(args[7]);
-    int is_bfloat16 = PyObject_IsTrue(args[8]);
+    Py_ssize_t n_rows = PyLong_AsSsize_t(args[4]), width = PyLong_AsSsize_t(args[5]);
+    float clip2 = (float)PyFloat_AsDouble(args[6]);
+    int is_bfloat16 = PyObject_IsTrue(args[7]);
     if (PyErr_Occurred())
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    update_rows(arrays[0], arrays[1], arrays[2], arrays[3], arrays[4], n_rows, width, clip2, is_bfloat16);
+    update_rows(arrays[0], arrays[1], arrays[2], arrays[3], n_rows, width, clip2, is_bfloat16);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }

@@ -4,66 +4,55 @@ INSTRUCTION_SET: str
 """The kernel that is used: "avx512", "avx2" or "generic"; `SPACY_ELMO_CPU_ISA` selects another one."""
 
 def run(
-    weights: int,
-    bias: int,
-    projection: int,
-    highway: int,
-    highway_bias: int,
-    inputs: int,
-    table: int,
-    start_h: int,
-    start_c: int,
-    n_active: int,
+    layers: int,
+    vectors: int,
+    words: int,
     tokens: int,
-    table_rows: int,
+    n_active: int,
     begins: int,
     ends: int,
-    outputs: int,
-    h: int,
-    c: int,
-    end_h: int,
-    end_c: int,
-    first_step: int,
-    end_step: int,
-    first_lane: int,
-    n_lanes: int,
-    n_plan_lanes: int,
-    input_width: int,
+    rows: int,
+    gates: int,
+    n_layers: int,
     width: int,
     cell_width: int,
-    stride: int,
     has_skip: int,
+    n_words: int,
+    rows_stride: int,
+    layer_stride: int,
+    n_steps: int,
+    n_plan_lanes: int,
+    first_lane: int,
+    n_lanes: int,
+    max_gates: int,
+    max_slots: int,
+    few_lanes: int,
     cell_clip: float,
     projection_clip: float,
 ) -> None:
-    """Compute some steps of one layer and direction for some lanes of a plan. Arrays are contiguous and passed by
-    address, floats are float32 and indices int32, 0 is no array. Sizes are not checked.
+    """Compute all steps of a stack in one direction for some lanes of a plan. Arrays are passed by address, floats are
+    float32 and indices int32, 0 is no array. Sizes are not checked.
 
-    K is `input_width`, P is `width`, H is `cell_width`; P* and H* are padded to whole panels; S steps and B lanes are
-    those of the plan, n those of this run.
+    P is `width`, H is `cell_width`; P* and H* are padded to whole panels; S steps and B lanes are those of the plan.
 
-    weights (int): Panels of (K + P, 4H*), the input side first.
-    bias (int): (4H*,).
-    projection (int): Panels of (H, P*), or 0: then P is H.
-    highway (int): Panels of (K, P*), or 0. K is P.
-    highway_bias (int): (P*,).
-    inputs (int): Rows of K numbers, `stride` numbers apart, one for each token; 0 if only the table is needed.
-    table (int): (any, 4H*), bias and input side of the gates, or 0: then they are computed at each step.
-    start_h (int): (any, P), start_c (int): (any, H), initial states.
-    n_active (int): (S,), the lanes of the plan that have a token at each step.
+    layers (int): For each layer nine addresses: panels of (2P, 4H*), the input side first; bias (4H*,); projection,
+        panels of (H, P*), or 0: then P is H; highway, panels of (P, P*), or 0; its bias (P*,); initial states (any, P)
+        and (any, H); states after sequences (any, P) and (any, H), or 0.
+    vectors (int): (n_words, P), of the distinct words.
+    words (int): The word of each token.
     tokens (int): (S, B), the token in each slot.
-    table_rows (int): (tokens,), the row of the table for each token.
+    n_active (int): (S,), the lanes of the plan that have a token at each step.
     begins (int): (S, B), the row of the initial state of the sequence that begins in a slot, or -1.
     ends (int): (S, B), the row of the state after the sequence that ends in a slot, or -1; 0 if no states are needed.
-    outputs (int): Rows of P numbers, `stride` numbers apart, one for each token.
-    h (int): (n, P* + 16), outputs of the step before, without skip connection or highway; updated.
-    c (int): (n, H* + 16), memory cells, zero beyond H; updated.
-    end_h (int): (any, P), end_c (int): (any, H), states after sequences.
-    first_step (int), end_step (int): Steps to compute, from the first to before the end.
-    first_lane (int), n_lanes (int): Lanes of the plan.
-    has_skip (int): Whether inputs are added to the outputs.
+    rows (int): Output: a row of P numbers for each token, `rows_stride` numbers apart; those of the next layer are
+        `layer_stride` numbers further. Layer 0 has the word vectors.
+    gates (int): Room for `max_gates` numbers.
+    has_skip (int): Whether inputs are added to the outputs of the layers above the first.
+    first_lane (int), n_lanes (int): The lanes to compute.
+    max_slots (int): Slots to compute between two checks for signals.
+    few_lanes (int): Lanes up to which the input side of an upper layer is one product of many steps.
     cell_clip (float), projection_clip (float): Bounds; infinity for none.
-    RAISES (MemoryError): If there is no memory for n lanes.
+    RAISES (MemoryError): If there is no memory for the lanes.
     """
 
 def multiply(

@@ -22,15 +22,9 @@ GRAPH_STEPS = 16
 GRAPH_GATE_BYTES = 2**29
 GRAPH_MIN_LANES = 16
 
-# torch's products. Bytes of gates of a stack for a block of steps; bytes of layer 1 gates that are kept for the most
-# frequent words of a plan, and words whose gates are computed at once: temporary arrays of one size are reused.
-BLOCK_BYTES = 8 * 2**20
+# torch's products: bytes of gates of a layer for a block of steps, and its minimum number of steps.
+BLOCK_BYTES = 32 * 2**20
 MIN_BLOCK_STEPS = 4
-WORD_GATE_BYTES = 64 * 2**20
-WORD_GATE_STEP = 128
-# At the end of a plan, active lanes are rounded up to multiples of this: oneDNN prepares a product again for each
-# number of rows that is not in its cache (404 microseconds instead of 154).
-LANE_STEP = 8
 
 # Recurrent weights per direction up to which products of an LSTM in int8 are computed in bfloat16, where the processor
 # has instructions for it: quantizing the rows takes longer than is gained. Integers: 0.7 times the speed (en_elmo_sm).

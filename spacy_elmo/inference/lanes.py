@@ -1,13 +1,14 @@
 """Run an LSTM stack over lanes by torch's products: on GPUs, in reduced precision, and without the native kernel.
 
-In lanes there is no padding: input products are computed in blocks of steps, with a small loop over time. Each block is
-computed in all layers before the next block, so only the gates of a block are in memory. The input side of layer 1
-depends only on the word: it is computed per distinct word, and looked up per token.
+In lanes there is no padding. They are computed in blocks of steps, each in all layers before the next block: the input
+products of a block are one product, and only the recurrent product is in a loop over time. The input side of layer 1
+depends only on the word: it is computed once per distinct word of a block. On a GPU the steps of a block are launched
+at once, as a CUDA graph.
 """
 
 import logging
 import threading
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -17,22 +18,13 @@ from ..bilm.layers import Graph, make_pool
 from ..bilm.state import State
 from ..text.lanes import LanePlan
 from ..text.words import Ids
-from .dispatch import (
-    BLOCK_BYTES,
-    GRAPH_GATE_BYTES,
-    GRAPH_MIN_LANES,
-    GRAPH_STEPS,
-    LANE_STEP,
-    MIN_BLOCK_STEPS,
-    WORD_GATE_BYTES,
-    WORD_GATE_STEP,
-)
-from .lstm import GateRows, Pairs, Stack, Step
+from .dispatch import BLOCK_BYTES, GRAPH_GATE_BYTES, GRAPH_MIN_LANES, GRAPH_STEPS, MIN_BLOCK_STEPS
+from .lstm import ConstantStack, Pairs
 from .runtime import Workspace, stream_of, to_device
 
 logger = logging.getLogger("spacy_elmo")
 
-Places = List[Tuple[Tensor, Tensor]]
+OnStep = Callable[[int, int, Tensor, Tensor], Tuple[Tensor, Tensor]]  # (layer, step of the block, h, 2c) to (h, 2c)
 
 
 class Batch(NamedTuple):
@@ -56,206 +48,129 @@ class Batch(NamedTuple):
         start = State(tuple((h[part], c[part]) for h, c in self.start.layers))
         return Batch(self.vectors, self.words[part], self.plan, start, self.slots[part])
 
-
-class Schedule:
-    """Active lanes, begins and ends of sequences at each step of a plan, on the device; shared by the stacks. Ends are
-    there if the states after each sequence are needed.
-    """
-
-    def __init__(self, plan: LanePlan, device: torch.device, with_end: bool) -> None:
-        self.device = device
-        self.n_active = round_up(plan.n_active, plan.n_lanes)
-        self.begin_at = self._by_step(plan.begins())
-        self.end_at = self._by_step(plan.ends()) if with_end else []
-
-    def _by_step(self, pairs: Sequence[Tuple[Ids, Ids]]) -> Places:
-        """Copy the arrays of all steps to the device in one transfer."""
-        sizes = [len(lanes) for lanes, _ in pairs]
-        if not sizes:
-            return []
-        joined = (np.concatenate([pair[k] for pair in pairs]) for k in (0, 1))
-        lanes, sequences = (torch.from_numpy(part).to(self.device).split(sizes) for part in joined)
-        return list(zip(lanes, sequences))
+    def by_slot(self, n_steps: int, n_lanes: int) -> Tuple[Ids, List[Ids]]:
+        """The word in each slot of a plan of at least this size, (d, S, B), 0 in empty slots; and the slots there."""
+        words = np.zeros((len(self.words), n_steps, n_lanes), dtype="int64")
+        n = max(1, self.plan.n_lanes)
+        slots = [slots // n * n_lanes + slots % n for slots in self.slots]
+        for of_slots, own_slots, of_tokens in zip(words, slots, self.words):
+            of_slots.reshape(-1)[own_slots] = of_tokens
+        return words, slots
 
 
 class LaneRun:
     """Computes one plan with one stack. Here d is the number of directions of the stack, and of the batch."""
 
-    def __init__(self, stack: Stack, schedule: Schedule, batch: Batch, workspace: Workspace) -> None:
-        self.stack, self.schedule, self.batch = stack, schedule, batch
+    def __init__(self, stack: ConstantStack, batch: Batch, workspace: Workspace, with_end: bool) -> None:
+        self.stack, self.batch = stack, batch
         plan, vectors, start = batch.plan, batch.vectors, batch.start.layers
-        self.d = d = len(batch.words)
-        width, cell_width = stack.config.projection_width, stack.config.cell_width
-        self.start = [(h, 2.0 * c) for h, c in start]
-        self.ends: Pairs = []
-        if schedule.end_at:
-            n = len(plan.lengths)
-            self.ends = [(h.expand(-1, n, -1).clone(), c.expand(-1, n, -1).clone()) for h, c in start]
-        self.h = [vectors.new_zeros(d, plan.n_lanes, width) for _ in stack.layers]
-        self.c2 = [vectors.new_zeros(d, plan.n_lanes, cell_width) for _ in stack.layers]
-        shape = len(stack.layers), d, plan.n_steps, plan.n_lanes, width
-        self.outputs = workspace.take("outputs", *shape).zero_().unbind()
-        self.block_steps = max(MIN_BLOCK_STEPS, BLOCK_BYTES // (16 * d * max(1, plan.n_lanes) * cell_width))
-        self.word_gates = WordGates(stack.layers[0], batch, self.block_steps, 4 * cell_width, workspace)
+        self._device, d, n_lanes = vectors.device, len(batch.words), plan.n_lanes
+        self._words, self._slots = batch.by_slot(plan.n_steps, n_lanes)
+        self._begins = self._by_step(plan.begins())
+        self._ends = self._by_step(plan.ends()) if with_end else []
+        self._start: Pairs = [(h, 2.0 * c) for h, c in start]
+        n = len(plan.lengths) if with_end else 0  # an empty sequence keeps its initial state
+        self.ends: Pairs = [(h.expand(-1, n, -1).clone(), c.expand(-1, n, -1).clone()) for h, c in start if with_end]
+        self._states: Pairs = [
+            (h.new_zeros(d, n_lanes, h.shape[2]), c.new_zeros(d, n_lanes, c.shape[2])) for h, c in start
+        ]
+        self._outputs = workspace.take("outputs", len(start), d, plan.n_steps, n_lanes, vectors.shape[1])
 
-    def run(self) -> None:
-        n_steps = self.batch.plan.n_steps
-        for number, first in enumerate(range(0, n_steps, self.block_steps)):
-            self.word_gates.begin_block(number)
-            self._block(first, min(first + self.block_steps, n_steps))
+    def _by_step(self, pairs: Sequence[Tuple[Ids, Ids]]) -> List[Tuple[Tensor, Tensor]]:
+        """Copy the arrays of all steps to the device in one transfer."""
+        sizes = [len(lanes) for lanes, _ in pairs]
+        joined = (np.concatenate([np.zeros(0, "int64"), *(pair[k] for pair in pairs)]) for k in (0, 1))
+        lanes, sequences = (to_device(indices, self._device).split(sizes) for indices in joined)
+        return list(zip(lanes, sequences))
 
-    def write(self, layers: Tensor) -> None:
+    def run(self, layers: Tensor) -> None:
         """Set the columns of these directions in layers (L+1, N, D), tokens in text order."""
-        write_tokens(layers, self.stack.directions.start, self.batch, self.outputs, self.batch.slots)
+        first, n_steps, n_active = 0, self.batch.plan.n_steps, self.batch.plan.n_active.tolist()
+        while first < n_steps:
+            first = self._run_block(first, n_active[first])
+        write_tokens(layers, self.stack.directions.start, self.batch, self._outputs.unbind(), self._slots)
 
-    def _block(self, first: int, end: int) -> None:
-        """Compute all layers of the steps from `first` to before `end`."""
-        n_lanes = self.schedule.n_active[first]
-        inputs: Optional[Tensor] = None  # (d, K, b, P), input of the layer
-        for number, layer in enumerate(self.stack.layers):
-            if inputs is None:
-                for s in range(first, end):
-                    b = self.schedule.n_active[s]
-                    self._step(number, layer.step_of_words, s, self.word_gates.look_up(s, b))
-            else:
-                gates = layer.input_gates(inputs.flatten(1, 2)).view(self.d, end - first, n_lanes, -1)
-                for s in range(first, end):
-                    self._step(number, layer.step, s, gates[:, s - first, : self.schedule.n_active[s]])
-            outputs = self.outputs[number][:, first:end, :n_lanes]  # (d, K, b, P), a view
-            if inputs is not None:
-                self.stack.combiner.combine_(number, inputs, outputs, self.stack.directions)
-            inputs = outputs
+    def _run_block(self, first: int, n_lanes: int) -> int:
+        """Compute steps from `first` on; return the step after them. Lanes that end meanwhile give unused results."""
+        d, _, width = self._states[0][1].shape
+        n_steps = max(MIN_BLOCK_STEPS, BLOCK_BYTES // (16 * d * n_lanes * width))
+        words, rows = np.unique(self._words[:, first : first + n_steps, :n_lanes], return_inverse=True)
+        rows = rows.reshape(d, -1) + len(words) * np.arange(d)[:, None]
+        vectors = self.batch.vectors.index_select(0, to_device(words, self._device))
+        by_word = self.stack.layers[0].input_gates(vectors.unsqueeze(0)).flatten(0, 1)  # (d * U, 4H)
+        gates = by_word.index_select(0, to_device(rows.reshape(-1), self._device)).view(d, -1, n_lanes, 4 * width)
+        states = [(h[:, :n_lanes], c2[:, :n_lanes]) for h, c2 in self._states]
+        outputs = [layer[:, first : first + n_steps, :n_lanes] for layer in self._outputs]
 
-    def _step(self, number: int, step: Step, s: int, given: Any) -> None:
-        """Compute one step of a layer. `given` is the first argument of `step`."""
-        b = self.schedule.n_active[s]
-        h, c2 = self.h[number], self.c2[number]
-        if b < h.shape[1]:  # lanes that have ended
-            h = h[:, :b]
-            c2 = self.c2[number] = c2[:, :b]
-        lanes, sequences = self.schedule.begin_at[s]
-        if len(lanes):
-            for state, start in zip((h, c2), self.start[number]):  # a single row is used for all
-                rows = start.expand(-1, len(lanes), -1) if start.shape[1] == 1 else start[:, sequences]
-                state.index_copy_(1, lanes, rows)
-        out = self.h[number] = step(given, h, c2)
-        self.outputs[number][:, s, :b] = out
-        if self.ends and len(self.schedule.end_at[s][0]):
-            lanes, sequences = self.schedule.end_at[s]
-            self.ends[number][0][:, sequences] = out[:, lanes]
-            self.ends[number][1][:, sequences] = 0.5 * c2[:, lanes]
+        def begin(number: int, step: int, h: Tensor, c2: Tensor) -> Tuple[Tensor, Tensor]:
+            lanes, sequences = self._begins[first + step]
+            if len(lanes):
+                for state, start in zip((h, c2), self._start[number]):  # a single row is used for all
+                    rows = start.expand(-1, len(lanes), -1) if start.shape[1] == 1 else start[:, sequences]
+                    state.index_copy_(1, lanes, rows)
+            return h, c2
+
+        def end(number: int, step: int, h: Tensor, c2: Tensor) -> Tuple[Tensor, Tensor]:
+            if self._ends and len(self._ends[first + step][0]):
+                lanes, sequences = self._ends[first + step]
+                self.ends[number][0][:, sequences] = h[:, lanes]
+                self.ends[number][1][:, sequences] = 0.5 * c2[:, lanes]
+            return h, c2
+
+        self._states = run_block(self.stack, gates, states, outputs, begin, end)
+        return first + gates.shape[1]
 
 
-def round_up(n_active: Ids, n_lanes: int) -> List[int]:
-    """Lanes to compute at each step: at the end of a plan multiples of `LANE_STEP`. Idle lanes give unused results."""
-    rounded = -(-n_active // LANE_STEP) * LANE_STEP
-    counts: List[int] = np.where(n_active <= LANE_STEP, n_active, np.minimum(rounded, n_lanes)).tolist()
-    return counts
+def run_block(
+    stack: ConstantStack, gates: Tensor, states: Pairs, outputs: Sequence[Tensor], begin: OnStep, end: OnStep
+) -> Pairs:
+    """Compute some steps of all layers.
+
+    gates (Tensor): Shape (d, K, b, 4H), input side of the gates of layer 1.
+    states (Pairs): h and 2c before the first step.
+    outputs (Sequence[Tensor]): Of each layer shape (d, K, b, P); they are set.
+    begin (OnStep), end (OnStep): Called before and after each step of a layer.
+    RETURNS (Pairs): h and 2c after the last step.
+    """
+    after: Pairs = []
+    for number, (layer, (h, c2), own) in enumerate(zip(stack.layers, states, outputs)):
+        if number:
+            gates = layer.input_gates(outputs[number - 1].flatten(1, 2)).view(*own.shape[:3], -1)
+        for step in range(own.shape[1]):
+            h, c2 = begin(number, step, h, c2)
+            h = layer.step(gates[:, step], h, c2)
+            own[:, step] = h
+            h, c2 = end(number, step, h, c2)
+        after.append((h, c2))
+        if number:
+            stack.combine_(number, outputs[number - 1], own)
+    return after
 
 
-def write_tokens(layers: Tensor, first: int, batch: Batch, outputs: Sequence[Tensor], places: Sequence[Ids]) -> None:
+def write_tokens(layers: Tensor, first: int, batch: Batch, outputs: Sequence[Tensor], slots: Sequence[Ids]) -> None:
     """Write the outputs of all tokens to layers (L+1, N, D), in text order.
 
     first (int): The first direction of the batch.
-    outputs (Sequence[Tensor]): For each layer shape (d, ..., P).
-    places (Sequence[Ids]): For each direction shape (N,), the row of each token in `outputs`.
+    outputs (Sequence[Tensor]): For each layer shape (d, S, B, P).
+    slots (Sequence[Ids]): For each direction shape (N,), the slot of each token in `outputs`.
     """
     width = batch.vectors.shape[1]
-    for k, (words, place) in enumerate(zip(batch.words, places)):
+    for k, (words, own_slots) in enumerate(zip(batch.words, slots)):
         columns = slice((first + k) * width, (first + k + 1) * width)
-        rows, read = to_device(place, layers.device), to_device(words, layers.device)
+        rows, read = to_device(own_slots, layers.device), to_device(words, layers.device)
         torch.index_select(batch.vectors, 0, read, out=layers[0, :, columns])
-        for number, part in enumerate(outputs, start=1):
-            torch.index_select(part[k].reshape(-1, width), 0, rows, out=layers[number, :, columns])
-
-
-class RowPlan(NamedTuple):
-    """Rows of a table of gates. The most frequent words of a plan have fixed rows; each block adds its other words.
-
-    shared (Ids): Shape (n,), words of the first rows.
-    indices (Ids): Shape (d, S, B), the row of each slot.
-    others (List[Ids]): For each block the words of the rows after the shared ones.
-    """
-
-    shared: Ids
-    indices: Ids
-    others: List[Ids]
-
-
-class WordGates:
-    """The input side of the gates of layer 1 for distinct words: a table (d, rows, 4H), filled block by block."""
-
-    def __init__(self, layer: Any, batch: Batch, n_block: int, gates_width: int, workspace: Workspace) -> None:
-        d, vectors, device = len(batch.words), batch.vectors, batch.vectors.device
-        shape = batch.plan.n_steps, batch.plan.n_lanes
-        max_shared = max(1, WORD_GATE_BYTES // (4 * d * gates_width))
-        rows = assign_rows(batch.words, batch.slots, shape, n_block, max_shared)
-        self._layer, self._vectors, self._width = layer, vectors, gates_width
-        self._indices = torch.from_numpy(rows.indices).to(device)  # (d, S, B)
-        others = torch.from_numpy(np.concatenate([rows.shared[:0], *rows.others])).to(device)
-        self._others = others.split([len(part) for part in rows.others])
-        self._n_shared = len(rows.shared)
-        n_rows = self._n_shared + max(map(len, rows.others), default=0)
-        self._table = workspace.take("word gates", d, n_rows, gates_width, dtype=layer.gates_dtype)
-        self._step = workspace.take("gates", d * shape[1] * gates_width, dtype=layer.gates_dtype)
-        is_all = self._n_shared == len(vectors)
-        self._fill(0, vectors if is_all else vectors[torch.from_numpy(rows.shared).to(device)])
-
-    def begin_block(self, number: int) -> None:
-        self._fill(self._n_shared, self._vectors[self._others[number]])
-
-    def look_up(self, step: int, n_lanes: int) -> GateRows:
-        """The gates of `n_lanes` lanes at a step."""
-        indices = self._indices[:, step, :n_lanes]
-        buffer = self._step[: indices.numel() * self._width].view(*indices.shape, self._width)
-        return GateRows(self._table, indices, buffer)
-
-    def _fill(self, first: int, vectors: Tensor) -> None:
-        """Write the gates of words (n, P) to the rows from `first`."""
-        rows = self._table[:, first : first + len(vectors)]
-        for part, some in zip(rows.split(WORD_GATE_STEP, dim=1), vectors.split(WORD_GATE_STEP)):
-            if len(some):
-                part.copy_(self._layer.input_gates(some.unsqueeze(0)))
-
-
-def assign_rows(
-    words: Sequence[Ids], slots: Sequence[Ids], shape: Tuple[int, int], n_block: int, max_shared: int
-) -> RowPlan:
-    """Assign rows to words and slots; slots without a token have an arbitrary row.
-
-    shape (Tuple[int, int]): Steps and lanes; `n_block` are the steps of a block.
-    max_shared (int): Maximum number of words with fixed rows.
-    """
-    counts = np.bincount(np.concatenate(words))
-    shared = np.arange(len(counts), dtype="int64")
-    if len(counts) > max_shared:
-        shared = np.sort(np.argsort(-counts, kind="stable")[:max_shared])
-    row_of = np.full(len(counts), -1, dtype="int64")
-    row_of[shared] = np.arange(len(shared))
-    indices = np.zeros((len(words), *shape), dtype="int64")
-    tokens = np.zeros_like(indices)
-    for k, (part, own) in enumerate(zip(words, slots)):
-        indices[k].reshape(-1)[own] = row_of[part]
-        tokens[k].reshape(-1)[own] = part
-    others = []
-    for first in range(0, shape[0], n_block):
-        block = indices[:, first : first + n_block]
-        lacks_row = block < 0
-        some, numbers = np.unique(tokens[:, first : first + n_block][lacks_row], return_inverse=True)
-        block[lacks_row] = len(shared) + numbers
-        others.append(some)
-    return RowPlan(shared, indices, others)
+        for number, layer in enumerate(outputs, start=1):
+            torch.index_select(layer[k].reshape(-1, width), 0, rows, out=layers[number, :, columns])
 
 
 class LaneGraphs:
-    """CUDA graphs of a stack, one for each power of two of lanes: one launch for a block of steps of all layers. A
-    number of lanes is captured when it comes again.
+    """CUDA graphs of a stack, one for each power of two of lanes. A number of lanes is captured when it comes again.
 
     All lanes are computed at all steps of a block, so that plans of similar size share a graph; what idle lanes and
     steps give is not used. States and outputs lie in memory of fixed addresses.
     """
 
-    def __init__(self, stack: Stack, device: torch.device) -> None:
+    def __init__(self, stack: ConstantStack, device: torch.device) -> None:
         self._stack, self._device = stack, device
         self._pools: Dict[Any, Any] = {}  # of each stream: graphs of a pool must not run at the same time
         self._blocks: Dict[Any, Optional[_Block]] = {}
@@ -295,29 +210,26 @@ class LaneGraphs:
         return self._blocks.get(key)
 
     def _run(self, block: "_Block", batch: Batch, layers: Tensor, workspace: Workspace) -> None:
-        plan, vectors, words = batch.plan, batch.vectors, batch.words
-        d, n_lanes, n_steps = len(words), block.n_lanes, block.n_steps
+        plan, vectors, n_lanes, n_steps = batch.plan, batch.vectors, block.n_lanes, block.n_steps
         n_blocks = -(-plan.n_steps // n_steps)
-        index = np.zeros((d, n_blocks * n_steps, n_lanes), dtype="int64")
-        places = [slot // plan.n_lanes * n_lanes + slot % plan.n_lanes for slot in batch.slots]
-        for own, place, word in zip(index, places, words):
-            own.reshape(-1)[place] = word
+        words, slots = batch.by_slot(n_blocks * n_steps, n_lanes)
         begins = np.zeros((n_blocks * n_steps, n_lanes, 1), dtype=bool)
         begins[plan.offsets[plan.lengths > 0], plan.lanes[plan.lengths > 0]] = True
-        rows = to_device(index.reshape(d, n_blocks, n_steps * n_lanes), self._device)
+        rows = to_device(words.reshape(len(words), n_blocks, n_steps * n_lanes), self._device)
         resets = to_device(begins.reshape(n_blocks, n_steps, n_lanes, 1), self._device)
-        outputs = workspace.take("outputs", len(block.outputs), d, n_blocks * n_steps, n_lanes, vectors.shape[1])
+        shape = len(block.outputs), len(words), n_blocks * n_steps, n_lanes, vectors.shape[1]
+        outputs = workspace.take("outputs", *shape)
         block.begin(batch.start)
         for number in range(n_blocks):
             steps = slice(number * n_steps, (number + 1) * n_steps)
             outputs[:, :, steps] = block.replay(vectors, rows[:, number], resets[number])
-        write_tokens(layers, 0, batch, outputs.unbind(), places)
+        write_tokens(layers, 0, batch, outputs.unbind(), slots)
 
 
 class _Block:
     """A graph of some steps of all layers."""
 
-    def __init__(self, stack: Stack, n_lanes: int, device: torch.device, pool: Any) -> None:
+    def __init__(self, stack: ConstantStack, n_lanes: int, device: torch.device, pool: Any) -> None:
         config = stack.config
         d, width, cell_width = config.n_directions, config.projection_width, config.cell_width
         step_bytes = 4 * d * n_lanes * 4 * cell_width
@@ -352,20 +264,12 @@ class _Block:
         return self.outputs
 
     def _compute(self) -> None:
-        inputs = self._inputs  # (d, K, B, P)
-        resets: List[Tensor] = list(self._resets.unbind(0))
-        for number, (layer, (h, c2), (start_h, start_c2)) in enumerate(
-            zip(self._stack.layers, self._states, self._start)
-        ):
-            gates = layer.input_gates(inputs.flatten(1, 2)).view(*inputs.shape[:3], -1)
-            outputs = self.outputs[number]
-            now: Tuple[Tensor, Tensor] = (h, c2)
-            for s, is_begin in enumerate(resets):
-                own_c2 = torch.where(is_begin, start_c2, now[1])
-                out = layer.step(gates[:, s], torch.where(is_begin, start_h, now[0]), own_c2)
-                outputs[:, s] = out
-                now = (out, own_c2)
-            h.copy_(now[0])
-            c2.copy_(now[1])
-            self._stack.combiner.combine_(number, inputs, outputs, self._stack.directions)
-            inputs = outputs
+        def begin(number: int, step: int, h: Tensor, c2: Tensor) -> Tuple[Tensor, Tensor]:
+            start_h, start_c2 = self._start[number]
+            return torch.where(self._resets[step], start_h, h), torch.where(self._resets[step], start_c2, c2)
+
+        gates = self._stack.layers[0].input_gates(self._inputs.flatten(1, 2)).view(*self._inputs.shape[:3], -1)
+        after = run_block(self._stack, gates, self._states, self.outputs.unbind(), begin, lambda *step: step[2:])
+        for state, last in zip(self._states, after):
+            for tensor, value in zip(state, last):
+                tensor.copy_(value)

@@ -1,20 +1,19 @@
 """Matrix products with constant weights: by the native kernel, by torch, or in reduced precision.
 
 In reduced precision a weight is int8 with a scale per column, or has 16 bits; those of small LSTMs are multiplied in
-bfloat16 where the processor has instructions for it. `quantize` replaces the modules of a network that contain the
-matrices of the encoder and of highways by `Quantized` ones; everything else stays float32. `quantize(network,
-"float32")` restores the modules of `bilm/`, with rounded weights.
+bfloat16 where the processor has instructions for it. `quantize` replaces the matrices of the encoder and of highways of
+a network; everything else stays float32. `quantize(network, "float32")` restores parameters, with rounded values.
 """
 
 import os
 import warnings
 from functools import cache, partial
-from typing import Any, Callable, Dict, Iterator, List, Optional, Protocol, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Protocol, Tuple, Union
 
 import torch
 from torch import Tensor, nn
 
-from ..bilm.layers import Highway, LayerHighway, apply_highway, is_hooked
+from ..bilm.layers import Highway, LayerHighway, is_hooked
 from ..bilm.lstm import LSTMLayer
 from ..bilm.model import BiLMNetwork
 from ..bilm.transformer import TransformerLayer
@@ -43,18 +42,12 @@ def gate_scale(bias: Tensor) -> Tensor:
 class Product:
     """x -> x W for d directions."""
 
-    gates_dtype = torch.float32
-
-    def __call__(self, rows: Tensor, bias: Optional[Tensor] = None) -> Tensor:
-        """From rows (d, N, n_in), and a bias (d, 1, n_out) to add, to (d, N, n_out), new."""
-        raise NotImplementedError
-
-    def plus(self, rows: Tensor, other: Tensor) -> Tensor:
-        """From rows (d, N, n_in), and another tensor (d, N, n_out) to add, to (d, N, n_out), new."""
+    def __call__(self, rows: Tensor, added: Optional[Tensor] = None) -> Tensor:
+        """From rows (d, N, n_in), and a bias (d, 1, n_out) or a tensor (d, N, n_out) to add, to (d, N, n_out), new."""
         raise NotImplementedError
 
     def gates(self, rows: Tensor, bias: Optional[Tensor] = None) -> Tensor:
-        """Like a call, but in `gates_dtype`: bfloat16 without conversion to float32, if `lstm.update_cell` reads it."""
+        """Like a call with a bias, but without conversion to float32, which `lstm.update_cell` does not need."""
         return self(rows, bias)
 
 
@@ -86,7 +79,7 @@ def split_directions(weight: Union[Tensor, QuantizedMatrix], bias: Tensor) -> Li
 
 class KernelProduct(Product):
     """x -> x W for one direction, by the native kernel. A row gives the same bits whatever the number of rows, which
-    threads divide.
+    threads divide; only a bias can be added.
 
     weight (Tensor): Shape (n_in, n_out), copied.
     """
@@ -96,14 +89,14 @@ class KernelProduct(Product):
         self._panels = pack_panels(weight)
         self._zeros = pad_columns(weight.new_zeros(self._n_out))
 
-    def __call__(self, rows: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+    def __call__(self, rows: Tensor, added: Optional[Tensor] = None) -> Tensor:
         inputs = rows[0].contiguous()
-        added = self._zeros if bias is None else pad_columns(bias[0, 0]).contiguous()
-        outputs = inputs.new_empty(len(inputs), len(added))
+        bias = self._zeros if added is None else pad_columns(added[0, 0]).contiguous()
+        outputs = inputs.new_empty(len(inputs), len(bias))
         n_threads = min(torch.get_num_threads(), 1 + inputs.numel() * self._n_out // MIN_THREAD_MULTIPLICATIONS)
         edges = [len(inputs) * k // n_threads for k in range(n_threads + 1)]
         run_parallel(
-            lambda part: multiply(inputs[part], self._panels, added, outputs[part]),
+            lambda part: multiply(inputs[part], self._panels, bias, outputs[part]),
             [slice(*pair) for pair in zip(edges, edges[1:])],
             uses_torch=False,
         )
@@ -116,11 +109,8 @@ class BatchedProduct(Product):
     def __init__(self, weight: Tensor) -> None:
         self._weight = weight
 
-    def __call__(self, rows: Tensor, bias: Optional[Tensor] = None) -> Tensor:
-        return torch.bmm(rows, self._weight) if bias is None else torch.baddbmm(bias, rows, self._weight)
-
-    def plus(self, rows: Tensor, other: Tensor) -> Tensor:
-        return torch.baddbmm(other, rows, self._weight)
+    def __call__(self, rows: Tensor, added: Optional[Tensor] = None) -> Tensor:
+        return torch.bmm(rows, self._weight) if added is None else torch.baddbmm(added, rows, self._weight)
 
 
 def to_int8(weight: Tensor, dim: int) -> Tuple[Tensor, Tensor]:
@@ -171,22 +161,13 @@ class Int8Product(Product):
         self._shift = torch.zeros(len(scale), dtype=torch.int32, device=scale.device)
         self._levels = most_levels()  # either side of zero
 
-    def __call__(self, rows: Tensor, bias: Optional[Tensor] = None) -> Tensor:
-        sums, scale = self._sums(rows[0])
-        return (sums.mul_(scale) if bias is None else torch.addcmul(bias[0], sums, scale)).unsqueeze(0)
-
-    def plus(self, rows: Tensor, other: Tensor) -> Tensor:
-        sums, scale = self._sums(rows[0])
-        return torch.addcmul(other[0], sums, scale, out=sums).unsqueeze(0)
-
-    def _sums(self, rows: Tensor) -> Tuple[Tensor, Tensor]:
-        """Sums (N, n_out), and the scales of the rows, (N, 1)."""
-        levels = rows.abs()
-        scale = levels.amax(1, keepdim=True).clamp_(min=SMALLEST_SCALE).div_(self._levels)  # (N, 1)
-        rounded = torch.mul(rows, scale.reciprocal(), out=levels).round_().to(torch.int8)
+    def __call__(self, rows: Tensor, added: Optional[Tensor] = None) -> Tensor:
+        inputs = rows[0]
+        scale = inputs.abs().amax(1, keepdim=True).clamp_(min=SMALLEST_SCALE).div_(self._levels)  # (N, 1)
         zero = self._levels + 1
-        shifted = rounded.view(torch.uint8).add_(zero)  # wraps around
-        return linear_int8(shifted, zero, self._packed, self._scale, self._shift), scale
+        levels = torch.mul(inputs, scale.reciprocal()).round_().to(torch.int8).view(torch.uint8).add_(zero)  # wraps
+        sums = linear_int8(levels, zero, self._packed, self._scale, self._shift)  # (N, n_out)
+        return (sums.mul_(scale) if added is None else torch.addcmul(added[0], sums, scale, out=sums)).unsqueeze(0)
 
 
 class HalfMatrix:
@@ -235,17 +216,12 @@ class HalfProduct(Product):
     def __init__(self, multiply: Callable[[Tensor], Tensor]) -> None:
         self._multiply = multiply
 
-    def __call__(self, rows: Tensor, bias: Optional[Tensor] = None) -> Tensor:
-        return self._multiply(rows).float() if bias is None else torch.add(bias, self._multiply(rows))
-
-    def plus(self, rows: Tensor, other: Tensor) -> Tensor:
-        return torch.add(other, self._multiply(rows))
+    def __call__(self, rows: Tensor, added: Optional[Tensor] = None) -> Tensor:
+        return self._multiply(rows).float() if added is None else torch.add(added, self._multiply(rows))
 
 
 class PackedHalfProduct(HalfProduct):
     """The same for one direction in bfloat16, with a prepacked weight; at most `n_rows` rows at once."""
-
-    gates_dtype = torch.bfloat16
 
     def __init__(self, packed: Tensor, n_rows: Optional[int] = None) -> None:
         super().__init__(self._linear)
@@ -372,49 +348,6 @@ _TRIALS: Dict[str, Callable[[], bool]] = {
 KINDS = (LSTMLayer, TransformerLayer, LayerHighway, Highway)
 MATRICES = tuple(f"{part}weight" for part in ("recurrent_", "projection_", "", "input_", "output_", "up_", "down_"))
 
-# Attributes of the modules besides their parameters. An LSTM without projection has None as its weight.
-SETTINGS = ("cell_clip", "projection_clip", "n_heads", "projection_weight")
-
-
-class Quantized(nn.Module):
-    """A module of `KINDS` with quantized matrices in the place of some parameters; other attributes are the same."""
-
-    def __init__(self, module: nn.Module, precision: str) -> None:
-        super().__init__()
-        self.precision, self.kind = precision, type(module)
-        self.settings = {name: value for name, value in vars(module).items() if name in SETTINGS}
-        self.names = [name for name, _ in module.named_parameters()]
-        for name, value in [*self.settings.items(), *module.named_parameters()]:
-            setattr(self, name, _quantize(module, name, precision) if name in MATRICES and value is not None else value)
-        self.train(module.training)
-
-    def dense_weights(self) -> Dict[str, Tensor]:
-        """The rounded weights in float32, by the name of the parameter."""
-        weights = {name: getattr(self, name).dense() for name in self.names if name in MATRICES}
-        if self.kind is Highway:  # (1, n_in, n_out) to (n_out, n_in)
-            return {name: weight[0].t().contiguous() for name, weight in weights.items()}
-        return weights
-
-    def restore(self) -> nn.Module:
-        """The module before, with rounded weights."""
-        module: nn.Module = self.kind.__new__(self.kind)
-        nn.Module.__init__(module)
-        is_trained = any(parameter.requires_grad for parameter in self.parameters())
-        weights, kept = self.dense_weights(), dict(self.named_parameters())
-        for name, value in self.settings.items():
-            setattr(module, name, value)
-        for name in self.names:
-            rounded = weights.get(name)
-            setattr(module, name, kept[name] if rounded is None else nn.Parameter(rounded, requires_grad=is_trained))
-        return module.train(self.training)
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Of a `Highway`, see there; the encoders are run by `runner.py`."""
-        weight: Any = self.weight
-        bias: Any = self.bias
-        scores = weight.product(slice(0, 1))(features.unsqueeze(0), bias.view(1, 1, -1))  # (1, U, 2F)
-        return apply_highway(features, scores[0])
-
 
 def check_precision(precision: str, device: torch.device) -> None:
     """RAISES (ValueError): For an unknown precision; EL015 if the device does not support it."""
@@ -452,7 +385,7 @@ def warn_if_slow(precision: str, device: torch.device) -> None:
 
 def precision_of(network: BiLMNetwork) -> str:
     """The precision that `quantize` has set, by default "float32"."""
-    return next((module.precision for _, _, module in _find(network, (Quantized,))), "float32")
+    return network.precision
 
 
 def require_float32(precision: str, what: str, remedy: str) -> None:
@@ -464,11 +397,11 @@ def require_float32(precision: str, what: str, remedy: str) -> None:
 @torch.inference_mode(False)
 @torch.no_grad()
 def quantize(network: BiLMNetwork, precision: str) -> None:
-    """Replace the modules with large matrices, in place; "float32" restores those of `bilm/`, but rounding cannot be
-    undone. Does nothing if they are in this precision already.
+    """Replace the large matrices of a network, in place; "float32" restores parameters, with rounded values. Does
+    nothing if they are in this precision already.
 
     RAISES (ValueError): See `check_precision`, before anything is changed; EL015 also for the encoder "bilstm"; if
-        modules that would be replaced have hooks or parametrizations.
+        modules whose matrices would be replaced have hooks or parametrizations.
     """
     check_precision(precision, network.device)
     if precision == precision_of(network):
@@ -478,50 +411,62 @@ def quantize(network: BiLMNetwork, precision: str) -> None:
         raise ValueError(
             Errors.EL015.format(precision=precision, device=network.device, reason=reason, others="'float32'")
         )
-    if hooked := [prefix for _, prefix, module in _find(network, (*KINDS, Quantized)) if is_hooked(module)]:
+    if hooked := [prefix for prefix, module in _quantizable(network) if is_hooked(module)]:
         raise ValueError(
             f"Modules of the biLM have hooks or parametrizations ({shorten(', '.join(hooked))}), which a change from "
             f"{precision_of(network)} to {precision} would lose. Remove them before it."
         )
     warn_if_slow(precision, network.device)
-    for owner, prefix, module in list(_find(network, (Quantized,))):
-        owner[_number(prefix)] = module.restore()
-    if precision != "float32":
-        for owner, prefix, module in list(_find(network, KINDS)):
-            owner[_number(prefix)] = Quantized(module, precision)
+    for _, module in _quantizable(network):
+        is_trained = any(parameter.requires_grad for parameter in module.parameters())
+        weights = _dense_matrices(module)
+        is_small = isinstance(module, LSTMLayer) and max(w[0].numel() for w in weights.values()) <= INT8_WEIGHTS
+        for name, weight in weights.items():
+            vars(module).pop(name, None)
+            module._parameters[name] = None  # hidden by the quantized matrix; keeps its place among the others
+            if precision == "float32":
+                module._parameters[name] = nn.Parameter(weight, requires_grad=is_trained)
+            else:
+                vars(module)[name] = _quantize(module, name, weight, precision, is_small)
+    network.precision = precision
 
 
 def full_state(network: BiLMNetwork) -> Dict[str, Tensor]:
     """The state dict in float32, with the rounded values of quantized matrices."""
     state: Dict[str, Tensor] = dict(network.state_dict())
-    for _, prefix, module in _find(network, (Quantized,)):
-        state.update((f"{prefix}.{name}", weight) for name, weight in module.dense_weights().items())
+    if precision_of(network) != "float32":
+        for prefix, module in _quantizable(network):
+            state.update((f"{prefix}.{name}", weight) for name, weight in _dense_matrices(module).items())
     return state
 
 
 def quantizable_names(network: BiLMNetwork) -> List[str]:
     """Entries of `full_state` that int8 rounds, for a network in any precision."""
-    found: List[str] = []
-    for _, prefix, module in _find(network, (*KINDS, Quantized)):
-        found += [f"{prefix}.{name}" for name in MATRICES if getattr(module, name, None) is not None]
-    return found
+    return [f"{prefix}.{name}" for prefix, module in _quantizable(network) for name in _matrices(module)]
 
 
-def _find(network: BiLMNetwork, kinds: Tuple[type, ...]) -> Iterator[Tuple[nn.ModuleList, str, Any]]:
-    """Modules of these classes; before each the list that contains it, and its prefix in the state dict."""
-    for prefix, owner in network.named_modules():
-        if isinstance(owner, nn.ModuleList):
-            for number, module in enumerate(owner):
-                if isinstance(module, kinds):
-                    yield owner, f"{prefix}.{number}", module
+def _quantizable(network: BiLMNetwork) -> List[Tuple[str, nn.Module]]:
+    """Modules with matrices, and their prefixes in the state dict."""
+    return [(prefix, module) for prefix, module in network.named_modules() if isinstance(module, KINDS)]
 
 
-def _number(prefix: str) -> int:
-    return int(prefix.rpartition(".")[2])
+def _matrices(module: nn.Module) -> Dict[str, Any]:
+    """Matrices by name: parameters, or quantized ones. An LSTM without projection has None as its weight."""
+    matrices = {name: getattr(module, name, None) for name in MATRICES}
+    return {name: matrix for name, matrix in matrices.items() if matrix is not None}
 
 
-def _quantize(module: nn.Module, name: str, precision: str) -> QuantizedMatrix:
-    weight: Tensor = getattr(module, name).detach()
+def _dense_matrices(module: nn.Module) -> Dict[str, Tensor]:
+    """Weights in float32, those of quantized matrices rounded."""
+    weights = {}
+    for name, matrix in _matrices(module).items():
+        weight = matrix.detach() if isinstance(matrix, Tensor) else matrix.dense()
+        is_turned = isinstance(module, Highway) and not isinstance(matrix, Tensor)  # (1, n_in, n_out)
+        weights[name] = weight[0].t().contiguous() if is_turned else weight
+    return weights
+
+
+def _quantize(module: nn.Module, name: str, weight: Tensor, precision: str, is_small: bool) -> QuantizedMatrix:
     fold = weight.new_ones(1)
     if isinstance(module, LSTMLayer):
         fold = fold * PROJECTION_SCALE if name == "projection_weight" else gate_scale(module.bias)
@@ -529,7 +474,6 @@ def _quantize(module: nn.Module, name: str, precision: str) -> QuantizedMatrix:
         weight = weight.t().unsqueeze(0)
     if precision != "int8":
         return HalfMatrix(weight, fold, HALF_DTYPES[precision])
-    is_small = isinstance(module, LSTMLayer) and module.recurrent_weight[0].numel() <= INT8_WEIGHTS
     if is_small and has_bfloat16_units():
         values, scale = to_int8(weight, 1)
         return HalfMatrix(values * scale, fold, torch.bfloat16, scale)

@@ -12,14 +12,14 @@ from ..bilm.state import LSTMState, State
 from ..bilm.transformer import SequenceGroups, attend, group_sequences, sinusoids
 from ..text.lanes import LanePlan
 from ..text.words import Ids
-from .dispatch import BLOCK_BYTES
 from .kernel import has_kernel
 from .kernel_stack import KernelStack
-from .lanes import Batch, LaneGraphs, LaneRun, Schedule
-from .lstm import ConstantLayer, LayerCombiner, Pairs, Stack
+from .lanes import Batch, LaneGraphs, LaneRun
+from .lstm import ConstantStack, Pairs
 from .products import make_product, precision_of, split_directions
 from .runtime import Workspace, WorkspacePool, run_parallel, to_device
 
+HIDDEN_BYTES = 8 * 2**20  # of a block of rows of the hidden layer of a transformer
 MIN_BLOCK_ROWS = 64
 
 
@@ -67,20 +67,15 @@ class LSTMRunner(Runner):
     def __init__(self, network: BiLMNetwork) -> None:
         super().__init__(network)
         config, layers, highways = network.config, list(self.encoder.layers), list(self.encoder.highways)
-        self._kernel: Optional[KernelStack] = None
-        self._stacks: List[Stack] = []
-        self._graphs: Optional[LaneGraphs] = None
         is_exact = precision_of(network) == "float32"
-        if is_exact and has_kernel(layers[0].bias):
-            self._kernel = KernelStack(config, layers, highways)
-            return
-        combiner = LayerCombiner(config, highways)
-        self._stacks = [
-            Stack(config, part, [ConstantLayer(layer, part) for layer in layers], combiner)
-            for part in split_directions(layers[0].recurrent_weight, layers[0].bias)
-        ]
+        self._kernel = KernelStack(config, layers, highways) if is_exact and has_kernel(layers[0].bias) else None
+        self._stacks: List[ConstantStack] = []
+        if self._kernel is None:
+            parts = split_directions(layers[0].recurrent_weight, layers[0].bias)
+            self._stacks = [ConstantStack(config, layers, highways, part) for part in parts]
         self._workspaces = WorkspacePool(self.device, len(self._stacks))
-        if uses_graphs(self.device) and (is_exact or self.device.type != "cpu"):
+        self._graphs: Optional[LaneGraphs] = None
+        if len(self._stacks) == 1 and uses_graphs(self.device):
             self._graphs = LaneGraphs(self._stacks[0], self.device)
 
     def _run(self, batch: Batch, layers: Tensor, with_end: bool) -> Optional[State]:
@@ -90,13 +85,11 @@ class LSTMRunner(Runner):
             with self._workspaces.borrow() as workspace:
                 if self._graphs.run(batch, layers, workspace):
                     return None
-        schedule = Schedule(batch.plan, self.device, with_end)
 
-        def run_stack(stack: Stack) -> Pairs:
+        def run_stack(stack: ConstantStack) -> Pairs:
             with self._workspaces.borrow() as workspace:
-                run = LaneRun(stack, schedule, batch.of(stack.directions), workspace)
-                run.run()
-                run.write(layers)
+                run = LaneRun(stack, batch.of(stack.directions), workspace, with_end)
+                run.run(layers)
                 return run.ends
 
         ends = run_parallel(run_stack, self._stacks)
@@ -127,7 +120,7 @@ class PackedTransformerLayer:
         self.products = [make_product(weight, directions) for weight in weights]
         self._biases = [bias.detach()[directions].unsqueeze(1) for bias in biases]  # (d, 1, n_out)
         # Rows of the hidden layer that are in memory at once.
-        self._block = max(MIN_BLOCK_ROWS, BLOCK_BYTES // (4 * layer.up_bias.shape[1]))
+        self._block = max(MIN_BLOCK_ROWS, HIDDEN_BYTES // (4 * layer.up_bias.shape[1]))
 
     def run(self, rows: Tensor, groups: SequenceGroups) -> Tensor:
         """From rows (d, N, P) of all sequences to (d, N, P), new."""

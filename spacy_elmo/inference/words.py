@@ -109,7 +109,8 @@ class WordEncoder:
             return torch.zeros(0, width, dtype=torch.float32, device=self.network.device)
         order = np.argsort(lengths, kind="stable")  # groups of words of similar length
         device = self.network.device
-        calls_modules = torch.is_grad_enabled() or find_hooked(self.modules)
+        is_exact = self.network.precision == "float32"  # modules cannot compute in another one
+        calls_modules = is_exact and (torch.is_grad_enabled() or find_hooked(self.modules))
         compute = self.network.word_vectors if calls_modules else self._constant_words()
         parts = [
             compute(torch.from_numpy(char_ids[some]).to(device), lengths[some].tolist())
@@ -276,17 +277,18 @@ class ConstantWords:
     def _step(self, module: nn.Module) -> Callable[[Tensor], Tensor]:
         if isinstance(module, nn.Linear):
             return self._linear(module)
-        if not isinstance(module, Highway):  # quantized, or a layer norm
+        if not isinstance(module, Highway):  # a layer norm
             return module
         scores = self._linear(module)
         return lambda features: apply_highway(features, scores(features))
 
     def _linear(self, module: Any) -> Callable[[Tensor], Tensor]:
-        """Of a module with a weight (n_out, n_in) and a bias (n_out,)."""
+        """Of a module with a weight (n_out, n_in), which may be quantized, and a bias (n_out,)."""
         weight, bias = module.weight, module.bias
-        if not has_kernel(weight):
+        if isinstance(weight, Tensor) and not has_kernel(weight):
             return partial(nn.functional.linear, weight=weight, bias=bias)
-        product = make_product(weight.t().unsqueeze(0), slice(0, 1))
+        matrix = weight.t().unsqueeze(0) if isinstance(weight, Tensor) else weight
+        product = make_product(matrix, slice(0, 1))
         rows_bias = bias.detach().view(1, 1, -1)
         return lambda rows: product(rows.unsqueeze(0), rows_bias)[0]
 

@@ -47,13 +47,11 @@ def test_slices_share_memory_only_when_asked_to(bilm):
     np.testing.assert_array_equal(np.concatenate(whole, axis=1), torch.cat(kept, dim=1).numpy())
 
 
-@pytest.mark.parametrize("n_bytes", [0, 4000])
-def test_gates_do_not_depend_on_how_many_words_keep_theirs(bilm, monkeypatch, n_bytes):
+def test_vectors_do_not_depend_on_the_size_of_blocks(bilm, monkeypatch):
     force_engine(monkeypatch, "torch")
-    monkeypatch.setattr(lanes, "BLOCK_BYTES", 0)
     many, fresh = [words * 3 for words in SENTENCES], load_bilm("en_elmo_sm")
     expected = bilm.embed(many)
-    monkeypatch.setattr(lanes, "WORD_GATE_BYTES", n_bytes)
+    monkeypatch.setattr(lanes, "BLOCK_BYTES", 0)
     for one, other in zip(fresh.embed(many), expected):
         np.testing.assert_allclose(one, other, rtol=0.0, atol=5e-6)
 
