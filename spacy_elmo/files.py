@@ -40,7 +40,7 @@ def check_output_folder(path: Path) -> None:
     """path (Path): A folder that exists or can be created.
     RAISES (ValueError): EL178 if it or one of its parents is a file.
     """
-    there = next((part for part in (path, *path.parents) if part.exists()), path)
+    there = next((parent for parent in (path, *path.parents) if parent.exists()), path)
     if there.exists() and not there.is_dir():
         raise ValueError(Errors.EL178.format(path=path, taken=there))
 
@@ -65,8 +65,8 @@ def is_hidden(name: str) -> bool:
     """name (str): Name of a file, with slashes.
     RETURNS (bool): Whether it is not data: `._NAME` and the folder `__MACOSX` of macOS, `.DS_Store` and the like.
     """
-    parts = PurePosixPath(name).parts
-    return RESOURCE_FORKS in parts or any(part.startswith(".") for part in parts[-1:])
+    names = PurePosixPath(name).parts
+    return RESOURCE_FORKS in names or any(name_part.startswith(".") for name_part in names[-1:])
 
 
 def hash_file(path: Path, algorithm: str = "sha256") -> str:
@@ -177,9 +177,9 @@ def atomic_file(path: Path) -> Iterator[Path]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with naming(path), temporary_folder(f".{path.name}", path.parent) as folder:
-        yield (part := folder / path.name)
-        _sync(part)
-        os.replace(part, path)
+        yield (temporary := folder / path.name)
+        _sync(temporary)
+        os.replace(temporary, path)
 
 
 def write_text(path: Path, text: str, errors: str = "strict") -> None:
@@ -189,8 +189,8 @@ def write_text(path: Path, text: str, errors: str = "strict") -> None:
     text (str): The content.
     errors (str): What to do with unpaired surrogates, see `str.encode`.
     """
-    with atomic_file(path) as part:
-        part.write_bytes(text.encode("utf8", errors))
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(text.encode("utf8", errors))
 
 
 @contextmanager

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent / PACKAGE
 OPEN = ("errors", "about", "files", "util", "settings")
 # Optional or slow to import: only inside the function that needs them.
 LAZY = frozenset(["matplotlib", "sklearn", "onnx", "pyarrow", "ray", "cupy", "pandas", "faiss"])
-# Ways to reach a file from a ring that must not know of files.
+# Ways to reach a file from a package that may not open files.
 FILES = frozenset(["pathlib", "io", "tempfile", "shutil", "gzip", "zipfile", "h5py", "safetensors", "srsly"])
 
 
@@ -25,7 +25,7 @@ NO_FILES = ("bilm", "text", "inference")
 
 
 # Of each package, others of ours and libraries that it may import.
-RINGS: Dict[str, Tuple[str, str]] = {
+PACKAGES: Dict[str, Tuple[str, str]] = {
     "bilm": ("", "torch numpy"),
     "text": ("", "numpy"),
     "inference": ("bilm text", "torch numpy"),
@@ -56,8 +56,8 @@ def module_name(path: Path, root: Path) -> str:
     return ".".join((root.name, *path.relative_to(root).with_suffix("").parts))
 
 
-def ring_of(module: str) -> str:
-    """Second part of a dotted name: the ring, or a module of the top level, or "" for the package itself."""
+def package_of(module: str) -> str:
+    """Second part of a dotted name: the package, or a module of the top level, or "" for the package itself."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else ""
 
@@ -93,14 +93,14 @@ def find_violations(root: Path) -> List[str]:
             is_ours = imported.module.split(".")[0] == root.name
             problem = (_ours_problem if is_ours else _library_problem)(module, imported)
             found += [f"{where}:{imported.line}: {problem}"] if problem else []
-        if ring_of(module) in NO_FILES:
+        if package_of(module) in NO_FILES:
             found += [f"{where}:{line}: opens a file" for line in _open_calls(path)]
     return found + [f"import cycle: {' -> '.join(cycle)}" for cycle in find_cycles(root)]
 
 
 def _ours_problem(module: str, imported: Import) -> str:
     """What is wrong with an import of our own, or ""."""
-    here, there = ring_of(module), ring_of(imported.module) or imported.name
+    here, there = package_of(module), package_of(imported.module) or imported.name
     if here in OPEN:
         return "" if there in OPEN[: OPEN.index(here) + 1] else "only the standard library is allowed here"
     if module == f"{PACKAGE}.cli.plugin" and not imported.module.endswith("cli._app"):
@@ -109,23 +109,23 @@ def _ours_problem(module: str, imported: Import) -> str:
         return ""
     if here == "__init__":
         return "the top level does not import cli" if there == "cli" else ""
-    if here not in RINGS:
-        return f"'{here}' is no ring of the design"
-    return "" if there in RINGS[here][0].split() else f"{here} must not import {there}"
+    if here not in PACKAGES:
+        return f"'{here}' is not a package of the design"
+    return "" if there in PACKAGES[here][0].split() else f"{here} must not import {there}"
 
 
 def _library_problem(module: str, imported: Import) -> str:
     """What is wrong with an import of a library, or ""."""
-    here, library = ring_of(module), imported.module.split(".")[0]
+    here, library = package_of(module), imported.module.split(".")[0]
     if here in NO_FILES and library in FILES:
         return f"{here} must not know of files ({library})"
     if library in sys.stdlib_module_names:
         return ""
     if library == "pydantic" and here not in ("errors", "about", "files", "util", "text"):
         return ""
-    if here not in RINGS:
+    if here not in PACKAGES:
         return f"only the standard library is allowed here ({library})"
-    if library not in RINGS[here][1].split():
+    if library not in PACKAGES[here][1].split():
         return f"{here} must not import {library}"
     if library in LAZY and imported.is_top_level:
         return f"{library} must be imported in the function that needs it"
@@ -143,7 +143,7 @@ def _open_calls(path: Path) -> List[int]:
 
 
 def find_cycles(root: Path) -> List[List[str]]:
-    """Modules that import each other in a ring; a package's `__init__` counts as the package."""
+    """Modules that import each other in a package; a package's `__init__` counts as the package."""
     paths = {module_name(path, root).removesuffix(".__init__"): path for path in sorted(root.rglob("*.py"))}
     graph = {
         module: {_target(imported, paths) for imported in read_imports(path, root) if imported.is_top_level}
@@ -178,9 +178,9 @@ def test_package_keeps_the_layers() -> None:
     assert not violations, "\n".join(violations)
 
 
-def test_every_directory_is_a_ring() -> None:
+def test_every_directory_is_a_package() -> None:
     directories = {path.parent.relative_to(ROOT).parts[0] for path in ROOT.glob("*/*.py")}
-    assert directories <= {*RINGS, "errors"}
+    assert directories <= {*PACKAGES}
 
 
 @pytest.mark.parametrize(

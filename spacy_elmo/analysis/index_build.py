@@ -345,22 +345,22 @@ class IndexBuilder:
     def _pick(self, document: Document) -> Dict[str, Value]:
         """RETURNS (Dict[str, Value]): Those of the fields to store that the document has."""
         values = {name: _to_value(document, name) for name in self.fields}
-        kept = {name: value for name, value in values.items() if value is not None}
+        given = {name: value for name, value in values.items() if value is not None}
         self.n_documents += 1
-        self.n_with.update(kept.keys())
+        self.n_with.update(given.keys())
         self.known_fields = self.known_fields or list(map(str, document.fields))
-        return kept
+        return given
 
     def _encode(self, batch: "_Batch") -> Vectors:
         """RETURNS (Vectors): Shape (N, D), the unit vectors of all tokens: those that were read, or computed now."""
         sentences = [words for _, words in batch.sentences]
         if len(batch.vectors) == len(sentences) > 0:
             return np.concatenate([to_units(rows.astype("float32")) for rows in batch.vectors])
-        parts = [np.empty((0, self.bilm.config.output_width), dtype="float32")]
+        stacks = [np.empty((0, self.bilm.config.output_width), dtype="float32")]
         for _, _, layers in self.bilm.iter_encode(sentences, reuse_memory=True):
             chosen = layers.mean(0) if self.layer == "mean" else layers[int(self.layer)]
-            parts.append(to_units(chosen.cpu().numpy()))
-        return np.concatenate(parts)
+            stacks.append(to_units(chosen.cpu().numpy()))
+        return np.concatenate(stacks)
 
     def _write(self, batch: "_Batch", vectors: Vectors) -> None:
         with self.store.change():

@@ -79,10 +79,10 @@ class LabelledDocs:
         owners = self.find_docs()
         firsts = np.zeros(len(lengths), dtype="int64")
         firsts[chosen] = lengths[chosen].cumsum() - lengths[chosen]
-        kept = np.flatnonzero(np.isin(owners, chosen))[:limit]
+        indices = np.flatnonzero(np.isin(owners, chosen))[:limit]
         rows = self.rows - (lengths.cumsum() - lengths)[owners] + firsts[owners]
-        labels, keys = [self.labels[i] for i in kept.tolist()], [self.keys[i] for i in kept.tolist()]
-        return LabelledDocs([self.docs[i] for i in numbers], rows[kept], labels, keys, self.sentences[kept])
+        labels, keys = [self.labels[i] for i in indices.tolist()], [self.keys[i] for i in indices.tolist()]
+        return LabelledDocs([self.docs[i] for i in numbers], rows[indices], labels, keys, self.sentences[indices])
 
     def find_docs(self) -> Rows:
         """RETURNS (Rows): Shape (N,), the number of the Doc of each labelled token."""

@@ -49,8 +49,10 @@ def load_mixes(pipeline: str) -> List[TaskMix]:
 
 def join_mixes(mixes_by_name: Sequence[Tuple[str, Sequence[TaskMix]]]) -> Tuple[List[TaskMix], List[str]]:
     """RETURNS (Tuple[List[TaskMix], List[str]]): All mixes, and names with that of their pipeline ("" for none)."""
-    mixes = [mix for _, some in mixes_by_name for mix in some]
-    names = [f"{name}: {told}" if name else told for name, some in mixes_by_name for told in name_mixes(some)]
+    mixes = [mix for _, task_mixes in mixes_by_name for mix in task_mixes]
+    names = [
+        f"{name}: {told}" if name else told for name, task_mixes in mixes_by_name for told in name_mixes(task_mixes)
+    ]
     return mixes, names
 
 
@@ -161,7 +163,10 @@ def check_log(log: Path, pipeline: str, mixes: Sequence[TaskMix]) -> None:
     logged = {(*mix, len(rows[0]["shares"])) for mix, rows in read_course(log).items()}
     known = {(mix.component, mix.number, len(mix.shares)) for mix in mixes}
     if logged != known:
-        told = [", ".join(f"{name} ({i}) with {n} layers" for name, i, n in sorted(some)) for some in (logged, known)]
+        told = [
+            ", ".join(f"{name} ({i}) with {n} layers" for name, i, n in sorted(mix_keys))
+            for mix_keys in (logged, known)
+        ]
         raise ValueError(
             f"The log '{log}' has the layer weights of other mixes ({told[0]}) than the pipeline '{pipeline}' has "
             f"({told[1]}). Give the log of the training of this pipeline."

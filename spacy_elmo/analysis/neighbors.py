@@ -238,8 +238,8 @@ class NeighborIndex:
             return ids
         blocks = batched(ids.tolist(), BLOCK)
         is_kept = [use.word in words for block in blocks for use in self.store.read_uses(block)]
-        kept: Ids = ids[np.asarray(is_kept, dtype=bool)]
-        return kept
+        matching: Ids = ids[np.asarray(is_kept, dtype=bool)]
+        return matching
 
     def _find_best(
         self, unit: Vectors, k: int, word: Optional[str], exclude: Optional[str], among: Optional[Ids]

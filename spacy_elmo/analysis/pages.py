@@ -61,22 +61,22 @@ def make_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, kind: st
     return f'<div class="wide"><table class="{kind}">{head}<tbody>{body}</tbody></table></div>'
 
 
-def make_section(title: str, *parts: str) -> str:
+def make_section(title: str, *elements: str) -> str:
     """RETURNS (str): A section of parts (HTML) with a title (plain text); empty without parts."""
-    content = "\n".join(part for part in parts if part)
+    content = "\n".join(element for element in elements if element)
     return f"<section>\n<h2>{to_html(title)}</h2>\n{content}\n</section>" if content else ""
 
 
-def make_page(title: str, parts: Sequence[str], *, kind: str) -> str:
+def make_page(title: str, elements: Sequence[str], *, kind: str) -> str:
     """title (str): Plain text.
-    parts (Sequence[str]): HTML.
+    elements (Sequence[str]): HTML.
     kind (str): "report", "senses" or "surprisal": its style in `static`, and its script, if it has one.
     RETURNS (str): The page. Its Content-Security-Policy lets it fetch nothing.
     """
     style = "".join((STATIC / f"{name}.css").read_text(encoding="utf8") for name in ("page", kind))
     script = STATIC / f"{kind}.js"
     end = f"<script>\n{script.read_text(encoding='utf8')}</script>" if script.is_file() else ""
-    body = "\n".join(part for part in (*parts, end) if part)
+    body = "\n".join(element for element in (*elements, end) if element)
     policy = SCRIPT_POLICY if end else POLICY
     return PAGE.format(policy=policy, title=to_html(title), style=f"\n{style}", body=body)
 
@@ -89,34 +89,34 @@ def draw_lines(lines: Sequence[Tuple[str, Points]], *, label: str, x_label: str 
     x_label (str): Below the axis.
     RETURNS (str): An SVG element; names are in `draw_key`.
     """
-    kept = [[(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)] for _, points in lines]
-    ticks = choose_ticks(y for points in kept for _, y in points)
-    last = max((x for points in kept for x, _ in points), default=0.0) or 1.0
+    finite = [[(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)] for _, points in lines]
+    ticks = choose_ticks(y for points in finite for _, y in points)
+    last = max((x for points in finite for x, _ in points), default=0.0) or 1.0
 
     def place(x: float, y: float) -> Tuple[float, float]:
         across = LEFT + x / last * (WIDTH - LEFT - RIGHT)
         return across, TOP + (ticks[-1] - y) / (ticks[-1] - ticks[0]) * (HEIGHT - TOP - BOTTOM)
 
-    parts = [*_draw_grid(ticks, last, place), _write(WIDTH - RIGHT, HEIGHT - 4, x_label, "end")]
-    parts += [_draw_line(points, number, place) for number, points in enumerate(kept) if points]
-    return _wrap(parts, HEIGHT, label)
+    elements = [*_draw_grid(ticks, last, place), _write(WIDTH - RIGHT, HEIGHT - 4, x_label, "end")]
+    elements += [_draw_line(points, number, place) for number, points in enumerate(finite) if points]
+    return _wrap(elements, HEIGHT, label)
 
 
 def draw_shares(shares: Sequence[float], *, label: str) -> str:
     """RETURNS (str): An SVG element: one bar, divided by shares that sum to one; `label` is for readers who do not see
     it.
     """
-    parts, x = [], 0.0
+    elements, x = [], 0.0
     for number, share in enumerate(shares):
         colour, width = COLOURS[number % len(COLOURS)], share * WIDTH
-        parts.append(_draw_bar(number, x, width, 26))
+        elements.append(_draw_bar(number, x, width, 26))
         if share >= 0.09:
             text = "white" if colour in DARK else "black"
             middle = f'x="{x + width / 2:.1f}" y="18" text-anchor="middle"'
             halo = f'paint-order="stroke" stroke="{colour}" stroke-width="5"'  # over the lines
-            parts.append(f'<text {middle} font-size="13" style="fill: {text}" {halo}>{share:.0%}</text>')
+            elements.append(f'<text {middle} font-size="13" style="fill: {text}" {halo}>{share:.0%}</text>')
         x += width
-    return _wrap(parts, 26, label)
+    return _wrap(elements, 26, label)
 
 
 def draw_key(names: Sequence[str], *, is_lines: bool) -> str:
@@ -134,24 +134,24 @@ def choose_ticks(values: Iterable[float]) -> List[float]:
     """values (Iterable[float]): Percent; other than finite numbers are left out.
     RETURNS (List[float]): Round values of an axis that contains them all, evenly spaced, at most six.
     """
-    kept = [value for value in values if math.isfinite(value)] or [0.0, 100.0]
+    finite = [value for value in values if math.isfinite(value)] or [0.0, 100.0]
     for step in STEPS:
-        low, high = math.floor(min(kept) / step), math.ceil(max(kept) / step)
+        low, high = math.floor(min(finite) / step), math.ceil(max(finite) / step)
         if high - low < MAX_TICKS:
             break
     return [number * step for number in range(low, max(high, low + 1) + 1)]
 
 
 def _draw_grid(ticks: Sequence[float], last: float, place: Place) -> List[str]:
-    parts = []
+    elements = []
     for tick in ticks:
         left, y = place(0.0, tick)
-        parts.append(f'<path d="M{left:.1f} {y:.1f}H{WIDTH - RIGHT}" class="grid"/>')
-        parts.append(_write(left - 5, y + 4, f"{tick:g} %", "end"))
+        elements.append(f'<path d="M{left:.1f} {y:.1f}H{WIDTH - RIGHT}" class="grid"/>')
+        elements.append(_write(left - 5, y + 4, f"{tick:g} %", "end"))
     for x_value, anchor in ((0.0, "start"), (last / 2, "middle"), (last, "end")):
         x, y = place(x_value, ticks[0])
-        parts.append(_write(x, y + 15, f"{x_value:,.0f}", anchor))
-    return parts
+        elements.append(_write(x, y + 15, f"{x_value:,.0f}", anchor))
+    return elements
 
 
 def _draw_line(points: Points, number: int, place: Place) -> str:
@@ -175,8 +175,8 @@ def _colour(number: int) -> str:
     return COLOURS[number % len(COLOURS)]
 
 
-def _wrap(parts: Sequence[str], height: int, label: str) -> str:
-    return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(label)}">{"".join(parts)}</svg>'
+def _wrap(elements: Sequence[str], height: int, label: str) -> str:
+    return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(label)}">{"".join(elements)}</svg>'
 
 
 def render_surprisal(tokens: Iterable[Tuple[str, str, Surprisal]], *, title: str = "Surprisal") -> str:
@@ -195,13 +195,13 @@ def render_surprisal(tokens: Iterable[Tuple[str, str, Surprisal]], *, title: str
     table = make_table(("token", "forward", "backward", "mean", ""), rows)
     swatches = " ".join(f"<span {_shade(bits)}> {bits} </span>" for bits in (0, 4, 8, 12, 16))
     legend = f"Bits from {swatches}. Dotted: outside the vocabulary, predicted as &lt;UNK&gt;."
-    parts = [
+    elements = [
         f"<h1>{to_html(title)}</h1>" if title else "",
         f"<p>{spans}</p>",
         f'<p class="legend">{legend}</p>',
         f"<details>\n<summary>Numbers in bits</summary>\n{table}\n</details>",
     ]
-    return make_page(title or "Surprisal", parts, kind="surprisal")
+    return make_page(title or "Surprisal", elements, kind="surprisal")
 
 
 def _render_token(text: str, surprisal: Surprisal) -> str:

@@ -201,11 +201,11 @@ def save_figure(figure: "Figure", path: AnyPath, *, source: str = "", look: Opti
     noted = {**({note: source} if source else {}), **({date: None} if date else {})}
     for text in figure.findobj(Text):
         text.set_fontsize(float(text.get_fontsize()) * min(1.0, max(SMALLEST, figure.get_figwidth() / WIDTH)))
-    with atomic_file(path) as part, rc_context(FONTS), warnings.catch_warnings():
+    with atomic_file(path) as target, rc_context(FONTS), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # characters that the font lacks are drawn as boxes
         warnings.filterwarnings("error", message="constrained_layout not applied")
         try:
-            figure.savefig(part, dpi=look.dpi, metadata=noted)
+            figure.savefig(target, dpi=look.dpi, metadata=noted)
         except UserWarning as error:
             raise ValueError(
                 "The picture is too small for its labels. Choose a larger size, or shorter labels."
@@ -316,16 +316,19 @@ def draw_surprisal(
     highest = max((number for _, bits in tokens for number in bits[:2] if number > 0), default=0.0)
     figure, panels = new_figure(height=0.8 + 2.2 * n_panels, n_panels=n_panels, look=look, share_x=False)
     for i, axes in enumerate(panels):
-        some = tokens[i * n_words : (i + 1) * n_words]
+        line_tokens = tokens[i * n_words : (i + 1) * n_words]
         curves = [
-            Curve(name, range(len(some)), [bits[number] for _, bits in some]) for number, name in enumerate(DIRECTIONS)
+            Curve(name, range(len(line_tokens)), [bits[number] for _, bits in line_tokens])
+            for number, name in enumerate(DIRECTIONS)
         ]
         draw_curves(axes, curves)
         for line in list(axes.get_lines()):
-            unknown = [place for place, (_, bits) in enumerate(some) if any(bits[3:])]
+            unknown = [place for place, (_, bits) in enumerate(line_tokens) if any(bits[3:])]
             values = [line.get_ydata()[place] for place in unknown]
             axes.plot(unknown, values, linestyle="", marker=line.get_marker(), markersize=7, **_open(line.get_color()))
-        axes.set_xticks(range(len(some)), [wrap(figure, word, 1000) for word, _ in some], rotation=45, ha="right")
+        axes.set_xticks(
+            range(len(line_tokens)), [wrap(figure, word, 1000) for word, _ in line_tokens], rotation=45, ha="right"
+        )
         axes.set(ylabel="surprisal (bits)", xlim=(-0.5, n_words - 0.5), ylim=(0, 1.08 * highest or 1))
     if any(any(bits[3:]) for _, bits in tokens):
         panels[0].plot([], [], linestyle="", marker="o", label=UNKNOWN, **_open("grey"))

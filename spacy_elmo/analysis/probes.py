@@ -23,7 +23,7 @@ from spacy.util import is_package
 from ..files import AnyPath
 from ..inference.bilm import BiLM
 from ..pipeline.elmo import find_model
-from ..pipeline.model import ElmoSettings, fill, get_settings
+from ..pipeline.model import ElmoSettings, ensure_bilm, get_settings
 from ..weights import load_bilm
 from ..weights.formats import PACKAGED_NAMES, split_name
 from ..weights.identity import digest_bilm
@@ -399,7 +399,7 @@ def open_pipeline(name: AnyPath) -> OpenedBiLM:
             f"The pipeline '{name}' has no component `elmo`; its components are: "
             f"{', '.join(nlp.component_names) or 'none'}. Give a pipeline with `elmo`, or a biLM."
         )
-    return OpenedBiLM(fill(model), get_settings(model), None)
+    return OpenedBiLM(ensure_bilm(model), get_settings(model), None)
 
 
 def is_pipeline(name: str) -> bool:

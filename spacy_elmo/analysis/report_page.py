@@ -30,7 +30,7 @@ def render_report(report: TrainingReport) -> str:
     notes = f'<div class="notes"><b>What is uncertain</b><ul>{notes}</ul></div>' if notes else ""
     hints = "".join(f"<li>{to_html(hint)}</li>" for hint in report.hints)
     errors = render_errors(report.outcomes, report.docs)
-    parts = [
+    sections = [
         f"<h1>{to_html(title)}</h1>\n{findings}",
         notes,
         make_section("Scores", _render_scores(report), render_outcomes(report.outcomes, report.docs, data)),
@@ -40,7 +40,7 @@ def render_report(report: TrainingReport) -> str:
         make_section("Settings", _render_settings(report)),
         make_section("What would add to this page", f"<ul>{hints}</ul>" if hints else ""),
     ]
-    return make_page(title, parts, kind="report")
+    return make_page(title, sections, kind="report")
 
 
 def summarize(report: TrainingReport) -> List[str]:
@@ -125,15 +125,15 @@ def _render_curves(report: TrainingReport) -> str:
     names = _find_logged([rows for _, rows in logs])
     figures = [_draw_score(name, logs) for name in names]
     courses = [_draw_course(component, number, rows) for (component, number), rows in report.output.weight_log.items()]
-    parts = []
+    charts = []
     if figures:
         key = draw_key([name for name, rows in logs if rows], is_lines=True)
-        parts.append(_arrange("Scores on the development data at each evaluation.", key, figures))
+        charts.append(_arrange("Scores on the development data at each evaluation.", key, figures))
     if courses:
         mixture_size = max(len(rows[0]["shares"]) for rows in report.output.weight_log.values())
         key = draw_key(name_layers(mixture_size), is_lines=True)
-        parts.append(_arrange("Layer weights over the training.", key, courses))
-    return "".join(parts)
+        charts.append(_arrange("Layer weights over the training.", key, courses))
+    return "".join(charts)
 
 
 def _arrange(text: str, key: str, figures: Sequence[str]) -> str:
@@ -240,17 +240,17 @@ def _format_interval(outcome: Outcome) -> str:
 
 def render_errors(outcomes: Sequence[Outcome], docs: Sequence[DocAnswers]) -> str:
     """RETURNS (str): Errors in their sentences as HTML, empty without outcomes."""
-    parts = []
+    sections = []
     for outcome in outcomes:
         is_open = outcome.name == "ents"
         if outcome.theirs is None:
-            parts.append(_render_labels(outcome, ("right label", "right", "wrong")))
-            parts.append(_render_list("introduced", "", outcome.listed[1], docs, is_open=is_open))
+            sections.append(_render_labels(outcome, ("right label", "right", "wrong")))
+            sections.append(_render_list("introduced", "", outcome.listed[1], docs, is_open=is_open))
             continue
-        parts.append(_render_labels(outcome, ("right label", "fixed", "introduced")))
+        sections.append(_render_labels(outcome, ("right label", "fixed", "introduced")))
         for kind, places in zip(("fixed", "introduced"), outcome.listed):
-            parts.append(_render_list(kind, f" {kind} by ELMo", places, docs, is_open=is_open))
-    return "\n".join(parts)
+            sections.append(_render_list(kind, f" {kind} by ELMo", places, docs, is_open=is_open))
+    return "\n".join(sections)
 
 
 def _render_labels(outcome: Outcome, header: Sequence[str]) -> str:
@@ -284,11 +284,11 @@ def _render_place(place: Place, doc: DocAnswers, *, is_compared: bool) -> str:
 
 
 def _render_answers(answers: Tuple[Answer, ...], doc: DocAnswers) -> str:
-    parts = [
+    cells = [
         f'{to_html(" ".join(doc.words[start:end]))} <span class="label">{to_html(label)}</span>'
         for start, end, label in answers
     ]
-    return "; ".join(parts) or "nothing"
+    return "; ".join(cells) or "nothing"
 
 
 def _render_context(place: Place, doc: DocAnswers) -> str:
@@ -296,9 +296,9 @@ def _render_context(place: Place, doc: DocAnswers) -> str:
     first = max((start for start in doc.starts if start <= place.start), default=0)
     last = min((start for start in doc.starts if start >= place.end), default=len(doc.words))
     low, high = max(first, place.start - N_AROUND), min(last, place.end + N_AROUND)
-    parts = ["\u2026"] if low > first else []
+    words_shown = ["\u2026"] if low > first else []
     words = [to_html(word) for word in doc.words]
     marked = " ".join(words[place.start : place.end])
-    parts += [*words[low : place.start], f"<mark>{marked}</mark>", *words[place.end : high]]
-    parts += ["\u2026"] if high < last else []
-    return " ".join(parts)
+    words_shown += [*words[low : place.start], f"<mark>{marked}</mark>", *words[place.end : high]]
+    words_shown += ["\u2026"] if high < last else []
+    return " ".join(words_shown)

@@ -121,9 +121,9 @@ def draw_map(record: Mapping[str, Any], path: Path, *, source: str = "", look: O
     labels, points, captions = np.asarray(record["labels"]), np.asarray(record["points"]), record["captions"]
     figure, (axes,) = new_figure(height=4.2 + 0.25 * len(captions), look=look)
     for label, caption in enumerate(captions):
-        own, text = points[labels == label], wrap(figure, caption, 110)
+        group_points, text = points[labels == label], wrap(figure, caption, 110)
         axes.scatter(
-            *own.T, s=14, color=COLOURS[label % len(COLOURS)], label=text, marker=MARKERS[label % len(MARKERS)]
+            *group_points.T, s=14, color=COLOURS[label % len(COLOURS)], label=text, marker=MARKERS[label % len(MARKERS)]
         )
     axes.set_xticks([])
     axes.set_yticks([])
@@ -190,14 +190,14 @@ def render_senses(
     groups = "\n".join(_render_group(label, uses, sense_map) for label in range(len(sense_map.sizes)))
     title = title or describe(uses, sense_map, n_uses=n_uses)
     box = f'viewBox="0 0 {SIZE:.0f} {SIZE:.0f}" role="group" aria-label="Map of the uses"'
-    parts = [
+    elements = [
         f"<h1>{to_html(title)}</h1>",
         HELP,
         f"<p>{CAUTION}</p>" if len(sense_map.sizes) > 1 else "",
         f"<main>\n<svg {box}>\n{points}\n</svg>",
         f'<div>\n<p id="shown" aria-live="polite">No use is selected.</p>\n{table}\n{groups}\n</div>\n</main>',
     ]
-    return make_page(title, parts, kind="senses")
+    return make_page(title, elements, kind="senses")
 
 
 def _render_point(number: int, use: int, point: Tuple[float, float], sense_map: SenseMap, uses: Sequence[Use]) -> str:

@@ -77,15 +77,15 @@ class SenseVectors:
         """
         pairs = list(zip(train.keys, train.labels))
         counts = Counter(pairs)
-        kept = pairs if self.nearest == "use" else list(counts)
-        kept = sorted(kept, key=lambda pair: (pair[0], -counts[pair], pair[1]))  # the most frequent sense first
-        index = find_places(pairs, kept)
-        shape = len(self.layers), len(kept), self.bilm.config.output_width  # (L+2, senses or uses, D)
+        chosen = pairs if self.nearest == "use" else list(counts)
+        chosen = sorted(chosen, key=lambda pair: (pair[0], -counts[pair], pair[1]))  # the most frequent sense first
+        index = find_places(pairs, chosen)
+        shape = len(self.layers), len(chosen), self.bilm.config.output_width  # (L+2, senses or uses, D)
         sums = np.zeros(shape, dtype="float32" if self.nearest == "use" else "float64")
         for start, stop, layers in iter_layers(self.bilm, train, self.reading):
             for total, rows in zip(sums, layers):
                 np.add.at(total, index[start:stop], rows)
-        self._keep(kept)
+        self._keep(chosen)
         if self.nearest == "use":
             self._lengths = [np.linalg.norm(rows, axis=1) for rows in sums]
             for rows in sums:
@@ -110,10 +110,10 @@ class SenseVectors:
         means._units = np.stack([to_units(total) for total in sums])
         return means
 
-    def _keep(self, kept: Sequence[Tuple[str, str]]) -> None:
-        self.labels = [label for _, label in kept]
+    def _keep(self, pairs: Sequence[Tuple[str, str]]) -> None:
+        self.labels = [label for _, label in pairs]
         rows_by_sense: Dict[str, List[int]] = defaultdict(list)
-        for i, (key, _) in enumerate(kept):
+        for i, (key, _) in enumerate(pairs):
             rows_by_sense[key].append(i)
         self.senses = {key: np.asarray(places, dtype="int64") for key, places in rows_by_sense.items()}
 
@@ -140,10 +140,10 @@ class SenseVectors:
         return predictions
 
 
-def find_places(pairs: Sequence[Tuple[str, str]], kept: Sequence[Tuple[str, str]]) -> Numbers:
-    """RETURNS (Numbers): The place of each pair in `kept`; equal ones take the places of that pair in turn."""
+def find_places(pairs: Sequence[Tuple[str, str]], known: Sequence[Tuple[str, str]]) -> Numbers:
+    """RETURNS (Numbers): The place of each pair in `known`; equal ones take the places of that pair in turn."""
     free: Dict[Tuple[str, str], List[int]] = defaultdict(list)
-    for place, pair in enumerate(kept):
+    for place, pair in enumerate(known):
         free[pair].append(place)
     turns: Counter[Tuple[str, str]] = Counter()
     chosen = np.zeros(len(pairs), dtype="int64")

@@ -221,8 +221,8 @@ def draw_shares(
         axes.set_xticks(places, labels, rotation=30 if is_long else 0, ha="right" if is_long else "center", fontsize=9)
     top = min(103.0, 105 * max(row["high"] for row in shares.rows))
     axes.set(ylabel="share of the uses (%)", xlim=(low, high), ylim=(-0.03 * top, top))
-    some = f": the {len(drawn)} of {len(groups)} with most uses" if len(drawn) < len(groups) else ""
-    axes.set_xlabel(f"{shares.field} (uses){some}".replace("$", r"\$"))
+    note = f": the {len(drawn)} of {len(groups)} with most uses" if len(drawn) < len(groups) else ""
+    axes.set_xlabel(f"{shares.field} (uses){note}".replace("$", r"\$"))
     set_title(figure, title)
     add_legend(figure, axes, n_columns=1 if captions else n_senses, loc="outside lower left", fontsize=8)
     save_figure(figure, path, look=look)

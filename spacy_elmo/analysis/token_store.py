@@ -255,11 +255,11 @@ class TokenStore:
     def read_fields(self, documents: Sequence[str]) -> Dict[str, Dict[str, Value]]:
         """RETURNS (Dict[str, Dict[str, Value]]): The fields of documents, by their names."""
         fields: Dict[str, Dict[str, Value]] = {name: {DOCUMENT: name} for name in documents}
-        for some, marks in _split(list(fields)):
+        for names, marks in _split(list(fields)):
             source = "document JOIN field ON field.document = document.id"
             where = f"WHERE document.name IN ({marks})"
             for document, name, value in self.fetch(
-                f"SELECT document.name, field.name, value FROM {source} {where}", some
+                f"SELECT document.name, field.name, value FROM {source} {where}", names
             ):
                 fields[document][name] = value
         return fields
@@ -278,9 +278,11 @@ class TokenStore:
         """RETURNS (Ids): The tokens of the documents whose field has one of the values."""
         rows: List[Tuple[Any, ...]] = []
         source, first = self._source(name)
-        for some, marks in _split([to_stored(value) for value in values]):
+        for stored, marks in _split([to_stored(value) for value in values]):
             tables = f"{source} AS known JOIN sentence ON sentence.document = known.document"
-            rows += self.fetch(f"SELECT sentence.id, n_tokens FROM {tables} WHERE value IN ({marks})", [*first, *some])
+            rows += self.fetch(
+                f"SELECT sentence.id, n_tokens FROM {tables} WHERE value IN ({marks})", [*first, *stored]
+            )
         ranges = [np.arange(start, start + n, dtype="int64") for start, n in sorted(rows)]
         return np.concatenate([np.empty(0, dtype="int64"), *ranges])
 
@@ -319,8 +321,8 @@ class TokenStore:
     def read_vectors(self, ids: Sequence[int], width: int) -> Tuple[Ids, Vectors]:
         """RETURNS (Tuple[Ids, Vectors]): The tokens of these that exist, in increasing order, and shape (n, D)."""
         rows: List[Tuple[Any, ...]] = []
-        for some, marks in _split(sorted(ids)):
-            rows += self.fetch(f"SELECT id, vector FROM token WHERE id IN ({marks}) ORDER BY id", some)
+        for chunk, marks in _split(sorted(ids)):
+            rows += self.fetch(f"SELECT id, vector FROM token WHERE id IN ({marks}) ORDER BY id", chunk)
         return self._unpack(rows, width)
 
     def iter_vectors(self, width: int, *, after: int = 0) -> Iterator[Tuple[Ids, Vectors]]:
@@ -332,8 +334,8 @@ class TokenStore:
     def read_uses(self, ids: Sequence[int]) -> List[Use]:
         """RETURNS (List[Use]): The uses of tokens, in the same order."""
         rows: Dict[int, Use] = {}
-        for some, marks in _split(list(ids)):
-            for number, text, position, document in self.fetch(USE.format(marks=marks), some):
+        for chunk, marks in _split(list(ids)):
+            for number, text, position, document in self.fetch(USE.format(marks=marks), chunk):
                 words = json.loads(text)
                 rows[number] = Use(words[position], words, position, document)
         return [rows[number] for number in ids]

@@ -112,9 +112,9 @@ def write_search(
             if progress is not None:
                 progress(len(ids))
         name = f"vectors-{meta['next_id']}-{n_tokens}.faiss"
-        part = store.path / f"{name}.part"
-        faiss.write_index(index, str(part))
-        part.replace(store.path / name)
+        temporary = store.path / f"{name}.part"
+        faiss.write_index(index, str(temporary))
+        temporary.replace(store.path / name)
         digest = _digest(store.path / name)
         state = {**state, "file": name, "digest": digest, "n_trained": n_trained, "last_id": meta["next_id"] - 1}
     with store.change():

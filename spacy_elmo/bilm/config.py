@@ -290,13 +290,11 @@ class BiLMConfig:
 
 def _filter_checks(filters: Filters, max_characters: int) -> Checks:
     n_filters, most = sum(n for _, n in filters), f"should have at most {MAX_WIDTH:,}"
-    checks = [
-        (1 <= len(filters) <= MAX_LAYERS, f"filters has {len(filters):,} sizes, should have 1 to {MAX_LAYERS:,}"),
-        (n_filters <= MAX_WIDTH, f"filters has {shorten(str(n_filters), 40)} filters in all, {most}"),
-    ]
-    for width, n in filters:
-        text = f"filter [{width}, {n}] should be 1 to {max_characters} characters wide"
-        checks.append((width <= max_characters, shorten(text, 80)))
+    checks = [(1 <= len(filters) <= MAX_LAYERS, f"filters has {len(filters):,} sizes, should have 1 to {MAX_LAYERS:,}")]
+    if n_filters > MAX_WIDTH:
+        checks.append((False, f"filters has {shorten(str(n_filters), 40)} filters in all, {most}"))
+    wide = [f"filter [{width}, {n}]" for width, n in filters if width > max_characters]
+    checks += [(False, shorten(f"{name} should be 1 to {max_characters} characters wide", 80)) for name in wide]
     return checks
 
 

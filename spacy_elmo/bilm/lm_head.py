@@ -41,11 +41,11 @@ class LMHead(nn.Module):
         max_scores (int): Maximum number of scores in memory at once; on a CPU without gradients it is 2^20.
         """
         n_rows = max(1, len(outputs) if _has_small_blocks(outputs) else max_scores // self.n_scores)
-        parts = [
+        losses = [
             self.row_losses(rows, row_targets)
             for rows, row_targets in zip(outputs.split(n_rows), targets.split(n_rows))
         ]
-        return torch.cat(parts) if parts else outputs.new_zeros(0)
+        return torch.cat(losses) if losses else outputs.new_zeros(0)
 
 
 class SoftmaxHead(LMHead):
@@ -153,10 +153,10 @@ class AdaptiveHead(LMHead):
         """Log probabilities, which are also logits: from (N, P) to (N, V)."""
         first = _log_softmax(nn.functional.linear(outputs, self.weight, self.bias))
         n_frequent = self.cutoffs[0]
-        parts: List[Tensor] = [first[:, :n_frequent]]
+        log_probs: List[Tensor] = [first[:, :n_frequent]]
         for k, tail in enumerate(self.tails):
-            parts.append(first[:, n_frequent + k, None] + _log_softmax(tail(outputs)))
-        return torch.cat(parts, dim=1)
+            log_probs.append(first[:, n_frequent + k, None] + _log_softmax(tail(outputs)))
+        return torch.cat(log_probs, dim=1)
 
     def row_losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The same as `token_losses`; each cluster is computed for its own targets only.
@@ -197,16 +197,16 @@ def _block_losses(rows: Tensor, targets: Tensor, weight: Tensor, bias: Tensor, b
     size in a few accumulators and loses 3e-6 of the mean loss.
     """
     largest = rows.new_full((len(rows), 1), torch.finfo(rows.dtype).min)  # finite: all words of a block may have -inf
-    total, own, columns = torch.zeros_like(largest), largest * math.nan, targets.unsqueeze(1)  # (n, 1)
+    total, target_scores, columns = torch.zeros_like(largest), largest * math.nan, targets.unsqueeze(1)  # (n, 1)
     for first in range(0, len(weight), BLOCK_WORDS):
         words = weight[first : first + BLOCK_WORDS]
         scores = buffer[: len(rows) * len(words)].view(len(rows), len(words))
         torch.addmm(bias[first : first + BLOCK_WORDS], rows, words.t(), out=scores)
         place = (columns - first).clamp_(0, len(words) - 1)
-        own = torch.where(place == columns - first, scores.gather(1, place), own)
+        target_scores = torch.where(place == columns - first, scores.gather(1, place), target_scores)
         before, largest = largest, torch.maximum(largest, scores.amax(dim=1, keepdim=True))
         total.mul_(before.sub_(largest).exp_()).add_(scores.sub_(largest).exp_().sum(dim=1, keepdim=True))
-    torch.sub(total.log_(), own.sub_(largest), out=out.unsqueeze(1))
+    torch.sub(total.log_(), target_scores.sub_(largest), out=out.unsqueeze(1))
 
 
 def _log_softmax(scores: Tensor) -> Tensor:

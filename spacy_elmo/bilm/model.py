@@ -130,7 +130,7 @@ class BiLSTM(nn.Module):
         packed = nn.utils.rnn.pack_sequence(list(rows.split(list(lengths))), enforce_sorted=False)
         encoded, _ = self.lstm(packed)
         padded, _ = nn.utils.rnn.pad_packed_sequence(encoded, batch_first=True)  # (B, S, 2H)
-        outputs = torch.cat([part[:n] for part, n in zip(padded, lengths)])  # (N, 2H)
+        outputs = torch.cat([rows_of[:n] for rows_of, n in zip(padded, lengths)])  # (N, 2H)
         projected = self.projection(outputs.view(len(rows), 2, -1)).flatten(1)  # (N, 2P)
         return torch.stack([torch.cat([rows, rows], dim=1), projected])
 

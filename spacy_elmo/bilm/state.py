@@ -35,15 +35,15 @@ class State:
     def cat(cls, states: Sequence["State"]) -> "State":
         """The concatenated rows of all states."""
         by_layer = zip(*(state.layers for state in states))
-        return cls(tuple(layers[0]._make(torch.cat(parts, dim=1) for parts in zip(*layers)) for layers in by_layer))
+        return cls(tuple(layers[0]._make(torch.cat(tensors, dim=1) for tensors in zip(*layers)) for layers in by_layer))
 
     def rows(self, start: int, stop: Optional[int]) -> "State":
         """The rows from `start` to before `stop`, or to the end, a view."""
-        return State(tuple(layer._make(part[:, start:stop] for part in layer) for layer in self.layers))
+        return State(tuple(layer._make(tensor[:, start:stop] for tensor in layer) for layer in self.layers))
 
     def expand(self, n_rows: int) -> "State":
         """One row repeated, a view."""
-        return State(tuple(layer._make(part.expand(-1, n_rows, -1) for part in layer) for layer in self.layers))
+        return State(tuple(layer._make(tensor.expand(-1, n_rows, -1) for tensor in layer) for layer in self.layers))
 
     def distance(self, other: "State") -> float:
         """The largest absolute difference, 0 for states without tensors."""
@@ -52,7 +52,9 @@ class State:
 
     def named_tensors(self) -> Dict[str, Tensor]:
         """By number of the layer and name, for example "0.h"; not copied."""
-        return {f"{i}.{name}": part for i, layer in enumerate(self.layers) for name, part in layer._asdict().items()}
+        return {
+            f"{i}.{name}": tensor for i, layer in enumerate(self.layers) for name, tensor in layer._asdict().items()
+        }
 
     def replace_tensors(self, tensors: Mapping[str, Tensor]) -> "State":
         """The same layers with these tensors, by the names of `named_tensors`."""
@@ -77,7 +79,9 @@ class BiLMState:
         RETURNS (BiLMState): A converted copy.
         """
         h, c = zip(*state.layers)
-        return cls(*(torch.stack([_concatenate_directions(part) for part in parts]) for parts in (h, c)))
+        return cls(
+            *(torch.stack([_concatenate_directions(directions) for directions in layers_of]) for layers_of in (h, c))
+        )
 
     def to_state(self, config: BiLMConfig) -> State:
         """config (BiLMConfig): Config of the biLM.
@@ -112,7 +116,7 @@ class BiLMState:
         missing = n_rows - self.n_rows
         if missing <= 0:
             return self
-        return BiLMState(*(torch.nn.functional.pad(part, (0, 0, 0, missing)) for part in (self.h, self.c)))
+        return BiLMState(*(torch.nn.functional.pad(tensor, (0, 0, 0, missing)) for tensor in (self.h, self.c)))
 
     def row(self, i: int) -> "BiLMState":
         """RETURNS (BiLMState): A copy of one row, which does not keep the others in memory."""
@@ -123,11 +127,11 @@ class BiLMState:
         return BiLMState(self.h.to(device, torch.float32), self.c.to(device, torch.float32))
 
 
-def _concatenate_directions(part: Tensor) -> Tensor:
+def _concatenate_directions(directions: Tensor) -> Tensor:
     """(d, rows, width) to (rows, d * width)."""
-    return part.transpose(0, 1).flatten(1)
+    return directions.transpose(0, 1).flatten(1)
 
 
-def _split_directions(part: Tensor, d: int) -> Tensor:
+def _split_directions(tensor: Tensor, d: int) -> Tensor:
     """(rows, d * width) to (d, rows, width)."""
-    return part.view(part.shape[0], d, -1).transpose(0, 1).contiguous()
+    return tensor.view(tensor.shape[0], d, -1).transpose(0, 1).contiguous()

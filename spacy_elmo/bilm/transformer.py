@@ -186,7 +186,7 @@ def attend(mixed: Tensor, groups: SequenceGroups, n_heads: int, dropout: float =
     RETURNS (Tensor): Shape (d, N, P), the concatenated heads.
     """
     d, _, width = mixed.shape
-    parts: List[Tensor] = []
+    attended_rows: List[Tensor] = []
     for rows, kept in zip(groups.rows, groups.kept):
         n_sequences, n_steps = rows.shape
         chosen = mixed.index_select(1, rows.reshape(-1))
@@ -194,8 +194,8 @@ def attend(mixed: Tensor, groups: SequenceGroups, n_heads: int, dropout: float =
         query, key, value = heads.permute(2, 0, 3, 1, 4)  # 3 x (d * G, heads, T, P / heads)
         attended = nn.functional.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=True)
         flat = attended.transpose(1, 2).reshape(d, n_sequences * n_steps, width // 3)  # (d, G * T, P)
-        parts.append(flat if kept is None else flat.index_select(1, kept))
-    return torch.cat([mixed[:, :0, : width // 3], *parts], dim=1).index_select(1, groups.order)
+        attended_rows.append(flat if kept is None else flat.index_select(1, kept))
+    return torch.cat([mixed[:, :0, : width // 3], *attended_rows], dim=1).index_select(1, groups.order)
 
 
 def _edges(lengths: Sequence[int]) -> List[Tuple[int, int]]:

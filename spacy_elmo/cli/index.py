@@ -141,13 +141,13 @@ def _change_index(
     before = _read_kept(path) if is_replaced else read_settings(path, is_needed=not places)
     reading = before.get("reading", {})
     if places:  # texts are split as the user says, or else as those of the index that they are added to
-        kept = {} if is_replaced else reading
-        reading = {key: corpus[key] or kept.get(key, corpus[key]) for key in ("lang", "running_text")}
+        given = {} if is_replaced else reading
+        reading = {key: corpus[key] or given.get(key, corpus[key]) for key in ("lang", "running_text")}
     is_chosen = bool(places) and "-" not in places and reading["lang"] is None and (is_replaced or not before)
     is_plain = reading.get("lang") == WHITE_SPACE
     reading = {**reading, "lang": None} if is_plain else reading
     texts = {**corpus, **reading}
-    shards = find_shards(places, tell=_common.msg.info, output=path, **texts) if places else []
+    shards = find_shards(places, on_message=_common.msg.info, output=path, **texts) if places else []
     name = bilm or before.get("bilm", BILM)
     model = _common.open_bilm(name, gpu_id=gpu_id).set_precision(precision or before.get("precision", "float32"))
     if is_chosen:

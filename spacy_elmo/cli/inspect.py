@@ -49,9 +49,9 @@ def _print_report(report: Contents, title: str) -> None:
         _print_files(report.origin)
     msg.text(f"Architecture: {report.architecture}")
     msg.table([(key, str(value)) for key, value in report.settings.items()], header=("Setting", "Value"), divider=True)
-    counts = [(part, f"{n:,}") for part, n in report.n_parameters.items()]
+    counts = [(name, f"{n:,}") for name, n in report.n_parameters.items()]
     msg.table(counts, header=("Part", "Parameters"), aligns=("l", "r"), divider=True)
-    gates = [(part, gate, f"{activation:.3f}") for part, gate, activation in report.gates]
+    gates = [(name, gate, f"{activation:.3f}") for name, gate, activation in report.gates]
     msg.table(gates, header=("Part", "Gate", "Mean activation"), aligns=("l", "l", "r"), divider=True)
     uses = [(use.name, "yes" if use.is_possible else "no", use.reason) for use in report.capabilities]
     msg.table(uses, header=("Use", "Possible", "Details"), divider=True, max_col=100)

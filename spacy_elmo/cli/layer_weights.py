@@ -69,7 +69,7 @@ def layer_weights_cli(
         elif picture is not None:
             draw_layer_weights(mixes, picture, names=names, look=look)
     if as_json:
-        named = [({"pipeline": name} if name else {}, mix) for name, some in named_mixes for mix in some]
+        named = [({"pipeline": name} if name else {}, mix) for name, task_mixes in named_mixes for mix in task_mixes]
         print(srsly.json_dumps({"mixes": [{**pipeline, **asdict(mix)} for pipeline, mix in named]}))
     else:
         mixture_size = max(len(mix.shares) for mix in mixes)
@@ -97,9 +97,9 @@ def _shorten(pipelines: Sequence[str]) -> List[str]:
     """
     if len(pipelines) == 1:
         return [""]
-    parts = [list(Path(path).parts) for path in pipelines]
-    while all(len(path) > 1 for path in parts) and len({path[-1] for path in parts}) == 1:
-        parts = [path[:-1] for path in parts]
-    while all(len(path) > 1 for path in parts) and len({path[0] for path in parts}) == 1:
-        parts = [path[1:] for path in parts]
-    return ["/".join(path) for path in parts]
+    names = [list(Path(path).parts) for path in pipelines]
+    while all(len(path) > 1 for path in names) and len({path[-1] for path in names}) == 1:
+        names = [path[:-1] for path in names]
+    while all(len(path) > 1 for path in names) and len({path[0] for path in names}) == 1:
+        names = [path[1:] for path in names]
+    return ["/".join(path) for path in names]

@@ -61,7 +61,9 @@ def neighbors_cli(
     if as_json:
         names = [{} if group_by is None else {"value": group.label} for group in groups]
         records = [
-            to_record(one.use, cosine=one.cosine, **name) for name, some in zip(names, neighbors) for one in some
+            to_record(one.use, cosine=one.cosine, **name)
+            for name, group_neighbors in zip(names, neighbors)
+            for one in group_neighbors
         ]
         print(srsly.json_dumps({"sentence": words, "position": position, "layer": stored, "neighbors": records}))
         return
@@ -69,11 +71,11 @@ def neighbors_cli(
         _common.msg.warn("The index has no tokens.")
         return
     header = ("cosine", "", "word", "", "document")
-    for group, some in zip(groups, neighbors):
+    for group, group_neighbors in zip(groups, neighbors):
         if group_by is not None:
             _common.msg.divider(to_printable(f"{group_by} {group.label}"))
-        if some:
-            _common.msg.table(_rows(some), header=header, divider=True, aligns=tuple("rrlll"), max_col=80)
+        if group_neighbors:
+            _common.msg.table(_rows(group_neighbors), header=header, divider=True, aligns=tuple("rrlll"), max_col=80)
         else:
             _common.msg.text("no use")
 

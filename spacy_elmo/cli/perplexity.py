@@ -55,7 +55,7 @@ def perplexity_cli(
     """
     with _common.show_errors():
         bilm = _common.open_bilm(bilm_path, options=options, vocab=vocab, softmax=softmax, gpu_id=gpu_id)
-        first = read_first(find_shards(corpus_path, tell=_common.msg.info))
+        first = read_first(find_shards(corpus_path, on_message=_common.msg.info))
         lang = choose_tokenizer(lang, first, corpus_path, _common.msg.warn, bilm.meta)
         counts = Counts()
         sentences = list(read_shards(find_shards(corpus_path, lang=lang, running_text=running_text), counts))

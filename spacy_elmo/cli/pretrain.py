@@ -86,7 +86,7 @@ def pretrain_cli(
             _common.msg.text(config.to_str())
         resume = ranks.any(resume or bool(restart_count()))  # a node that replaces another one counts from 0
         check_output_folder(output_path)
-        run = make_run(config, output_path, ranks, resume=resume, tell=_common.msg.info, warn=_common.msg.warn)
+        run = make_run(config, output_path, ranks, resume=resume, on_message=_common.msg.info, warn=_common.msg.warn)
         ranks.agree(lambda: _lock(locks, output_path) if ranks.is_writer else None)
         run.begin(resume=resume, force=force)
         with tell_of_lost_ranks(ranks.rank):

@@ -49,8 +49,8 @@ def surprisal_cli(
         rows = [(token.text, token._.elmo_surprisal) for token in doc if not token.is_space]
         told = f"Surprisal by {component.bilm.meta.get('name') or Path(bilm_path).name}"
         if html is not None:
-            parts = [(token.text, token.whitespace_, token._.elmo_surprisal) for token in doc]
-            write_text(html, render_surprisal(parts, title=told if title is None else title), errors="replace")
+            tokens = [(token.text, token.whitespace_, token._.elmo_surprisal) for token in doc]
+            write_text(html, render_surprisal(tokens, title=told if title is None else title), errors="replace")
         if picture is not None:
             draw_surprisal(rows, picture, title=told, look=look)
     if as_json:

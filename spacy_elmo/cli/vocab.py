@@ -61,7 +61,7 @@ def vocab_cli(
             lang=lang,
             running_text=running_text,
             max_entries=max_entries,
-            tell=_common.msg.info,
+            on_message=_common.msg.info,
             warn=_common.msg.warn,
         )
     _common.msg.text(counts.describe())

@@ -384,6 +384,6 @@ def dump_token_embeddings(
     vocabulary = UnicodeCharsVocabulary(vocab_file, model._characters.max_characters)
     words = [vocabulary.id_to_word(number) for number in range(vocabulary.size)]
     ids = np.stack([vocabulary.word_to_char_ids(word) for word in words]).astype("int64") + 1
-    parts = list(map(model._encode, np.array_split(ids, range(WORDS_AT_ONCE, len(ids), WORDS_AT_ONCE))))
+    vectors = list(map(model._encode, np.array_split(ids, range(WORDS_AT_ONCE, len(ids), WORDS_AT_ONCE))))
     with new_hdf5(outfile) as file:
-        add_dataset(file, WORD_TABLE, torch.cat(parts).numpy())
+        add_dataset(file, WORD_TABLE, torch.cat(vectors).numpy())

@@ -73,7 +73,9 @@ def read_sentences(batch: Iterable[Sequence[str]]) -> List[List[str]]:
         what has no sentences at all.
     """
     is_batch = isinstance(batch, Iterable) and not isinstance(batch, str)
-    return check_sentences([list(part) if isinstance(part, str) else part for part in batch] if is_batch else batch)
+    return check_sentences(
+        [list(sentence) if isinstance(sentence, str) else sentence for sentence in batch] if is_batch else batch
+    )
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:
@@ -154,8 +156,8 @@ def current_weights(module: nn.Module, names: Sequence[str]) -> Dict[str, Tensor
     for name in names:
         *path, last = name.split(".")
         owner: Any = module
-        for part in path:
-            owner = owner._modules[part]
+        for attribute in path:
+            owner = owner._modules[attribute]
         for hook in owner._forward_pre_hooks.values():
             if _sets_weight(hook):
                 hook(owner, ())  # sets the attribute anew
@@ -177,8 +179,8 @@ def new_hdf5(path: PathLike) -> Iterator[h5py.File]:
     RAISES (ValueError): For a URL.
     """
     check_no_url("output file", path)
-    with atomic_file(to_path(path)) as part:
-        with h5py.File(part, "w") as file:
+    with atomic_file(to_path(path)) as temporary:
+        with h5py.File(temporary, "w") as file:
             yield file
 
 

@@ -174,7 +174,7 @@ def _embed_padded(bilm: BiLM, batch: Sequence[Sequence[str]]) -> List[Array]:
     tokens = torch.tensor(rows, device=vectors.device).flatten()
     top = encoder.encode(vectors, tokens, [longest] * len(rows))[-1]  # (B * S, D)
     padded = top.view(len(rows), longest, -1).cpu().numpy()
-    return [part[1 : len(run) + 1].copy() for part, run in zip(padded, runs)]
+    return [stack[1 : len(run) + 1].copy() for stack, run in zip(padded, runs)]
 
 
 def _padding(bilm: BiLM, words: WordEncoder) -> Tensor:

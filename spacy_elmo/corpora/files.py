@@ -49,7 +49,7 @@ REPLACEMENT = "\ufffd"
 CR = ord("\r")  # looking for a number in bytes is eight times as fast as for bytes
 MAX_NAMED = 5  # file names in a message
 
-Tell = Callable[[str], Any]
+OnMessage = Callable[[str], Any]
 ItemT = TypeVar("ItemT")
 
 
@@ -86,20 +86,20 @@ class Counts:
             (self.n_long, "long sentences split"),
             (self.n_undecodable, "invalid UTF-8 sequences replaced by U+FFFD"),
         ]
-        parts = [f"Read {self.n_tokens:,} tokens in {self.n_sentences:,} sentences"]
-        return "; ".join(parts + [f"{n:,} {what}" for n, what in exceptions if n])
+        sentences = [f"Read {self.n_tokens:,} tokens in {self.n_sentences:,} sentences"]
+        return "; ".join(sentences + [f"{n:,} {what}" for n, what in exceptions if n])
 
 
 def say_nothing(text: str) -> None:
     """text (str): Ignored."""
 
 
-def find_files(place: str, tell: Tell = say_nothing, *, output: Optional[AnyPath] = None) -> List[str]:
+def find_files(place: str, on_message: OnMessage = say_nothing, *, output: Optional[AnyPath] = None) -> List[str]:
     """The files of a place, sorted by name: a file, a folder, searched at any depth, a pattern with `*` or `**`, an
     address such as s3://BUCKET/FOLDER (each of these, by `fsspec`), or "-" for stdin. Outputs of this package in a
     folder are no texts: those of earlier commands, and the one that is being written.
 
-    tell (Tell): Called with a message on files of a folder that are not read.
+    on_message (OnMessage): Called with a message on files of a folder that are not read.
     output (Optional[AnyPath]): The file or folder that is being written.
     RAISES (ValueError): If there are no files, or for an address of an unknown kind.
     """
@@ -111,13 +111,13 @@ def find_files(place: str, tell: Tell = say_nothing, *, output: Optional[AnyPath
         if not files.isdir(root):
             names = _some([name for name in files.glob(root) if files.isfile(name)], place)
             return sorted(map(files.unstrip_protocol, names))
-        remote = _select([Path(name) for name in files.find(root)], Path(root), place, tell, target)
+        remote = _select([Path(name) for name in files.find(root)], Path(root), place, on_message, target)
         return sorted(files.unstrip_protocol(str(file)) for file in _some(remote, place))
     path = to_path(place)
     if path == STDIN or (path.exists() and not path.is_dir()):
         return [str(path)]
     if path.is_dir():
-        local = _select([file for file in path.rglob("*") if file.is_file()], path, place, tell, target)
+        local = _select([file for file in path.rglob("*") if file.is_file()], path, place, on_message, target)
     else:
         local = [file for file in map(Path, glob(str(path), recursive=True)) if file.is_file()]
         local = _without_outputs(local, None, target)
@@ -319,18 +319,18 @@ def skip_items(items: Iterator[ItemT], n_items: int, *, name: str, n_before: int
     return items
 
 
-def _select(files: List[Path], folder: Path, place: str, tell: Tell, target: Optional[Path]) -> List[Path]:
-    """The files of a folder that are read, without hidden ones and outputs; `tell` names those with other suffixes."""
+def _select(files: List[Path], folder: Path, place: str, on_message: OnMessage, target: Optional[Path]) -> List[Path]:
+    """The files of a folder that are read, without hidden ones and outputs; other suffixes give a message."""
     texts = _without_outputs(files, folder, target)
     if n_outputs := sum(_kind_of(file) is not None for file in set(files) - set(texts)):
-        tell(f"Files in '{place}' that commands of this package wrote are not read as texts: {n_outputs:,}")
+        on_message(f"Files in '{place}' that commands of this package wrote are not read as texts: {n_outputs:,}")
     names = {file: file.relative_to(folder) for file in texts}
-    files = [file for file, name in names.items() if not any(part.startswith(".") for part in name.parts)]
+    files = [file for file, name in names.items() if not any(folder_name.startswith(".") for folder_name in name.parts)]
     known = [file for file in files if _kind_of(file) is not None]
     left_out = sorted(str(names[file]) for file in set(files) - set(known))
     if known and left_out:
-        some = name_some(left_out)
-        tell(f"Files in '{place}' with other suffixes are not read, unless they are named: {some}")
+        named = name_some(left_out)
+        on_message(f"Files in '{place}' with other suffixes are not read, unless they are named: {named}")
     return known
 
 

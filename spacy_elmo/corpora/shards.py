@@ -11,7 +11,7 @@ from ..files import AnyPath, to_path
 from .files import (
     STDIN,
     Counts,
-    Tell,
+    OnMessage,
     decode,
     find_files,
     format_of,
@@ -265,7 +265,7 @@ def find_shards(
     lang: Optional[str] = None,
     format: str = "auto",
     running_text: bool = False,
-    tell: Tell = say_nothing,
+    on_message: OnMessage = say_nothing,
     output: Optional[AnyPath] = None,
 ) -> List[Shard]:
     """Find the shards of a corpus, sorted by name. A file that is named more than once is read once.
@@ -276,7 +276,7 @@ def find_shards(
     lang (Optional[str]): Language of the tokenizer of plain texts; None: tokens are separated by white space.
     format (str): "text", "jsonl", "docbin" or "parquet" for all files; "auto" infers it from the suffix.
     running_text (bool): Split texts into sentences.
-    tell (Tell): Called with a message on files of folders that are not read, and on files that are named twice.
+    on_message (OnMessage): Called with a message on files that are not read, or named twice.
     output (Optional[AnyPath]): What is being written, which is not read, see `find_files`.
     RETURNS (List[Shard]): At least one shard, not yet read.
     RAISES (ValueError): For a place without texts, if `datasets` is missing, for an unknown language,
@@ -292,7 +292,7 @@ def find_shards(
         is_dataset = place.startswith(PREFIX) or _is_saved_dataset(to_path(place))
         if is_address(place):
             raise ValueError(f"Only `elmo embed` reads addresses such as '{place}'. Copy the texts to a local disk.")
-        for path in [place] if is_dataset else find_files(place, tell, output=output):
+        for path in [place] if is_dataset else find_files(place, on_message, output=output):
             _refuse_other_encodings(path)
             known = path if path.startswith(PREFIX) else str(Path(path).resolve())
             if known in seen:
@@ -307,7 +307,7 @@ def find_shards(
             else:
                 shards.append(FileShard(Path(path), kind, cutter))
     if repeated:
-        tell(f"Files named more than once are read once: {name_some(repeated)}")
+        on_message(f"Files named more than once are read once: {name_some(repeated)}")
     return shards
 
 

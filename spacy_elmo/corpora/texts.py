@@ -37,7 +37,7 @@ from ..util import is_number
 from .files import (
     REPLACEMENT,
     Counts,
-    Tell,
+    OnMessage,
     format_of,
     import_arrow,
     open_address,
@@ -467,7 +467,7 @@ def choose_tokenizer(
     lang: Optional[str],
     sentences: Iterable[List[str]],
     places: Sequence[object],
-    warn: Tell,
+    warn: OnMessage,
     meta: Mapping[str, Any],
 ) -> Optional[str]:
     """How a command reads the texts of a corpus: in the language that is asked for; else raw text in that of the biLM,
@@ -476,7 +476,7 @@ def choose_tokenizer(
     lang (Optional[str]): What the user asks for: a language or `WHITE_SPACE`; None for nothing.
     sentences (Iterable[List[str]]): The corpus, split at white space. Its first tokens are read.
     places (Sequence[object]): Names of the texts.
-    warn (Tell): Called with WL103 for raw text.
+    warn (OnMessage): Called with WL103 for raw text.
     meta (Mapping[str, Any]): Of the biLM, with its language.
     RETURNS (Optional[str]): The language; None for white space.
     """
@@ -508,7 +508,7 @@ def warn_of_raw_text(
     check: PunctuationCheck,
     places: Sequence[object],
     lang: Optional[str],
-    warn: Tell,
+    warn: OnMessage,
     meta: Optional[Mapping[str, Any]] = None,
 ) -> None:
     """Warn if the tokens of a text that has been read, in `check`, look like raw text; `lang`, the language of its
@@ -535,8 +535,8 @@ def _parse(content: Any, kind: str, place: str, keep: Sequence[str]) -> Tuple[It
 def find_field(record: Mapping[str, Any], name: str) -> Any:
     """RETURNS (Any): A field, or for "meta.year" that of an object in one; None if there is none."""
     value: Any = record
-    for part in [name] if name in record else name.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
+    for key in [name] if name in record else name.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
     return value
 
 
@@ -589,7 +589,7 @@ def replace_surrogates(item: Item) -> Tuple[Item, int]:
 
 def _clean(words: List[str]) -> List[str]:
     """Remove blank tokens, and line ends within tokens, which a vocabulary file cannot store."""
-    kept = [word for word in words if word and not word.isspace()]
-    if any("\n" in word or "\r" in word for word in kept):
-        return [" ".join(word.split()) for word in kept]
-    return kept
+    visible = [word for word in words if word and not word.isspace()]
+    if any("\n" in word or "\r" in word for word in visible):
+        return [" ".join(word.split()) for word in visible]
+    return visible

@@ -65,16 +65,16 @@ def _open_pipeline(
     if not mixes:
         raise ValueError(Errors.EL230.format(pipeline=pipeline, pipes=", ".join(nlp.component_names) or "none"))
     model = find_model(nlp)
-    own = None if model is None else get_bilm(model)
+    bilm_of_pipeline = None if model is None else get_bilm(model)
     try:
         loaded = load()
     except ValueError:
-        if own is None or not is_default:
+        if bilm_of_pipeline is None or not is_default:
             raise
-        return own, f"the biLM of {pipeline}", mixes
-    digest = None if own is None else own.digest
-    if is_default and own is not None and digest != loaded.digest:
-        return own, f"the biLM of {pipeline}", mixes
+        return bilm_of_pipeline, f"the biLM of {pipeline}", mixes
+    digest = None if bilm_of_pipeline is None else bilm_of_pipeline.digest
+    if is_default and bilm_of_pipeline is not None and digest != loaded.digest:
+        return bilm_of_pipeline, f"the biLM of {pipeline}", mixes
     if digest != loaded.digest:
         raise ValueError(
             f"The layer weights of '{pipeline}' were learned on the layers of another biLM than '{name}': its digest "

@@ -87,9 +87,9 @@ def find_place(doc: Doc, token: int) -> Tuple[Context, int]:
     RAISES (ValueError): If the biLM does not read the token: white space, or beyond the end.
     """
     for context in find_contexts(doc):
-        kept = context.tokens[slice(*context.keep)]
-        if token in kept:
-            return context, context.keep[0] + kept.index(token)
+        read = context.tokens[slice(*context.keep)]
+        if token in read:
+            return context, context.keep[0] + read.index(token)
     raise invalid(f"token {token} is not a word of the text")
 
 
@@ -97,9 +97,9 @@ def embed_doc(bilm: BiLM, doc: Doc) -> NDArray[numpy.float32]:
     """RETURNS (NDArray[numpy.float32]): Shape (L+1, n, D), for the n tokens that are not white space."""
     contexts = find_contexts(doc)
     vectors = bilm.embed([context.words for context in contexts])
-    kept = [rows[:, slice(*context.keep)] for context, rows in zip(contexts, vectors)]
+    stacks = [rows[:, slice(*context.keep)] for context, rows in zip(contexts, vectors)]
     empty = numpy.zeros((bilm.config.n_layers + 1, 0, bilm.config.output_width), dtype="float32")
-    return numpy.concatenate(kept, axis=1) if kept else empty
+    return numpy.concatenate(stacks, axis=1) if stacks else empty
 
 
 def cut_word(bilm: BiLM, word: str) -> Optional[str]:

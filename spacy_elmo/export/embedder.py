@@ -38,7 +38,7 @@ from ..corpora.texts import Item, check_words, is_missing, make_nlp, replace_sur
 from ..files import hash_file
 from ..inference.bilm import BiLM
 from ..pipeline.elmo import Elmo
-from ..pipeline.model import fill, set_bilm
+from ..pipeline.model import ensure_bilm, set_bilm
 from ..util import shorten
 from ..weights import load_bilm
 from ..weights.formats import locate
@@ -145,8 +145,8 @@ class Embedder(VectorSettings):
             vectors = {f"{self.output}_tokens": tokens, **vectors}
         if is_arrow:
             new = {name: to_arrow(rows)[: len(items)] for name, rows in vectors.items()}
-            kept = {name: batch.column(name) for name in names if name not in new}
-            return type(batch).from_arrays([*kept.values(), *new.values()], names=[*kept, *new])
+            columns = {name: batch.column(name) for name in names if name not in new}
+            return type(batch).from_arrays([*columns.values(), *new.values()], names=[*columns, *new])
         # Not arrays of objects, which `datasets` cannot convert.
         new = {name: (rows if self.pool is None else np.stack(rows))[: len(items)] for name, rows in vectors.items()}
         return {**batch, **new}
@@ -202,7 +202,7 @@ def load_pipeline(settings: VectorSettings, **files: Any) -> Language:
 
 def get_bilm(nlp: Language) -> BiLM:
     """RETURNS (BiLM): That of a pipeline from `load_pipeline`."""
-    return fill(nlp.get_pipe("elmo").model)  # type: ignore[attr-defined]  # an Elmo component
+    return ensure_bilm(nlp.get_pipe("elmo").model)  # type: ignore[attr-defined]  # an Elmo component
 
 
 @lru_cache(maxsize=4)
@@ -261,7 +261,7 @@ def _load_saved(settings: Embedder, place: Path) -> Loaded:
         nlp.disable_pipe(name)
     elmo.store, elmo.dtype = settings.store, settings.dtype
     if settings.precision != "float32":
-        elmo.fill()
+        elmo.ensure_bilm()
         elmo.model.shims[0].bilm.set_precision(settings.precision)
     return Loaded(nlp, Lock(), elmo.prefix)
 

@@ -264,8 +264,8 @@ def _add_layer(
 
 def _by_gate(columns: NDArray[Any]) -> NDArray[Any]:
     """Reorder the last axis, 4H, from i, j, f, o."""
-    parts = np.split(columns, 4, axis=-1)
-    return np.concatenate([parts[i] for i in GATE_ORDER], axis=-1)
+    gates = np.split(columns, 4, axis=-1)
+    return np.concatenate([gates[i] for i in GATE_ORDER], axis=-1)
 
 
 def _repeat(graph: Graph, row: NDArray[Any], inputs: str) -> str:
@@ -375,11 +375,11 @@ def _add_attention(graph: Graph, config: BiLMConfig, arrays: Arrays, block: str,
     width, n_heads = config.projection_width, transformer_of(config).n_heads
     weight, bias = (arrays.take(f"{block}norm_{key}")[k, 0] for key in ("weight", "bias"))
     mixed = _add_linear(graph, arrays, f"{block}input", k, _add_norm(graph, rows, weight, bias))  # (B, T, 3P)
-    parts = graph.add_many("Split", 3, mixed, graph.integers(width, width, width), axis=2)
+    projections = graph.add_many("Split", 3, mixed, graph.integers(width, width, width), axis=2)
     split = graph.integers(0, 0, n_heads, width // n_heads)
     query, key, value = (
-        graph.add("Transpose", graph.add("Reshape", part, split), perm=perm)
-        for part, perm in zip(parts, ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]))
+        graph.add("Transpose", graph.add("Reshape", projection, split), perm=perm)
+        for projection, perm in zip(projections, ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]))
     )
     scale = graph.constant((width // n_heads) ** -0.5)
     scores = graph.add("Add", graph.add("Mul", graph.add("MatMul", query, key), scale), mask)  # (B, heads, T, T)

@@ -61,8 +61,8 @@ def export_onnx(bilm: BiLM, path: PathLike, *, force: bool = False) -> None:
         raise ValueError(Errors.EL025.format(path=target, kind="file" if target.is_file() else "folder"))
     content = _to_onnx(bilm).SerializeToString()
     try:
-        with atomic_file(target) as part:
-            part.write_bytes(content)
+        with atomic_file(target) as temporary:
+            temporary.write_bytes(content)
     except OSError as error:
         raise not_saved(path, error) from error
 

@@ -38,7 +38,7 @@ from ..corpora.files import (
     SKIPPED,
     STDIN,
     Counts,
-    Tell,
+    OnMessage,
     filesystem_of,
     format_of,
     is_address,
@@ -123,13 +123,13 @@ def describe(settings: PartSettings, bilm: BiLM) -> Dict[str, Any]:
     }
 
 
-def find_types(settings: PartSettings, inputs: Sequence[str], tell: Tell = say_nothing) -> PartSettings:
+def find_types(settings: PartSettings, inputs: Sequence[str], on_message: OnMessage = say_nothing) -> PartSettings:
     """Choose the types of the columns that are kept, by the first `TEXTS_TO_CHECK` texts that have fields: "int64" or
     "float64" if all of them are numbers or null, else "string", as for stdin, which is read once.
 
     settings (PartSettings): The settings; the types of fields are "", or chosen by the user.
     inputs (Sequence[str]): The input files.
-    tell (Tell): Called with a message on files without fields.
+    on_message (OnMessage): Called with a message on files without fields.
     RETURNS (PartSettings): With all types.
     RAISES (ValueError): For fields that no text has.
     """
@@ -145,9 +145,9 @@ def find_types(settings: PartSettings, inputs: Sequence[str], tell: Tell = say_n
             "Parquet, or keep none."
         )
     if others:
-        tell(f"Only JSONL and Parquet have fields: the texts of {name_some(others)} are written without {fields}")
-    kept = tuple((name, kind or _find_type(settings, with_fields, name)) for name, kind in settings.keep)
-    return replace(settings, keep=kept)
+        on_message(f"Only JSONL and Parquet have fields: the texts of {name_some(others)} are written without {fields}")
+    typed = tuple((name, kind or _find_type(settings, with_fields, name)) for name, kind in settings.keep)
+    return replace(settings, keep=typed)
 
 
 def _find_type(settings: PartSettings, inputs: Sequence[str], field: str) -> str:

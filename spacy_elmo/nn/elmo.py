@@ -180,10 +180,10 @@ class Elmo(nn.Module):
         bilm.head = None  # vectors do not need the softmax
         module = cls(bilm, len(mixes), layer_norm=norms.pop(), **settings)
         with torch.no_grad():
-            own: Any
-            for own, mix in zip(module.mixes, mixes):
-                own.weights.copy_(torch.tensor(mix.weights))
-                own.gamma.fill_(mix.gamma)
+            module_mix: Any
+            for module_mix, mix in zip(module.mixes, mixes):
+                module_mix.weights.copy_(torch.tensor(mix.weights))
+                module_mix.gamma.fill_(mix.gamma)
         return module
 
     @property
@@ -365,8 +365,8 @@ class BiLMModule(nn.Module):
         if not any(name.startswith(prefix + NETWORK) for name in state_dict):
             if fingerprint is not None:
                 self._compare(fingerprint, prefix + FINGERPRINT)
-                own = self.network.state_dict()
-                state_dict.update((prefix + NETWORK + name, value) for name, value in own.items())
+                weights = self.network.state_dict()
+                state_dict.update((prefix + NETWORK + name, value) for name, value in weights.items())
         elif self.bilm.precision != "float32":
             self._load_rounded(state_dict, prefix + NETWORK)
             vars(self.network)[REPLACED] = True
@@ -399,12 +399,12 @@ class BiLMModule(nn.Module):
         return self.bilm.encode([PROBE]).mean(dim=1)
 
     def _compare(self, stored: Tensor, key: str) -> None:
-        own = self._fingerprint()
+        fingerprint = self._fingerprint()
         problem = ""
-        if stored.shape != own.shape:
-            problem = f"one with {_sizes(stored)}, this one has {_sizes(own)}"
+        if stored.shape != fingerprint.shape:
+            problem = f"one with {_sizes(stored)}, this one has {_sizes(fingerprint)}"
         else:
-            cosine = float(nn.functional.cosine_similarity(stored.to(own), own, dim=1).min())
+            cosine = float(nn.functional.cosine_similarity(stored.to(fingerprint), fingerprint, dim=1).min())
             if not cosine >= MIN_COSINE:
                 problem = f"the layers of a test sentence have a cosine of {cosine:.2f}, should be above {MIN_COSINE}"
         if problem:

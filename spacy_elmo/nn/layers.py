@@ -122,15 +122,15 @@ class ScalarMix(nn.Module):
         RAISES (ValueError): For another number of layers, or a mask of another shape or type.
         """
         register_fork_handlers()  # again, since a module may come from a pickle
-        parts = self._check(layers)
+        stack = self._check(layers)
         if mask is not None:
-            check_mask(mask, parts[0])
+            check_mask(mask, stack[0])
         dtype = torch.promote_types(self.weights.dtype, torch.float32)
         shares = self._dropped_weights().to(dtype).softmax(dim=0) * self.gamma.to(dtype)
-        mixed = torch.zeros((), dtype=dtype, device=parts[0].device)
+        mixed = torch.zeros((), dtype=dtype, device=stack[0].device)
         if mask is not None:  # before the product, since the gradient of the shares reads the padding as well
-            parts = [layer.masked_fill(~mask.unsqueeze(-1), 0.0) for layer in parts]
-        for share, layer in zip(shares, parts):
+            stack = [layer.masked_fill(~mask.unsqueeze(-1), 0.0) for layer in stack]
+        for share, layer in zip(shares, stack):
             mixed = mixed + share * self._norm(layer.to(dtype), mask)  # (..., D)
         if mask is not None:
             mixed = mixed.masked_fill(~mask.unsqueeze(-1), 0.0)

@@ -135,7 +135,7 @@ def check_weights(nlp: Language, elmo: Any, *, has_loader: bool) -> None:
 
 def _occurs(value: Any, block: Any) -> bool:
     """RETURNS (bool): Whether a setting of a block, or of one below it, has this value."""
-    return any(_occurs(value, part) for part in block.values()) if isinstance(block, dict) else bool(block == value)
+    return any(_occurs(value, inner) for inner in block.values()) if isinstance(block, dict) else bool(block == value)
 
 
 def check_frozen(nlp: Optional[Language], elmo: Any) -> None:

@@ -256,22 +256,22 @@ def compute_loss(scores: CRFScores, words: Sequence[Rows], tags: Sequence[Rows])
     tags (Sequence[Rows]): Their tags, `MISSING` to sum over all tags. A Doc with nothing else has no loss.
     """
     xp = get_array_module(scores.transitions)
-    d_scores = CRFScores([xp.zeros_like(part) for part in scores.emissions], xp.zeros_like(scores.transitions))
-    kept = [i for i, doc_tags in enumerate(tags) if (doc_tags != MISSING).any()]
-    if not kept:
+    d_scores = CRFScores([xp.zeros_like(array) for array in scores.emissions], xp.zeros_like(scores.transitions))
+    with_tags = [i for i, doc_tags in enumerate(tags) if (doc_tags != MISSING).any()]
+    if not with_tags:
         return 0.0, d_scores
-    emissions, transitions = _to_torch([scores.emissions[i][words[i]] for i in kept], scores, requires_grad=True)
+    emissions, transitions = _to_torch([scores.emissions[i][words[i]] for i in with_tags], scores, requires_grad=True)
     n_tags = emissions.shape[1]
-    admissible = torch.from_numpy(_admissible_tags(numpy.concatenate([tags[i] for i in kept]), n_tags))
+    admissible = torch.from_numpy(_admissible_tags(numpy.concatenate([tags[i] for i in with_tags]), n_tags))
     with torch.enable_grad():
         losses = negative_log_likelihood(
-            emissions, [len(words[i]) for i in kept], _constrain(transitions), admissible.to(emissions.device)
+            emissions, [len(words[i]) for i in with_tags], _constrain(transitions), admissible.to(emissions.device)
         )
         loss = losses.sum()
         d_emissions, d_transitions = torch.autograd.grad(loss, [emissions, transitions])
     d_scores.transitions[:] = torch2xp(d_transitions)
-    for i, part in zip(kept, _split(torch2xp(d_emissions), [len(words[i]) for i in kept])):
-        d_scores.emissions[i][words[i]] = part
+    for i, array in zip(with_tags, _split(torch2xp(d_emissions), [len(words[i]) for i in with_tags])):
+        d_scores.emissions[i][words[i]] = array
     return float(loss.detach()), d_scores
 
 
@@ -283,19 +283,19 @@ def decode(scores: CRFScores, words: Sequence[Rows], tags: Sequence[Rows]) -> Li
     tags (Sequence[Rows]): Tags that are known already, `MISSING` for those to find.
     """
     decoded = list(tags)
-    kept = [i for i, known in enumerate(tags) if len(known)]
-    if not kept:
+    with_words = [i for i, known in enumerate(tags) if len(known)]
+    if not with_words:
         return decoded
-    emissions, transitions = _to_torch([scores.emissions[i][words[i]] for i in kept], scores)
-    known = numpy.concatenate([tags[i] for i in kept])
-    lengths = [len(words[i]) for i in kept]
+    emissions, transitions = _to_torch([scores.emissions[i][words[i]] for i in with_words], scores)
+    known = numpy.concatenate([tags[i] for i in with_words])
+    lengths = [len(words[i]) for i in with_words]
     with torch.no_grad():
         if (known != MISSING).any():
             admissible = torch.from_numpy(_admissible_tags(known, emissions.shape[1]))
             emissions = emissions.masked_fill(~admissible.to(emissions.device), FORBIDDEN)
         best = find_best_tags(emissions, lengths, _constrain(transitions)).cpu().numpy()
-    for i, part in zip(kept, _split(best, lengths)):
-        decoded[i] = part
+    for i, doc_tags in zip(with_words, _split(best, lengths)):
+        decoded[i] = doc_tags
     return decoded
 
 

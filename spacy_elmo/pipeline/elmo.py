@@ -40,7 +40,7 @@ from .model import (
     MODEL_NAME,
     BiLMLoader,
     ElmoSettings,
-    fill,
+    ensure_bilm,
     get_bilm,
     get_settings,
     get_shim,
@@ -207,9 +207,9 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         """
         given = {name: None if file is None else resolve(file) for name, file in files.items()}
         self._take(BiLMLoader(resolve(path), **given)())
-        self.fill()
+        self.ensure_bilm()
 
-    def fill(self) -> None:
+    def ensure_bilm(self) -> None:
         """Load the biLM in `weights`, or the packaged one, if the component has none. Warn once of components that were
         trained with another one.
 
@@ -232,7 +232,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
                 "`frozen = true` in its model already freezes the biLM."
             )
         if self._read is None:
-            fill(self.model)
+            ensure_bilm(self.model)
             self._fit(())
         else:
             self._take(self._read())
@@ -348,13 +348,13 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
 
     def pack(self) -> None:
         """Derive everything from the weights that forked workers can share."""
-        self.fill()
-        fill(self.model).pack(get_settings(self.model).state)
+        self.ensure_bilm()
+        ensure_bilm(self.model).pack(get_settings(self.model).state)
 
     def predict(self, docs: Iterable[Doc]) -> List[DocVectors]:
         """From texts to vectors, in this order:
 
-        1. `_link_enabled`, `fill`: listeners are linked, and weights loaded, at first use.
+        1. `_link_enabled`, `ensure_bilm`: listeners are linked, and weights loaded, at first use.
         2. `model.read_docs`: the tokens of each Doc, without white space, as sequences (sentences, or windows of long
            Docs).
         3. `BiLM.iter_encode` (`inference/encoder.py`), in slices of `batch_tokens`: distinct words to characters to
@@ -370,7 +370,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         """
         docs = list(docs)
         self._link_enabled()
-        self.fill()
+        self.ensure_bilm()
         self._check_mix()
         vectors = [self._alloc(len(doc)) for doc in docs]
         write_layers(self.model, docs, lambda i, rows, layers: write_rows(vectors[i], rows, layers))
@@ -399,7 +399,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
             epochs.
         RETURNS (ElmoBatch): Their layers, without a backward pass.
         """
-        self.fill()
+        self.ensure_bilm()
         batch: ElmoBatch = self.model(list(docs), is_train and not get_shim(self.model).is_trained)[0]
         return batch
 
@@ -451,7 +451,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         check_schedules(nlp, self)
         self._has_warned = nlp is not None and not self.listener_map and check_listeners(nlp, self.name)
         if nlp is None:
-            self.fill()
+            self.ensure_bilm()
 
     def update(
         self,
@@ -475,7 +475,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         examples = list(examples)
         validate_examples(examples, "Elmo.update")
         self._link_enabled()
-        self.fill()
+        self.ensure_bilm()
         nlp = self._get_pipeline()
         if nlp is not None and not self._has_warned and not self.listener_map:
             self._has_warned = check_listeners(nlp, self.name)
@@ -527,13 +527,13 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """RETURNS (bytes): The component, weights included."""
-        self.fill()
+        self.ensure_bilm()
         data: bytes = super().to_bytes(exclude=exclude)
         return data
 
     def to_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> None:
         """path (Union[str, Path]): The folder to write."""
-        self.fill()
+        self.ensure_bilm()
         super().to_disk(path, exclude=exclude)
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "Elmo":
@@ -559,7 +559,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         return self
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        self.fill()
+        self.ensure_bilm()
         state = {
             name: value
             for name, value in self.__dict__.items()
@@ -641,6 +641,6 @@ def find_model(nlp: Language) -> Optional[Model[List[Doc], ElmoBatch]]:
     """
     for _, pipe in nlp.components:
         if isinstance(pipe, Elmo):
-            pipe.fill()
+            pipe.ensure_bilm()
             return pipe.model
     return next((model for _, model in find_models(nlp)), None)

@@ -217,7 +217,7 @@ def init(model: ElmoListener, X: Any = None, Y: Any = None) -> None:
     """Take the sizes from upstream and set the initial values of the mix. ValueError EL071 without an upstream."""
     model._sample = X  # Thinc infers the sizes of other layers from predictions on it, before upstream has run
     if model.upstream is not None:
-        model.upstream.fill()
+        model.upstream.ensure_bilm()
         if model.upstream.sizes is not None:
             model.mix.set_param("w", None)  # initialized again, possibly with other sizes
             model.set_sizes(*model.upstream.sizes)

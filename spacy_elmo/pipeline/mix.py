@@ -278,17 +278,17 @@ def _mix(
     check_width(model)
     if settings.mix == "concat":
         return _concatenate(model, layers, gamma, backprop_norm)
-    kept = xp.ones(weights.shape, dtype=bool)
+    is_mixed = xp.ones(weights.shape, dtype=bool)
     if is_train and settings.layer_dropout:
-        kept = xp.random.uniform(size=weights.shape) >= settings.layer_dropout
-    shares = softmax(xp.where(kept, weights, DROPPED).astype(weights.dtype))
+        is_mixed = xp.random.uniform(size=weights.shape) >= settings.layer_dropout
+    shares = softmax(xp.where(is_mixed, weights, DROPPED).astype(weights.dtype))
 
     def backprop(d_mixed: Floats2d, has_input_grad: bool) -> Optional[Floats3d]:
         d_scaled_shares = xp.einsum("td,ltd->l", d_mixed, layers)  # (L+1,), before gamma
         if settings.learn_gamma:
             model.inc_grad("gamma", (shares * d_scaled_shares).sum(keepdims=True))
         if settings.learns_weights:
-            d_weights = _softmax_backward(shares, gamma * d_scaled_shares) * kept
+            d_weights = _softmax_backward(shares, gamma * d_scaled_shares) * is_mixed
             model.inc_grad("w", (d_weights + 2 * settings.weights_l2 * weights).astype(weights.dtype, copy=False))
         if not has_input_grad:
             return None

@@ -154,7 +154,7 @@ def ElmoModel(**settings: Any) -> Model[List[Doc], ElmoBatch]:
 
 def init(model: Model[List[Doc], ElmoBatch], X: Optional[List[Doc]] = None, Y: Any = None) -> None:
     """Load the packaged biLM if the model has no weights. Fine-tuning begins at its first step."""
-    fill(model)
+    ensure_bilm(model)
     get_shim(model).begin_training()
 
 
@@ -197,7 +197,7 @@ def set_bilm(model: Model[List[Doc], ElmoBatch], bilm: Any) -> None:
     model.set_dim("nL", bilm.config.n_layers + 1, force=True)
 
 
-def fill(model: Model[List[Doc], ElmoBatch]) -> BiLM:
+def ensure_bilm(model: Model[List[Doc], ElmoBatch]) -> BiLM:
     """The biLM of a model; the packaged one is loaded if the model has no weights.
 
     RAISES (ValueError): If the sizes of the packaged biLM do not match the `bilm` setting of the model.
@@ -229,21 +229,25 @@ def _other_sizes(settings: ElmoSettings, bilm: BiLM) -> str:
 
 def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool) -> Tuple[ElmoBatch, Backprop]:
     """Layers of all tokens; in training, the backward pass includes the biLM if that is trained."""
-    bilm, settings = fill(model), get_settings(model)
+    bilm, settings = ensure_bilm(model), get_settings(model)
     if is_train and get_shim(model).is_trained:
         return _forward_with_grad(model, docs)
     doc_runs = read_docs(docs, settings)
     bounds = _row_bounds(doc_runs.lengths)
     layers = model.ops.alloc3f(model.get_dim("nL"), bounds[-1], model.get_dim("nO"))
-    parts = [layers[:, start:end] for start, end in zip(bounds, bounds[1:])]
+    doc_layers = [layers[:, start:end] for start, end in zip(bounds, bounds[1:])]
 
     def compute(numbers: Sequence[int]) -> None:
-        write_layers(model, [docs[i] for i in numbers], lambda i, rows, part: _set_rows(parts[numbers[i]], rows, part))
+        write_layers(
+            model,
+            [docs[i] for i in numbers],
+            lambda i, rows, run_layers: _set_rows(doc_layers[numbers[i]], rows, run_layers),
+        )
 
     cache = get_shim(model).layer_cache
     if is_train and cache.max_mb and not find_hooked(bilm.network.modules()):
         cache.clear_if_changed(bilm.version)
-        cache.fetch(_keys_of(doc_runs, settings.state), parts, compute)
+        cache.fetch(_keys_of(doc_runs, settings.state), doc_layers, compute)
     else:
         compute(range(len(docs)))
     return ElmoBatch(layers, doc_runs.lengths), _no_backprop
@@ -255,7 +259,7 @@ def write_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc], write:
     write (Callable[[int, Ints1d, Floats3d], None]): Called with the number of a Doc, some of its tokens (ascending, no
         space tokens) and their layers, shape (L+1, n, D), which are valid only during the call.
     """
-    bilm, settings = fill(model), get_settings(model)
+    bilm, settings = ensure_bilm(model), get_settings(model)
     doc_runs = read_docs(docs, settings)
     bounds = numpy.asarray(_row_bounds(doc_runs.lengths))
 
@@ -284,7 +288,7 @@ def write_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc], write:
 
 @isolated
 def _forward_with_grad(model: Model[List[Doc], ElmoBatch], docs: List[Doc]) -> Tuple[ElmoBatch, Backprop]:
-    bilm, ops = fill(model), model.ops
+    bilm, ops = ensure_bilm(model), model.ops
     get_shim(model).layer_cache.clear_if_changed(None)  # frees what was kept before the first layer was unfrozen
     doc_runs: DocRuns = read_docs(docs, get_settings(model))
     layers = ops.alloc3f(model.get_dim("nL"), sum(doc_runs.lengths), model.get_dim("nO"))
@@ -314,8 +318,8 @@ def _row_bounds(lengths: Sequence[int]) -> List[int]:
     return [0, *accumulate(lengths)]
 
 
-def _set_rows(layers: Floats3d, rows: Ints1d, part: Floats3d) -> None:
-    layers[:, get_array_module(layers).asarray(rows)] = part
+def _set_rows(layers: Floats3d, rows: Ints1d, run_layers: Floats3d) -> None:
+    layers[:, get_array_module(layers).asarray(rows)] = run_layers
 
 
 # Sequences of Docs
@@ -389,8 +393,8 @@ def _keys_of(doc_runs: DocRuns, state: str) -> List[Key]:
 
 def _packed(words: Sequence[str]) -> bytes:
     """Encode words with their lengths, so that different lists have different bytes."""
-    parts = [word.encode("utf8", "surrogatepass") for word in words]
-    return b"".join([numpy.asarray([len(parts), *map(len, parts)], dtype="int64").tobytes(), *parts])
+    encoded = [word.encode("utf8", "surrogatepass") for word in words]
+    return b"".join([numpy.asarray([len(encoded), *map(len, encoded)], dtype="int64").tobytes(), *encoded])
 
 
 class _Texts(Dict[int, str]):

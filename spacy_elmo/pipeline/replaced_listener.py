@@ -75,7 +75,7 @@ def replace_listener(
         if isinstance(block, ReplacedListener) and TOK2VEC not in block.before:
             raise _wrong_path(block.before)
     if copied.has_dim("nO") is None:  # no weights yet: the component loads them
-        component.fill()
+        component.ensure_bilm()
         copied = component.model.copy()
     mix = listener.layers[0]
     set_sizes(mix, copied.get_dim("nL"), copied.get_dim("nO"))

@@ -92,7 +92,7 @@ def _init_bilstm(model: Model[Sequences, Sequences], X: Optional[Sequences] = No
     """Draw the weights: Glorot and Bengio (2010); biases 0, but 1 at the forget gate (Jozefowicz et al. 2015)."""
     if X is not None:
         model.set_dim("nI", get_width(X))
-    parts = []
+    matrices = []
     for shape in _shapes(model):
         if len(shape) == 2:
             gates = [glorot_uniform_init(model.ops, (shape[0] // N_GATES, shape[1])) for _ in range(N_GATES)]
@@ -100,8 +100,8 @@ def _init_bilstm(model: Model[Sequences, Sequences], X: Optional[Sequences] = No
             gates = [
                 model.ops.alloc1f(shape[0] // N_GATES) + (0.5 if gate == FORGET else 0.0) for gate in range(N_GATES)
             ]
-        parts += [gate.ravel() for gate in gates]
-    model.set_param("W", model.ops.xp.concatenate(parts))
+        matrices += [gate.ravel() for gate in gates]
+    model.set_param("W", model.ops.xp.concatenate(matrices))
 
 
 @isolated
@@ -140,8 +140,8 @@ def _empty(model: Model[Any, Any], n_sequences: int, dim: str) -> Sequences:
 def _matrices(model: Model[Any, Any], weights: Tensor) -> List[Tensor]:
     """RETURNS (List[Tensor]): For each direction the weights of input and state, and their biases."""
     shapes = _shapes(model)
-    parts = weights.split([int(numpy.prod(shape)) for shape in shapes])
-    matrices = [part.view(shape) for part, shape in zip(parts, shapes)]
+    flat = weights.split([int(numpy.prod(shape)) for shape in shapes])
+    matrices = [matrix.view(shape) for matrix, shape in zip(flat, shapes)]
     return [*matrices[0:2], *matrices[4:6], *matrices[2:4], *matrices[6:8]]
 
 

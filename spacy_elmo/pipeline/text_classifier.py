@@ -94,14 +94,14 @@ def _init_classifier(model: DocModel, X: Optional[List[Doc]] = None, Y: Optional
 def _forward_classifier(model: DocModel, docs: List[Doc], is_train: bool) -> Tuple[Floats2d, Callable[[Floats2d], Any]]:
     """docs (List[Doc]): The batch. RETURNS (Tuple[Floats2d, Callable[[Floats2d], Any]]): Scores, backward pass."""
     (classifier,) = model.layers
-    kept = [i for i, doc in enumerate(docs) if len(doc)]
-    if len(kept) == len(docs):
+    with_tokens = [i for i, doc in enumerate(docs) if len(doc)]
+    if len(with_tokens) == len(docs):
         return classifier(docs, is_train)
     scores = model.ops.alloc2f(len(docs), model.get_dim("nO"))
-    if not kept:
+    if not with_tokens:
         return scores, lambda d_scores: []
-    scores[kept], backprop = classifier([docs[i] for i in kept], is_train)
-    return scores, lambda d_scores: backprop(d_scores[kept])
+    scores[with_tokens], backprop = classifier([docs[i] for i in with_tokens], is_train)
+    return scores, lambda d_scores: backprop(d_scores[with_tokens])
 
 
 def _resize(model: DocModel, new_nO: int) -> DocModel:

@@ -65,24 +65,26 @@ class LayerCache:
             self._clear()
             self._version = version
 
-    def fetch(self, keys: Sequence[Key], parts: Sequence[Floats3d], compute: Callable[[Sequence[int]], None]) -> None:
+    def fetch(
+        self, keys: Sequence[Key], doc_layers: Sequence[Floats3d], compute: Callable[[Sequence[int]], None]
+    ) -> None:
         """Fill in the layers of Docs: read cached ones from the file, compute and store the others.
 
         keys (Sequence[Key]): For each Doc a hash of everything that its layers depend on, except the weights.
-        parts (Sequence[Floats3d]): For each Doc an array of zeros to fill, shape (L+1, n, D).
+        doc_layers (Sequence[Floats3d]): For each Doc an array of zeros to fill, shape (L+1, n, D).
         compute (Callable[[Sequence[int]], None]): Fills the arrays of the Docs with these numbers.
         """
         missing: List[int] = []
-        for i, (key, part) in enumerate(zip(keys, parts)):
-            cached = self.read(key, part.shape)
+        for i, (key, layers) in enumerate(zip(keys, doc_layers)):
+            cached = self.read(key, layers.shape)
             if cached is None:
                 missing.append(i)
             else:
-                part[:] = get_array_module(part).asarray(cached)
+                layers[:] = get_array_module(layers).asarray(cached)
         if missing:
             compute(missing)
         for i in missing:
-            self.write(keys[i], to_numpy(parts[i]))
+            self.write(keys[i], to_numpy(doc_layers[i]))
 
     @property
     def n_bytes(self) -> int:
@@ -108,14 +110,14 @@ class LayerCache:
         """Store layers, shape (L+1, n, D), if there is space."""
         if self._is_closed or key in self._places or not layers.size:
             return
-        kept = numpy.ascontiguousarray(layers, dtype=self.dtype)
+        stored = numpy.ascontiguousarray(layers, dtype=self.dtype)
         try:
             if self._file is None:
                 self._open()
-            if self._n_bytes + kept.nbytes > self._max_bytes or self._file is None:
+            if self._n_bytes + stored.nbytes > self._max_bytes or self._file is None:
                 return
             self._file.seek(self._n_bytes)
-            _write_all(self._file, kept.data.cast("B"))
+            _write_all(self._file, stored.data.cast("B"))
         except OSError as error:
             self._is_closed = True  # entries written before stay valid
             folder = f"'{tempfile.tempdir}'" if tempfile.tempdir else "a temporary folder"  # None if there is none
@@ -127,7 +129,7 @@ class LayerCache:
             )
             return
         self._places[key] = self._n_bytes
-        self._n_bytes += kept.nbytes
+        self._n_bytes += stored.nbytes
 
     def _open(self) -> None:
         free = shutil.disk_usage(tempfile.gettempdir()).free

@@ -68,13 +68,13 @@ class Ranks:
             return is_set
         return bool(self.average(torch.tensor(float(is_set), device=self.device)) > 0)
 
-    def gather(self, part: Tensor, dim: int) -> Tensor:
+    def gather(self, tensor: Tensor, dim: int) -> Tensor:
         """Concatenate the parts of all ranks, all of the same shape, along a dimension, in the order of the ranks."""
         if self.world_size == 1:
-            return part
-        parts = [torch.empty_like(part) for _ in range(self.world_size)]
-        dist.all_gather(parts, part.contiguous())
-        return torch.cat(parts, dim=dim)
+            return tensor
+        gathered = [torch.empty_like(tensor) for _ in range(self.world_size)]
+        dist.all_gather(gathered, tensor.contiguous())
+        return torch.cat(gathered, dim=dim)
 
     def gather_objects(self, value: Any) -> List[Any]:
         """RETURNS (List[Any]): The values of all ranks, in order."""
@@ -185,15 +185,15 @@ def connect(device: str) -> Iterator[Ranks]:
     if world_size == 1:
         yield Ranks(device=torch.device(device))
         return
-    rank, own = int(os.environ["RANK"]), _own_device(device, int(os.environ.get("LOCAL_RANK", "0")))
-    backend = "nccl" if own.type == "cuda" else "gloo"
+    rank, rank_device = int(os.environ["RANK"]), _own_device(device, int(os.environ.get("LOCAL_RANK", "0")))
+    backend = "nccl" if rank_device.type == "cuda" else "gloo"
     importlib.import_module("torch.distributed.nn")  # imported later, its default arguments would keep the group alive
     try:
         with tell_of_lost_ranks(rank), _without_torch_advice():
             store = next(iter(rendezvous("env://", rank, world_size, timeout=TIMEOUT)))[0]
             store = _agree_on_prefix(store, rank, world_size)
             dist.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=TIMEOUT)
-            yield Ranks(rank, world_size, own)
+            yield Ranks(rank, world_size, rank_device)
             gc.collect()  # DistributedDataParallel is in a reference cycle and keeps the group alive
     finally:
         if dist.is_initialized():

@@ -124,13 +124,13 @@ def sampled_losses(
     """
     n_negatives = len(negatives)
     words, places = torch.unique(torch.cat([negatives, targets]), return_inverse=True)  # each row is read once
-    others, own = places[:n_negatives], places[n_negatives:]
+    others, target_places = places[:n_negatives], places[n_negatives:]
     rows, row_bias = _gather_rows(weight, words, sparse=sparse), _gather_rows(bias, words, sparse=sparse)
     hits = torch.full_like(words, -1)
     hits[others] = torch.arange(n_negatives, device=words.device)
     corrected = row_bias[others] - negative_log_counts
-    log_sums = log_sum_scores(outputs, rows.index_select(0, others), corrected, hits[own])
-    return nn.functional.softplus(log_sums - _own_scores(outputs, rows, row_bias, own) + target_log_counts)
+    log_sums = log_sum_scores(outputs, rows.index_select(0, others), corrected, hits[target_places])
+    return nn.functional.softplus(log_sums - _own_scores(outputs, rows, row_bias, target_places) + target_log_counts)
 
 
 class FullSoftmax(nn.Module):
@@ -144,9 +144,9 @@ class FullSoftmax(nn.Module):
         """Losses in nats, shape (N,), of outputs (N, P) and int64 targets (N,); the generator is not used."""
         weight, bias = self.head.weight, self.head.bias
         log_sums = log_sum_scores(outputs, weight, bias, targets)
-        words, own = torch.unique(targets, return_inverse=True)
+        words, target_rows = torch.unique(targets, return_inverse=True)
         return nn.functional.softplus(
-            log_sums - _own_scores(outputs, _gather_rows(weight, words), _gather_rows(bias, words), own)
+            log_sums - _own_scores(outputs, _gather_rows(weight, words), _gather_rows(bias, words), target_rows)
         )
 
 

@@ -82,8 +82,8 @@ class PretrainOptimizer:
         grad_norm = _global_norm(values)
         if math.isfinite(grad_norm):
             if grad_norm > clip:
-                for part in values:
-                    part.mul_(clip / grad_norm)
+                for gradient in values:
+                    gradient.mul_(clip / grad_norm)
             self._update(learn_rate)
             every = self.settings.unfreeze_tokens
             due = n_unfrozen(len(self.groups), done=n_tokens, every=every, at_start=1)
@@ -133,7 +133,9 @@ class PretrainOptimizer:
 
     def _check_fit(self, tensors: Mapping[str, Tensor], rule: str) -> None:
         shapes = {
-            f"{name}.{slot}": part.shape for name, part in self.named.items() for slot in SLOTS[self.settings.name]
+            f"{name}.{slot}": parameter.shape
+            for name, parameter in self.named.items()
+            for slot in SLOTS[self.settings.name]
         }
         # Adagrad has sums for all parameters from the start, Adam has moments for those that had a gradient.
         begun = self.named if rule == "adagrad" else {key.rpartition(".")[0] for key in tensors}
@@ -208,8 +210,10 @@ def layer_groups(network: BiLMNetwork, head: nn.Module) -> Dict[str, Dict[str, n
         name that is the same in every run, e.g. "network.encoder.layers.0.bias".
     """
     seen = {id(parameter) for parameter in network.parameters()}
-    own = {f"head.{name}": parameter for name, parameter in head.named_parameters() if id(parameter) not in seen}
-    groups = {"head": own}
+    head_parameters = {
+        f"head.{name}": parameter for name, parameter in head.named_parameters() if id(parameter) not in seen
+    }
+    groups = {"head": head_parameters}
     for number, parameters in reversed(list(enumerate(layer_parameters(network)))):
         named = {f"network.{key}": parameter for key, parameter in parameters.items()}
         groups[f"layers.{number - 1}" if number else "words"] = named
@@ -240,23 +244,23 @@ def _make_rule(groups: List[Dict[str, nn.Parameter]], settings: OptimizerConfig)
     """The PyTorch optimizer of dense gradients, whose state `_update_rows` uses, too. Parameter groups store the depth
     of their layer below the top; biases have no weight decay.
     """
-    parts: List[Dict[str, Any]] = []
+    rule_groups: List[Dict[str, Any]] = []
     for depth, group in enumerate(groups):
         for is_bias in (False, True):
             chosen = [part for name, part in group.items() if name.endswith("bias") == is_bias]
             decay = {} if not is_bias else {"weight_decay": 0.0}
-            parts.append({"params": chosen, "depth": depth, **decay})
+            rule_groups.append({"params": chosen, "depth": depth, **decay})
     device = next(parameter.device for group in groups for parameter in group.values())
     fused = device.type == "cpu" or (device.type == "cuda" and settings.name != "adagrad")  # there is a fused kernel
     if settings.name == "adagrad":
         start = settings.initial_accumulator
         eps = 0.0 if start > 0 else settings.eps  # prevents 0 / 0 for a gradient of zero
         return torch.optim.Adagrad(
-            parts, settings.learn_rate, initial_accumulator_value=start, eps=eps, fused=fused or None
+            rule_groups, settings.learn_rate, initial_accumulator_value=start, eps=eps, fused=fused or None
         )
     rule = torch.optim.AdamW if settings.name == "adamw" else torch.optim.Adam
     return rule(
-        parts,
+        rule_groups,
         settings.learn_rate,
         betas=(settings.beta1, settings.beta2),
         eps=settings.eps,
@@ -308,7 +312,7 @@ def _adam_rows(slots: Dict[str, Tensor], rows: Tensor, values: Tensor, settings:
 
 def _global_norm(values: Iterable[Tensor]) -> float:
     """The norm of the concatenation of gradients (of sparse ones the values of their coalesced rows), 0 for none."""
-    norms = [torch.linalg.vector_norm(part) for part in values]
+    norms = [torch.linalg.vector_norm(gradient) for gradient in values]
     return float(torch.linalg.vector_norm(torch.stack(norms))) if norms else 0.0
 
 

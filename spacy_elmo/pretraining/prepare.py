@@ -12,7 +12,7 @@ from ..bilm.config import BiLMConfig
 from ..bilm.lm_head import AdaptiveHead, LMHead, SoftmaxHead
 from ..bilm.model import BiLMNetwork
 from ..bilm.transformer import transformer_of
-from ..corpora.files import STDIN, Counts, Tell, say_nothing
+from ..corpora.files import STDIN, Counts, OnMessage, say_nothing
 from ..corpora.shards import Shard, find_shards, read_shards
 from ..corpora.texts import PunctuationCheck, make_nlp, warn_of_raw_text
 from ..errors import Errors, Warnings
@@ -44,14 +44,14 @@ def make_run(
     ranks: Ranks,
     *,
     resume: bool = False,
-    tell: Tell = say_nothing,
-    warn: Tell = say_nothing,
+    on_message: OnMessage = say_nothing,
+    warn: OnMessage = say_nothing,
 ) -> Pretraining:
     """Check settings, find texts, tokenize the training text, choose the vocabulary, create or load the biLM.
 
     config (Mapping[str, Any]): Blocks `paths`, `corpus`, `vocabulary`, `bilm`, `pretraining`, `meta`.
     resume (bool): Use the text that was read from stdin, if there is one, instead of reading it again.
-    tell (Tell), warn (Tell): Called on the first rank only.
+    on_message (OnMessage), warn (OnMessage): Called on the first rank only.
     RETURNS (Pretraining): The run, not started.
     RAISES (ValueError): See `check_config` and `choose_vocabulary`; EL101 for a text without sentences; for missing
         paths, for a biLM to start from that has other sizes or another softmax, and for settings without effect.
@@ -59,26 +59,28 @@ def make_run(
     settings = check_config(config)
     ranks.lanes(settings.pretraining.batch_size)
     if not ranks.is_writer:
-        tell = warn = say_nothing
+        on_message = warn = say_nothing
     init = load_bilm(settings.paths.init) if settings.paths.init else None
     bilm = _choose_sizes(settings, init)
-    shards, held_out = _read_texts(settings, output, tell, warn)
+    shards, held_out = _read_texts(settings, output, on_message, warn)
     given = choose_vocabulary(init, settings.paths, is_new_head=settings.vocabulary.new_head, warn=warn)
-    text = _tokenize(settings, shards, output, ranks, resume=resume, tell=tell)
+    text = _tokenize(settings, shards, output, ranks, resume=resume, on_message=on_message)
     vocabulary, n_unknown = ranks.from_writer(
-        _vocabulary(settings, init, given, text, tell) if ranks.is_writer else None
+        _vocabulary(settings, init, given, text, on_message) if ranks.is_writer else None
     )
-    pretraining = _fit_to_corpus(settings, len(vocabulary), text, output if resume else None, ranks, tell)
+    pretraining = _fit_to_corpus(settings, len(vocabulary), text, output if resume else None, ranks, on_message)
     for warning in corpus_warnings(pretraining, n_predictions=text.n_predictions, n_unknown=n_unknown, is_new=not init):
         warn(warning)
-    network, head = _make_network(settings, bilm, init, vocabulary, pretraining, tell)
+    network, head = _make_network(settings, bilm, init, vocabulary, pretraining, on_message)
     run = Pretraining(
         *(network.to(ranks.device), head.to(ranks.device), vocabulary, text, held_out, pretraining, output),
         meta=_make_meta(settings, init),
         text_settings={"corpus": asdict(settings.corpus), "vocabulary": asdict(settings.vocabulary)},
         ranks=ranks,
     )
-    _report_precision(settings.pretraining.precision, pretraining.precision, run.config.precision, ranks, tell, warn)
+    _report_precision(
+        settings.pretraining.precision, pretraining.precision, run.config.precision, ranks, on_message, warn
+    )
     return run
 
 
@@ -108,7 +110,7 @@ def _choose_sizes(settings: RunConfig, init: Optional[BiLM]) -> BiLMConfig:
 
 
 def _fit_to_corpus(
-    settings: RunConfig, n_words: int, text: StoredText, resumed: Optional[Path], ranks: Ranks, tell: Tell
+    settings: RunConfig, n_words: int, text: StoredText, resumed: Optional[Path], ranks: Ranks, on_message: OnMessage
 ) -> PretrainConfig:
     """Settings that depend on the text, or on the folder of the run that is resumed."""
     n_predictions = text.n_predictions
@@ -116,7 +118,7 @@ def _fit_to_corpus(
     if resumed is not None and pretraining.precision == "auto":  # as at the start of the run, on any processor
         first_precision = ranks.agree(lambda: stored_precision(resumed))
         pretraining = replace(pretraining, precision=first_precision or "auto")
-    tell(
+    on_message(
         f"Training on {pretraining.max_tokens:,} predictions per direction: "
         f"{pretraining.max_tokens / n_predictions:.2f} passes through the text, {pretraining.n_updates:,} updates, "
         f"{pretraining.softmax.kind} softmax"
@@ -130,14 +132,14 @@ def _make_network(
     init: Optional[BiLM],
     vocabulary: Vocabulary,
     pretraining: PretrainConfig,
-    tell: Tell,
+    on_message: OnMessage,
 ) -> Tuple[BiLMNetwork, LMHead]:
     """The network and the softmax: those of `init` where it has them, else new ones."""
     torch.manual_seed(pretraining.seed)
     network = init.network if init else BiLMNetwork(_with_words(bilm, len(vocabulary)))
     if init is not None and init.head is not None and not settings.vocabulary.new_head:
         return network, init.head
-    return network, _make_head(network, vocabulary, pretraining.softmax, init, tell)
+    return network, _make_head(network, vocabulary, pretraining.softmax, init, on_message)
 
 
 def _make_meta(settings: RunConfig, init: Optional[BiLM]) -> Dict[str, Any]:
@@ -149,13 +151,15 @@ def _make_meta(settings: RunConfig, init: Optional[BiLM]) -> Dict[str, Any]:
     return meta
 
 
-def _report_precision(asked: str, fitted: str, precision: str, ranks: Ranks, tell: Tell, warn: Tell) -> None:
+def _report_precision(
+    asked: str, fitted: str, precision: str, ranks: Ranks, on_message: OnMessage, warn: OnMessage
+) -> None:
     reason = ""
     if fitted != asked:
         reason = ", as at the start of the run"
     elif asked == "auto" and precision == "float32":
         reason = ", since this processor has no instructions for bfloat16"
-    tell(f"Matrix products in {precision}{reason}")
+    on_message(f"Matrix products in {precision}{reason}")
     if is_emulated(precision, ranks):
         warn(
             f"This processor emulates {precision}, so that training takes {SLOWDOWN} times as long as in float32. A "
@@ -251,17 +255,19 @@ def _with_words(bilm: BiLMConfig, n_words: int) -> BiLMConfig:
     return bilm if bilm.n_words is None else replace(bilm, n_words=n_words)
 
 
-def _read_texts(settings: RunConfig, output: Path, tell: Tell, warn: Tell) -> Tuple[List[Shard], Sentences]:
+def _read_texts(
+    settings: RunConfig, output: Path, on_message: OnMessage, warn: OnMessage
+) -> Tuple[List[Shard], Sentences]:
     """The training text and the sentences held out, both checked."""
-    shards = _find_texts("train", settings, output, tell)
+    shards = _find_texts("train", settings, output, on_message)
     counts, pretraining = Counts(), settings.pretraining
     held_out = read_held_out(
-        _find_texts("valid", settings, output, tell),
+        _find_texts("valid", settings, output, on_message),
         pretraining.eval_sentences,
         max_sentence_tokens=pretraining.max_sentence_tokens,
         counts=counts,
     )
-    tell(f"Held-out text: {counts.describe()}")
+    on_message(f"Held-out text: {counts.describe()}")
     is_stream = any(shard.path == STDIN for shard in shards)  # it can be read only once
     first = [] if is_stream else list(islice(read_shards(shards), SENTENCES_TO_CHECK))
     if not (first or is_stream):  # before it causes an error about a setting
@@ -274,7 +280,7 @@ def _read_texts(settings: RunConfig, output: Path, tell: Tell, warn: Tell) -> Tu
     return shards, held_out
 
 
-def _find_texts(name: str, settings: RunConfig, output: Path, tell: Tell) -> List[Shard]:
+def _find_texts(name: str, settings: RunConfig, output: Path, on_message: OnMessage) -> List[Shard]:
     place, corpus = getattr(settings.paths, name), settings.corpus
     if not place:
         raise ValueError(
@@ -286,11 +292,11 @@ def _find_texts(name: str, settings: RunConfig, output: Path, tell: Tell) -> Lis
         raise ValueError(f"paths.{name} is '-' (stdin), which is read for paths.train only. Write it to a file first.")
     if corpus.lang is not None:
         make_nlp(corpus.lang, option="--corpus.lang", instead="set it to null")  # its error names the setting
-    return find_shards(place, **asdict(corpus), tell=tell, output=output)
+    return find_shards(place, **asdict(corpus), on_message=on_message, output=output)
 
 
 def _tokenize(
-    settings: RunConfig, shards: List[Shard], output: Path, ranks: Ranks, *, resume: bool, tell: Tell
+    settings: RunConfig, shards: List[Shard], output: Path, ranks: Ranks, *, resume: bool, on_message: OnMessage
 ) -> StoredText:
     """Open the tokenized text, which the first rank writes unless it is there already."""
     longest, is_stream = settings.pretraining.max_sentence_tokens, any(shard.path == STDIN for shard in shards)
@@ -302,18 +308,18 @@ def _tokenize(
     def store(keep_waiting: Callable[[], None]) -> None:
         stored = None if is_stream and not resume else open_text(folder, source)
         if stored is not None:
-            tell(f"Training text, tokenized before: {stored.counts.describe()}")
+            on_message(f"Training text, tokenized before: {stored.counts.describe()}")
             return
 
         def report(n_tokens: int) -> None:
             if not sys.stderr.isatty():  # which shows a progress bar
-                tell(f"{n_tokens:,} tokens so far")
+                on_message(f"{n_tokens:,} tokens so far")
             keep_waiting()
 
-        tell(f"Tokenizing {name_shards(shards)}")
+        on_message(f"Tokenizing {name_shards(shards)}")
         stored = store_text(shards, folder, max_sentence_tokens=longest, source=source, report=report)
         size = sum(file.stat().st_size for file in folder.iterdir())
-        tell(f"Training text: {stored.counts.describe()}; stored in {folder}, {size / 1e6:,.1f} MB")
+        on_message(f"Training text: {stored.counts.describe()}; stored in {folder}, {size / 1e6:,.1f} MB")
 
     ranks.wait_for_writer(store)
     stored = open_text(folder, source)
@@ -326,7 +332,7 @@ def _tokenize(
 
 
 def _vocabulary(
-    settings: RunConfig, init: Optional[BiLM], given: Optional[Vocabulary], text: StoredText, tell: Tell
+    settings: RunConfig, init: Optional[BiLM], given: Optional[Vocabulary], text: StoredText, on_message: OnMessage
 ) -> Tuple[Vocabulary, Optional[int]]:
     """The vocabulary, and the number of tokens of the text that are <UNK>, None if no softmax has to learn it."""
     words = settings.vocabulary
@@ -335,12 +341,12 @@ def _vocabulary(
         return given, None if is_kept else int(text.word_counts[given.ids(text.words()) == given.unk_id].sum())
     counted = count_vocabulary(text.counted_words(), n_words=words.n_words, min_count=words.min_count)
     vocabulary = counted.vocabulary()
-    tell(f"Vocabulary of {len(vocabulary):,} words; {counted.unk_rate:.2%} of the tokens are <UNK>")
+    on_message(f"Vocabulary of {len(vocabulary):,} words; {counted.unk_rate:.2%} of the tokens are <UNK>")
     return vocabulary, counted.n_unknown
 
 
 def _make_head(
-    network: BiLMNetwork, vocabulary: Vocabulary, settings: SoftmaxConfig, init: Optional[BiLM], tell: Tell
+    network: BiLMNetwork, vocabulary: Vocabulary, settings: SoftmaxConfig, init: Optional[BiLM], on_message: OnMessage
 ) -> LMHead:
     """A new softmax. A full or sampled one starts from the weights of the words that the softmax of `init` has, too."""
     width = network.config.projection_width
@@ -353,5 +359,5 @@ def _make_head(
         known = {word: row for row, word in enumerate(init.vocabulary.words)}
         rows = [row for row, word in enumerate(vocabulary.words) if word in known]
         head.copy_rows(init.head, rows, [known[vocabulary.words[row]] for row in rows])
-        tell(f"Softmax: {len(rows):,} of {len(vocabulary):,} words start from their weights in paths.init")
+        on_message(f"Softmax: {len(rows):,} of {len(vocabulary):,} words start from their weights in paths.init")
     return head

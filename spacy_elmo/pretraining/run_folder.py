@@ -211,14 +211,14 @@ class RunLog:
     def _cut(self, n_bytes: int) -> None:
         """Truncate the log to complete lines. A file that is too short is not padded, but causes a warning."""
         content = self.path.read_bytes() if self.path.exists() else b""
-        kept = content.rfind(b"\n", 0, n_bytes) + 1
-        if kept < n_bytes:
+        end = content.rfind(b"\n", 0, n_bytes) + 1
+        if end < n_bytes:
             self.warnings.append(
                 f"'{self.path}' has {len(content)} bytes, but had {n_bytes} when the checkpoint was written. The "
                 "missing lines are lost and absent from the perplexity curve; training is not affected."
             )
         with self.path.open("ab") as file:
-            file.truncate(kept)
+            file.truncate(end)
 
     @property
     def n_bytes(self) -> int:

@@ -181,11 +181,11 @@ class Trainer:
         self.batch, self._next = self.reader.seek(self.step), None
         # Copies, since PyTorch aligns its memory, and products may differ in the last bit for another alignment.
         states = _under("state.", tensors)
-        own = {
+        stored = {
             name: torch.empty_like(part).copy_(states[name][:, self.own_lanes])
             for name, part in self.state.named_tensors().items()
         }
-        self.state = self.state.replace_tensors(own)
+        self.state = self.state.replace_tensors(stored)
         self.generator.set_state(tensors["random.sampler"])
         self.loss_scale.load_dict(record["loss_scale"])
         if record["n_ranks"] == self.ranks.world_size:

@@ -10,7 +10,7 @@ from typing import Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple,
 
 from tqdm import tqdm
 
-from ..corpora.files import Counts, Tell, say_nothing
+from ..corpora.files import Counts, OnMessage, say_nothing
 from ..corpora.shards import find_shards, read_shards
 from ..corpora.texts import PunctuationCheck, warn_of_raw_text
 from ..errors import Errors, Warnings
@@ -87,8 +87,8 @@ def count_vocabulary(
             n_tokens += count
             n_types += word not in SPECIAL
         frequent = (entry for entry in _entries(counts, table) if entry[1] >= min_count and entry[0] not in SPECIAL)
-        kept = sorted(frequent, key=_rank) if n_words is None else heapq.nsmallest(n_words, frequent, key=_rank)
-    words, numbers = [word for word, _ in kept], [count for _, count in kept]
+        ranked = sorted(frequent, key=_rank) if n_words is None else heapq.nsmallest(n_words, frequent, key=_rank)
+    words, numbers = [word for word, _ in ranked], [count for _, count in ranked]
     return VocabularyCounts(words, numbers, n_tokens, n_types, n_tokens - sum(numbers))
 
 
@@ -102,18 +102,20 @@ def save_vocabulary(
     lang: Optional[str] = None,
     running_text: bool = False,
     max_entries: int = 5_000_000,
-    tell: Tell = say_nothing,
-    warn: Tell = say_nothing,
+    on_message: OnMessage = say_nothing,
+    warn: OnMessage = say_nothing,
 ) -> Tuple[Counts, VocabularyCounts]:
     """Count the words of a corpus and write the most frequent ones atomically, one per line.
 
     places (Sequence[str]): See `find_shards`, also for `format`, `lang` and `running_text`.
     n_words (Optional[int]), min_count (int), max_entries (int): See `count_vocabulary`.
-    tell (Tell): Called with a message on files that are not read.
-    warn (Tell): Called with a warning if the text looks like raw text, or if no token is `<UNK>`.
+    on_message (OnMessage): Called with a message on files that are not read.
+    warn (OnMessage): Called with a warning if the text looks like raw text, or if no token is `<UNK>`.
     RAISES (ValueError): EL101 for a corpus without sentences; see `find_shards`.
     """
-    shards = find_shards(places, lang=lang, format=format, running_text=running_text, tell=tell, output=output)
+    shards = find_shards(
+        places, lang=lang, format=format, running_text=running_text, on_message=on_message, output=output
+    )
     output.parent.mkdir(parents=True, exist_ok=True)
     counts, check = Counts(), PunctuationCheck()
     with tqdm(disable=None, unit="tok", unit_scale=True) as progress:
@@ -131,8 +133,8 @@ def save_vocabulary(
     warn_of_raw_text(check, places, lang, warn)
     if not vocabulary.n_unknown:
         warn(Warnings.WL102)
-    with atomic_file(output) as part:
-        write_vocabulary(part, vocabulary.vocabulary())
+    with atomic_file(output) as temporary:
+        write_vocabulary(temporary, vocabulary.vocabulary())
     return counts, vocabulary
 
 
@@ -169,14 +171,14 @@ def _rank(entry: Entry) -> Tuple[int, str]:
 
 
 def choose_vocabulary(
-    init: Optional[BiLM], paths: PathsConfig, *, is_new_head: bool, warn: Tell = say_nothing
+    init: Optional[BiLM], paths: PathsConfig, *, is_new_head: bool, warn: OnMessage = say_nothing
 ) -> Optional[Vocabulary]:
     """The vocabulary of the file or of the biLM that training starts from; None if the words must be counted.
 
     Rows of a word embedding and of a softmax belong to words, so a biLM that keeps them keeps its vocabulary.
 
     is_new_head (bool): Whether the softmax of that biLM is replaced.
-    warn (Tell): Called with a warning about a file in another order.
+    warn (OnMessage): Called with a warning about a file in another order.
     RAISES (ValueError): For a vocabulary file that is missing, damaged or does not fit the biLM.
     """
     given = _read_words(paths.vocab) if paths.vocab else None
@@ -228,7 +230,7 @@ def _read_words(path: str) -> Vocabulary:
     return cast(Vocabulary, read_vocabulary(File(to_path(path)), is_needed=True))
 
 
-def _check_lines(given: Optional[Vocabulary], path: str, warn: Tell) -> Optional[Vocabulary]:
+def _check_lines(given: Optional[Vocabulary], path: str, warn: OnMessage) -> Optional[Vocabulary]:
     """Refuse blank lines of a vocabulary for a new softmax; warn if it is not in the order of `elmo vocab`."""
     if given is None:
         return None

@@ -253,11 +253,11 @@ class SentenceLanes:
 
         YIELDS (Tuple[int, int, Block]): Blocks of the own lanes: the lane, the step at which it begins, the block.
         """
-        free_at, own = self._free_at, self._own
+        free_at, lanes_of_rank = self._free_at, self._own
         while free_at[0][0] < end and (measured := self._next_block()) is not None:
             begin, lane = free_at[0]
             heapq.heapreplace(free_at, (begin + measured[1], lane))
-            if lane in own:
+            if lane in lanes_of_rank:
                 yield lane, begin, measured[0]
 
     def _read(self, assigned: Sequence[Tuple[int, int, Block]]) -> None:

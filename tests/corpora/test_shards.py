@@ -75,20 +75,20 @@ def test_folders_are_searched_at_any_depth_patterns_and_files_are_taken_as_they_
 
 def test_files_left_out_of_a_folder_are_reported(folder):
     told = []
-    assert len(find_shards(folder, tell=told.append)) == 5
+    assert len(find_shards(folder, on_message=told.append)) == 5
     assert len(told) == 1 and "archive.tar.gz, notes.md, settings.json" in told[0] and ".hidden" not in told[0]
     for i in range(9):
         (folder / f"{i}.en").write_text("x\n")
-    find_shards(folder, tell=told.append)
+    find_shards(folder, on_message=told.append)
     assert "4.en and 7 more" in told[1]
-    find_shards(folder / "b.txt", tell=told.append)
+    find_shards(folder / "b.txt", on_message=told.append)
     assert len(told) == 2
 
 
 def test_a_file_named_twice_is_read_once(folder):
     told = []
     places = [folder / "b.txt", str(folder / "deep" / ".." / "*.txt"), folder, folder / "b.txt"]
-    assert [shard.name for shard in find_shards(places, tell=told.append)] == [
+    assert [shard.name for shard in find_shards(places, on_message=told.append)] == [
         *("b.txt", "a.gz", "c.txt.xz", "e.spacy", "d.jsonl.gz")
     ]
     assert "read once" in told[-1] and told[-1].count("b.txt") == 3

@@ -88,7 +88,7 @@ def test_a_pipeline_tokenizes_and_mixes(path: str, tmp_path: Path) -> None:
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
     elmo: Any = nlp.add_pipe("elmo", config={"weights": path, "mix": {"initial_weights": [0.0, 0.0, 5.0]}})
-    elmo.fill()
+    elmo.ensure_bilm()
     nlp.add_pipe("merge_entities")
     nlp.to_disk(tmp_path / "pipeline")
     text = "The cat sat. It didn't move!"

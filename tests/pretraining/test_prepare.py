@@ -171,7 +171,7 @@ def test_held_out_text_is_cut_and_counted(tmp_path):
         "pretraining": {"max_sentence_tokens": 3, "softmax": {"kind": "full"}},
     }
     told = []
-    run = make_run(config, tmp_path / "out", Ranks(), tell=told.append)
+    run = make_run(config, tmp_path / "out", Ranks(), on_message=told.append)
     assert run.held_out == [["the", "cat", "sat"], ["on"], ["\ufffd"]]
     for part in ("Held-out text: Read 5 tokens in 3 sentences", "1 empty", "1 long", "1 invalid UTF-8"):
         assert part in " ".join(told)
@@ -185,6 +185,6 @@ def test_the_output_among_the_texts_is_not_read(text, tmp_path):
     config["paths"] = {"train": str(tmp_path), "valid": text}
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "log.jsonl").write_text("{}\n")
-    run = make_run(config, tmp_path / "run", Ranks(), tell=told.append)
+    run = make_run(config, tmp_path / "run", Ranks(), on_message=told.append)
     assert [source["name"] for source in run.text.sources] == ["text.txt"]
     assert "wrote are not read as texts" in " ".join(told)

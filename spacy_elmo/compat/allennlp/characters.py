@@ -143,9 +143,9 @@ class ELMoTokenCharactersIndexer:
         """
         length = padding_lengths["elmo_tokens"]
         rows = torch.zeros(length, self._mapper.max_word_length, dtype=torch.long)
-        kept = tokens["elmo_tokens"][:length]
-        if kept:
-            rows[: len(kept)] = torch.tensor(kept)
+        ids = tokens["elmo_tokens"][:length]
+        if ids:
+            rows[: len(ids)] = torch.tensor(ids)
         return {"elmo_tokens": rows}
 
 
@@ -315,12 +315,12 @@ class ElmoCharacterEncoder(DerivingModule):
         is_content = char_ids != char_ids[:, -1:]  # the last id of a word is its padding
         lengths = (is_content * torch.arange(1, char_ids.shape[1] + 1)).amax(dim=1).numpy()
         order = np.argsort(lengths, kind="stable")  # groups of words of similar length
-        parts = [
-            self._compute_some(char_ids[some], lengths[some].tolist())
-            for some in np.split(order, range(WORDS_AT_ONCE, len(order), WORDS_AT_ONCE))
+        vectors = [
+            self._compute_some(char_ids[rows], lengths[rows].tolist())
+            for rows in np.split(order, range(WORDS_AT_ONCE, len(order), WORDS_AT_ONCE))
         ]
         inverse = torch.from_numpy(np.argsort(order, kind="stable"))
-        return torch.cat(parts)[inverse.to(parts[0].device)]
+        return torch.cat(vectors)[inverse.to(vectors[0].device)]
 
     def _compute_some(self, char_ids: Tensor, lengths: Sequence[int]) -> Tensor:
         char_ids = char_ids.to(self._char_embedding_weights.device)

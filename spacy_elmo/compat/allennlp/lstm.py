@@ -198,7 +198,7 @@ class ElmoLstm(DerivingModule):
             return table.new_zeros(self.num_layers, 0, 2 * self.hidden_size)
         start, weights = (
             self._start(len(index), used),
-            current_weights(self, [part.name for part in _table(self.config, self.input_size)]),
+            current_weights(self, [dataset.name for dataset in _table(self.config, self.input_size)]),
         )
         every = [*weights.values()]
         has_gradient = any(weight.requires_grad for weight in [table, *every])
@@ -300,17 +300,20 @@ def _read_cells(path: Path, input_width: int, config: BiLMConfig) -> Dict[str, T
     p, h, n_layers = config.projection_width, config.cell_width, config.n_layers
     widths = [input_width, *[p] * (n_layers - 1)]
     table = [
-        part for k, width in enumerate(widths) for d in range(2) for part in bilm_tf.lstm_datasets(config, d, k, width)
+        lstm_dataset
+        for k, width in enumerate(widths)
+        for d in range(2)
+        for lstm_dataset in bilm_tf.lstm_datasets(config, d, k, width)
     ]
     arrays = {bilm_tf.regular_name(name): array for name, array in read_hdf5(File(path)).items()}
-    own = {name: array for name, array in arrays.items() if name.startswith("RNN_")}
-    problems = find_misfits({dataset.name: dataset.shape for dataset in table}, own)
+    lstm_arrays = {name: array for name, array in arrays.items() if name.startswith("RNN_")}
+    problems = find_misfits({dataset.name: dataset.shape for dataset in table}, lstm_arrays)
     refuse_misfits(problems, path, f"ElmoLstm({input_width}, {p}, {h}, {n_layers})")
     shapes: Dict[str, Tuple[int, ...]] = {}
     for k, width in enumerate(widths):
         sizes = (2, width, 4 * h), (2, p, 4 * h), (2, 4 * h), (2, h, p)
         shapes.update({f"encoder.layers.{k}.{name}": shape for name, shape in zip(LayerWeights._fields, sizes)})
-    exported = export_arrays(_table(config, input_width), import_arrays(table, own, shapes))
+    exported = export_arrays(_table(config, input_width), import_arrays(table, lstm_arrays, shapes))
     return {name: torch.from_numpy(array) for name, array in exported.items()}
 
 
@@ -336,8 +339,8 @@ def run_padded(
         group = torch.tensor(rows, device=index.device)
         n_steps = int(lengths[group].max())
         vectors = nn.functional.embedding(index[group, :n_steps].clamp_min(0), table)  # (b, t, P)
-        part = BiLMState(start.h[:, group], start.c[:, group])
-        group_rows, end = _run_group(config, layers, vectors, lengths[group], part)
+        group_state = BiLMState(start.h[:, group], start.c[:, group])
+        group_rows, end = _run_group(config, layers, vectors, lengths[group], group_state)
         outputs.append(group_rows)
         places.append(numbers[group][index[group] >= 0])
         h[:, group], c[:, group] = end.h, end.c
