@@ -2,7 +2,7 @@
 
 Sequences are packed: one call of torch, also for cuDNN. On CPUs the backward pass of that takes time in proportion to
 steps times rows, since torch allocates a gradient of all rows at each step. In training, sequences of similar length
-are therefore padded and computed together: docs/component.md compares both.
+are therefore padded and computed together.
 """
 
 from typing import List, Optional, Sequence, Tuple
