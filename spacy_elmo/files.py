@@ -93,8 +93,8 @@ def temporary_folder(name: str, place: Optional[Path]) -> Iterator[Path]:
     """
     host = re.sub(r"\W", "-", platform.node())
     for old in [] if place is None else place.glob(f"{glob.escape(name)}.{host}.*.part"):
-        number = old.name.split(".")[-3]
-        if number.isdigit() and not _is_running(int(number)):
+        process = old.name.split(".")[-3]
+        if process.isdigit() and not _is_running(int(process)):
             shutil.rmtree(old, ignore_errors=True)
     # Named before it exists, so that a signal at any moment leaves none.
     parent = Path(tempfile.gettempdir()) if place is None else place

@@ -228,9 +228,9 @@ def _find_all(
     """Per sentence our hits and answers, their hits and answers, right answers; places by who is right there."""
     counts: List[Floats] = []
     places: Dict[Tuple[bool, bool], List[Place]] = {(a, b): [] for a in (False, True) for b in (False, True)}
-    for number, (one, other) in enumerate(zip(ours, theirs)):
+    for example, (one, other) in enumerate(zip(ours, theirs)):
         rows = np.zeros((len(one.starts), 5))
-        for place in _find_places(number, one.gold.get(name, set()), _of(one, name), _of(other, name)):
+        for place in _find_places(example, one.gold.get(name, set()), _of(one, name), _of(other, name)):
             gold, our, their = set(place.gold), set(place.ours), set(place.theirs)
             sentence = np.searchsorted(one.starts, place.start, side="right") - 1
             rows[sentence] += [len(our & gold), len(our), len(their & gold), len(their), len(gold)]
@@ -244,7 +244,7 @@ def _of(doc: DocAnswers, name: str) -> Set[Answer]:
     return doc.predicted.get(name, set()) if name in doc.gold else set()
 
 
-def _find_places(number: int, gold: Set[Answer], ours: Set[Answer], theirs: Set[Answer]) -> Iterator[Place]:
+def _find_places(example: int, gold: Set[Answer], ours: Set[Answer], theirs: Set[Answer]) -> Iterator[Place]:
     groups: List[List[Answer]] = []
     end = -1
     for answer in sorted(gold | ours | theirs):
@@ -256,7 +256,7 @@ def _find_places(number: int, gold: Set[Answer], ours: Set[Answer], theirs: Set[
         right, our, their = (
             tuple(answer for answer in group if answer in answers_of) for answers_of in (gold, ours, theirs)
         )
-        yield Place(number, group[0][0], max(stop for _, stop, _ in group), right, our, their)
+        yield Place(example, group[0][0], max(stop for _, stop, _ in group), right, our, their)
 
 
 def _f1_of(sums: Floats) -> Tuple[Floats, Floats]:

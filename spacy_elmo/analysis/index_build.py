@@ -369,7 +369,7 @@ class IndexBuilder:
             for name in batch.replaced:
                 self.store.delete_document(name)
             items = batch.progress.items()
-            numbers = {name: self.store.set_document(name, *progress) for name, progress in items}
+            document_ids = {name: self.store.set_document(name, *progress) for name, progress in items}
             for name, fields in batch.fields.items():
                 self.store.set_fields(name, fields)
             kept, rows, first = [], [], 0
@@ -378,7 +378,7 @@ class IndexBuilder:
                 rows += [first + place for place in places]
                 first += len(words)
                 if places:
-                    kept.append((numbers[name], words, places))
+                    kept.append((document_ids[name], words, places))
             self.store.add_sentences(kept, vectors[np.asarray(rows, dtype="int64")])
 
 

@@ -55,9 +55,9 @@ def bootstrap_f1(correct: ArrayLike, answered: ArrayLike, groups: ArrayLike, **o
 
 def bootstrap_ratio(numerators: ArrayLike, denominators: ArrayLike, groups: ArrayLike, **options: Any) -> Score:
     """A ratio of two sums over tokens, each of shape (N,). For the other arguments see `bootstrap_accuracy`."""
-    values = [np.asarray(numbers, dtype="float64") for numbers in (numerators, denominators)]
+    values = [np.asarray(terms, dtype="float64") for terms in (numerators, denominators)]
     _, index = np.unique(np.asarray(groups), return_inverse=True)
-    sums: Floats = np.stack([np.bincount(index, weights=numbers) for numbers in values], axis=1)  # (G, 2)
+    sums: Floats = np.stack([np.bincount(index, weights=terms) for terms in values], axis=1)  # (G, 2)
     return bootstrap(sums, lambda total: total[:, 0] / total[:, 1], n=len(index), **options)
 
 

@@ -67,22 +67,22 @@ class LabelledDocs:
             first += len(doc)
         return words
 
-    def select(self, numbers: Sequence[int], limit: Optional[int] = None) -> "LabelledDocs":
+    def select(self, doc_indices: Sequence[int], limit: Optional[int] = None) -> "LabelledDocs":
         """Take some Docs. Sentences keep their numbers.
 
-        numbers (Sequence[int]): Of the Docs, ascending.
+        doc_indices (Sequence[int]): Of the Docs, ascending.
         limit (Optional[int]): Keep the first labels only; None for all. Docs are kept whole, as context.
         RETURNS (LabelledDocs): Possibly without labels.
         """
         lengths = np.asarray([len(doc) for doc in self.docs], dtype="int64")
-        chosen = np.asarray(numbers, dtype="int64")
+        chosen = np.asarray(doc_indices, dtype="int64")
         owners = self.find_docs()
         firsts = np.zeros(len(lengths), dtype="int64")
         firsts[chosen] = lengths[chosen].cumsum() - lengths[chosen]
         indices = np.flatnonzero(np.isin(owners, chosen))[:limit]
         rows = self.rows - (lengths.cumsum() - lengths)[owners] + firsts[owners]
         labels, keys = [self.labels[i] for i in indices.tolist()], [self.keys[i] for i in indices.tolist()]
-        return LabelledDocs([self.docs[i] for i in numbers], rows[indices], labels, keys, self.sentences[indices])
+        return LabelledDocs([self.docs[i] for i in doc_indices], rows[indices], labels, keys, self.sentences[indices])
 
     def find_docs(self) -> Rows:
         """RETURNS (Rows): Shape (N,), the number of the Doc of each labelled token."""
@@ -136,15 +136,15 @@ def _build(docs: List[Doc], annotations: Iterable[List[Annotation]], attr: str) 
     rows, labels, keys, sentences = [], [], [], []
     first_row = first_sentence = 0
     for doc, labels_of_doc in zip(docs, annotations):
-        numbers = _number_sentences(doc)
+        sentence_of_token = _number_sentences(doc)
         for place, key, label in labels_of_doc:
             if label and not doc[place].is_space:
                 rows.append(first_row + place)
                 labels.append(label)
                 keys.append(key)
-                sentences.append(first_sentence + numbers[place])
+                sentences.append(first_sentence + sentence_of_token[place])
         first_row += len(doc)
-        first_sentence += numbers[-1] + 1 if numbers else 0
+        first_sentence += sentence_of_token[-1] + 1 if sentence_of_token else 0
     if not labels:
         raise ValueError(
             f"None of the {len(docs)} Docs has a token with the label '{attr}'. Give annotated Docs, or another "
@@ -239,14 +239,14 @@ def split_documents(labelled: LabelledDocs, path: Path, seed: int) -> Tuple[Labe
     RETURNS (Tuple[LabelledDocs, LabelledDocs]): 80 % of the documents that have a label, and the others.
     RAISES (ValueError): For fewer than two documents with a label.
     """
-    numbers = np.unique(labelled.find_docs())
-    if len(numbers) < 2:
+    doc_indices = np.unique(labelled.find_docs())
+    if len(doc_indices) < 2:
         raise ValueError(
-            f"'{path}' cannot be split into training and test data: labels are in {len(numbers)} document; two are the "
-            "least. Give training data with --train, or a file with more documents."
+            f"'{path}' cannot be split into training and test data: labels are in {len(doc_indices)} document; two are "
+            "the least. Give training data with --train, or a file with more documents."
         )
-    drawn = np.random.default_rng(seed).permutation(numbers)
-    n_test = max(1, round(TEST_SHARE * len(numbers)))
+    drawn = np.random.default_rng(seed).permutation(doc_indices)
+    n_test = max(1, round(TEST_SHARE * len(doc_indices)))
     test, train = np.sort(drawn[:n_test]).tolist(), np.sort(drawn[n_test:]).tolist()
     return labelled.select(train), labelled.select(test)
 

@@ -104,14 +104,14 @@ def draw_course(log: Path, path: Path, *, source: str = "", look: Optional[Look]
     courses = read_course(log)
     figure, panels = new_figure(height=2.6 * len(courses) + 0.6, n_panels=len(courses), look=look)
     highest = max(share for rows in courses.values() for row in rows for share in row["shares"])
-    for axes, ((component, number), rows) in zip(panels, courses.items()):
+    for axes, ((component, mix_number), rows) in zip(panels, courses.items()):
         steps = [row["step"] for row in rows]
         for layer, label in enumerate(name_layers(len(rows[0]["shares"]))):
             shares = [row["shares"][layer] for row in rows]
             kind = {"color": COLOURS[layer % len(COLOURS)], "linestyle": STYLES[layer % len(STYLES)]}
             axes.plot(steps, shares, label=label, **kind)
         n_mixes = sum(name == component for name, _ in courses)
-        title = _name_mix(component, number, rows[0].get("place"), n_mixes)
+        title = _name_mix(component, mix_number, rows[0].get("place"), n_mixes)
         axes.set(title=title, ylabel="softmax(w)", ylim=(0, min(1.0, 1.2 * highest)))
         axes.yaxis.set_major_formatter("{x:.0%}")
     panels[-1].set_xlabel("training steps")

@@ -259,24 +259,24 @@ class NeighborIndex:
 
     def _to_unit(self, vector: Any) -> Vectors:
         try:
-            numbers = to_array(vector)
+            array = to_array(vector)
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"The vector of a query cannot be read as numbers: {error}. It should be an array, a tensor or a list "
                 f"of {self.width} numbers."
             ) from error
         problem = ""
-        if numbers.shape != (self.width,):
-            problem = f"has the shape {numbers.shape}"
-        elif not np.isfinite(numbers).all():
+        if array.shape != (self.width,):
+            problem = f"has the shape {array.shape}"
+        elif not np.isfinite(array).all():
             problem = "has numbers that are not finite"
-        elif not numbers.any():
+        elif not array.any():
             problem = "is zero"
         if problem:
             raise ValueError(
                 f"The vector of a query {problem}. It should have {self.width} finite numbers that are not all zero."
             )
-        return to_units(numbers)
+        return to_units(array)
 
 
 def _find_exactly(
@@ -346,8 +346,8 @@ def check_recall(index: NeighborIndex, *, k: int = 10, n_queries: int = 100, see
     check_positive("k", k)
     check_positive("n_queries", n_queries)
     last, rng = index.store.read_meta()["next_id"], np.random.default_rng(seed)
-    numbers = rng.permutation(np.arange(1, last))
-    ids, vectors = index.store.read_vectors(numbers[: 4 * n_queries].tolist(), index.width)
+    token_ids = rng.permutation(np.arange(1, last))
+    ids, vectors = index.store.read_vectors(token_ids[: 4 * n_queries].tolist(), index.width)
     units = vectors[np.random.default_rng(seed).permutation(len(ids))[:n_queries]]  # (Q, D)
     best = np.empty((len(units), 0), dtype="float32")  # cosines of the k true neighbors, all vectors compared
     for _, stored in index.store.iter_vectors(index.width):

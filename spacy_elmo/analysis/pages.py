@@ -98,7 +98,7 @@ def draw_lines(lines: Sequence[Tuple[str, Points]], *, label: str, x_label: str 
         return across, TOP + (ticks[-1] - y) / (ticks[-1] - ticks[0]) * (HEIGHT - TOP - BOTTOM)
 
     elements = [*_draw_grid(ticks, last, place), _write(WIDTH - RIGHT, HEIGHT - 4, x_label, "end")]
-    elements += [_draw_line(points, number, place) for number, points in enumerate(finite) if points]
+    elements += [_draw_line(points, i, place) for i, points in enumerate(finite) if points]
     return _wrap(elements, HEIGHT, label)
 
 
@@ -107,9 +107,9 @@ def draw_shares(shares: Sequence[float], *, label: str) -> str:
     it.
     """
     elements, x = [], 0.0
-    for number, share in enumerate(shares):
-        colour, width = COLOURS[number % len(COLOURS)], share * WIDTH
-        elements.append(_draw_bar(number, x, width, 26))
+    for i, share in enumerate(shares):
+        colour, width = COLOURS[i % len(COLOURS)], share * WIDTH
+        elements.append(_draw_bar(i, x, width, 26))
         if share >= 0.09:
             text = "white" if colour in DARK else "black"
             middle = f'x="{x + width / 2:.1f}" y="18" text-anchor="middle"'
@@ -122,9 +122,9 @@ def draw_shares(shares: Sequence[float], *, label: str) -> str:
 def draw_key(names: Sequence[str], *, is_lines: bool) -> str:
     """RETURNS (str): An HTML paragraph that names the colours of shares, or with `is_lines` of lines, in order."""
     items: List[str] = []
-    for number, name in enumerate(names):
-        line = _draw_line([(0.0, 6.0), (24.0, 6.0)], number, lambda x, y: (x, y))
-        shape = line if is_lines else _draw_bar(number, 0, 24, 12)
+    for i, name in enumerate(names):
+        line = _draw_line([(0.0, 6.0), (24.0, 6.0)], i, lambda x, y: (x, y))
+        shape = line if is_lines else _draw_bar(i, 0, 24, 12)
         mark = f'<svg viewBox="0 0 24 12" width="24" height="12" aria-hidden="true">{shape}</svg>'
         items.append(f"<span>{mark} {escape(name)}</span>")
     return f'<p class="key">{" ".join(items)}</p>'
@@ -139,7 +139,7 @@ def choose_ticks(values: Iterable[float]) -> List[float]:
         low, high = math.floor(min(finite) / step), math.ceil(max(finite) / step)
         if high - low < MAX_TICKS:
             break
-    return [number * step for number in range(low, max(high, low + 1) + 1)]
+    return [k * step for k in range(low, max(high, low + 1) + 1)]
 
 
 def _draw_grid(ticks: Sequence[float], last: float, place: Place) -> List[str]:
@@ -154,16 +154,16 @@ def _draw_grid(ticks: Sequence[float], last: float, place: Place) -> List[str]:
     return elements
 
 
-def _draw_line(points: Points, number: int, place: Place) -> str:
+def _draw_line(points: Points, style: int, place: Place) -> str:
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in points))
-    dashes = f' stroke-dasharray="{DASHES[number % len(DASHES)]}"' if number % len(DASHES) else ""
-    return f'<polyline points="{path}" fill="none" stroke="{_colour(number)}" stroke-width="2"{dashes}/>'
+    dashes = f' stroke-dasharray="{DASHES[style % len(DASHES)]}"' if style % len(DASHES) else ""
+    return f'<polyline points="{path}" fill="none" stroke="{_colour(style)}" stroke-width="2"{dashes}/>'
 
 
-def _draw_bar(number: int, x: float, width: float, height: int) -> str:
-    """A bar with `number` white lines along it, so that bars differ by more than their colour."""
-    lines = "".join(f"M{x:.1f} {height * (i + 1) / (number + 1):.1f}h{width:.1f}" for i in range(number))
-    bar = f'<rect x="{x:.1f}" width="{width:.1f}" height="{height}" fill="{_colour(number)}"/>'
+def _draw_bar(style: int, x: float, width: float, height: int) -> str:
+    """A bar with `style` white lines along it, so that bars differ by more than their colour."""
+    lines = "".join(f"M{x:.1f} {height * (i + 1) / (style + 1):.1f}h{width:.1f}" for i in range(style))
+    bar = f'<rect x="{x:.1f}" width="{width:.1f}" height="{height}" fill="{_colour(style)}"/>'
     return bar + (f'<path d="{lines}" stroke="white"/>' if lines else "")
 
 
@@ -171,8 +171,8 @@ def _write(x: float, y: float, text: str, anchor: str) -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="11">{escape(text)}</text>'
 
 
-def _colour(number: int) -> str:
-    return COLOURS[number % len(COLOURS)]
+def _colour(style: int) -> str:
+    return COLOURS[style % len(COLOURS)]
 
 
 def _wrap(elements: Sequence[str], height: int, label: str) -> str:

@@ -135,9 +135,9 @@ def draw_curves(axes: Any, curves: Sequence[Curve]) -> None:
     curves (Sequence[Curve]): Each with its colour, marker and line style, and its band.
     """
     for i, curve in enumerate(curves):
-        number = i if curve.number is None else curve.number
-        colour = COLOURS[number % len(COLOURS)]
-        look = {"color": colour, "marker": MARKERS[number % len(MARKERS)], "linestyle": STYLES[number % len(STYLES)]}
+        style = i if curve.number is None else curve.number
+        colour = COLOURS[style % len(COLOURS)]
+        look = {"color": colour, "marker": MARKERS[style % len(MARKERS)], "linestyle": STYLES[style % len(STYLES)]}
         axes.plot(curve.places, curve.values, label=curve.label or None, markersize=4, **look)
         if curve.lows is not None and curve.highs is not None:
             axes.fill_between(curve.places, curve.lows, curve.highs, color=colour, alpha=0.2, linewidth=0)
@@ -148,12 +148,12 @@ def draw_points(axes: Any, curves: Sequence[Curve]) -> None:
     curves (Sequence[Curve]): Points that are no course: each with a bar from its low to its high.
     """
     for i, curve in enumerate(curves):
-        number = i if curve.number is None else curve.number
+        style = i if curve.number is None else curve.number
         bars = None
         if curve.lows is not None and curve.highs is not None:
             bounds = zip(curve.values, curve.lows, curve.highs)
             bars = list(zip(*((value - low, high - value) for value, low, high in bounds)))
-        look = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
+        look = {"color": COLOURS[style % len(COLOURS)], "marker": MARKERS[style % len(MARKERS)]}
         points = (curve.places, curve.values, bars)
         axes.errorbar(*points, label=curve.label or None, linestyle="", markersize=5, capsize=3, **look)
 
@@ -293,8 +293,8 @@ def _perplexity_title(runs: Sequence[Run]) -> str:
 def _perplexity_curve(run: Run, name: str, n_before: int, *, is_first: bool) -> Curve:
     rows = [row for row in run if row.get(name) is not None]
     places = [(n_before + row["n_tokens"]) / MILLION for row in rows]
-    number = DIRECTIONS.index(name)
-    return Curve(name if is_first else "", places, [row[name] for row in rows], number=number)
+    style = DIRECTIONS.index(name)
+    return Curve(name if is_first else "", places, [row[name] for row in rows], number=style)
 
 
 def _mean(row: Dict[str, Any]) -> float:
@@ -313,13 +313,13 @@ def draw_surprisal(
     """
     n_panels = max(1, -(-len(tokens) // WORDS_OF_PANEL))
     n_words = -(-len(tokens) // n_panels)
-    highest = max((number for _, bits in tokens for number in bits[:2] if number > 0), default=0.0)
+    highest = max((bit for _, bits in tokens for bit in bits[:2] if bit > 0), default=0.0)
     figure, panels = new_figure(height=0.8 + 2.2 * n_panels, n_panels=n_panels, look=look, share_x=False)
     for i, axes in enumerate(panels):
         line_tokens = tokens[i * n_words : (i + 1) * n_words]
         curves = [
-            Curve(name, range(len(line_tokens)), [bits[number] for _, bits in line_tokens])
-            for number, name in enumerate(DIRECTIONS)
+            Curve(name, range(len(line_tokens)), [bits[k] for _, bits in line_tokens])
+            for k, name in enumerate(DIRECTIONS)
         ]
         draw_curves(axes, curves)
         for line in list(axes.get_lines()):

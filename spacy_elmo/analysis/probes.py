@@ -156,12 +156,12 @@ def fit_probe(vectors: Vectors, labels: Sequence[str], *, c: float = 1.0, max_it
 
     check_labels(labels)
     vectors = to_array(vectors)
-    names, numbers = np.unique(np.asarray(labels, dtype=object), return_inverse=True)
+    names, classes = np.unique(np.asarray(labels, dtype=object), return_inverse=True)
     centre, scale = vectors.mean(axis=0, dtype="float64"), vectors.std(axis=0, dtype="float64")
     scale[scale == 0] = 1.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # told by `is_converged`
-        fitted = LogisticRegression(C=c, max_iter=max_iter).fit(((vectors - centre) / scale).astype("float32"), numbers)
+        fitted = LogisticRegression(C=c, max_iter=max_iter).fit(((vectors - centre) / scale).astype("float32"), classes)
     weights, biases = fitted.coef_.astype("float64"), fitted.intercept_.astype("float64")
     if len(names) == 2:  # scikit-learn keeps the second of two labels only
         weights, biases = np.concatenate([-weights, weights]), np.concatenate([-biases, biases])
@@ -315,12 +315,12 @@ def draw_probe(record: Record, path: Path, *, source: str = "", look: Optional[L
     figure, (axes,) = new_figure(height=4.4, look=look)
     layers = [row["layer"] for row in record["layers"]]
     numbered = [i for i, layer in enumerate(layers) if layer != MEAN]
-    for number, (kind, label) in enumerate(KINDS):
+    for style, (kind, label) in enumerate(KINDS):
         label = NEAREST_SENSE if kind == "nearest" and "probe" not in record["layers"][0] else label
         bounds = [_find_bounds(row, kind) for row in record["layers"]]
-        draw_curves(axes, _make_curves(bounds, numbered, label, number))
+        draw_curves(axes, _make_curves(bounds, numbered, label, style))
         mean = [i for i in range(len(layers)) if i not in numbered]
-        draw_points(axes, _make_curves(bounds, mean, "" if numbered else label, number, dodge=DODGE * (number - 1)))
+        draw_points(axes, _make_curves(bounds, mean, "" if numbered else label, style, dodge=DODGE * (style - 1)))
     for colour, (name, score) in zip(("black", "dimgrey"), record["baselines"].items()):
         label = f"{name if ' ' in name else f'{name} baseline'}, {100 * score['value']:.1f}"
         axes.axhline(100 * score["value"], color=colour, linestyle=":", label=label)
@@ -359,14 +359,14 @@ def _find_bounds(row: Record, kind: str) -> Optional[Bounds]:
 
 
 def _make_curves(
-    bounds: Sequence[Optional[Bounds]], places: Sequence[int], label: str, number: int, *, dodge: float = 0.0
+    bounds: Sequence[Optional[Bounds]], places: Sequence[int], label: str, style: int, *, dodge: float = 0.0
 ) -> List[Curve]:
     known = [(place, score) for place in places if (score := bounds[place])]
     points = [(place + dodge, *(100 * score[key] for key in ("value", "low", "high"))) for place, score in known]
     if not points:
         return []
     where, values, lows, highs = zip(*points)
-    return [Curve(label, where, values, lows, highs, number)]
+    return [Curve(label, where, values, lows, highs, style)]
 
 
 class OpenedBiLM(NamedTuple):

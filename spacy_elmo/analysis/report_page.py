@@ -124,7 +124,9 @@ def _render_curves(report: TrainingReport) -> str:
     logs = [(name, output.score_log) for name, output in outputs if output is not None]
     names = _find_logged([rows for _, rows in logs])
     figures = [_draw_score(name, logs) for name in names]
-    courses = [_draw_course(component, number, rows) for (component, number), rows in report.output.weight_log.items()]
+    courses = [
+        _draw_course(component, mix_number, rows) for (component, mix_number), rows in report.output.weight_log.items()
+    ]
     charts = []
     if figures:
         key = draw_key([name for name, rows in logs if rows], is_lines=True)
@@ -165,13 +167,13 @@ def _draw_score(name: str, logs: Sequence[Tuple[str, Sequence[Row]]]) -> str:
     return f"<figure><figcaption>{to_html(caption)}</figcaption>{chart}</figure>"
 
 
-def _draw_course(component: str, number: int, rows: Sequence[Row]) -> str:
+def _draw_course(component: str, mix_number: int, rows: Sequence[Row]) -> str:
     mixture_size = len(rows[0]["shares"])
     lines = [
         (name, [(row["step"], row["shares"][layer] * 100) for row in rows])
         for layer, name in enumerate(name_layers(mixture_size))
     ]
-    place = rows[0].get("place") or (f"mix {number}" if number > 1 else "")
+    place = rows[0].get("place") or (f"mix {mix_number}" if mix_number > 1 else "")
     caption = f"{component}{f' ({place})' if place else ''}, at the end: {_list_shares(rows[-1]['shares'])}"
     chart = draw_lines(lines, label=caption)
     return f"<figure><figcaption>{to_html(caption)}</figcaption>{chart}</figure>"

@@ -186,7 +186,7 @@ def render_senses(
     low, high = sense_map.points.min(axis=0), sense_map.points.max(axis=0)
     scaled = (sense_map.points - low) / np.where(high > low, high - low, 1) * (SIZE - 2 * MARGIN) + MARGIN
     places = [(x, SIZE - y) for x, y in scaled.tolist()]
-    points = "\n".join(_render_point(number, use, places[use], sense_map, uses) for number, use in enumerate(order))
+    points = "\n".join(_render_point(i, use, places[use], sense_map, uses) for i, use in enumerate(order))
     groups = "\n".join(_render_group(label, uses, sense_map) for label in range(len(sense_map.sizes)))
     title = title or describe(uses, sense_map, n_uses=n_uses)
     box = f'viewBox="0 0 {SIZE:.0f} {SIZE:.0f}" role="group" aria-label="Map of the uses"'
@@ -200,10 +200,10 @@ def render_senses(
     return make_page(title, elements, kind="senses")
 
 
-def _render_point(number: int, use: int, point: Tuple[float, float], sense_map: SenseMap, uses: Sequence[Use]) -> str:
+def _render_point(i: int, use: int, point: Tuple[float, float], sense_map: SenseMap, uses: Sequence[Use]) -> str:
     (x, y), label = point, int(sense_map.labels[use])
     name = to_html(f"Group {label + 1}: {shorten(uses[use])}")
-    colour, focus = COLOURS[label % len(COLOURS)], 0 if number == 0 else -1
+    colour, focus = COLOURS[label % len(COLOURS)], 0 if i == 0 else -1
     place = f'd="{_shape(label)}" transform="translate({x:.1f} {y:.1f})" fill="{colour}" data-use="{use}"'
     return f'<path class="point" {place} tabindex="{focus}" role="img" aria-label="{name}"></path>'
 

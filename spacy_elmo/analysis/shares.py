@@ -102,9 +102,9 @@ def make_groups(values: Sequence[Value], field: str, bin_width: Optional[float] 
     return [_make_group(low, bin_width or 0.0, joined[low], whole) for low in sorted(joined)]
 
 
-def _sort_key(value: Value, number: Optional[float]) -> Tuple[float, str, str]:
+def _sort_key(value: Value, as_number: Optional[float]) -> Tuple[float, str, str]:
     """Numbers and dates by size, then texts by the alphabet."""
-    return (math.inf if number is None else number), str(value).casefold(), str(value)
+    return (math.inf if as_number is None else as_number), str(value).casefold(), str(value)
 
 
 def _to_number(value: Value) -> Optional[float]:
@@ -127,7 +127,7 @@ def _make_group(low: float, width: float, values: List[Value], is_whole: bool) -
     high = low + width - (1 if is_whole and width else 0)
     if is_whole:
         low, high = int(low), int(high)
-    first, last = (f"{number}" if is_whole else f"{number:g}" for number in (low, high))
+    first, last = (f"{bound}" if is_whole else f"{bound:g}" for bound in (low, high))
     dash = "–" if low >= 0 else " to "
     return Group(first if first == last else f"{first}{dash}{last}", (low + high) / 2, low, high, values)
 
@@ -159,12 +159,12 @@ def count_shares(
         )
     groups = make_groups([value for value in values if value is not None], field, bin_width)
     group_of = {value: number for number, group in enumerate(groups) for value in group.values}
-    numbers = np.asarray([group_of[values[i]] for i in known])  # type: ignore[index]  # none of them is None
+    group_of_use = np.asarray([group_of[values[i]] for i in known])  # type: ignore[index]  # none of them is None
     documents, senses = np.asarray([uses[i].document for i in known], dtype=object), np.asarray(labels)[known]
-    effect = find_design_effect(senses, documents.astype(str), numbers)
+    effect = find_design_effect(senses, documents.astype(str), group_of_use)
     rows = []
     for number, group in enumerate(groups):
-        is_own = numbers == number
+        is_own = group_of_use == number
         place = {"value": group.label, "from": group.low, "to": group.high}
         counts = {"documents": len(set(documents[is_own])), "uses": int(is_own.sum())}
         for sense in range(int(np.max(labels)) + 1):

@@ -190,14 +190,14 @@ class TokenStore:
             "UPDATE SET digest = excluded.digest, n_records = excluded.n_records, is_complete = excluded.is_complete"
         )
         self._file.execute(statement, (name, digest, n_records, is_complete))
-        (number,) = self._file.execute("SELECT id FROM document WHERE name = ?", (name,)).fetchone()
-        return int(number)
+        (document_id,) = self._file.execute("SELECT id FROM document WHERE name = ?", (name,)).fetchone()
+        return int(document_id)
 
     def set_fields(self, document: str, fields: Mapping[str, Value]) -> None:
         """Store the fields of a document by its name, instead of those that it has."""
-        (number,) = self._file.execute("SELECT id FROM document WHERE name = ?", (document,)).fetchone()
-        self._file.execute("DELETE FROM field WHERE document = ?", (number,))
-        rows = [(number, name, value) for name, value in fields.items()]
+        (document_id,) = self._file.execute("SELECT id FROM document WHERE name = ?", (document,)).fetchone()
+        self._file.execute("DELETE FROM field WHERE document = ?", (document_id,))
+        rows = [(document_id, name, value) for name, value in fields.items()]
         self._file.executemany("INSERT INTO field VALUES (?, ?, ?)", rows)
 
     def add_sentences(self, sentences: Sequence[Tuple[int, List[str], List[int]]], vectors: Vectors) -> None:
@@ -208,21 +208,23 @@ class TokenStore:
         vectors (Vectors): Shape (N, D), unit vectors of all stored tokens.
         """
         (next_id,) = self._file.execute("SELECT value FROM meta WHERE key = 'next_id'").fetchone()
-        first = number = int(next_id)
+        first = token_id = int(next_id)
         texts = [words[position].lower() for _, words, positions in sentences for position in positions]
         count = "INSERT INTO word (text, n) VALUES (?, ?) ON CONFLICT (text) DO UPDATE SET n = n + excluded.n"
         counts, find = Counter(texts), "SELECT id FROM word WHERE text = ?"
         self._file.executemany(count, counts.items())
-        numbers = {text: int(self._file.execute(find, (text,)).fetchone()[0]) for text in counts}
+        word_ids = {text: int(self._file.execute(find, (text,)).fetchone()[0]) for text in counts}
         places = []
         for document, words, positions in sentences:
-            row = (number, document, len(positions), json.dumps(words, ensure_ascii=False))
+            row = (token_id, document, len(positions), json.dumps(words, ensure_ascii=False))
             self._file.execute("INSERT INTO sentence VALUES (?, ?, ?, ?)", row)
             places += positions
-            number += len(positions)
-        rows = zip(range(first, number), (numbers[text] for text in texts), places, map(bytes, vectors.astype(DTYPE)))
+            token_id += len(positions)
+        rows = zip(
+            range(first, token_id), (word_ids[text] for text in texts), places, map(bytes, vectors.astype(DTYPE))
+        )
         self._file.executemany("INSERT INTO token VALUES (?, ?, ?, ?)", rows)
-        self.write_meta(next_id=number)
+        self.write_meta(next_id=token_id)
 
     def delete_document(self, name: str) -> int:
         """RETURNS (int): Number of tokens deleted, with the sentences of the document."""
@@ -298,8 +300,8 @@ class TokenStore:
         """RETURNS (List[str]): Documents `name#N` with a larger N than `above`."""
         first, end = f"{name}#", f"{name}$"  # "$" comes after "#"
         rows = self.fetch("SELECT name FROM document WHERE name >= ? AND name < ?", (first, end))
-        numbers = {text: text[len(first) :] for (text,) in rows}
-        return [text for text, n in numbers.items() if n.isascii() and n.isdecimal() and int(n) > above]
+        suffixes = {text: text[len(first) :] for (text,) in rows}
+        return [text for text, n in suffixes.items() if n.isascii() and n.isdecimal() and int(n) > above]
 
     def count(self, table: str) -> int:
         """RETURNS (int): Number of rows of a table."""
@@ -312,11 +314,11 @@ class TokenStore:
     def ids_of(self, word: str) -> Ids:
         """RETURNS (Ids): The tokens of a word in lower case."""
         rows = self.fetch("SELECT id FROM token WHERE word = (SELECT id FROM word WHERE text = ?) ORDER BY id", (word,))
-        return np.asarray([number for (number,) in rows], dtype="int64")
+        return np.asarray([token_id for (token_id,) in rows], dtype="int64")
 
     def removed_ids(self) -> Ids:
         """RETURNS (Ids): Deleted tokens that the vector search may still have."""
-        return np.asarray([number for (number,) in self.fetch("SELECT id FROM removed")], dtype="int64")
+        return np.asarray([token_id for (token_id,) in self.fetch("SELECT id FROM removed")], dtype="int64")
 
     def read_vectors(self, ids: Sequence[int], width: int) -> Tuple[Ids, Vectors]:
         """RETURNS (Tuple[Ids, Vectors]): The tokens of these that exist, in increasing order, and shape (n, D)."""
@@ -335,10 +337,10 @@ class TokenStore:
         """RETURNS (List[Use]): The uses of tokens, in the same order."""
         rows: Dict[int, Use] = {}
         for chunk, marks in _split(list(ids)):
-            for number, text, position, document in self.fetch(USE.format(marks=marks), chunk):
+            for token_id, text, position, document in self.fetch(USE.format(marks=marks), chunk):
                 words = json.loads(text)
-                rows[number] = Use(words[position], words, position, document)
-        return [rows[number] for number in ids]
+                rows[token_id] = Use(words[position], words, position, document)
+        return [rows[token_id] for token_id in ids]
 
     def _unpack(self, rows: Sequence[Tuple[Any, ...]], width: int) -> Tuple[Ids, Vectors]:
         n_bytes = width * np.dtype(DTYPE).itemsize
@@ -346,9 +348,9 @@ class TokenStore:
         if wrong:
             problem = f"a vector has {wrong[0]} bytes, should have {n_bytes}"
             raise ValueError(Errors.EL392.format(path=self.path, problem=problem))
-        numbers = np.frombuffer(b"".join(vector for _, vector in rows), dtype=DTYPE)
-        ids = np.asarray([number for number, _ in rows], dtype="int64")
-        return ids, to_units(numbers.astype("float32").reshape(len(rows), width))
+        values = np.frombuffer(b"".join(vector for _, vector in rows), dtype=DTYPE)
+        ids = np.asarray([token_id for token_id, _ in rows], dtype="int64")
+        return ids, to_units(values.astype("float32").reshape(len(rows), width))
 
 
 def _split(values: List[ItemT]) -> Iterator[Tuple[List[ItemT], str]]:

@@ -144,8 +144,8 @@ def _train(store: TokenStore, n_tokens: int, width: int) -> Any:
     index = faiss.index_factory(width, f"IVF{n_cells},SQ8", faiss.METRIC_INNER_PRODUCT)
     index.cp.niter, index.cp.seed = 10, 0
     index.cp.min_points_per_centroid = 1  # no warning for small indexes
-    numbers = np.random.default_rng(0).integers(1, store.read_meta()["next_id"], 2 * SAMPLES_PER_CELL * n_cells)
-    _, sample = store.read_vectors(np.unique(numbers)[:: 2 if n_tokens > len(numbers) else 1].tolist(), width)
+    token_ids = np.random.default_rng(0).integers(1, store.read_meta()["next_id"], 2 * SAMPLES_PER_CELL * n_cells)
+    _, sample = store.read_vectors(np.unique(token_ids)[:: 2 if n_tokens > len(token_ids) else 1].tolist(), width)
     index.train(sample)
     return index
 

@@ -142,21 +142,21 @@ class LSTMStack(nn.Module):
         d, n_steps, n_lanes = index.shape
         layers: List[Tensor] = []
         states: List[LSTMState] = []
-        for number, (layer, (h, c)) in enumerate(zip(self.layers, state.layers)):
-            if number == 0:
+        for k, (layer, (h, c)) in enumerate(zip(self.layers, state.layers)):
+            if k == 0:
                 gates = self._first_gates(vectors, index, input_dropout)
             else:
                 dropped = nn.functional.dropout(layers[-1], input_dropout, self.training)
                 gates = layer.input_gates(dropped.flatten(1, 2)).view(d, n_steps, n_lanes, -1)  # type: ignore[operator]  # an LSTMLayer
             outputs, h, c = layer(gates, h, c, resets, recurrent_dropout)  # (d, S, B, P)
             states.append(LSTMState(h, c))
-            layers.append(self._combine(number, layers[-1], outputs) if number else outputs)
+            layers.append(self._combine(k, layers[-1], outputs) if k else outputs)
         return layers, State(tuple(states))
 
-    def _combine(self, number: int, inputs: Tensor, outputs: Tensor) -> Tensor:
+    def _combine(self, k: int, inputs: Tensor, outputs: Tensor) -> Tensor:
         """Apply the skip connection or the highway of a layer."""
         if self.config.highway_between:
-            return self.highways[number - 1](inputs, outputs)  # type: ignore[no-any-return]  # a LayerHighway's
+            return self.highways[k - 1](inputs, outputs)  # type: ignore[no-any-return]  # a LayerHighway's
         return outputs + inputs if self.config.has_skip else outputs
 
     def _first_gates(self, vectors: Tensor, index: Tensor, input_dropout: float) -> Tensor:

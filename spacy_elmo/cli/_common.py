@@ -139,8 +139,8 @@ def show_errors(code: int = 1) -> Iterator[None]:
 
 @contextmanager
 def _exit_on_sigterm() -> Iterator[None]:
-    def leave(number: int, frame: Optional[FrameType]) -> None:
-        raise SystemExit(128 + number)
+    def leave(signal_number: int, frame: Optional[FrameType]) -> None:
+        raise SystemExit(128 + signal_number)
 
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -187,18 +187,18 @@ def stop_on_signals(stop: Callable[[], None], notice: bytes) -> Iterator[None]:
         yield
         return
 
-    def ask(number: int, frame: Optional[FrameType]) -> None:
+    def ask(signal_number: int, frame: Optional[FrameType]) -> None:
         stop()
-        if number == signal.SIGINT:
+        if signal_number == signal.SIGINT:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         os.write(STDERR, notice)  # print is not reentrant
 
-    before = {number: signal.signal(number, ask) for number in SIGNALS}
+    before = {signal_number: signal.signal(signal_number, ask) for signal_number in SIGNALS}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for signal_number, handler in before.items():
+            signal.signal(signal_number, handler)
 
 
 def import_code(path: Optional[Path]) -> None:

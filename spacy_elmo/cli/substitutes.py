@@ -32,11 +32,14 @@ def substitutes_cli(
         nlp = make_splitter(choose_lang(lang, bilm.meta.get("lang")))
         sentence, position = find_word(nlp, _common.read_text(text), _common.to_unicode(word), occurrence)
         substitutes = find_substitutes(bilm, sentence, position, k=k)
-    numbers = [[None if math.isnan(value) else value for value in one[1:]] for one in substitutes]
+    probabilities = [[None if math.isnan(value) else value for value in one[1:]] for one in substitutes]
     if as_json:
-        records = [dict(zip(one._fields, (one.word, *values))) for one, values in zip(substitutes, numbers)]
+        records = [dict(zip(one._fields, (one.word, *values))) for one, values in zip(substitutes, probabilities)]
         print(srsly.json_dumps({"sentence": sentence, "position": position, "substitutes": records}))
         return
-    rows = [(one.word, *("" if v is None else f"{v:.2%}" for v in values)) for one, values in zip(substitutes, numbers)]
+    rows = [
+        (one.word, *("" if v is None else f"{v:.2%}" for v in values))
+        for one, values in zip(substitutes, probabilities)
+    ]
     header = ("word", "probability", "forward", "backward")
     _common.msg.table(rows, header=header, divider=True, aligns=tuple("lrrr"))

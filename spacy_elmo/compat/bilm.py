@@ -95,7 +95,7 @@ class Vocabulary:
 
     def decode(self, cur_ids: Sequence[int]) -> str:
         """RETURNS (str): The words with these ids, with spaces between them."""
-        return " ".join(self.id_to_word(number) for number in cur_ids)
+        return " ".join(self.id_to_word(word_id) for word_id in cur_ids)
 
     def encode(self, sentence: Sequence[str], reverse: bool = False, split: bool = True) -> NDArray[np.int32]:
         """sentence (Sequence[str]): A string with spaces between the words; with split=False a list of words.
@@ -382,7 +382,7 @@ def dump_token_embeddings(
     """
     model = BidirectionalLanguageModel(options_file, weight_file, max_batch_size=1)
     vocabulary = UnicodeCharsVocabulary(vocab_file, model._characters.max_characters)
-    words = [vocabulary.id_to_word(number) for number in range(vocabulary.size)]
+    words = [vocabulary.id_to_word(word_id) for word_id in range(vocabulary.size)]
     ids = np.stack([vocabulary.word_to_char_ids(word) for word in words]).astype("int64") + 1
     vectors = list(map(model._encode, np.array_split(ids, range(WORDS_AT_ONCE, len(ids), WORDS_AT_ONCE))))
     with new_hdf5(outfile) as file:

@@ -229,10 +229,8 @@ def add_lstm_layers(
     steps = graph.add("Transpose", vectors, perm=[1, 0, 2])  # (S, B, P)
     inputs = [steps, _reverse(graph, steps, lengths)][: config.n_directions]
     stacked = [_join(graph, [steps] * config.n_directions)]
-    for number in range(config.n_layers):
-        inputs = [
-            _add_layer(graph, config, arrays, number, direction, start[number], x) for direction, x in enumerate(inputs)
-        ]
+    for k in range(config.n_layers):
+        inputs = [_add_layer(graph, config, arrays, k, direction, start[k], x) for direction, x in enumerate(inputs)]
         outputs = [inputs[0], *(_reverse(graph, x, lengths) for x in inputs[1:])]
         stacked.append(_join(graph, outputs))
     return graph.add("Transpose", graph.add("Concat", *stacked, axis=0), perm=[0, 2, 1, 3])
@@ -243,20 +241,20 @@ def _reverse(graph: Graph, steps: str, lengths: str) -> str:
 
 
 def _add_layer(
-    graph: Graph, config: BiLMConfig, arrays: Arrays, number: int, direction: int, start: StartState, inputs: str
+    graph: Graph, config: BiLMConfig, arrays: Arrays, k: int, direction: int, start: StartState, inputs: str
 ) -> str:
     """RETURNS (str): Value (S, B, P), in the reading order of the direction."""
-    name = f"encoder.layers.{number}"
+    name = f"encoder.layers.{k}"
     weight, bias = (_by_gate(arrays.take(f"{name}.{key}")[direction]) for key in ("input_weight", "bias"))
     forget = np.repeat(np.array([0, FORGET_BIAS, 0, 0], dtype="float32"), config.cell_width)  # not in the stored bias
     gates = _add_affine(graph, inputs, weight, bias + forget)
     cell = _build_cell(graph, config, arrays, name, direction)
     h, c = (_repeat(graph, values[direction], inputs) for values in start)
     _, _, outputs = graph.add_many("Scan", 3, h, c, gates, body=cell, num_scan_inputs=1)
-    if number == 0:
+    if k == 0:
         return outputs
     if config.highway_between:
-        highway = f"encoder.highways.{number - 1}"
+        highway = f"encoder.highways.{k - 1}"
         weight, bias = (arrays.take(f"{highway}.{key}")[direction] for key in ("weight", "bias"))
         return _add_mix(graph, inputs, outputs, _add_affine(graph, inputs, weight, bias))
     return graph.add("Add", outputs, inputs) if config.has_skip else outputs

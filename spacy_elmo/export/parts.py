@@ -281,7 +281,7 @@ def embed_file(
     settings: PartSettings,
     nlp: Language,
     description: Mapping[str, Any],
-    number: int,
+    file_number: int,
     name: str,
     *,
     by_part: Tuple[int, int] = (0, 1),
@@ -289,7 +289,7 @@ def embed_file(
 ) -> Totals:
     """Write the missing parts of an input file: part-NUMBER-0, part-NUMBER-1 and so on.
 
-    number (int): Of the file among the inputs.
+    file_number (int): Of the file among the inputs.
     name (str): Its path or address.
     by_part (Tuple[int, int]): Write only the parts k with k = first number modulo second number.
     RETURNS (Totals): What was done.
@@ -299,14 +299,14 @@ def embed_file(
     there = set(folder.names())
     with closing(_read(settings, nlp, name, counts, progress)) as records:
         for k, part in enumerate(_cut(records, settings.texts_per_file)):
-            stem = f"part-{number:05}-{k:05}"
+            stem = f"part-{file_number:05}-{k:05}"
             if (k - by_part[0]) % by_part[1]:
                 _exhaust(part)
             elif stem + FORMATS[settings.format] in there:
                 _exhaust(part)
                 total = total.plus(Totals(n_found=1))
             else:
-                source = (number, name)
+                source = (file_number, name)
                 total = total.plus(
                     _embed_part(settings, nlp, description, folder, stem, source, part, progress.on_text)
                 )
@@ -380,10 +380,10 @@ def _exhaust(part: Iterator[TextRecord]) -> None:
         pass
 
 
-def _check_manifest(folder: "Folder", place: str, description: Mapping[str, Any], number: int, name: str) -> None:
+def _check_manifest(folder: "Folder", place: str, description: Mapping[str, Any], file_number: int, name: str) -> None:
     """RAISES (ValueError): If another command has restarted the folder with other settings or texts."""
     there = json.loads(folder.read(MANIFEST))
-    is_same_text = [item["name"] for item in there["inputs"][number : number + 1]] == [name]
+    is_same_text = [item["name"] for item in there["inputs"][file_number : file_number + 1]] == [name]
     if not is_same_text or _differences(there, json.loads(json.dumps(description))):
         raise ValueError(
             f"The folder '{place}' was restarted by another command, with another biLM, other settings or other texts. "

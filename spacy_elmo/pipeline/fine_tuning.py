@@ -105,9 +105,9 @@ class FineTuner:
         """
         layers = layer_parameters(network)
         n_trained, is_changed = self.n_trained, False
-        for number in self._order[:n_trained]:
-            rate = float(self.settings.top_rate * self.settings.layer_decay ** (network.config.n_layers - number))
-            for name, parameter in layers[number].items():
+        for layer in self._order[:n_trained]:
+            rate = float(self.settings.top_rate * self.settings.layer_decay ** (network.config.n_layers - layer))
+            for name, parameter in layers[layer].items():
                 if parameter.grad is not None:
                     self._step(optimizer, (owner, name), parameter, parameter.grad, rate)
                     is_changed = True
@@ -119,10 +119,10 @@ class FineTuner:
     def _freeze(self, network: BiLMNetwork) -> None:
         """No gradients are computed for what is not trained, and none are kept."""
         trained = self._order[: self.n_trained]
-        for number, parameters in enumerate(layer_parameters(network)):
+        for layer, parameters in enumerate(layer_parameters(network)):
             for parameter in parameters.values():
-                parameter.requires_grad_(number in trained)
-                if number not in trained:
+                parameter.requires_grad_(layer in trained)
+                if layer not in trained:
                     parameter.grad = None
 
     def _step(

@@ -214,9 +214,9 @@ def layer_groups(network: BiLMNetwork, head: nn.Module) -> Dict[str, Dict[str, n
         f"head.{name}": parameter for name, parameter in head.named_parameters() if id(parameter) not in seen
     }
     groups = {"head": head_parameters}
-    for number, parameters in reversed(list(enumerate(layer_parameters(network)))):
+    for layer, parameters in reversed(list(enumerate(layer_parameters(network)))):
         named = {f"network.{key}": parameter for key, parameter in parameters.items()}
-        groups[f"layers.{number - 1}" if number else "words"] = named
+        groups[f"layers.{layer - 1}" if layer else "words"] = named
     return groups
 
 

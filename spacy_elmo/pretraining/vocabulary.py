@@ -234,7 +234,7 @@ def _check_lines(given: Optional[Vocabulary], path: str, warn: OnMessage) -> Opt
     """Refuse blank lines of a vocabulary for a new softmax; warn if it is not in the order of `elmo vocab`."""
     if given is None:
         return None
-    blank = [number for number, word in enumerate(given.words, start=1) if not word.strip()]
+    blank = [line for line, word in enumerate(given.words, start=1) if not word.strip()]
     if blank:
         lines = ", ".join(map(str, blank[:MAX_NAMED]))
         raise ValueError(

@@ -194,16 +194,16 @@ def export_weights(network: BiLMNetwork, prefix: str) -> Dict[str, Tensor]:
     return {name.removeprefix(prefix): torch.from_numpy(array) for name, array in arrays.items()}
 
 
-def boundary_index(numbers: Tensor, mask: Tensor) -> Tuple[Tensor, Tensor]:
+def boundary_index(rows: Tensor, mask: Tensor) -> Tuple[Tensor, Tensor]:
     """Surround each sequence with `BOS` and `EOS`.
 
-    numbers (Tensor): Shape (B, T), rows of a table; values outside the mask do not matter.
+    rows (Tensor): Shape (B, T), rows of a table; values outside the mask do not matter.
     mask (Tensor): Shape (B, T), True for the first tokens of each row.
     RETURNS (Tuple[Tensor, Tensor]): Rows (B, T + 2) with `PADDING` outside the sequences, and the mask (B, T + 2).
     """
     new_mask = with_boundaries(mask.cpu()).to(mask.device)  # (B, T + 2)
     index = torch.full_like(new_mask, PADDING, dtype=torch.long)
-    index[:, 1:-1][mask] = numbers[mask]
+    index[:, 1:-1][mask] = rows[mask]
     index[:, 0] = BOS
     index.scatter_(1, mask.sum(dim=1, keepdim=True) + 1, EOS)
     return index, new_mask

@@ -377,9 +377,9 @@ def _run_group(
     inputs = torch.stack([vectors, _take(vectors, reverse)]).transpose(1, 2)  # (2, T, B, P), in reading order
     outputs: List[Tensor] = []
     ends: List[LSTMState] = []
-    for number, (layer, (h, c)) in enumerate(zip(layers, start.to_state(config).layers)):
+    for k, (layer, (h, c)) in enumerate(zip(layers, start.to_state(config).layers)):
         out, end = _run_layer(config, layer, inputs, mask, h, c)
-        inputs = out + inputs if number and config.has_skip else out
+        inputs = out + inputs if k and config.has_skip else out
         forward, backward = inputs.transpose(1, 2)  # 2 x (B, T, P)
         joined = torch.cat([forward, _take(backward, reverse)], dim=2)
         outputs.append(joined[mask])
