@@ -141,9 +141,10 @@ def check_arguments(function: Function) -> Function:
     checked = validate_call(config={"arbitrary_types_allowed": True})(function)
 
     @wraps(function)
-    def call(*args: Any, **settings: Any) -> Any:
+    def call(self: Any, *args: Any, **settings: Any) -> Any:
+        named = list(signature(function).bind(self, *args, **settings).arguments.items())[1:]
         try:
-            return checked(**signature(function).bind(*args, **settings).arguments)
+            return checked(self, **dict(named))
         except ValidationError as error:
             block, problems = function.__qualname__.removesuffix(".__init__"), describe_problems(error)
             raise ValueError(Errors.EL060.format(block=block, problems="; ".join(problems))) from None
