@@ -66,6 +66,13 @@ def surprisal_pipeline() -> Any:
     return nlp
 
 
+def encode_with_grad(bilm: Any, sentences: List[List[str]]) -> Any:
+    """RETURNS (Tensor): Layers with their graph; up to commit 148bc93b by a method of its own."""
+    if hasattr(bilm, "encode_with_grad"):
+        return bilm.encode_with_grad(sentences)
+    return bilm.encode(sentences, with_grad=True)
+
+
 # Numbers
 
 
@@ -85,7 +92,7 @@ def embeddings(weights: str) -> Dict[str, Any]:
         vectors, state = bilm.embed(sentences[:9], state=None, return_state=True, boundaries=True)
         found[f"{Path(name).name} with boundaries"] = np.concatenate(vectors, axis=1)
         found[f"{Path(name).name} h"], found[f"{Path(name).name} c"] = state.h.numpy(), state.c.numpy()
-        gradient_of = bilm.encode(sentences[:20], with_grad=True)
+        gradient_of = encode_with_grad(bilm, sentences[:20])
         found[f"{Path(name).name} with gradient"] = gradient_of.detach().numpy()
     return found
 
@@ -221,7 +228,7 @@ def embed(weights: str, precision: str = "float32") -> int:
 def train(weights: str) -> int:
     """Forward and backward pass through the biLM."""
     bilm, sentences = bilm_of(weights), flatten(sized(weights))[:64]
-    bilm.encode(sentences, with_grad=True).sum().backward()
+    encode_with_grad(bilm, sentences).sum().backward()
     bilm.network.zero_grad()
     return sum(map(len, sentences))
 
