@@ -33,3 +33,19 @@ def refused(*arguments, code=1, **settings):
     result = call(*arguments, code=code, **settings)
     assert not result.stdout
     return " ".join(result.stderr.split())
+
+
+SMALL_RUN = {
+    "pretraining.batch_size": 4,
+    "pretraining.unroll_steps": 8,
+    "pretraining.max_tokens": 320,
+    "pretraining.eval_every": 5,
+    "pretraining.softmax.kind": "full",
+    "pretraining.precision": "float32",
+}
+SMALL_BILM = {"bilm.char_cnn.filters": "[[1,4],[2,8]]", "bilm.cell_width": 16, "bilm.projection_width": 8}
+
+
+def as_options(settings):
+    """RETURNS (List[str]): Settings as options of `elmo pretrain`."""
+    return [text for name, value in settings.items() for text in (f"--{name}", str(value))]

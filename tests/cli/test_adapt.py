@@ -2,10 +2,14 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import srsly
 import torch
-from cli.calls import call
+from cli.calls import SMALL_RUN, as_options, call, call_json
+from cli.conftest import WORDS
+from reference.seeded_weights import make_arrays, make_options, make_softmax
+from reference.tensorflow_files import write_checkpoint
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
@@ -15,12 +19,9 @@ from spacy_elmo.weights import save_bilm
 
 CONFIG = Path(__file__).parents[2] / "configs" / "adapt.cfg"
 SENTENCES = ["the cat sat on the mat .".split(), "on the mat sat a tumour .".split()]
-SMALL = [
-    *("--pretraining.batch_size", "4", "--pretraining.unroll_steps", "8", "--pretraining.max_tokens", "640"),
-    *("--pretraining.max_passes", "0"),
-    *("--pretraining.eval_every", "10", "--pretraining.softmax.kind", "full", "--pretraining.precision", "float32"),
-    *("--pretraining.optimizer.learn_rate", "0.02", "--pretraining.optimizer.unfreeze_tokens", "0"),
-]
+LENGTH = {"pretraining.max_tokens": 640, "pretraining.max_passes": 0, "pretraining.eval_every": 10}
+RATES = {"pretraining.optimizer.learn_rate": 0.02, "pretraining.optimizer.unfreeze_tokens": 0}
+SMALL = as_options({**SMALL_RUN, **LENGTH, **RATES})
 
 
 @pytest.fixture
@@ -59,6 +60,8 @@ def test_softmax_and_vocabulary_are_kept(bilm_path, corpus, tmp_path):
     assert after.vocabulary.words == before.vocabulary.words
     assert _changed(before, after) == {"layers.0", "layers.1", "char_cnn"}
     assert after.perplexity(SENTENCES).mean < 0.95 * before.perplexity(SENTENCES).mean
+    assert after.meta["init"] == {"path": str(bilm_path), "meta": before.meta}
+    assert after.meta["training"]["corpus"] == ["train.spacy"]
 
 
 def test_only_the_new_softmax_is_trained_first(headless, corpus, tmp_path):
@@ -94,10 +97,16 @@ def test_released_weights_go_on(shared_data, corpus, tmp_path, name):
     assert rows[-1]["forward"] < rows[0]["forward"] < 50
 
 
-def test_the_model_says_what_it_was_adapted_from(bilm_path, corpus, tmp_path):
-    adapted = _adapt(bilm_path, corpus, tmp_path / "out")
-    assert adapted.meta["init"] == {"path": str(bilm_path), "meta": load_bilm(bilm_path).meta}
-    assert "training" in adapted.meta and adapted.meta["training"]["corpus"] == ["train.spacy"]
+def test_a_checkpoint_of_bilm_tf_goes_on_and_resumes(corpus, tmp_path):
+    options = make_options(lstm={"dim": 6, "projection_dim": 4}, char_cnn={"filters": [[1, 4], [2, 3]], "n_highway": 1})
+    arrays = {**make_arrays(options), **make_softmax(options, n_words=len(WORDS))}
+    sums = {name: 1 + np.abs(array) for name, array in arrays.items()}
+    checkpoint = write_checkpoint(tmp_path / "training", options, arrays, WORDS, accumulators=sums)
+    assert call_json("inspect", checkpoint / "model.ckpt-7")["origin"]["format"] == "tf-checkpoint"
+    adagrad = ("--pretraining.optimizer.name", "adagrad")
+    after = _adapt(checkpoint, corpus, tmp_path / "out", *adagrad, "--pretraining.max_tokens", "320")
+    assert after.meta["init"]["meta"]["n_updates"] == 7
+    _adapt(checkpoint, corpus, tmp_path / "out", *adagrad, "--resume")
 
 
 @pytest.mark.issue(48)

@@ -13,7 +13,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from cli.calls import told
+from cli.calls import SMALL_BILM, SMALL_RUN, as_options, told
 from export.test_onnx import make_bilm
 from report_outputs import write_output
 
@@ -21,6 +21,7 @@ from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo.analysis.neighbors import NeighborIndex
 from spacy_elmo.files import only_writer
 
+parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
 pytestmark = pytest.mark.slow
 
 
@@ -29,9 +30,15 @@ def _npz(path):
         return int(arrays["lengths"].sum())
 
 
+def _parts(path):
+    names = [name for part in path.glob("part-*") for name in parquet.read_table(part)["id"].to_pylist()]
+    assert len(names) == len(set(names)) == 3000
+
+
 # Command by name: arguments, the output, and what reads it, which raises an error for one that is not complete.
 COMMANDS = {
     "embed": ("embed bilm text.txt out.npz", "out.npz", _npz),
+    "parts": ("embed bilm text.txt out --docs-per-file 200", "out", _parts),
     "hdf5": ("embed bilm text.txt out.h5", "out.h5", lambda path: h5py.File(path).close()),
     "convert": ("convert bilm out --to bilm-tf", "out", load_bilm),
     "index": ("index text.txt out --bilm bilm --layer 2", "out", lambda path: NeighborIndex.open(path).close()),
@@ -42,7 +49,7 @@ COMMANDS = {
 }
 
 
-CONTINUED = ("index", "download")  # what they leave is completed by the same command
+CONTINUED = ("index", "download", "parts")  # what they leave is completed by the same command
 INPUTS = ("bilm", "tf", "train", "text.txt")
 CONFIG = Path(__file__).parents[2] / "configs" / "pretrain_en_elmo_sm.cfg"
 
@@ -82,23 +89,28 @@ def others(place):
     )
 
 
+def end_while_it_writes(place, line, end):
+    """RETURNS (int): The exit code of a command that gets a signal once it has made a file; 0 if it ended before."""
+    before = {path.name for path in place.iterdir()}
+    command = [sys.executable, "-m", "spacy_elmo", *line.split()]
+    process = subprocess.Popen(command, cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while process.poll() is None and {path.name for path in place.iterdir()} == before:
+        time.sleep(0.001)
+    process.send_signal(end)
+    return process.wait()
+
+
 @pytest.mark.parametrize(
     "name, end",
     [
-        *((name, signal.SIGKILL) for name in ("embed", "index", "package")),
+        *((name, signal.SIGKILL) for name in ("embed", "parts", "index", "package")),
         *((name, signal.SIGTERM) for name in ("hdf5", "convert", "vocab")),
     ],
 )
 def test_a_command_that_is_ended_leaves_nothing_that_looks_complete(end, name, place):
     line, output, read = COMMANDS[name]
-    command = [sys.executable, "-m", "spacy_elmo", *line.split()]
-    process = subprocess.Popen(command, cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    before = {path.name for path in place.iterdir()}
-    while process.poll() is None and {path.name for path in place.iterdir()} == before:
-        time.sleep(0.001)
-    time.sleep(0.01)
-    process.send_signal(end)
-    process.wait()
+    codes = (end_while_it_writes(place, f"{line} --force", end) for _ in range(9))
+    assert next(filter(None, codes)) == (-end if end == signal.SIGKILL else 128 + end), "one of nine was interrupted"
     if end == signal.SIGTERM:
         assert others(place) == []
     if (place / output).exists() and name not in CONTINUED:
@@ -161,15 +173,13 @@ def test_two_writers_at_once_leave_one_complete_output(name, place):
     assert others(place) == []
 
 
-def pretrain(place, output, *options, code=0):
+def pretrain(place, output, *changes, code=0):
     """A short run with a checkpoint after each update."""
     (place / "small.txt").write_text("the cat sat on the mat .\n" * 60, encoding="utf8")
     paths = ("--paths.train", place / "small.txt", "--paths.valid", place / "small.txt")
-    sizes = "--bilm.char_cnn.filters [[1,4],[2,8]] --bilm.cell_width 16 --bilm.projection_width 8"
-    small = f"{sizes} --pretraining.batch_size 4 --pretraining.unroll_steps 8 --pretraining.softmax.kind full"
-    often = "--pretraining.checkpoint_every 1 --pretraining.eval_every 5 --pretraining.schedule.name constant"
-    settings = f"{small} {often} --pretraining.precision float32 --pretraining.max_tokens 160".split()
-    return told("pretrain", CONFIG, output, *paths, *settings, *options, code=code)
+    often = {"pretraining.checkpoint_every": 1, "pretraining.schedule.name": "constant", "pretraining.max_tokens": 160}
+    settings = as_options({**SMALL_RUN, **SMALL_BILM, **often})
+    return told("pretrain", CONFIG, output, *paths, *settings, *changes, code=code)
 
 
 def test_a_pretraining_survives_a_full_disk(place, small_disk):

@@ -65,19 +65,3 @@ def test_onnx_graph_gives_the_same_vectors(bilm_path, tmp_path):
     assert largest_difference(found, bilm.embed([["the", "cat"], ["sat"]])) < 2e-5
     assert "--force" in refused(*arguments)
     call(*arguments, "--force")
-
-
-@pytest.mark.parametrize(
-    "output, options, message",
-    [
-        ("tf", ["--to", "bilm-tf", "--dtype", "int8"], "int8"),
-        ("elmo.onnx", ["--to", "onnx", "--dtype", "float16"], "an ONNX graph has float32"),
-        ("elmo", ["--to", "onnx"], "does not end in .onnx"),
-        ("elmo.onnx", [], "it ends in .onnx"),
-        ("weights.hdf5", ["--to", "bilm-tf"], "it ends in .hdf5. Choose a path that ends in .onnx for ONNX"),
-        ("model.tar.gz", ["--to", "native"], "it ends in .gz"),
-    ],
-)
-def test_what_a_format_does_not_have_is_refused(bilm_path, tmp_path, output, options, message):
-    assert message in refused("convert", bilm_path, tmp_path / output, *options)
-    assert not (tmp_path / output).exists()

@@ -3,7 +3,6 @@
 import pytest
 import srsly
 from cli.calls import call, call_json, refused
-from weights.loopback import Site, serving
 
 from spacy_elmo.weights import save_bilm
 
@@ -37,21 +36,7 @@ def test_local_files_are_saved_with_the_next_step(tf_path, tmp_path):
     assert call_json(*arguments, "--force")["files"][1]["name"] == "weights.hdf5"
 
 
-def test_mirror_is_used(tf_path, tmp_path, monkeypatch):
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    files = {f"elmo_pt_{name}": (tf_path / name).read_bytes() for name in ("options.json", "weights.hdf5")}
-    with serving(Site(files)) as site:
-        found = call_json("download", "pt", "--dest", tmp_path / "out", "--mirror", site.address)
-    assert found["files"][0]["url"] == f"{site.address}elmo_pt_options.json"
-
-
-def test_mistakes_write_nothing(tf_path, tmp_path):
-    dest = ("--dest", tmp_path / "out")
-    shown = refused("download", "small", *dest, "--from", tf_path)
-    assert "13.6 M" in shown, "another biLM"
-    shown = refused("download", "smal", *dest)
-    assert "no published biLM" in shown and "small" in shown
+def test_usage_is_shown_without_a_name_or_a_place():
     for arguments in ([], ["small"], ["--dest", "x"]):
         shown = " ".join(refused("download", *arguments, code=2).replace("\u2502", " ").split())
         assert "python -m spacy elmo download original --dest elmo" in shown
-    assert not (tmp_path / "out").exists()

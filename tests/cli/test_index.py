@@ -1,12 +1,8 @@
 """`elmo index`, `neighbors` and `senses`: good calls, hostile texts, and mistakes."""
 
 import json
-import sqlite3
-from contextlib import closing
-from pathlib import Path
 
 import pytest
-from analysis.indexes import is_open
 from cli.calls import call, call_json, refused, told
 
 from spacy_elmo.analysis.index_build import IndexBuilder
@@ -34,13 +30,6 @@ def folder(bilm, tmp_path_factory):
     return folder
 
 
-def test_index_reports(folder):
-    record = call_json("index", folder / "index", "--check")
-    n_tokens = sum(len(line.split()) + 1 for line in LINES)
-    assert record["tokens"] == n_tokens and record["documents"] == 1 and record["layer"] == 2
-    assert record["recall@10"] == 1 and record["bilm"] == str(folder / "bilm")
-
-
 def test_index_is_added_to_and_documents_are_deleted(folder, tmp_path):
     (tmp_path / "texts.jsonl").write_text('{"words": ["a", "the", "Bank"]}\n{"words": ["2"]}\n', encoding="utf8")
     place = [tmp_path / "texts.jsonl", tmp_path / "index"]
@@ -49,9 +38,12 @@ def test_index_is_added_to_and_documents_are_deleted(folder, tmp_path):
     again = call("index", *place, "--json")
     assert json.loads(again.stdout)["tokens"] == 1 and "2 documents unchanged" in again.stderr
     name = f"{tmp_path / 'texts.jsonl'}#1"
+    assert "has no document" in refused("index", tmp_path / "index", "--delete", name, "--delete", "absent")
+    assert call_json("index", tmp_path / "index", "--check")["documents"] == 2, "nothing is deleted if one is unknown"
     deleted = call("index", tmp_path / "index", "--delete", name, "--json")
     assert json.loads(deleted.stdout)["tokens"] == 0, deleted.output
-    assert "has no document" in refused("index", tmp_path / "index", "--delete", name)
+    checked = call("index", tmp_path / "index", "--check", "--json")
+    assert "nothing to check" in checked.stderr and "recall@10" not in json.loads(checked.stdout)
     assert "EL393" in refused("index", *place, "--layer", 1)
     empty = call("neighbors", tmp_path / "index", SENTENCE, "-w", "bank")
     assert "no tokens" in empty.output
@@ -63,20 +55,21 @@ def test_stopped_build_says_how_to_go_on(folder, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(IndexBuilder, "add", lambda self, *_: self.stop())  # as a signal would
         assert "same command continues" in told(*command, code=1)
-    assert "EL391" in refused("neighbors", tmp_path / "index", SENTENCE, "-w", "cat")
+        assert "EL391" in refused("neighbors", tmp_path / "index", SENTENCE, "-w", "cat")
     call(*command)
+    before = {file.name: file.read_bytes() for file in (tmp_path / "index").iterdir()}
+    with monkeypatch.context() as patched:
+        patched.setattr(IndexBuilder, "add", lambda self, *_: self.stop())
+        assert "The index is as it was" in told(*command, "--force", code=1)
+    assert {file.name: file.read_bytes() for file in (tmp_path / "index").iterdir()} == before
     call("neighbors", tmp_path / "index", SENTENCE, "-w", "cat")
 
 
-def test_corpus_without_tokens_is_told(folder, tmp_path):
-    (tmp_path / "empty.txt").write_text(" \n\n", encoding="utf8")
-    result = call("index", tmp_path / "empty.txt", tmp_path / "index", "--bilm", folder / "bilm", "--json")
-    assert "no tokens" in result.stderr and json.loads(result.stdout)["tokens"] == 0
-    checked = call("index", tmp_path / "index", "--check", "--json")
-    assert "nothing to check" in checked.stderr and "recall@10" not in json.loads(checked.stdout)
-
-
-def test_neighbors_prints_lines_without_control_characters(folder):
+def test_index_is_checked_and_neighbors_are_lines_without_control_characters(folder):
+    record = call_json("index", folder / "index", "--check")
+    n_tokens = sum(len(line.split()) + 1 for line in LINES)
+    assert record["tokens"] == n_tokens and record["documents"] == 1 and record["layer"] == 2
+    assert record["recall@10"] == 1 and record["bilm"] == str(folder / "bilm")
     result = call("neighbors", folder / "index", SENTENCE, "--word", "bank", "--k", 50)
     assert "<script>" in result.stdout and "\x1b[31m" not in result.stdout and "\u202e" not in result.stdout
     same = call("neighbors", folder / "index", SENTENCE, "--word", "bank", "--same-word", "--json")
@@ -100,8 +93,9 @@ def test_senses_writes_picture_and_page(folder, tmp_path):
     assert sum(group["size"] for group in found["groups"]) == 9 == len(found["uses"])
 
 
-def test_mistakes_are_clear(folder, tmp_path, bilm):
-    index = folder / "index"
+def test_mistakes_are_clear(folder, novels, tmp_path):
+    index, novel = folder / "index", novels / "index"
+    senses, picture = ("senses", novel, "train", "--n-senses", 2), ("--picture", tmp_path / "a.png")
     new = ("index", folder / "lines.txt", tmp_path / "new", "--bilm", folder / "bilm")
     two = ("--picture", tmp_path / "a.png", "--html", tmp_path / "." / "a.png")
     for message, command in (
@@ -120,70 +114,46 @@ def test_mistakes_are_clear(folder, tmp_path, bilm):
         ("Nothing to do with the index", ("index", index)),
         ("has no layer '7'", (*new, "--layer", 7)),
         ("There are no texts", ("index", tmp_path / "absent.txt", *new[2:])),
+        ("has a field 'yaer'", (*senses, "--group-by", "yaer")),
+        ("does not fit the field 'author'", (*senses, "--group-by", "author", "--bin-width", 10)),
+        ("Name it with --group-by", (*senses, "--bin-width", 10)),
+        ("Name it with --group-by", ("neighbors", novel, "A train", "-w", "train", "--bin-width", 5)),
+        ("--table is for the shares", (*senses, "--table", tmp_path / "a.csv")),
+        ("--size is for a picture", (*senses, "--size", "8")),
+        ("--size is '16,9'", (*senses, *picture, "--size", "16,9")),
+        ("--label is 'group 1'", (*senses, *picture, "--label", "group 1")),
+        ("no label 'group 9'", (*senses, *picture, "--label", "group 9=x")),
+        ("cannot be named 'document'", ("index", novels / "novels.jsonl", novel, "--keep", "document")),
     ):
         shown = refused(*command)
         assert message in shown and "\x1bk" not in shown, (message, shown)
-
-
-@pytest.mark.issue(18)
-def test_nothing_is_deleted_if_a_name_is_unknown(folder, tmp_path):
-    index = tmp_path / "index"
-    call("index", folder / "lines.txt", index, "--bilm", folder / "bilm")
-    assert "has no document" in refused("index", index, "--delete", folder / "lines.txt", "--delete", "absent")
-    assert call_json("index", index, "--check")["documents"] == 1
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.issue(18)
 def test_case_is_matched_before_a_sample_is_drawn(folder, tmp_path):
-    lines = [f"as {i}" for i in range(40)] + ["AS it is"]
-    (tmp_path / "as.txt").write_text("\n".join(lines), encoding="utf8")
+    (tmp_path / "as.txt").write_text("\n".join([*(f"as {i}" for i in range(40)), "AS it is"]), encoding="utf8")
     call("index", tmp_path / "as.txt", tmp_path / "index", "--bilm", folder / "bilm")
     command = ("senses", tmp_path / "index")
-    upper = call(*command, "AS", "--match-case", "--max-uses", 3, "--json")
-    record = json.loads(upper.stdout)
-    assert [use["word"] for use in record["uses"]] == ["AS"] and (record["n_uses"], record["n_sampled"]) == (1, 1)
+    upper = call_json(*command, "AS", "--match-case", "--max-uses", 3)
+    assert [use["word"] for use in upper["uses"]] == ["AS"] and (upper["n_uses"], upper["n_sampled"]) == (1, 1)
     page = tmp_path / "as.html"
     sample = call(*command, "as", "--match-case", "--max-uses", 5, "--html", page)
     assert "5 of 40 uses" in sample.stdout and "5 of 40 uses" in page.read_text(encoding="utf8")
-    record = call_json(*command, "as", "--max-uses", 5)
-    assert (record["n_uses"], record["n_sampled"], len(record["uses"])) == (41, 5, 5)
-
-
-@pytest.mark.issue(18)
-def test_force_keeps_the_index_until_the_new_one_is_complete(folder, tmp_path, monkeypatch):
-    index, bilm, texts = tmp_path / "index", ("--bilm", folder / "bilm"), tmp_path / "texts.jsonl"
-    call("index", folder / "lines.txt", index, *bilm)
-    before = {file.name: file.read_bytes() for file in index.iterdir()}
-    texts.write_text('{"words": ["new"]}\n{"words": [\n', encoding="utf8")
-    call("index", texts, index, *bilm, "--force", code=1)
-    assert {file.name: file.read_bytes() for file in index.iterdir()} == before
-    texts.write_text('{"words": ["new"]}\n', encoding="utf8")
-    with monkeypatch.context() as patched:
-        patched.setattr(IndexBuilder, "add", lambda self, *_: self.stop())
-        assert "The index is as it was" in told("index", texts, index, *bilm, "--force", code=1)
-        assert "without --force continues" in told("index", texts, tmp_path / "other", *bilm, "--force", code=1)
-    assert {file.name: file.read_bytes() for file in index.iterdir()} == before
-    record = call_json("index", texts, index, *bilm, "--force")
-    assert record["tokens"] == 1 and [file.name for file in index.iterdir()] == ["tokens.sqlite"]
 
 
 @pytest.mark.issue(18)
 def test_force_keeps_settings_that_can_be_read(folder, tmp_path):
     (tmp_path / "t.jsonl").write_text('{"words": ["a", "the", "Bank"]}\n', encoding="utf8")
-    command = ["index", tmp_path / "t.jsonl", tmp_path / "index"]
-    call(*command, "--bilm", folder / "bilm", "--layer", 1, "--content-words", "--lang", "en")
-    with closing(sqlite3.connect(tmp_path / "index" / FILE)) as file, file:
-        file.execute("DELETE FROM token")
-    assert "EL392" in refused("neighbors", tmp_path / "index", "a bank", "-w", "bank")
+    command, bilm = ["index", tmp_path / "t.jsonl", tmp_path / "index"], ("--bilm", folder / "bilm")
+    call(*command, *bilm, "--layer", 1, "--content-words", "--lang", "en")
     again = call(*command, "--force", "--json")
-    record = json.loads(again.stdout)
+    record, shown = json.loads(again.stdout), " ".join(again.stderr.split())
     assert (record["layer"], record["tokens"], record["bilm"]) == (1, 1, str(folder / "bilm"))
-    told = " ".join(again.stderr.split())
-    assert "reading: {'lang': 'en'" in told and "layer: " not in told
-    every = call(*command, "--force", "--all-words", "--json")
-    assert json.loads(every.stdout)["tokens"] == 3 and "content_words: en" in " ".join(every.stderr.split())
+    assert "reading: {'lang': 'en'" in shown and "layer: " not in shown
+    assert call_json(*command, "--force", "--all-words")["tokens"] == 3
     (tmp_path / "index" / FILE).write_bytes(b"not SQLite")
-    unread = call(*command, "--force", "--bilm", folder / "bilm", "--json")
+    unread = call(*command, "--force", *bilm, "--json")
     assert "of the damaged index" in unread.stderr and json.loads(unread.stdout)["layer"] == 2
 
 
@@ -202,22 +172,6 @@ def test_documents_beyond_the_end_of_a_shorter_file_are_deleted(folder, tmp_path
     texts.write_text("", encoding="utf8")
     emptied = call_json("index", texts, tmp_path / "index")
     assert (emptied["documents"], emptied["words"]) == (3, 1)
-
-
-@pytest.mark.issue(37)
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="only Linux lists the files of a process")
-@pytest.mark.parametrize(
-    "code, options",
-    [
-        (0, ("neighbors", "INDEX", SENTENCE, "-w", "cat")),
-        (1, ("neighbors", "INDEX", SENTENCE, "-w", "cat", "--bilm", "en_elmo_sm")),
-        (1, ("senses", "INDEX", "absent")),
-        (1, ("explore", "--index", "INDEX", "--bilm", "en_elmo_sm", "--port", 0)),
-    ],
-)
-def test_commands_close_the_index_whether_they_succeed_or_not(folder, code, options):
-    result = call(*(folder / "index" if option == "INDEX" else option for option in options), code=code)
-    assert result.exc_info is not None and not is_open(folder / "index")  # which still has the frames of a mistake
 
 
 NOVELS = [
@@ -318,25 +272,3 @@ def test_fields_stay_when_documents_are_added_or_the_index_is_replaced(folder, n
     call("index", one, two, index, "--force")
     assert [row["value"] for row in call_json(*senses, "place")["shares"]] == ["York"]
     assert [row["value"] for row in call_json(*senses, "year")["shares"]] == ["1900", "1910"]
-
-
-@pytest.mark.issue(40)
-def test_mistakes_with_fields_and_pictures_are_clear(novels, tmp_path):
-    senses = ("senses", novels / "index", "train", "--n-senses", 2)
-    picture = ("--picture", tmp_path / "a.png")
-    for message, command in (
-        ("has a field 'yaer'", (*senses, "--group-by", "yaer")),
-        ("does not fit the field 'author'", (*senses, "--group-by", "author", "--bin-width", 10)),
-        ("Name it with --group-by", (*senses, "--bin-width", 10)),
-        ("Name it with --group-by", ("neighbors", novels / "index", "A train", "-w", "train", "--bin-width", 5)),
-        ("--table is for the shares", (*senses, "--table", tmp_path / "a.csv")),
-        ("--size is for a picture", (*senses, "--size", "8")),
-        ("--size is '16,9'", (*senses, *picture, "--size", "16,9")),
-        ("--size is '1x9'", (*senses, *picture, "--size", "1x9")),
-        ("--label is 'group 1'", (*senses, *picture, "--label", "group 1")),
-        ("no label 'group 9'", (*senses, *picture, "--label", "group 9=x")),
-        ("cannot be named 'document'", ("index", novels / "novels.jsonl", novels / "index", "--keep", "document")),
-    ):
-        shown = refused(*command)
-        assert message in shown, (message, shown)
-    assert not list(tmp_path.iterdir())

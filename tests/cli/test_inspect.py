@@ -32,16 +32,6 @@ def archive(tmp_path):
     return Path(write_archive(tmp_path / "model.tar.gz", state, make_config(options_file=OPTIONS)))
 
 
-def test_results_go_to_stdout_and_statements_to_stderr(bilm, bilm_path, tmp_path):
-    shown = call("inspect", bilm_path).stdout
-    for text in ("projection_width", "LSTM layer 2", "highway 1", "characters: filters", "9 words", "forget"):
-        assert text in shown
-    save_bilm(BiLM(bilm.network), tmp_path / "bare")
-    result = call("inspect", tmp_path / "bare")
-    for text in ("perplexity is not possible", "can be used"):
-        assert text in result.stderr and text not in result.stdout
-
-
 @pytest.mark.issue(15)
 def test_problems_of_weights_are_listed(bilm_path):
     arrays = load_file(bilm_path / "weights.safetensors")
@@ -53,7 +43,15 @@ def test_problems_of_weights_are_listed(bilm_path):
     assert "weights.safetensors" in refused("inspect", bilm_path)
 
 
-def test_every_parameter_is_counted_once(bilm, bilm_path):
+def test_sizes_parameters_and_gates_are_shown(bilm, bilm_path, tmp_path):
+    """Results on stdout, statements on stderr; every parameter is counted once."""
+    shown = call("inspect", bilm_path).stdout
+    for text in ("projection_width", "LSTM layer 2", "highway 1", "characters: filters", "9 words", "forget"):
+        assert text in shown
+    save_bilm(BiLM(bilm.network), tmp_path / "bare")
+    result = call("inspect", tmp_path / "bare")
+    for text in ("perplexity is not possible", "can be used"):
+        assert text in result.stderr and text not in result.stdout
     report = call_json("inspect", bilm_path)
     counts = report["n_parameters"]
     # The mask row of the character table is no parameter of the paper.
@@ -91,27 +89,22 @@ def test_model_with_highways_and_a_table_of_words():
 
 
 @pytest.mark.issue(17)
-@pytest.mark.parametrize("format", ["native", "bilm-tf"])
-def test_files_are_shown_with_checksums(format, bilm, tmp_path):
-    save_bilm(bilm, tmp_path / "bilm", format=format)
-    record = call_json("inspect", tmp_path / "bilm")["origin"]
-    files = {Path(file["name"]).name: file for file in record["files"]}
-    assert record["format"] == format and set(files) == {path.name for path in (tmp_path / "bilm").iterdir()}
-    for path in (tmp_path / "bilm").iterdir():
-        assert files[path.name]["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
-        assert files[path.name]["n_bytes"] == path.stat().st_size
-    shown = call("inspect", tmp_path / "bilm").stdout
-    assert f"Format: {format}" in shown and all(file["sha256"] in shown for file in files.values())
-
-
-@pytest.mark.issue(17)
-def test_options_and_origin_are_shown(bilm, tmp_path):
-    save_bilm(bilm, tmp_path / "bilm", format="bilm-tf")
-    srsly.write_json(tmp_path / "bilm" / "origin.json", {"name": "small", "licence": "a licence of its own"})
-    shown = call("inspect", tmp_path / "bilm").stdout
-    assert "a licence of its own" in shown and "unknown" in shown
-    (tmp_path / "bilm" / "options.json").rename(tmp_path / "settings.json")
-    record = call_json("inspect", tmp_path / "bilm" / "weights.hdf5", "--options", tmp_path / "settings.json")
+def test_files_are_shown_with_checksums_and_origin(bilm, tmp_path):
+    for format in ("native", "bilm-tf"):
+        folder = tmp_path / format
+        save_bilm(bilm, folder, format=format)
+        record = call_json("inspect", folder)["origin"]
+        files = {Path(file["name"]).name: file for file in record["files"]}
+        assert record["format"] == format and set(files) == {path.name for path in folder.iterdir()}
+        for path in folder.iterdir():
+            assert files[path.name]["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+            assert files[path.name]["n_bytes"] == path.stat().st_size
+        srsly.write_json(folder / "origin.json", {"name": "small", "licence": "a licence of its own"})
+        shown = call("inspect", folder).stdout
+        assert f"Format: {format}" in shown and all(file["sha256"] in shown for file in files.values())
+        assert "a licence of its own" in shown
+    (folder / "options.json").rename(tmp_path / "settings.json")
+    record = call_json("inspect", folder / "weights.hdf5", "--options", tmp_path / "settings.json")
     names = [Path(file["name"]).name for file in record["origin"]["files"]]
     assert names == ["meta.json", "weights.hdf5", "settings.json"]
 

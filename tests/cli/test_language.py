@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -55,10 +56,10 @@ def test_text_is_tokenized_in_the_language_of_the_bilm(lang, wanted, french):
     assert call_json("substitutes", french, TEXT, "--word", "est", *option)["sentence"] == wanted
 
 
-@pytest.mark.parametrize("meta", [{}, {"lang": None}, {"lang": ""}, {"lang": 5}, {"lang": ["fr"]}])
-def test_a_bilm_without_a_language_is_english(meta, french, tmp_path):
-    path = _other(tmp_path / "bilm", french, **meta)
-    assert call_json("substitutes", path, TEXT, "--word", "est")["sentence"] == ENGLISH
+def test_a_bilm_without_a_language_is_english(french, tmp_path):
+    for number, meta in enumerate(({}, {"lang": None}, {"lang": ""}, {"lang": 5}, {"lang": ["fr"]})):
+        path = _other(tmp_path / str(number), french, **meta)
+        assert call_json("substitutes", path, TEXT, "--word", "est")["sentence"] == ENGLISH
 
 
 def test_a_language_that_spacy_does_not_have_is_an_error_with_a_remedy(french, tmp_path):
@@ -74,20 +75,12 @@ def test_query_is_tokenized_in_the_language_of_the_index(name, lang, wanted, ind
     assert call_json("neighbors", indexes[name], TEXT, "--word", "est", "--lang", "en")["sentence"] == ENGLISH
 
 
-@pytest.mark.parametrize("reading", [{}, None], ids=["without a language", "without the field"])
-def test_an_index_that_does_not_say_its_language_opens(reading, indexes, raw, french, tmp_path):
-    shutil.copytree(indexes["none"], tmp_path / "old")
-    store = TokenStore(tmp_path / "old", can_write=True)
-    settings = {**store.read_meta()["settings"], "reading": reading}
-    if reading is None:
-        del settings["reading"]
-    with store.change():
-        store.write_meta(settings=settings)
-    store.close()
-    assert call_json("neighbors", tmp_path / "old", TEXT, "--word", "est")["sentence"] == FRENCH
-    call("index", tmp_path / "old", "--check")
-    if reading is None:
-        call("index", raw, tmp_path / "old", "--lang", "fr")
+def test_an_index_without_a_language_opens(indexes, tmp_path):
+    shutil.copytree(indexes["none"], tmp_path / "index")
+    with closing(TokenStore(tmp_path / "index", can_write=True)) as store, store.change():
+        store.write_meta(settings={**store.read_meta()["settings"], "reading": {}})
+    assert call_json("neighbors", tmp_path / "index", TEXT, "--word", "est")["sentence"] == FRENCH
+    call("index", tmp_path / "index", "--check")
 
 
 def test_texts_are_added_to_an_index_in_its_language(indexes, tmp_path):
@@ -101,28 +94,13 @@ def test_content_words_are_those_of_the_language_of_the_bilm(french, raw, tmp_pa
     (tmp_path / "a.txt").write_text("les affaires sont the end", encoding="utf8")
     command = ["index", tmp_path / "a.txt", tmp_path / "index", "--bilm", french, "--content-words"]
     call_json(*command)
-    index = NeighborIndex.open(tmp_path / "index")
-    assert set(index.words) == {"affaires", "the", "end"}
-    index.close()
-    call(*command)  # the same as in the index, whatever the default
-    call(*command, "--lang", "en", "--force")
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["index", "RAW", "OUT", "--bilm", "BILM"],
-        ["perplexity", "BILM", "RAW"],
-        ["embed", "BILM", "RAW", "OUT"],
-    ],
-    ids=lambda command: command[0],
-)
-def test_raw_text_is_warned_of_and_the_language_proposed(command, french, raw, tmp_path):
-    places = {"RAW": raw, "BILM": french, "OUT": tmp_path / "out"}
-    arguments = [places.get(part, part) for part in command]
-    shown = told(*arguments)
-    assert "WL103" in shown and "--lang fr" in shown
-    assert "WL103" not in told(*arguments, "--lang", "fr", *(["--force"] if "OUT" in command else []))
+    for words, options in (
+        ({"affaires", "the", "end"}, ()),
+        ({"les", "affaires", "sont", "end"}, ("--lang", "en", "--force")),
+    ):
+        call(*command, *options)  # without a choice that of the index, whatever the default
+        with NeighborIndex.open(tmp_path / "index") as index:
+            assert set(index.words) == words
 
 
 @pytest.mark.issue(48)
@@ -150,6 +128,8 @@ def test_raw_text_is_read_in_the_language_of_the_bilm_by_every_command(french, r
     assert "EL393" in refused("index", tokenized, tmp_path / "more", "--lang", "none")
     assert "--lang none" in told("perplexity", french, raw) and "WL103" not in told("perplexity", french, tokenized)
     assert "WL103" not in told("perplexity", french, raw, "--lang", "none")
+    for command in (("index", raw, tmp_path / "new", "--bilm", french), ("embed", french, raw, tmp_path / "new.npz")):
+        assert "WL103" in (shown := told(*command)) and "--lang fr" in shown
 
 
 def test_explorer_takes_bilm_and_language_of_the_index(indexes, french, tmp_path):
@@ -193,9 +173,9 @@ def test_config_of_a_run_tokenizes_raw_text_in_the_language_that_is_given(kind, 
     assert unknown["corpus"]["lang"] is None and unknown["meta"]["lang"] == "frr"
 
 
-@pytest.mark.parametrize("lang, wanted", [(None, "fr"), ("de", "de")])
-def test_config_of_a_pipeline_is_in_the_language_of_the_bilm(lang, wanted, french):
-    config = Config().from_str(make_pipeline_config(pipeline="ner", lang=lang, bilm=str(french)), interpolate=False)
-    assert config["nlp"]["lang"] == wanted
-    packaged = Config().from_str(make_pipeline_config(pipeline="ner", bilm="en_elmo_sm"), interpolate=False)
-    assert packaged["nlp"]["lang"] == "en"
+@pytest.mark.parametrize(
+    "bilm, lang, wanted", [("french", None, "fr"), ("french", "de", "de"), ("en_elmo_sm", None, "en")]
+)
+def test_config_of_a_pipeline_is_in_the_language_of_the_bilm(bilm, lang, wanted, french):
+    text = make_pipeline_config(pipeline="ner", lang=lang, bilm=bilm.replace("french", str(french)))
+    assert Config().from_str(text, interpolate=False)["nlp"]["lang"] == wanted

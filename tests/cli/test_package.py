@@ -1,6 +1,5 @@
 """`elmo package`: a pipeline that spaCy loads, and names that are refused."""
 
-import pytest
 import spacy
 from cli.calls import call, refused
 
@@ -15,19 +14,6 @@ def test_package_is_a_pipeline(bilm_path, tmp_path):
     wanted = load_bilm(bilm_path).embed([["the", "cat"]])[0].mean(axis=0)
     assert abs(nlp("the cat")._.elmo - wanted).max() < 1e-6
     assert "--force" in refused(*arguments)
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        (["--name", "Ti-ny"], "is not a valid"),
-        (["--name", "a", "--version", "x"], "is not a valid"),
-        (["--name", "a", "--lang", "zz"], "There is no tokenizer"),
-    ],
-)
-def test_bad_names_are_refused_before_weights_are_read(options, message, tmp_path):
-    assert message in refused("package", tmp_path / "absent", tmp_path / "out", *options)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_language_is_that_of_the_bilm(tmp_path):

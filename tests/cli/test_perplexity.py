@@ -7,7 +7,6 @@ import pytest
 import torch
 from cli.calls import call, call_json, refused, told
 
-from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.weights import save_bilm
 
 TEXT = "the cat sat on the mat .\nthe dog sat .\n" * 8
@@ -40,10 +39,7 @@ def test_what_was_read_is_told(bilm_path, corpus_path):
 
 
 @pytest.mark.issue(15)
-def test_mistakes_have_a_reason(bilm, bilm_path, corpus_path, tmp_path):
-    save_bilm(BiLM(bilm.network), tmp_path / "bare")
-    assert "softmax" in refused("perplexity", tmp_path / "bare", corpus_path)
-    assert "no GPU number 99" in refused("perplexity", bilm_path, corpus_path, "--gpu-id", 99)
+def test_weights_that_are_not_finite_are_named(bilm, corpus_path, tmp_path):
     broken = pickle.loads(pickle.dumps(bilm))
     with torch.no_grad():
         broken.head.weight.copy_(torch.where(torch.arange(9) % 2 == 0, 9e17, -9e17).unsqueeze(1))

@@ -7,18 +7,17 @@ from typing import Any
 import pytest
 import spacy
 import srsly
+from cli.calls import call
 from spacy.tokens import Doc, DocBin
-from typer.testing import CliRunner
 
-from spacy_elmo.cli._app import app
 from spacy_elmo.weights.identity import digest_bilm
 
 pytest.importorskip("sklearn", reason="probes need scikit-learn")
 TAGGED = [("the", "DET"), ("cat", "NOUN"), ("sat", "VERB"), (".", "PUNCT")]
 
 
-def _run(*args: Any) -> Any:
-    return CliRunner().invoke(app, ["probe", *(str(arg) for arg in args)])
+def _run(*args: Any, code: int = 0) -> Any:
+    return call("probe", *args, code=code)
 
 
 @pytest.fixture
@@ -37,7 +36,6 @@ def test_table_json_and_picture(bilm_path: Path, tagged: Path, tmp_path: Path) -
     out, picture = tmp_path / "out" / "probe.json", tmp_path / "out" / "probe.png"
     arguments = (bilm_path, tagged, "--attr", "pos", "--control-seeds", 1, "--output", out, "--picture", picture)
     result = _run(*arguments)
-    assert result.exit_code == 0, result.output
     for text in ("majority baseline", "word baseline", "layer 2", "mean of all layers", "selectivity"):
         assert text in result.stdout
     told = " ".join(result.stderr.split())
@@ -46,9 +44,8 @@ def test_table_json_and_picture(bilm_path: Path, tagged: Path, tmp_path: Path) -
     assert record["bilm_digest"] == digest_bilm(bilm_path) and record["is_split"] and record["seed"] == 0
     assert [len(row["control"]) for row in record["layers"]] == [1] * 4
     assert picture.read_bytes().startswith(b"\x89PNG") and sorted(out.parent.iterdir()) == [out, picture]
-    again = _run(*arguments)
-    assert again.exit_code == 1 and "--force" in again.stderr
-    assert _run(*arguments, "--layers", "0", "--force").exit_code == 0
+    assert "--force" in _run(*arguments, code=1).stderr
+    _run(*arguments, "--layers", "0", "--force")
     assert len(srsly.read_json(out)["layers"]) == 1
 
 
@@ -57,7 +54,6 @@ def test_json_goes_to_stdout(bilm_path: Path, tagged: Path, tmp_path: Path) -> N
     test = tmp_path / "test.conllu"
     test.write_text("1\tcat\tcat\tNOUN\tNN\t_\t0\troot\t_\t_\n2\toh\toh\tINTJ\tUH\t_\t1\tx\t_\t_\n", encoding="utf8")
     result = _run(bilm_path, test, "-a", "pos", "-t", tagged, "--layers", "0,mean", "-n", 0, "-m", 9, "-j")
-    assert result.exit_code == 0, result.output
     record = json.loads(result.stdout)
     assert (record["n_train"], record["n_test"], record["n_unseen"]) == (9, 2, 1) and not record["is_split"]
     assert [row["layer"] for row in record["layers"]] == [0, "mean"]
@@ -71,7 +67,7 @@ def test_json_goes_to_stdout(bilm_path: Path, tagged: Path, tmp_path: Path) -> N
 @pytest.mark.issue(18)
 def test_stopped_probes_are_told(bilm_path: Path, tagged: Path) -> None:
     result = _run(bilm_path, tagged, "-a", "pos", "-n", 0, "--layers", "1", "--max-iter", 1)
-    assert result.exit_code == 0 and "did not converge" in result.stderr and "layer 1" in result.stderr
+    assert "did not converge" in result.stderr and "layer 1" in result.stderr
 
 
 @pytest.mark.issue(18)
@@ -83,28 +79,8 @@ def test_senses_by_nearest_neighbor(bilm_path: Path, tmp_path: Path) -> None:
     ]
     srsly.write_jsonl(path, senses)
     result = _run(bilm_path, path, "--attr", "sense")
-    assert result.exit_code == 0, result.output
     assert "most frequent training sense" in result.stdout and "several senses" in result.stdout
     assert "nearest mean" in result.stdout and "1-NN" not in result.stdout
-    assert "--control-seeds does not fit" in _run(bilm_path, path, "--attr", "sense", "--control-seeds", 2).stderr
-
-
-@pytest.mark.issue(18)
-def test_mistakes_are_clear(bilm_path: Path, tagged: Path, tmp_path: Path) -> None:
-    blank, same = tmp_path / "blank", tmp_path / "z.png"
-    spacy.blank("en").to_disk(blank)
-    cases = [
-        ((bilm_path, tagged, "-a", "tag"), "has no token with the attribute"),
-        ((bilm_path, tagged, "-a", "colour"), "Unknown attribute"),
-        ((bilm_path, tagged, "-a", "sense"), "cannot be read for --attr"),
-        ((bilm_path, tagged, "-a", "pos", "-t", tagged), "are the same file"),
-        ((bilm_path, tagged, "-a", "pos", "--layers", "7"), "Unknown layer"),
-        ((blank, tagged, "-a", "pos"), "has no component `elmo`"),
-        ((bilm_path, tagged, "-a", "pos", "-p", tmp_path / "a.doc"), "A picture cannot be written"),
-        ((bilm_path, tagged, "-a", "pos", "-o", same, "-p", tmp_path / "y" / ".." / "z.png"), "would write the same"),
-    ]
-    for arguments, code in cases:
-        result = _run(*arguments)
-        assert result.exit_code == 1 and code in " ".join(result.stderr.split()), (arguments, result.output)
-    assert _run(bilm_path, tmp_path / "none.spacy", "-a", "pos").exit_code == 2
-    assert _run(tmp_path / "none", tagged, "-a", "pos").exit_code == 1
+    assert (
+        "--control-seeds does not fit" in _run(bilm_path, path, "--attr", "sense", "--control-seeds", 2, code=1).stderr
+    )

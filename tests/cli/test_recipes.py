@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 import pytest
 import spacy
-from cli.calls import call, call_json, told
+from cli.calls import SMALL_BILM, SMALL_RUN, as_options, call, call_json, told
 from safetensors import safe_open
 from thinc.api import Config
 
@@ -18,19 +18,13 @@ from spacy_elmo.pretraining.config import PretrainConfig
 CONFIGS = Path(__file__).parents[2] / "configs"
 KIM, TRANSFORMER = "pretrain_kim2016.cfg", "pretrain_transformer.cfg"
 TEXT = "the cat sat on the mat .\nthe mat was under the cat .\n" * 30
+LARGER = {"pretraining.unroll_steps": 16, "pretraining.max_sentence_tokens": 15, "pretraining.max_passes": 0}
 SMALL = {
-    KIM: [
-        *("--pretraining.batch_size", "4", "--pretraining.unroll_steps", "8", "--pretraining.max_tokens", "320"),
-        *("--pretraining.eval_every", "5", "--bilm.char_cnn.filters", "[[1,4],[2,8]]"),
-        *("--bilm.cell_width", "16", "--bilm.projection_width", "16"),
-    ],
-    TRANSFORMER: [
-        *("--pretraining.batch_size", "4", "--pretraining.unroll_steps", "16", "--pretraining.max_tokens", "320"),
-        *("--pretraining.max_sentence_tokens", "15", "--pretraining.eval_every", "5", "--pretraining.max_passes", "0"),
-        *("--pretraining.precision", "float32", "--pretraining.optimizer.learn_rate", "0.01", "--bilm.n_layers", "2"),
-        *("--bilm.char_cnn.filters", "[[1,4],[2,8]]", "--bilm.projection_width", "16"),
-        *("--bilm.transformer.feedforward_width", "16"),
-    ],
+    KIM: {**SMALL_BILM, "bilm.projection_width": 16},
+    TRANSFORMER: {
+        **{**LARGER, "pretraining.optimizer.learn_rate": 0.01, "bilm.n_layers": 2, "bilm.projection_width": 16},
+        **{"bilm.char_cnn.filters": "[[1,4],[2,8]]", "bilm.transformer.feedforward_width": 16},
+    },
 }
 
 
@@ -41,8 +35,9 @@ def text(tmp_path_factory):
     return path
 
 
-def _train(name, text, output, *options):
-    call("pretrain", CONFIGS / name, output, "--paths.train", text, "--paths.valid", text, *SMALL[name], *options)
+def _train(name, text, output, *changes):
+    paths, settings = ("--paths.train", text, "--paths.valid", text), as_options({**SMALL_RUN, **SMALL[name]})
+    call("pretrain", CONFIGS / name, output, *paths, *settings, *changes)
     return output / "model-last"
 
 
@@ -82,7 +77,7 @@ def test_recipes_have_the_sizes_of_their_papers():
     assert n_parameters == pytest.approx(4 * (128 * 4 * 640 * 2 + 640 * 128), rel=0.02), "as many as en_elmo_sm"
 
 
-def test_commands_take_a_forward_model(forward, text, tmp_path):
+def test_commands_and_the_component_take_a_forward_model(forward, text, tmp_path):
     found = call_json("perplexity", forward, text)
     assert found["backward"] is None and found["mean"] == found["forward"] < 15
     call("embed", forward, text, tmp_path / "out.npz", "--store", "both")
@@ -97,18 +92,15 @@ def test_commands_take_a_forward_model(forward, text, tmp_path):
     np.testing.assert_array_equal(load_bilm(tmp_path / "tf").embed(words)[0], load_bilm(forward).embed(words)[0])
     with safe_open(forward / "weights.safetensors", framework="np") as file:
         assert "steady.h" in list(file.keys())
-
-
-@pytest.mark.parametrize("state", ["reset", "steady", "carry"])
-def test_component_takes_a_forward_model(forward, state):
-    nlp = spacy.blank("en")
-    nlp.add_pipe("elmo", config={"model": {"state": state}}).load_weights(forward)
-    doc = nlp("the cat sat")
-    assert doc._.elmo.shape == (3, 16) and np.isfinite(doc._.elmo).all()
+    for state in ("reset", "steady", "carry"):
+        nlp = spacy.blank("en")
+        nlp.add_pipe("elmo", config={"model": {"state": state}}).load_weights(forward)
+        doc = nlp("the cat sat")
+        assert doc._.elmo.shape == (3, 16) and np.isfinite(doc._.elmo).all()
 
 
 @pytest.mark.slow
-def test_commands_take_a_transformer(transformer, text, tmp_path):
+def test_commands_take_a_transformer_and_its_training_continues(transformer, text, tmp_path):
     found = call_json("perplexity", transformer, text)
     assert found == call_json("perplexity", transformer, text, "--state", "reset")
     assert 1 < found["mean"] < 15 and found["n_dropped"] == 0
@@ -123,11 +115,5 @@ def test_commands_take_a_transformer(transformer, text, tmp_path):
     call("convert", transformer, tmp_path / "half", "--dtype", "float16")
     assert load_bilm(tmp_path / "half").config == load_bilm(transformer).config
     assert "transformer" in told("convert", transformer, tmp_path / "tf", "--to", "bilm-tf", code=1)
-
-
-@pytest.mark.slow
-def test_training_of_a_transformer_continues(transformer, text, tmp_path):
     adapted = _train(TRANSFORMER, text, tmp_path / "adapted", "--paths.init", transformer)
-    sentences = [line.split() for line in TEXT.splitlines()]
-    after, before = (load_bilm(path).perplexity(sentences).mean for path in (adapted, transformer))
-    assert after < before
+    assert call_json("perplexity", adapted, text)["mean"] < found["mean"]
