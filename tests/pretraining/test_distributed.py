@@ -14,6 +14,7 @@ from queue import Queue
 import pytest
 import srsly
 import torch
+from cli.calls import SMALL_BILM, SMALL_RUN, as_options
 from pretraining.small_run import environment, make_run
 
 from spacy_elmo import load_bilm
@@ -45,12 +46,8 @@ def _torchrun(output, text, n_ranks, *arguments, settings=None, launch=()):
 
 
 def _torchrun_cli(output, text, *arguments):
-    settings = {"paths.train": text, "paths.valid": text, "bilm.char_cnn.filters": "[[1,4],[2,8]]"}
-    settings |= {"bilm.cell_width": 16, "bilm.projection_width": 8, "pretraining.softmax.kind": "full"}
-    settings |= {"pretraining.batch_size": 4, "pretraining.unroll_steps": 8, "pretraining.max_tokens": 320}
-    settings |= {"pretraining.eval_every": 5, "pretraining.precision": "float32"}
-    given = [part for name, value in settings.items() for part in (f"--{name}", value)]
-    return _run(_command(2, HERE, "-m", "spacy_elmo", "pretrain", CONFIG, output, *given, *arguments))
+    settings = as_options({"paths.train": text, "paths.valid": text, **SMALL_RUN, **SMALL_BILM})
+    return _run(_command(2, HERE, "-m", "spacy_elmo", "pretrain", CONFIG, output, *settings, *arguments))
 
 
 def _agent(output, text, port, variables, *, is_host=False):

@@ -86,22 +86,23 @@ def test_a_run_that_is_ended_by_its_settings_is_validated_and_saved(text, tmp_pa
     assert len(rows(output)) == n_rows
 
 
-@pytest.mark.parametrize("harm", ["cut", "changed", "missing", "no checksums"])
-def test_a_damaged_checkpoint_is_passed_over(text, tmp_path, harm):
+def test_a_damaged_checkpoint_is_passed_over(text, tmp_path):
     train(make_run(tmp_path / "run", text), 40)
     newest, older = list_checkpoints(tmp_path / "run")
     tensors = (newest / TENSORS).read_bytes()
-    if harm == "cut":
-        (newest / TENSORS).write_bytes(tensors[: len(tensors) // 2])
-    elif harm == "changed":
-        (newest / TENSORS).write_bytes(tensors[:-1] + bytes([tensors[-1] ^ 1]))
-    elif harm == "missing":
-        (newest / RECORD).unlink()
-    else:
-        (newest / "checksums.json").write_text("{")
-    run = train(make_run(tmp_path / "run", text), 1, resume=True)
-    assert run.trainer.step == int(older.name[5:]) + 1
-    assert len(run.warnings) == 1 and newest.name in run.warnings[0]
+    for name, content in (
+        (TENSORS, tensors[: len(tensors) // 2]),
+        (TENSORS, tensors[:-1] + bytes([tensors[-1] ^ 1])),
+        (RECORD, None),
+        ("checksums.json", b"{"),
+    ):
+        copy = shutil.copytree(tmp_path / "run", tmp_path / "copy", dirs_exist_ok=True)
+        damaged = copy / "checkpoints" / newest.name / name
+        damaged.unlink() if content is None else damaged.write_bytes(content)
+        run = train(make_run(copy, text), 1, resume=True)
+        assert run.trainer.step == int(older.name[5:]) + 1
+        assert len(run.warnings) == 1 and newest.name in run.warnings[0]
+        shutil.rmtree(copy)
 
 
 def test_other_settings_cannot_be_resumed(text, tmp_path):
@@ -129,28 +130,21 @@ def test_what_a_kill_left_half_written_is_removed(text, tmp_path, begin):
     assert run.trainer.step == 8 and not list((tmp_path / "run").glob("**/.*"))
 
 
-@pytest.mark.parametrize("left", ["log.jsonl", "checkpoints", "model-last", "model-best"])
-def test_whatever_is_left_of_a_run_guards_it(text, tmp_path, left):
-    output = tmp_path / "run"
+def test_whatever_is_left_of_a_run_guards_it_until_force_removes_that_and_nothing_else(text, tmp_path):
+    output, made = tmp_path / "run", ("log.jsonl", "checkpoints", "model-last", "model-best")
     train(make_run(output, text, max_tokens=32 * 8))
-    for path in output.iterdir():
-        if path.name != left:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-    before = _names(output)
-    with pytest.raises(ValueError, match=f"EL104.*: {left}.*--resume"):
-        make_run(output, text).begin()
-    assert _names(output) == before
-
-
-def test_force_removes_all_of_the_old_run_and_nothing_else(text, tmp_path):
-    output = tmp_path / "run"
-    train(make_run(output, text, max_tokens=32 * 8))
+    for left in made:
+        copy = shutil.copytree(output, tmp_path / "copy", ignore=lambda _, names, left=left: {*made, "text"} - {left})
+        before = _names(copy)
+        with pytest.raises(ValueError, match=f"EL104.*: {left}.*--resume"):
+            make_run(copy, text).begin()
+        assert _names(copy) == before
+        shutil.rmtree(copy)
     (output / "perplexity.png").write_bytes(b"")
     (output / "tensorboard").mkdir(exist_ok=True)
     (output / "tensorboard" / "events.old").write_bytes(b"")
     (output / "notes.txt").write_text("mine")
-    run = make_run(output, text)
-    run.begin(force=True)
+    make_run(output, text).begin(force=True)
     names = {*_names(output)}
     assert not list_checkpoints(output) and not (output / "log.jsonl").read_bytes() and "notes.txt" in names
     assert not names & {"model-last", "model-best", "perplexity.png", "tensorboard/events.old"}
