@@ -18,7 +18,8 @@ ENGLISH_EXCEPTIONS = ("can't", "didn't", "don't", "doesn't", "isn't", "it's", "I
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Slow tests and those that need a GPU run only when asked for."""
+    """Slow tests and those that need a GPU run only when asked for; those of one issue can be asked for."""
+    parser.addoption("--issue", type=int, help="Run only the tests that guard against the bug of this issue")
     parser.addoption("--slow", action="store_true", help="Run the tests that take over two seconds, too")
     parser.addoption("--gpu", action="store_true", help="Run the tests that need a GPU, too")
 
@@ -49,6 +50,8 @@ def pytest_make_parametrize_id(val: object) -> "str | None":
 
 def pytest_collection_modifyitems(config: pytest.Config, items: "list[pytest.Item]") -> None:
     """Skip what was not asked for, and mark everything in tests/parity."""
+    if issue := config.getoption("--issue"):
+        items[:] = [item for item in items if any(issue in mark.args for mark in item.iter_markers("issue"))]
     for item in items:
         if (ROOT / "tests" / "parity") in item.path.parents:
             item.add_marker("parity")

@@ -5,6 +5,7 @@ The source is parsed, not imported, so that a rule also holds for imports inside
 
 import ast
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Tuple
 
@@ -143,34 +144,23 @@ def _open_calls(path: Path) -> List[int]:
 
 
 def find_cycles(root: Path) -> List[List[str]]:
-    """Modules that import each other in a package; a package's `__init__` counts as the package."""
+    """Modules that import each other in a package, at most one cycle; its `__init__` counts as the package."""
     paths = {module_name(path, root).removesuffix(".__init__"): path for path in sorted(root.rglob("*.py"))}
     graph = {
         module: {_target(imported, paths) for imported in read_imports(path, root) if imported.is_top_level}
         - {module, ""}
         for module, path in paths.items()
     }
-    cycles: List[List[str]] = []
-    finished: set[str] = set()
-    for module in graph:
-        _visit(module, [], graph, finished, cycles)
-    return cycles
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return [error.args[1]]
+    return []
 
 
 def _target(imported: Import, paths: Dict[str, Path]) -> str:
     full = f"{imported.module}.{imported.name}"
     return full if full in paths else imported.module if imported.module in paths else ""
-
-
-def _visit(
-    module: str, trail: List[str], graph: Dict[str, set[str]], finished: set[str], cycles: List[List[str]]
-) -> None:
-    if module in trail:
-        cycles.append([*trail[trail.index(module) :], module])
-    elif module not in finished:
-        for target in sorted(graph[module]):
-            _visit(target, [*trail, module], graph, finished, cycles)
-        finished.add(module)
 
 
 def test_package_keeps_the_layers() -> None:
