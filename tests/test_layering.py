@@ -144,7 +144,7 @@ def _open_calls(path: Path) -> List[int]:
 
 
 def find_cycles(root: Path) -> List[List[str]]:
-    """Modules that import each other in a package; a package's `__init__` counts as the package."""
+    """Modules that import each other in a package, at most one cycle; its `__init__` counts as the package."""
     paths = {module_name(path, root).removesuffix(".__init__"): path for path in sorted(root.rglob("*.py"))}
     graph = {
         module: {_target(imported, paths) for imported in read_imports(path, root) if imported.is_top_level}
