@@ -77,7 +77,7 @@ struct Kernel {
 
 namespace {
 
-enum { PANEL = 2 * W, CHUNK = 256, GAP = 16 }; /* GAP: rows whose distance is a power of two would share few sets of the L1 cache */
+enum { PANEL = 2 * W, CHUNK = 32, GAP = 16 }; /* GAP: rows whose distance is a power of two would share few sets of the L1 cache */
 
 #define INLINE static inline __attribute__((always_inline))
 
