@@ -77,8 +77,10 @@ def test_query_is_tokenized_in_the_language_of_the_index(name, lang, wanted, ind
 
 def test_an_index_without_a_language_opens(indexes, tmp_path):
     shutil.copytree(indexes["none"], tmp_path / "index")
-    with closing(TokenStore(tmp_path / "index", can_write=True)) as store, store.change():
-        store.write_meta(settings={**store.read_meta()["settings"], "reading": {}})
+    with closing(TokenStore(tmp_path / "index", can_write=True)) as store:
+        settings = store.read_meta()["settings"]
+        with store.change():
+            store.write_meta(settings={**settings, "reading": {}})
     assert call_json("neighbors", tmp_path / "index", TEXT, "--word", "est")["sentence"] == FRENCH
     call("index", tmp_path / "index", "--check")
 

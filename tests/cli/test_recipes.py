@@ -53,15 +53,21 @@ def transformer(text, tmp_path_factory):
     return _train(TRANSFORMER, text, tmp_path_factory.mktemp("runs") / "transformer")
 
 
+# Settings that recipes need not name.
+RARE = {"encoder_depth": 1, "always_project": False, "projection": "after_highway", "has_layer_norm": False}
+
+
 @pytest.mark.parametrize("path", [*CONFIGS.glob("pretrain_*.cfg"), CONFIGS / "adapt.cfg"], ids=lambda path: path.stem)
 def test_recipe_names_every_setting(path):
     config, text = Config().from_disk(path), path.read_text(encoding="utf8")
     assert PretrainConfig(**config["pretraining"]).to_dict() == config["pretraining"]
     if "bilm" in config:  # not for adaptation, whose sizes are those of the biLM to go on from
+        given = {**dict.fromkeys(["n_words", "transformer", "token_embedder"]), **config["bilm"]}
         record = BiLMConfig.from_dict(config["bilm"]).to_dict()
-        config["bilm"].get("char_cnn", {}).pop("projection", None)  # the default, which is not written
-        record.get("char_cnn", {}).pop("projection", None)
-        assert record == {**config["bilm"], "n_words": None}
+        for read, written in ((record, given), (record["char_cnn"] or {}, given.get("char_cnn") or {})):
+            for name in RARE.keys() - written.keys():
+                assert read.pop(name, RARE[name]) == RARE[name]
+        assert record == given
     assert (
         text.split("[corpus]")[1].split("[")[0] == (CONFIGS / KIM).read_text("utf8").split("[corpus]")[1].split("[")[0]
     )
