@@ -123,14 +123,16 @@ def test_threshold_is_the_best_of_the_development_data(import_script, monkeypatc
 def test_every_run_makes_a_pipeline(import_script, tmp_path):
     experiments, script = import_script("paper_experiments"), import_script("paper_run")
     found = {}
-    runs = {run.name(0): run for runs in experiments.EXPERIMENTS.values() for run in runs if run.share == 100}
+    every = [run for runs in experiments.EXPERIMENTS.values() for run in runs if run.share == 100]
+    runs = {run.name(0): run for run in every if not run.condition.startswith("minilm")}  # see test_minilm.py
     for run in runs.values():
         overrides = script.make_overrides(run, 0, tmp_path, tmp_path, experiments.Options())
         script.make_config(run, experiments.Options()).to_disk(tmp_path / "run.cfg")
         config = script.Config().from_disk(tmp_path / "run.cfg", interpolate=True, overrides=overrides)
         nlp = load_model_from_config(config, auto_fill=True)
         found[run.task, run.condition] = "elmo" in nlp.pipe_names
-        assert config["training"]["patience"] == 1600
+        has_fixed_length = run.condition == "elmo-averaged" or run.dataset == "hwu64"  # as their configs say
+        assert config["training"]["patience"] == (0 if has_fixed_length else 1600), run
     assert all(found[key] == (key[1] not in WITHOUT_ELMO) for key in found)
     assert {task for task, _ in found} >= {"wnut17", "wikigold", "ncbi-disease", "ewt-tags", "ewt-parser", "goemotions"}
 
