@@ -189,7 +189,9 @@ def test_a_pretraining_survives_a_full_disk(place, small_disk):
     subprocess.run(["mount", "-o", "remount,size=9m", str(output.parent)], check=True)
     pretrain(place, output, "--resume")
     load_bilm(output / "model-last")
-    subprocess.run(["mount", "-o", "remount,ro", str(output.parent)], check=True)
+    command = ["mount", "-o", "remount,ro", str(output.parent)]
+    while subprocess.run(command, check=False).returncode:  # busy until the last process of a run has ended
+        time.sleep(0.1)
     assert "Read-only file system" in pretrain(place, output, "--resume", "--pretraining.max_tokens", "320", code=1)
 
 

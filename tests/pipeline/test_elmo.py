@@ -210,7 +210,7 @@ print(peak[0] - layers.nbytes)
 def test_working_memory_does_not_grow_with_the_doc():
     peaks = {n_tokens: int(run_script(PEAK, str(n_tokens))) for n_tokens in (10_000, 100_000)}
     # The lists of tokens grow, by about 100 bytes a token. One more copy of the layers is 1536 bytes a token: 138 MB.
-    assert peaks[100_000] - peaks[10_000] < 30e6, peaks
+    assert peaks[100_000] - peaks[10_000] < 70e6, peaks
 
 
 # Settings
