@@ -77,7 +77,7 @@ struct Kernel {
 
 namespace {
 
-enum { PANEL = 2 * W, CHUNK = 32, GAP = 16 }; /* GAP: rows whose distance is a power of two would share few sets of the L1 cache */
+enum { PANEL = 2 * W, CHUNK = 16, GAP = 16 }; /* GAP: rows whose distance is a power of two would share few sets of the L1 cache */
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -101,16 +101,13 @@ struct Operands {
     Size panel_size, start_column, out_stride;
 };
 
-/* Add products to the sums of M rows and Q panels. The inputs are divided into chunks with a sum each, which rounds less
-than one long sum; `out` holds the sums of the chunks before. */
+/* Add products to M rows of `out`, for Q panels. The inputs are divided into chunks with a sum each, which rounds less than
+one long sum. */
 template <int M, int Q>
-INLINE void add_products(Vec (&sums)[M][2 * Q], const float *rows, Size stride, Size width, const float *panel,
-                         Size panel_size, float *out, Size out_stride) {
+INLINE void add_products(const float *rows, Size stride, Size width, const float *panel, Size panel_size, float *out,
+                         Size out_stride) {
     for (Size first = 0; first < width; first += CHUNK) {
-        if (first)
-            for (int m = 0; m < M; m++)
-                for (int q = 0; q < 2 * Q; q++)
-                    store(out + m * out_stride + q * W, sums[m][q]), sums[m][q] = Vec{};
+        Vec sums[M][2 * Q] = {};
         const Size end = first + CHUNK < width ? first + CHUNK : width;
         for (Size k = first; k < end; k++, panel += PANEL) {
             Vec weights[2 * Q];
@@ -122,27 +119,22 @@ INLINE void add_products(Vec (&sums)[M][2 * Q], const float *rows, Size stride, 
                     sums[m][q] += x * weights[q];
             }
         }
-        if (first)
-            for (int m = 0; m < M; m++)
-                for (int q = 0; q < 2 * Q; q++)
-                    sums[m][q] += load(out + m * out_stride + q * W);
+        for (int m = 0; m < M; m++)
+            for (int q = 0; q < 2 * Q; q++)
+                store(out + m * out_stride + q * W, sums[m][q] + load(out + m * out_stride + q * W));
     }
 }
 
 /* M rows from `row` on times Q panels. */
 template <int M, int Q>
 void multiply_tile(const Operands &t, Size row) {
-    Vec sums[M][2 * Q];
     float *out = t.out + row * t.out_stride;
     for (int m = 0; m < M; m++)
         for (int q = 0; q < 2 * Q; q++)
-            sums[m][q] = load(t.starts[row + m] + t.start_column + q * W);
-    add_products<M, Q>(sums, t.a.first + row * t.a.stride, t.a.stride, t.a.width, t.panels, t.panel_size, out, t.out_stride);
-    add_products<M, Q>(sums, t.b.first + row * t.b.stride, t.b.stride, t.b.width, t.panels + t.a.width * PANEL, t.panel_size,
+            store(out + m * t.out_stride + q * W, load(t.starts[row + m] + t.start_column + q * W));
+    add_products<M, Q>(t.a.first + row * t.a.stride, t.a.stride, t.a.width, t.panels, t.panel_size, out, t.out_stride);
+    add_products<M, Q>(t.b.first + row * t.b.stride, t.b.stride, t.b.width, t.panels + t.a.width * PANEL, t.panel_size,
                        out, t.out_stride);
-    for (int m = 0; m < M; m++)
-        for (int q = 0; q < 2 * Q; q++)
-            store(out + m * t.out_stride + q * W, sums[m][q]);
 }
 
 template <int M, int Q>
