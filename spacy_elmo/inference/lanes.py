@@ -133,17 +133,17 @@ def run_block(
     RETURNS (Pairs): h and 2c after the last step.
     """
     after: Pairs = []
-    for number, (layer, (h, c2), own) in enumerate(zip(stack.layers, states, outputs)):
-        if number:
-            gates = layer.input_gates(outputs[number - 1].flatten(1, 2)).view(*own.shape[:3], -1)
-        for step in range(own.shape[1]):
-            h, c2 = begin(number, step, h, c2)
+    for i, (layer, (h, c2), layer_outputs) in enumerate(zip(stack.layers, states, outputs)):
+        if i:
+            gates = layer.input_gates(outputs[i - 1].flatten(1, 2)).view(*layer_outputs.shape[:3], -1)
+        for step in range(layer_outputs.shape[1]):
+            h, c2 = begin(i, step, h, c2)
             h = layer.step(gates[:, step], h, c2)
-            own[:, step] = h
-            h, c2 = end(number, step, h, c2)
+            layer_outputs[:, step] = h
+            h, c2 = end(i, step, h, c2)
         after.append((h, c2))
-        if number:
-            stack.combine_(number, outputs[number - 1], own)
+        if i:
+            stack.combine_(i, outputs[i - 1], layer_outputs)
     return after
 
 

@@ -218,8 +218,8 @@ def test_an_unknown_instruction_set_is_an_error():
 
 
 def test_an_interrupt_ends_a_batch(monkeypatch):
-    """Signals are handled between the blocks of a batch. No garbage is collected, as Python ignores what is raised in
-    the callbacks of a collection, as those of Hypothesis."""
+    """And the biLM can be used after it. No garbage is collected, as Python ignores what is raised in the callbacks of
+    a collection, as those of Hypothesis."""
     if kernel.native is None:
         pytest.skip("installed without a compiler")
     signal = pytest.importorskip("signal")
