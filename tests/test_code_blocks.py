@@ -17,6 +17,7 @@ SHOWN = {
     ("docs/scale.md", "console"): "a cluster; tests/export/test_ray.py has one",
     ("docs/scale.md", "text"): "calls of other engines; tests/export passes batches and reads parts as they do",
     ("docs/weights.md", "console"): "downloads",
+    ("docs/weights.md", "text"): "what is downloaded above",
 }
 # Pages whose commands take long, or set up a checkout. Their scripts have tests of their own, on small data.
 LONG = ["CONTRIBUTING.md", "benchmarks/README.md", "examples/README.md", "project/README.md", "project/RESULTS.md"]

@@ -56,6 +56,7 @@ GENERATED: Dict[str, Callable[[], str]] = {
     "component.md": reference.write_registered,
     "weights.md": write_published,
 }
+_ONLY_IN_REPOSITORY = re.compile(r"<!-- repository -->.*?<!-- end of repository -->\n", re.S)
 # What begins first counts: code that has a link in it stays as it is, a link may have code in its label.
 _LINK_OR_CODE = re.compile(
     r"^```.*?^```|`[^`\n]+`|(?P<image>!?)\[(?P<label>[^\[\]]+)\]\((?P<target>[^)\s]+)\)", re.M | re.S
@@ -73,7 +74,8 @@ def stage(folder: Path) -> None:
         path = folder / page
         path.parent.mkdir(parents=True, exist_ok=True)
         links = _LINK_OR_CODE.sub(lambda found, page=page: _rewrite(found, page) if found["target"] else found[0], text)
-        path.write_text(links, encoding="utf8")
+        # Commands have no prompt, without which the highlighter of "console" takes them for output.
+        path.write_text(links.replace("```console", "```bash"), encoding="utf8")
 
 
 def read_pages() -> Iterator[Tuple[str, str]]:
@@ -81,7 +83,7 @@ def read_pages() -> Iterator[Tuple[str, str]]:
     for path in [*sorted(DOCS.glob("*.md")), *sorted((DOCS / "tutorial").glob("*.md"))]:
         page = path.relative_to(DOCS).as_posix()
         generated = f"\n{GENERATED[page]()}" if page in GENERATED else ""
-        yield page, path.read_text(encoding="utf8") + generated
+        yield page, _ONLY_IN_REPOSITORY.sub("", path.read_text(encoding="utf8")) + generated
     for path in sorted((DOCS / "tutorial").glob("*.ipynb")):
         cells = json.loads(path.read_text(encoding="utf8"))["cells"]
         yield f"tutorial/{path.stem}.md", "\n\n".join(part for cell in cells for part in _write_cell(cell)) + "\n"
