@@ -1,7 +1,6 @@
 """What every package may need: installed libraries, allowed values, checks of values, lists in errors."""
 
 import math
-import os
 from importlib.util import find_spec
 from itertools import islice
 from typing import (
@@ -99,16 +98,3 @@ def batched(items: Iterable[ItemT], size: int) -> Iterator[List[ItemT]]:
     iterator = iter(items)
     while batch := list(islice(iterator, size)):
         yield batch
-
-
-ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
-
-
-def is_on(variable: str, *, default: bool) -> bool:
-    """variable (str): An environment variable that switches something on ("1", "true", "yes", "on") or off
-        ("0", "false", "no", "off").
-    default (bool): For other values, or if it is not set.
-    RETURNS (bool): Whether it is on.
-    """
-    value = os.environ.get(variable, "").strip().lower()
-    return default if value not in (*ON, *OFF) else value in ON

@@ -15,7 +15,7 @@ from spacy.tokens import DocBin
 
 from spacy_elmo import BiLM, load_bilm
 from spacy_elmo.analysis import Score, bootstrap_accuracy
-from spacy_elmo.text.lanes import split_windows
+from spacy_elmo.pipeline.model import split_windows
 
 # The windows of the component `elmo`.
 MAX_TOKENS = 512

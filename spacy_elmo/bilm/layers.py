@@ -8,14 +8,13 @@ LSTMs of cuDNN are computed in float32. By default torch lets cuDNN round their 
 mantissa.
 """
 
+import os
 import threading
 from contextlib import contextmanager
 from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple
 
 import torch
 from torch import Tensor, nn
-
-from ..util import is_on
 
 # Added to the variance. AllenNLP adds 1e-13 to the standard deviation, which is equal within float32 rounding.
 NORM_EPS = 1e-12
@@ -208,11 +207,14 @@ def _restore_tf32() -> None:
 # reads and writes tensors of fixed addresses, so inputs are copied into them. On a CPU a graph calls its function.
 
 CUDA_GRAPHS = "SPACY_ELMO_CUDA_GRAPHS"  # 0 launches kernels one by one; 1 uses graphs on CPUs, too, which tests need
+ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 N_WARM_UPS = 2  # calls before a capture, in which libraries allocate their memory
 
 
 def uses_graphs(device: torch.device) -> bool:
-    return is_on(CUDA_GRAPHS, default=device.type == "cuda")
+    """Whether the environment variable switches graphs on; by default they are on for a GPU."""
+    value = os.environ.get(CUDA_GRAPHS, "").strip().lower()
+    return value in ON if value in (*ON, *OFF) else device.type == "cuda"
 
 
 class Graph:

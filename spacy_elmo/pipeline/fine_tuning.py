@@ -129,6 +129,8 @@ class FineTuner:
         self, optimizer: Optimizer, key: Tuple[int, str], parameter: nn.Parameter, grad: Tensor, rate: float
     ) -> None:
         weights, gradient = torch2xp(parameter.data), torch2xp(grad)
+        if optimizer.averages is not None and key not in optimizer.averages:
+            optimizer.averages[key] = weights.copy()  # Thinc's start at zero: 0.8 times the weights after one update
         with _own_l2(optimizer, self.settings.l2_to_pretrained), _scaled_radam(optimizer, rate) as rate:
             if self.settings.l2_to_pretrained:
                 self._pull(optimizer, key[1], weights, gradient, rate)

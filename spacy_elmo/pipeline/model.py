@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 from functools import partial
 from itertools import accumulate, starmap
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, cast
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, cast
 
 import numpy
 import torch
@@ -42,7 +42,6 @@ from ..settings import (
     require,
     takes,
 )
-from ..text.lanes import Window, split_windows
 from ..weights import load_bilm
 from ..weights.formats import resolve
 from .fine_tuning import FineTuning
@@ -405,6 +404,32 @@ class _Texts(Dict[int, str]):
     def __missing__(self, orth: int) -> str:
         text = self[orth] = self.strings[orth]
         return text
+
+
+class Window(NamedTuple):
+    """A part of a sequence that the biLM reads by itself: tokens from `start` to before `end`. Vectors of the central
+    tokens, from `keep_start` to before `keep_end`, are taken from this window.
+    """
+
+    start: int
+    end: int
+    keep_start: int
+    keep_end: int
+
+
+def split_windows(n_tokens: int, max_tokens: int, overlap: int) -> List[Window]:
+    """Split a sequence into windows of at most `max_tokens` tokens that overlap by at least `overlap` tokens.
+
+    Each token is kept from the window in which it is furthest from an edge: the kept tokens cover the sequence exactly
+    once. The last window starts earlier, so that it is as long as the others. An empty sequence has none.
+    """
+    if n_tokens <= max_tokens:
+        return [Window(0, n_tokens, 0, n_tokens)] if n_tokens else []
+    last_start = n_tokens - max_tokens
+    starts = [*range(0, last_start, max_tokens - overlap), last_start]
+    ends = [min(start + max_tokens, n_tokens) for start in starts]
+    cuts = [0, *((start + end) // 2 for start, end in zip(starts[1:], ends)), n_tokens]
+    return [Window(*edges) for edges in zip(starts, ends, cuts, cuts[1:])]
 
 
 def _cut(n_tokens: int, settings: Reading) -> List[Window]:

@@ -1,7 +1,7 @@
 """Lanes: sequences of different length are concatenated (sequence packing), so there is no padding.
 
-Lane plans for sequences that are known; windows, since sequences that are too long are read in overlapping parts; and
-lanes of text for language modelling: inputs and targets of each lane, in chunks of steps. As in bilm-tf a sentence of n
+Lane plans for sequences that are known, and lanes of text for language modelling: inputs and targets of each lane, in
+chunks of steps. As in bilm-tf a sentence of n
 words has n + 1 predictions: the forward model reads `<S> w1 .. wn` and predicts `w1 .. wn </S>`, the backward model
 reads `</S> wn .. w1` and predicts `wn .. w1 <S>`. Both use the same slots.
 """
@@ -10,7 +10,7 @@ import heapq
 from dataclasses import dataclass
 from itertools import chain, islice
 from operator import itemgetter
-from typing import Any, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,39 +93,6 @@ def plan_lanes(lengths: Sequence[int], max_lanes: int) -> LanePlan:
     totals = np.array([load for load, _ in ranked], dtype="int64")
     n_active = (totals[None, :] > np.arange(totals[0])[:, None]).sum(axis=1)
     return LanePlan(sizes, new_number[lanes], offsets, n_active.astype("int64"))
-
-
-class Window(NamedTuple):
-    """A part of a sequence that the biLM reads by itself: tokens from `start` to before `end`. Vectors of the central
-    tokens, from `keep_start` to before `keep_end`, are taken from this window.
-    """
-
-    start: int
-    end: int
-    keep_start: int
-    keep_end: int
-
-
-def split_windows(n_tokens: int, max_tokens: int, overlap: int) -> List[Window]:
-    """Split a sequence into windows of at most `max_tokens` tokens that overlap by at least `overlap` tokens.
-
-    Each token is kept from the window in which it is furthest from an edge: the kept tokens cover the sequence exactly
-    once. The last window starts earlier, so that it is as long as the others. An empty sequence has none.
-
-    RAISES (ValueError): If the windows would not advance.
-    """
-    if max_tokens < 1 or overlap < 0 or 2 * overlap >= max(max_tokens, 1):
-        raise ValueError(
-            f"A window of {max_tokens} tokens with an overlap of {overlap} does not advance. Set max_tokens to 1 or "
-            "more and the overlap to less than half of it."
-        )
-    if n_tokens <= max_tokens:
-        return [Window(0, n_tokens, 0, n_tokens)] if n_tokens else []
-    last_start = n_tokens - max_tokens
-    starts = [*range(0, last_start, max_tokens - overlap), last_start]
-    ends = [min(start + max_tokens, n_tokens) for start in starts]
-    cuts = [0, *((start + end) // 2 for start, end in zip(starts[1:], ends)), n_tokens]
-    return [Window(*edges) for edges in zip(starts, ends, cuts, cuts[1:])]
 
 
 # Predictions that `WholeSentenceLanes` keeps ready, as a multiple of those of a chunk: short sentences fill the room

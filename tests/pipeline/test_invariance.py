@@ -10,6 +10,8 @@ import spacy
 from inference.forcing import ENGINES, force_engine
 from spacy.tokens import Doc
 
+from spacy_elmo.pipeline.model import split_windows
+
 from .tiny import BILM, TEXTS, add_elmo, listening, make_examples
 
 N_DOCS, TOLERANCE = 25, 1e-5
@@ -141,3 +143,29 @@ def read_conllu(path):
         elif fields[0].isdigit():
             sentences[-1].append(fields[1])
     return [words for words in sentences if words]
+
+
+@pytest.mark.parametrize("n_tokens", [0, 1, 7, 10, 11, 19, 20, 21, 100, 1003])
+@pytest.mark.parametrize("overlap", [0, 1, 4])
+def test_kept_slices_cover_the_run_once(n_tokens, overlap):
+    windows = split_windows(n_tokens, 10, overlap)
+    kept = [i for window in windows for i in range(window.keep_start, window.keep_end)]
+    assert kept == list(range(n_tokens))
+    for window in windows:
+        assert window.start <= window.keep_start and window.keep_end <= window.end
+        assert window.end - window.start <= 10
+    assert all(b.start <= a.end - overlap for a, b in zip(windows, windows[1:]))
+
+
+def test_each_token_comes_from_the_window_where_it_is_most_central():
+    windows = split_windows(1000, 100, 30)
+
+    def distance(window, i):
+        left = i - window.start if window.start else 10**6
+        right = window.end - 1 - i if window.end < 1000 else 10**6
+        return min(left, right)
+
+    for window in windows:
+        for i in range(window.keep_start, window.keep_end):
+            best = max(distance(other, i) for other in windows if other.start <= i < other.end)
+            assert distance(window, i) >= best - 1  # the middle of an overlap is a tie

@@ -77,6 +77,18 @@ def test_each_layer_moves_as_with_an_optimizer_of_its_rate(make, is_decay):
     assert optimizer.learn_rate == RATE and all(parameter.grad is None for parameter in network.parameters())
 
 
+@pytest.mark.issue(51)
+def test_averages_start_at_the_pretrained_weights_and_not_at_zero():
+    network, optimizer = make_network(), Adam(RATE, use_averages=True)
+    tuner, pretrained = make_tuner(network, unfreeze_every=1), get_weights(network)
+    for step in range(4):
+        set_gradients(network, step)
+        tuner.update(network, optimizer, OWNER)
+    assert len(optimizer.averages) == len(pretrained)
+    for (_, name), average in optimizer.averages.items():
+        assert abs(average - pretrained[name]).max() < 4 * RATE, name  # a step of Adam is about as long as the rate
+
+
 @pytest.mark.parametrize("is_decay", [True, False])
 def test_l2_pulls_towards_the_pretrained_weights(is_decay):
     """Without a gradient SGD shrinks w - w0 by 1 - rate * l2 at every update."""
