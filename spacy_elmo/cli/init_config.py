@@ -77,6 +77,12 @@ def init_config_cli(
         "-P",
         help="Accuracy with a BiLSTM over word features, and ELMo at its input, its output or both. If not given: as --optimize, with ELMo at the input.",
     ),
+    fine_tune: bool = Opt(
+        False,
+        "--fine-tune",
+        "-ft",
+        help="Train the biLM together with the components: higher scores, longer training, the same speed afterwards.",
+    ),
     bilm: Optional[str] = Opt(
         None,
         "--bilm",
@@ -116,7 +122,7 @@ def init_config_cli(
     config_path = "config.cfg" if path == STDOUT else shlex.quote(path)
     kind = "pretraining" if pretraining else "adaptation" if adaptation else "pipeline"
     given = {"--component or --pipeline": pipeline, "--optimize": optimize, "--placement": placement, "--gpu": gpu}
-    given |= {"--baseline": baseline, "--from": base, "--code": code_path is not None}
+    given |= {"--fine-tune": fine_tune, "--baseline": baseline, "--from": base, "--code": code_path is not None}
     others = [name for name, value in given.items() if value] + (["--bilm"] if pretraining and bilm else [])
     baseline_path = output_path.with_name(f"{output_path.stem}_baseline{output_path.suffix}")
     texts = {}
@@ -155,6 +161,7 @@ def init_config_cli(
                 texts[file] = make_pipeline_config(
                     names,
                     **settings,
+                    fine_tune=fine_tune,
                     is_baseline=file != output_path,
                     logs=_output_of(file) if baseline else None,
                     use_gpu=gpu,

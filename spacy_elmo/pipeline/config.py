@@ -42,6 +42,7 @@ NGRAMS = "# Differs from it: text categories from n-grams of words and character
 SCORES = """\
 # Scores: 300 sentences of WNUT-17, test F1 23.7 with ELMo, 5.5 without (seeds 0 to 2), 2026-11-27; two minutes each.
 """
+FINE_TUNED = "# Differs from it: trains the biLM too, ends after {max_steps} updates, and saves averaged weights.\n"
 BASE = "# All other components are those of {base}, and are not trained.\n"
 PLACES = {"input": "at the input", "output": "at the output", "both": "at the input and at the output"}
 # Names to ignore: shared layers, which ELMo replaces, and empty names.
@@ -49,6 +50,9 @@ SHARED = ("", "elmo", "tok2vec", "transformer")
 LISTENER = {"@architectures": "spacy-elmo.ElmoListener.v1", "layer_norm": "token"}
 NGRAM_LISTENER = {**LISTENER, "mix": "concat", "initial_gamma": 0.1, "learn_gamma": False}
 LOADER = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": "${paths.bilm}"}
+# As in configs/elmo_ner_finetune.cfg.
+FINE_TUNING = {"@misc": "spacy-elmo.FineTuning.v1", "top_rate": 0.385, "layer_decay": 0.385}
+FINE_TUNING_UPDATES = {"max_steps": 1000, "patience": 0}
 KB_LOADER = {"@misc": "spacy.KBFromFile.v1", "kb_path": "${paths.kb}"}
 # Components by the token attributes that they learn, and others.
 ANNOTATED = {"TAG": "tagger", "POS": "morphologizer", "MORPH": "morphologizer"}
@@ -72,6 +76,7 @@ def make_pipeline_config(
     placement: Optional[str] = None,
     bilm: Optional[str] = None,
     base: Optional[str] = None,
+    fine_tune: bool = False,
     is_baseline: bool = False,
     logs: Optional[str] = None,
     use_gpu: bool = False,
@@ -89,6 +94,7 @@ def make_pipeline_config(
     bilm (Optional[str]): Name or path of a biLM; None: the packaged one of the language, or null.
     base (Optional[str]): Name or path of a trained pipeline. The components of `pipeline` have the settings that they
         have there, and all others are taken from it, frozen.
+    fine_tune (bool): Train the biLM too.
     is_baseline (bool): Without ELMo: the components read word features through an encoder.
     logs (Optional[str]): Output folder of the training, for the logs that `elmo report` draws; None for no logs.
     use_gpu (bool): Let PyTorch and Thinc share the memory of a GPU.
@@ -107,6 +113,11 @@ def make_pipeline_config(
             f"The component '{own_elmo[-1]}' of '{base}' has a biLM already, which the given components will read, but "
             f"--bilm is '{bilm}'. Leave out --bilm."
         )
+    if own_elmo and fine_tune:
+        raise ValueError(
+            f"The biLM of '{base}' is that of its component '{own_elmo[-1]}', which stays as it is, since other "
+            "components read it; --fine-tune would change it. Leave out --fine-tune, or --from."
+        )
     has_bilm = is_baseline or bool(own_elmo)
     bilm = None if has_bilm else choose_bilm(bilm, lang)
     optimize = optimize or ("efficiency" if placement is None else "accuracy")
@@ -117,7 +128,10 @@ def make_pipeline_config(
         kept = _keep_others(config, names, base_nlp)
         config["paths"]["base"] = base
     if not has_bilm:
-        _add_elmo(config, bilm)
+        _add_elmo(config, bilm, fine_tune=fine_tune)
+    if fine_tune:
+        config["training"].update(FINE_TUNING_UPDATES)
+        config["training"]["optimizer"]["use_averages"] = True
     if logs is not None:
         _add_logs(config, logs, has_mixes=not is_baseline)
     config["system"]["gpu_allocator"] = "pytorch" if use_gpu else None
@@ -128,8 +142,10 @@ def make_pipeline_config(
     elmo, network = WITHOUT_ELMO if is_baseline else WITH_ELMO
     place = "" if is_baseline or placement is None else f", with ELMo {PLACES[placement]}"
     is_measured = names == ["ner"] and lang == "en" and optimize == "efficiency" and not base
-    is_measured &= is_baseline or bilm == find_packaged(lang)
+    is_measured &= not fine_tune and (is_baseline or bilm == find_packaged(lang))
     more = SCORES if is_measured else "" if placement is None else NETWORK.format(place=place)
+    if fine_tune and not is_baseline:
+        more += FINE_TUNED.format(**FINE_TUNING_UPDATES)
     blocks = filled["components"].values()
     if any("TextCatNgrams" in block.get("model", {}).get("@architectures", "") for block in blocks):
         more += NGRAMS.format(beside="" if is_baseline else ", and from all layers, without a mix of their own")
@@ -244,9 +260,12 @@ def _make_blocks(
     return config
 
 
-def _add_elmo(config: Config, bilm: Optional[str]) -> None:
+def _add_elmo(config: Config, bilm: Optional[str], *, fine_tune: bool) -> None:
     """Add the component `elmo`, first in the pipeline, and its biLM."""
-    config["components"] = {"elmo": {"factory": "elmo", "store": "layers"}, **config["components"]}
+    elmo: Block = {"factory": "elmo", "store": "layers"}
+    if fine_tune:
+        elmo["model"] = {"@architectures": "spacy-elmo.ElmoModel.v1", "frozen": False, "fine_tuning": FINE_TUNING}
+    config["components"] = {"elmo": elmo, **config["components"]}
     config["nlp"]["pipeline"] = ["elmo", *config["nlp"]["pipeline"]]
     config["paths"]["bilm"] = bilm
     config["initialize"]["components"]["elmo"] = {"loader": LOADER}

@@ -18,8 +18,10 @@ from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 from thinc.api import Config
 
+from spacy_elmo import load_bilm
 from spacy_elmo.pipeline.config import make_pipeline_config
 from spacy_elmo.pipeline.listener import get_listeners
+from spacy_elmo.pipeline.model import get_bilm
 from spacy_elmo.pretraining import config as templates
 from spacy_elmo.pretraining.config import check_config
 
@@ -238,6 +240,28 @@ def test_baseline_is_the_same_training_without_elmo(options, tmp_path):
     assert "ner_baseline.cfg" in refused("init-config", path, "--component", "ner", "--baseline")
 
 
+@pytest.mark.issue(51)
+@pytest.mark.parametrize("options", [[], ["--optimize", "accuracy"], ["--placement", "both"]])
+def test_fine_tune_differs_only_in_what_trains_the_bilm(options, tmp_path):
+    """As configs/elmo_ner_finetune.cfg does it; the baseline has the same updates and averages."""
+    recipe = _read(Path(__file__).parents[2] / "configs" / "elmo_ner_finetune.cfg")
+    path, frozen = tmp_path / "tuned.cfg", tmp_path / "frozen.cfg"
+    call("init-config", path, "--component", "ner,tagger", "--fine-tune", *options)
+    fill_config(tmp_path / "filled.cfg", path, silent=True)
+    tuned = _read(path)
+    assert tuned == _read(tmp_path / "filled.cfg")
+    for name in ("frozen", "fine_tuning"):
+        assert tuned["components"]["elmo"]["model"][name] == recipe["components"]["elmo"]["model"][name]
+    changed = ("max_steps", "patience")
+    assert [tuned["training"][name] for name in changed] == [recipe["training"][name] for name in changed]
+    call("init-config", frozen, "--component", "ner,tagger", *options)
+    plain = _read(frozen)
+    tuned["components"]["elmo"]["model"].update(frozen=True, fine_tuning=None)
+    assert tuned["training"]["optimizer"].pop("use_averages") and not plain["training"]["optimizer"].pop("use_averages")
+    tuned["training"].update({name: plain["training"][name] for name in changed})
+    assert tuned == plain
+
+
 def _write_trained(path, *, elmo=None, first="tagger", second="ner"):
     """A pipeline with a tokenizer rule, vectors, shared layers, a disabled component and two trained ones."""
     nlp = spacy.blank("en")
@@ -282,6 +306,9 @@ def test_one_component_of_a_trained_pipeline_moves_to_elmo(component, second, is
     assert set(names) <= set(after.pipe_names) and after.disabled == ["unused"]
     assert ("tok2vec" in after.pipe_names) == (not is_elmo and names != ["tagger", "ner"])
     assert set(names) <= set(after.get_pipe("elmo").listening_components)
+    if is_elmo:
+        tuned = refused("init-config", tmp_path / "tuned.cfg", "--from", tmp_path / "base", "-p", component, "-ft")
+        assert "--fine-tune" in tuned and "other components read it" in tuned
     text = "Ada sings songs. Bob sleeps."
     first, then = before(text), after(text)
     assert [token.text for token in first] == [token.text for token in then] and then[0].vector.all()
@@ -307,6 +334,7 @@ def _overrides(name, folder):
 def _cases():
     fast = [(name, {"optimize": "efficiency"}, 1) for name in FAST]
     slow = [(name, {"optimize": "efficiency"}, 1) for name in SLOW]
+    slow += [(name, {"fine_tune": True}, 1) for name in ("ner", "textcat", "entity_linker")]
     slow += [(name, {"optimize": "accuracy"}, 1) for name in ("ner", "parser", "textcat", "spancat", "entity_linker")]
     slow += [("ner", {"placement": placement}, len(places)) for placement, places in PLACES.items()]
     slow += [(name, {"placement": "both"}, 2) for name in ("beam_parser", "textcat_multilabel")]
@@ -321,6 +349,9 @@ def test_component_trains_and_learns_its_mix(name, settings, n_listeners, bilm_p
     overrides = {**_overrides(name, tmp_path), "training.max_steps": 3, "training.eval_frequency": 3}
     train(tmp_path / "config.cfg", tmp_path / "out", overrides=overrides)
     nlp = spacy.load(tmp_path / "out" / "model-last")
+    weights = [bilm.network.state_dict() for bilm in (load_bilm(bilm_path), get_bilm(nlp.get_pipe("elmo").model))]
+    is_same = [first.equal(last) for first, last in zip(*(found.values() for found in weights))]
+    assert ("fine_tune" in settings) == (not all(is_same)), "the biLM is trained"
     assert nlp.get_pipe("elmo").listening_components == [name]
     listeners = get_listeners(nlp.get_pipe(name).model)
     assert len(listeners) == n_listeners

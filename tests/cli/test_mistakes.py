@@ -85,6 +85,7 @@ MISTAKES = [
     (f"{CONFIG} --small", "--small is for a config for pretraining"),
     (f"{CONFIG} --placement input --optimize efficiency", "--optimize efficiency"),
     (f"{CONFIG} --pretraining --baseline", "--baseline"),
+    (f"{CONFIG} --adaptation --fine-tune", "--fine-tune"),
     (f"{CONFIG} --from nowhere --component ner", "nowhere"),
     (f"{CONFIG} --component ner --data nowhere.spacy", "'nowhere.spacy'"),
     (f"{CONFIG} --component ner --data bad.spacy", "cannot be read as a DocBin"),
