@@ -15,7 +15,6 @@ from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.cli._app import app
 from spacy_elmo.inference.words import check_has_targets
 from spacy_elmo.text.words import Lexicon
-from spacy_elmo.weights import bilm_from_bytes, bilm_to_bytes
 
 LIMIT = 2e-5
 KINDS = {
@@ -69,23 +68,6 @@ def test_state_continues_as_in_the_original(make):
     for words, found in zip(TEXT, second):
         wanted, _ = model.layers(words, model.layers(words)[1])
         assert np.abs(found - wanted).max() < LIMIT
-
-
-@pytest.mark.parametrize("kind", KEPT)
-def test_native_format_and_bytes_keep_every_bit(kind, make, tmp_path):
-    bilm = load_bilm(make(**KINDS[kind])[0])
-    save_bilm(bilm, tmp_path / "native")
-    for other in (load_bilm(tmp_path / "native"), bilm_from_bytes(bilm_to_bytes(bilm))):
-        assert (other.config, other.lexicon, other.meta) == (bilm.config, bilm.lexicon, bilm.meta)
-        for key, tensor in bilm.network.state_dict().items():
-            assert torch.equal(tensor, other.network.state_dict()[key])
-        for found, wanted in zip(other.embed(SENTENCES), bilm.embed(SENTENCES)):
-            assert (found == wanted).all()
-    assert bilm_to_bytes(bilm) == bilm_to_bytes(bilm_from_bytes(bilm_to_bytes(bilm)))
-    for dtype, limit in (("float16", 0.02), ("int8", 0.2)):
-        save_bilm(bilm, tmp_path / dtype, dtype=dtype)
-        for found, wanted in zip(load_bilm(tmp_path / dtype).embed(TEXT), bilm.embed(TEXT)):
-            assert np.abs(found - wanted).max() < limit
 
 
 @pytest.mark.parametrize("kind", KEPT)
