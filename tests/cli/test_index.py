@@ -236,9 +236,8 @@ def test_force_keeps_settings_and_fields_that_can_be_read(folder, write, tmp_pat
     index, texts = tmp_path / "index", write({"words": ["a", "the", "Bank"], "year": 1900, "place": "York"})
     bilm = ("--bilm", folder / "bilm")
     call("index", texts, index, *bilm, "--layer", 1, "--content-words", "--lang", "en", "--keep", "year")
-    assert "has a field 'place'. Choose one of: document, year" in refused(
-        "senses", index, "Bank", "--group-by", "place"
-    )
+    senses = ("senses", index, "Bank", "--group-by")
+    assert "has a field 'place'. Choose one of: document, year" in refused(*senses, "place")
     assert "1 document with changed fields" in told("index", texts, index, "--keep", "place")
     again = call("index", texts, index, "--force", "--json")
     record, shown = json.loads(again.stdout), " ".join(again.stderr.split())
