@@ -203,9 +203,9 @@ ENTRIES: Dict[str, Any] = {
         lambda place: Elmo(place.native, dropout=0.0, trainable=True),
         lambda elmo: elmo_of(elmo, SENTENCES),
     ),
-    "nn.Elmo, fingerprint": (
+    "nn.Elmo, digest": (
         lambda place: Elmo(place.native, store_bilm=False),
-        lambda elmo: [elmo.load_state_dict(elmo.state_dict()), elmo.state_dict()["encoder.fingerprint"]][1:],
+        lambda elmo: [elmo.load_state_dict(elmo.state_dict()), elmo.state_dict()["encoder.digest"]][1:],
     ),
     "AllenNLP Elmo": (of_files(allennlp.Elmo, 1, dropout=0.0), lambda elmo: elmo_of(elmo, IDS)),
     "AllenNLP Elmo, norm, trained": (

@@ -115,7 +115,7 @@ def _name_best(points: Dict[str, Tuple[float, float]]) -> str:
     if best == fastest:
         return f"WNUT-17: {best} is best and fastest"
     factor = points[fastest][0] / points[best][0]
-    return f"WNUT-17: {best} scores highest; {fastest} is {factor:.1f} times as fast"
+    return f"WNUT-17: highest F with {best}; {fastest} is {factor:.1f} times as fast"
 
 
 def from_percent(record: Record) -> Record:

@@ -60,7 +60,7 @@ def download_cli(
         published = find_published(name)
         with tqdm(unit="B", unit_scale=True, unit_divisor=1024, disable=None) as bar:
             files = download(
-                published, dest, given=given or (), mirrors=mirrors or (), force=force, on_bytes=bar.update
+                published, dest, local_files=given or (), mirrors=mirrors or (), force=force, on_bytes=bar.update
             )
     if as_json:
         print(

@@ -5,6 +5,7 @@ Face `datasets`, Daft, or a loop. It is small and picklable; a worker loads the 
 import hashlib
 import os
 import sys
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import (
     Any,
     Callable,
     Dict,
-    Generic,
+    Generator,
     Iterable,
     Iterator,
     List,
@@ -51,9 +52,8 @@ WORDS = ("words", "tokens")  # columns that have lists of strings, where nothing
 
 
 class Loaded(NamedTuple):
-    """A pipeline in this process.
+    """A pipeline in this process, which ends in an ELMo component.
 
-    nlp (Language): It ends in an ELMo component.
     lock (Lock): Of its vocabulary, which one thread at a time may extend.
     prefix (str): Of the attributes with the vectors.
     is_split (bool): Whether strings are split at white space.
@@ -155,21 +155,21 @@ class Embedder(VectorSettings):
         return {**self.__dict__, "_digest": _digest(self.model, _changed(self.model))}
 
     def _holds_texts(self, values: Sequence[Any], type_name: str) -> bool:
-        """RETURNS (bool): Whether the column has strings, not lists of strings."""
+        """Whether the column has strings, not lists of strings."""
         present = [value for value in values if not is_missing(value)]
         if present:
             return any(isinstance(value, str) for value in present)
         return not ("list" in type_name or ("str" not in type_name and self.column in WORDS))
 
     def _embed(self, items: Sequence[Item]) -> Tuple[List[List[str]], Dict[str, List[Any]]]:
-        """RETURNS (Tuple[List[List[str]], Dict[str, List[Any]]]): Tokens, and rows by the name of their column."""
+        """Tokens, and rows by the name of their column."""
         loaded = _load(self, _changed(self.model))
         tokens: List[List[str]] = []
         columns: Dict[str, List[Any]] = {}
         if loaded.is_split:
             items = [item.split() if isinstance(item, str) else item for item in items]
-        with loaded.lock, loaded.nlp.memory_zone():
-            for doc in _pipe_docs(loaded.nlp, items, self.batch_size):
+        with loaded.lock, closing(pipe_texts(loaded.nlp, items, self.batch_size, lambda item: item)) as embedded:
+            for _, _, doc in embedded:
                 tokens.append([token.text for token in doc])
                 for name, rows in name_rows(doc, self.store, self.pool, self.output, loaded.prefix):
                     columns.setdefault(name, []).append(rows)
@@ -177,9 +177,8 @@ class Embedder(VectorSettings):
 
 
 def load_weights(settings: VectorSettings, **files: Any) -> BiLM:
-    """settings (VectorSettings): The settings.
-    **files (Any): Further arguments of `load_bilm`; with `options` the model is the weights file.
-    RETURNS (BiLM): Of the settings.
+    """The biLM of the settings. `files` are further arguments of `load_bilm`; with `options` the model is the weights
+    file.
     """
     if settings.gpu_id >= 0:
         require_gpu(settings.gpu_id)
@@ -187,7 +186,7 @@ def load_weights(settings: VectorSettings, **files: Any) -> BiLM:
 
 
 def make_pipeline(settings: VectorSettings, bilm: BiLM) -> Language:
-    """RETURNS (Language): A pipeline of a tokenizer and an ELMo component, on its device."""
+    """A pipeline of a tokenizer and an ELMo component, on its device."""
     nlp = make_nlp(settings.lang or "xx")
     config = {"store": settings.store, "dtype": settings.dtype, "model": {"precision": settings.precision}}
     elmo = nlp.add_pipe("elmo", config=config)
@@ -196,12 +195,12 @@ def make_pipeline(settings: VectorSettings, bilm: BiLM) -> Language:
 
 
 def load_pipeline(settings: VectorSettings, **files: Any) -> Language:
-    """RETURNS (Language): See `load_weights` and `make_pipeline`."""
+    """See `load_weights` and `make_pipeline`."""
     return make_pipeline(settings, load_weights(settings, **files))
 
 
 def get_bilm(nlp: Language) -> BiLM:
-    """RETURNS (BiLM): That of a pipeline from `load_pipeline`."""
+    """The biLM of a pipeline from `load_pipeline`."""
     return ensure_bilm(nlp.get_pipe("elmo").model)  # type: ignore[attr-defined]  # an Elmo component
 
 
@@ -216,7 +215,7 @@ def _load(settings: Embedder, changed: Tuple[Any, ...]) -> Loaded:
 
 
 def _find(model: str) -> Tuple[Path, bool]:
-    """RETURNS (Tuple[Path, bool]): Where a model is, and whether it is a spaCy pipeline."""
+    """The path of a model, and whether it is a spaCy pipeline."""
     name = os.fspath(model)
     if spacy.util.is_package(name):
         return spacy.util.get_package_path(name), True
@@ -266,41 +265,23 @@ def _load_saved(settings: Embedder, place: Path) -> Loaded:
     return Loaded(nlp, Lock(), elmo.prefix)
 
 
-def _pipe_docs(nlp: Language, items: Iterable[Item], batch_size: int = BATCH_SIZE) -> Iterator[Doc]:
-    """Compute vectors in batches of about 16,000 tokens.
+def pipe_texts(
+    nlp: Language, texts: Iterable[TextT], batch_size: int, get_item: Callable[[TextT], Item]
+) -> Generator[Tuple[TextT, Dict[Any, Any], Doc], None, None]:
+    """Compute vectors in batches of about `BATCH_TOKENS` tokens and at most `batch_size` texts. Words that occur in one
+    batch only are removed from the vocabulary after it: a Doc must be read before the next one.
 
-    nlp (Language): With an ELMo component.
-    items (Iterable[Item]): Texts, lists of words or Docs.
-    batch_size (int): Maximum number of Docs per batch.
-    YIELDS (Doc): In order, with vectors.
+    YIELDS (Tuple[TextT, Dict[Any, Any], Doc]): A text, the user data of its Doc before, and the Doc with vectors.
     """
-    cutter: Cutter[Item] = Cutter(batch_size)
-    for batch in cutter.cut(items):
-        docs = [to_doc(item, nlp) for item in batch]
-        cutter.learn(batch, sum(map(len, docs)))
-        yield from nlp.pipe(docs, batch_size=len(batch))
+    characters = 1.0  # per token, white space included, measured on the last batch
 
-
-class Cutter(Generic[TextT]):
-    """Groups texts into batches of about `BATCH_TOKENS` tokens.
-
-    batch_size (int): Maximum number of texts per batch.
-    get_item (Callable[[TextT], Item]): The text of each.
-    """
-
-    def __init__(self, batch_size: int, get_item: Callable[[Any], Item] = lambda item: item) -> None:
-        self.batch_size, self.get_item = batch_size, get_item
-        self._characters = 1.0  # per token, white space included, measured on the last batch
-
-    def cut(self, texts: Iterable[TextT]) -> Iterator[List[TextT]]:
-        """texts (Iterable[TextT]): Texts.
-        YIELDS (List[TextT]): Batches, in order."""
+    def cut() -> Iterator[List[TextT]]:
         batch: List[TextT] = []
         n_tokens = 0.0
         for text in texts:
-            item = self.get_item(text)
-            length = len(item) / self._characters if isinstance(item, str) else len(item)
-            if batch and (len(batch) == self.batch_size or n_tokens + length > BATCH_TOKENS):
+            item = get_item(text)
+            length = len(item) / characters if isinstance(item, str) else len(item)
+            if batch and (len(batch) == batch_size or n_tokens + length > BATCH_TOKENS):
                 yield batch
                 batch, n_tokens = [], 0.0
             batch.append(text)
@@ -308,16 +289,14 @@ class Cutter(Generic[TextT]):
         if batch:
             yield batch
 
-    def learn(self, batch: Sequence[TextT], n_tokens: int) -> None:
-        """Update the estimate of characters per token.
-
-        batch (Sequence[TextT]): A batch that has been tokenized.
-        n_tokens (int): Its number of tokens.
-        """
-        items = map(self.get_item, batch)
-        n_characters = sum(len(item) for item in items if isinstance(item, str))
-        if n_characters:
-            self._characters = max(1.0, n_characters / max(1, n_tokens))
+    for batch in cut():
+        with nlp.memory_zone():
+            docs = [to_doc(get_item(text), nlp) for text in batch]
+            user_data = [dict(doc.user_data) for doc in docs]
+            n_tokens = sum(map(len, docs))
+            yield from zip(batch, user_data, nlp.pipe(docs, batch_size=len(batch)))
+        if n_characters := sum(len(item) for item in map(get_item, batch) if isinstance(item, str)):
+            characters = max(1.0, n_characters / max(1, n_tokens))
 
 
 def name_rows(
@@ -332,12 +311,9 @@ def name_rows(
 
 
 def read_vectors(doc: Doc, name: str, pool: Optional[str] = None, prefix: str = "elmo") -> NDArray[Any]:
-    """doc (Doc): A Doc with vectors.
-    name (str): "mixed" or "layers".
-    pool (Optional[str]): One of `POOLS`, over the tokens that are not white space, which the biLM does not read; a
-        Doc without such tokens has zeros. None for a row per token.
-    prefix (str): Of the attributes with the vectors.
-    RETURNS (NDArray): "mixed" (T, D) or "layers" (L+1, T, D); with `pool` (D,) or (L+1, D).
+    """The "mixed" vectors (T, D) or the "layers" (L+1, T, D) of a Doc, under the prefix of its attributes. With one of
+    `POOLS` (D,) or (L+1, D), over the tokens that are not white space, which the biLM does not read; zeros for a Doc
+    without such tokens.
     """
     values: NDArray[Any] = to_numpy(doc._.get(prefix if name == "mixed" else f"{prefix}_layers"))
     if pool is None:
@@ -352,8 +328,8 @@ def read_vectors(doc: Doc, name: str, pool: Optional[str] = None, prefix: str = 
 
 
 def to_arrow(rows: Sequence[Union[NDArray[Any], List[str]]]) -> Any:
-    """rows (Sequence): Per text the rows of its tokens (T, D), its vector (D,), or its tokens.
-    RETURNS (pyarrow.Array): Lists of fixed-size lists, fixed-size lists, or lists of strings; vectors are copied once.
+    """A pyarrow array of the rows of tokens (T, D), the vectors (D,) or the tokens of each text: lists of fixed-size
+    lists, fixed-size lists, or lists of strings. Vectors are copied once.
     """
     arrow = import_arrow("pyarrow", "a batch")
     if not rows or not isinstance(rows[0], np.ndarray):
@@ -368,8 +344,8 @@ def to_arrow(rows: Sequence[Union[NDArray[Any], List[str]]]) -> Any:
 
 
 def _to_item(value: Any, where: str) -> Item:
-    """RETURNS (Item): A value of a column: a null is an empty text, an array of strings a list of words.
-    RAISES (ValueError): For a value of another type.
+    """The text of a value of a column: a null is an empty text, an array of strings a list of words. ValueError for a
+    value of another type.
     """
     if isinstance(value, Doc):
         return value

@@ -34,14 +34,14 @@ class Arrays:
         self._taken: Set[str] = set()
 
     def take(self, name: str) -> NDArray[Any]:
-        """RETURNS (NDArray): The array of this name, which counts as used. Raises EL352 if there is none."""
+        """The array of this name, which counts as used. ValueError EL352 if there is none."""
         if name not in self._arrays:
             raise ValueError(Errors.EL352.format(reason=f"it has no parameter '{name}'"))
         self._taken.add(name)
         return self._arrays[name]
 
     def unused(self) -> List[str]:
-        """RETURNS (List[str]): Names that were not taken."""
+        """Names that were not taken."""
         return sorted(self._arrays.keys() - self._taken)
 
 
@@ -61,11 +61,11 @@ class Graph:
         self._n_names = 0
 
     def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """RETURNS (str): The output of a new node of an ONNX operator; inputs and outputs are names of values."""
+        """The output of a new node of an ONNX operator; inputs and outputs are names of values."""
         return self.add_many(operator, 1, *inputs, **attributes)[0]
 
     def add_many(self, operator: str, n_outputs: int, *inputs: str, **attributes: Any) -> List[str]:
-        """RETURNS (List[str]): The outputs of a new node."""
+        """The outputs of a new node."""
         from onnx import helper
 
         outputs = [self._new_name(operator) for _ in range(n_outputs)]
@@ -73,7 +73,7 @@ class Graph:
         return outputs
 
     def constant(self, values: Any, dtype: str = "float32") -> str:
-        """RETURNS (str): A new constant of an array or numbers."""
+        """A new constant of an array or numbers."""
         from onnx import numpy_helper
 
         array: NDArray[Any] = np.ascontiguousarray(values, dtype=dtype).reshape(np.shape(values))
@@ -83,7 +83,7 @@ class Graph:
         return name
 
     def integers(self, *values: int) -> str:
-        """RETURNS (str): Name of a constant with one axis: a shape, or indices of axes."""
+        """A new constant with one axis: a shape, or indices of axes."""
         return self.constant(list(values), "int64")
 
     def input(self, name: str, kind: str, axes: Axes) -> str:
@@ -99,7 +99,7 @@ class Graph:
         self._outputs.append(_describe(name, kind, axes))
 
     def build(self) -> Any:
-        """RETURNS (onnx.GraphProto): The graph."""
+        """The graph, an onnx.GraphProto."""
         from onnx import helper
 
         return helper.make_graph(self._nodes, self.name, self._inputs, self._outputs, self._constants)
@@ -110,7 +110,7 @@ class Graph:
 
 
 def split_shape(graph: Graph, value: str, n_axes: int) -> Tuple[str, ...]:
-    """RETURNS (Tuple[str, ...]): The sizes of the first axes of a value, each with one axis."""
+    """The sizes of the first axes of a value, each with one axis."""
     shape = graph.add("Shape", value)
     return tuple(graph.add("Gather", shape, graph.integers(i), axis=0) for i in range(n_axes))
 
@@ -122,30 +122,30 @@ def _describe(name: str, kind: str, axes: Axes) -> Any:
 
 
 def _join(graph: Graph, directions: List[str]) -> str:
-    """RETURNS (str): Value (1, ..., D), of values (..., P) with three axes."""
+    """Value (1, ..., D), of values (..., P) with three axes."""
     joined = graph.add("Concat", *directions, axis=2)
     return graph.add("Unsqueeze", joined, graph.integers(0))
 
 
 def add_range(graph: Graph, stop: str) -> str:
-    """RETURNS (str): Value (stop,), from 0; `stop` has one axis."""
+    """Value (stop,), from 0; `stop` has one axis."""
     scalar = graph.add("Squeeze", stop, graph.integers(0))
     return graph.add("Range", graph.constant(0, "int64"), scalar, graph.constant(1, "int64"))
 
 
 def _add_affine(graph: Graph, rows: str, weight: object, bias: object) -> str:
-    """RETURNS (str): Value (..., O), rows (..., I) times weights (I, O), plus the bias."""
+    """Value (..., O), rows (..., I) times weights (I, O), plus the bias."""
     return graph.add("Add", graph.add("MatMul", rows, graph.constant(weight)), graph.constant(bias))
 
 
 def _add_mix(graph: Graph, carried: str, transformed: str, gate_scores: str) -> str:
-    """RETURNS (str): carried + sigmoid(gate_scores) * (transformed - carried), the sum of a highway."""
+    """carried + sigmoid(gate_scores) * (transformed - carried), the sum of a highway."""
     gate = graph.add("Sigmoid", gate_scores)
     return graph.add("Add", carried, graph.add("Mul", gate, graph.add("Sub", transformed, carried)))
 
 
 def _add_norm(graph: Graph, rows: str, weight: object, bias: object) -> str:
-    """RETURNS (str): Value (..., P), normalized over the last axis."""
+    """Value (..., P), normalized over the last axis."""
     constants = graph.constant(weight), graph.constant(bias)
     return graph.add("LayerNormalization", rows, *constants, axis=-1, epsilon=NORM_EPS)
 
@@ -154,11 +154,7 @@ def _add_norm(graph: Graph, rows: str, weight: object, bias: object) -> str:
 
 
 def add_characters(graph: Graph, config: BiLMConfig, arrays: Arrays, char_ids: str) -> str:
-    """Add the character CNN. Each distinct row of ids is computed once.
-
-    char_ids (str): Value (B, S, C), int64.
-    RETURNS (str): Value (B, S, P).
-    """
+    """Add the character CNN, from ids (B, S, C), int64, to (B, S, P). Each distinct row of ids is computed once."""
     cnn: CharCNNConfig = config.char_cnn  # type: ignore[assignment]  # the caller has checked
     rows = graph.add("Reshape", char_ids, graph.integers(-1, cnn.max_characters))  # (B * S, C)
     distinct, _, index = graph.add_many("Unique", 3, rows, axis=0, sorted=0)  # (U, C), (U,), (B * S,)
@@ -197,7 +193,7 @@ def _add_filters(graph: Graph, cnn: CharCNNConfig, arrays: Arrays, char_ids: str
 
 
 def _add_gemm(graph: Graph, arrays: Arrays, name: str, rows: str) -> str:
-    """RETURNS (str): Value (N, O), rows (N, I) times the transposed weights (O, I), plus the bias."""
+    """Value (N, O), rows (N, I) times the transposed weights (O, I), plus the bias."""
     weight, bias = (graph.constant(arrays.take(f"{name}.{key}")) for key in ("weight", "bias"))
     return graph.add("Gemm", rows, weight, bias, transB=1)
 
@@ -206,11 +202,7 @@ def _add_gemm(graph: Graph, arrays: Arrays, name: str, rows: str) -> str:
 
 
 class StartState(NamedTuple):
-    """State of a layer after the boundary.
-
-    h (NDArray): Shape (d, P).
-    c (NDArray): Shape (d, H).
-    """
+    """State of a layer after the boundary: h (d, P) and c (d, H)."""
 
     h: NDArray[Any]
     c: NDArray[Any]
@@ -219,12 +211,8 @@ class StartState(NamedTuple):
 def add_lstm_layers(
     graph: Graph, config: BiLMConfig, arrays: Arrays, start: List[StartState], vectors: str, lengths: str
 ) -> str:
-    """Add all layers in both directions.
-
-    start (List[StartState]): For each layer.
-    vectors (str): Value (B, S, P), layer 0.
-    lengths (str): Value (B,), int64.
-    RETURNS (str): Value (L+1, B, S, D). Rows after the end of a sentence have no meaning.
+    """Add all layers in both directions, from layer 0 (B, S, P) and lengths (B,), int64, to (L+1, B, S, D). `start` has
+    the state of each layer. Rows after the end of a sentence have no meaning.
     """
     steps = graph.add("Transpose", vectors, perm=[1, 0, 2])  # (S, B, P)
     inputs = [steps, _reverse(graph, steps, lengths)][: config.n_directions]
@@ -243,7 +231,7 @@ def _reverse(graph: Graph, steps: str, lengths: str) -> str:
 def _add_layer(
     graph: Graph, config: BiLMConfig, arrays: Arrays, k: int, direction: int, start: StartState, inputs: str
 ) -> str:
-    """RETURNS (str): Value (S, B, P), in the reading order of the direction."""
+    """Value (S, B, P), in the reading order of the direction."""
     name = f"encoder.layers.{k}"
     weight, bias = (_by_gate(arrays.take(f"{name}.{key}")[direction]) for key in ("input_weight", "bias"))
     forget = np.repeat(np.array([0, FORGET_BIAS, 0, 0], dtype="float32"), config.cell_width)  # not in the stored bias
@@ -267,14 +255,14 @@ def _by_gate(columns: NDArray[Any]) -> NDArray[Any]:
 
 
 def _repeat(graph: Graph, row: NDArray[Any], inputs: str) -> str:
-    """RETURNS (str): Value (B, len(row)); B is the second axis of `inputs`."""
+    """Value (B, len(row)); B is the second axis of `inputs`."""
     n_rows = graph.add("Gather", graph.add("Shape", inputs), graph.integers(1), axis=0)
     shape = graph.add("Concat", n_rows, graph.integers(len(row)), axis=0)
     return graph.add("Expand", graph.constant(row[np.newaxis]), shape)
 
 
 def _build_cell(graph: Graph, config: BiLMConfig, arrays: Arrays, name: str, direction: int) -> Any:
-    """RETURNS (onnx.GraphProto): One step: h, c and the input side of the gates to h, c and h as output."""
+    """One step, an onnx.GraphProto: h, c and the input side of the gates to h, c and h as output."""
     width, cell_width = config.projection_width, config.cell_width
     weight = graph.constant(_by_gate(arrays.take(f"{name}.recurrent_weight")[direction]))
     step = Graph(f"{name}.{direction}")
@@ -307,12 +295,8 @@ def _clip(graph: Graph, value: str, limit: Any) -> str:
 def add_transformer_layers(
     graph: Graph, config: BiLMConfig, arrays: Arrays, boundaries: NDArray[Any], vectors: str, lengths: str
 ) -> str:
-    """Add all layers in both directions.
-
-    boundaries (NDArray): Shape (2, P), the vectors of BOS and EOS.
-    vectors (str): Value (B, S, P), layer 0.
-    lengths (str): Value (B,), int64.
-    RETURNS (str): Value (L+1, B, S, D). Rows after the end of a sentence have no meaning.
+    """Add all layers in both directions, from the vectors of BOS and EOS (2, P), layer 0 (B, S, P) and lengths (B,),
+    int64, to (L+1, B, S, D). Rows after the end of a sentence have no meaning.
     """
     n_rows, n_words = split_shape(graph, vectors, 2)
     one = graph.integers(1)
@@ -332,14 +316,14 @@ def add_transformer_layers(
 
 
 def _add_positions(graph: Graph, n_rows: str, lengths: str, last: str) -> str:
-    """RETURNS (str): Value (B, T), the position of each row in the text of its sentence."""
+    """Value (B, T), the position of each row in the text of its sentence."""
     words = graph.add("Expand", add_range(graph, last), graph.add("Concat", n_rows, last, axis=0))  # (B, T - 1)
     ends = graph.add("Unsqueeze", graph.add("Add", lengths, graph.integers(1)), graph.integers(1))  # (B, 1)
     return graph.add("Concat", words, ends, axis=1)
 
 
 def _add_masks(graph: Graph, lengths: str, last: str) -> Tuple[str, str]:
-    """RETURNS (Tuple[str, str]): Values (B, 1, T, T), added to the scores of the forward and backward direction."""
+    """Values (B, 1, T, T), added to the scores of the forward and backward direction."""
     steps = add_range(graph, graph.add("Add", last, graph.integers(1)))  # (T,)
     read, reader = (graph.add("Unsqueeze", steps, graph.integers(axis)) for axis in (0, 1))  # (1, T), (T, 1)
     length = graph.add("Unsqueeze", lengths, graph.integers(1, 2))  # (B, 1, 1)
@@ -354,10 +338,10 @@ def _add_masks(graph: Graph, lengths: str, last: str) -> Tuple[str, str]:
 
 
 def _add_stack(graph: Graph, config: BiLMConfig, arrays: Arrays, k: int, rows: str, mask: str) -> List[str]:
-    """RETURNS (List[str]): Values (B, T, P), the layers of direction k."""
+    """Values (B, T, P), the layers of direction k."""
     layers = []
-    for number in range(config.n_layers):
-        block = f"encoder.blocks.{number}."
+    for layer in range(config.n_layers):
+        block = f"encoder.blocks.{layer}."
         rows = _add_attention(graph, config, arrays, block, k, rows, mask)
         weight, bias = (arrays.take(f"{block}norm_{key}")[k, 1] for key in ("weight", "bias"))
         hidden = _add_linear(graph, arrays, f"{block}up", k, _add_norm(graph, rows, weight, bias))
@@ -369,7 +353,7 @@ def _add_stack(graph: Graph, config: BiLMConfig, arrays: Arrays, k: int, rows: s
 
 
 def _add_attention(graph: Graph, config: BiLMConfig, arrays: Arrays, block: str, k: int, rows: str, mask: str) -> str:
-    """RETURNS (str): Value (B, T, P), the rows with what they read added."""
+    """Value (B, T, P), the rows plus the attended values."""
     width, n_heads = config.projection_width, transformer_of(config).n_heads
     weight, bias = (arrays.take(f"{block}norm_{key}")[k, 0] for key in ("weight", "bias"))
     mixed = _add_linear(graph, arrays, f"{block}input", k, _add_norm(graph, rows, weight, bias))  # (B, T, 3P)

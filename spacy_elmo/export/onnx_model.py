@@ -69,10 +69,7 @@ def export_onnx(bilm: BiLM, path: PathLike, *, force: bool = False) -> None:
 
 @isolated
 def _to_onnx(bilm: BiLM) -> Any:
-    """bilm (BiLM): The model, float32.
-    RETURNS (onnx.ModelProto): Its inference graph, see `export_onnx`.
-    RAISES (ValueError): See `export_onnx`.
-    """
+    """The inference graph of a biLM, an onnx.ModelProto. ValueError as `export_onnx`."""
     if not has_onnx:
         raise ValueError(
             "Exporting to ONNX needs the package 'onnx', which is not installed. Install it: `pip install "
@@ -103,7 +100,7 @@ def _to_onnx(bilm: BiLM) -> Any:
 
 
 def describe(bilm: BiLM) -> Dict[str, str]:
-    """RETURNS (Dict[str, str]): Metadata of the file: sizes, input, and name, language, licence and source if known."""
+    """Metadata of the file: sizes, input, and name, language, licence and source if known."""
     config, characters = bilm.config, _characters_of(bilm)
     record = {
         "n_layers": config.n_layers,
@@ -123,22 +120,22 @@ def describe(bilm: BiLM) -> Dict[str, str]:
 def _add_all(graph: Graph, bilm: BiLM, arrays: Arrays) -> None:
     config, characters = bilm.config, _characters_of(bilm)
     if characters is not None:
-        given_ids = graph.input("char_ids", INT64, ["batch", "tokens", characters.max_characters])
+        raw_ids = graph.input("char_ids", INT64, ["batch", "tokens", characters.max_characters])
     else:
-        given_ids = graph.input("word_ids", INT64, ["batch", "tokens"])
+        raw_ids = graph.input("word_ids", INT64, ["batch", "tokens"])
     lengths = graph.input("lengths", INT64, ["batch"])
-    sizes = split_shape(graph, given_ids, 2)
+    sizes = split_shape(graph, raw_ids, 2)
     # Runtimes refuse arrays without elements in several operators: a row and a column of padding replace none.
     zero, one = graph.integers(0), graph.integers(1)
     n_rows, n_columns = (graph.add("Where", graph.add("Equal", size, zero), one, zero) for size in sizes)
     ends = [n_rows, n_columns, zero][: 2 if characters is None else 3]
-    ids = graph.add("Pad", given_ids, graph.add("Concat", *[zero] * len(ends), *ends, axis=0))
+    ids = graph.add("Pad", raw_ids, graph.add("Concat", *[zero] * len(ends), *ends, axis=0))
     lengths = graph.add("Pad", lengths, graph.add("Concat", zero, n_rows, axis=0))
     if characters is not None:
         vectors = add_characters(graph, config, arrays, ids)  # (B, S, P)
     else:
-        given = bilm.token_embeddings
-        table = arrays.take("word_embedding") if given is None else given.detach().cpu().numpy()
+        words = bilm.token_embeddings
+        table = arrays.take("word_embedding") if words is None else words.detach().cpu().numpy()
         vectors = graph.add("Gather", graph.constant(table), ids, axis=0)
     if config.encoder == "transformer":
         layers = add_transformer_layers(graph, config, arrays, _boundary_vectors(bilm), vectors, lengths)
@@ -148,15 +145,15 @@ def _add_all(graph: Graph, bilm: BiLM, arrays: Arrays) -> None:
     is_word = graph.add("Less", add_range(graph, n_steps), graph.add("Unsqueeze", lengths, graph.integers(1)))  # (B, S)
     mask = graph.add("Unsqueeze", is_word, graph.integers(2))
     layers = graph.add("Where", mask, layers, graph.constant(0.0))
-    given_sizes = graph.add("Concat", *sizes, axis=0)
-    layers = graph.add("Slice", layers, graph.integers(0, 0), given_sizes, graph.integers(1, 2))
+    raw_sizes = graph.add("Concat", *sizes, axis=0)
+    layers = graph.add("Slice", layers, graph.integers(0, 0), raw_sizes, graph.integers(1, 2))
     graph.output("layers", layers, FLOAT, [config.n_layers + 1, "batch", "tokens", config.output_width])
 
 
 @isolated
 @torch.no_grad()
 def start_states(bilm: BiLM) -> List[StartState]:
-    """RETURNS (List[StartState]): State of each layer after BOS (forward) and EOS (backward), from the zero state."""
+    """State of each layer after BOS (forward) and EOS (backward), from the zero state."""
     network, device = bilm.network, bilm.device
     index = torch.arange(bilm.config.n_directions, device=device).view(-1, 1, 1)  # (d, 1, 1)
     _, state = network(_encode_boundaries(bilm), index, network.zero_state(1))
@@ -166,7 +163,7 @@ def start_states(bilm: BiLM) -> List[StartState]:
 @isolated
 @torch.no_grad()
 def _boundary_vectors(bilm: BiLM) -> NDArray[Any]:
-    """RETURNS (NDArray): Shape (2, P), layer 0 of BOS and EOS in one direction."""
+    """Shape (2, P), layer 0 of BOS and EOS in one direction."""
     return _encode_boundaries(bilm).cpu().numpy()
 
 
@@ -181,14 +178,13 @@ def _encode_boundaries(bilm: BiLM) -> Tensor:
 
 
 def _characters_of(bilm: BiLM) -> Any:
-    """RETURNS (Optional[CharCNNConfig]): None if the biLM looks words up in a table."""
+    """The config of the character CNN; None if the biLM looks words up in a table."""
     return None if bilm.token_embeddings is not None else bilm.config.char_cnn
 
 
 def find_onnx_problem(bilm: BiLM) -> Optional[str]:
-    """bilm (BiLM): A model.
-    RETURNS (Optional[str]): Why it cannot be written as ONNX in float32, by encoder, input and size; None if it can.
-        Whether the package onnx is installed does not matter. No array is copied.
+    """Why a biLM cannot be written as ONNX in float32, by encoder, input and size; None if it can. Whether the package
+    onnx is installed does not matter. No array is copied.
     """
     if bilm.config.encoder not in ENCODERS:
         return f"its encoder is '{bilm.config.encoder}', should be {' or '.join(map(repr, ENCODERS))}"
@@ -198,9 +194,7 @@ def find_onnx_problem(bilm: BiLM) -> Optional[str]:
 
 
 def _count_bytes(bilm: BiLM) -> int:
-    """bilm (BiLM): A model.
-    RETURNS (int): Bytes of its parameters in float32, without the constants of the graph itself (some kB).
-    """
+    """Bytes of the parameters in float32, without the constants of the graph itself (some kB)."""
     parameters = list(bilm.network.named_parameters())
     if bilm.token_embeddings is not None:
         parameters = [item for item in parameters if not item[0].startswith(REPLACED_BY_TABLE)]

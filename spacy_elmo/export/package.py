@@ -74,10 +74,7 @@ def package_bilm(
 
 
 def check_package(path: PathLike, *, name: str, lang: str, version: str, build: str, force: bool) -> None:
-    """Check all arguments of `package_bilm`, before weights are read.
-
-    RAISES (ValueError): See `package_bilm`.
-    """
+    """Check all arguments of `package_bilm`, before weights are read. ValueError as there."""
     if build not in BUILDS:
         known = ", ".join(BUILDS)
         raise ValueError(f"The setting build is '{build}', but should be one of: {known}. Choose one of these.")
@@ -96,9 +93,7 @@ def check_package(path: PathLike, *, name: str, lang: str, version: str, build: 
 
 
 def make_pipeline(bilm: BiLM, lang: str, *, name: str, version: str, precision: str) -> Language:
-    """bilm (BiLM): The model, used by the pipeline.
-    RETURNS (Language): A pipeline of the component `elmo`, with the meta data of the package.
-    """
+    """A pipeline of the component `elmo`, which uses the biLM, with the meta data of the package."""
     nlp = make_nlp(lang)
     elmo: Any = nlp.add_pipe("elmo", config={"model": {"precision": precision}})
     set_bilm(elmo.model, copy_bilm(bilm))
@@ -109,9 +104,7 @@ def make_pipeline(bilm: BiLM, lang: str, *, name: str, version: str, precision: 
 
 
 def describe(meta: Dict[str, Any]) -> Dict[str, Any]:
-    """meta (Dict[str, Any]): Meta data of a biLM.
-    RETURNS (Dict[str, Any]): Meta data of a pipeline: description, licence, author, sources.
-    """
+    """Meta data of a pipeline from those of a biLM: description, licence, author, sources."""
     record: Dict[str, Any] = {key: meta[key] for key in TEXTS if isinstance(meta.get(key), str)}
     record.setdefault("description", "ELMo vectors")
     record.setdefault("license", "")
@@ -128,7 +121,7 @@ def _check(pattern: "re.Pattern[str]", what: str, value: str, expected: str, exa
 
 
 def _write_package(work: Path, name: str) -> Path:
-    """Call spaCy's own `package`. RETURNS (Path): The folder that it wrote."""
+    """Write a folder by spaCy's `package`."""
     (work / "packages").mkdir()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # spaCy leaves it to Python to close files

@@ -94,7 +94,7 @@ class Totals(NamedTuple):
     n_replaced: int = 0
 
     def plus(self, other: "Totals") -> "Totals":
-        """RETURNS (Totals): The sums."""
+        """The sums."""
         return Totals(*map(sum, zip(self, other)))
 
 
@@ -110,7 +110,7 @@ class Progress(NamedTuple):
 
 
 def describe(settings: PartSettings, bilm: BiLM) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): How vectors are made, for the manifest and the metadata of each part."""
+    """How vectors are made, for the manifest and the metadata of each part."""
     record = {name: value for name, value in asdict(settings).items() if name not in (*FREE, "folder")}
     record["files"] = dict(settings.files)
     return {
@@ -124,14 +124,10 @@ def describe(settings: PartSettings, bilm: BiLM) -> Dict[str, Any]:
 
 
 def find_types(settings: PartSettings, inputs: Sequence[str], on_message: OnMessage = say_nothing) -> PartSettings:
-    """Choose the types of the columns that are kept, by the first `TEXTS_TO_CHECK` texts that have fields: "int64" or
-    "float64" if all of them are numbers or null, else "string", as for stdin, which is read once.
-
-    settings (PartSettings): The settings; the types of fields are "", or chosen by the user.
-    inputs (Sequence[str]): The input files.
-    on_message (OnMessage): Called with a message on files without fields.
-    RETURNS (PartSettings): With all types.
-    RAISES (ValueError): For fields that no text has.
+    """The settings with all types of the columns that are kept, "" or chosen by the user before. They are chosen by the
+    first `TEXTS_TO_CHECK` texts that have fields: "int64" or "float64" if all of them are numbers or null, else
+    "string", as for stdin, which is read once. Files without fields give a message. ValueError for fields that no text
+    has.
     """
     formats = {name: settings.input_format if settings.input_format != "auto" else format_of(name) for name in inputs}
     with_fields = [name for name in inputs if formats[name] in WITH_FIELDS]
@@ -176,7 +172,7 @@ def read_first(settings: PartSettings, inputs: Sequence[str]) -> Iterator[List[s
 
 
 def _fit(record: TextRecord, keep: Sequence[Tuple[str, str]]) -> TextRecord:
-    """RETURNS (TextRecord): With its fields in the types of the columns, or with an error."""
+    """The record with its fields in the types of the columns, or with an error."""
     fields: Dict[str, Any] = {}
     for name, kind in keep:
         value = record.fields.get(name)
@@ -195,14 +191,9 @@ def _fit(record: TextRecord, keep: Sequence[Tuple[str, str]]) -> TextRecord:
 
 
 def begin_folder(settings: PartSettings, description: Mapping[str, Any], inputs: Sequence[str], *, force: bool) -> None:
-    """Create the folder with its manifest, or compare the manifest that it has.
-
-    settings (PartSettings): The settings.
-    description (Mapping[str, Any]): From `describe`.
-    inputs (Sequence[str]): The input files.
-    force (bool): Start again: remove the parts of an earlier run.
-    RAISES (ValueError): If the folder has other files, which are never removed; without `force` for another biLM,
-        setting or input.
+    """Create the folder with its manifest, or compare the manifest that it has; `description` is that of `describe`.
+    `force` removes the parts of an earlier run. ValueError for other files in the folder, which are never removed;
+    without `force` for another biLM, setting or input.
     """
     folder = Folder(settings.folder)
     manifest = {**description, "inputs": [{"name": name, "bytes": size_of(name)} for name in inputs]}
@@ -219,8 +210,8 @@ def begin_folder(settings: PartSettings, description: Mapping[str, Any], inputs:
         if different := _differences(before, manifest):
             lines = "; ".join(_difference(name, *values) for name, values in different.items())
             raise ValueError(
-                f"The folder '{settings.folder}' was made otherwise: {lines}. Continue with the settings, weights and "
-                "texts that it was made with, choose another folder, or start again with --force."
+                f"The folder '{settings.folder}' was written with other settings: {lines}. Continue with the settings, "
+                "weights and texts that it was written with, choose another folder, or start again with --force."
             )
         return
     for name in visible:
@@ -240,7 +231,7 @@ def _difference(name: str, before: Any, now: Any) -> str:
     known = {item["name"]: item["bytes"] for item in before or []}
     changed = [item["name"] for item in now if known.get(item["name"]) != item["bytes"]]
     gone = [name for name in known if name not in {item["name"] for item in now}]
-    return "the texts are others: " + "; ".join(
+    return "the texts differ: " + "; ".join(
         f"{what} {', '.join(names[:3])}{' and more' if len(names) > 3 else ''}"
         for what, names in (("new or changed", changed), ("missing", gone))
         if names
@@ -256,16 +247,10 @@ def embed_parts(
     shard: Tuple[int, int] = (0, 1),
     progress: Progress = Progress(),
 ) -> Totals:
-    """Write the parts that are missing.
+    """Write the parts that are missing in a folder from `begin_folder`, with a pipeline from `load_pipeline`.
 
-    settings (PartSettings): The settings; `begin_folder` has been called.
-    nlp (Language): From `load_pipeline`.
-    description (Mapping[str, Any]): From `describe`.
-    inputs (Sequence[str]): All input files.
     shard (Tuple[int, int]): Number of this job, from 0, and number of jobs. A job has each n-th file, or each n-th part
         if there are fewer files than jobs.
-    progress (Progress): Callbacks.
-    RETURNS (Totals): What was done.
     """
     job, n_jobs = shard
     total = Totals()
@@ -287,13 +272,10 @@ def embed_file(
     by_part: Tuple[int, int] = (0, 1),
     progress: Progress = Progress(),
 ) -> Totals:
-    """Write the missing parts of an input file: part-NUMBER-0, part-NUMBER-1 and so on.
+    """Write the missing parts of an input file, by its number among the inputs: part-NUMBER-0, part-NUMBER-1 and so on.
+    ValueError for a text that cannot be read, unless it is skipped.
 
-    file_number (int): Of the file among the inputs.
-    name (str): Its path or address.
     by_part (Tuple[int, int]): Write only the parts k with k = first number modulo second number.
-    RETURNS (Totals): What was done.
-    RAISES (ValueError): For a text that cannot be read, unless it is skipped.
     """
     folder, counts, total = Folder(settings.folder), Counts(), Totals()
     there = set(folder.names())
@@ -316,14 +298,8 @@ def embed_file(
 def embed_whole(
     settings: PartSettings, nlp: Language, inputs: Sequence[str], writer: Writer, *, progress: Progress = Progress()
 ) -> Totals:
-    """Write all texts to one output file; `settings.folder` is its path, beside which skipped texts are listed.
-
-    nlp (Language): From `load_pipeline`.
-    inputs (Sequence[str]): The input files.
-    writer (Writer): From `open_vectors`.
-    progress (Progress): Callbacks.
-    RETURNS (Totals): What was done.
-    RAISES (ValueError): For a text that cannot be read, unless it is skipped.
+    """Write all texts to one output file with a writer from `open_vectors`; `settings.folder` is its path, beside which
+    skipped texts are listed. ValueError for a text that cannot be read, unless it is skipped.
     """
     counts, skipped = Counts(), _Skipped(settings.on_error)
     with closing(record for name in inputs for record in _read(settings, nlp, name, counts, progress)) as records:
@@ -381,7 +357,7 @@ def _exhaust(part: Iterator[TextRecord]) -> None:
 
 
 def _check_manifest(folder: "Folder", place: str, description: Mapping[str, Any], file_number: int, name: str) -> None:
-    """RAISES (ValueError): If another command has restarted the folder with other settings or texts."""
+    """ValueError if another command has restarted the folder with other settings or texts."""
     there = json.loads(folder.read(MANIFEST))
     is_same_text = [item["name"] for item in there["inputs"][file_number : file_number + 1]] == [name]
     if not is_same_text or _differences(there, json.loads(json.dumps(description))):
@@ -417,7 +393,7 @@ def _embed_part(
 
 
 def size_of(name: str) -> int:
-    """RETURNS (int): Bytes of a file on a disk or at an address; 0 for stdin, and if it is not known."""
+    """Bytes of a file on a disk or at an address; 0 for stdin, and if it is not known."""
     if is_address(name):
         files, path = filesystem_of(name)
         return int(files.info(path).get("size") or 0)
@@ -425,10 +401,7 @@ def size_of(name: str) -> int:
 
 
 class Folder:
-    """An output folder on a disk or at an address. Files appear in it under their names when they are complete.
-
-    place (str): Path or address.
-    """
+    """An output folder at a path or an address. Files appear in it under their names when they are complete."""
 
     def __init__(self, place: str) -> None:
         self.is_remote = is_address(place)
@@ -437,7 +410,7 @@ class Folder:
             self._files, self._root = filesystem_of(place)
 
     def names(self) -> List[str]:
-        """RETURNS (List[str]): Its files, without temporary ones; none if it does not exist."""
+        """Its files, without temporary ones; empty if it does not exist."""
         if self.is_remote:
             names = [name.rpartition("/")[2] for name in self._files.find(self._root, maxdepth=1)]
         else:
@@ -445,23 +418,21 @@ class Folder:
         return sorted(name for name in names if not name.endswith(".part"))
 
     def read(self, name: str) -> str:
-        """RETURNS (str): Text of a file."""
+        """Text of a file."""
         if self.is_remote:
             content: bytes = self._files.cat_file(f"{self._root}/{name}")
             return content.decode("utf8")
         return (self.path / name).read_text("utf8")
 
     def write(self, name: str, text: str) -> None:
-        """name (str): Name of the file.
-        text (str): The content.
-        """
+        """Write a text file."""
         if self.is_remote:
             self._files.pipe_file(f"{self._root}/{name}", text.encode("utf8"))
         else:
             write_text(self.path / name, text)
 
     def remove(self, name: str) -> None:
-        """name (str): Name of a file."""
+        """Remove a file."""
         if self.is_remote:
             self._files.rm_file(f"{self._root}/{name}")
         else:
@@ -469,9 +440,7 @@ class Folder:
 
     @contextmanager
     def part(self, name: str) -> Iterator[Path]:
-        """name (str): Name of the file.
-        YIELDS (Path): Where to write it; without a file there, none is put in place.
-        """
+        """Provide a path where a file can be written; without a file there, none is put in place."""
         with temporary_folder(f".{name}", None if self.is_remote else self.path) as place:
             yield place / name
             if not (place / name).exists():

@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import zipfile
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, cast
 
@@ -19,9 +19,9 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
 from ..corpora.files import import_arrow
-from ..corpora.texts import TextRecord, to_doc
+from ..corpora.texts import TextRecord
 from ..files import check_output_file, check_space, naming, temporary_folder
-from .embedder import BATCH_SIZE, Cutter, name_rows, read_vectors, to_arrow
+from .embedder import BATCH_SIZE, name_rows, pipe_texts, read_vectors, to_arrow
 
 STDOUT = "-"
 # Formats of vectors, with the suffixes of their files.
@@ -48,30 +48,21 @@ def embed_records(
     on_error: Optional[Callable[[TextRecord], object]] = None,
     on_text: Callable[[Doc], object] = lambda doc: None,
 ) -> Tuple[int, int]:
-    """Stream texts through the ELMo component, which computes on Thinc's device, to a writer.
+    """Stream texts through the ELMo component of a pipeline from `load_pipeline`, which computes on Thinc's device, to
+    a writer from `open_vectors`, in batches of `pipe_texts`. Returns the texts and tokens written.
 
-    nlp (Language): From `load_pipeline`.
-    records (Iterable[TextRecord]): The texts.
-    writer (Writer): From `open_vectors`.
-    batch_size (int): Maximum number of Docs per batch; a batch has at most about 16,000 tokens or a single Doc.
     on_error (Optional[Callable[[TextRecord], object]]): Called with records that cannot be read, which are skipped;
         None: the first one raises its error.
     on_text (Callable[[Doc], object]): Called with each Doc.
-    RETURNS (Tuple[int, int]): Texts and tokens written.
     """
     writer.begin(nlp(""))
     n_docs = n_tokens = 0
-    cutter: Cutter[TextRecord] = Cutter(batch_size, lambda record: record.item)
-    for batch in cutter.cut(_readable(records, on_error)):
-        before = n_tokens
-        with nlp.memory_zone():  # removes words that only this batch has from the vocabulary afterwards
-            docs = [to_doc(record.item, nlp) for record in batch]
-            given = [dict(doc.user_data) for doc in docs]
-            for doc, user_data, record in zip(nlp.pipe(docs, batch_size=len(batch)), given, batch):
-                writer.add(doc, user_data, record)
-                n_docs, n_tokens = n_docs + 1, n_tokens + len(doc)
-                on_text(doc)
-        cutter.learn(batch, n_tokens - before)
+    readable = _readable(records, on_error)
+    with closing(pipe_texts(nlp, readable, batch_size, lambda record: record.item)) as embedded:
+        for record, user_data, doc in embedded:
+            writer.add(doc, user_data, record)
+            n_docs, n_tokens = n_docs + 1, n_tokens + len(doc)
+            on_text(doc)
     return n_docs, n_tokens
 
 
@@ -138,7 +129,7 @@ def open_vectors(
 
 
 def choose_format(path: str, to: str = "auto") -> str:
-    """RETURNS (str): The format of an output file, see `open_vectors`. RAISES (ValueError): For an unknown suffix."""
+    """The format of an output file, see `open_vectors`. ValueError for an unknown suffix."""
     suffix = ".npz" if path == STDOUT else Path(path).suffix
     format = next((name for name, known in SUFFIXES.items() if suffix in known), None) if to == "auto" else to
     if format is None or suffix not in SUFFIXES[format]:
@@ -151,7 +142,7 @@ def choose_format(path: str, to: str = "auto") -> str:
 
 
 def check_choice(format: str, store: str, has_sentences: bool, keep: Sequence[str] = ()) -> None:
-    """RAISES (ValueError): For options of one format with another, where they would be lost."""
+    """ValueError for options of one format with another, where they would be lost."""
     problem = ""
     if store == ("both" if format == "hdf5" else "top"):
         remedy = "layers" if format == "hdf5" else "layers, whose last rows are the top layer"
@@ -172,7 +163,7 @@ class Writer(ExitStack):
     folder (Path): A temporary folder.
     store (str): Vectors that the component has to store: "mixed", "layers" or "both".
     pool (Optional[str]): One vector per text, see `read_vectors`.
-    meta (Mapping[str, Any]): How the vectors are made, for formats that can say so.
+    meta (Mapping[str, Any]): How the vectors are made, for formats that can store it.
     """
 
     def __init__(self, folder: Path, store: str, pool: Optional[str]) -> None:
@@ -182,13 +173,10 @@ class Writer(ExitStack):
         self.names = ("mixed", "layers") if store == "both" else (store,)
 
     def begin(self, doc: Doc) -> None:
-        """doc (Doc): A processed Doc without tokens, for the widths and dtypes of the vectors."""
+        """Read the widths and dtypes of the vectors from a processed Doc without tokens."""
 
     def add(self, doc: Doc, user_data: Mapping[Any, Any], record: TextRecord) -> None:
-        """doc (Doc): A Doc with vectors.
-        user_data (Mapping[Any, Any]): What the Doc had before it was processed.
-        record (TextRecord): The text.
-        """
+        """Write a Doc with vectors; `user_data` is what it had before it was processed."""
         raise NotImplementedError
 
     def finish(self) -> None:
@@ -211,7 +199,7 @@ class NpzWriter(Writer):
         self._widths = dict.fromkeys(names, 1)
 
     def begin(self, doc: Doc) -> None:
-        """doc (Doc): A Doc without tokens. Without further Docs, the arrays have no rows."""
+        """See `Writer.begin`. Without further Docs, the arrays have no rows."""
         for name in self.names:
             values = read_vectors(doc, name)
             self._headers[name] = (values.dtype, values.shape)
@@ -219,9 +207,7 @@ class NpzWriter(Writer):
             self._files[name] = [self.enter_context(path.open("wb")) for path in paths]
 
     def add(self, doc: Doc, user_data: Mapping[Any, Any], record: TextRecord) -> None:
-        """doc (Doc): A Doc with vectors.
-        record (TextRecord): Its `id` is used.
-        """
+        """See `Writer.add`."""
         self.lengths.append(len(doc))
         for name, lines in self._texts.items():
             texts = [record.id] if name == "ids" else [token.text[:MAX_CHARACTERS] for token in doc]
@@ -267,10 +253,7 @@ class DocBinWriter(Writer):
         self._docs = DocBin(store_user_data=True)
 
     def add(self, doc: Doc, user_data: Mapping[Any, Any], record: TextRecord) -> None:
-        """doc (Doc): A Doc with vectors; with `pool` they are replaced.
-        user_data (Mapping[Any, Any]): What the Doc had before it was processed.
-        record (TextRecord): Its fields become user data.
-        """
+        """See `Writer.add`. With `pool` the vectors are replaced; the fields of the record become user data."""
         if self.pool is not None:
             doc.user_data = {**user_data, **{POOLED[name]: read_vectors(doc, name, self.pool) for name in self.names}}
         doc.user_data.update(record.fields)
@@ -297,14 +280,12 @@ class ParquetWriter(Writer):
         self._empty: Optional[Dict[str, List[Any]]] = None  # a row, for the schema of a file without texts
 
     def begin(self, doc: Doc) -> None:
-        """doc (Doc): A Doc without tokens."""
+        """See `Writer.begin`."""
         self.add(doc, {}, TextRecord("", "", dict.fromkeys(self._types.keys() - {"id", "text"})))
         self._empty, self._columns, self._n_rows = self._columns, {}, 0
 
     def add(self, doc: Doc, user_data: Mapping[Any, Any], record: TextRecord) -> None:
-        """doc (Doc): A Doc with vectors.
-        record (TextRecord): Its `id` is used, unless it has a field of that name.
-        """
+        """See `Writer.add`. The record's `id` is used, unless it has a field of that name."""
         row: Dict[str, Any] = {"id": record.id, **record.fields}
         if self.pool:
             row["text"] = record.item if isinstance(record.item, str) else doc.text.rstrip()
@@ -341,10 +322,8 @@ class ParquetWriter(Writer):
 
 
 class Hdf5Writer(Writer):
-    """Writes a dataset per text. Only the texts are held in memory, if they are wanted.
-
-    store (str): "mixed", "layers" or "top".
-    has_sentences (bool): Also write `sentence_to_index`.
+    """Writes a dataset per text: "mixed", "layers" or "top". Only the texts are held in memory, for
+    `sentence_to_index`.
     """
 
     def __init__(self, folder: Path, store: str, pool: Optional[str], *, has_sentences: bool) -> None:
@@ -355,7 +334,7 @@ class Hdf5Writer(Writer):
         self._n_docs = 0
 
     def add(self, doc: Doc, user_data: Mapping[Any, Any], record: TextRecord) -> None:
-        """doc (Doc): A Doc with vectors; a Doc without tokens gets an array without rows, or zeros if it is pooled."""
+        """See `Writer.add`. A Doc without tokens gets an array without rows, or zeros if it is pooled."""
         name = str(self._n_docs)
         values = read_vectors(doc, self.store, self.pool)
         check_space(self.folder / RESULT, values.nbytes)

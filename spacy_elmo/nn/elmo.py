@@ -41,19 +41,17 @@ from .layers import (
     Weights,
     check_mask,
     describe_shape,
-    refuse_layers,
+    misfit_of_layers,
     refuse_other_arguments,
 )
 
 IN_ALLENNLP = ALLENNLP.format(name="Elmo")
 FIRST_ID = BOW_CHARACTER + 1  # of words in UTF-8, shifted by one
 OF_MIXES = ("n_mixes", "initial_weights", "initial_gamma", "layer_norm")
-NETWORK, FINGERPRINT = "network.", "fingerprint"
+NETWORK, DIGEST = "network.", "digest"
 # Attributes of a network, shared by the modules that use it and copied with it.
 AS_READ = "precision_and_checksums_as_read"
 REPLACED = "weights_were_replaced"
-PROBE = "The quick brown fox jumps over the lazy dog .".split()
-MIN_COSINE = 0.98  # of a layer of the same biLM in float32 and in int8
 
 
 class ElmoOutput(NamedTuple):
@@ -164,9 +162,8 @@ class Elmo(nn.Module):
         RAISES (ValueError): EL060 for settings of the mixes, if there are no mixes, or they differ in their norm,
             and those of `load_bilm`.
         """
-        given = [name for name in OF_MIXES if name in settings]
-        if given:
-            problem = f"{', '.join(given)} cannot be given, since the mixes are read from the model"
+        if names := ", ".join(name for name in OF_MIXES if name in settings):
+            problem = f"{names} cannot be set, since the mixes are read from the model"
             raise ValueError(Errors.EL060.format(block="Elmo module from AllenNLP", problems=problem))
         bilm = load_bilm(path, options=options, weights=weights)
         mixes = mixes_from_meta(bilm.meta, bilm.config.n_layers)
@@ -239,7 +236,9 @@ class Elmo(nn.Module):
         mixed = [mix(layers, mask) for mix in self.mixes]
         check_mask(mask, mixed[0])
         if mixed[0].shape[-1] != self.output_width:
-            refuse_layers(f"layers of width {self.output_width}", f"{mixed[0].shape[-1]}{describe_shape(layers)}")
+            raise misfit_of_layers(
+                f"layers of width {self.output_width}", f"{mixed[0].shape[-1]}{describe_shape(layers)}"
+            )
         if self._reads_boundaries and not self.boundaries:
             mask = mask[:, 2:]  # the rows are shifted by one, and each sentence has two fewer
             mixed = [rows[:, 1:-1].masked_fill(~mask.unsqueeze(-1), 0.0) for rows in mixed]
@@ -280,10 +279,9 @@ class BiLMModule(nn.Module):
     """Registers the network of a biLM, which is shared and not copied, so that `.to`, `.parameters` and `.state_dict`
     of a model reach it.
 
-    A state dict without the weights has a fingerprint in their place, the layers of one sentence: loading it beside
-    another biLM is an error. Weights that were changed after the first module was made of them, in any way, are
-    nowhere else: they are always stored, also when they are frozen later. `is_stored` says whether weights that are as
-    they were read are part of the state dict.
+    A state dict without the weights has their digest instead: loading it beside another biLM is an error. Weights that
+    were changed after the first module was made of them, in any way, are nowhere else: they are always stored, also
+    when they are frozen later. `is_stored` says whether weights that are as they were read are part of the state dict.
     """
 
     def __init__(self, bilm: BiLM, *, is_stored: bool) -> None:
@@ -349,7 +347,7 @@ class BiLMModule(nn.Module):
         return users
 
     def state_dict(self, *args: Any, prefix: str = "", **rest: Any) -> Dict[str, Any]:  # type: ignore[override]  # torch has overloads for old calls
-        """The weights in float32, or a fingerprint of them."""
+        """The weights in float32, or their digest, 6 bytes."""
         state: Dict[str, Any] = super().state_dict(*args, prefix=prefix, **rest)
         if self.is_stored or self.is_trained or self.has_changed:
             if self.bilm.precision != "float32":
@@ -357,14 +355,15 @@ class BiLMModule(nn.Module):
             return state
         for name in [name for name in state if name.startswith(prefix + NETWORK)]:
             del state[name]
-        state[prefix + FINGERPRINT] = self._fingerprint()
+        digest = bytes.fromhex(self.bilm.digest)
+        state[prefix + DIGEST] = torch.tensor(list(digest), dtype=torch.uint8, device="cpu")
         return state
 
     def _load_from_state_dict(self, state_dict: Dict[str, Any], prefix: str, *rest: Any) -> None:
-        fingerprint = state_dict.pop(prefix + FINGERPRINT, None)
+        digest = state_dict.pop(prefix + DIGEST, None)
         if not any(name.startswith(prefix + NETWORK) for name in state_dict):
-            if fingerprint is not None:
-                self._compare(fingerprint, prefix + FINGERPRINT)
+            if digest is not None:
+                self._compare(digest, prefix + DIGEST)
                 weights = self.network.state_dict()
                 state_dict.update((prefix + NETWORK + name, value) for name, value in weights.items())
         elif self.bilm.precision != "float32":
@@ -394,24 +393,13 @@ class BiLMModule(nn.Module):
             super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch gives it no types
         return self
 
-    def _fingerprint(self) -> Tensor:
-        """Shape (L+1, D)."""
-        return self.bilm.encode([PROBE]).mean(dim=1)
-
     def _compare(self, stored: Tensor, key: str) -> None:
-        fingerprint = self._fingerprint()
-        problem = ""
-        if stored.shape != fingerprint.shape:
-            problem = f"one with {_sizes(stored)}, this one has {_sizes(fingerprint)}"
-        else:
-            cosine = float(nn.functional.cosine_similarity(stored.to(fingerprint), fingerprint, dim=1).min())
-            if not cosine >= MIN_COSINE:
-                problem = f"the layers of a test sentence have a cosine of {cosine:.2f}, should be above {MIN_COSINE}"
-        if problem:
+        digests = bytes(stored.tolist()).hex(), self.bilm.digest
+        if digests[0] != digests[1]:
             raise ValueError(
-                f"The state dict was saved with another biLM: {problem}. Its mixes do not fit this biLM. Make the "
-                f"module with the biLM it was trained with; to load the other parameters all the same, delete '{key}' "
-                "and pass strict=False."
+                f"The state dict was saved with another biLM, of digest {digests[0]}, this one has {digests[1]}. Its "
+                "mixes do not fit this biLM. Make the module with the biLM it was trained with; to load the other "
+                f"parameters all the same, delete '{key}' and pass strict=False."
             )
 
 
@@ -419,10 +407,6 @@ def _checksums(network: nn.Module) -> List[int]:
     """CRC-32 of each tensor; equal on every device."""
     arrays = (tensor.detach().cpu().contiguous().numpy() for tensor in network.state_dict().values())
     return [zlib.crc32(array.data) for array in arrays]
-
-
-def _sizes(layers: Tensor) -> str:
-    return f"{len(layers)} layers of width {layers.shape[-1]}"
 
 
 def _find_bilm(bilm: Union[BiLM, PathLike]) -> BiLM:

@@ -109,8 +109,8 @@ def _read_ids(ids: Tensor, first_id: Optional[int]) -> Batch:
     if not torch.equal(mask, _length_mask(lengths, ids.shape[1])):
         raise ValueError(Errors.EL017.format(problem="a row of zeros, which is padding, comes before the last word"))
     distinct, numbers = torch.unique(ids[mask], dim=0, return_inverse=True)
-    others = distinct[distinct[:, 0] != first_id, 0] if first_id is not None else []
-    if len(others):
-        problem = f"a word begins with {int(others[0])}, should begin with {first_id}, the id of the begin of a word"
+    first_ids = distinct[distinct[:, 0] != first_id, 0] if first_id is not None else []
+    if len(first_ids):
+        problem = f"a word begins with {int(first_ids[0])}, should begin with {first_id}, the id of the begin of a word"
         raise ValueError(Errors.EL017.format(problem=problem))
     return Batch([rows.tolist() for rows in numbers.split(lengths)], mask, distinct)

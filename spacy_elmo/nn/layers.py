@@ -34,7 +34,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def _to_floats(weights: Any) -> Any:
     """Numbers of any type, also of an array or a tensor."""
     is_list = isinstance(weights, Iterable)
-    return [float(one) if isinstance(one, SupportsFloat) else one for one in weights] if is_list else weights
+    return [float(value) if isinstance(value, SupportsFloat) else value for value in weights] if is_list else weights
 
 
 Weights = Annotated[Sequence[Number], BeforeValidator(_to_floats)]
@@ -49,10 +49,9 @@ def refuse_other_arguments(function: F) -> F:
     @wraps(function)
     def call(self: Any, *args: Any, **settings: Any) -> None:
         try:
-            given = signature.bind(self, *args, **settings).arguments
-            second = given.get("n_mixes")
-            if isinstance(second, (str, os.PathLike)):
-                raise TypeError(f"n_mixes is '{second}', should be a whole number")
+            n_mixes = signature.bind(self, *args, **settings).arguments.get("n_mixes")
+            if isinstance(n_mixes, (str, os.PathLike)):
+                raise TypeError(f"n_mixes is '{n_mixes}', should be a whole number")
         except TypeError as error:
             name = type(self).__name__
             advice = ALLENNLP.format(name=function.__qualname__.partition(".")[0])
@@ -142,15 +141,15 @@ class ScalarMix(nn.Module):
 
     def _check(self, layers: Union[Tensor, Sequence[Tensor]]) -> List[Tensor]:
         is_list = isinstance(layers, (list, tuple)) and all(isinstance(layer, Tensor) for layer in layers)
-        expected, given = f"{self.mixture_size} layers", ""
+        expected, actual = f"{self.mixture_size} layers", ""
         if not is_list and not isinstance(layers, Tensor):
-            given = f"a {type(layers).__name__}"
+            actual = f"a {type(layers).__name__}"
         elif len({tuple(layer.shape) for layer in layers}) > 1:
-            expected, given = "layers of one shape", ", ".join(str(tuple(layer.shape)) for layer in layers)
+            expected, actual = "layers of one shape", ", ".join(str(tuple(layer.shape)) for layer in layers)
         elif len(layers) != self.mixture_size or layers[0].dim() < 1:
-            given = f"{len(layers)}{describe_shape(layers)}"
-        if given:
-            refuse_layers(expected, given)
+            actual = f"{len(layers)}{describe_shape(layers)}"
+        if actual:
+            raise misfit_of_layers(expected, actual)
         return list(layers)
 
     def _dropped_weights(self) -> Tensor:
@@ -223,17 +222,17 @@ class BiLSTM(nn.Module):
         return encoded
 
     def _check(self, rows: Any) -> None:
-        width, dtype, given = self.lstm.input_size, self.lstm.weight_ih_l0.dtype, ""
+        width, dtype, actual = self.lstm.input_size, self.lstm.weight_ih_l0.dtype, ""
         if not isinstance(rows, Tensor):
-            given = f"of type {type(rows).__name__}"
+            actual = f"of type {type(rows).__name__}"
         elif rows.dim() != 3 or rows.shape[-1] != width:
-            given = f"of shape {tuple(rows.shape)}"
+            actual = f"of shape {tuple(rows.shape)}"
         elif rows.dtype != dtype and not torch.is_autocast_enabled(rows.device.type):
-            given = f"{rows.dtype}, the weights {dtype}"
-        if given:
+            actual = f"{rows.dtype}, the weights {dtype}"
+        if actual:
             raise ValueError(
-                f"The rows of the BiLSTM are {given}, but should be a tensor (B, S, {width}): sentences, tokens of the "
-                "longest one, input_width. Pass padded vectors of this width."
+                f"The rows of the BiLSTM are {actual}, but should be a tensor (B, S, {width}): sentences, tokens of "
+                "the longest sentence, input_width. Pass padded vectors of this width."
             )
 
 
@@ -246,17 +245,17 @@ def check_mask(mask: Any, layer: Tensor) -> None:
     """RAISES (ValueError): If the mask is not a bool tensor (...) for a layer (..., D)."""
     is_tensor = isinstance(mask, Tensor)
     if not is_tensor or mask.dtype != torch.bool or mask.shape != layer.shape[:-1]:
-        given = f"shape {tuple(mask.shape)} and type {mask.dtype}" if is_tensor else f"type {type(mask).__name__}"
+        actual = f"shape {tuple(mask.shape)} and type {mask.dtype}" if is_tensor else f"type {type(mask).__name__}"
         raise ValueError(
-            f"The mask has {given}, but should have shape {tuple(layer.shape[:-1])} and type torch.bool: one truth "
+            f"The mask has {actual}, but should have shape {tuple(layer.shape[:-1])} and type torch.bool: one truth "
             "value for each token of the layers. Pass the mask that came with them."
         )
 
 
-def refuse_layers(expected: str, given: str) -> None:
-    """RAISES (ValueError): In any case."""
-    raise ValueError(
-        f"The scalar mix expects {expected}, but found {given}. Pass the layers of a biLM first in one tensor, as "
+def misfit_of_layers(expected: str, actual: str) -> ValueError:
+    """The error that layers do not fit a scalar mix."""
+    return ValueError(
+        f"The scalar mix expects {expected}, but found {actual}. Pass the layers of a biLM first in one tensor, as "
         "`BiLM.encode` and `Elmo.encode` return them, or a list with one tensor per layer."
     )
 

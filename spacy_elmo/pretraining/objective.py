@@ -7,13 +7,15 @@ A loss in nats is log(1 + exp(log_sum_scores - _own_scores)), in bounded memory,
 sum excludes the logit of the target, so that small losses are precise.
 """
 
+import sys
+from bisect import bisect_left
 from typing import Any, Iterator, Optional, Tuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..bilm.lm_head import AdaptiveHead, LMHead, SoftmaxHead
+from ..bilm.lm_head import LMHead, SoftmaxHead
 from ..inference.runtime import to_device
 from .config import SoftmaxConfig
 
@@ -26,20 +28,12 @@ MASKED = -1e30  # logit of a masked word
 def make_objective(head: LMHead, settings: SoftmaxConfig, *, sparse: bool = False) -> nn.Module:
     """Make a module that maps outputs (N, P), targets (N,) and a random generator to losses (N,) in nats.
 
-    head (LMHead): The softmax that is trained.
+    head (LMHead): The softmax that is trained, of this kind.
     settings (SoftmaxConfig): Kind of softmax.
     sparse (bool): Sparse gradients for the sampled softmax, of the rows in the sample.
-    RAISES (ValueError): For too many negatives, for another kind of head.
+    RAISES (ValueError): For too many negatives.
     """
-    expected = AdaptiveHead if settings.kind == "adaptive" else SoftmaxHead
-    if not isinstance(head, expected):
-        given = type(head).__name__
-        raise ValueError(
-            f'[pretraining.softmax] kind is "{settings.kind}", but the model has a softmax of class {given}, '
-            f"should be {expected.__name__}. Choose the kind of the model, or set vocabulary.new_head = true to "
-            "train a new softmax."
-        )
-    if isinstance(head, AdaptiveHead):
+    if not isinstance(head, SoftmaxHead):
         return AdaptiveLoss(head)
     if settings.kind == "full":
         return FullSoftmax(head)
@@ -153,7 +147,7 @@ class FullSoftmax(nn.Module):
 class AdaptiveLoss(nn.Module):
     """Exact cross entropy of an adaptive softmax."""
 
-    def __init__(self, head: AdaptiveHead) -> None:
+    def __init__(self, head: LMHead) -> None:
         super().__init__()
         self.head = head
 
@@ -164,17 +158,9 @@ class AdaptiveLoss(nn.Module):
 
 def _tries_for(probs: Tensor, n_negatives: int) -> int:
     """Draws with replacement after which `n_negatives` distinct words are expected."""
-    low, high = n_negatives, n_negatives
-    while _expected_distinct(probs, high) < n_negatives:
-        high *= 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if _expected_distinct(probs, middle) < n_negatives else (low, middle)
-    return high
-
-
-def _expected_distinct(probs: Tensor, n_tries: int) -> float:
-    return float(-torch.expm1(n_tries * torch.log1p(-probs)).sum())
+    tries = range(n_negatives, sys.maxsize)
+    log_missed = torch.log1p(-probs)  # log of the probability that a draw is not the word
+    return tries[bisect_left(tries, True, key=lambda n: float(-torch.expm1(n * log_missed).sum()) >= n_negatives)]
 
 
 def log_sum_scores(outputs: Tensor, weight: Tensor, bias: Tensor, hits: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ train each layer at its own rate and unfreeze the layers one by one, the top one
 
 import math
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, List, Mapping, Tuple
+from typing import Any, Dict, Iterable, List, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -100,12 +100,11 @@ class PretrainOptimizer:
             for name, parameter in self.named.items()
             for slot, tensor in moments[parameter].items()
         }
-        return tensors, {"name": self.settings.name, "n_trained": self.n_trained}
+        return tensors, {"n_trained": self.n_trained}
 
     def load_state_dict(self, state: OptimizerState) -> None:
-        """The tensors are copied. ValueError with all mismatches."""
+        """The tensors, which are copied, must be those of the same rule and the same model."""
         tensors, record = state
-        self._check_fit(tensors, record["name"])
         self._rule.state.clear()
         for name, parameter in self.named.items():
             if f"{name}.step" in tensors:
@@ -131,40 +130,21 @@ class PretrainOptimizer:
             for parameter in group.values():
                 parameter.requires_grad_(depth < self.n_trained)
 
-    def _check_fit(self, tensors: Mapping[str, Tensor], rule: str) -> None:
-        shapes = {
-            f"{name}.{slot}": parameter.shape
-            for name, parameter in self.named.items()
-            for slot in SLOTS[self.settings.name]
-        }
-        # Adagrad has sums for all parameters from the start, Adam has moments for those that had a gradient.
-        begun = self.named if rule == "adagrad" else {key.rpartition(".")[0] for key in tensors}
-        expected_shapes = {key: list(shape) for key, shape in shapes.items() if key.rpartition(".")[0] in begun}
-        expected_shapes.update({key: [] for key in expected_shapes if key.endswith(".step")})
-        stored_shapes = {key: list(tensor.shape) for key, tensor in tensors.items()}
-        problems = [] if rule == self.settings.name else [f"name is '{rule}', should be '{self.settings.name}'"]
-        for key in sorted({**expected_shapes, **stored_shapes}):
-            if stored_shapes.get(key) != expected_shapes.get(key):
-                problems.append(
-                    f"{key} is {stored_shapes.get(key, 'missing')}, should be {expected_shapes.get(key, 'absent')}"
-                )
-        if problems:
-            raise ValueError(
-                f"The state of the optimizer does not fit this run, {len(problems)} problem(s): "
-                f"{'; '.join(problems)}. Resume with the settings and the model that it belongs to."
-            )
 
-
+@dataclass
 class LossScale:
     """Dynamic loss scaling: halve the factor on overflow, double it after `STEADY_UPDATES` without one.
 
-    Micikevicius et al. (2018), sec. 3.2. Without `is_on` the factor stays 1.
+    Micikevicius et al. (2018), sec. 3.2.
+
+    is_on (bool): Otherwise the factor stays 1.
+    n_steady (int), n_overflows (int): Consecutive updates without and with an overflow.
     """
 
-    def __init__(self, *, is_on: bool) -> None:
-        self.is_on = is_on
-        self.factor = FIRST if is_on else 1.0
-        self.n_steady = self.n_overflows = 0  # consecutive updates without and with an overflow
+    is_on: bool
+    factor: float
+    n_steady: int = 0
+    n_overflows: int = 0
 
     @property
     def has_persistent_overflow(self) -> bool:
@@ -191,15 +171,6 @@ class LossScale:
         elif self.n_steady % STEADY_UPDATES == 0:
             self.factor = min(LARGEST, self.factor * 2)
         return not is_fine
-
-    def to_dict(self) -> Dict[str, Any]:
-        """RETURNS (Dict[str, Any]): Plain JSON types."""
-        return {"factor": self.factor, "n_steady": self.n_steady, "n_overflows": self.n_overflows}
-
-    def load_dict(self, record: Mapping[str, Any]) -> None:
-        """record (Mapping[str, Any]): From `to_dict`."""
-        self.factor, self.n_steady = record["factor"], record["n_steady"]
-        self.n_overflows = record.get("n_overflows", 0)
 
 
 def layer_groups(network: BiLMNetwork, head: nn.Module) -> Dict[str, Dict[str, nn.Parameter]]:

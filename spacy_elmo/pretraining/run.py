@@ -3,7 +3,7 @@
 import math
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Mapping, Optional
 
@@ -12,7 +12,6 @@ import torch
 from ..about import __version__
 from ..bilm.lm_head import LMHead
 from ..bilm.model import BiLMNetwork
-from ..bilm.state import BiLMState
 from ..corpora.files import Counts
 from ..errors import Errors
 from ..inference.bilm import BiLM
@@ -120,15 +119,6 @@ class BestSoFar:
     def should_stop(self, patience: int) -> bool:
         """Whether there were `patience` validations without improvement, 0 for no limit."""
         return bool(patience) and self.n_worse >= patience
-
-    def to_dict(self) -> Dict[str, Any]:
-        """RETURNS (Dict[str, Any]): Plain JSON types; infinity becomes None."""
-        return {"mean": self.mean if math.isfinite(self.mean) else None, "step": self.step, "n_worse": self.n_worse}
-
-    @classmethod
-    def from_dict(cls, record: Dict[str, Any]) -> "BestSoFar":
-        """record (Dict[str, Any]): From `to_dict`."""
-        return cls(**{**record, "mean": math.inf if record["mean"] is None else record["mean"]})
 
 
 @dataclass
@@ -266,10 +256,10 @@ class Pretraining:
                 self._verify_checkpoint()
         if self._validated_at < trainer.step and not self.is_stopped:  # resumed after the last update
             self._check_weights()
-            yield self._report(Update.empty(), interval, is_eval=True)
+            yield self._report(None, interval, is_eval=True)
             self._save_checkpoint()
 
-    def _report(self, update: Update, interval: _Interval, is_eval: bool) -> Report:
+    def _report(self, update: Optional[Update], interval: _Interval, is_eval: bool) -> Report:
         trainer, ranks, config = self.trainer, self.ranks, self.config
         seconds = time.perf_counter() - interval.began
         mean_loss = torch.tensor(interval.losses or [math.nan], dtype=torch.float64).mean()
@@ -284,8 +274,8 @@ class Pretraining:
             step=trainer.step,
             n_tokens=trainer.n_tokens,
             loss=loss,
-            learn_rate=update.learn_rate,
-            grad_norm=update.grad_norm,
+            learn_rate=math.nan if update is None else update.learn_rate,
+            grad_norm=math.nan if update is None else update.grad_norm,
             elapsed_s=self.elapsed_s,
             tokens_per_s=(trainer.n_tokens - interval.n_tokens) / seconds,
             data_share=interval.data_s / seconds,
@@ -314,18 +304,12 @@ class Pretraining:
             raise ValueError(self._diverged(f"The held-out perplexity ({scores})"))
         return validation
 
-    def _bilm(self, steady_state: Optional[BiLMState] = None) -> BiLM:
-        network, head = self.trainer.network, self.trainer.head
-        return BiLM(network, vocabulary=self.vocabulary, head=head, steady_state=steady_state)
-
     def _save_models(self, validation: Optional[Perplexity] = None, *, is_best: bool = False) -> None:
         """Write the biLM of this step, on the first rank."""
         if self._log is None:
             return
-        bilm = self._bilm()
-        if bilm.config.has_state:
-            bilm = self._bilm(bilm.steady_state)  # computed now, since it is saved with the model
-        bilm.meta = {**self.meta, "training": self._origin(validation)}
+        trainer, meta = self.trainer, {**self.meta, "training": self._origin(validation)}
+        bilm = BiLM(trainer.network, vocabulary=self.vocabulary, head=trainer.head, meta=meta)
         for name in (LAST, BEST) if is_best else (LAST,):
             save_bilm(bilm, self.output / name, force=True)
 
@@ -350,7 +334,7 @@ class Pretraining:
             **snapshot.record,
             **self._settings(),
             "text": self._describe_text(),
-            "best": self.best.to_dict(),
+            "best": asdict(self.best),
             "validated_at": self._validated_at,
             "losses": self._losses,
             "elapsed_s": self.elapsed_s,
@@ -394,7 +378,7 @@ class Pretraining:
             text = changed_text(record["text"], self._describe_text())
             if not settings and not text:
                 self.trainer.restore(snapshot)
-                self.best = BestSoFar.from_dict(record["best"])
+                self.best = BestSoFar(**record["best"])
                 self._validated_at = int(record["validated_at"])
                 self._losses = list(map(float, record["losses"]))
                 self.elapsed_s = float(record["elapsed_s"])

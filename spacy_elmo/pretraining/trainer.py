@@ -7,7 +7,7 @@ chunks, each chunk gives one gradient, and the recurrent state is carried to the
 import math
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import torch
@@ -27,7 +27,7 @@ from .config import PretrainConfig
 from .data import Batch, PreparedChunk, TextReader
 from .distributed import Ranks
 from .objective import make_objective
-from .optimizer import LossScale, PretrainOptimizer
+from .optimizer import FIRST, LossScale, PretrainOptimizer
 from .run_folder import Snapshot
 from .stored_text import StoredText
 
@@ -52,11 +52,6 @@ class Update:
     is_finite: bool
     is_skipped: bool
     data_s: float
-
-    @classmethod
-    def empty(cls) -> "Update":
-        """RETURNS (Update): The empty update of a run that is complete."""
-        return cls(torch.zeros(()), math.nan, math.nan, is_finite=True, is_skipped=True, data_s=0.0)
 
 
 class LossModule(nn.Module):
@@ -124,7 +119,8 @@ class Trainer:
         self._wrapped_for: List[bool] = []
         self.state = network.zero_state(self.own_lanes.stop - self.own_lanes.start)
         self.generator = torch.Generator().manual_seed(config.seed)
-        self.loss_scale = LossScale(is_on=config.precision == "float16")
+        is_scaled = config.precision == "float16"
+        self.loss_scale = LossScale(is_scaled, FIRST if is_scaled else 1.0)
         self.step = self.n_tokens = 0
 
     def update(self) -> Update:
@@ -163,7 +159,7 @@ class Trainer:
             "step": self.step,
             "n_tokens": self.n_tokens,
             "optimizer": optimizer,
-            "loss_scale": self.loss_scale.to_dict(),
+            "loss_scale": asdict(self.loss_scale),
             "n_ranks": self.ranks.world_size,
         }
         return Snapshot({name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}, record)
@@ -187,7 +183,7 @@ class Trainer:
         }
         self.state = self.state.replace_tensors(stored)
         self.generator.set_state(tensors["random.sampler"])
-        self.loss_scale.load_dict(record["loss_scale"])
+        self.loss_scale = replace(self.loss_scale, **record["loss_scale"])
         if record["n_ranks"] == self.ranks.world_size:
             _set_random_states(_under(f"random.{self.ranks.rank}.", tensors), device)
 

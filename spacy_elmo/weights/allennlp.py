@@ -10,7 +10,6 @@ import warnings
 from typing import Dict, Iterable, List, Mapping, Optional, Tuple
 
 import numpy as np
-import torch
 
 from ..bilm.lm_head import SoftmaxHead
 from ..bilm.model import BiLMNetwork
@@ -20,13 +19,9 @@ from ..settings import AnyNorm
 from ..text.words import Vocabulary
 from ..util import shorten
 from .allennlp_lm import is_language_model, read_language_model
-from .allennlp_names import CACHE, CHARACTERS, EMBEDDER, FORGET, GATES, LSTM, allennlp_datasets
+from .allennlp_names import CACHE, CHARACTERS, EMBEDDER, LSTM, allennlp_datasets
 from .allennlp_options import NO_ELMO, Block, Module, find_block, find_member, read_bilm_config, read_jsonnet
-from .bilm_tf import (
-    SOFTMAX_NAMES,
-    cell_of,
-    find_foreign_parts,
-)
+from .bilm_tf import SOFTMAX_NAMES
 from .files import (
     CONFIG_NAME,
     VOCAB_NAME,
@@ -41,9 +36,6 @@ from .files import (
 from .meta import FORMAT_KEY, LoadedMix, mixes_to_meta
 from .native import has_network
 from .tensor_map import (
-    DIRECTIONS,
-    WITHOUT_FORGET_BIAS,
-    as_float32,
     check_vocabulary,
     find_misfits,
     load_network,
@@ -66,9 +58,8 @@ ELMO_MODULE = "_elmo_lstm."  # the biLM in an `Elmo`, and the LSTMs in the biLM
 
 
 def detect_allennlp(listing: Listing) -> Optional[ModelFiles]:
-    """Find an archive, a folder, or a state dict, beside which its config may be.
-
-    RAISES (ValueError): For a tar archive that is damaged or refused.
+    """Find an archive, a folder, or a state dict, beside which its config may be. ValueError for a damaged or refused
+    tar archive.
     """
     file = listing.file
     if file is not None:
@@ -90,9 +81,8 @@ def detect_allennlp(listing: Listing) -> Optional[ModelFiles]:
 
 
 def detect_state_dict(listing: Listing) -> Optional[ModelFiles]:
-    """listing (Listing): A folder in no other format.
-    RETURNS (Optional[ModelFiles]): Its files, if there is a state dict of any name among them.
-    RAISES (ValueError): EL021 if there are several.
+    """The files of a folder in no other format, if there is a state dict of any name among them. ValueError EL021 for
+    several.
     """
     names = [name for name in listing.files if not name.startswith(TRAINING_STATE)]
     states = [name for name in names if _is_state_dict(listing.files[name])]
@@ -110,9 +100,7 @@ def _is_state_dict(file: File) -> bool:
 
 
 def _find_modules(names: Iterable[str]) -> List[Module]:
-    """names (Iterable[str]): Names in a state dict.
-    RETURNS (List[Module]): All biLMs, found by their character embeddings.
-    """
+    """All biLMs in a state dict with these names, found by their character embeddings."""
     modules = []
     for prefix in sorted(name.removesuffix(CHARACTERS) for name in names if f".{name}".endswith(f".{CHARACTERS}")):
         elmo = prefix.removesuffix(ELMO_MODULE) if f".{prefix}".endswith(f".{ELMO_MODULE}") else prefix
@@ -121,35 +109,9 @@ def _find_modules(names: Iterable[str]) -> List[Module]:
 
 
 def _bilm_tensors(module: Module, names: Iterable[str]) -> Dict[str, str]:
-    """RETURNS (Dict[str, str]): Names of a biLM's tensors by their names in the biLM, without cached words."""
+    """Names of a biLM's tensors by their names in the biLM, without cached words."""
     inner = (name for name in names if name.startswith((module.prefix + EMBEDDER, module.prefix + LSTM)))
     return {name[len(module.prefix) :]: name for name in inner}
-
-
-@torch.no_grad()
-def _restore_forget_biases(network: BiLMNetwork, tensors: Mapping[str, Array], original: Mapping[str, Array]) -> None:
-    """Replace forget biases by those of the original file, bit for bit.
-
-    A state dict has fl(b + 1). For b >= -0.5 some bits of b are lost in the sum, and b cannot be derived from it. Where
-    the archive has the original file, and its b gives the same sum, b is taken from there. Without that file
-    b = fl(sum - 1), with which AllenNLP's own sum comes out again: the vectors are the same.
-
-    network (BiLMNetwork): Changed in place.
-    tensors (Mapping[str, Array]): AllenNLP's tensors, by their names in the biLM.
-    original (Mapping[str, Array]): Arrays of an HDF5 file by the names of bilm-tf; may lack any.
-    """
-    config = network.config
-    h = config.cell_width
-    columns = slice(GATES[FORGET] * h, (GATES[FORGET] + 1) * h)
-    for layer in range(config.n_layers):
-        for direction in range(config.n_directions):
-            bias = original.get(f"{cell_of(direction, layer)}B")
-            if bias is None or bias.shape != (4 * h,) or bias.dtype.kind != "f":
-                continue
-            exact = as_float32(bias[columns])
-            summed = as_float32(tensors[f"{LSTM}{DIRECTIONS[direction]}_layer_{layer}.state_linearity.bias"])
-            if np.array_equal(WITHOUT_FORGET_BIAS.to_theirs(exact), summed[FORGET * h : (FORGET + 1) * h]):
-                network.encoder.layers[layer].bias[direction, columns] = torch.from_numpy(exact)
 
 
 def read_allennlp(
@@ -160,14 +122,11 @@ def read_allennlp(
     vocab: Optional[File] = None,
     softmax: Optional[File] = None,
 ) -> BiLM:
-    """Read an AllenNLP model.
+    """Read an AllenNLP model, float32, with its mixes in its meta data.
 
-    files (ModelFiles): Its files.
     name (Optional[str]): Of the `Elmo` module in the model, needed if there are several.
     options (Optional[File]): options.json of the biLM, if the archive does not have it.
-    vocab (Optional[File]): Vocabulary of the softmax.
-    softmax (Optional[File]): HDF5 file with the softmax.
-    RETURNS (BiLM): float32, with its mixes in its meta data.
+    vocab (Optional[File]), softmax (Optional[File]): Vocabulary of the softmax, and the HDF5 file with it.
     RAISES (ValueError): With all problems of all files.
     """
     where = str(files.weights)
@@ -178,9 +137,8 @@ def read_allennlp(
         if name is not None:
             raise no_such_bilm(where, name)
         extras = {"options": options, "vocab": vocab, "softmax": softmax}
-        given = ", ".join(name for name, source in extras.items() if source is not None)
-        if given:  # it has its own
-            raise cannot_add(where, "allennlp (a language model)", given)
+        if added := ", ".join(name for name, source in extras.items() if source is not None):  # it has its own
+            raise cannot_add(where, "allennlp (a language model)", added)
         return read_language_model(config, tensors, _words_of(files), where)
     module = _choose(modules, name, where)
     block = find_block(config, module)
@@ -195,7 +153,6 @@ def read_allennlp(
     member = find_member(files, block, "weight_file")  # the HDF5 file of the biLM, if the archive has it
     original = {} if member is None else read_hdf5(files.by_name[member])
     network = load_network(bilm_config, table, arrays)
-    _restore_forget_biases(network, arrays, original)
     head, vocabulary = _read_head(files, network, original, softmax, vocab)
     meta = {FORMAT_KEY: "allennlp", **mixes_to_meta(mixes)}
     return BiLM(network, vocabulary=vocabulary, head=head, meta=meta)
@@ -236,7 +193,8 @@ def _read_mixes(
 
 def _check_cached_words(module: Module, block: Optional[Block], tensors: Mapping[str, Array], where: str) -> None:
     """Vectors that AllenNLP computed from the characters once (vocab_to_cache) are computed again: they are equal,
-    unless they were trained."""
+    unless they were trained.
+    """
     name = f"{module.prefix}{CACHE}weight"
     if name not in tensors:
         return
@@ -276,16 +234,3 @@ def _words_of(files: ModelFiles) -> Optional[List[str]]:
     except ValueError as error:
         raise no_vocabulary(source, error) from error
     return lines[:-1] if not lines[-1] else lines
-
-
-def find_unknown_parts(bilm: BiLM) -> List[str]:
-    """RETURNS (List[str]): What the modules of AllenNLP's ELMo do not have."""
-    config, characters = bilm.config, bilm.config.char_cnn
-    checks = [
-        (characters is not None, "it has no character CNN of its own, should read characters"),
-        (characters is None or config.has_cnn_projection, "its character CNN has no projection, should have one"),
-        (config.directions == "both", "it is forward only, should have both directions"),
-        (config.has_projection, "its LSTMs have no projection, should have projection_width below cell_width"),
-        (bilm.token_embeddings is None, "it has token embeddings, which would be computed from characters instead"),
-    ]
-    return find_foreign_parts(config) + [text for is_fine, text in checks if not is_fine]

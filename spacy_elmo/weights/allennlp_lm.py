@@ -51,10 +51,9 @@ CONTEXTUALIZER = "_contextualizer."
 
 
 def read_config(config: Mapping[str, Any]) -> Tuple[Optional[BiLMConfig], str, bool, List[str]]:
-    """config (Mapping[str, Any]): The parsed config.json of an archive, with a contextualizer of `CONTEXTUALIZERS`.
-    RETURNS (Tuple[Optional[BiLMConfig], str, bool, List[str]]): The config, None if there are problems; name of the
-        token embedder with the characters; whether the softmax was sampled in training, which decides how it is
-        stored; all problems.
+    """The settings in the config.json of an archive with a contextualizer of `CONTEXTUALIZERS`: the config, None if
+    there are problems; the name of the token embedder with the characters; whether the softmax was sampled in training,
+    which decides how it is stored; all problems.
     """
     reader = SettingsReader(config)
     _choose(reader, "model.type", KINDS)
@@ -108,7 +107,7 @@ CONTEXTUALIZERS: Dict[str, Callable[[SettingsReader], Dict[str, Any]]] = {
 def _choose(reader: SettingsReader, name: str, known: Tuple[str, ...], default: Any = ...) -> Any:
     value = reader.take(name, str, default)
     if value is not None and value not in known:
-        reader.refuse(name, value, " or ".join(f"'{one}'" for one in known))
+        reader.refuse(name, value, " or ".join(f"'{kind}'" for kind in known))
     return value
 
 
@@ -156,11 +155,7 @@ def _read_characters(reader: SettingsReader, base: str, width: Any) -> Dict[str,
 
 
 def _language_model_datasets(config: BiLMConfig, embedder: str) -> List[Dataset]:
-    """config (BiLMConfig): Sizes.
-    embedder (str): Name of the token embedder.
-    RETURNS (List[Dataset]): All tensors but the softmax, the positions, unused buffers, and the second bias of an LSTM,
-        see `_sum_biases`.
-    """
+    """All tensors but the softmax, the positions, unused buffers, and the second bias of an LSTM, see `_sum_biases`."""
     width, table = config.projection_width, []
     if config.char_cnn is not None:
         base = f"_text_field_embedder.token_embedder_{embedder}."
@@ -185,9 +180,7 @@ def _lstm(config: BiLMConfig) -> List[Dataset]:
 
 
 def _sum_biases(arrays: Mapping[str, Array]) -> Dict[str, Array]:
-    """arrays (Mapping[str, Array]): The tensors of a model.
-    RETURNS (Dict[str, Array]): The same, the second bias of each LSTM added to the first.
-    """
+    """The same tensors, the second bias of each LSTM added to the first."""
     summed = {name: array for name, array in arrays.items() if not name.startswith(SECOND_BIAS)}
     for name in summed:
         if name.startswith(FIRST_BIAS):
@@ -233,18 +226,13 @@ def _norm(theirs: str, ours: str, width: int, at: "tuple[int, ...]") -> List[Dat
 
 
 def _are_sinusoids(stored: Array, positions: Array) -> bool:
-    """stored (Array): The table of positions in a file, shape (1, n, P).
-    positions (Array): Our table, shape (n, P).
-    RETURNS (bool): Whether they are equal, to within the rounding of large angles.
-    """
+    """Whether the positions in a file, (1, n, P), are equal to ours, (n, P), to within the rounding of large angles."""
     return stored.shape == (1, *positions.shape) and bool(np.allclose(stored[0], positions, rtol=0, atol=2e-3))
 
 
 def softmax_shapes(arrays: Mapping[str, Array], width: int, *, is_sampled: bool) -> Dict[str, Shape]:
-    """arrays (Mapping[str, Array]): The tensors of a model.
-    width (int): P.
-    is_sampled (bool): Whether rows are words (V, P), as in `SampledSoftmaxLoss`, not columns, as in `SoftmaxLoss`.
-    RETURNS (Dict[str, Shape]): Expected shapes by name, empty without a softmax.
+    """Expected shapes by name, empty without a softmax. Rows are words (V, P) in `SampledSoftmaxLoss`, columns in
+    `SoftmaxLoss`.
     """
     if not any(name.startswith(SOFTMAX) for name in arrays):
         return {}
@@ -258,17 +246,12 @@ def softmax_shapes(arrays: Mapping[str, Array], width: int, *, is_sampled: bool)
 def _read_softmax(
     arrays: Mapping[str, Array], words: Optional[Sequence[str]], where: str, *, is_sampled: bool
 ) -> Tuple[Optional[SoftmaxHead], Optional[Vocabulary]]:
-    """Read the softmax and its vocabulary. Its rows are the ids of the vocabulary less one, since padding has id 0.
+    """Read the softmax and its vocabulary from tensors of the shapes above and from the words in the order of their
+    ids. Rows are the ids less one, since padding has id 0. None without a softmax, and with WL313 where the words lack
+    the sentence boundaries or do not fit.
 
-    AllenNLP counts padding as a word, too: the softmax has one more row, the last, which is never a target but takes
-    part in the normalization. It stays, so that losses are equal to AllenNLP's.
-
-    arrays (Mapping[str, Array]): The tensors of a model, of the shapes above.
-    words (Optional[Sequence[str]]): The vocabulary without padding, in the order of the ids.
-    where (str): Path of the model, for messages.
-    is_sampled (bool): See above.
-    RETURNS (Tuple[Optional[SoftmaxHead], Optional[Vocabulary]]): None without a softmax, and with WL313 where the words
-        lack the sentence boundaries or do not fit.
+    AllenNLP counts padding as a word, too: the softmax has one more row, the last, which is never a target but is
+    included in the normalization. It stays, so that losses are equal to AllenNLP's.
     """
     name = _weight_name(arrays)
     if name not in arrays:
@@ -293,21 +276,16 @@ def _bias_name(weight: str) -> str:
 
 
 def is_language_model(names: Iterable[str]) -> bool:
-    """names (Iterable[str]): Names in a state dict.
-    RETURNS (bool): Whether it is that of a language model: a contextualizer over an embedder.
-    """
+    """Whether a state dict with these names is that of a language model: a contextualizer over an embedder."""
     return any(name.startswith(CONTEXTUALIZER) for name in names)
 
 
 def read_language_model(config: Any, arrays: Mapping[str, Array], words: Optional[List[str]], where: str) -> BiLM:
-    """Read a language model of AllenNLP as a biLM.
+    """Read a language model of AllenNLP as a biLM, float32, with its softmax, see `_read_softmax`.
 
-    config (Any): The config of the archive.
-    arrays (Mapping[str, Array]): Its state dict.
+    config (Any), arrays (Mapping[str, Array]): The config of the archive, and its state dict.
     words (Optional[List[str]]): Its vocabulary without padding, in the order of the ids.
     where (str): Path of the state dict, for messages.
-    RETURNS (BiLM): The model, float32, with its softmax. This is left out with WL313 if the words lack the sentence
-        boundaries or do not fit.
     RAISES (ValueError): If the contextualizer cannot be read, with all problems of config and tensors.
     """
     kind = config

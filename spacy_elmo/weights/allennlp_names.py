@@ -27,9 +27,7 @@ FORGET = 1
 
 
 def allennlp_datasets(config: BiLMConfig) -> List[Dataset]:
-    """config (BiLMConfig): Sizes and switches, of a biLM that AllenNLP can have.
-    RETURNS (List[Dataset]): All tensors of the biLM, by their names in it.
-    """
+    """All tensors of a biLM that AllenNLP can have, by their names in it."""
     table: List[Dataset] = []
     if config.char_cnn is not None:
         table = char_cnn_datasets(config.char_cnn, config.projection_width, CHARACTERS, EMBEDDER)
@@ -37,11 +35,7 @@ def allennlp_datasets(config: BiLMConfig) -> List[Dataset]:
 
 
 def lstm_datasets(config: BiLMConfig, prefix: str, input_width: Optional[int] = None) -> List[Dataset]:
-    """config (BiLMConfig): Sizes.
-    prefix (str): Of the names.
-    input_width (Optional[int]): Width of the input of the first layer, P by default.
-    RETURNS (List[Dataset]): The tensors of the LSTMs.
-    """
+    """The tensors of LSTMs, whose names have a prefix. The width of the input of the first layer is P by default."""
     table: List[Dataset] = []
     for layer in range(config.n_layers):
         for direction in range(config.n_directions):
@@ -52,9 +46,8 @@ def lstm_datasets(config: BiLMConfig, prefix: str, input_width: Optional[int] = 
 
 
 def highway_datasets(base: str, ours: str, width: int) -> List[Dataset]:
-    """base (str), ours (str): Prefixes of a highway layer in the file and in our state dict.
-    width (int): Of its input and output.
-    RETURNS (List[Dataset]): Its weight (2 * width, width) and its bias (2 * width,).
+    """The weight (2 * width, width) and the bias (2 * width,) of a highway layer, by its prefixes in the file and in
+    our state dict.
     """
     halves = ((slice(None, width), UNCHANGED), (slice(width, None), NEGATED))
     table = []
@@ -65,10 +58,8 @@ def highway_datasets(base: str, ours: str, width: int) -> List[Dataset]:
 
 
 def filter_datasets(base: str, ours: str, filters: Iterable[Tuple[int, int]], width: int) -> List[Dataset]:
-    """base (str), ours (str): Prefixes of the convolutions in the file, to which their numbers are added, and in ours.
-    filters (Iterable[Tuple[int, int]]): Their windows, and numbers of filters.
-    width (int): Of a character vector.
-    RETURNS (List[Dataset]): Weights (n, E, w) and biases (n,).
+    """Weights (n, E, w) and biases (n,) of convolutions; their numbers follow the prefixes in the file and in our state
+    dict.
     """
     table = []
     for i, (window, n) in enumerate(filters):
@@ -78,10 +69,8 @@ def filter_datasets(base: str, ours: str, filters: Iterable[Tuple[int, int]], wi
 
 
 def char_cnn_datasets(config: CharCNNConfig, width: int, table: str, base: str) -> List[Dataset]:
-    """config (CharCNNConfig): Sizes.
-    width (int): P.
-    table (str), base (str): Name of the character embeddings in the file, and prefix of all else.
-    RETURNS (List[Dataset]): Character embeddings, convolutions, highways and projection of AllenNLP.
+    """Character embeddings, convolutions, highways and projection of AllenNLP; `table` is the name of the character
+    embeddings in the file, `base` the prefix of all others.
     """
     shape = (config.n_characters + 1, config.embedding_width)
     datasets = [whole(table, shape, "char_cnn.embedding")]
@@ -96,12 +85,8 @@ def char_cnn_datasets(config: CharCNNConfig, width: int, table: str, base: str) 
 def cell_datasets(
     base: str, ours: str, direction: int, width: int, cell_width: int, input_width: Optional[int] = None
 ) -> List[Dataset]:
-    """base (str), ours (str): Prefixes of an LSTM layer of one direction in the file, and of the layer in our state
-        dict.
-    direction (int): 0 forward, 1 backward.
-    width (int), cell_width (int): P, H.
-    input_width (Optional[int]): Width of its input, P by default.
-    RETURNS (List[Dataset]): Its two weights (4H, P), its bias (4H,) and its projection (P, H).
+    """The two weights (4H, P), the bias (4H,) and the projection (P, H) of an LSTM layer of one direction (0 forward, 1
+    backward), by their prefixes in the file and in our state dict; the width of its input is P by default.
     """
     table = []
     inputs = ("input_linearity", "input_weight", width if input_width is None else input_width)
@@ -115,13 +100,8 @@ def cell_datasets(
 
 
 def gate_slices(key: str, direction: int, h: int, *, has_columns: bool = False) -> Tuple[TensorSlice, ...]:
-    """The four gates of a tensor of PyTorch's LSTMs (i, f, j, o) in ours.
-
-    key (str): Name of ours.
-    direction (int): 0 forward, 1 backward.
-    h (int): H.
-    has_columns (bool): A matrix (4H, P), ours (P, 4H); otherwise a bias (4H,).
-    RETURNS (Tuple[TensorSlice, ...]): One per gate.
+    """The four gates of a tensor of PyTorch's LSTMs (i, f, j, o) in ours: of a matrix (4H, P), ours (P, 4H), or of a
+    bias (4H,).
     """
     slices = []
     for gate, our_gate in enumerate(GATES):

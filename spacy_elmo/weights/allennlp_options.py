@@ -62,10 +62,7 @@ class Block(NamedTuple):
 
 
 def find_block(config: Any, module: Module) -> Optional[Block]:
-    """config (Any): The config of the archive.
-    module (Module): The biLM.
-    RETURNS (Optional[Block]): Its settings: the only ones, or those with the name of its token embedder.
-    """
+    """The settings of a biLM in the config of an archive: the only ones, or those named as its token embedder."""
     blocks = list(_walk(config, ()))
     named = [block for block in blocks if f"token_embedder_{block.path.rpartition('.')[2]}" in module.name.split(".")]
     candidates = named if len(named) == 1 else blocks
@@ -78,20 +75,16 @@ def read_bilm_config(
     module: Module,
     block: Optional[Block],
     shapes: Mapping[str, Shape],
-    given: Optional[File],
+    user_options: Optional[File],
 ) -> Tuple[BiLMConfig, str]:
-    """The config of a biLM.
+    """The config of a biLM, and the source of the options.
 
-    files (ModelFiles): The archive.
-    config (Any): Its config.
-    module (Module): The biLM.
-    block (Optional[Block]): Its settings in the config of the archive.
+    config (Any), block (Optional[Block]): The config of the archive, and the settings of the biLM in it.
     shapes (Mapping[str, Shape]): Shapes of its tensors by their names in it.
-    given (Optional[File]): Options that the user specifies, which are used first.
-    RETURNS (Tuple[BiLMConfig, str]): The config, and the source of the options.
+    user_options (Optional[File]): Options that the user specifies, which are used first.
     RAISES (ValueError): With all problems.
     """
-    options, source = _find_options(files, config, block, given)
+    options, source = _find_options(files, config, block, user_options)
     where = str(files.weights)
     if options is None:
         options, source = _derive_options(shapes, where), f"shapes of {where}"
@@ -107,10 +100,12 @@ def read_bilm_config(
     return bilm_config, source
 
 
-def _find_options(files: ModelFiles, config: Any, block: Optional[Block], given: Optional[File]) -> Tuple[Any, str]:
+def _find_options(
+    files: ModelFiles, config: Any, block: Optional[Block], user_options: Optional[File]
+) -> Tuple[Any, str]:
     """The options and their source, None if there are none."""
-    if given is not None:
-        return read_json(given), str(given)
+    if user_options is not None:
+        return read_json(user_options), str(user_options)
     stated = None if block is None else block.settings.get("options_file")
     if block is not None and isinstance(stated, Mapping):
         return stated, f"{files.by_name[CONFIG_NAME]}, {block.path}.options_file"
@@ -125,9 +120,8 @@ def _find_options(files: ModelFiles, config: Any, block: Optional[Block], given:
 
 
 def find_member(files: ModelFiles, block: Optional[Block], key: str) -> Optional[str]:
-    """block (Optional[Block]): Settings of the biLM.
-    key (str): A setting with the path of a file, "options_file" or "weight_file".
-    RETURNS (Optional[str]): Name of its copy in the archive or folder; files elsewhere are not opened.
+    """The name in the archive or folder of the copy of a file whose path is a setting, "options_file" or "weight_file";
+    files elsewhere are not opened.
     """
     if block is None:
         return None
@@ -162,10 +156,8 @@ def _walk(node: Any, path: Tuple[str, ...]) -> Iterator[Block]:
 
 
 def _derive_options(shapes: Mapping[str, Shape], where: str) -> Dict[str, Any]:
-    """shapes (Mapping[str, Shape]): Of a biLM's tensors, by their names in it.
-    where (str): File of the tensors, for messages.
-    RETURNS (Dict[str, Any]): Options for these shapes, in the form of bilm-tf's options.json.
-    RAISES (ValueError): If a tensor whose shape gives a size is missing or has another number of dimensions.
+    """Options for the shapes of a biLM's tensors by their names in it, in the form of bilm-tf's options.json.
+    ValueError if a tensor whose shape gives a size is missing or has another number of dimensions.
     """
     cell = f"{LSTM}{DIRECTIONS[0]}_layer_"
     names = {
@@ -183,9 +175,7 @@ def _derive_options(shapes: Mapping[str, Shape], where: str) -> Dict[str, Any]:
 
 
 def to_json(content: bytes) -> bytes:
-    """content (bytes): JSON, maybe with trailing commas.
-    RETURNS (bytes): JSON; other Jsonnet is unchanged.
-    """
+    """JSON without trailing commas; other Jsonnet is unchanged."""
     content = MEMBER.sub(rb"\1", content)
     plain = bytearray()
     start, is_string = 0, False
@@ -199,7 +189,5 @@ def to_json(content: bytes) -> bytes:
 
 
 def read_jsonnet(source: File) -> Any:
-    """RETURNS (Any): The value of a JSON file, in which AllenNLP allows some Jsonnet.
-    RAISES (ValueError): EL022 or EL036.
-    """
+    """The value of a JSON file, in which AllenNLP allows some Jsonnet. ValueError EL022 or EL036."""
     return parse_json(to_json(source.read_bytes(MAX_JSON_BYTES)), source)

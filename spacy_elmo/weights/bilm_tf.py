@@ -63,7 +63,6 @@ WORD_TABLE = "embedding"
 SOFTMAX_WEIGHT = "softmax/W"
 SOFTMAX_BIAS = "softmax/b"
 CHAR_PROJECTION = "CNN_proj/W_proj"
-FORWARD_ONLY_PREFIX = "rnn/"
 SOFTMAX_NAMES = (SOFTMAX_WEIGHT, SOFTMAX_BIAS)
 EMBEDDINGS_KEY = "token_embeddings"  # of options, written here: the file whose vectors replace the characters
 # HDF5 files without weights, and their datasets: vectors of `elmo embed`, AllenNLP and bilm-tf; token embeddings.
@@ -73,6 +72,18 @@ TOKEN_EMBEDDINGS = (
     "it has token embeddings, one vector per word. Give the weights of the biLM, and this file as token_embeddings=... "
     "(`--token-embeddings`)"
 )
+# TensorFlow renamed the variables of LSTMs in 1.0 (`RNN/MultiRNNCell/Cell0/LSTMCell/W_0` to
+# `rnn/multi_rnn_cell/cell_0/lstm_cell/weights`) and in 1.2 (`weights` to `kernel`). Modules of TF-Hub have both kinds
+# of scopes: `RNN/MultiRNNCell/Cell0/rnn/lstm_cell/kernel`. Names of models of one layer do not contain the cell.
+LSTM_VARIABLE = re.compile(
+    r"(?:RNN_(?P<direction>\d+)/)?(?:rnn|RNN)/(?:(?:multi_rnn_cell|MultiRNNCell)/(?:cell_|Cell)(?P<layer>\d+)/)?"
+    r"(?:rnn/)?(?:lstm_cell|LSTMCell)/(?P<kind>[\w/]+)"
+)
+LSTM_KINDS = {
+    **dict.fromkeys(("kernel", "weights", "W_0"), "W_0"),
+    **dict.fromkeys(("bias", "biases", "B"), "B"),
+    **dict.fromkeys(("projection/kernel", "projection/weights", "W_P_0"), "W_P_0"),
+}
 # For each of our settings its name in options.json and its default, ... for none. A clip of 0 is none in AllenNLP.
 LSTM_SETTINGS = {
     "n_layers": ("lstm.n_layers", 1),
@@ -97,8 +108,7 @@ KNOWN_N_CHARACTERS = (261, 262)
 def detect_bilm_tf(listing: Listing) -> Optional[ModelFiles]:
     """Find options.json and an HDF5 file in a folder or zip, or one of the two, with the other in the same folder.
 
-    RAISES (ValueError): EL020 for an HDF5 file without options, EL021 if there are several candidates, EL022 for a
-        damaged zip.
+    RAISES (ValueError): EL020 for an HDF5 file without options, EL021 for several candidates, EL022 for a damaged zip.
     """
     file = listing.file
     if listing.kind == "hdf5" or (file is not None and file.name.endswith(HDF5_SUFFIXES)):
@@ -152,17 +162,15 @@ def _pick(where: str, files: Mapping[str, File]) -> Optional[ModelFiles]:
 
 
 def find_options(files: Mapping[str, File]) -> List[File]:
-    """RETURNS (List[File]): The files whose names end in options.json."""
+    """The files whose names end in options.json."""
     return [file for file in files.values() if file.name.endswith(OPTIONS_NAME)]
 
 
 def only_file(
     files: Sequence[File], where: object, kind: str, names: Iterable[str], beside: str = "an HDF5 file"
 ) -> File:
-    """files (Sequence[File]): Files of a kind, which have one of the names as a rule.
-    where (object), beside (str): The file that they belong to, and what it is.
-    RETURNS (File): The only one.
-    RAISES (ValueError): EL020 if there is none, EL021 if there are several.
+    """The only one of the files of a kind, which have one of the names as a rule; they belong to the file `where`,
+    which is `beside`. ValueError EL020 without any, EL021 for several.
     """
     if not files:
         reason = f"it is {beside} without {kind} in the same folder"
@@ -175,7 +183,7 @@ def only_file(
 
 
 def describe_other_hdf5(path: Path) -> Optional[str]:
-    """RETURNS (Optional[str]): What an HDF5 file is that has no weights of a biLM; None for all others."""
+    """The content of an HDF5 file that has no weights of a biLM; None for all others."""
     try:
         with h5py.File(path) as file:
             if any(name in file for name in FIRST_VECTORS):
@@ -193,16 +201,12 @@ def read_options(
     n_words: Optional[int] = None,
     forward_only: bool = False,
 ) -> BiLMConfig:
-    """Convert options to a config.
+    """Convert parsed options to a config. Three properties are taken from the weights file, since options omit them, or
+    differ in training and inference.
 
-    Three properties are taken from the weights file, since options omit them, or differ in training and inference.
-
-    options (Any): The parsed JSON.
-    source (str): File of the options, for messages.
     has_projection (bool): Whether the weights have a character projection, even if bilm-tf would have none.
     n_words (Optional[int]): Rows of the word table in the weights, for options without `char_cnn`.
     forward_only (bool): Whether the names of the weights are those of a dump of a forward model.
-    RETURNS (BiLMConfig): The config.
     RAISES (ValueError): EL023 with all problems.
     """
     if not isinstance(options, Mapping):
@@ -234,9 +238,8 @@ def read_options(
 
 
 def _write_options(config: BiLMConfig, n_vocabulary: Optional[int] = None) -> Dict[str, Any]:
-    """config (BiLMConfig): The config.
-    n_vocabulary (Optional[int]): V of the softmax or of the word table, if there is one.
-    RETURNS (Dict[str, Any]): Options that bilm-tf and AllenNLP read for inference.
+    """Options that bilm-tf and AllenNLP read for inference; V is that of the softmax or of the word table, if there is
+    one.
     """
     values: Dict[str, Any] = {"bidirectional": config.directions == "both"}
     values.update({name: getattr(config, ours) for ours, (name, _) in LSTM_SETTINGS.items()})
@@ -256,14 +259,13 @@ def _write_options(config: BiLMConfig, n_vocabulary: Optional[int] = None) -> Di
 def derive_options(
     shapes: Mapping[str, Shape], names: Mapping[str, str], filter_rank: int
 ) -> Tuple[Dict[str, Any], List[str]]:
-    """Options for the sizes that follow from shapes. Clips and activation, which do not, are those of the published
-    models.
+    """Options for the sizes that follow from shapes, or the problems, with names. Clips and activation, which do not
+    follow, are those of the published models.
 
     shapes (Mapping[str, Shape]): Of arrays by name, each with its outputs last.
     names (Mapping[str, str]): Names of the arrays whose shapes give a size, `{}` for a number: "characters", "filters",
         "highways", "gates" of the LSTMs, and "projections" if there are any.
     filter_rank (int): Dimensions of a convolution.
-    RETURNS (Tuple[Dict[str, Any], List[str]]): The options; or the problems with names, and no options.
     """
     n_filters, n_highway, n_layers = (_count(shapes, names[kind]) for kind in ("filters", "highways", "gates"))
     filters = [names["filters"].format(i) for i in range(max(1, min(n_filters, MAX_LAYERS + 1)))]
@@ -293,15 +295,13 @@ def derive_options(
 
 
 def _count(names: Iterable[str], pattern: str) -> int:
-    """One more than the largest number in names that match, 0 without one."""
+    """The largest number in names that match, plus one; 0 if no name matches."""
     expression = re.compile(re.escape(pattern).replace(r"\{\}", r"(\d+)"))
     return max((int(match[1][:9]) + 1 for name in names if (match := expression.fullmatch(name))), default=0)
 
 
 def tf_datasets(config: BiLMConfig) -> List[Dataset]:
-    """config (BiLMConfig): Sizes and switches.
-    RETURNS (List[Dataset]): All datasets of its weights file under their regular names, without the softmax.
-    """
+    """All datasets of a weights file under their regular names, without the softmax."""
     if config.char_cnn is None:
         table = [whole(WORD_TABLE, (config.n_words or 0, config.projection_width), "word_embedding")]
     else:
@@ -317,20 +317,20 @@ def tf_datasets(config: BiLMConfig) -> List[Dataset]:
 
 
 def regular_name(name: str) -> str:
-    """Convert the name of a dataset in a one-layer or forward-only dump to its name in all other files.
-
-    name (str): For example `RNN_0/RNN/LSTMCell/B`, `rnn/MultiRNNCell/Cell0/LSTMCell/kernel`.
-    RETURNS (str): For example `RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/B`; other names unchanged.
+    """The name that most dumps have for a variable of an LSTM, such as `RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/B`; other
+    names are unchanged. Dumps of one layer or of a forward model, and checkpoints, have the names of `LSTM_VARIABLE`.
     """
-    name = re.sub(r"^rnn/", "RNN_0/RNN/", name)
-    if not name.startswith("RNN_"):
+    match = LSTM_VARIABLE.fullmatch(name)
+    if match is None or match["kind"] not in LSTM_KINDS:
         return name
-    name = re.sub(r"^(RNN_\d)/RNN/LSTMCell/", r"\1/RNN/MultiRNNCell/Cell0/LSTMCell/", name)
-    endings = {"/projection/kernel": "/W_P_0", "/kernel": "/W_0", "/bias": "/B"}
-    for theirs, regular in endings.items():
-        if name.endswith(theirs):
-            return name[: -len(theirs)] + regular
-    return name
+    cell = f"RNN_{match['direction'] or 0}/RNN/MultiRNNCell/Cell{match['layer'] or 0}/LSTMCell/"
+    return cell + LSTM_KINDS[match["kind"]]
+
+
+def is_forward_only(name: str) -> bool:
+    """Whether this is the name of a variable of an LSTM without a direction, which only forward models have."""
+    match = LSTM_VARIABLE.fullmatch(name)
+    return match is not None and match["direction"] is None
 
 
 def _char_cnn_datasets(config: CharCNNConfig) -> List[Dataset]:
@@ -353,12 +353,12 @@ def _char_cnn_datasets(config: CharCNNConfig) -> List[Dataset]:
 
 
 def cell_of(direction: int, layer: int) -> str:
-    """RETURNS (str): Prefix of the datasets of an LSTM layer of one direction."""
+    """Prefix of the datasets of an LSTM layer of one direction."""
     return f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell/"
 
 
 def lstm_datasets(config: BiLMConfig, direction: int, layer: int, input_width: Optional[int] = None) -> List[Dataset]:
-    """RETURNS (List[Dataset]): Those of an LSTM layer of one direction; the width of its input is P by default."""
+    """The datasets of an LSTM layer of one direction; the width of its input is P by default."""
     base = cell_of(direction, layer)
     p, h, at = config.projection_width, config.cell_width, (direction,)
     n_in = p if input_width is None else input_width
@@ -385,21 +385,18 @@ def read_bilm_tf(
     arrays: Optional[Dict[str, Array]] = None,
     options: Any = None,
 ) -> BiLM:
-    """Read a model of bilm-tf.
+    """Read a model of bilm-tf, float32, whatever the dtype in the files.
 
-    files (ModelFiles): Its files.
     vocab (Optional[File]): A vocabulary that the user specifies, which must be valid. An invalid one next to the
         weights may be ignored.
-    token_embeddings (Optional[File]): Vectors of its words that the user specifies. A file of them next to the
-        weights is used only if the options name it.
+    token_embeddings (Optional[File]): Vectors of its words that the user specifies. A file of them next to the weights
+        is used only if the options name it.
     softmax (Optional[File]): HDF5 file with the softmax, if it is not in the weights.
-    arrays (Optional[Dict[str, Array]]): The arrays under the names of bilm-tf, if the weights are not HDF5.
-    options (Any): The options, if they are not in a file.
-    RETURNS (BiLM): float32, whatever the dtype in the files.
+    arrays (Optional[Dict[str, Array]]), options (Any): The arrays under the names of bilm-tf, and the options, if they
+        are not in HDF5 and in a file.
     RAISES (ValueError): With all problems of all files.
     """
     stored = read_hdf5(files.weights) if arrays is None else arrays
-    is_forward_dump = any(name.startswith(FORWARD_ONLY_PREFIX) for name in stored)
     arrays = {}
     for name, array in stored.items():
         regular = regular_name(name)
@@ -414,7 +411,7 @@ def read_bilm_tf(
         str(where),
         has_projection=CHAR_PROJECTION in arrays,
         n_words=None if table is None or not table.shape else len(table),
-        forward_only=is_forward_dump,
+        forward_only=any(map(is_forward_only, stored)),
     )
     head = {name: arrays.pop(name) for name in SOFTMAX_NAMES if name in arrays}
     expected = {dataset.name: dataset.shape for dataset in tf_datasets(config)}
@@ -458,12 +455,10 @@ def read_bilm_tf(
 
 
 def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
-    """Write options.json and weights.hdf5 (and vocab.txt) for bilm-tf and AllenNLP, and meta.json, which they ignore.
+    """Write options.json and weights.hdf5 (and vocab.txt) for bilm-tf and AllenNLP, and meta.json, which they ignore,
+    to an empty folder. An adaptive softmax is omitted, with a warning. AllenNLP and bilm-tf do not expect "float16".
 
-    bilm (BiLM): The model. Its softmax is written to the weights file; an adaptive softmax is omitted, with a warning.
-    folder (Path): An empty folder.
-    dtype (str): "float32", or "float16", which AllenNLP and bilm-tf do not expect.
-    RAISES (ValueError): For parts that these programs do not have, such as highways between the layers.
+    RAISES (ValueError): For properties that these programs do not have, such as highways between the layers.
     """
     if foreign := find_foreign_parts(bilm.config):
         listing = "; ".join(foreign)
@@ -504,7 +499,7 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
 
 
 def _read_meta(file: Optional[File]) -> Dict[str, Any]:
-    """The content of a meta.json that any program may have written; none, with a warning, if it cannot be read."""
+    """The content of a meta.json that any program may have written; empty, with a warning, if it cannot be read."""
     try:
         return {} if file is None else read_object(file, "meta data")
     except ValueError as error:
@@ -514,7 +509,7 @@ def _read_meta(file: Optional[File]) -> Dict[str, Any]:
 
 
 def find_foreign_parts(config: BiLMConfig) -> List[str]:
-    """RETURNS (List[str]): Parts of a biLM that bilm-tf and AllenNLP do not have."""
+    """Properties of a biLM that bilm-tf and AllenNLP do not have."""
     checks = [
         (config.token_embedder is None, "it reads words and characters by tables of its own"),
         (config.encoder == "lstm", f"its encoder is '{config.encoder}'"),
@@ -525,7 +520,7 @@ def find_foreign_parts(config: BiLMConfig) -> List[str]:
 
 
 def _find_other_characters(config: BiLMConfig) -> List[str]:
-    """RETURNS (List[str]): Parts of the character CNN that only transformers of AllenNLP have."""
+    """Properties of the character CNN that only transformers of AllenNLP have."""
     characters = config.char_cnn or CharCNNConfig()
     checks = [
         (not characters.has_layer_norm, "its character CNN has a layer norm (char_cnn.has_layer_norm)"),
@@ -538,7 +533,7 @@ def _find_other_characters(config: BiLMConfig) -> List[str]:
 
 
 def _bad_embeddings(path: object, problems: str) -> ValueError:
-    """RETURNS (ValueError): A file cannot be used as token embeddings, and why."""
+    """The error that a file cannot be used as token embeddings."""
     return ValueError(
         f"'{path}' cannot be used as token embeddings: {problems}. Use a file with one dataset 'embedding' that has "
         "a row for each word of the vocabulary, as wide as one direction of the biLM."
@@ -546,9 +541,7 @@ def _bad_embeddings(path: object, problems: str) -> ValueError:
 
 
 def read_token_embeddings(file: File, width: int) -> Array:
-    """RETURNS (Array): Shape (V, P), float32.
-    RAISES (ValueError): For a file of another kind or width.
-    """
+    """The table of word vectors in a file, (V, P), float32. ValueError for a file of another kind or width."""
     arrays = {name: array for name, array in read_hdf5(file).items() if name == WORD_TABLE}
     table = arrays.get(WORD_TABLE)
     problems = find_misfits({WORD_TABLE: (len(table) if table is not None and table.shape else 0, width)}, arrays)

@@ -50,12 +50,9 @@ class TensorDifference:
 class LayerDifference:
     """The vectors of one layer; layer 0 is the token layer.
 
-    layer (int): Its number.
-    max_difference (float): Largest absolute difference.
     mean_cosine (float): Mean cosine of the vectors of a token.
-    sentence (int): Number of the sentence with the largest difference, from 0.
-    position (int): Number of its token; BOS is 0, and EOS the last.
-    token (str): The token.
+    sentence (int), position (int), token (str): Place of the largest difference: number of the sentence, from 0, and of
+        its token; BOS is 0, and EOS the last.
     """
 
     layer: int
@@ -68,11 +65,9 @@ class LayerDifference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of a comparison.
+    """The result of a comparison: settings that differ, with both values; all tensors; the layers that both biLMs have.
 
-    settings (Dict[str, Tuple[Any, Any]]): Settings that differ, with their values.
-    tensors (Tuple[TensorDifference, ...]): All tensors.
-    layers (Tuple[LayerDifference, ...]): Layers that both have; empty if their widths differ.
+    layers (Tuple[LayerDifference, ...]): Empty if their widths differ.
     n_tokens (int): Tokens compared, without BOS and EOS.
     has_same_shape (bool): Both have the same number of layers and the same width.
     """
@@ -84,25 +79,19 @@ class Comparison:
     has_same_shape: bool
 
     def is_equal(self, tolerance: float = TOLERANCE) -> bool:
-        """tolerance (float): Largest absolute difference of a number in a vector.
-        RETURNS (bool): Whether all layers of all tokens agree. Settings and tensors may differ.
-        """
+        """Whether all layers of all tokens agree. Settings and tensors may differ."""
         return self.has_same_shape and self.first_different(tolerance) is None
 
     def first_different(self, tolerance: float = TOLERANCE) -> Optional[int]:
-        """RETURNS (Optional[int]): The lowest layer with a difference above the tolerance, or that is not a number."""
+        """The lowest layer with a difference above the tolerance, or that is not a number."""
         return next(
             (difference.layer for difference in self.layers if not difference.max_difference <= tolerance), None
         )
 
 
 def compare_bilms(a: BiLM, b: BiLM, sentences: Sequence[Sequence[str]] = SENTENCES) -> Comparison:
-    """Compare two biLMs; each sentence starts from the zero state.
-
-    a (BiLM): The first model.
-    b (BiLM): The second model.
-    sentences (Sequence[Sequence[str]]): Tokens of each sentence.
-    RETURNS (Comparison): Settings, tensors, and layers on the sentences.
+    """Compare the settings, the tensors, and the layers on tokenized sentences, each of which starts from the zero
+    state.
     """
     has_same_width = a.config.output_width == b.config.output_width
     return Comparison(
@@ -156,11 +145,11 @@ def _compare_tensors(a: Dict[str, Array], b: Dict[str, Array]) -> Iterator[Tenso
         if name not in b or name not in a:
             yield TensorDifference(name, ONLY_A if name in a else ONLY_B)
             continue
-        one, other = a[name], b[name]
-        difference = float(np.abs(one - other).max(initial=0.0)) if one.shape == other.shape else None
+        array_a, array_b = a[name], b[name]
+        difference = float(np.abs(array_a - array_b).max(initial=0.0)) if array_a.shape == array_b.shape else None
         status = SAME if difference == 0 else RESHAPED if difference is None else DIFFERENT
-        if status != SAME and one.size == other.size <= MAX_SORTED:
-            is_permuted = np.array_equal(np.sort(one, axis=None), np.sort(other, axis=None))
+        if status != SAME and array_a.size == array_b.size <= MAX_SORTED:
+            is_permuted = np.array_equal(np.sort(array_a, axis=None), np.sort(array_b, axis=None))
             status = PERMUTED if is_permuted else status
         yield TensorDifference(name, status, difference)
 
@@ -195,7 +184,9 @@ def _compare_layers(a: BiLM, b: BiLM, sentences: Sequence[Sequence[str]]) -> Lis
 def _worse(
     before: Optional[LayerDifference], layer: int, sentence: int, words: Sequence[str], differences: Array
 ) -> LayerDifference:
-    """The larger of a difference so far and those of a sentence, shape (n + 2, D); NaN is the largest."""
+    """The larger of two differences: that of the earlier sentences, and that of a sentence with `differences` (n + 2,
+    D); NaN is the largest.
+    """
     rows = np.nan_to_num(differences.max(axis=1), nan=np.inf)
     position = int(rows.argmax())
     if before is not None and before.max_difference >= rows[position]:

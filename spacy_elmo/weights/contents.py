@@ -21,12 +21,7 @@ MAX_FILES = 1000
 
 @dataclass(frozen=True)
 class FileFacts:
-    """A file of a biLM.
-
-    name (str): Its path.
-    n_bytes (int): Its size.
-    sha256 (str): Its checksum.
-    """
+    """A file of a biLM: its path, size and checksum."""
 
     name: str
     n_bytes: int
@@ -37,8 +32,7 @@ class FileFacts:
 class Origin:
     """Where a biLM is from.
 
-    path (str): The folder or file.
-    format (str): Name of its format.
+    path (str), format (str): The folder or file, and the name of its format.
     files (Tuple[FileFacts, ...]): Its files; an archive is one file.
     download (Optional[Dict[str, Any]]): The record of `elmo download`.
     """
@@ -50,18 +44,13 @@ class Origin:
 
     @property
     def n_bytes(self) -> int:
-        """RETURNS (int): Size of all files."""
+        """Size of all files."""
         return sum(file.n_bytes for file in self.files)
 
 
 @dataclass(frozen=True)
 class Capability:
-    """A use of a biLM.
-
-    name (str): What it is.
-    is_possible (bool): Whether this biLM can be used for it.
-    reason (str): Why not, or how; empty if there is nothing to say.
-    """
+    """A use of a biLM, whether this biLM can be used for it, and why not, or how."""
 
     name: str
     is_possible: bool
@@ -99,10 +88,7 @@ class Contents:
 
 
 def read_contents(bilm: BiLM, origin: Optional[Origin] = None) -> Contents:
-    """bilm (BiLM): A loaded model.
-    origin (Optional[Origin]): Its format and files.
-    RETURNS (Contents): Its contents; no vector is computed.
-    """
+    """The contents of a loaded biLM, and its origin if it is known; no vector is computed."""
     words = bilm.vocabulary.words if bilm.vocabulary is not None else None
     symbols, capabilities = bilm.lexicon, _find_capabilities(bilm)
     return Contents(
@@ -121,10 +107,10 @@ def read_contents(bilm: BiLM, origin: Optional[Origin] = None) -> Contents:
 
 
 def read_origin(path: PathLike, options: Optional[Path] = None) -> Origin:
-    """path (PathLike): See `load_bilm`; the weights file if `options` is given.
-    options (Optional[Path]): options.json of bilm-tf, if it is not beside the weights.
-    RETURNS (Origin): All files are read for their checksums.
-    RAISES (ValueError): EL020 and others if no biLM is detected.
+    """The origin of a biLM, see `load_bilm`; with `options`, which are not beside the weights, `path` is the file of
+    the weights. All files are read for their checksums.
+
+    RAISES (ValueError): EL020 and other errors if no biLM is detected.
     """
     target = locate(split_name(path)[0])
     if options is not None:
@@ -138,7 +124,7 @@ def read_origin(path: PathLike, options: Optional[Path] = None) -> Origin:
 
 
 def _describe_architecture(bilm: BiLM) -> str:
-    """RETURNS (str): The network in one sentence: input, layers above the words, directions."""
+    """The network in one sentence: input, layers above the words, directions."""
     config, characters = bilm.config, bilm.config.char_cnn
     words = "a table of words" if characters is None else f"a character CNN ({characters.codec})"
     if config.token_embedder is not None:
@@ -149,9 +135,8 @@ def _describe_architecture(bilm: BiLM) -> str:
 
 
 def count_parameters(bilm: BiLM) -> Dict[str, int]:
-    """bilm (BiLM): A loaded model.
-    RETURNS (Dict[str, int]): Parameters per module and of the biLM (tables without their mask row, as in the
-        papers), and of softmax and token embeddings if present.
+    """Parameters per module and of the biLM (tables without their mask row, as in the papers), and of softmax and token
+    embeddings if present.
     """
     counts: Dict[str, int] = {}
     shapes = {key: tuple(tensor.shape) for key, tensor in bilm.network.state_dict().items()}
@@ -219,9 +204,7 @@ def _read_gates(network: BiLMNetwork) -> List[Tuple[str, str, float]]:
 
 
 def _find_capabilities(bilm: BiLM) -> List[Capability]:
-    """bilm (BiLM): A loaded model.
-    RETURNS (List[Capability]): Vectors, perplexity, training, export to each format, each reduced precision.
-    """
+    """Vectors, perplexity, training, export to each format, each reduced precision."""
     config, embedder = bilm.config, bilm.config.token_embedder
     sizes = f"{config.n_layers + 1} layers of {config.output_width} dimensions"
     sizes += ", forward direction only" if config.directions == "forward" else ""

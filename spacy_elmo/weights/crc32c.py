@@ -19,9 +19,7 @@ Words = NDArray[np.uint32]
 
 
 def crc32c(message: "bytes | memoryview") -> int:
-    """message (bytes | bytearray | memoryview): Any bytes.
-    RETURNS (int): Their CRC-32C.
-    """
+    """The CRC-32C of bytes."""
     view = memoryview(message).cast("B")
     words: Words = np.frombuffer(view, dtype="<u4", count=len(view) // 4)
     state = 0xFFFFFFFF
@@ -35,13 +33,13 @@ def crc32c(message: "bytes | memoryview") -> int:
 
 
 def masked_crc32c(message: "bytes | memoryview") -> int:
-    """RETURNS (int): The CRC as LevelDB and TensorFlow store it: rotated, with a constant added."""
+    """The CRC as LevelDB and TensorFlow store it: rotated, with a constant added."""
     crc = crc32c(message)
     return ((crc >> 15 | crc << 17) + MASK_DELTA) & 0xFFFFFFFF
 
 
 def _fold(words: Words, n_words: int, state: int) -> Words:
-    """Shorten a message to one row and a rest. `state` is added to its first word."""
+    """Shorten a message to one row and the words after the last whole row. `state` is added to its first word."""
     low, high = _skip_tables(4 * n_words)
     n_rows = len(words) // n_words
     folded = words[:n_words].copy()

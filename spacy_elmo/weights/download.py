@@ -74,9 +74,7 @@ class Interrupted(AddressError):
 
 
 def check_url(url: str) -> str:
-    """RETURNS (str): The same address.
-    RAISES (ValueError): For anything but http and https with a host.
-    """
+    """The same address. ValueError for anything but http and https with a host."""
     try:
         address = urlsplit(url)
         is_fine = address.scheme in ("http", "https") and bool(address.hostname)
@@ -93,7 +91,7 @@ class SafeRedirects(urllib.request.HTTPRedirectHandler):
     max_redirections = 5
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        """RAISES (ValueError): If the redirect is refused."""
+        """ValueError if the redirect is refused."""
         check_url(newurl)
         if urlsplit(req.full_url).scheme == "https" and urlsplit(newurl).scheme != "https":
             reason = f"it is a redirect from https ({req.full_url}) to http, which is not encrypted"
@@ -118,7 +116,7 @@ def download(
     published: Published,
     folder: Path,
     *,
-    given: Sequence[Path] = (),
+    local_files: Sequence[Path] = (),
     mirrors: Sequence[str] = (),
     force: bool = False,
     opener: Opener = open_url,
@@ -130,30 +128,29 @@ def download(
 
     published (Published): The published biLM.
     folder (Path): Output.
-    given (Sequence[Path]): Local files, or folders with them; then nothing is downloaded.
+    local_files (Sequence[Path]): Local files, or folders with them; then nothing is downloaded.
     mirrors (Sequence[str]): Folders on the web with the files, tried before the documented ones.
     force (bool): Replace the files of an earlier download, or of a biLM that `save_bilm` wrote; other files stay.
     opener (Opener): Sends the requests.
     on_bytes (OnBytes): Called with the number of bytes of each chunk; negative if they are discarded.
     RETURNS (Tuple[Downloaded, ...]): The files.
     RAISES (ValueError): EL025 if the folder has other files; EL372 for files of a biLM from elsewhere; for a mirror
-        that is not on the web; if `given` lacks files; if no address provides a file; for a file of another checksum,
-        size or number of parameters than is documented.
+        that is not on the web; if a local file is missing; if no address provides a file; for a file of another
+        checksum, size or number of parameters than is documented.
     """
     _check_folder(published, folder, force)
     first = [check_url(mirror).rstrip("/") + "/" for mirror in mirrors]
-    local = _match_given(published, given) if given else {}
-    for file in published.files if given else ():
+    local = _match_files(published, local_files) if local_files else {}
+    for file in published.files if local_files else ():
         check_file(local[file.name], file)
-    if given:
-        _check_parameters(published, local)
+    _check_parameters(published, local)
     folder.mkdir(parents=True, exist_ok=True)
     with only_writer(folder):
         _check_folder(published, folder, force)  # another process may have completed it meanwhile
         partials = {file.name: _part_of(folder, file) for file in published.files}
         urls: Dict[str, str] = {}
         for file in published.files:
-            if given:
+            if local_files:
                 shutil.copyfile(local[file.name], partials[file.name])
                 urls[file.name] = str(local[file.name])
             else:
@@ -161,7 +158,7 @@ def download(
                 addresses += [mirror + file.path for mirror in published.mirrors]
                 urls[file.name] = _fetch_file(addresses, partials[file.name], file, opener, on_bytes)
         try:
-            _check_parameters(published, {} if given else partials)
+            _check_parameters(published, {} if local_files else partials)
         except ValueError:  # no later call continues wrong files
             for partial in partials.values():
                 _discard(partial)
@@ -169,15 +166,13 @@ def download(
         return _put_in_place(published, folder, urls)
 
 
-def _match_given(published: Published, given: Sequence[Path]) -> Dict[str, Path]:
-    """Match the files of a biLM with local files: by published name, by name in the folder, or by suffix.
-
-    RETURNS (Dict[str, Path]): The local file of each name in the folder.
-    RAISES (ValueError): If there is none, or several, for a file.
+def _match_files(published: Published, local_files: Sequence[Path]) -> Dict[str, Path]:
+    """The local file of each name in the folder: by published name, by name in the folder, or by suffix. ValueError if
+    there is none, or several, for a file.
     """
-    paths = [path for place in given for path in (sorted(place.iterdir()) if place.is_dir() else [place])]
+    paths = [path for place in local_files for path in (sorted(place.iterdir()) if place.is_dir() else [place])]
     problems = [f"'{path}' does not exist" for path in paths if not path.exists()]
-    paths = [path for path in paths if path.is_file() and (path in given or not is_hidden(path.name))]
+    paths = [path for path in paths if path.is_file() and (path in local_files or not is_hidden(path.name))]
     matched: Dict[str, Path] = {}
     for file in published.files:
         original = file.path.rpartition("/")[2]
@@ -201,14 +196,8 @@ def _match_given(published: Published, given: Sequence[Path]) -> Dict[str, Path]
 
 
 def _fetch_file(addresses: Sequence[str], partial: Path, file: PublishedFile, opener: Opener, on_bytes: OnBytes) -> str:
-    """Download a file, from the first address that provides it.
-
-    addresses (Sequence[str]): In the order in which they are tried.
-    partial (Path): Output. If it exists, from an interrupted download, the rest is appended.
-    file (PublishedFile): Its documented name, size and checksum.
-    opener (Opener), on_bytes (OnBytes): See `download`.
-    RETURNS (str): The address it came from.
-    RAISES (ValueError): With the problem of each address.
+    """Download a file from the first address that provides it, and return this address. The rest of an interrupted
+    download is appended to the partial file. ValueError with the problem of each address.
     """
     problems = ""
     for url in addresses:
@@ -295,12 +284,12 @@ def _append(reply: Any, partial: Path, n_bytes: int, total: Optional[int], max_b
 
 
 def _part_of(folder: Path, file: PublishedFile) -> Path:
-    """RETURNS (Path): The name of a file while it is incomplete."""
+    """The name of a file while it is incomplete."""
     return folder / f"{file.name}.part"
 
 
 def _note_of(partial: Path) -> Path:
-    """RETURNS (Path): The note beside a partial download, with its address and version."""
+    """The note beside a partial download, with its address and version."""
     return partial.with_name(f"{partial.name}.json")
 
 
@@ -332,10 +321,8 @@ def _discard(partial: Path, on_bytes: OnBytes = lambda n: None) -> None:
 
 
 def check_file(path: Path, file: PublishedFile) -> None:
-    """path (Path): A complete file.
-    file (PublishedFile): What is documented of it.
-    RAISES (ValueError): For another checksum or size, if it is too large, if it begins with other bytes than files of
-        its kind.
+    """Compare a complete file with its documentation. ValueError for another checksum or size, if it is too large, and
+    if it begins with other bytes than files of its kind.
     """
     name, n_bytes, max_bytes = file.name, path.stat().st_size, _max_bytes_of(file.name)
     if n_bytes > max_bytes:
@@ -362,16 +349,13 @@ def check_file(path: Path, file: PublishedFile) -> None:
 
 
 def _max_bytes_of(name: str) -> int:
-    """RETURNS (int): Maximum size of a file with this name."""
+    """Maximum size of a file with this name."""
     return MAX_BYTES.get(Path(name).suffix, MAX_FILE_BYTES)
 
 
 def _check_parameters(published: Published, paths: Mapping[str, Path]) -> None:
     """Compare the sizes that options and weights have with the documented number of parameters, if there is one.
-
-    published (Published): The published biLM.
-    paths (Mapping[str, Path]): Its files, complete, by their names in the folder of the download.
-    RAISES (ValueError): If they are another biLM.
+    `paths` are complete files by their names in the folder. ValueError if they are of another biLM.
     """
     problems, documented = "", published.n_parameters
     for name, path in paths.items() if documented is not None else ():
@@ -397,7 +381,7 @@ def _count_stored(name: str, path: Path) -> Optional[int]:
 
 
 def count_parameters(config: BiLMConfig) -> int:
-    """RETURNS (int): Parameters of a biLM of these sizes without softmax, as in the papers; no memory is taken."""
+    """Parameters of a biLM of these sizes without softmax, as in the papers; no memory is taken."""
     return sum(count_numbers(network_shapes(config)).values())
 
 

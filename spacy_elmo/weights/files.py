@@ -68,11 +68,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class File:
-    """A file on disk, or a member of a zip or tar; any of them may be compressed with gzip, bzip2 or xz.
-
-    path (Path): The file, or the archive.
-    member (Optional[str]): Name inside the archive, as it is stored there.
-    tar (Optional[memoryview]): The content of a member of a tar.
+    """A file on disk, or a member of a zip or tar; any of them may be compressed with gzip, bzip2 or xz. `member` is
+    the name inside the archive, as it is stored there, `tar` the content of a member of a tar.
     """
 
     path: Path
@@ -81,7 +78,7 @@ class File:
 
     @property
     def name(self) -> str:
-        """RETURNS (str): The last part of the name, without `.gz`. In zips of Windows it may come after a backslash."""
+        """The last component of the name, without `.gz`. In zips of Windows it may follow a backslash."""
         stored = self.path.name if self.member is None else PurePosixPath(self.member.replace("\\", "/")).name
         return _plain_name(stored)
 
@@ -89,12 +86,10 @@ class File:
         return f"{self.path}:{self.member}" if self.member else str(self.path)
 
     def read_bytes(self, max_bytes: Optional[int] = None) -> bytes:
-        """Read the content, decompressed if its first bytes are those of gzip, bzip2 or xz.
+        """The content, decompressed if its first bytes are those of gzip, bzip2 or xz. `max_bytes` None limits only the
+        expansion of what is compressed.
 
-        max_bytes (Optional[int]): Maximum size; None limits only the expansion of what is compressed.
-        RETURNS (bytes): The content.
-        RAISES (ValueError): EL020 if there is no such file, EL022 if it is a damaged archive, EL036 if it is too
-            large.
+        RAISES (ValueError): EL020 if there is no such file, EL022 for a damaged archive, EL036 above the maximum size.
         RAISES (OSError): EL037 if the operating system cannot read it.
         """
         content = self._read_stored(max_bytes)
@@ -108,14 +103,11 @@ class File:
         return content
 
     def read_text(self, max_bytes: Optional[int] = None) -> str:
-        """max_bytes (Optional[int]): Maximum size; None limits only the expansion of what is compressed.
-        RETURNS (str): The content of a text file, see `decode_text`.
-        RAISES (ValueError, OSError): See `read_bytes` and `decode_text`.
-        """
+        """The content of a text file, see `read_bytes` and `decode_text`."""
         return decode_text(self.read_bytes(max_bytes))
 
     def read_head(self, n_bytes: int = HEAD_BYTES) -> bytes:
-        """RETURNS (bytes): The first bytes, decompressed; none of a file that cannot be read: its reader says why."""
+        """The first bytes, decompressed; b"" for a file that cannot be read: its reader reports why."""
         try:
             if self.tar is not None:
                 return decompress(io.BytesIO(self.tar)).read(n_bytes)
@@ -128,13 +120,11 @@ class File:
             return b""
 
     def kind(self) -> str:
-        """RETURNS (str): The format by the first bytes, see `kind_of`; "" for a file that cannot be read."""
+        """The format by the first bytes, see `kind_of`; "" for a file that cannot be read."""
         return kind_of(self.read_head())
 
     def is_compressed(self) -> bool:
-        """RETURNS (bool): Whether a file on disk is compressed with gzip, bzip2 or xz.
-        RAISES (OSError): EL037 if the operating system cannot read it.
-        """
+        """Whether a file on disk is compressed with gzip, bzip2 or xz. OSError EL037 if it cannot be read."""
         if not self.path.is_file():
             return False
         with decoding(self, "file"), self.path.open("rb") as file:
@@ -159,14 +149,14 @@ class File:
             if member.compress_size > self.path.stat().st_size:  # zipfile takes memory for what is declared
                 raise ValueError(f"{member.compress_size:,} bytes are declared, more than the zip has")
             limit = _expanded_limit(member.compress_size, max_bytes)
-            if member.file_size <= limit:
-                return archive.read(member)
-        raise too_large(self, member.file_size, limit)
+            content = archive.read(member) if member.file_size <= limit else b""
+        check_size(self, member.file_size, limit)
+        return content
 
 
 def kind_of(head: bytes) -> str:
-    """head (bytes): The first bytes of a file, 512 or more.
-    RETURNS (str): "hdf5", "torch", "safetensors", "zip", "tar" or "pickle"; "" for another format.
+    """The format by the first 512 bytes of a file: "hdf5", "torch", "safetensors", "zip", "tar" or "pickle"; "" for
+    another format.
     """
     if head.startswith(ZIP_MAGIC):
         n_name = int.from_bytes(head[26:28], "little")
@@ -183,41 +173,34 @@ def kind_of(head: bytes) -> str:
 
 
 class Listing:
-    """A path that exists, and the files there, from which the formats choose.
-
-    path (Path): A folder or file.
-    kind (str): "folder", or the format of a file by its first bytes, see `kind_of`, of archives also by its name.
+    """A path that exists, and the files there, from which the formats choose. `kind` is "folder", or the format of a
+    file by its first bytes, see `kind_of`, of archives also by its name.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.kind = "folder" if path.is_dir() else File(path).kind()
-        if not self.kind and _is_tar(path):
-            self.kind = "tar"
-        elif not self.kind and (path.suffix == ".zip" or is_zip(path)):  # zipfile does not recognize a truncated one
-            self.kind = "zip"
+        self.kind = "folder" if path.is_dir() else File(path).kind() or _archive_kind(path)
 
     @property
     def file(self) -> Optional[File]:
-        """RETURNS (Optional[File]): The file itself; None for a folder or archive."""
+        """The file itself; None for a folder or archive."""
         return None if self.kind in ("folder", "zip", "tar") else File(self.path)
 
     @property
     def where(self) -> Path:
-        """RETURNS (Path): The folder or archive with the files."""
+        """The folder or archive with the files."""
         return self.path if self.file is None else self.path.parent
 
     @cached_property
     def files(self) -> Dict[str, File]:
-        """RETURNS (Dict[str, File]): Files directly in the folder, all in the archive, or those beside the file, by
-            name, see `list_files`.
-        RAISES (ValueError): EL022 for an archive that is damaged or refused.
+        """Files directly in the folder, all in the archive, or those beside the file, by name, see `list_files`.
+        ValueError EL022 for an archive that is damaged or refused.
         """
-        return list_files(self.where)
+        return list_files(self.where, self.kind if self.file is None else "folder")
 
     @cached_property
     def deep_files(self) -> Dict[str, File]:
-        """RETURNS (Dict[str, File]): With those of the folders directly in the folder."""
+        """`files` with those of the folders directly in the folder."""
         files = dict(self.files)
         if self.where.is_dir():
             for folder in sorted(
@@ -227,9 +210,8 @@ class Listing:
         return files
 
     def roots(self, is_mark: Callable[[str], bool]) -> Dict[str, Dict[str, File]]:
-        """is_mark (Callable[[str], bool]): Whether a folder with a file of this name has a biLM.
-        RETURNS (Dict[str, Dict[str, File]]): Each folder with such a file, and its files by name relative to it; the
-            outermost first. Of an archive all folders, otherwise only that of `files`, "".
+        """Each folder with a file whose name marks a biLM, and its files by name relative to it; the outermost first.
+        Of an archive all folders, otherwise only that of `files`, "".
         """
         marks = [name for name in self.files if is_mark(name.rpartition("/")[2])]
         roots = sorted({name[: name.rfind("/") + 1] for name in marks}, key=lambda root: (root.count("/"), root))
@@ -262,17 +244,15 @@ class ModelFiles:
 
     @property
     def paths(self) -> List[Path]:
-        """RETURNS (List[Path]): The files on disk, sorted; an archive is one file."""
+        """The files on disk, sorted; an archive is one file."""
         named = (self.weights, self.options, self.vocab, self.token_embeddings, self.meta)
         paths = {file.path for file in (*self.by_name.values(), *named) if file is not None}
         return sorted(path for path in paths if path.suffix != ".part")  # of a download that is not complete
 
 
 def only_model(path: Path, models: Mapping[str, ModelFiles]) -> Optional[ModelFiles]:
-    """path (Path): A folder or archive.
-    models (Mapping[str, ModelFiles]): The biLMs in it, by folder.
-    RETURNS (Optional[ModelFiles]): The only one.
-    RAISES (ValueError): For several.
+    """The only biLM of those in a folder or archive, which are given by folder; None without any. ValueError for
+    several.
     """
     if len(models) > 1:
         names = ", ".join(root.rstrip("/") or "the top" for root in models)
@@ -282,18 +262,16 @@ def only_model(path: Path, models: Mapping[str, ModelFiles]) -> Optional[ModelFi
     return next(iter(models.values()), None)
 
 
-def list_files(path: Path) -> Dict[str, File]:
-    """List the files of a folder, zip or tar, without hidden ones, which macOS writes beside each file, and folders.
+def list_files(path: Path, kind: str = "folder") -> Dict[str, File]:
+    """The files of a "folder", "zip" or "tar" by name relative to it, with slashes and without `.gz`, sorted. Folders
+    are left out, and hidden files, which macOS writes beside each file. A file hides the same file with `.gz`.
 
-    path (Path): A folder or archive.
-    RETURNS (Dict[str, File]): By name relative to the path, with slashes and without `.gz`, sorted. Of a file and the
-        same with `.gz` only the first is listed.
     RAISES (ValueError): EL022 for a damaged or hostile archive.
     """
-    if path.is_dir():
+    if kind == "folder":
         files = {file.name: File(file) for file in path.iterdir() if file.is_file()}
     else:
-        files = _list_tar(path) if _is_tar(path) else _list_zip(path)
+        files = _list_tar(path) if kind == "tar" else _list_zip(path)
     shown = sorted(name for name in files if not is_hidden(name))
     plain = {_plain_name(name): files[name] for name in shown}
     plain.update({name: files[name] for name in shown if name in plain})
@@ -337,23 +315,17 @@ class _Header(tarfile.TarInfo):
         return header
 
 
-def _is_tar(path: Path) -> bool:
-    """RETURNS (bool): Whether a file is meant as a tar archive, plain or compressed, by its first bytes or its name.
-    True also for a compressed file that is damaged.
+def _archive_kind(path: Path) -> str:
+    """The kind of a file, "tar" or "zip", that is an archive by its name, or ends like a zip; "" for other files. A
+    compressed file that is damaged counts as a tar.
     """
-    if File(path).kind() == "tar" or path.name.endswith(TAR_SUFFIXES):
-        return True
-    return File(path).is_compressed() and not File(path).read_head()
-
-
-def is_zip(path: Path) -> bool:
-    """RETURNS (bool): Whether a file is a zip. `zipfile.is_zipfile` raises for some that only end like one, and is true
-    for a tar whose last member is a zip.
-    """
+    if path.name.endswith(TAR_SUFFIXES) or (File(path).is_compressed() and not File(path).read_head()):
+        return "tar"
     try:
-        return File(path).kind() != "tar" and zipfile.is_zipfile(path)
-    except zipfile.BadZipFile:
-        return False
+        is_zip = path.suffix == ".zip" or zipfile.is_zipfile(path)
+    except zipfile.BadZipFile:  # of files that only end like a zip
+        return ""
+    return "zip" if is_zip else ""
 
 
 def _plain_name(name: str) -> str:
@@ -361,8 +333,8 @@ def _plain_name(name: str) -> str:
 
 
 def decompress(file: IO[bytes]) -> IO[bytes]:
-    """file (IO[bytes]): At its beginning.
-    RETURNS (IO[bytes]): The decompressed stream; the file itself if it is not gzip, bzip2 or xz by its first bytes.
+    """The decompressed stream of a file at its beginning; the file itself if it is not gzip, bzip2 or xz by its first
+    bytes.
     """
     head = file.read(max(map(len, COMPRESSED)))
     file.seek(0)
@@ -376,51 +348,43 @@ def decompress(file: IO[bytes]) -> IO[bytes]:
 
 
 def _expanded_limit(n_bytes: int, max_bytes: Optional[int] = None) -> int:
-    """n_bytes (int): Size in a file, compressed or not.
-    max_bytes (Optional[int]): Maximum size of the content.
-    RETURNS (int): Maximum size after decompression.
-    """
+    """Maximum size after decompression of what has `n_bytes` in a file, compressed or not."""
     limit = 64 * MIB + MAX_EXPANSION * n_bytes
     return limit if max_bytes is None else min(limit, max_bytes)
 
 
 def check_size(path: object, n_bytes: int, max_bytes: Optional[int]) -> None:
-    """RAISES (ValueError): EL036 if a file is larger than its maximum size; None: no limit."""
+    """ValueError EL036 if a file is larger than its maximum size; None: no limit."""
     if max_bytes is not None and n_bytes > max_bytes:
-        raise too_large(path, n_bytes, max_bytes)
-
-
-def too_large(path: object, n_bytes: int, max_bytes: int) -> ValueError:
-    """RETURNS (ValueError): EL036: a file is larger than its maximum size."""
-    return ValueError(Errors.EL036.format(path=path, n_bytes=f"{n_bytes:,}", max_bytes=f"{max_bytes:,}"))
+        raise ValueError(Errors.EL036.format(path=path, n_bytes=f"{n_bytes:,}", max_bytes=f"{max_bytes:,}"))
 
 
 def _require_file(path: Path) -> None:
-    """RAISES (ValueError): EL020 if there is no file at `path`."""
+    """ValueError EL020 if there is no file at `path`."""
     if not path.is_file():
         reason = "it is a folder" if path.is_dir() else "there is no such file"
         raise ValueError(Errors.EL020.format(path=path, reason=reason, wanted="a file with this name"))
 
 
 def no_such_bilm(path: object, name: str, names: str = "one biLM without a name") -> ValueError:
-    """RETURNS (ValueError): There is no biLM with the name after the "#"."""
+    """The error that there is no biLM with the name after the "#"."""
     return ValueError(
         f"'{path}' has no biLM with the name '{name}' after the '#', found: {names}. Choose one of these, or leave "
         "out the '#' for the only one."
     )
 
 
-def cannot_add(path: object, format: str, given: str) -> ValueError:
-    """RETURNS (ValueError): Files of words or options cannot be added to a biLM in this format."""
+def cannot_add(path: object, format: str, names: str) -> ValueError:
+    """The error that files of words or options cannot be added to a biLM in this format."""
     return ValueError(
-        f"The biLM in '{path}' is in the {format} format, which contains all its parameters and words, so {given} "
-        f"cannot be added. Load it without {given}; a biLM with LSTMs can be saved in the bilm-tf format, and loaded "
-        f"from there with {given}."
+        f"The biLM in '{path}' is in the {format} format, which contains all its parameters and words, so {names} "
+        f"cannot be added. Load it without {names}; a biLM with LSTMs can be saved in the bilm-tf format, and loaded "
+        f"from there with {names}."
     )
 
 
 def pickled(path: object, kind: str) -> ValueError:
-    """RETURNS (ValueError): A file is a plain Python pickle, which is never opened, and how to save what it has."""
+    """The error that a file is a plain Python pickle, which is never opened, with how to save its content."""
     return ValueError(
         f"'{path}' cannot be read as {kind}: it is a Python pickle, which can run code when it is opened. If you trust "
         "it, open it with `pickle.load` and save its tensors with `torch.save(state_dict, path)` (`torch.as_tensor` "
@@ -429,12 +393,12 @@ def pickled(path: object, kind: str) -> ValueError:
 
 
 def unreadable(path: object, kind: str, reason: object, remedy: str = DAMAGED) -> ValueError:
-    """RETURNS (ValueError): EL022: a file cannot be read as a file of its kind, why, and what to do."""
+    """EL022: a file cannot be read as a file of its kind."""
     return ValueError(Errors.EL022.format(path=path, kind=kind, reason=str(reason).rstrip("."), remedy=remedy))
 
 
 def _denied(path: object, error: Exception) -> OSError:
-    """RETURNS (OSError): EL037: the operating system, or a lock, does not let a file be read, and what to do."""
+    """EL037: the operating system, or a lock, prevents the reading of a file."""
     reason = getattr(error, "strerror", None) or error
     return OSError(Errors.EL037.format(path=path, reason=reason, remedy=LOCKED if _is_locked(error) else ACCESS))
 
@@ -446,14 +410,9 @@ def _is_locked(error: Exception) -> bool:
 
 @contextmanager
 def decoding(path: object, kind: str) -> Iterator[None]:
-    """Convert all exceptions of a decoder to one error of this package.
-
-    zipfile alone raises BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error, LZMAError and more.
-
-    path (object): The file that is decoded.
-    kind (str): Its expected format.
-    RAISES (ValueError): EL022 for any exception inside but errors of the operating system.
-    RAISES (OSError): EL037 for these, and for a file that another program writes.
+    """Convert all exceptions of a decoder to one error of this package: EL022, or EL037 for errors of the operating
+    system and for a file that another program writes. zipfile alone raises BadZipFile, EOFError, NotImplementedError,
+    RuntimeError, zlib.error, LZMAError and more.
     """
     try:
         yield
@@ -465,9 +424,8 @@ def decoding(path: object, kind: str) -> Iterator[None]:
 
 
 def decode_text(content: bytes) -> str:
-    """content (bytes): Text in UTF-8, or in UTF-16 or UTF-32 with its byte order mark, as editors of Windows write it.
-    RETURNS (str): The text, without a mark.
-    RAISES (ValueError): With the line and the encoding if it is not valid.
+    """The text of UTF-8, or of UTF-16 or UTF-32 with its byte order mark, as editors of Windows write it; without the
+    mark. ValueError with the line and the encoding if it is not valid.
     """
     encoding = json.detect_encoding(content[:4])
     try:
@@ -480,19 +438,12 @@ def decode_text(content: bytes) -> str:
 
 
 def read_json(file: File, max_bytes: int = MAX_JSON_BYTES) -> Any:
-    """file (File): A JSON file.
-    max_bytes (int): Its maximum size.
-    RETURNS (Any): Its value.
-    RAISES (ValueError): EL020, EL022 or EL036.
-    """
+    """The value of a JSON file. ValueError EL020, EL022 or EL036."""
     return parse_json(file.read_bytes(max_bytes), file)
 
 
 def read_object(file: File, kind: str) -> Dict[str, Any]:
-    """kind (str): What the file contains, for messages.
-    RETURNS (Dict[str, Any]): The object of a JSON file.
-    RAISES (ValueError): See `read_json`; EL022 for another value.
-    """
+    """The object of a JSON file, which contains `kind`. ValueError as `read_json`, EL022 for another value."""
     record = read_json(file)
     if not isinstance(record, dict):
         raise unreadable(file, kind, f"it contains a {type(record).__name__} instead of an object {{...}}")
@@ -500,10 +451,8 @@ def read_object(file: File, kind: str) -> Dict[str, Any]:
 
 
 def parse_json(content: Union[bytes, str], path: object) -> Any:
-    """content (Union[bytes, str]): JSON.
-    path (object): Its source, for messages.
-    RETURNS (Any): Its value.
-    RAISES (ValueError): EL022 if it is not JSON, with line and column, or nested deeper than `MAX_JSON_DEPTH` levels.
+    """The value of JSON. ValueError EL022 if it is not JSON, with line and column, or nested deeper than
+    `MAX_JSON_DEPTH` levels.
     """
     try:
         text = decode_text(content) if isinstance(content, bytes) else content
@@ -528,18 +477,14 @@ def _is_deeper(value: Any, n_levels: int) -> bool:
 
 
 def read_hdf5(file: File) -> Dict[str, Array]:
-    """Read every dataset of a file.
-
-    file (File): A file, or a member of a zip.
-    RETURNS (Dict[str, Array]): Arrays by their path in the file.
-    RAISES (ValueError): EL020 if there is no file, EL022 if it is truncated or not HDF5, for anything but plain
-        datasets: links, external and virtual storage, shapes larger than the file.
+    """All datasets of a file by their path in it. ValueError EL020 if there is no file, EL022 if it is truncated or not
+    HDF5, also for anything but plain datasets: links, external and virtual storage, shapes larger than the file.
     """
     return _read_each(file, lambda dataset: np.asarray(dataset[()]))
 
 
 def read_shapes(file: File) -> Dict[str, Shape]:
-    """RETURNS (Dict[str, Shape]): The same as `read_hdf5`, but shapes; no values are read."""
+    """The same as `read_hdf5`, but shapes; no values are read."""
     return _read_each(file, lambda dataset: tuple(dataset.shape))
 
 
@@ -565,10 +510,8 @@ def _read_each(file: File, read: Callable[[h5py.Dataset], T]) -> Dict[str, T]:
 
 
 def write_hdf5(path: Path, arrays: Mapping[str, Array], dtype: str) -> None:
-    """path (Path): A file that does not exist yet.
-    arrays (Mapping[str, Array]): float32 arrays by their path in the file.
-    dtype (str): "float32" or "float16", on disk.
-    RAISES (OSError): If the disk is full.
+    """Write float32 arrays by their path to a file that does not exist yet, as "float32" or "float16". OSError if the
+    disk is full.
     """
     check_space(path, sum(array.size for array in arrays.values()) * np.dtype(dtype).itemsize)
     with h5py.File(path, "w") as file:
@@ -603,9 +546,9 @@ def _scan(file: h5py.File, max_bytes: int) -> Tuple[Dict[str, h5py.Dataset], Lis
                 if path.count("/") >= MAX_DEPTH:
                     return {}, [*problems, f"its groups are nested deeper than {MAX_DEPTH} levels"]
             elif isinstance(node, h5py.Dataset):
-                own_problems = list(_problems(path, node))
-                problems += own_problems
-                if not own_problems:
+                misfits = list(_problems(path, node))
+                problems += misfits
+                if not misfits:
                     datasets[path] = node
                     n_bytes += node.nbytes
                 if n_bytes > max_bytes:

@@ -93,7 +93,7 @@ class Format:
     find_unwritable: Callable[[BiLM], List[str]] = lambda bilm: []
 
     def is_possible(self, listing: Listing) -> bool:
-        """RETURNS (bool): Whether a path has a mark of this format, or is a file of its kind."""
+        """Whether a path has a mark of this format, or is a file of its kind."""
         names = {name.rpartition("/")[2] for name in listing.files}
         return listing.kind in self.kinds or any(fnmatchcase(name, mark) for name in names for mark in self.marks)
 
@@ -214,8 +214,8 @@ def load_bilm(
     """
     if precision != "float32":
         check_precision(precision, torch.device("cpu"))
-    given = {"vocab": vocab, "token_embeddings": token_embeddings, "softmax": softmax}
-    bilm = _read(path, options, weights, **{key: value for key, value in given.items() if value is not None})
+    words = {"vocab": vocab, "token_embeddings": token_embeddings, "softmax": softmax}
+    bilm = _read(path, options, weights, **{key: value for key, value in words.items() if value is not None})
     return bilm if precision == "float32" else bilm.set_precision(precision)
 
 
@@ -234,9 +234,9 @@ def load_mixes(
 
 
 def _read(
-    path: Optional[PathLike], options: Optional[PathLike], weights: Optional[PathLike], **given: PathLike
+    path: Optional[PathLike], options: Optional[PathLike], weights: Optional[PathLike], **words: PathLike
 ) -> BiLM:
-    """Detect the format of a path, or of options and weights, and read its files, with those given by name."""
+    """Detect the format of a path, or of options and weights, and read its files, with files of its words."""
     if (path is None) != (options is not None and weights is not None) or (options is None) != (weights is None):
         both = {"path": path, "options": options, "weights": weights}
         names = ", ".join(name for name, value in both.items() if value is not None) or "none of them"
@@ -245,7 +245,7 @@ def _read(
         )
     place, name = split_name(path or weights or "")
     target = locate(place)
-    extras: Dict[str, object] = {key: File(to_path(value)) for key, value in given.items()}
+    extras: Dict[str, object] = {key: File(to_path(value)) for key, value in words.items()}
     if options is None:
         format, files = detect_format(target)
     else:
@@ -265,9 +265,8 @@ def _read(
 
 
 def load_referenced(content: bytes) -> Tuple[str, BiLM]:
-    """content (bytes): From `reference_to_bytes`, in a pipeline that was saved without the weights of its biLM.
-    RETURNS (Tuple[str, BiLM]): The packaged name, and the biLM.
-    RAISES (ValueError): If this version of the package has no biLM of the name, or another one.
+    """The packaged name and the biLM of a reference from `reference_to_bytes`, in a pipeline that was saved without the
+    weights of its biLM. ValueError if this version of the package has no biLM of the name, or another one.
     """
     reference = parse_json(content, "the reference to a packaged biLM")
     name, digest = reference["packaged"], reference.get("digest")
@@ -283,18 +282,14 @@ def load_referenced(content: bytes) -> Tuple[str, BiLM]:
 
 
 def split_name(path: PathLike) -> Tuple[PathLike, Optional[str]]:
-    """path (PathLike): A path, or a path, "#" and the name of a biLM in it.
-    RETURNS (Tuple[PathLike, Optional[str]]): The path, and the name if the "#" is not part of the path.
-    """
+    """The path and the name of a biLM in it, which follows a "#"; None if the "#" is a character of the path."""
     place, mark, name = str(path).rpartition(NAME_MARK)
     return (place, name) if mark and place and not to_path(path).exists() else (path, None)
 
 
 def resolve(path: AnyPath) -> str:
-    """Let a path that is read later mean the same file after `os.chdir`.
-
-    path (AnyPath): A path, or the name of a packaged model.
-    RETURNS (str): The path from the root, or from the working directory of now; a name or a blank text as it is.
+    """The same path from the root, so that it means the same file after `os.chdir`; the name of a packaged model or a
+    blank text is unchanged.
     """
     name = os.path.expanduser(os.fsdecode(path))
     is_path = name.strip() and name not in PACKAGED_NAMES and not os.path.isabs(name)
@@ -302,9 +297,8 @@ def resolve(path: AnyPath) -> str:
 
 
 def locate(path: PathLike) -> Path:
-    """path (PathLike): Folder or file, or the name of a packaged model.
-    RETURNS (Path): Its path, which need not exist.
-    RAISES (ValueError): If a packaged model is not installed.
+    """The path of a folder or file, which need not exist, or of a packaged model. ValueError if the model is not
+    installed.
     """
     if isinstance(path, str) and path in PACKAGED_NAMES:
         folder = MODELS_DIR / path
@@ -320,12 +314,11 @@ def locate(path: PathLike) -> Path:
 
 
 def detect_format(path: Path) -> Tuple[Format, ModelFiles]:
-    """Detect a format by the files at a path; a folder whose only file is an archive is read as this archive.
+    """Detect a format by the files at a path: a folder, a file, or the prefix of the files of a TensorFlow checkpoint.
+    A folder whose only file is an archive is read as this archive.
 
-    path (Path): A folder or file, or the prefix of the files of a TensorFlow checkpoint.
-    RETURNS (Tuple[Format, ModelFiles]): The format, and the files for its `read`.
-    RAISES (ValueError): EL020 if no format is detected, with the files that are missing for each of them, and errors
-        of `detect` for damaged files.
+    RAISES (ValueError): EL020 if no format is detected, with the files that are missing for each of them; errors of
+        `detect` for damaged files.
     """
     if not path.exists():
         path = find_checkpoint(path) or path
@@ -356,10 +349,7 @@ def detect_format(path: Path) -> Tuple[Format, ModelFiles]:
 
 
 def detect_pair(weights: Path, options: File) -> Tuple[Format, ModelFiles]:
-    """weights (Path): A checkpoint, a state dict of AllenNLP or an HDF5 file.
-    options (File): Its options, which the user names apart.
-    RETURNS (Tuple[Format, ModelFiles]): The format, and the files for its `read`.
-    """
+    """The format of a checkpoint, a state dict of AllenNLP or an HDF5 file whose options the user names separately."""
     if (checkpoint := find_checkpoint(weights)) is not None:
         return TF_CHECKPOINT, with_options(checkpoint, options)
     if weights.is_dir():
@@ -383,14 +373,12 @@ def detect_pair(weights: Path, options: File) -> Tuple[Format, ModelFiles]:
 
 
 def find_replaceable(folder: Path, known: Collection[str] = ()) -> Set[str]:
-    """Find the files of the biLM in a folder. If they stayed beside those of another one, the folder would have two.
+    """Names of the files of the biLM in a folder, which would make two biLMs beside those of another one; empty without
+    a biLM.
 
-    Only a whole biLM is replaced, as this package writes it: config.json alone may belong to something else,
-    and weights with names of their own were not written here.
+    Only a whole biLM is replaced, as this package writes it: config.json alone may belong to another program, and
+    weights under other names were not written here. `known` are names of further files that may be replaced.
 
-    folder (Path): An existing folder.
-    known (Collection[str]): Names of further files that may be replaced.
-    RETURNS (Set[str]): Names in the folder, empty if it has no biLM. Other files stay.
     RAISES (ValueError): EL372 for files of a biLM that may not be replaced.
     """
     patterns = [either for format in FORMATS for pattern in format.required for either in pattern.split("|")]
@@ -407,10 +395,7 @@ def find_replaceable(folder: Path, known: Collection[str] = ()) -> Set[str]:
 
 
 def check_source(source: str, target: Path) -> None:
-    """source (str): Path of the biLM that is read, or the name of a packaged one.
-    target (Path): Folder or file that it is converted to.
-    RAISES (ValueError): If this would replace what is read.
-    """
+    """ValueError if the conversion of a biLM, from its path or packaged name, would replace what is read."""
     read, written = Path(source.partition("#")[0]).resolve(), target.resolve()
     if read.exists() and (read == written or written in read.parents):
         raise ValueError(
@@ -450,7 +435,7 @@ def save_bilm(
 
 
 def not_saved(path: object, reason: object) -> OSError:
-    """RETURNS (OSError): A biLM cannot be written, and why."""
+    """The error that a biLM cannot be written."""
     return OSError(
         f"The biLM could not be saved to '{path}': {reason}. Free disk space or choose another folder. Existing "
         "files are unchanged."

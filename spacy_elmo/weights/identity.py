@@ -15,11 +15,8 @@ BESIDE = (".json", ".txt", ".md", ".tsv", ".jsonl")
 
 
 def digest_bilm(bilm: PathLike) -> str:
-    """Hash the files of weights, without descriptions, so that `sha256sum` finds the same for a single file.
-
-    bilm (PathLike): Name of a packaged biLM, or path of a folder or file.
-    RETURNS (str): The first 12 hexadecimal digits of the sha256 of the file; of several files, of their names and sums.
-    RAISES (FileNotFoundError): If there is no file of weights.
+    """The first 12 hexadecimal digits of the sha256 of the file of weights, as `sha256sum` prints it; of several files,
+    of their names and sums. Descriptions and settings are left out. FileNotFoundError if there is no file of weights.
     """
     path = locate(split_name(bilm)[0])
     files = _find_weights(path)

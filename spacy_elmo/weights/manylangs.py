@@ -49,10 +49,7 @@ CLIPS = {"cell_clip": "cell_clip", "proj_clip": "projection_clip"}
 
 
 def detect_manylangs(listing: Listing) -> Optional[ModelFiles]:
-    """Find a folder or a zip, or one of the two files with weights.
-
-    RAISES (ValueError): For a zip with several biLMs.
-    """
+    """Find a folder or a zip, or one of the two files with weights. ValueError for a zip with several biLMs."""
     if listing.kind == "tar" or (listing.file is not None and listing.file.name not in MARKS):
         return None
     models: Dict[str, ModelFiles] = {}
@@ -65,10 +62,8 @@ def detect_manylangs(listing: Listing) -> Optional[ModelFiles]:
 
 
 def read_symbols(file: File, needed: Sequence[str]) -> Tuple[Optional[str], ...]:
-    """file (File): The file.
-    needed (Sequence[str]): Symbols that it should have.
-    RETURNS (Tuple[Optional[str], ...]): Symbols by id; None for blank ones that a later line replaces.
-    RAISES (ValueError): With all problems, EL020 or EL036 if it is missing or too large.
+    """Symbols by id; None for blank ones that a later line replaces. ValueError with all problems, also for symbols
+    that are needed and missing, EL020 or EL036 for a file that is missing or too large.
     """
     content = file.read_bytes(MAX_BYTES)
     try:
@@ -92,7 +87,7 @@ def read_symbols(file: File, needed: Sequence[str]) -> Tuple[Optional[str], ...]
 
 
 def _add_line(line: str, n_lines: int, ids: Dict[str, int], symbols: Dict[int, str]) -> str:
-    """RETURNS (str): What is wrong with the line, empty if nothing is."""
+    """The problem of a line, empty if there is none."""
     symbol, _, text = line.strip().rpartition("\t")
     symbol = symbol or BLANK
     if not text:
@@ -121,12 +116,11 @@ def _refusal(file: File, problems: List[str]) -> str:
 
 
 def read_architecture(files: ModelFiles) -> Tuple[Any, str]:
-    """Read the architecture that `config.json` names: in the folder, else of the same name directly in it, else one of
-    the two that the original program has, else the only other JSON with both blocks. Nothing outside is read.
+    """Read the architecture that `config.json` names, and its place: in the folder, else of the same name directly in
+    it, else one of the two that the original program has, else the only other JSON with both blocks. Nothing outside is
+    read.
 
-    files (ModelFiles): The files of the model.
-    RETURNS (Tuple[Any, str]): The architecture, and where it is.
-    RAISES (ValueError): If it is not found, EL022 or EL036 for files that are no JSON.
+    RAISES (ValueError): If it is not found, EL022 or EL036 for files that are not JSON.
     """
     config_file = files.by_name.get(CONFIG_NAME)
     record = {} if config_file is None else read_json(config_file)
@@ -149,11 +143,8 @@ def read_architecture(files: ModelFiles) -> Tuple[Any, str]:
 
 
 def read_sizes(record: Any, where: str) -> Tuple[Dict[str, Any], Dict[str, str]]:
-    """record (Any): An architecture, with the blocks `encoder` and `token_embedder`.
-    where (str): Its source, for messages.
-    RETURNS (Tuple[Dict[str, Any], Dict[str, str]]): The settings of a `BiLMConfig` but the rows of the tables,
-        and their names in the file.
-    RAISES (ValueError): With all missing settings and unknown names.
+    """The settings of a `BiLMConfig` without the rows of the tables, and their names in the file, from an architecture
+    with the blocks `encoder` and `token_embedder`. ValueError with all missing settings and unknown names.
     """
     reader = SettingsReader(record if isinstance(record, Mapping) else {})
     reader.problems += [f"{block} is empty" for block in sorted(BLOCKS) if reader.options.get(block) == {}]
@@ -185,11 +176,8 @@ def read_sizes(record: Any, where: str) -> Tuple[Dict[str, Any], Dict[str, str]]
 def make_config(
     record: Mapping[str, Any], names: Mapping[str, str], where: str, n_characters: int, n_words: int
 ) -> BiLMConfig:
-    """record (Mapping[str, Any]), names (Mapping[str, str]): From `read_sizes`.
-    where (str): File of the sizes, for messages.
-    n_characters (int), n_words (int): Rows of the tables, 0 where `char_dim` or `word_dim` is 0.
-    RETURNS (BiLMConfig): The config.
-    RAISES (ValueError): For sizes that no biLM can have.
+    """The config for the sizes from `read_sizes` and the rows of both tables, 0 where `char_dim` or `word_dim` is 0.
+    ValueError for sizes that no biLM can have.
     """
     words = {**record["token_embedder"], "n_characters": n_characters, "n_words": n_words}
     is_elmo = "encoder" not in record
@@ -208,9 +196,7 @@ def _read_name(reader: SettingsReader, block: str, known: Tuple[str, ...]) -> st
 
 
 def _embedder_datasets(config: BiLMConfig) -> List[Dataset]:
-    """config (BiLMConfig): With a token embedder.
-    RETURNS (List[Dataset]): The tensors of token_embedder.pkl.
-    """
+    """The tensors of token_embedder.pkl, for a config with a token embedder."""
     embedder: TokenEmbedderConfig = config.token_embedder  # type: ignore[assignment]  # not None for these models
     characters = "char_cnn" if embedder.kind == "cnn" else "char_lstm"
     tables = (
@@ -236,9 +222,7 @@ def _embedder_datasets(config: BiLMConfig) -> List[Dataset]:
 
 
 def _encoder_datasets(config: BiLMConfig) -> List[Dataset]:
-    """config (BiLMConfig): Sizes.
-    RETURNS (List[Dataset]): The tensors of encoder.pkl.
-    """
+    """The tensors of encoder.pkl."""
     width, cell_width = config.projection_width, config.cell_width
     if config.encoder == "bilstm":
         inputs = [width, *[2 * cell_width] * (config.encoder_depth - 1)]
@@ -286,10 +270,7 @@ def _torch_lstm_datasets(theirs: str, ours: str, input_widths: List[int], cell_w
 
 
 def read_manylangs(files: ModelFiles) -> BiLM:
-    """files (ModelFiles): Its files.
-    RETURNS (BiLM): float32, with its lexicon, without a softmax.
-    RAISES (ValueError): With all problems of all files.
-    """
+    """The biLM, float32, with its lexicon, without a softmax. ValueError with all problems of all files."""
     names_needed = [CONFIG_NAME, EMBEDDER_NAME, ENCODER_NAME]
     tables = (
         (CHARACTERS_NAME, "character_width", CHARACTERS_NEEDED),

@@ -36,9 +36,7 @@ def dump_meta(meta: Optional[Mapping[str, Any]]) -> bytes:
 
 
 def read_record(path: Path) -> Optional[Dict[str, Any]]:
-    """path (Path): A folder, or a file in it.
-    RETURNS (Optional[Dict[str, Any]]): The record of `elmo download`, None if there is none that can be read.
-    """
+    """The record of `elmo download` in a folder, or beside a file; None if there is no record that can be read."""
     place = (path if path.is_dir() else path.parent) / RECORD_NAME
     try:
         with place.open("rb") as file:
@@ -49,8 +47,8 @@ def read_record(path: Path) -> Optional[Dict[str, Any]]:
 
 
 def read_record_meta(path: Path) -> Dict[str, str]:
-    """path (Path): A folder, or a file or checkpoint in it, which the record must name.
-    RETURNS (Dict[str, str]): Name, language, licence, page and paper of a download, as far as they are stated.
+    """Name, language, licence, page and paper of a download, as far as they are stated, for its folder, or a file or
+    checkpoint in it that the record names.
     """
     record = read_record(path) or {}
     files = record.get("files")
@@ -61,11 +59,9 @@ def read_record_meta(path: Path) -> Dict[str, str]:
 
 
 def list_training_texts(meta: Any) -> List[Dict[str, str]]:
-    """The texts to be attributed, in spaCy's form of `sources`: a name, and other facts such as the licence.
-
-    meta (Any): Meta data of a biLM, with `sources`, or `corpus.sources` as in configs of `elmo pretrain`, and under
-        `init` those of the biLM that its training started from.
-    RETURNS (List[Dict[str, str]]): The texts of the biLM, then those of the biLM that it was trained from.
+    """The texts to be attributed, in spaCy's form of `sources`: a name, and other facts such as the licence. Meta data
+    have them in `sources`, or in `corpus.sources` as in configs of `elmo pretrain`; the texts of the biLM that the
+    training started from, in `init`, follow.
     """
     texts: List[Dict[str, str]] = []
     while isinstance(meta, Mapping):
@@ -93,24 +89,20 @@ class LoadedMix:
 
     @property
     def shares(self) -> List[float]:
-        """RETURNS (List[float]): softmax(weights), the share of each layer."""
+        """softmax(weights), the share of each layer."""
         powers = [math.exp(weight - max(self.weights)) for weight in self.weights]
         return [power / sum(powers) for power in powers]
 
 
 def mixes_to_meta(mixes: Sequence[LoadedMix]) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): The entry of the meta data, empty without mixes; plain JSON types."""
+    """The entry of the meta data, empty without mixes; plain JSON types."""
     records = [{**asdict(mix), "weights": [float(weight) for weight in mix.weights]} for mix in mixes]
     return {MIXES_KEY: records} if records else {}
 
 
 def mixes_from_meta(meta: Optional[Mapping[str, Any]], n_layers: int) -> Tuple[LoadedMix, ...]:
-    """The inverse of `mixes_to_meta`.
-
-    meta (Optional[Mapping[str, Any]]): Meta data of a biLM, from any file.
-    n_layers (int): L, LSTM layers of the biLM; a mix has L + 1 weights.
-    RETURNS (Tuple[LoadedMix, ...]): The mixes, none if the meta data have none.
-    RAISES (ValueError): For anything but mixes under their key.
+    """The inverse of `mixes_to_meta`, for a biLM of L layers, whose mixes have L + 1 weights. ValueError for anything
+    but mixes under their key.
     """
     records = (meta or {}).get(MIXES_KEY) or []
     checked = [check_record(LoadedMix, record)[0] for record in records] if isinstance(records, list) else [None]

@@ -107,7 +107,7 @@ def detect_native(listing: Listing) -> Optional[ModelFiles]:
 
 
 def has_network(file: File) -> bool:
-    """RETURNS (bool): Whether this is a safetensors file with the arrays of a network."""
+    """Whether this is a safetensors file with the arrays of a network."""
     head = file.read_head()
     if kind_of(head) != "safetensors":
         return False
@@ -115,9 +115,7 @@ def has_network(file: File) -> bool:
 
 
 def stored_name(name: str) -> str:
-    """name (str): Name of an entry of the state dict.
-    RETURNS (str): Its name in files and checkpoints.
-    """
+    """The name in files and checkpoints of an entry of the state dict."""
     for stored, current in STORED_NAMES:
         if name.startswith(current):
             return stored + name.removeprefix(current)
@@ -125,13 +123,13 @@ def stored_name(name: str) -> str:
 
 
 def _native_datasets(config: BiLMConfig) -> List[Dataset]:
-    """RETURNS (List[Dataset]): The arrays of the network."""
+    """The arrays of the network."""
     shapes = network_shapes(config)
     return [whole(NETWORK_PREFIX + stored_name(key), shape, key) for key, shape in shapes.items()]
 
 
 def current_name(name: str) -> str:
-    """RETURNS (str): The inverse of `stored_name`."""
+    """The inverse of `stored_name`."""
     for stored, current in STORED_NAMES:
         if name.startswith(stored):
             return current + name.removeprefix(stored)
@@ -162,14 +160,14 @@ class NativeConfig:
         self.make_head()  # which checks the cutoffs
 
     def make_head(self) -> Optional[AdaptiveHead]:
-        """RETURNS (Optional[AdaptiveHead]): An adaptive softmax without weights; None for another, or none."""
+        """An adaptive softmax without weights; None for the full softmax, or without a softmax."""
         sizes = self.adaptive_softmax
         with torch.device("meta"):
             return None if sizes is None else AdaptiveHead(width=self.bilm.projection_width, **asdict(sizes))
 
 
 def _config_record(bilm: BiLM) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): The inverse of `read_config`, plain JSON types."""
+    """The inverse of `read_config`, plain JSON types."""
     return {
         "format_version": FORMAT_VERSION,
         "bilm": bilm.config.to_dict(),
@@ -179,11 +177,7 @@ def _config_record(bilm: BiLM) -> Dict[str, Any]:
 
 
 def read_config(record: Any, where: object) -> NativeConfig:
-    """record (Any): The parsed JSON.
-    where (object): Its source, for messages.
-    RETURNS (NativeConfig): The settings, all within the limits.
-    RAISES (ValueError): EL023 with all problems.
-    """
+    """The settings of parsed JSON, all within the limits. ValueError EL023 with all problems."""
     config, problems = check_record(NativeConfig, record)
     if config is None:
         raise ValueError(Errors.EL023.format(path=where, problems=shorten("; ".join(problems))))
@@ -191,10 +185,7 @@ def read_config(record: Any, where: object) -> NativeConfig:
 
 
 def _encode_int8(arrays: Mapping[str, Array], quantized: Iterable[str]) -> Dict[str, Array]:
-    """arrays (Mapping[str, Array]): float32 arrays.
-    quantized (Iterable[str]): Names of the arrays to quantize.
-    RETURNS (Dict[str, Array]): All arrays; a quantized one as `name` (int8) and `name.scale` (float32).
-    """
+    """All float32 arrays, those with a name in `quantized` as `name` (int8) and `name.scale` (float32)."""
     encoded = dict(arrays)
     for name in quantized:
         values, scale = to_int8(torch.from_numpy(np.ascontiguousarray(arrays[name])), SUMMED)
@@ -203,10 +194,7 @@ def _encode_int8(arrays: Mapping[str, Array], quantized: Iterable[str]) -> Dict[
 
 
 def _decode_int8(arrays: Mapping[str, Array]) -> Tuple[Dict[str, Array], List[str]]:
-    """The inverse of `_encode_int8`; arrays of other dtypes do not change.
-
-    RETURNS (Tuple[Dict[str, Array], List[str]]): The arrays by name, and all problems with scales.
-    """
+    """The inverse of `_encode_int8`, with all problems of scales; arrays of other dtypes do not change."""
     decoded, problems = dict(arrays), []
     for name in [name for name, array in arrays.items() if array.dtype == np.int8]:
         scale = decoded.pop(name + SUFFIX, None)
@@ -221,7 +209,7 @@ def _decode_int8(arrays: Mapping[str, Array]) -> Tuple[Dict[str, Array], List[st
 
 
 def _head_to_arrays(network: BiLMNetwork, head: Optional[LMHead]) -> Dict[str, Array]:
-    """RETURNS (Dict[str, Array]): By key of the file; without a shared weight, which belongs to the network."""
+    """The softmax by key of the file; without a shared weight, which belongs to the network."""
     prefix = ADAPTIVE_PREFIX if isinstance(head, AdaptiveHead) else "softmax."
     arrays = {} if head is None else {prefix + key: array for key, array in to_arrays(head).items()}
     if is_head_shared(network, head):
@@ -230,9 +218,7 @@ def _head_to_arrays(network: BiLMNetwork, head: Optional[LMHead]) -> Dict[str, A
 
 
 def _load_head(network: BiLMNetwork, settings: NativeConfig, arrays: Mapping[str, Array]) -> Optional[LMHead]:
-    """arrays (Mapping[str, Array]): With the shapes of `_build`.
-    RETURNS (Optional[LMHead]): In evaluation mode.
-    """
+    """The softmax in evaluation mode, from arrays with the shapes of `_build`."""
     adaptive = settings.make_head()
     if adaptive is None:
         return load_softmax(SOFTMAX_KEYS, arrays, network, is_shared=settings.shares_softmax)
@@ -242,16 +228,12 @@ def _load_head(network: BiLMNetwork, settings: NativeConfig, arrays: Mapping[str
 
 
 def _lexicon_record(lexicon: Lexicon) -> Dict[str, List[Optional[str]]]:
-    """RETURNS (Dict[str, List[Optional[str]]]): The inverse of `_parse_lexicon`, plain JSON types."""
+    """The inverse of `_parse_lexicon`, plain JSON types."""
     return {"characters": list(lexicon.characters), "words": list(lexicon.words)}
 
 
 def _parse_lexicon(record: Any, where: object) -> Lexicon:
-    """record (Any): The parsed JSON.
-    where (object): Its source, for messages.
-    RETURNS (Lexicon): The symbols.
-    RAISES (ValueError): EL022 if it is not a lexicon.
-    """
+    """The symbols in parsed JSON. ValueError EL022 if it is not a lexicon."""
     tables: List[Any] = [record.get(name) for name in LEXICON_TABLES] if isinstance(record, Mapping) else [None]
     symbol = (str, type(None))
     if not all(isinstance(table, list) and all(isinstance(value, symbol) for value in table) for table in tables):
@@ -261,12 +243,8 @@ def _parse_lexicon(record: Any, where: object) -> Lexicon:
 
 
 def read_native(files: ModelFiles, vocab: Optional[File] = None) -> BiLM:
-    """Read a folder in native format.
-
-    files (ModelFiles): config.json and the weights, optionally meta.json and vocab.txt.
-    vocab (Optional[File]): Replaces vocab.txt.
-    RETURNS (BiLM): float32, whatever the dtype in the file.
-    RAISES (ValueError): With all problems of a file.
+    """The biLM of a folder in native format, float32, whatever the dtype in the file. `vocab` replaces vocab.txt.
+    ValueError with all problems of a file.
     """
     where = files.where
     settings = read_config(read_json(files.by_name[CONFIG_NAME]), where)
@@ -280,10 +258,8 @@ def read_native(files: ModelFiles, vocab: Optional[File] = None) -> BiLM:
 
 
 def write_native(bilm: BiLM, folder: Path, dtype: str) -> None:
-    """bilm (BiLM): The model.
-    folder (Path): An empty folder.
-    dtype (str): On disk, "float32", "float16", or "int8" for the large matrices.
-    RAISES (ValueError): For values that are too large for the dtype, EL036 for meta data that could not be read.
+    """Write a biLM to an empty folder, as "float32", "float16", or "int8" for the large matrices. ValueError for values
+    that are too large for the dtype, EL036 for meta data that could not be read.
     """
     arrays = _to_disk_arrays(bilm, dtype)
     meta = dump_meta(bilm.meta)

@@ -37,8 +37,8 @@ SIZE_BYTES = 8  # of the length of the header, in front of it
 
 
 def detect_pipeline(listing: Listing) -> Optional[ModelFiles]:
-    """RETURNS (Optional[ModelFiles]): The files with a biLM by the names of their components, in the order of the
-    pipeline; the weights are those of the first.
+    """The files with a biLM by the names of their components, in the order of the pipeline; the weights are those of
+    the first.
     """
     path = listing.path
     if listing.file is not None:
@@ -53,7 +53,7 @@ def detect_pipeline(listing: Listing) -> Optional[ModelFiles]:
 
 
 def component_names(folder: Path) -> List[str]:
-    """RETURNS (List[str]): The components of a saved pipeline in their order; none for another folder."""
+    """The components of a saved pipeline in their order; empty for another folder."""
     if not (folder / PIPELINE_CONFIG).is_file() or not (folder / META_NAME).is_file():
         return []
     meta = read_json(File(folder / META_NAME))
@@ -62,10 +62,7 @@ def component_names(folder: Path) -> List[str]:
 
 
 def reference_to_bytes(name: str, bilm: BiLM) -> bytes:
-    """name (str): Packaged name of a biLM.
-    bilm (BiLM): The biLM.
-    RETURNS (bytes): What is saved in place of it: the name, the digest, and the version of this package.
-    """
+    """What is saved in place of a packaged biLM: its name, its digest, and the version of this package."""
     reference = {"packaged": name, "digest": bilm.digest, "version": __version__}
     return str(srsly.json_dumps(reference)).encode("utf8")
 
@@ -73,10 +70,9 @@ def reference_to_bytes(name: str, bilm: BiLM) -> bytes:
 def read_pipeline(
     files: ModelFiles, load_reference: Callable[[bytes], Tuple[str, BiLM]], name: Optional[str] = None
 ) -> BiLM:
-    """files (ModelFiles): From `detect_pipeline`.
+    """The biLM of a component, or of the first one with a biLM; without a softmax except for `elmo_surprisal`.
+
     load_reference (Callable[[bytes], Tuple[str, BiLM]]): Loads a packaged biLM from the output of `reference_to_bytes`.
-    name (Optional[str]): Name of a component; None for the first with a biLM.
-    RETURNS (BiLM): Its biLM, without a softmax except for `elmo_surprisal`.
     RAISES (ValueError): If no component with a biLM has the name; EL022 for a damaged file.
     """
     if name is not None and name not in files.by_name:

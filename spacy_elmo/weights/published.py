@@ -66,7 +66,7 @@ class Published:
 
     @property
     def size(self) -> str:
-        """RETURNS (str): The documented size: of all files, or in parameters, or "not documented"."""
+        """The documented size: of all files, or in parameters, or "not documented"."""
         sizes = [file.n_bytes for file in self.files]
         if all(size is not None for size in sizes):
             return f"{sum(size or 0 for size in sizes) / 1e6:,.0f} MB"
@@ -77,15 +77,14 @@ class Published:
 
 @lru_cache(maxsize=1)
 def list_published() -> Tuple[Published, ...]:
-    """RETURNS (Tuple[Published, ...]): All published biLMs of the registry."""
+    """All published biLMs of the registry."""
     registry = _read_registry()
     return tuple(_read_entry(entry, registry["sources"]) for entry in registry["models"])
 
 
 def find_published(name: str) -> Published:
-    """name (str): Name or alias, or nlpl-NUMBER for any entry of the NLPL repository.
-    RETURNS (Published): The published biLM.
-    RAISES (ValueError): For an unknown name.
+    """The published biLM of a name or alias, or nlpl-NUMBER for any entry of the NLPL repository. ValueError for an
+    unknown name.
     """
     by_name = {name: entry for entry in list_published() for name in (entry.name, *entry.aliases)}
     if name in by_name:
@@ -105,7 +104,7 @@ def find_published(name: str) -> Published:
 
 
 def describe_published(lang: str) -> str:
-    """RETURNS (str): A sentence on the published biLMs of a language, with the command that downloads the first."""
+    """A sentence on the published biLMs of a language, with the command that downloads the first."""
     code = lang.lower().replace("_", "-").split("-")[0]
     names = [entry.name for entry in list_published() if entry.language == code]
     if not names:
@@ -120,7 +119,7 @@ def _read_registry() -> Dict[str, Any]:
 
 
 def _read_entry(entry: Mapping[str, Any], sources: Mapping[str, Any]) -> Published:
-    """An entry with the facts of its source, where it has none of its own."""
+    """An entry with the facts of its source that the entry does not state."""
     facts = {**sources[entry["source"]], **entry}
     lists = {name: tuple(facts[name]) for name in ("aliases", "mirrors")}
     files = tuple(PublishedFile(**file) for file in facts["files"])

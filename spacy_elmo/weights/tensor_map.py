@@ -32,10 +32,8 @@ MAX_NAMED = 10  # words listed in an error
 
 @dataclass(frozen=True)
 class Transform:
-    """An exactly invertible transform of values: the order of axes, or a sign.
-
-    to_ours (Callable[[Any], Any]): Maps values of a dataset to values of the state dict.
-    to_theirs (Callable[[Any], Any]): The inverse.
+    """An exactly invertible transform of values, from a dataset to the state dict and back: the order of axes, or a
+    sign.
     """
 
     to_ours: Callable[[Any], Any]
@@ -59,12 +57,10 @@ DIRECTIONS = ("forward", "backward")
 
 @dataclass(frozen=True)
 class TensorSlice:
-    """A slice of a dataset and its position in our state dict.
+    """A slice of a dataset, and its position in our state dict.
 
     key (str): Name in the state dict.
-    at (Tuple[Any, ...]): Index into the state array, empty for all of it.
-    cut (Tuple[Any, ...]): Index into the dataset, empty for all of it.
-    transform (Transform): Transform between the values of both.
+    at (Tuple[Any, ...]), cut (Tuple[Any, ...]): Index into the state array and into the dataset, empty for all of it.
     """
 
     key: str
@@ -75,12 +71,7 @@ class TensorSlice:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A dataset of a foreign file.
-
-    name (str): Its path in the file.
-    shape (Shape): Its expected shape.
-    slices (Tuple[TensorSlice, ...]): Its slices; together they cover the dataset.
-    """
+    """A dataset of a foreign file: its path there, its expected shape, and its slices, which together cover it."""
 
     name: str
     shape: Shape
@@ -88,20 +79,14 @@ class Dataset:
 
 
 def whole(name: str, shape: Shape, key: str) -> Dataset:
-    """RETURNS (Dataset): A dataset that is equal to an entry of our state dict."""
+    """A dataset that is equal to an entry of our state dict."""
     return Dataset(name, shape, (TensorSlice(key),))
 
 
 def import_arrays(
     table: Iterable[Dataset], arrays: Mapping[str, Array], shapes: Mapping[str, Shape]
 ) -> Dict[str, Array]:
-    """Fill a state dict from the arrays of a file.
-
-    table (Iterable[Dataset]): The mapping.
-    arrays (Mapping[str, Array]): The arrays of the file by name.
-    shapes (Mapping[str, Shape]): Shapes of our state dict.
-    RETURNS (Dict[str, Array]): float32 arrays, zero where no dataset is mapped.
-    """
+    """A state dict of the given shapes from the arrays of a file: float32, zero where no dataset is mapped."""
     state = {key: np.zeros(shape, dtype="float32") for key, shape in shapes.items()}
     for dataset in table:
         for view in dataset.slices:
@@ -110,11 +95,8 @@ def import_arrays(
 
 
 def import_tensors(table: Iterable[Dataset], tensors: Mapping[str, Tensor]) -> Dict[str, Tensor]:
-    """The same from tensors, attached to their graph; biases keep the forget bias of 1, with which AllenNLP computes.
-
-    table (Iterable[Dataset]): The mapping.
-    tensors (Mapping[str, Tensor]): The tensors of AllenNLP by name.
-    RETURNS (Dict[str, Tensor]): By name in our state dict.
+    """The same as `import_arrays` from tensors of AllenNLP, attached to their graph; biases keep the forget bias of 1,
+    with which AllenNLP computes.
     """
     slices_by_key: Dict[str, List[Tuple[Tuple[Any, ...], Tensor]]] = defaultdict(list)
     for dataset in table:
@@ -125,7 +107,9 @@ def import_tensors(table: Iterable[Dataset], tensors: Mapping[str, Tensor]) -> D
 
 
 def _join(slices: Sequence[Tuple[Tuple[Any, ...], Tensor]]) -> Tensor:
-    """Slices and their indices: a direction, or slices of the last dimension of the index, or one of both after it."""
+    """Concatenate slices by their index: each is a whole tensor, a direction, a range of the last dimension, or a range
+    of a direction.
+    """
     first, tensor = slices[0]
     if not first:
         return tensor
@@ -137,12 +121,7 @@ def _join(slices: Sequence[Tuple[Tuple[Any, ...], Tensor]]) -> Tensor:
 
 
 def export_arrays(table: Iterable[Dataset], state: Mapping[str, Array]) -> Dict[str, Array]:
-    """The exact inverse of `import_arrays`.
-
-    table (Iterable[Dataset]): The mapping.
-    state (Mapping[str, Array]): Our state dict.
-    RETURNS (Dict[str, Array]): float32 arrays by dataset name.
-    """
+    """The exact inverse of `import_arrays`: float32 arrays by dataset name from our state dict."""
     arrays: Dict[str, Array] = {}
     for dataset in table:
         array = np.empty(dataset.shape, dtype="float32")
@@ -153,12 +132,8 @@ def export_arrays(table: Iterable[Dataset], state: Mapping[str, Array]) -> Dict[
 
 
 def find_misfits(expected: Mapping[str, Shape], arrays: Mapping[str, Array]) -> List[str]:
-    """Find all problems of arrays.
-
-    expected (Mapping[str, Shape]): Expected names and shapes.
-    arrays (Mapping[str, Array]): The arrays.
-    RETURNS (List[str]): A description of each missing or unexpected array, wrong shape or dtype, and of values that are
-        not finite, or so large that products would not be.
+    """A description of each array that is missing, unexpected, of another shape or dtype, or that has values that are
+    not finite, or so large that products would not be.
     """
     problems: List[str] = []
     for name in sorted(set(expected) - set(arrays)):
@@ -192,9 +167,8 @@ def _count_too_large(array: Array) -> int:
 
 
 def refuse_misfits(problems: Sequence[str], path: object, options: object) -> None:
-    """problems (Sequence[str]): From `find_misfits`.
-    path (object), options (object): The file of the arrays, and that of the settings.
-    RAISES (ValueError): EL026 if there are any.
+    """ValueError EL026 with the problems from `find_misfits`, if there are any, in the file of the arrays (`path`) for
+    the file of the settings (`options`).
     """
     if problems:
         settings = {"options": options, "n_problems": len(problems), "problems": listed(problems)}
@@ -202,12 +176,8 @@ def refuse_misfits(problems: Sequence[str], path: object, options: object) -> No
 
 
 def load_network(config: BiLMConfig, table: Iterable[Dataset], arrays: Mapping[str, Array]) -> BiLMNetwork:
-    """Create a network with the weights of a file, without random initialization.
-
-    config (BiLMConfig): Its config, of sizes within the limits.
-    table (Iterable[Dataset]): The arrays of the file, and their positions in the state dict.
-    arrays (Mapping[str, Array]): Arrays without problems, see `find_misfits`.
-    RETURNS (BiLMNetwork): float32, in evaluation mode.
+    """A network with the weights of a file, float32, in evaluation mode, without random initialization. The arrays have
+    no problems, see `find_misfits`.
     """
     with torch.device("meta"):
         network = BiLMNetwork(config)
@@ -217,18 +187,14 @@ def load_network(config: BiLMConfig, table: Iterable[Dataset], arrays: Mapping[s
 
 
 def network_shapes(config: BiLMConfig) -> Dict[str, Shape]:
-    """config (BiLMConfig): Of sizes within the limits.
-    RETURNS (Dict[str, Shape]): Names and shapes of the state dict of its network; no memory is taken.
-    """
+    """Names and shapes of the state dict of a network; no memory is taken."""
     with torch.device("meta"):
         network = BiLMNetwork(config)
     return {key: tuple(tensor.shape) for key, tensor in network.state_dict().items()}
 
 
 def count_numbers(shapes: Mapping[str, Shape]) -> Dict[str, int]:
-    """RETURNS (Dict[str, int]): Parameters in each array of a network. The first row of a table of symbols is of the
-    mask, and not a parameter.
-    """
+    """Parameters in each array of a network. The first row of a table of symbols is the mask, and not a parameter."""
     masked = [name for name in shapes if name.endswith("embedding") and name != "word_embedding"]
     return {name: prod(shape) - (shape[1] if name in masked else 0) for name, shape in shapes.items()}
 
@@ -236,13 +202,8 @@ def count_numbers(shapes: Mapping[str, Shape]) -> Dict[str, int]:
 def softmax_shapes(
     names: Tuple[str, str], arrays: Mapping[str, Array], config: BiLMConfig, *, is_shared: bool, is_needed: bool = False
 ) -> Dict[str, Shape]:
-    """names (Tuple[str, str]): Names of its weight and bias.
-    arrays (Mapping[str, Array]): The arrays of the file.
-    config (BiLMConfig): Of the network.
-    is_shared (bool): Whether its weight is the word table.
-    is_needed (bool): Whether it must be there.
-    RETURNS (Dict[str, Shape]): Expected shapes, empty without a softmax. It has any number of rows, or those of the
-        word table if this is shared.
+    """Expected shapes of the weight and the bias, by these names, of a softmax with any number of rows, or with those
+    of the word table if it is shared; empty without a softmax, unless it is needed.
     """
     stored = [arrays[name] for name in names if name in arrays]
     if not stored and not is_needed:
@@ -253,9 +214,8 @@ def softmax_shapes(
 
 
 def build_softmax(weight: Union[nn.Parameter, Array], bias: Array) -> SoftmaxHead:
-    """weight (Union[nn.Parameter, Array]): Shape (V, P); the word table itself if it is shared.
-    bias (Array): Shape (V,).
-    RETURNS (SoftmaxHead): float32, in evaluation mode.
+    """A softmax in evaluation mode, float32, from a weight (V, P) and a bias (V,). A weight that is a parameter is
+    shared: the word table.
     """
     if not isinstance(weight, nn.Parameter):
         weight = nn.Parameter(torch.from_numpy(as_float32(weight)))
@@ -269,9 +229,7 @@ def build_softmax(weight: Union[nn.Parameter, Array], bias: Array) -> SoftmaxHea
 def load_softmax(
     names: Tuple[str, str], arrays: Mapping[str, Array], network: BiLMNetwork, *, is_shared: bool
 ) -> Optional[SoftmaxHead]:
-    """names (Tuple[str, str]), arrays (Mapping[str, Array]), is_shared (bool): See `softmax_shapes`.
-    RETURNS (Optional[SoftmaxHead]): None without a softmax.
-    """
+    """The softmax of a file, see `softmax_shapes`; None without a softmax."""
     if names[1] not in arrays:
         return None
     table = network.word_embedding if is_shared else None
@@ -279,13 +237,13 @@ def load_softmax(
 
 
 def is_head_shared(network: BiLMNetwork, head: Optional[LMHead]) -> bool:
-    """RETURNS (bool): Whether the softmax shares the word table (bilm-tf's share_embedding_softmax)."""
+    """Whether the softmax shares the word table (bilm-tf's share_embedding_softmax)."""
     return isinstance(head, SoftmaxHead) and head.weight is network.word_embedding
 
 
 def to_arrays(module: nn.Module) -> Dict[str, Array]:
-    """RETURNS (Dict[str, Array]): The module's state dict in NumPy, float32.
-    RAISES (ValueError): For a biLM with parametrizations or pruned weights, which no format has.
+    """The module's state dict in NumPy, float32. ValueError for a biLM with parametrizations or pruned weights, which
+    no format has.
     """
     state = full_state(module) if isinstance(module, BiLMNetwork) else module.state_dict()
     if isinstance(module, BiLMNetwork) and (others := sorted(state.keys() - network_shapes(module.config).keys())):
@@ -298,12 +256,12 @@ def to_arrays(module: nn.Module) -> Dict[str, Array]:
 
 
 def as_float32(array: Array) -> Array:
-    """RETURNS (Array): A writable float32 copy."""
+    """A writable float32 copy."""
     return np.array(array, dtype="float32", order="C")
 
 
 def no_vocabulary(path: object, reason: object) -> ValueError:
-    """RETURNS (ValueError): A file cannot be used as vocabulary, and why."""
+    """The error that a file cannot be used as vocabulary."""
     return ValueError(
         f"'{path}' cannot be used as vocabulary, one word per line in UTF-8: {reason} Correct the file, convert it "
         "to UTF-8, or use another one."
@@ -311,12 +269,8 @@ def no_vocabulary(path: object, reason: object) -> ValueError:
 
 
 def read_vocabulary(source: File, is_needed: bool) -> Optional[Vocabulary]:
-    """Read a vocabulary, one word per line.
-
-    source (File): The text file, UTF-8.
-    is_needed (bool): Whether the model needs it; otherwise an invalid file is ignored with a warning.
-    RETURNS (Optional[Vocabulary]): The words, or None after the warning WL020.
-    RAISES (ValueError): If it is needed and invalid.
+    """The words of a text file in UTF-8, one per line. If it is invalid: a ValueError if the model needs it, else None
+    and the warning WL020.
     """
     try:
         # Only a line feed (in a file without any, a carriage return) ends a line, since words may contain other line
@@ -348,10 +302,7 @@ def _warn_of_repeated(words: List[str], source: File) -> None:
 
 
 def write_vocabulary(path: Path, vocabulary: Vocabulary) -> None:
-    """path (Path): Output, a text file with one word per line.
-    vocabulary (Vocabulary): The words.
-    RAISES (ValueError): With words that would change when the file is read.
-    """
+    """Write one word per line. ValueError for words that would change when the file is read."""
     bad = [repr(word) for word in vocabulary.words if not _fits_line(word)]
     bad += [repr(word) for word in vocabulary.words[:1] if word.startswith(BYTE_ORDER_MARK)]
     if bad:
@@ -370,10 +321,7 @@ def _fits_line(word: str) -> bool:
 
 
 def check_vocabulary(vocabulary: Optional[Vocabulary], rows: Mapping[str, int]) -> None:
-    """vocabulary (Optional[Vocabulary]): The words, if there are any.
-    rows (Mapping[str, int]): Rows of each table that should have one row per word.
-    RAISES (ValueError): With all tables that do not fit.
-    """
+    """ValueError with all tables that should have a row per word, by their numbers of rows, and have another number."""
     if vocabulary is None:
         return
     misfits = [f"{name} has {n} rows" for name, n in rows.items() if n != len(vocabulary)]
@@ -388,20 +336,15 @@ def check_vocabulary(vocabulary: Optional[Vocabulary], rows: Mapping[str, int]) 
 def table_rows(
     words: Optional[Array] = None, softmax_bias: Optional[Array] = None, embeddings: Optional[Array] = None
 ) -> Dict[str, int]:
-    """words (Optional[Array]): The word table.
-    softmax_bias (Optional[Array]): One value per word.
-    embeddings (Optional[Array]): Precomputed word vectors.
-    RETURNS (Dict[str, int]): Rows of every table with one row per word.
+    """The number of rows of every table with one row per word: the word table, the softmax, the precomputed word
+    vectors.
     """
     tables = {"the word table": words, "the softmax": softmax_bias, "the token embeddings": embeddings}
     return {name: len(table) for name, table in tables.items() if table is not None and table.shape}
 
 
 def check_dtype_fits(arrays: Mapping[str, Array], dtype: str) -> None:
-    """arrays (Mapping[str, Array]): float32 arrays to be written.
-    dtype (str): "float32" or "float16".
-    RAISES (ValueError): For values that are not finite in that dtype.
-    """
+    """ValueError for values of float32 arrays that are not finite in "float32" or "float16"."""
     with np.errstate(over="ignore"):
         bad: List[str] = [name for name, array in arrays.items() if not np.isfinite(array.astype(dtype)).all()]
     if bad:

@@ -15,7 +15,7 @@ from ..inference.bilm import BiLM
 from ..util import listed, shorten
 from .bilm_tf import (
     CHAR_TABLE,
-    FORWARD_ONLY_PREFIX,
+    LSTM_VARIABLE,
     TOKEN_EMBEDDINGS_NAME,
     WORD_TABLE,
     cell_of,
@@ -23,6 +23,7 @@ from .bilm_tf import (
     find_options,
     only_file,
     read_bilm_tf,
+    regular_name,
 )
 from .files import MIB, OPTIONS_NAME, VOCAB_NAME, Array, File, Listing, ModelFiles, Shape, list_files, unreadable
 from .meta import LoadedMix, mixes_to_meta
@@ -38,19 +39,6 @@ SHARD = re.compile(r"(?P<prefix>.+?)(\.data)?-\d{5}-of-\d{5}")
 GRAPHS = ("saved_model.pb", "tfhub_module.pb")
 HUB_INDEX = Path("variables") / "variables.index"
 HUB_FILES = f"a folder of a TF-Hub module with {' or '.join(GRAPHS)} and {HUB_INDEX.as_posix()}"
-# TensorFlow renamed the variables of LSTMs in 1.0 (`RNN/MultiRNNCell/Cell0/LSTMCell/W_0` to
-# `rnn/multi_rnn_cell/cell_0/lstm_cell/weights`) and in 1.2 (`weights` to `kernel`). Modules of TF-Hub have both kinds
-# of scopes: `RNN/MultiRNNCell/Cell0/rnn/lstm_cell/kernel`. Biases of one layer have no name of a cell.
-
-LSTM = re.compile(
-    r"(?:RNN_(?P<direction>\d+)/)?(?:rnn|RNN)/(?:(?:multi_rnn_cell|MultiRNNCell)/(?:cell_|Cell)(?P<layer>\d+)/)?"
-    r"(?:rnn/)?(?:lstm_cell|LSTMCell)/(?P<kind>[\w/]+)"
-)
-PARTS = {
-    **dict.fromkeys(("kernel", "weights", "W_0"), "W_0"),
-    **dict.fromkeys(("bias", "biases", "B"), "B"),
-    **dict.fromkeys(("projection/kernel", "projection/weights", "W_P_0"), "W_P_0"),
-}
 SLOT = re.compile(r"(?P<variable>.+)/(?P<slot>Adagrad|Adam|AdaDelta|Adadelta|Ftrl|Momentum|RMSProp|Moving\w+)(_\d+)?")
 # Variables that training adds to those of the model.
 BOOKKEEPING = re.compile(r"(.*/)?(global_step|train_perplexity|beta\d_power|ExponentialMovingAverage)")
@@ -67,7 +55,7 @@ CONVERSION = """
 
 
 def detect_tf_hub(listing: Listing) -> Optional[ModelFiles]:
-    """RAISES (ValueError): EL020 for a module without variables."""
+    """ValueError EL020 for a module without variables."""
     path = listing.path
     folder = path.parent.parent if path.parts[-2:] == HUB_INDEX.parts else path
     if not any((folder / name).is_file() for name in GRAPHS):
@@ -79,16 +67,14 @@ def detect_tf_hub(listing: Listing) -> Optional[ModelFiles]:
 
 
 def detect_tf_checkpoint(listing: Listing) -> Optional[ModelFiles]:
-    """RAISES (ValueError): EL020 without options, EL021 if there are several; see `find_checkpoint`."""
+    """ValueError EL020 without options, EL021 for several; see `find_checkpoint`."""
     file = find_checkpoint(listing.path)
     return None if file is None else with_options(file)
 
 
 def with_options(file: Path, options: Optional[File] = None) -> ModelFiles:
-    """file (Path): From `find_checkpoint`.
-    options (Optional[File]): Its options, which may be in another folder; by default those beside it.
-    RETURNS (ModelFiles): The files of the checkpoint.
-    RAISES (ValueError): EL020 without options, EL021 if there are several.
+    """The files of a checkpoint from `find_checkpoint`, with its options, which may be in another folder; by default
+    those beside it. ValueError EL020 without options, EL021 for several.
     """
     beside = list_files(file.parent)
     if options is None:
@@ -102,12 +88,12 @@ def with_options(file: Path, options: Optional[File] = None) -> ModelFiles:
 
 
 def find_checkpoint(path: Path) -> Optional[Path]:
-    """Find the file of a checkpoint with the names of its variables.
+    """The file of a checkpoint with the names of its variables: PREFIX.index, or the first file of format V1; None if
+    this is not a checkpoint. The path is a folder, a file of a checkpoint, or the prefix of its files, which need not
+    exist itself.
 
-    path (Path): A folder, a file of a checkpoint, or the prefix of its files, which need not exist itself.
-    RETURNS (Optional[Path]): PREFIX.index, or the first file of format V1; None if this is not a checkpoint.
-    RAISES (ValueError): EL022 for a damaged file `checkpoint`, if the checkpoint that it names is missing; if
-        there are several checkpoints, and none is named.
+    RAISES (ValueError): EL022 for a damaged file `checkpoint`, if the checkpoint that it names is missing, and for
+        several checkpoints of which none is named.
     """
     if path.is_dir():
         return _in_folder(path)
@@ -175,19 +161,17 @@ def _matching(prefix: Path, ending: str) -> List[Path]:
 
 
 def _find_datasets(variables: Mapping[str, Variable], path: object) -> Dict[str, str]:
-    """Find the variables of the biLM: all in the scope with `char_embed` or `embedding` and LSTMs.
-
-    variables (Mapping[str, Variable]): All variables.
-    path (object): The checkpoint, for messages.
-    RETURNS (Dict[str, str]): Variables by the name of their dataset. Slots of optimizers and counters are left out;
-        other variables in the scope of the biLM are kept, so that they are reported.
-    RAISES (ValueError): If there is no biLM, if there are several.
+    """The variables of the biLM by their names in its scope, which has `char_embed` or `embedding`, and LSTMs. Slots of
+    optimizers and counters are left out; other variables in the scope stay, so that they are reported. ValueError if
+    there is no biLM, or several.
     """
     known = sorted(variables)
     ends = (CHAR_TABLE, WORD_TABLE)
     scopes = {name.removesuffix(end) for name in known for end in ends if f"/{name}".endswith(f"/{end}")}
     scopes = {
-        scope for scope in scopes if any(name.startswith(scope) and LSTM.fullmatch(name, len(scope)) for name in known)
+        scope
+        for scope in scopes
+        if any(name.startswith(scope) and LSTM_VARIABLE.fullmatch(name, len(scope)) for name in known)
     }
     if not scopes:
         raise ValueError(
@@ -202,29 +186,17 @@ def _find_datasets(variables: Mapping[str, Variable], path: object) -> Dict[str,
             "one. Save the variables of one of them in a checkpoint of its own."
         )
     (scope,) = scopes
-    datasets: Dict[str, str] = {}
-    for name in known:
-        inner = name.removeprefix(scope)
-        is_extra = not name.startswith(scope) or SLOT.fullmatch(inner) or BOOKKEEPING.fullmatch(inner)
-        if not is_extra and variables[name].dtype in DTYPES:
-            dataset = _dataset(inner)
-            datasets[inner if dataset in datasets else dataset] = name  # a second one is reported as unexpected
-    return datasets
-
-
-def _dataset(name: str) -> str:
-    """The name of the dataset of a variable. That of a forward model begins with `rnn/`, as in its dumps."""
-    match = LSTM.fullmatch(name)
-    if match is None or match["kind"] not in PARTS:
-        return name
-    prefix = FORWARD_ONLY_PREFIX if match["direction"] is None else f"RNN_{match['direction']}/RNN/"
-    return f"{prefix}MultiRNNCell/Cell{match['layer'] or 0}/LSTMCell/{PARTS[match['kind']]}"
+    inner_names = {name: name.removeprefix(scope) for name in known if name.startswith(scope)}
+    return {
+        inner: name
+        for name, inner in inner_names.items()
+        if variables[name].dtype in DTYPES and not SLOT.fullmatch(inner) and not BOOKKEEPING.fullmatch(inner)
+    }
 
 
 def open_checkpoint(file: Path) -> Bundle:
-    """file (Path): From `find_checkpoint`.
-    RETURNS (Bundle): With its variables, but not their values.
-    RAISES (ValueError): For a checkpoint in format V1, which is not read; EL022 if the index is damaged.
+    """A checkpoint with its variables, but not their values. ValueError for format V1, which is not read; EL022 if the
+    index is damaged.
     """
     if not file.name.endswith(INDEX_SUFFIX):
         match = SHARD.fullmatch(file.name)
@@ -239,16 +211,13 @@ def open_checkpoint(file: Path) -> Bundle:
 
 
 def _derive_options(arrays: Mapping[str, Array], source: File) -> Dict[str, Any]:
-    """arrays (Mapping[str, Array]): Of a TF-Hub module of ELMo, by the names of their datasets.
-    source (File): The module.
-    RETURNS (Dict[str, Any]): Options for these shapes.
-    RAISES (ValueError): If sizes cannot be derived.
-    """
+    """Options for the shapes of the variables of a TF-Hub module of ELMo. ValueError if sizes cannot be derived."""
+    shapes = {regular_name(name): array.shape for name, array in arrays.items()}
     names = {"characters": CHAR_TABLE, "filters": "CNN/W_cnn_{}", "highways": "CNN_high_{}/W_carry"}
     names["gates"] = cell_of(0, 0).replace("Cell0", "Cell{}") + "W_0"
-    if f"{cell_of(0, 0)}W_P_0" in arrays:
+    if f"{cell_of(0, 0)}W_P_0" in shapes:
         names["projections"] = f"{cell_of(0, 0)}W_P_0"
-    options, problems = derive_options({name: array.shape for name, array in arrays.items()}, names, 4)
+    options, problems = derive_options(shapes, names, 4)
     if problems:
         listing = shorten("; ".join(problems))
         raise ValueError(
@@ -259,12 +228,8 @@ def _derive_options(arrays: Mapping[str, Array], source: File) -> Dict[str, Any]
 
 
 def read_tf_checkpoint(files: ModelFiles, **words: Optional[File]) -> BiLM:
-    """Read a checkpoint of bilm-tf, with its softmax.
-
-    files (ModelFiles): Its files; the weights are PREFIX.index.
-    **words (Optional[File]): `vocab`, `token_embeddings` and `softmax`, see `read_bilm_tf`.
-    RETURNS (BiLM): float32, on the CPU.
-    RAISES (ValueError): EL022 for files of the checkpoint; see `read_bilm_tf` for all others.
+    """Read a checkpoint of bilm-tf, with its softmax. `words` are files of words and vectors, and errors are as in
+    `read_bilm_tf`, EL022 for files of the checkpoint.
     """
     file = files.weights.path
     checkpoint = open_checkpoint(file)
@@ -278,12 +243,8 @@ def read_tf_checkpoint(files: ModelFiles, **words: Optional[File]) -> BiLM:
 
 
 def read_tf_hub(files: ModelFiles, **words: Optional[File]) -> BiLM:
-    """Read a module of TF-Hub. Its graph is not opened, so nothing in it is executed.
-
-    files (ModelFiles): Its files; the weights are the index of its variables.
-    **words (Optional[File]): `vocab`, `token_embeddings` and `softmax`, see `read_bilm_tf`.
-    RETURNS (BiLM): Without a softmax, with the mix in its meta data if it has one.
-    RAISES (ValueError): EL022 for files of the module; see `read_bilm_tf` for all others.
+    """Read a module of TF-Hub, without a softmax, with the mix in its meta data if it has one. Its graph is not opened,
+    so nothing in it is executed. `words` and errors are as in `read_tf_checkpoint`.
     """
     index = files.weights
     checkpoint = open_checkpoint(index.path)

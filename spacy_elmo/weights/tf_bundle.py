@@ -33,7 +33,7 @@ Box = Tuple[slice, ...]
 
 
 def incomplete(path: object, missing: str) -> ValueError:
-    """RETURNS (ValueError): A file of a checkpoint is missing."""
+    """The error that a file of a checkpoint is missing."""
     return ValueError(
         f"The TensorFlow checkpoint '{path}' is incomplete: there is no '{missing}' in the same folder. Copy all "
         "files that begin with the name of the checkpoint into one folder."
@@ -87,9 +87,8 @@ class Bundle:
             self._slices = sorted((key, value) for key, value in entries.items() if key.startswith(b"\0"))
 
     def read(self, names: Iterable[str]) -> Dict[str, Array]:
-        """names (Iterable[str]): Variables to read.
-        RETURNS (Dict[str, Array]): Their values.
-        RAISES (ValueError): EL022 if positions, sizes or checksums are wrong, if a data file is missing.
+        """The values of variables. ValueError EL022 if positions, sizes or checksums are wrong, and if a data file is
+        missing.
         """
         with decoding(self.index, KIND):
             entries = {name: self._entries_of(self.variables[name]) for name in names}
@@ -197,7 +196,7 @@ def _read_entry(message: memoryview, name: str) -> Variable:
 
 
 def _read_varint(buffer: memoryview, at: int) -> Tuple[int, int]:
-    """RETURNS (Tuple[int, int]): The number at a position, 0 to 2^64 - 1, and the position after it."""
+    """The number at a position, 0 to 2^64 - 1, and the position after it."""
     value = 0
     for shift in range(0, 70, 7):
         byte = buffer[at]
@@ -243,9 +242,7 @@ MAX_ENTRIES = 100_000
 
 
 def is_sorted_table(path: Path) -> bool:
-    """path (Path): A file.
-    RETURNS (bool): Whether it ends like a sorted table.
-    """
+    """Whether a file ends like a sorted table."""
     try:
         with path.open("rb") as file:
             file.seek(-FOOTER_BYTES, 2)
@@ -255,9 +252,7 @@ def is_sorted_table(path: Path) -> bool:
 
 
 def _read_table(content: memoryview) -> Iterator[Tuple[bytes, memoryview]]:
-    """content (memoryview): A table.
-    YIELDS (Tuple[bytes, memoryview]): Key and value.
-    """
+    """YIELDS (Tuple[bytes, memoryview]): Key and value."""
     footer = content[-FOOTER_BYTES:]
     if len(footer) != FOOTER_BYTES or bytes(footer[-len(MAGIC) :]) != MAGIC:
         raise ValueError("it does not end like a table of TensorFlow")
@@ -274,7 +269,7 @@ def _read_table(content: memoryview) -> Iterator[Tuple[bytes, memoryview]]:
 
 
 def _read_block(content: memoryview, handle: memoryview) -> memoryview:
-    """handle (memoryview): Offset and size of the block."""
+    """A block, by a handle with its offset and its size."""
     offset, at = _read_varint(handle, 0)
     size, _ = _read_varint(handle, at)
     if offset + size + TRAILER_BYTES > len(content) - FOOTER_BYTES:

@@ -49,7 +49,7 @@ class Storage(NamedTuple):
 
     @property
     def n_bytes(self) -> int:
-        """RETURNS (int): Its size."""
+        """Its size."""
         return self.n * np.dtype(DTYPES[self.kind]).itemsize
 
 
@@ -63,9 +63,8 @@ class TensorView:
     strides: Tuple[int, ...]
 
     def to_array(self, content: memoryview, order: str) -> Array:
-        """content (memoryview): The numbers of its storage.
-        order (str): Their byte order, "<" or ">".
-        RETURNS (Array): Of the same shape, not copied; bfloat16 as float32.
+        """An array of the same shape from the numbers of the storage, in their byte order, "<" or ">"; not copied,
+        bfloat16 as float32.
         """
         kind = np.dtype(order + DTYPES[self.storage.kind])
         numbers = np.frombuffer(content, dtype=kind)[self.offset :]
@@ -91,10 +90,8 @@ class Named:
 
 
 def read_state_dict(source: File) -> Dict[str, Array]:
-    """Read the tensors of a file.
+    """Arrays by name in a file of `torch.save`, or safetensors; bfloat16 as float32.
 
-    source (File): A file of `torch.save`, or safetensors.
-    RETURNS (Dict[str, Array]): Arrays by name; bfloat16 as float32.
     RAISES (ValueError): If it is missing, damaged or no state dict, or declares more than it has.
     RAISES (OSError): EL037 if the operating system cannot read it.
     """
@@ -113,11 +110,7 @@ def read_state_dict(source: File) -> Dict[str, Array]:
 
 
 def read_tensors(content: bytes, where: object) -> Dict[str, Array]:
-    """content (bytes): A file of `torch.save`.
-    where (object): Its source, for messages.
-    RETURNS (Dict[str, Array]): Arrays by name; bfloat16 as float32. They use the memory of the content.
-    RAISES (ValueError): See `read_state_dict`.
-    """
+    """The same as `read_state_dict`, from the content of a file of `torch.save`, whose memory the arrays use."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of escapes in a damaged string
@@ -166,7 +159,7 @@ def _read_zip(content: bytes) -> Dict[str, Array]:
 
 
 def _stored(content: bytes, member: zipfile.ZipInfo) -> memoryview:
-    """RETURNS (memoryview): The bytes of a member, not copied as `zipfile` would. `torch.save` does not compress."""
+    """The bytes of a member, not copied as `zipfile` would. `torch.save` does not compress."""
     lengths = content[member.header_offset + 26 : member.header_offset + 30]  # of the name, and of what follows it
     start = member.header_offset + 30 + int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
     numbers = memoryview(content)[start : start + member.file_size]
@@ -197,10 +190,8 @@ def _read_legacy(content: bytes) -> Dict[str, Array]:
 
 
 def _find_state(value: Any, n_bytes: int) -> Dict[str, TensorView]:
-    """value (Any): The value of a pickle.
-    n_bytes (int): Size of the file.
-    RETURNS (Dict[str, TensorView]): The state dict itself; checkpoints of a training have it under a key.
-    RAISES (Refused): With all reasons why this is not a state dict that the file can hold.
+    """The state dict in the value of a pickle; checkpoints of a training have it under a key. Refused with all reasons
+    why this is not a state dict that a file of `n_bytes` can hold.
     """
     for _ in range(MAX_NESTED):
         inner = [value[key] for key in STATE_KEYS if isinstance(value, dict) and isinstance(value.get(key), dict)]
@@ -219,11 +210,10 @@ def _find_state(value: Any, n_bytes: int) -> Dict[str, TensorView]:
 
 
 class _Unpickler(pickle._Unpickler):
-    """Reads pickles into plain types, `Storage`, `TensorView` and `Named`: nothing that they name is imported.
+    """Reads pickles into plain types, `Storage`, `TensorView` and `Named`: nothing that they name is imported. Each
+    call of `load` reads the next pickle in `content`.
 
     The Unpickler in Python, since that in C takes memory for what a file declares.
-
-    content (bytes): Begins with a pickle; each call of `load` reads the next one.
     """
 
     stack: List[Any]
@@ -249,7 +239,7 @@ class _Unpickler(pickle._Unpickler):
         self.storages: Dict[str, Storage] = {}
 
     def load(self) -> Any:
-        """RETURNS (Any): The value of the next pickle, which does not refer to the one before."""
+        """The value of the next pickle, which does not refer to the one before."""
         self.memo = {}
         return super().load()
 

@@ -23,7 +23,7 @@ Lines = Sequence[Tuple[str, Sequence[str], str]]  # of formats: name, patterns o
 
 
 def refuse_other_file(listing: Listing) -> None:
-    """RAISES (ValueError): EL020 for a file that has a known content other than weights."""
+    """ValueError EL020 for a file that has a known content other than weights."""
     if (content := _content_of(listing)) is not None:
         raise _no_bilm(listing.path, content)
     if listing.path.name in CHECKPOINT_FILES:
@@ -31,7 +31,7 @@ def refuse_other_file(listing: Listing) -> None:
 
 
 def refuse_other_folder(path: Path) -> None:
-    """RAISES (ValueError): EL020 for a folder without weights that has a known content, such as a pretraining run."""
+    """ValueError EL020 for a folder without weights that has a known content, such as a pretraining run."""
     if all((path / name).is_file() for name in CHECKPOINT_FILES) or any(path.glob(f"step-*/{CHECKPOINT_FILES[0]}")):
         run = next((folder.parent for folder in (path, path.parent) if folder.name == CHECKPOINTS), None)
         where = "Give the biLM of the run, in its folder model-best or model-last" if run is None else _bilm_of(run)
@@ -74,10 +74,8 @@ def _content_of(listing: Listing) -> Optional[str]:
 
 
 def describe_missing(listing: Listing, formats: Lines, packaged: str) -> str:
-    """listing (Listing): A path in no format.
-    formats (Lines): For each its name, the patterns of its files, and their description.
-    packaged (str): The last line.
-    RETURNS (str): The message of EL020, which says for each format which of its files are missing.
+    """The message of EL020 for a path in no format, with the files that are missing for each of the formats; `packaged`
+    is its last line.
     """
     path = listing.path
     names = list(listing.deep_files)[:MAX_NAMES] if listing.file is None else None
@@ -96,7 +94,7 @@ def describe_missing(listing: Listing, formats: Lines, packaged: str) -> str:
 
 
 def has_all(names: Sequence[str], required: Sequence[str]) -> bool:
-    """RETURNS (bool): Whether each of the patterns has a name."""
+    """Whether each of the patterns has a name."""
     return all(_match(pattern, names) for pattern in required)
 
 

@@ -17,12 +17,6 @@ from spacy_elmo.weights import load_bilm
 
 LINES = ["the cat sat on the mat .", "", "a dog   sat"]
 TEXT = "".join(f"{line}\n" for line in LINES)
-POOLS = {
-    "mean": lambda rows: rows.mean(axis=-2),
-    "first": lambda rows: rows[..., 0, :],
-    "last": lambda rows: rows[..., -1, :],
-    "max": lambda rows: rows.max(axis=-2),
-}
 
 
 @pytest.fixture
@@ -40,9 +34,36 @@ def _layers(bilm):
     return load_bilm(bilm).embed([line.split() for line in LINES])
 
 
-def _pooled(bilm, pool):
-    """By text, shape (L+1, D): zeros for the second, which has no words."""
-    return [POOLS[pool](rows) if rows.shape[1] else np.zeros((3, 16), dtype="float32") for rows in _layers(bilm)]
+def _pooled(bilm):
+    """Maxima by text, shape (L+1, D): zeros for the second, which has no words."""
+    return [rows.max(axis=1) if rows.shape[1] else np.zeros((3, 16), dtype="float32") for rows in _layers(bilm)]
+
+
+@pytest.mark.issue(37)
+def test_pooled_vectors_of_texts_are_written_to_arrays_and_docs(bilm_path, text_path, tmp_path):
+    """Every kind of pooling is in tests/export/test_embedder.py."""
+    options = ("--pool", "max", "--store", "both")
+    call("embed", bilm_path, text_path, tmp_path / "out.npz", *options)
+    arrays, wanted = _read(tmp_path / "out.npz"), _pooled(bilm_path)
+    assert arrays["lengths"].tolist() == [7, 0, 3] and arrays["mixed"].shape == (3, 16)
+    np.testing.assert_allclose(arrays["layers"], np.stack(wanted, axis=1), atol=1e-6)
+    words = '{"words": [" ", "the", "cat", ""]}\n{"words": ["the", "cat"]}\n'  # those that are not read do not count
+    (tmp_path / "in.jsonl").write_text(words, encoding="utf8")
+    call("embed", bilm_path, tmp_path / "in.jsonl", tmp_path / "words.npz", "--pool", "max")
+    np.testing.assert_allclose(*_read(tmp_path / "words.npz")["mixed"], atol=1e-6)
+    nlp = spacy.blank("xx")
+    docs = [Doc(nlp.vocab, words=line.split()) for line in LINES]
+    docs[0].user_data["source"] = "mine"
+    DocBin(store_user_data=True, docs=docs).to_disk(tmp_path / "in.spacy")
+    for output, file in (("out.spacy", "out.spacy"), ("folder", "folder/part-00000-00000.spacy")):
+        docbin = ("--dtype", "float16", "--to", "docbin")
+        call("embed", bilm_path, tmp_path / "in.spacy", tmp_path / output, *options, *docbin)
+        pooled = list(DocBin().from_disk(tmp_path / file).get_docs(nlp.vocab))
+        assert set(pooled[0].user_data) == {"elmo_pooled", "elmo_pooled_layers", "source"}
+        for doc, layers in zip(pooled, wanted, strict=True):
+            assert doc.user_data["elmo_pooled_layers"].dtype == np.float16
+            np.testing.assert_allclose(doc.user_data["elmo_pooled_layers"], layers, atol=2e-3)
+            assert doc.user_data["elmo_pooled"].shape == (16,)
 
 
 def test_arrays_have_the_rows_of_all_texts_and_are_replaced_by_force_only(bilm_path, text_path, tmp_path):
@@ -128,39 +149,3 @@ def test_tokens_are_separated_by_white_space_and_raw_text_is_noticed(bilm_path, 
     for options, n_tokens in (([], 6), (["--lang", "en"], 9)):
         assert ("WL103" in told(*arguments, *options)) == (n_tokens == 6)
         assert _read(tmp_path / "out.npz")["lengths"].tolist() == [n_tokens]
-
-
-@pytest.mark.issue(37)
-@pytest.mark.parametrize("pool", POOLS)
-def test_vectors_of_a_text_are_pooled(pool, bilm_path, text_path, tmp_path):
-    call("embed", bilm_path, text_path, tmp_path / "out.npz", "--pool", pool, "--store", "both")
-    arrays, wanted = _read(tmp_path / "out.npz"), _pooled(bilm_path, pool)
-    assert arrays["lengths"].tolist() == [7, 0, 3] and arrays["layers"].shape == (3, 3, 16)
-    np.testing.assert_allclose(arrays["layers"], np.stack(wanted, axis=1), atol=1e-6)
-    mixed = [POOLS[pool](rows.mean(axis=0)) if rows.shape[1] else np.zeros(16) for rows in _layers(bilm_path)]
-    np.testing.assert_allclose(arrays["mixed"], np.stack(mixed), atol=1e-6)
-    words = '{"words": [" ", "the", "cat", ""]}\n{"words": ["the", "cat"]}\n'  # those that are not read do not count
-    (tmp_path / "in.jsonl").write_text(words, encoding="utf8")
-    call("embed", bilm_path, tmp_path / "in.jsonl", tmp_path / "words.npz", "--pool", pool)
-    np.testing.assert_allclose(*_read(tmp_path / "words.npz")["mixed"], atol=1e-6)
-
-
-@pytest.mark.issue(37)
-@pytest.mark.parametrize("output", ["out.spacy", "folder"])
-@pytest.mark.parametrize("store, names", [("mixed", [""]), ("layers", ["_layers"]), ("both", ["", "_layers"])])
-def test_pooled_vectors_are_written_to_docs(output, store, names, bilm_path, tmp_path):
-    nlp = spacy.blank("xx")
-    docs = [Doc(nlp.vocab, words=line.split()) for line in LINES]
-    docs[0].user_data["source"] = "mine"
-    DocBin(store_user_data=True, docs=docs).to_disk(tmp_path / "in.spacy")
-    options = ("--pool", "max", "--store", store, "--dtype", "float16", "--to", "docbin")
-    call("embed", bilm_path, tmp_path / "in.spacy", tmp_path / output, *options)
-    file = tmp_path / output if output.endswith(".spacy") else tmp_path / output / "part-00000-00000.spacy"
-    found = list(DocBin().from_disk(file).get_docs(nlp.vocab))
-    for i, (doc, layers) in enumerate(zip(found, _pooled(bilm_path, "max"))):
-        assert set(doc.user_data) == {f"elmo_pooled{name}" for name in names} | ({"source"} if i == 0 else set())
-        if "_layers" in names:
-            assert doc.user_data["elmo_pooled_layers"].dtype == np.float16
-            np.testing.assert_allclose(doc.user_data["elmo_pooled_layers"], layers, atol=2e-3)
-        if "" in names:
-            assert doc.user_data["elmo_pooled"].shape == (16,)

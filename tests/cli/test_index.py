@@ -30,26 +30,6 @@ def folder(bilm, tmp_path_factory):
     return folder
 
 
-def test_index_is_added_to_and_documents_are_deleted(folder, tmp_path):
-    (tmp_path / "texts.jsonl").write_text('{"words": ["a", "the", "Bank"]}\n{"words": ["2"]}\n', encoding="utf8")
-    place = [tmp_path / "texts.jsonl", tmp_path / "index"]
-    result = call("index", *place, "--bilm", folder / "bilm", "--content-words", "--layer", "mean", "--json")
-    assert json.loads(result.stdout)["tokens"] == 1 and json.loads(result.stdout)["layer"] == "mean"
-    again = call("index", *place, "--json")
-    assert json.loads(again.stdout)["tokens"] == 1 and "2 documents unchanged" in again.stderr
-    name = f"{tmp_path / 'texts.jsonl'}#1"
-    assert "has no document" in refused("index", tmp_path / "index", "--delete", name, "--delete", "absent")
-    assert call_json("index", tmp_path / "index", "--check")["documents"] == 2, "nothing is deleted if one is unknown"
-    deleted = call("index", tmp_path / "index", "--delete", name, "--json")
-    assert json.loads(deleted.stdout)["tokens"] == 0, deleted.output
-    checked = call("index", tmp_path / "index", "--check", "--json")
-    assert "nothing to check" in checked.stderr and "recall@10" not in json.loads(checked.stdout)
-    assert "EL393" in refused("index", *place, "--layer", 1)
-    empty = call("neighbors", tmp_path / "index", SENTENCE, "-w", "bank")
-    assert "no tokens" in empty.output
-    assert "The index has no use of" in refused("senses", tmp_path / "index", "bank")
-
-
 def test_stopped_build_says_how_to_go_on(folder, tmp_path, monkeypatch):
     command = ["index", folder / "lines.txt", tmp_path / "index", "--bilm", folder / "bilm"]
     with monkeypatch.context() as patched:
@@ -142,38 +122,6 @@ def test_case_is_matched_before_a_sample_is_drawn(folder, tmp_path):
     assert "5 of 40 uses" in sample.stdout and "5 of 40 uses" in page.read_text(encoding="utf8")
 
 
-@pytest.mark.issue(18)
-def test_force_keeps_settings_that_can_be_read(folder, tmp_path):
-    (tmp_path / "t.jsonl").write_text('{"words": ["a", "the", "Bank"]}\n', encoding="utf8")
-    command, bilm = ["index", tmp_path / "t.jsonl", tmp_path / "index"], ("--bilm", folder / "bilm")
-    call(*command, *bilm, "--layer", 1, "--content-words", "--lang", "en")
-    again = call(*command, "--force", "--json")
-    record, shown = json.loads(again.stdout), " ".join(again.stderr.split())
-    assert (record["layer"], record["tokens"], record["bilm"]) == (1, 1, str(folder / "bilm"))
-    assert "reading: {'lang': 'en'" in shown and "layer: " not in shown
-    assert call_json(*command, "--force", "--all-words")["tokens"] == 3
-    (tmp_path / "index" / FILE).write_bytes(b"not SQLite")
-    unread = call(*command, "--force", *bilm, "--json")
-    assert "of the damaged index" in unread.stderr and json.loads(unread.stdout)["layer"] == 2
-
-
-@pytest.mark.issue(18)
-def test_documents_beyond_the_end_of_a_shorter_file_are_deleted(folder, tmp_path):
-    texts, other = tmp_path / "t.jsonl", tmp_path / "t.jsonl#x.jsonl"
-    texts.write_text("".join(f'{{"words": ["w{i}"]}}\n' for i in range(12)), encoding="utf8")
-    other.write_text('{"words": ["kept"]}\n' * 3, encoding="utf8")
-    bilm = ("--bilm", folder / "bilm", "--json")
-    assert json.loads(call("index", texts, other, tmp_path / "index", *bilm).stdout)["documents"] == 15
-    texts.write_text('{"words": ["w0"]}\n{"words": ["w1"]}\n', encoding="utf8")
-    again = call("index", texts, tmp_path / "index", "--json")
-    assert json.loads(again.stdout)["documents"] == 5 and "Deleted 10 documents" in again.stderr
-    assert "The index has no use of" in refused("senses", tmp_path / "index", "w2")
-    assert "Deleted" not in call("index", texts, tmp_path / "index", "--json").stderr
-    texts.write_text("", encoding="utf8")
-    emptied = call_json("index", texts, tmp_path / "index")
-    assert (emptied["documents"], emptied["words"]) == (3, 1)
-
-
 NOVELS = [
     {"text": f"The train of ladies left {i} . Her train came in .", "year": 1840 + i, "author": author}
     for author in ("Brontë", "Wells")
@@ -234,41 +182,70 @@ def test_senses_take_several_forms_of_a_word(novels, tmp_path):
 
 
 @pytest.mark.issue(40)
-def test_neighbors_are_compared_between_years(novels):
+@pytest.mark.issue(48)
+def test_neighbors_are_compared_between_years(novels, folder, write, tmp_path):
     command = ("neighbors", novels / "index", "The train came in .", "--word", "train", "--k", 2, "--same-word")
     found = call_json(*command, "--group-by", "year", "--bin-width", 10)["neighbors"]
     assert [one["value"] for one in found] == ["1840–1849"] * 2 + ["1850–1859"] * 2
     shown = told(*command, "--group-by", "author")
     assert "author Brontë" in shown and "author Wells" in shown
     assert "value" not in call_json(*command)["neighbors"][0]
-
-
-@pytest.mark.issue(48)
-def test_uses_are_found_under_numbers_and_texts_of_one_field(folder, tmp_path):
-    years = [1850, 1850, "unknown", 1850.0, "1850"]
-    lines = [json.dumps({"text": f"A train {i}", "year": year}) for i, year in enumerate(years)]
-    (tmp_path / "a.jsonl").write_text("\n".join(lines), encoding="utf8")
-    call("index", tmp_path / "a.jsonl", tmp_path / "index", "--bilm", folder / "bilm", "--keep", "year")
+    years = [1850, 1850, "unknown", 1850.0, "1850"]  # numbers and texts in one field
+    texts = write(*({"text": f"A train {i}", "year": year} for i, year in enumerate(years)))
+    call("index", texts, tmp_path / "index", "--bilm", folder / "bilm", "--keep", "year")
     found = call_json("neighbors", tmp_path / "index", "A train", "-w", "train", "-s", "--group-by", "year")
     assert [one["value"] for one in found["neighbors"]] == ["1850"] * 4 + ["unknown"]
-    shares = call_json("senses", tmp_path / "index", "train", "--group-by", "year", "--n-senses", 2)["shares"]
-    assert {row["value"]: row["uses"] for row in shares} == {"1850": 4, "unknown": 1}
 
 
+@pytest.fixture
+def write(tmp_path):
+    """Write JSON texts of one name, and give the path."""
+
+    def write_texts(*texts):
+        (tmp_path / "t.jsonl").write_text("".join(f"{json.dumps(text)}\n" for text in texts), encoding="utf8")
+        return tmp_path / "t.jsonl"
+
+    return write_texts
+
+
+@pytest.mark.issue(18)
+def test_index_follows_its_texts_and_documents_are_deleted(folder, write, tmp_path):
+    index, words = tmp_path / "index", [{"words": ["a", "the", "Bank"]}, {"words": ["2"]}]
+    texts = write(*words)
+    result = call("index", texts, index, "--bilm", folder / "bilm", "--content-words", "--layer", "mean", "--json")
+    assert json.loads(result.stdout)["tokens"] == 1 and json.loads(result.stdout)["layer"] == "mean"
+    again = call("index", texts, index, "--json")
+    assert json.loads(again.stdout)["tokens"] == 1 and "2 documents unchanged" in again.stderr
+    assert "EL393" in refused("index", texts, index, "--layer", 1)
+    assert "has no document" in refused("index", index, "--delete", f"{texts}#1", "--delete", "absent")
+    write(*words, *({"words": [f"w{i}"]} for i in range(10)))
+    assert call_json("index", texts, index)["documents"] == 12, "nothing was deleted, since one was unknown"
+    write(*words)
+    again = call("index", texts, index, "--json")
+    assert json.loads(again.stdout)["documents"] == 2 and "Deleted 10 documents" in again.stderr
+    assert call_json("index", index, "--delete", f"{texts}#1")["tokens"] == 0
+    checked = call("index", index, "--check", "--json")
+    assert "nothing to check" in checked.stderr and "recall@10" not in json.loads(checked.stdout)
+    assert "no tokens" in call("neighbors", index, SENTENCE, "-w", "bank").output
+    assert "The index has no use of" in refused("senses", index, "bank")
+
+
+@pytest.mark.issue(18)
 @pytest.mark.issue(40)
-def test_fields_stay_when_documents_are_added_or_the_index_is_replaced(folder, novels, tmp_path):
-    one, two = tmp_path / "1.jsonl", tmp_path / "2.jsonl"
-    for path, year in ((one, 1900), (two, 1910)):
-        path.write_text(json.dumps({"text": "A train", "year": year, "place": "York"}), encoding="utf8")
-    index = tmp_path / "index"
-    call("index", one, index, "--bilm", folder / "bilm", "--keep", "year")
-    call("index", two, index)
-    senses = ("senses", index, "train", "--group-by")
-    assert [row["value"] for row in call_json(*senses, "year")["shares"]] == ["1900", "1910"]
-    refusal = refused(*senses, "place")
-    assert "No document of the index has a field 'place'. Choose one of: document, year" in refusal
-    again = call("index", one, two, index, "--keep", "place")
-    assert "2 documents with changed fields" in " ".join(again.stderr.split())
-    call("index", one, two, index, "--force")
-    assert [row["value"] for row in call_json(*senses, "place")["shares"]] == ["York"]
-    assert [row["value"] for row in call_json(*senses, "year")["shares"]] == ["1900", "1910"]
+def test_force_keeps_settings_and_fields_that_can_be_read(folder, write, tmp_path):
+    index, texts = tmp_path / "index", write({"words": ["a", "the", "Bank"], "year": 1900, "place": "York"})
+    bilm = ("--bilm", folder / "bilm")
+    call("index", texts, index, *bilm, "--layer", 1, "--content-words", "--lang", "en", "--keep", "year")
+    senses = ("senses", index, "Bank", "--group-by")
+    assert "has a field 'place'. Choose one of: document, year" in refused(*senses, "place")
+    assert "1 document with changed fields" in told("index", texts, index, "--keep", "place")
+    again = call("index", texts, index, "--force", "--json")
+    record, shown = json.loads(again.stdout), " ".join(again.stderr.split())
+    assert (record["layer"], record["tokens"], record["bilm"]) == (1, 1, str(folder / "bilm"))
+    assert "reading: {'lang': 'en'" in shown and "layer: " not in shown
+    for field, value in (("year", "1900"), ("place", "York")):
+        assert [row["value"] for row in call_json(*senses, field)["shares"]] == [value]
+    assert call_json("index", texts, index, "--force", "--all-words")["tokens"] == 3
+    (index / FILE).write_bytes(b"not SQLite")
+    unread = call("index", texts, index, "--force", *bilm, "--json")
+    assert "of the damaged index" in unread.stderr and json.loads(unread.stdout)["layer"] == 2

@@ -1,8 +1,6 @@
 """The language of a text: from --lang, else from the index, else from the biLM, else English."""
 
 import json
-import shutil
-from contextlib import closing
 
 import numpy as np
 import pytest
@@ -11,7 +9,6 @@ from thinc.api import Config
 
 from spacy_elmo import load_bilm
 from spacy_elmo.analysis.neighbors import NeighborIndex
-from spacy_elmo.analysis.token_store import TokenStore
 from spacy_elmo.pipeline.config import make_pipeline_config
 from spacy_elmo.weights import save_bilm
 
@@ -48,48 +45,25 @@ def indexes(french, raw, tmp_path_factory):
     return {name: folder / name for name in ("fr", "en", "none")}
 
 
-@pytest.mark.parametrize("lang, wanted", [(None, FRENCH), ("en", ENGLISH), ("fr", FRENCH)])
-def test_text_is_tokenized_in_the_language_of_the_bilm(lang, wanted, french):
-    option = [] if lang is None else ["--lang", lang]
-    tokens = [token["token"] for token in call_json("surprisal", french, TEXT, *option)["tokens"]]
-    assert tokens[: len(wanted)] == wanted
-    assert call_json("substitutes", french, TEXT, "--word", "est", *option)["sentence"] == wanted
-
-
-def test_a_bilm_without_a_language_is_english(french, tmp_path):
-    for number, meta in enumerate(({}, {"lang": None}, {"lang": ""}, {"lang": 5}, {"lang": ["fr"]})):
-        path = _other(tmp_path / str(number), french, **meta)
-        assert call_json("substitutes", path, TEXT, "--word", "est")["sentence"] == ENGLISH
-
-
-def test_a_language_that_spacy_does_not_have_is_an_error_with_a_remedy(french, tmp_path):
-    path = _other(tmp_path / "bilm", french, lang="frr")
-    shown = refused("substitutes", path, TEXT, "--word", "est")
-    assert "'frr'" in shown and "Set --lang" in shown
-    assert call_json("substitutes", path, TEXT, "--word", "est", "--lang", "xx")["position"] == 1
-
-
-@pytest.mark.parametrize("name, lang, wanted", [("fr", None, FRENCH), ("en", None, ENGLISH), ("none", None, FRENCH)])
-def test_query_is_tokenized_in_the_language_of_the_index(name, lang, wanted, indexes):
-    assert call_json("neighbors", indexes[name], TEXT, "--word", "est")["sentence"] == wanted
-    assert call_json("neighbors", indexes[name], TEXT, "--word", "est", "--lang", "en")["sentence"] == ENGLISH
-
-
-def test_an_index_without_a_language_opens(indexes, tmp_path):
-    shutil.copytree(indexes["none"], tmp_path / "index")
-    with closing(TokenStore(tmp_path / "index", can_write=True)) as store:
-        settings = store.read_meta()["settings"]
-        with store.change():
-            store.write_meta(settings={**settings, "reading": {}})
-    assert call_json("neighbors", tmp_path / "index", TEXT, "--word", "est")["sentence"] == FRENCH
-    call("index", tmp_path / "index", "--check")
-
-
-def test_texts_are_added_to_an_index_in_its_language(indexes, tmp_path):
-    (tmp_path / "more.txt").write_text("l'affaire", encoding="utf8")
-    before = call_json("index", indexes["fr"], "--check")["tokens"]
-    assert call_json("index", tmp_path / "more.txt", indexes["fr"])["tokens"] == before + 2
-    assert "EL393" in refused("index", tmp_path / "more.txt", indexes["fr"], "--lang", "en")
+@pytest.mark.parametrize(
+    "lang, options, wanted",
+    [
+        ("fr", (), FRENCH),
+        ("fr", ("--lang", "en"), ENGLISH),
+        *((lang, (), ENGLISH) for lang in (None, "", 5, ["fr"])),
+        ("frr", (), None),  # spaCy does not have it
+        ("frr", ("--lang", "fr"), FRENCH),
+    ],
+)
+def test_text_is_tokenized_in_the_language_of_the_bilm(lang, options, wanted, french, tmp_path):
+    path = french if lang == "fr" else _other(tmp_path / "bilm", french, lang=lang)
+    command = ("substitutes", path, TEXT, "--word", "est", *options)
+    if wanted is None:
+        shown = refused(*command)
+        assert "'frr'" in shown and "Set --lang" in shown
+        return
+    assert call_json(*command)["sentence"] == wanted
+    assert [token["token"] for token in call_json("surprisal", path, TEXT, *options)["tokens"]][: len(wanted)] == wanted
 
 
 def test_content_words_are_those_of_the_language_of_the_bilm(french, raw, tmp_path):

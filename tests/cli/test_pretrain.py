@@ -142,20 +142,6 @@ def test_another_text_cannot_be_resumed(text, tmp_path, monkeypatch, change, mes
     assert message in shown and "EL156" in shown and "version of spacy-elmo" in shown and "--paths.init" in shown
 
 
-def test_going_on_from_another_bilm(text, tmp_path):
-    _run(tmp_path / "a", text)
-    init = ("--paths.init", tmp_path / "a" / "model-last")
-    _run(tmp_path / "b", text, *init)
-    assert _log(tmp_path / "b", "forward")[-1] < _log(tmp_path / "a", "forward")[-1]
-    (tmp_path / "words.txt").write_text("<S>\n</S>\n<UNK>\nmat\n")
-    vocab = ("--paths.vocab", tmp_path / "words.txt")
-    assert "new_head" in _run(tmp_path / "c", text, *init, *vocab, code=1)
-    _run(tmp_path / "c", text, *init, *vocab, "--vocabulary.new_head", "true")
-    assert load_bilm(tmp_path / "c" / "model-last").vocabulary.words == ["<S>", "</S>", "<UNK>", "mat"]
-    shown = _run(tmp_path / "d", text, *init, "--bilm.n_layers", "1", code=1)
-    assert "n_layers: 1 in the block, 2 in the biLM" in shown
-
-
 def test_what_was_read_is_reported(text, tmp_path):
     text.write_bytes(b"The cat sat. It's late!\n\nA \xff mat.\n" * 20)
     options = ("--lang", "en", "--running-text", "--format", "text")  # as of the other commands
@@ -287,6 +273,14 @@ def test_what_a_run_prints_without_a_terminal(text, tmp_path):
     assert "updates, and" not in again  # it knows the language already
 
 
-def test_a_forward_model_has_no_backward_perplexity(text, tmp_path):
-    assert "nan" not in _run(tmp_path / "out", text, "--bilm.directions", "forward")
-    assert _log(tmp_path / "out", "backward") == [(None,), (None,)]
+def test_a_vocabulary_or_sizes_that_differ_from_the_initial_bilm_are_refused(text, tmp_path):
+    """What comes of an initial biLM is in test_adapt.py."""
+    _run(tmp_path / "a", text)
+    init = ("--paths.init", tmp_path / "a" / "model-last")
+    (tmp_path / "words.txt").write_text("<S>\n</S>\n<UNK>\nmat\n")
+    vocab = ("--paths.vocab", tmp_path / "words.txt")
+    assert "new_head" in _run(tmp_path / "c", text, *init, *vocab, code=1)
+    _run(tmp_path / "c", text, *init, *vocab, "--vocabulary.new_head", "true")
+    assert load_bilm(tmp_path / "c" / "model-last").vocabulary.words == ["<S>", "</S>", "<UNK>", "mat"]
+    shown = _run(tmp_path / "d", text, *init, "--bilm.n_layers", "1", code=1)
+    assert "n_layers: 1 in the block, 2 in the biLM" in shown

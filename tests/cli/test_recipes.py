@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 import spacy
+import srsly
 from cli.calls import SMALL_BILM, SMALL_RUN, as_options, call, call_json, told
-from safetensors import safe_open
 from thinc.api import Config
 
 from spacy_elmo import load_bilm
@@ -86,18 +85,14 @@ def test_recipes_have_the_sizes_of_their_papers():
 def test_commands_and_the_component_take_a_forward_model(forward, text, tmp_path):
     found = call_json("perplexity", forward, text)
     assert found["backward"] is None and found["mean"] == found["forward"] < 15
+    assert all(row["backward"] is None for row in srsly.read_jsonl(forward.with_name("log.jsonl")))
     call("embed", forward, text, tmp_path / "out.npz", "--store", "both")
     with np.load(tmp_path / "out.npz") as arrays:
         assert arrays["layers"].shape[::2] == (3, 16)
     assert "forward direction only" in told("inspect", forward)
     call("convert", forward, tmp_path / "tf", "--to", "bilm-tf")
-    with h5py.File(tmp_path / "tf" / "weights.hdf5", "r") as file:
-        assert list(file["RNN_0/RNN/MultiRNNCell"]) == ["Cell0", "Cell1"] and "RNN_1" not in file
-        assert file["RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_0"].shape == (32, 64)
     words = [["the", "cat", "sat"]]
     np.testing.assert_array_equal(load_bilm(tmp_path / "tf").embed(words)[0], load_bilm(forward).embed(words)[0])
-    with safe_open(forward / "weights.safetensors", framework="np") as file:
-        assert "steady.h" in list(file.keys())
     for state in ("reset", "steady", "carry"):
         nlp = spacy.blank("en")
         nlp.add_pipe("elmo", config={"model": {"state": state}}).load_weights(forward)
@@ -107,19 +102,13 @@ def test_commands_and_the_component_take_a_forward_model(forward, text, tmp_path
 
 @pytest.mark.slow
 def test_commands_take_a_transformer_and_its_training_continues(transformer, text, tmp_path):
-    found = call_json("perplexity", transformer, text)
-    assert found == call_json("perplexity", transformer, text, "--state", "reset")
-    assert 1 < found["mean"] < 15 and found["n_dropped"] == 0
+    perplexity = call_json("perplexity", transformer, text)
+    assert perplexity == call_json("perplexity", transformer, text, "--state", "reset")
+    assert 1 < perplexity["mean"] < 15 and perplexity["n_dropped"] == 0
     assert "EL340" in told("perplexity", transformer, text, "--state", "carry", code=1)
     report = call_json("inspect", transformer)
     assert report["settings"]["transformer.feedforward_width"] == 16 and "cell_width" not in report["settings"]
     assert {"transformer layer 1", "transformer layer 2", "output norm"} <= set(report["n_parameters"])
-    assert [gate[0] for gate in report["gates"]] == ["highway 1"]
     call("embed", transformer, text, tmp_path / "out.npz", "--store", "both")
-    with np.load(tmp_path / "out.npz") as arrays:
-        assert arrays["layers"].shape[::2] == (3, 32)
-    call("convert", transformer, tmp_path / "half", "--dtype", "float16")
-    assert load_bilm(tmp_path / "half").config == load_bilm(transformer).config
-    assert "transformer" in told("convert", transformer, tmp_path / "tf", "--to", "bilm-tf", code=1)
     adapted = _train(TRANSFORMER, text, tmp_path / "adapted", "--paths.init", transformer)
-    assert call_json("perplexity", adapted, text)["mean"] < found["mean"]
+    assert call_json("perplexity", adapted, text)["mean"] < perplexity["mean"]

@@ -32,14 +32,7 @@ def simple(folder, **settings):
 # From the files and sentences to arrays.
 READERS = {
     "batch_to_ids": lambda files, batch: batch_to_ids(batch),
-    "embed_sentence": lambda files, batch: [
-        ElmoEmbedder(files.options, files.weights).embed_sentence(words) for words in batch
-    ],
     "embed_batch": lambda files, batch: ElmoEmbedder(files.options, files.weights).embed_batch(batch),
-    "embed_sentences": lambda files, batch: ElmoEmbedder(files.options, files.weights).embed_sentences(iter(batch), 2),
-    "batch_to_embeddings": lambda files, batch: (
-        ElmoEmbedder(files.options, files.weights).batch_to_embeddings(batch)[0].numpy()
-    ),
     "indexer": lambda files, batch: [
         np.array(ELMoTokenCharactersIndexer().tokens_to_indices(words)["elmo_tokens"]) for words in batch
     ],
@@ -50,7 +43,6 @@ READERS = {
         bilm.UnicodeCharsVocabulary(files.vocab, 10).encode_chars(words, split=False) for words in batch
     ],
     "get_elmo_vectors": lambda files, batch: simple(files.weights.parent).get_elmo_vectors(batch),
-    "get_elmo_vector_average": lambda files, batch: simple(files.weights.parent).get_elmo_vector_average(batch),
     "sents2elmo": lambda files, batch: Embedder(files.weights.parent).sents2elmo(batch),
 }
 

@@ -78,15 +78,6 @@ def test_a_bilm_without_state_has_no_warmup(make_manylangs):
     assert model.get_elmo_vectors(["ab"]).shape[1] == 2
 
 
-def test_attributes(model, files):
-    assert (model.batch_size, model.vector_size, model.n_layers, model.max_chars) == (3, WIDTH, N_LAYERS, 50)
-    assert model.get_elmo_vectors([]).shape == (0, 0, WIDTH)
-    assert model.get_elmo_vector_average([]).shape == (0, WIDTH)
-    assert ElmoModel().batch_size == 32
-    message = model.load(files.weights.parent)
-    assert f"{N_LAYERS} layers of {WIDTH} dimensions" in message and model.batch_size == 32
-
-
 def test_the_preferred_weights_of_a_folder(files, tmp_path):
     folder = shutil.copytree(files.weights.parent, tmp_path / "folder")
     shutil.copy(files.weights, folder / "model.hdf5")
@@ -99,11 +90,16 @@ def test_the_preferred_weights_of_a_folder(files, tmp_path):
         model.load(folder)
 
 
-def test_attributes_that_scripts_read(model, files, monkeypatch):
+def test_attributes_that_scripts_read(model, files):
+    assert (model.batch_size, model.vector_size, model.n_layers, model.max_chars) == (3, WIDTH, N_LAYERS, 50)
+    assert model.get_elmo_vectors([]).shape == (0, 0, WIDTH)
+    assert model.get_elmo_vector_average([]).shape == (0, WIDTH)
     ids = model.batcher.batch_sentences([["the", "bank"], "abc"])
     assert ids.shape == (2, 5, model.max_chars) and ids.shape[2] == model.sentence_character_ids.shape[2]
     layers = BidirectionalLanguageModel(files.options, files.weights)(ids)["lm_embeddings"]
     np.testing.assert_allclose(layers, model.get_elmo_vectors([["the", "bank"], "abc"], False, "all"), atol=1e-5)
     assert {model.sentence_character_ids: ids}  # a key of a dictionary, as in feed_dict
     model.logger.setLevel(model.logger.level)
-    assert ElmoModel().batcher is None
+    assert ElmoModel().batch_size == 32 and ElmoModel().batcher is None
+    message = model.load(files.weights.parent)
+    assert f"{N_LAYERS} layers of {WIDTH} dimensions" in message and model.batch_size == 32

@@ -209,7 +209,7 @@ def test_a_bilm_in_reduced_precision_or_steady_state_cannot_be_trained():
 
 @pytest.mark.parametrize("name", ["n_mixes", "initial_weights", "initial_gamma", "layer_norm"])
 def test_settings_of_mixes_that_are_read_from_allennlp_are_an_error(name, tmp_path):
-    with pytest.raises(ValueError, match=f"EL060.*{name} cannot be given"):
+    with pytest.raises(ValueError, match=f"EL060.*{name} cannot be set"):
         Elmo.from_allennlp(tmp_path, **{name: 1})
 
 

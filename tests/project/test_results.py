@@ -43,13 +43,6 @@ def test_pages_are_what_is_drawn_from_the_stored_results(script, tmp_path):
     assert {page: page.read_text(encoding="utf8") for page in written} == written
 
 
-def test_gains_are_means_with_deviations_and_seeds(script):
-    table = script.make_gains(GAINS)
-    row = "| WNUT-17, NER F | 13.00 ± 3.61 | 23.00 ± 4.24 (n = 2) | +12.00 ± 2.83 (n = 2) | 400 / 400 |"
-    assert table.splitlines()[2:] == [row]
-    assert "| 10.00 (n = 1) | - | - | 400 / - |" in script.make_gains(GAINS[:1])
-
-
 @pytest.mark.issue(16)
 def test_no_table_mixes_weights(script, tmp_path):
     pytest.importorskip("matplotlib")

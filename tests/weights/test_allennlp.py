@@ -80,17 +80,6 @@ def test_options_are_inline_or_a_member_or_known(places, cell_clip, tmp_path):
     assert load_bilm(path).config.cell_clip == cell_clip
 
 
-def test_forget_biases_are_those_of_the_hdf5_file_in_the_archive_unless_they_were_trained(original, tmp_path):
-    trained = elmo_state(ARRAYS, OPTIONS)
-    name = next(name for name in trained if name.endswith("forward_layer_0.state_linearity.bias"))
-    trained[name] += 0.25
-    content = {**members(), HDF5_MEMBER: (tmp_path / "original" / "weights.hdf5").read_bytes()}
-    bilm = load_bilm(write_archive(tmp_path / "model.tar.gz", trained, members=content))
-    assert_equal_weights(bilm, original, but=["encoder.layers.0.bias"])
-    difference = bilm.network.encoder.layers[0].bias - original.network.encoder.layers[0].bias
-    assert torch.allclose(difference[0], torch.tensor(0.25), atol=1e-6) and not difference[1].any()
-
-
 def test_unknown_options_are_assumed_with_a_warning(original, tmp_path):
     path = write_archive(tmp_path / "model.tar.gz", elmo_state(ARRAYS, OPTIONS))
     with pytest.warns(UserWarning, match="WL310.*token_embedder_elmo.*cell_clip 3.0, proj_clip 3.0, relu.*--options"):

@@ -75,14 +75,6 @@ def test_archives_that_declare_or_expand_to_too_much_are_refused(kind, tmp_path)
         load_bilm(tmp_path / "model.tar.gz")
 
 
-@pytest.mark.parametrize("mode", ["w:gz", "w:xz"])
-def test_a_damaged_archive_is_named(mode, tmp_path):
-    path = write_archive(tmp_path / "model.tar", STATE, CONFIG, mode=mode)
-    path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(ValueError, match="EL022.*cannot be read as .*end-of-stream"):
-        load_bilm(path)
-
-
 def test_a_damaged_header_is_not_the_end(tmp_path):
     """Python's tarfile stops there, and options after it would be missing without notice."""
     path = write_archive(tmp_path / "model.tar", STATE, CONFIG, {"options.json": b"{}"}, mode="w")

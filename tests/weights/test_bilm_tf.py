@@ -17,13 +17,11 @@ from reference.seeded_weights import (
     make_arrays,
     make_options,
     make_softmax,
-    read_arrays,
     write_arrays,
     write_model,
 )
 
 from spacy_elmo import load_bilm, save_bilm
-from spacy_elmo.bilm.lm_head import AdaptiveHead
 from spacy_elmo.weights.bilm_tf import read_options
 from spacy_elmo.weights.files import read_hdf5
 from spacy_elmo.weights.formats import detect_format
@@ -110,20 +108,6 @@ def test_softmax_in_its_own_file(make, tmp_path):
     np.testing.assert_array_equal(bilm.head.weight.detach().numpy(), softmax["softmax/W"])
     np.testing.assert_array_equal(bilm.head.bias.detach().numpy(), softmax["softmax/b"])
     assert load_bilm(folder).head is None
-
-
-def test_softmax_shared_with_word_table(make, tmp_path):
-    options = make_options(char_cnn=..., share_embedding_softmax=True)
-    arrays = make_arrays(options)
-    arrays["softmax/b"] = make_softmax(options)["softmax/b"]
-    bilm = load_bilm(make(options, arrays, WORDS))
-    assert bilm.head.weight is bilm.network.word_embedding
-    for kind in ("bilm-tf", "native"):
-        save_bilm(bilm, tmp_path / kind, format=kind)
-        again = load_bilm(tmp_path / kind)
-        assert again.head.weight is again.network.word_embedding
-        assert torch.equal(again.head.weight, bilm.head.weight)
-    assert sorted(read_arrays(tmp_path / "bilm-tf" / "weights.hdf5")) == sorted(arrays)
 
 
 def make_vocab(tmp_path, words=WORDS):
@@ -213,15 +197,6 @@ def test_errors_of_the_system_are_not_called_damage(library, number, make, tmp_p
         read_hdf5(found.weights)
 
 
-def test_weights_file_truncated(make):
-    path = make() / "weights.hdf5"
-    content = path.read_bytes()
-    for size in (0, len(content) // 2, len(content) - 7):
-        path.write_bytes(content[:size])
-        with pytest.raises(ValueError, match="EL022.*cannot be read as HDF5"):
-            load_bilm(path.parent)
-
-
 def test_vocabulary_without_special_words_is_ignored_only_if_not_needed(make):
     folder = make(vocab=["a", "b"])
     with pytest.warns(UserWarning, match="WL020"):
@@ -241,27 +216,11 @@ def test_vocabulary_words_may_hold_unicode_line_ends(make, tmp_path):
     assert load_bilm(tmp_path / "native").vocabulary.words == words
 
 
-def test_adaptive_softmax_is_left_out_with_a_warning(make, tmp_path):
-    bilm = load_bilm(make(vocab=WORDS))
-    bilm.head = AdaptiveHead(len(WORDS), bilm.config.projection_width, [4, 7]).eval()
-    with pytest.warns(UserWarning, match="12 words"):
-        save_bilm(bilm, tmp_path / "copy", format="bilm-tf")
-    again = load_bilm(tmp_path / "copy")
-    assert again.head is None and again.vocabulary == bilm.vocabulary
-    np.testing.assert_array_equal(again.embed([WORDS[3:]])[0], bilm.embed([WORDS[3:]])[0])
-
-
 # Options
 
 
 def read(**changes):
     return read_options(make_options(**changes), "options.json", n_words=12 if "char_cnn" in changes else None)
-
-
-def test_options_absent_means_what_bilm_tf_means():
-    config = read(lstm={"use_skip_connections": ..., "n_layers": ..., "cell_clip": ..., "proj_clip": 0})
-    assert not config.has_skip and config.n_layers == 1
-    assert config.cell_clip is None and config.projection_clip is None
 
 
 def test_options_lists_all_problems_at_once():

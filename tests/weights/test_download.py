@@ -77,7 +77,7 @@ def test_a_download_keeps_its_language_licence_and_paper_in_what_is_made_of_it(
     published: Published, model: Path, tmp_path: Path
 ) -> None:
     stated = replace(published, name="tiny", language="nb", licence="CC BY 4.0", paper="A paper")
-    download(stated, tmp_path / "out", given=[model])
+    download(stated, tmp_path / "out", local_files=[model])
     for path in (tmp_path / "out", tmp_path / "out" / "weights.hdf5"):
         save_bilm(load_bilm(path), tmp_path / "native", force=True)
         meta = load_bilm(tmp_path / "native").meta
@@ -181,22 +181,22 @@ def test_another_file_is_refused_and_not_continued(
 
     given, opener = ([model], refuse) if is_given else ([], open_without_length)
     with pytest.raises(ValueError, match=f"(?s){text}"):
-        download(published, tmp_path / "out", given=given, opener=opener)
+        download(published, tmp_path / "out", local_files=given, opener=opener)
     assert not (tmp_path / "out" / "weights.hdf5").exists()
     assert "limit" in fault or not (tmp_path / "out" / "weights.hdf5.part").exists()
 
 
 def test_local_files_are_put_in_place_without_a_connection(published: Published, model: Path, tmp_path: Path) -> None:
-    files = download(published, tmp_path / "out", given=[model], opener=refuse)
+    files = download(published, tmp_path / "out", local_files=[model], opener=refuse)
     assert [file.url for file in files] == [str(model / "options.json"), str(model / "weights.hdf5")]
     load_bilm(tmp_path / "out")
     (model / "weights.hdf5").rename(model / "mine.hdf5")
-    download(published, tmp_path / "b", given=[model / "mine.hdf5", model / "options.json"], opener=refuse)
+    download(published, tmp_path / "b", local_files=[model / "mine.hdf5", model / "options.json"], opener=refuse)
     with pytest.raises(ValueError, match="(?s)tiny_weights.hdf5 is missing"):
-        download(published, tmp_path / "c", given=[model / "options.json"], opener=refuse)
+        download(published, tmp_path / "c", local_files=[model / "options.json"], opener=refuse)
     (model / "yours.hdf5").write_bytes(b"")
     with pytest.raises(ValueError, match="(?s)may be any of .*mine.hdf5, .*yours.hdf5"):
-        download(published, tmp_path / "c", given=[model], opener=refuse)
+        download(published, tmp_path / "c", local_files=[model], opener=refuse)
     assert not (tmp_path / "c").exists()
 
 
@@ -204,11 +204,11 @@ def test_nothing_is_overwritten_without_force(published: Published, model: Path,
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "notes.txt").write_text("keep")
     with pytest.raises(ValueError, match="EL025"):
-        download(published, tmp_path / "out", given=[model], opener=refuse)
-    download(published, tmp_path / "out", given=[model], force=True, opener=refuse)
+        download(published, tmp_path / "out", local_files=[model], opener=refuse)
+    download(published, tmp_path / "out", local_files=[model], force=True, opener=refuse)
     assert (tmp_path / "out" / "notes.txt").is_file()
     with pytest.raises(ValueError, match="EL025"):
-        download(published, tmp_path / "out" / "notes.txt", given=[model], force=True, opener=refuse)
+        download(published, tmp_path / "out" / "notes.txt", local_files=[model], force=True, opener=refuse)
 
 
 def test_files_of_another_model_do_not_stay(published: Published, model: Path, tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_files_of_another_model_do_not_stay(published: Published, model: Path, t
     (tmp_path / "out" / "notes.txt").write_text("keep")
     record = {"files": [{"name": "144.zip"}, {"name": "../published/options.json"}, {"name": 3}, 4]}
     (tmp_path / "out" / "origin.json").write_text(json.dumps(record))
-    download(published, tmp_path / "out", given=[model], force=True, opener=refuse)
+    download(published, tmp_path / "out", local_files=[model], force=True, opener=refuse)
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"options.json", "weights.hdf5", "origin.json", "notes.txt"}
     assert (model / "options.json").is_file()
@@ -296,12 +296,12 @@ def test_a_second_download_into_the_same_folder_waits(
 
 def test_another_bilm_is_not_stored_as_a_published_one(model: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="(?s)published 'small'.*options.json' is of a biLM that has") as error:
-        download(find_published("small"), tmp_path / "out", given=[model], opener=refuse)
+        download(find_published("small"), tmp_path / "out", local_files=[model], opener=refuse)
     text = r"weights.hdf5' is of a biLM that has [\d,]+ parameters, documented are 13.6 M"
     assert re.search(text, str(error.value)) and not (tmp_path / "out").exists()
     (model / "options.json").write_text("{}")
     with pytest.raises(ValueError, match="(?s)options.json' has no sizes to compare: .EL023"):
-        download(find_published("small"), tmp_path / "out", given=[model], opener=refuse)
+        download(find_published("small"), tmp_path / "out", local_files=[model], opener=refuse)
 
 
 def test_another_bilm_from_a_mirror_is_removed(published: Published, tmp_path: Path) -> None:

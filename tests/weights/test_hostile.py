@@ -6,6 +6,7 @@ import zipfile
 import h5py
 import numpy as np
 import pytest
+from reference.allennlp_state import elmo_state, make_config, write_archive
 from reference.seeded_weights import make_arrays, make_options, make_softmax
 from safetensors.numpy import load, save
 
@@ -16,9 +17,8 @@ DEEP = "[" * 100_000 + "]" * 100_000
 
 
 @pytest.fixture
-def native(folder, tmp_path):
-    save_bilm(load_bilm(folder), tmp_path / "native")
-    return tmp_path / "native"
+def native(folder):
+    return save_native(folder)
 
 
 def pack(folder):
@@ -27,6 +27,37 @@ def pack(folder):
         for name in ("options.json", "weights.hdf5"):
             archive.write(folder / name, name)
     return path
+
+
+def make_archive(folder, mode):
+    options = make_options()
+    config = make_config(options_file=options)
+    return write_archive(folder.with_name("model.tar"), elmo_state(make_arrays(options), options), config, mode=mode)
+
+
+CUT = {
+    "HDF5": (lambda folder: folder / "weights.hdf5", "cannot be read as HDF5"),
+    "safetensors": (lambda folder: save_native(folder) / "weights.safetensors", "cannot be read as safetensors"),
+    "zip": (pack, "cannot be read as zip: .*truncated"),
+    "tar.gz": (lambda folder: make_archive(folder, "w:gz"), "cannot be read as .*end-of-stream"),
+    "tar.xz": (lambda folder: make_archive(folder, "w:xz"), "cannot be read as .*end-of-stream"),
+}
+
+
+@pytest.mark.parametrize("kind", CUT)
+def test_a_truncated_file_is_named(kind, folder):
+    make, text = CUT[kind]
+    path = make(folder)
+    content = path.read_bytes()
+    for size in (len(content) // 2, 200, *([0, len(content) - 7] if kind == "HDF5" else [])):
+        path.write_bytes(content[:size])
+        with pytest.raises(ValueError, match=f"EL022.*{path.name}.*{text}"):
+            load_bilm(path if path.parent == folder.parent else path.parent)
+
+
+def save_native(folder):
+    save_bilm(load_bilm(folder), folder.with_name("native"))
+    return folder.with_name("native")
 
 
 def make_virtual(file):

@@ -1,4 +1,8 @@
+"""Which files are read: beside others, in archives, by name; an unknown path has a line for each format."""
+
+import io
 import shutil
+import tarfile
 import zipfile
 
 import pytest
@@ -9,6 +13,7 @@ import spacy_elmo.weights.formats
 from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.compat.bilm import dump_bilm_embeddings, dump_token_embeddings
 from spacy_elmo.compat.simple_elmo import ElmoModel
+from spacy_elmo.weights.formats import FORMATS, detect_format
 from spacy_elmo.weights.identity import digest_bilm
 
 
@@ -16,6 +21,14 @@ def assert_is_model(bilm, folder):
     wanted = load_bilm(options=folder / "options.json", weights=folder / "weights.hdf5")
     for first, second in zip(bilm.embed(SENTENCES), wanted.embed(SENTENCES)):
         assert (first == second).all()
+
+
+def pack(folder, path, inner="", **renamed):
+    """A zip of the files of a folder."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in folder.iterdir():
+            archive.write(file, inner + renamed.get(file.stem, file.name))
+    return path
 
 
 @pytest.mark.parametrize(
@@ -42,22 +55,14 @@ def test_weights_beside_their_options(options, weights, folder, tmp_path):
 
 @pytest.mark.parametrize("inner", ["", "144/"])
 def test_zip_is_read_without_unpacking(inner, folder, tmp_path):
-    path = tmp_path / "144.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.write(folder / "weights.hdf5", inner + ("model.hdf5" if inner else "elmo"))
-        for name in ("options.json", "vocab.txt"):
-            archive.write(folder / name, inner + name)
-        archive.writestr(inner + "meta.json", "{}")
-        archive.writestr(inner + "README", "text")
+    (folder / "meta.json").write_text("{}")
+    (folder / "README").write_text("text")
+    path = pack(folder, tmp_path / "144.zip", inner, weights="model.hdf5" if inner else "elmo")
     before = sorted(tmp_path.rglob("*"))
     bilm = load_bilm(path)
     assert_is_model(bilm, folder)
     assert bilm.vocabulary.words == WORDS
     assert sorted(tmp_path.rglob("*")) == before
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2])
-    with pytest.raises(ValueError, match="EL022.*cannot be read as zip: .*truncated"):
-        load_bilm(path)
 
 
 def test_ambiguous_folder(folder):
@@ -138,10 +143,7 @@ def test_token_embeddings_beside_are_used_only_if_they_are_given(place, folder, 
     table = (folder if place != "checkpoint" else path) / "token_embeddings.hdf5"
     dump_token_embeddings(folder / "vocab.txt", folder / "options.json", folder / "weights.hdf5", table)
     if place == "zip":
-        path = tmp_path / "a.zip"
-        with zipfile.ZipFile(path, "w") as archive:
-            for file in folder.iterdir():
-                archive.write(file, file.name)
+        path = pack(folder, tmp_path / "a.zip")
     with pytest.warns(UserWarning, match="not used.*reads the characters of each word.*pass token_embeddings="):
         bilm = load_bilm(path)
     assert_is_model(bilm, folder)
@@ -158,3 +160,70 @@ def test_a_tilde_is_the_home_folder(folder, monkeypatch):
     assert digest_bilm("~/copy") == digest_bilm(folder.parent / "copy")
     with pytest.raises(ValueError, match="EL020.*~nobody-of-this-name/model"):
         load_bilm("~nobody-of-this-name/model")
+
+
+def message_of(path):
+    with pytest.raises(ValueError, match="EL020") as error:
+        detect_format(path)
+    return str(error.value)
+
+
+# Files at the path, and what the message says of them.
+CASES = {
+    "empty folder": ([], ["native: config.json is missing, weights.safetensors is missing;", "bilm-tf: *opt"]),
+    "half of native": (["config.json"], ["native: config.json is there, weights.safetensors is missing;"]),
+    "weights alone": (["a.hdf5"], ["bilm-tf: *options.json is missing, a.hdf5 is there"]),
+    "wrong name": (
+        ["config.json", "model.safetensors"],
+        ["weights.safetensors is missing (there is model.safetensors: a wrong name?)"],
+    ),
+    "misspelled": (["confg.json"], ["config.json is missing (there is confg.json: a wrong name?)"]),
+    "one folder deeper": (
+        ["inner/config.json", "inner/weights.safetensors", "inner/notes.txt"],
+        ["all of them are in 'inner/': pass '{path}/inner' instead"],
+    ),
+    "state dict of another name": (
+        ["training_state_epoch_3.th"],
+        ["allennlp: weights.th or best.th is missing (there is training_state_epoch_3.th: a wrong name?)"],
+    ),
+}
+
+
+def test_members_of_a_tar_are_listed(tmp_path):
+    with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as archive:
+        for name in ("model/config.json", "model/vocabulary/tokens.txt"):
+            archive.addfile(tarfile.TarInfo(name), io.BytesIO())
+    message = message_of(tmp_path / "model.tar.gz")
+    assert "it is in no known format" in message and "single file" not in message
+    assert "\n- native: config.json is there, weights.safetensors is missing;" in message
+    assert "\n- allennlp: weights.th or best.th is missing;" in message
+
+
+def test_a_folder_with_one_archive_is_read_as_the_archive(folder, tmp_path):
+    path = tmp_path / "downloaded"
+    path.mkdir()
+    pack(folder, path / "144.zip")
+    (path / "origin.json").write_text("{}")
+    assert_is_model(load_bilm(path), folder)
+    (path / "145.zip").write_bytes(b"PK")
+    assert "*options.json is missing" in message_of(path), "two archives are ambiguous"
+
+
+def test_options_stand_for_the_weights_beside_them(folder):
+    for name in ("weights.hdf5", "options.json"):
+        shutil.copy(folder / name, folder / f"a_{name}")
+    assert detect_format(folder / "a_options.json")[1].weights.path == folder / "a_weights.hdf5"
+    with pytest.raises(ValueError, match="EL021.*2 files with HDF5 weights.*a folder of their own"):
+        detect_format(folder / "options.json")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_folder_that_is_no_model_has_a_line_for_each_format(case, tmp_path):
+    files, texts = CASES[case]
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    message = message_of(tmp_path)
+    assert all(f"\n- {format.name}: " in message for format in FORMATS)
+    for text in texts:
+        assert text.format(path=tmp_path) in message

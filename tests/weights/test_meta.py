@@ -8,11 +8,11 @@ import pytest
 import spacy
 from nn.tiny import make_language_model
 
-from spacy_elmo import BiLM, load_bilm, load_mixes, save_bilm
+from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.export import export_onnx
 from spacy_elmo.export.embedder import get_bilm
 from spacy_elmo.export.package import package_bilm
-from spacy_elmo.weights.meta import LoadedMix, list_training_texts, mixes_to_meta
+from spacy_elmo.weights.meta import list_training_texts
 
 pytestmark = pytest.mark.issue(48)
 
@@ -65,17 +65,6 @@ WAYS: Dict[str, Callable[[BiLM, Path], BiLM]] = {
 @pytest.mark.parametrize("way", WAYS)
 def test_meta_data_stay(way: str, bilm: BiLM, tmp_path: Path) -> None:
     assert stated(WAYS[way](bilm, tmp_path)) == META
-
-
-def test_meta_data_stay_through_all_formats_and_back(tmp_path: Path) -> None:
-    bilm = load_bilm("en_elmo_sm")
-    meta = {**bilm.meta, **mixes_to_meta([LoadedMix([0.5, 0.25, 0.0], 2.0)])}
-    bilm.meta = dict(meta)
-    for format in ("bilm-tf", "native"):
-        save_bilm(bilm, tmp_path / format, format=format)
-        bilm = load_bilm(tmp_path / format)
-        assert {**bilm.meta, "source_format": ""} == {**meta, "source_format": ""}
-        assert load_mixes(tmp_path / format) == [LoadedMix((0.5, 0.25, 0.0), 2.0)]
 
 
 def test_a_package_and_an_onnx_file_of_old_weights_name_licence_and_texts(bilm: BiLM, tmp_path: Path) -> None:

@@ -1,52 +1,40 @@
+"""Files and bytes of our own: what is in them, in full and in reduced precision, and configs that do not fit."""
+
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from reference.seeded_weights import WORDS
-from safetensors.numpy import load_file
+from reference.seeded_weights import SENTENCES, WORDS
+from safetensors.numpy import load_file, save_file
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
-from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.lm_head import AdaptiveHead
-from spacy_elmo.bilm.model import BiLMNetwork
-from spacy_elmo.text.words import Vocabulary
+from spacy_elmo.inference import products
+from spacy_elmo.inference.products import full_state
+from spacy_elmo.pipeline.model import make_random_bilm
 from spacy_elmo.weights import bilm_from_bytes, bilm_to_bytes
 from spacy_elmo.weights.files import MAX_JSON_BYTES
 
-
-def assert_equal(first, second, **tolerance):
-    assert first.config == second.config
-    for key, tensor in first.network.state_dict().items():
-        other = second.network.state_dict()[key]
-        assert other.dtype == torch.float32
-        torch.testing.assert_close(other, tensor, **(tolerance or {"rtol": 0, "atol": 0}))
-    assert (first.head is None) == (second.head is None)
-    if first.head is not None:
-        torch.testing.assert_close(second.head.weight, first.head.weight, **(tolerance or {"rtol": 0, "atol": 0}))
-    assert first.vocabulary == second.vocabulary
+WIDE = {"char_cnn": {"filters": [[1, 32], [2, 32]], "n_highway": 1}, "cell_width": 256, "projection_width": 64}
 
 
-def test_native_float16_is_float32_in_memory(bilm, tmp_path):
-    save_bilm(bilm, tmp_path / "half", dtype="float16")
-    assert {array.dtype for array in load_file(tmp_path / "half" / "weights.safetensors").values()} == {np.dtype("f2")}
-    again = load_bilm(tmp_path / "half")
-    assert_equal(bilm, again, atol=2e-3, rtol=1e-3)
-    save_bilm(again, tmp_path / "half2", dtype="float16")
-    first, second = (load_file(tmp_path / name / "weights.safetensors") for name in ("half", "half2"))
-    assert all(second[key].tobytes() == first[key].tobytes() for key in first)
-    assert set(second) - set(first) == {"steady.h", "steady.c"}  # which settled with the rounded weights
+@pytest.fixture
+def native(bilm: BiLM, tmp_path: Path) -> Path:
+    save_bilm(bilm, tmp_path / "native")
+    return tmp_path / "native"
+
+
+def arrays_of(folder: Path) -> "dict[str, np.ndarray]":
+    return load_file(folder / "weights.safetensors")
 
 
 def test_native_keeps_meta_and_says_its_format(bilm, tmp_path):
     bilm.meta = {"corpus": "née", "tokens_seen": 12}
     save_bilm(bilm, tmp_path / "native")
-    assert sorted(path.name for path in (tmp_path / "native").iterdir()) == [
-        "config.json",
-        "meta.json",
-        "vocab.txt",
-        "weights.safetensors",
-    ]
+    names = {path.name for path in (tmp_path / "native").iterdir()}
+    assert names == {"config.json", "meta.json", "vocab.txt", "weights.safetensors"}
     assert load_bilm(tmp_path / "native").meta == bilm.meta
     assert bilm_from_bytes(bilm_to_bytes(bilm)).meta == bilm.meta
     record = json.loads((tmp_path / "native" / "config.json").read_text())
@@ -56,26 +44,34 @@ def test_native_keeps_meta_and_says_its_format(bilm, tmp_path):
     assert not load_bilm(tmp_path / "native").config.highway_between
 
 
-def test_native_keeps_the_steady_state_of_its_very_weights(bilm, tmp_path):
-    save_bilm(bilm, tmp_path / "native")
-    save_bilm(bilm, tmp_path / "half", dtype="float16")
-    stored = load_file(tmp_path / "native" / "weights.safetensors")
+def test_native_keeps_the_steady_state_of_its_very_weights(bilm, native):
+    stored = arrays_of(native)
     np.testing.assert_array_equal(stored["steady.h"], bilm.steady_state.h.numpy())
     np.testing.assert_array_equal(stored["steady.c"], bilm.steady_state.c.numpy())
-    assert torch.equal(load_bilm(tmp_path / "native").steady_state.h, bilm.steady_state.h)
+    assert torch.equal(load_bilm(native).steady_state.h, bilm.steady_state.h)
     assert torch.equal(bilm_from_bytes(bilm_to_bytes(bilm)).steady_state.c, bilm.steady_state.c)
-    # Rounded weights settle elsewhere: their state is computed anew.
-    assert "steady.h" not in load_file(tmp_path / "half" / "weights.safetensors")
 
 
-def test_bytes_are_reproducible_and_hold_no_pickle(bilm):
+def test_bytes_are_json_and_plain_numbers(bilm):
     content = bilm_to_bytes(bilm)
-    assert content == bilm_to_bytes(bilm_from_bytes(content))
     header = content[8 : 8 + int.from_bytes(content[:8], "little")]
-    assert json.loads(header)["bilm.lstm.0.bias"]["dtype"] == "F32"
     numbers = [entry for name, entry in json.loads(header).items() if name != "__metadata__"]
-    n_bytes = sum(4 * int(np.prod(entry["shape"])) for entry in numbers)
-    assert len(content) == 8 + len(header) + n_bytes  # JSON and plain numbers, nothing else
+    assert {entry["dtype"] for entry in numbers} == {"F32"}
+    assert len(content) == 8 + len(header) + sum(4 * int(np.prod(entry["shape"])) for entry in numbers)
+
+
+@pytest.mark.parametrize("dtype, size", [("float16", 0.51), ("int8", 0.31)])
+def test_saving_what_was_rounded_again_changes_nothing(dtype, size, tmp_path):
+    bilm = make_random_bilm(WIDE, 0)
+    for name, kind in (("full", "float32"), ("first", dtype), ("second", dtype)):
+        save_bilm(bilm if name != "second" else load_bilm(tmp_path / "first"), tmp_path / name, dtype=kind)
+    first, second = arrays_of(tmp_path / "first"), arrays_of(tmp_path / "second")
+    # Rounded weights have another steady state, which is computed when they are loaded.
+    assert set(second) == set(first) | {"steady.h", "steady.c"} > set(first)
+    assert all(array.dtype == second[key].dtype and np.array_equal(array, second[key]) for key, array in first.items())
+    sizes = [(tmp_path / name / "weights.safetensors").stat().st_size for name in ("first", "full")]
+    assert sizes[0] < size * sizes[1]
+    assert {tensor.dtype for tensor in load_bilm(tmp_path / "first").network.state_dict().values()} == {torch.float32}
 
 
 def test_values_beyond_float16_are_refused(bilm, tmp_path):
@@ -87,63 +83,57 @@ def test_values_beyond_float16_are_refused(bilm, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["original"]
 
 
-@pytest.fixture
-def native(bilm, tmp_path):
-    save_bilm(bilm, tmp_path / "native")
-    return tmp_path / "native"
+@pytest.mark.skipif(not products.works("int8"), reason="torch without int8 products")
+def test_int8_files_hold_what_the_products_use(tmp_path):
+    bilm = make_random_bilm(WIDE, 0)
+    save_bilm(bilm, tmp_path / "full")
+    save_bilm(bilm, tmp_path / "int8", dtype="int8")
+    rounded = load_bilm(tmp_path / "full", precision="int8")
+    for other in (
+        load_bilm(tmp_path / "int8", precision="int8"),
+        bilm_from_bytes(bilm_to_bytes(rounded, "int8")).set_precision("int8"),
+    ):
+        for key, tensor in full_state(rounded.network).items():
+            assert torch.equal(full_state(other.network)[key], tensor)
+        for one, two in zip(rounded.embed(SENTENCES), other.embed(SENTENCES)):
+            assert np.array_equal(one, two)
 
 
-def test_native_damaged(native):
-    weights = native / "weights.safetensors"
-    content = weights.read_bytes()
-    weights.write_bytes(content[: len(content) // 2])
-    with pytest.raises(ValueError, match="EL022.*cannot be read as safetensors"):
-        load_bilm(native)
-    with pytest.raises(ValueError, match="EL022.*cannot be read as safetensors"):
-        bilm_from_bytes(b"PK\x03\x04" + bytes(99))
-    weights.write_bytes(content)
-    for name, content, text in (("meta.json", "[1]", "meta data"), ("config.json", "{", "JSON")):
-        (native / name).write_text(content)
-        with pytest.raises(ValueError, match=f"(?s)EL022.*{name}.* cannot be read as {text}"):
-            load_bilm(native)
+@pytest.mark.parametrize("fault", ["missing", "shape", "nan", "overflow"])
+def test_wrong_scales_of_int8_are_named(tmp_path, fault):
+    save_bilm(make_random_bilm(WIDE, 0), tmp_path, dtype="int8")
+    arrays = arrays_of(tmp_path)
+    name = "bilm.lstm.0.input_weight.scale"
+    if fault == "missing":
+        del arrays[name]
+    elif fault == "shape":
+        arrays[name] = np.ascontiguousarray(arrays[name][:, :, :-1])
+    else:  # without a warning of NumPy
+        arrays[name][0, 0, :] = np.nan if fault == "nan" else 3e38
+    save_file(arrays, tmp_path / "weights.safetensors")
+    with pytest.raises(ValueError, match=r"(?s)scale is .*should be float32|not finite: bilm.lstm.0.input_w"):
+        load_bilm(tmp_path)
 
 
-def test_native_vocabulary(native, tmp_path):
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_a_model_in_reduced_precision_is_saved_as_what_it_rounds_to(tmp_path, precision):
+    if not products.works(precision):
+        pytest.skip(f"torch without {precision} products")
+    bilm = make_random_bilm(WIDE, 0).set_precision(precision)
+    wanted = full_state(bilm.network)
+    for format in ("native", "bilm-tf"):
+        save_bilm(bilm, tmp_path / format, format=format)
+        saved = load_bilm(tmp_path / format).network.state_dict()
+        assert all(torch.equal(saved[key], wanted[key]) for key in wanted)
+    assert "steady.h" not in arrays_of(tmp_path / "native")  # it was not computed in float32
+
+
+def test_native_takes_no_other_softmax_and_only_a_vocabulary_that_fits(native, tmp_path):
     (tmp_path / "other.txt").write_text("\n".join(["<S>", "</S>", "<UNK>"]))
     with pytest.raises(ValueError, match="3 words, but the softmax has 12 rows"):
         load_bilm(native, vocab=tmp_path / "other.txt")
     with pytest.raises(ValueError, match="softmax cannot be added"):
         load_bilm(native, softmax=tmp_path / "softmax.hdf5")
-
-
-def with_adaptive_head(bilm):
-    torch.manual_seed(0)
-    bilm.head = AdaptiveHead(len(WORDS), bilm.config.projection_width, [4, 7], div_value=2.0).eval()
-    return bilm
-
-
-def test_native_keeps_an_adaptive_softmax(bilm, tmp_path):
-    bilm = with_adaptive_head(bilm)
-    save_bilm(bilm, tmp_path / "native")
-    text = [WORDS[3:9]] * 3
-    for again in (load_bilm(tmp_path / "native"), bilm_from_bytes(bilm_to_bytes(bilm))):
-        assert again.head.settings == bilm.head.settings and not again.head.training
-        for key, tensor in bilm.head.state_dict().items():
-            assert torch.equal(again.head.state_dict()[key], tensor), key
-        np.testing.assert_allclose(again.token_losses(text), bilm.token_losses(text), atol=1e-5)
-
-
-def test_highways_between_layers_are_kept_in_the_native_format_alone(tmp_path):
-    torch.manual_seed(0)
-    sizes = {"n_layers": 3, "cell_width": 8, "projection_width": 4}
-    config = BiLMConfig(n_words=len(WORDS), has_skip=False, highway_between=True, **sizes)
-    bilm = BiLM(BiLMNetwork(config), vocabulary=Vocabulary(WORDS))
-    with pytest.raises(ValueError, match="highways"):
-        save_bilm(bilm, tmp_path / "tf", format="bilm-tf")
-    assert not any(tmp_path.iterdir())
-    save_bilm(bilm, tmp_path / "native")
-    assert_equal(bilm, load_bilm(tmp_path / "native"))
-    assert_equal(bilm, bilm_from_bytes(bilm_to_bytes(bilm)))
 
 
 @pytest.mark.parametrize(
@@ -162,7 +152,9 @@ def test_highways_between_layers_are_kept_in_the_native_format_alone(tmp_path):
     ],
 )
 def test_native_config_of_another_kind(block, changes, part, bilm, tmp_path):
-    save_bilm(with_adaptive_head(bilm) if block == "adaptive_softmax" else bilm, tmp_path / "native")
+    if block == "adaptive_softmax":
+        bilm.head = AdaptiveHead(len(WORDS), bilm.config.projection_width, [4, 7], div_value=2.0).eval()
+    save_bilm(bilm, tmp_path / "native")
     record = json.loads((tmp_path / "native" / "config.json").read_text())
     (record if block is None else record[block]).update(changes)
     (tmp_path / "native" / "config.json").write_text(json.dumps(record))

@@ -28,8 +28,8 @@ from ...text.words import (
     character_ids,
 )
 from ...weights import load_bilm
-from ...weights.allennlp import find_unknown_parts
 from ...weights.allennlp_names import EMBEDDER, allennlp_datasets, char_cnn_datasets
+from ...weights.bilm_tf import find_foreign_parts
 from ...weights.tensor_map import export_arrays, import_tensors, to_arrays
 from ..common import (
     ConfigurationError,
@@ -176,9 +176,16 @@ def check_fit(bilm: BiLM) -> BiLMNetwork:
     """RETURNS (BiLMNetwork): Its network.
     RAISES (ConfigurationError): For parts that AllenNLP's modules do not have.
     """
-    problems = find_unknown_parts(bilm)
-    if bilm.precision != "float32":
-        problems.append(f"its precision is {bilm.precision}")
+    config, characters = bilm.config, bilm.config.char_cnn
+    checks = [
+        (characters is not None, "it has no character CNN of its own, should read characters"),
+        (characters is None or config.has_cnn_projection, "its character CNN has no projection, should have one"),
+        (config.directions == "both", "it is forward only, should have both directions"),
+        (config.has_projection, "its LSTMs have no projection, should have projection_width below cell_width"),
+        (bilm.token_embeddings is None, "it has token embeddings, which would be computed from characters instead"),
+        (bilm.precision == "float32", f"its precision is {bilm.precision}, should be float32"),
+    ]
+    problems = find_foreign_parts(config) + [text for is_fine, text in checks if not is_fine]
     if problems:
         raise ConfigurationError(
             f"This biLM does not fit the module of AllenNLP: {'; '.join(problems)}. Use `spacy_elmo.nn.Elmo`, which "

@@ -1,0 +1,406 @@
+"""Scripts of the project, each run once on a few sentences or random weights; test_workflow.py runs the others."""
+
+import gzip
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import spacy
+import srsly
+from nn.tiny import make_bilm
+from spacy.tokens import Doc, DocBin
+from spacy.util import load_model_from_config
+
+from spacy_elmo import BiLM, load_bilm, save_bilm
+from spacy_elmo.bilm.lm_head import SoftmaxHead
+from spacy_elmo.text.words import Vocabulary
+from spacy_elmo.weights.identity import digest_bilm
+
+SPLITS = ("train", "dev", "test")
+VOCAB = spacy.blank("en").vocab
+
+
+def write_docs(folder, *docs):
+    """The same Docs for each split."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for split in SPLITS:
+        DocBin(docs=docs).to_disk(folder / f"{split}.spacy")
+
+
+# Data sets: data.py, treebank.py and conll18.py
+
+
+ROWS = """\
+1\tShe\tshe\tPRON\tPRP\tNumber=Sing|Style=Coll\t2\tnsubj\t_\t_
+2-3\tdidn't\t_\t_\t_\t_\t_\t_\t_\t_
+2\tdid\tdo\tAUX\tVBD\tTense=Past\t0\troot\t_\t_
+3\tn't\tnot\tPART\tRB\t_\t2\tadvmod:neg\t_\t_
+3.1\tcome\tcome\tVERB\tVB\t_\t_\t_\t2:conj\t_
+4\tthere\tthere\tADV\tRB\t_\t2\tadvmod\t_\tSpaceAfter=No
+5\t.\t.\tPUNCT\t.\t_\t2\tpunct\t_\t_
+"""
+COLUMNS = "Empire\tB-location\nState\tI-location\nis\tO\n\t\nBack\tO\n\n"  # a tab before an empty line, as upstream
+EMPIRE = [(["Empire", "State", "is"], [("Empire State", "location")]), (["Back"], [])]
+GOEMOTIONS = '{"text": "Thanks, lol!", "labels": ["gratitude", "joy"]}\n{"text": "Ok", "labels": ["neutral"]}\n'
+SHE = (["She", "didn't", "there", "."], [])
+
+
+@pytest.mark.parametrize(
+    "name, pattern, content, wanted",
+    [
+        ("wnut17", "wnut17/wnut17{0}.conll wnut17/emerging.{0}.conll wnut17/emerging.{0}.annotated", COLUMNS, EMPIRE),
+        ("wnut17", "ner/wnut17/{}.iob2", COLUMNS, EMPIRE),
+        ("wnut17", "ner/wnut17/{}.spacy", DocBin(docs=[Doc(VOCAB, ["Back"], ents=["O"])]).to_bytes(), EMPIRE[1:]),
+        ("ud_en_ewt", "ud_en_ewt/en_ewt-ud-{}.conllu", f"{ROWS}\n", [SHE]),
+        ("ud_en_ewt", "ud/en_ewt/{}.conllu.gz", f"{ROWS}\n", [SHE]),
+        ("goemotions", "goemotions/{}.jsonl.gz", GOEMOTIONS, [(["Thanks", ",", "lol", "!"], []), (["Ok"], [])]),
+    ],
+)
+def test_data_sets_are_read_from_each_layout(import_script, tmp_path, name, pattern, content, wanted):
+    content = content if isinstance(content, bytes) else content.encode()
+    for path in (tmp_path / part.format(split) for part in pattern.split() for split in SPLITS):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    import_script("data").prepare(name, tmp_path / "out", str(tmp_path))
+    docs = list(DocBin().from_disk(tmp_path / "out" / "test.spacy").get_docs(VOCAB))
+    assert [([token.text for token in doc], [(ent.text, ent.label_) for ent in doc.ents]) for doc in docs] == wanted
+    if name == "ud_en_ewt":
+        assert [(token.tag_, token.pos_) for token in docs[0][2:]] == [("RB", "ADV"), (".", "PUNCT")]
+    if name == "goemotions":
+        assert docs[0].cats == {"gratitude": 1.0, "joy": 1.0, "neutral": 0.0}
+
+
+def test_shared_copies_equal_the_published_counts(import_script, tmp_path, shared_data):
+    counts = import_script("data").prepare("wnut17", tmp_path, str(shared_data))
+    assert list(counts.values()) == [(3394, 62730), (1009, 15733), (1287, 23394)]
+
+
+@pytest.mark.issue(16)
+def test_check_names_all_that_is_missing(import_script, invoke, tmp_path):
+    arguments = ("check", "sample", "wikigold", "semcor", "--assets-dir", tmp_path, "--raw-text", "")
+    shown = invoke(import_script("data").app, *arguments, code=1).output
+    assert shown.count("are missing below") == 2 and "'wikigold'" in shown and "'semcor'" in shown
+    assert "'sample'" not in shown and "--vars.raw_text" in shown
+
+
+@pytest.mark.usefixtures("all_english_exceptions")
+def test_sample_is_tokenized_as_spacy_does_and_has_no_sentence_twice(import_script, project_copy):
+    read, folder = import_script("data").read_passages, project_copy / "assets" / "sample"
+    passages = [passage for split in SPLITS for passage in read(folder / f"{split}.txt")]
+    sentences = [tuple(row[0] for row in sentence) for passage in passages for sentence in passage]
+    assert len(sentences) >= 400 and all(3 <= len(words) <= 35 for words in sentences)
+    assert len({tuple(word.lower() for word in words) for words in sentences}) == len(sentences)
+    tokenizer = spacy.blank("en").tokenizer
+    assert all([token.text for token in tokenizer(" ".join(words))] == list(words) for words in sentences)
+
+
+# What a pipeline annotates in place of a text of the treebank, and the scores that are below 1.
+UNDIVIDED = "2\tdidn't\tdo\tAUX\tVBD\tTense=Past\t0\troot\t_\t_\n"
+CHANGES = {
+    "nothing": ("", "", {}),
+    "one token of two words": (ROWS[ROWS.index("2-3") : ROWS.index("3.1")], UNDIVIDED, {"Words": 6 / 9, "UAS": 0.0}),
+    "a feature that is not universal": ("|Style=Coll", "", {}),
+    "a universal feature": ("Number=Sing", "Number=Plur", {"UFeats": 0.8}),
+    "a subtype": ("advmod:neg", "advmod", {}),
+    "a relation": ("2\tadvmod\t_\tSpace", "2\tobj\t_\tSpace", {"LAS": 0.8}),
+    "a head": ("5\t.\t.\tPUNCT\t.\t_\t2", "5\t.\t.\tPUNCT\t.\t_\t4", {"UAS": 0.8, "LAS": 0.8}),
+    "a tag": ("VBD", "VBN", {"XPOS": 0.8}),
+    "a lemma": ("\tnot\t", "\tn't\t", {"Lemmas": 0.8}),
+    "two sentences": (
+        "5\t.\t.\tPUNCT\t.\t_\t2\tpunct",
+        "\n1\t.\t.\tPUNCT\t.\t_\t0\troot",
+        {"Sentences": 0.0, "UAS": 0.8},
+    ),
+}
+
+
+@pytest.mark.issue(51)
+@pytest.mark.parametrize("change", CHANGES)
+def test_measures_count_what_is_right_by_its_place_in_the_text(change, import_script, tmp_path):
+    old, new, expected = CHANGES[change]
+    words = []
+    for text in (ROWS, ROWS.replace(old, new) if old else ROWS):
+        (tmp_path / "bank.conllu").write_text(f"{text}\n", encoding="utf8")
+        words.append(import_script("treebank").read_words(tmp_path / "bank.conllu"))
+    scores = import_script("conll18").evaluate(*words)
+    assert {name: scores[name] for name in expected} == pytest.approx(expected)
+    if "Words" not in expected:
+        others = set(scores) - set(expected) - ({"LAS"} if "UAS" in expected else set())
+        assert {name: scores[name] for name in others} == pytest.approx(dict.fromkeys(others, 1.0))
+
+
+# Experiments: paper.py, paper_experiments.py and paper_run.py
+
+
+@pytest.mark.issue(51)
+def test_stored_results_are_of_the_configs_of_their_experiments(import_script):
+    """Otherwise an experiment with one of them stops before its first training."""
+    experiments, paper_run, results = (import_script(name) for name in ("paper_experiments", "paper_run", "results"))
+    runs = {run.name(""): run for runs in experiments.EXPERIMENTS.values() for run in runs}
+    settings = [result["settings"] for result in results.keep_in_use(results.read_results(results.RESULTS_DIR))]
+    digests = {"{task}-{condition}-{share}pct-seed".format(**one): one.get("config_digest") for one in settings}
+    assert len(digests) > 10
+    for name, digest in digests.items():
+        is_classifier = runs[name].is_classifier
+        config = spacy.util.Config() if is_classifier else paper_run.make_config(runs[name], experiments.Options())
+        assert digest in (None, paper_run.digest_config(config)), name
+
+
+@pytest.mark.slow
+def test_every_run_makes_a_pipeline(import_script, tmp_path):
+    experiments, script = import_script("paper_experiments"), import_script("paper_run")
+    has_elmo = {}
+    every = [run for runs in experiments.EXPERIMENTS.values() for run in runs if run.share == 100]
+    for run in {run.name(0): run for run in every if not run.condition.startswith("minilm")}.values():
+        overrides = script.make_overrides(run, 0, tmp_path, tmp_path, experiments.Options())
+        script.make_config(run, experiments.Options()).to_disk(tmp_path / "run.cfg")
+        config = script.Config().from_disk(tmp_path / "run.cfg", interpolate=True, overrides=overrides)
+        has_elmo[run.task, run.condition] = "elmo" in load_model_from_config(config, auto_fill=True).pipe_names
+        has_fixed_length = run.condition == "elmo-averaged" or run.dataset == "hwu64"  # as their configs say
+        assert config["training"]["patience"] == (0 if has_fixed_length else 1600), run
+    without = ("baseline", "tok2vec", "floret", "bilstm-none")
+    assert has_elmo == {key: key[1] not in without for key in has_elmo}
+
+
+@pytest.mark.slow
+def test_sample_is_trained_scored_and_skipped_when_it_is_finished(import_script, invoke, tiny_bilm, tmp_path):
+    arguments = ("sample", "--seed", 0, "--max-steps", 2, "--bilm", tiny_bilm, "--results", tmp_path)
+    invoke(import_script("paper").paper_cli, *arguments)
+    path = tmp_path / "sample-elmo-100pct-seed0.json"
+    stored = srsly.read_json(path)
+    assert len(stored["settings"]["bilm_digest"]) == 12 and 0 < stored["test"]["tag_acc"] < 1
+    assert [(mix["component"], len(mix["shares"])) for mix in stored["mixes"]] == [("tagger", 3), ("ner", 3)]
+    assert [step for step, _ in stored["curve"]] == [0, 2] and stored["last_step"] == 2
+    assert stored["settings"]["bilm"] == tiny_bilm.name and str(tiny_bilm.parent) not in path.read_text()
+    srsly.write_json(path, {**stored, "test": "kept"})
+    invoke(import_script("paper").paper_cli, *arguments)
+    assert srsly.read_json(path)["test"] == "kept"
+    other = ("sample", "--seed", 0, "--max-steps", 3, "--bilm", tiny_bilm, "--results", tmp_path)
+    assert "training.max_steps" in invoke(import_script("paper").paper_cli, *other, code=1).output
+
+
+# Alternatives: minilm.py and pretrain.py
+
+
+@pytest.fixture
+def experiment(import_script, tmp_path):
+    """Train two updates of a run with a BERT of random weights, 16 wide; its result and the pipeline."""
+    transformers = pytest.importorskip("transformers", reason="MiniLM needs transformers")
+    folder = tmp_path / "minilm"
+    folder.mkdir()
+    words = "[PAD] [UNK] [CLS] [SEP] the a is , . ##s ##e t l r b".split()
+    (folder / "vocab.txt").write_text("\n".join(words), encoding="utf8")
+    transformers.BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = transformers.BertConfig(vocab_size=len(words), max_position_embeddings=512, **sizes)
+    transformers.BertModel(config).save_pretrained(folder)
+    experiments, paper_run, data = (import_script(name) for name in ("paper_experiments", "paper_run", "data"))
+
+    def train(*arguments, **settings):
+        if not (corpus := tmp_path / "corpus").exists():
+            data.prepare("sample", corpus)
+        options = experiments.Options(max_steps=2, minilm=folder)
+        run = experiments.Run(*arguments, **settings)
+        result = paper_run.run_experiment(run, 0, corpus, options, pipeline_dir=tmp_path / "kept")
+        assert str(tmp_path) not in str(result) and len(result["settings"]["minilm_digest"]) == 12
+        return result, spacy.load(tmp_path / "kept")
+
+    return train
+
+
+FROZEN = (
+    ("training.frozen_components", ["transformer"]),
+    ("training.annotating_components", ["transformer"]),
+    ("components.tagger.model.tok2vec.elmo.grad_factor", 0.0),
+)
+
+
+@pytest.mark.issue(51)
+@pytest.mark.parametrize("kind", ["ents", "pos", "cats", "frozen transformer", "transformer"])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+def test_minilm_is_trained(kind, experiment, import_script, tmp_path):
+    if kind == "cats":
+        pytest.importorskip("sklearn", reason="logistic regression needs scikit-learn")
+        docs = [Doc(VOCAB, words) for words in (["the", "t"], ["a", "l"]) * 3]
+        for i, doc in enumerate(docs):
+            doc.cats = {"x": 1.0 - i % 2, "y": float(i % 2)}
+        write_docs(tmp_path / "corpus", *docs)
+        settings = (("kind", "cats"), ("frozen", True))
+        result, nlp = experiment("t", "t", "m", "minilm", settings=settings, per_category=2)
+        assert result["train_docs"] == 4 and result["test"]["cats_micro_f"] == 1.0  # the two words of each are enough
+        assert nlp("").cats.keys() == {"x", "y"} and sum(nlp("the").cats.values()) == pytest.approx(1)
+    elif "transformer" in kind:
+        pytest.importorskip("spacy_transformers", reason="a transformer in spaCy needs spacy-transformers")
+        settings = FROZEN if "frozen" in kind else import_script("paper_experiments").MINILM_UPDATES
+        result, nlp = experiment("sample", "sample", "minilm", "minilm_tagger_ner.cfg", settings=settings)
+        assert nlp.pipe_names == ["transformer", "tagger", "ner"] and nlp("the Turin is a").has_annotation("TAG")
+    else:
+        result, nlp = experiment("sample", "sample", "minilm", "minilm", settings=(("kind", kind), ("rate", 0.01)))
+        assert result["last_step"] == 2 and 0 <= result["test"]["ents_f" if kind == "ents" else "pos_acc"] <= 1
+        docs = list(nlp.pipe(["the Turin", "", " \n", "a " * 300]))
+        assert kind == "ents" or all(token.pos_ for doc in docs for token in doc)
+
+
+@pytest.fixture
+def floret(monkeypatch):
+    """A module in the place of floret, whose vectors are zeros."""
+
+    class Vectors:
+        def save_floret_vectors(self, path):
+            lines = ["10 3 4 5 2 2166136261 < >", *(f"{row} 0 0 0" for row in range(10))]
+            Path(path).write_text("\n".join(lines) + "\n", encoding="utf8")
+
+    module = ModuleType("floret")
+    module.__spec__ = spacy.__spec__
+    module.train_unsupervised = lambda path, **settings: Vectors()
+    monkeypatch.setitem(sys.modules, "floret", module)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("floret")
+def test_alternatives_train_in_the_same_network(import_script, tmp_path, monkeypatch):
+    experiments, training, script = (import_script(name) for name in ("paper_experiments", "paper_run", "pretrain"))
+    import_script("data").prepare("sample", tmp_path / "corpus")
+    text = tmp_path / "text.txt"
+    text.write_text("".join(f"The bank of the river number {i % 7} floods .\n" for i in range(200)), encoding="utf8")
+    monkeypatch.setattr(script, "PROBE_TOKENS", 200)
+    monkeypatch.setattr(script, "BILM_CONFIG", script.SMALL_CONFIG)
+    baseline = experiments.Run("sample", "sample", "baseline", "baseline_ner.cfg")
+    with_elmo = replace(baseline, condition="elmo", config="elmo_ner.cfg")
+    for kind, limit_s in {"tok2vec": 1, "floret": 60, "bilm": 30}.items():
+        source = script.make_source(kind, [str(text)], tmp_path, limit_s=limit_s)
+        assert source.words > 0
+        run = replace(with_elmo if kind == "bilm" else baseline, condition=kind, source=kind)
+        options = experiments.Options(max_steps=1, alternatives=tmp_path)
+        result = training.run_experiment(run, 0, tmp_path / "corpus", options, pipeline_dir=tmp_path / f"kept-{kind}")
+        assert result["settings"]["source"] == asdict(source) and str(tmp_path) not in str(result["settings"])
+    elmo = spacy.load(tmp_path / "kept-bilm").get_pipe("elmo")
+    assert elmo.model.get_dim("nO") == 128  # en_elmo_sm has 256
+
+
+@pytest.mark.slow
+def test_bilm_of_a_treebank_is_pretrained_and_read_by_the_tagger(import_script, invoke, tmp_path):
+    words = ["La", "banque", "de", "la", "rivière", "déborde", "."] * 9
+    tags = ["DET", "NOUN", "ADP", "DET", "NOUN", "VERB", "PUNCT"] * 9
+    doc = Doc(spacy.blank("fr").vocab, words, pos=tags, sent_starts=([True] + [False] * 6) * 9)
+    write_docs(tmp_path / "assets" / "ud" / "fr_sequoia", doc, doc, doc)
+    options = ("--output", tmp_path, "--assets-dir", tmp_path / "assets", "--passes", 3)
+    invoke(import_script("pretrain").app, "language", "fr_sequoia", *options)
+    path = tmp_path / "fr_sequoia_elmo"
+    assert load_bilm(path).meta["lang"] == "fr"
+    options = ("--seed", 0, "--max-steps", 1, "--assets-dir", tmp_path / "assets", "--bilm", path)
+    invoke(import_script("paper").paper_cli, "language-fr_sequoia", *options, "--results", tmp_path / "results")
+    results, tables = import_script("results").read_results(tmp_path / "results"), import_script("tables")
+    assert "| French, UD Sequoia, UPOS |" in tables.make_gains(results, tables.LANGUAGES)
+
+
+# Measurements: choice.py with speed.py, contexts.py, errors.py and layers.py
+
+
+def keep(nlp, folder, condition, task="wnut17", **settings):
+    """A pipeline as paper.py --keep leaves it."""
+    path = folder / f"{task}-{condition}-100pct-seed0"
+    nlp.to_disk(path)
+    record = {"settings": {"task": task, **settings}, "finished_at": "today", "last_step": 3}
+    srsly.write_json(path / "result.json", record)
+
+
+@pytest.mark.slow
+@pytest.mark.issue(51)
+def test_kept_pipelines_are_measured(import_script, invoke, tmp_path):
+    folder = tmp_path / "assets" / "wnut17"
+    folder.mkdir(parents=True)
+    for name in ("wnut17train.conll", "emerging.dev.conll", "emerging.test.annotated"):
+        (folder / name).write_text("Turin\tB-location\nis\tO\nfar\tO\n\n", encoding="utf8")
+    for condition in ("baseline", "minilm-frozen"):
+        keep(spacy.blank("en"), tmp_path, condition)
+    arguments = ("--pipelines", tmp_path, "--results", tmp_path, "--repeats", 1, "--assets-dir", tmp_path / "assets")
+    invoke(import_script("choice").measure_cli, *arguments)
+    rows = {row["condition"]: row for row in srsly.read_jsonl(tmp_path / "choice.jsonl")}
+    assert set(rows) == {"baseline", "minilm-frozen"} and str(tmp_path) not in str(rows)
+    assert all(row["words_per_s"] > 0 and row["memory_mb"] > 50 and row["size_mb"] > 0 for row in rows.values())
+    assert "minilm-frozen-100pct-seed0 is measured" in invoke(import_script("choice").measure_cli, *arguments).output
+
+
+@pytest.mark.issue(51)
+def test_every_condition_of_the_choice_is_in_the_table(import_script):
+    tables, experiments = import_script("tables"), import_script("paper_experiments")
+    runs = {(run.task, run.condition) for run in experiments.find_experiment("choice")}
+    conditions = {name for names in tables.SYSTEMS.values() for name in names}
+    assert {task for task, _ in runs} == {task for tasks, _ in tables.COLUMNS.values() for task in tasks}
+    assert {condition for _, condition in runs} == conditions
+
+
+def test_perplexities_of_contexts_are_measured(import_script, invoke, tmp_path):
+    text = tmp_path / "lm-english"
+    text.mkdir()
+    with gzip.open(text / "valid.txt.gz", "wt") as file:
+        file.write("the bank lends\nthe bank floods\nthe river floods\n")
+    with gzip.open(text / "documents.tsv.gz", "wt") as file:
+        file.write("shard\tfirst_line\tlines\nvalid\t0\t2\nvalid\t2\t1\n")
+    doc = Doc(
+        VOCAB, ["the", "bank", "lends"] * 2, pos=["DET", "NOUN", "VERB"] * 2, sent_starts=[True, False, False] * 2
+    )
+    write_docs(tmp_path / "ud" / "en_ewt", doc, doc)
+    words = ["<S>", "</S>", "<UNK>", "the", "bank", "river", "floods"]
+    network = make_bilm().network
+    head = SoftmaxHead(len(words), network.config.projection_width)
+    save_bilm(BiLM(network, vocabulary=Vocabulary(words), head=head), tmp_path / "tiny")
+    output = tmp_path / "results" / "contexts.json"
+    command = (import_script("contexts").main, tmp_path / "tiny", "--json", output, "--threads", 1)
+    invoke(*command, "--assets-dir", tmp_path)
+    stored = srsly.read_json(output)
+    rows = {(row["contexts"], row["state"]): row for row in stored["rows"]}
+    assert len(rows) == 5 and stored["n_documents"] == 2 and stored["n_tokens"] == 9
+    assert rows["sentences", "carry"]["perplexity"] != rows["sentences", "reset"]["perplexity"]
+    section = import_script("sections").contexts_section(output.parent)
+    assert f"| a sentence | zero (`reset`) | {rows['sentences', 'reset']['perplexity']:.1f} |" in section
+
+
+def test_errors_of_kept_pipelines_are_counted(import_script, invoke, tmp_path):
+    for condition, attribute, settings in (
+        ("elmo", "IS_TITLE", {"bilm": "en_elmo_sm", "bilm_digest": "0123456789ab"}),
+        ("baseline", "LIKE_EMAIL", {}),
+    ):
+        nlp = spacy.blank("en")
+        nlp.add_pipe("entity_ruler").add_patterns([{"label": "PERSON", "pattern": [{attribute: True}]}])
+        keep(nlp, tmp_path, condition, task="sample", **settings)
+    command = (import_script("errors").errors_cli, "sample", "--pipelines", tmp_path, "--results", tmp_path / "out")
+    invoke(*command)
+    stored = srsly.read_json(tmp_path / "out" / "errors-sample.json")
+    assert (stored["bilm_digest"], stored["kind"], stored["seed"]) == ("0123456789ab", "entities", 0)
+    errors = {row["kind"]: row for row in stored["errors"]}
+    assert errors["missed"]["with"] < errors["missed"]["without"] == sum(row["n"] for row in stored["rows"])
+    assert errors["spurious"]["with"] > errors["spurious"]["without"] == 0
+
+
+SENSES = [
+    ("The bank lends", [1, "bank", "NOUN", "money"]),
+    ("A bank pays", [1, "bank", "NOUN", "money"]),
+    ("The river bank", [2, "bank", "NOUN", "river"]),
+]
+
+
+def test_senses_and_parts_of_speech_of_each_layer_beside_baselines(import_script, invoke, tiny_bilm, tmp_path):
+    pytest.importorskip("sklearn")
+    (tmp_path / "wsd").mkdir()
+    for split in ("train", "test"):
+        lines = [{"doc": "a", "tokens": text.split(), "senses": [sense]} for text, sense in SENSES]
+        content = "".join(srsly.json_dumps(line) + "\n" for line in lines).encode()
+        (tmp_path / "wsd" / f"semcor-noad-{split}.jsonl.gz").write_bytes(gzip.compress(content))
+    tagged = [(["We", "fish", "here"], ["PRON", "VERB", "ADV"]), (["They", "eat", "fish"], ["PRON", "VERB", "NOUN"])]
+    write_docs(tmp_path / "ud" / "en_ewt", *(Doc(VOCAB, words, pos=tags) for words, tags in tagged))
+    scores = {}
+    for name in ("senses", "pos"):
+        output = tmp_path / f"{name}.json"
+        invoke(import_script("layers").layers_cli, name, output, "--assets-dir", tmp_path, "--bilm", tiny_bilm)
+        stored = srsly.read_json(output)
+        assert stored["bilm_digest"] == digest_bilm(tiny_bilm)
+        scores[name] = {row["layer"]: row["value"] for row in stored["rows"]}
+    assert list(scores["senses"]) == ["first sense", 0, 1, 2, "mean"]
+    # Only the words around differ, which the token layer does not see: its three vectors of "bank" are equal.
+    assert scores["senses"][0] == scores["senses"]["first sense"] == pytest.approx(200 / 3)
+    assert list(scores["pos"]) == ["most frequent tag", "most frequent tag of the word", 0, 1, 2, "mean"]
+    assert scores["pos"]["most frequent tag of the word"] == pytest.approx(500 / 6)

@@ -1,0 +1,26 @@
+"""Comparison of two biLMs, bit for bit or by their vectors."""
+
+from typing import Sequence
+
+import numpy as np
+from reference.seeded_weights import SENTENCES
+
+from spacy_elmo import BiLM
+
+
+def assert_same(bilm: BiLM, expected: BiLM, *, limit: float = 0.0, but: Sequence[str] = ()) -> None:
+    """Compare sizes, words, weights and vectors.
+
+    limit (float): Largest difference of vectors; weights are compared only if it is zero.
+    but (Sequence[str]): Parameters that may differ.
+    """
+    assert (bilm.config, bilm.vocabulary, bilm.lexicon) == (expected.config, expected.vocabulary, expected.lexicon)
+    assert type(bilm.head) is type(expected.head)
+    for name in ("network", "head") if limit == 0 else ():
+        modules = (getattr(bilm, name), getattr(expected, name))
+        one, other = (module.state_dict() if module is not None else {} for module in modules)
+        assert list(one) == list(other)
+        for key in set(one) - set(but):
+            assert one[key].numpy().tobytes() == other[key].numpy().tobytes(), key
+    for found, wanted in zip(bilm.embed(SENTENCES), expected.embed(SENTENCES), strict=True):
+        assert found.shape == wanted.shape and np.abs(found - wanted).max(initial=0.0) <= limit
