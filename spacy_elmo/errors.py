@@ -21,8 +21,8 @@ class Errors(metaclass=Catalogue):
     # Models and inference
     EL001 = "Unknown setting in {block}: {unknown}. Known settings: {known}. Correct the name or remove it."
     EL007 = (
-        "This biLM has no {part}, which {what} need. Use a biLM pretrained with spacy-elmo, or load the original files "
-        "with one, if it was published (`load_bilm(options=..., weights=..., vocab=..., softmax=...)`; models of "
+        "This biLM has no {missing}, which {what} need. Use a biLM pretrained with spacy-elmo, or load the original "
+        "files with one, if it was published (`load_bilm(options=..., weights=..., vocab=..., softmax=...)`; models of "
         "ELMoForManyLangs have none). `spacy_elmo.nn.Elmo(name)` and the component `elmo` leave the softmax out: take "
         "the biLM of `load_bilm(name)`."
     )
@@ -43,7 +43,7 @@ class Errors(metaclass=Catalogue):
         "from 0 to the number of words minus 1."
     )
     EL340 = (
-        "{wanted} cannot be used: the encoder of this biLM, '{encoder}', has no recurrent state. It reads each "
+        "{setting} cannot be used: the encoder of this biLM, '{encoder}', has no recurrent state. It reads each "
         'sequence by itself. Use state "reset".'
     )
     EL341 = (
@@ -53,7 +53,7 @@ class Errors(metaclass=Catalogue):
     )
 
     # Files of weights
-    EL020 = "No biLM at '{path}': {reason}. Looked for: {wanted}. Check the path."
+    EL020 = "No biLM at '{path}': {reason}. Looked for: {expected}. Check the path."
     EL021 = (
         "'{path}' is ambiguous: it has {n} files with {kind} ({names}), but should have one. Specify the files: "
         "`load_bilm(options=..., weights=...)`, or on the command line the path of the weights and `--options`; for a "
@@ -102,7 +102,7 @@ class Errors(metaclass=Catalogue):
         "it. With average_merged = true in its config, merged tokens get the mean of their vectors."
     )
     EL068 = (
-        "The ELMo listener{owner} expects {wanted}, but found {found}. It was trained with another biLM: load that "
+        "The ELMo listener{owner} expects {expected}, but found {actual}. It was trained with another biLM: load that "
         "biLM, or train the listening component again."
     )
     EL071 = (
@@ -117,7 +117,7 @@ class Errors(metaclass=Catalogue):
         "process the Doc again."
     )
     EL083 = (
-        "Components in frozen_components were trained with another biLM ({trained}) than '{name}' has ({found}), and "
+        "Components in frozen_components were trained with another biLM ({trained}) than '{name}' has ({current}), and "
         "cannot adapt to it: {components}. Load that biLM "
         "([initialize.components.{name}.loader], `weights` of the component, or a `source` that has it), or remove "
         "them from there to train them further."
@@ -134,7 +134,7 @@ class Errors(metaclass=Catalogue):
         "far ({best}) with --paths.init."
     )
     EL104 = (
-        "'{path}' already contains a run: {found}. Continue it with --resume, choose another output folder, or start "
+        "'{path}' already contains a run: {files}. Continue it with --resume, choose another output folder, or start "
         "again with --force, which deletes its models, checkpoints and log."
     )
     EL127 = (
@@ -165,8 +165,8 @@ class Errors(metaclass=Catalogue):
         "Docs with --data, for the components that they have annotations for."
     )
     EL381 = (
-        "{text} has {found} of the word '{word}', fewer than the {wanted} asked for. Its tokens are: {tokens}. Give "
-        "one of them as it is written, or an earlier occurrence, or another language with --lang."
+        "{text} has {n_occurrences} of the word '{word}', fewer than the {occurrence} asked for. Its tokens are: "
+        "{tokens}. Give one of them as it is written, or an earlier occurrence, or another language with --lang."
     )
 
     # Analysis and exports
@@ -210,8 +210,8 @@ class Errors(metaclass=Catalogue):
         "index {path}` makes the file again."
     )
     EL412 = (
-        "The request was rejected: its {header} is '{found}', should be {wanted}. Open the page under the address that "
-        "the command printed."
+        "The request was rejected: its {header} is '{value}', should be {expected}. Open the page under the address "
+        "that the command printed."
     )
     EL430 = (
         "'{path}' has no trained pipeline: {problem}. Give the folder that `python -m spacy train --output` wrote, "
@@ -236,8 +236,9 @@ class Warnings(metaclass=Catalogue):
         'component with the listener, under the name in `upstream` ("*" for the nearest one), and enabled?'
     )
     WL064 = (
-        "The biLM of '{name}' was trained on the language '{found}', but the language of the pipeline is '{wanted}', "
-        "so its vectors will be poor. {published} Load a biLM for '{wanted}' with `elmo.load_weights(path)` or the "
+        "The biLM of '{name}' was trained on the language '{trained_on}', but the language of the pipeline is "
+        "'{used_on}', so its vectors will be poor. {published} Load a biLM for '{used_on}' with "
+        "`elmo.load_weights(path)` or the "
         'setting `weights`. If the language of this biLM is recorded wrongly, correct "lang" in its meta.json.'
     )
     WL065 = (
@@ -248,8 +249,8 @@ class Warnings(metaclass=Catalogue):
         "annotating_components in [training]."
     )
     WL066 = (
-        "Components were trained with another biLM ({trained}) than '{name}' has ({found}), so that their predictions "
-        "may be poor: {components}. Train them further with it, or load the biLM they were trained with "
+        "Components were trained with another biLM ({trained}) than '{name}' has ({current}), so that their "
+        "predictions may be poor: {components}. Train them further with it, or load the biLM they were trained with "
         "(`nlp.get_pipe(\"{name}\").load_weights(path)`; in a config, give '{name}' the `source` that they have). For "
         "a component that is not to be trained, `nlp.replace_listeners` makes a copy of its biLM that does not change."
     )

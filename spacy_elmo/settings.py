@@ -124,9 +124,9 @@ def takes(block: Any) -> Callable[[Function], Function]:
     def declare(function: Function) -> Function:
         declared: Any = function
         declared.block = block
-        own = [item for item in signature(function).parameters.values() if item.kind is not Parameter.VAR_KEYWORD]
+        named = [item for item in signature(function).parameters.values() if item.kind is not Parameter.VAR_KEYWORD]
         items = [item.replace(kind=Parameter.KEYWORD_ONLY) for item in signature(block).parameters.values()]
-        declared.__signature__ = signature(function).replace(parameters=[*own, *items])
+        declared.__signature__ = signature(function).replace(parameters=[*named, *items])
         declared.__annotations__ |= {item.name: item.annotation for item in items}
         return function
 

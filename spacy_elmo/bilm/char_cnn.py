@@ -38,19 +38,19 @@ class CharFilter(nn.Module):
         scores = rows @ self.weight.reshape(n, -1).t()  # (U * windows, n): one large product
         return scores.view(n_words, n_windows, n).amax(dim=1) + self.bias
 
-    def train_on(self, parts: Sequence[Tensor], embedding: Tensor) -> Tensor:
+    def train_on(self, groups: Sequence[Tensor], embedding: Tensor) -> Tensor:
         """The same as `forward` from character ids, with a backward pass at a third of the cost.
 
         There are few distinct characters. The product of each character with the weights of each position is computed
         once, and the score of a window is a sum of rows of that table. Only the maximum gets a gradient; of several
         equal ones, the first.
 
-        parts (Sequence[Tensor]): Each of shape (U_k, C_k), int64.
+        groups (Sequence[Tensor]): Each of shape (U_k, C_k), int64.
         RETURNS (Tensor): Shape (sum U_k, n), before the activation.
         """
         n, embedding_width, width = self.weight.shape
         table = embedding @ self.weight.permute(1, 2, 0).reshape(embedding_width, width * n)  # (262, width * n)
-        pooled: Tensor = _LargestWindow.apply(table.view(-1, width, n), *parts)  # type: ignore[no-untyped-call]  # torch gives apply no types
+        pooled: Tensor = _LargestWindow.apply(table.view(-1, width, n), *groups)  # type: ignore[no-untyped-call]  # torch gives apply no types
         return pooled + self.bias
 
 
@@ -98,33 +98,34 @@ class CharCNN(nn.Module):
 
     def pool(self, char_ids: Tensor, lengths: Optional[Sequence[int]] = None) -> Tensor:
         """The input of the highways, shape (U, F), see `forward`."""
-        parts = self._cut(char_ids, lengths)
+        groups = self._cut(char_ids, lengths)
         is_hooked = bool(find_hooked(self.filters))
         if char_ids.device.type != "cpu" and not is_hooked:
-            features = self._pool_at_once(parts, char_ids.shape[1])
+            features = self._pool_at_once(groups, char_ids.shape[1])
         elif torch.is_grad_enabled() and not is_hooked:
-            features = self._pool_with_grad(parts)
+            features = self._pool_with_grad(groups)
         else:
-            features = torch.cat([self._pool(rows) for rows in parts])  # (U, F)
+            features = torch.cat([self._pool(rows) for rows in groups])  # (U, F)
         return torch.relu(features) if self.config.activation == "relu" else torch.tanh(features)
 
     def _pool(self, char_ids: Tensor) -> Tensor:
         characters = nn.functional.embedding(char_ids, self.embedding)  # (U, C, E)
         return torch.cat([char_filter(characters) for char_filter in self.filters], dim=1)  # (U, F)
 
-    def _pool_at_once(self, parts: Sequence[Tensor], n_columns: int) -> Tensor:
-        """One product for all filters of a part, for GPUs, where launching a product takes longer than its zeros.
+    def _pool_at_once(self, groups: Sequence[Tensor], n_columns: int) -> Tensor:
+        """One product for all filters of a group, for GPUs, where launching a product takes longer than its zeros.
 
         Narrower filters are padded to the widest with zeros. Rows shorter than `n_columns` end with a window of
         padding for the widest filter, so that no other filter has a window that it lacks.
         """
         filters: Any = list(self.filters)
         widest = max(width for width, _ in self.config.filters)
-        padded = [nn.functional.pad(one.weight, (0, widest - one.weight.shape[2])) for one in filters]
+        weights = [char_filter.weight for char_filter in filters]
+        padded = [nn.functional.pad(weight, (0, widest - weight.shape[2])) for weight in weights]
         matrix = torch.cat(padded).flatten(1).t()  # (E * widest, F)
-        bias = torch.cat([one.bias for one in filters])
+        bias = torch.cat([char_filter.bias for char_filter in filters])
         pooled: List[Tensor] = []
-        for rows in parts:
+        for rows in groups:
             if rows.shape[1] == n_columns:
                 pooled.append(self._pool(rows))
                 continue
@@ -133,9 +134,9 @@ class CharCNN(nn.Module):
             pooled.append(scores.view(*windows.shape[:2], -1).amax(dim=1) + bias)
         return torch.cat(pooled)  # (U, F)
 
-    def _pool_with_grad(self, parts: Sequence[Tensor]) -> Tensor:
+    def _pool_with_grad(self, groups: Sequence[Tensor]) -> Tensor:
         with torch.autocast("cpu", enabled=False):  # mostly sums of rows, which need float32
-            columns = [char_filter.train_on(parts, self.embedding) for char_filter in self.filters]  # type: ignore[operator]  # a CharFilter
+            columns = [char_filter.train_on(groups, self.embedding) for char_filter in self.filters]  # type: ignore[operator]  # a CharFilter
             return torch.cat(columns, dim=1)  # (U, F)
 
     def _cut(self, char_ids: Tensor, lengths: Optional[Sequence[int]]) -> List[Tensor]:
@@ -200,7 +201,7 @@ class TokenEmbedder(nn.Module):
     def features(
         self, ids: Tensor, lengths: Optional[Sequence[int]], *, char_cnn: Optional[Callable[..., Tensor]] = None
     ) -> Tensor:
-        """What is projected, shape (U, features), see `forward`. `char_cnn` is used in place of the own one."""
+        """What is projected, shape (U, features), see `forward`. `char_cnn` replaces the module of this name."""
         features: List[Tensor] = []
         if self.word_embedding is not None:
             features.append(nn.functional.embedding(ids[:, 0], self.word_embedding))
@@ -222,11 +223,11 @@ class _LargestWindow(torch.autograd.Function):
     """Maximum over all windows of a word of the sum of table rows, for each filter. Table: (262, width, n)."""
 
     @staticmethod
-    def forward(ctx: Any, table: Tensor, *parts: Tensor) -> Tensor:
+    def forward(ctx: Any, table: Tensor, *groups: Tensor) -> Tensor:
         _, width, n = table.shape
         pooled: List[Tensor] = []
         kept: List[Tensor] = []
-        for char_ids in parts:
+        for char_ids in groups:
             rows = char_ids.unfold(1, width, 1) * width + torch.arange(width)  # (U, W, width), rows of the flat table
             scores = nn.functional.embedding_bag(rows.flatten(0, 1), table.flatten(0, 1), mode="sum")  # (U * W, n)
             scores = scores.view(*rows.shape[:2], n)
@@ -239,14 +240,14 @@ class _LargestWindow(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, d_pooled: Tensor) -> Tuple[Optional[Tensor], ...]:
         kept = ctx.saved_tensors
-        parts = list(zip(kept[::2], kept[1::2]))
+        groups = list(zip(kept[::2], kept[1::2]))
         _, width, n = ctx.shape
         d_table = d_pooled.new_zeros(ctx.shape)
-        for (rows, at), d_part in zip(parts, d_pooled.split([len(rows) for rows, _ in parts])):
+        for (rows, at), d_part in zip(groups, d_pooled.split([len(rows) for rows, _ in groups])):
             winners = rows.mul(n).gather(1, at.unsqueeze(2).expand(-1, -1, width))  # (U, n, width)
             places = winners.add_(torch.arange(n).unsqueeze(1)).view(-1)
             d_table.view(-1).index_add_(0, places, d_part.unsqueeze(2).expand(-1, -1, width).reshape(-1))
-        return (d_table, *[None] * len(parts))
+        return (d_table, *[None] * len(groups))
 
 
 def _first_equal(scores: Tensor, largest: Tensor) -> Tensor:
@@ -257,4 +258,4 @@ def _first_equal(scores: Tensor, largest: Tensor) -> Tensor:
     countdown = torch.arange(n_windows, 0, -1, dtype=torch.uint8 if n_windows < 256 else torch.int32).unsqueeze(1)
     is_largest = (scores == largest.unsqueeze(1)).to(countdown.dtype)
     left = is_largest.mul_(countdown).amax(dim=1)
-    return (n_windows - left.long()).clamp_(max=n_windows - 1)  # NaN has no maximum: the last one
+    return (n_windows - left.long()).clamp_(max=n_windows - 1)  # NaN has no maximum: the last position

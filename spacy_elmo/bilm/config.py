@@ -199,7 +199,7 @@ class BiLMConfig:
 
     def __post_init__(self) -> None:
         inputs = (self.char_cnn, self.n_words, self.token_embedder)
-        n_inputs, codec = sum(part is not None for part in inputs), self.char_cnn and self.char_cnn.codec
+        n_inputs, codec = sum(block is not None for block in inputs), self.char_cnn and self.char_cnn.codec
         require(
             (codec != "lexicon", "char_cnn.codec is 'lexicon', which only a token_embedder has"),
             (n_inputs == 1, "exactly one of char_cnn, n_words and token_embedder should be set"),

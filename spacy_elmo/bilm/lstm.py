@@ -221,14 +221,14 @@ def run_recurrence(
     graphs (Optional[RecurrenceGraphs]): CUDA graphs of a training loop.
     RETURNS (Tuple[Tensor, Tensor, Tensor]): Outputs (d, S, B, R) float32, last h, last c (both detached).
     """
-    given = _Given(h, c, resets, mask, cell_clip, None if projection_weight is None else projection_clip)
+    constants = _Constants(h, c, resets, mask, cell_clip, None if projection_weight is None else projection_clip)
     weights = recurrent_weight, projection_weight
-    graph = None if graphs is None else graphs.find(gates, weights, given)
-    outputs, last_c = _Recurrence.apply(gates, *weights, given, graph)  # type: ignore[no-untyped-call]  # torch gives apply no types
+    graph = None if graphs is None else graphs.find(gates, weights, constants)
+    outputs, last_c = _Recurrence.apply(gates, *weights, constants, graph)  # type: ignore[no-untyped-call]  # torch gives apply no types
     return outputs, outputs[:, -1].detach(), last_c
 
 
-class _Given(NamedTuple):
+class _Constants(NamedTuple):
     """Arguments of `run_recurrence` that get no gradient; without a projection there is no clip of it."""
 
     h: Tensor
@@ -246,24 +246,24 @@ class _Recurrence(torch.autograd.Function):
         gates: Tensor,
         recurrent_weight: Tensor,
         projection_weight: Optional[Tensor],
-        given: _Given,
+        constants: _Constants,
         graph: Optional["_RecurrenceGraph"],
     ) -> Tuple[Tensor, Tensor]:
         ctx.graph = graph
         if graph is not None:
-            outputs, last_c = graph.forward(gates, recurrent_weight, projection_weight, given)
+            outputs, last_c = graph.forward(gates, recurrent_weight, projection_weight, constants)
             ctx.turn = graph.turn
         else:
-            kept = _allocate(gates, recurrent_weight.shape[1], given)
+            kept = _allocate(gates, recurrent_weight.shape[1], constants)
             exact = kept.cells.dtype
             recurrent = recurrent_weight.to(gates.dtype)
             projection = None if projection_weight is None else projection_weight.to(gates.dtype)
-            keeps = _keeps(given.resets, gates.shape[1], exact)
-            layer = _Layer(recurrent, projection, keeps, given.mask, given.cell_clip, given.output_clip)
-            start_h, start_c = given.h.to(exact), given.c.to(exact)
+            keeps = _keeps(constants.resets, gates.shape[1], exact)
+            layer = _Layer(recurrent, projection, keeps, constants.mask, constants.cell_clip, constants.output_clip)
+            start_h, start_c = constants.h.to(exact), constants.c.to(exact)
             _run_forward(layer, kept, gates, start_h, start_c)
-            ctx.save_for_backward(*kept, recurrent, projection, start_h, start_c, given.mask)
-            ctx.keeps, ctx.clips, ctx.gates_shape = keeps, (given.cell_clip, given.output_clip), gates.shape
+            ctx.save_for_backward(*kept, recurrent, projection, start_h, start_c, constants.mask)
+            ctx.keeps, ctx.clips, ctx.gates_shape = keeps, (constants.cell_clip, constants.output_clip), gates.shape
             outputs, last_c = kept.outputs, kept.cells[-1].clone()
         ctx.mark_non_differentiable(last_c)
         ctx.set_materialize_grads(False)
@@ -368,7 +368,7 @@ def _call_by_direction(
     d, n_lanes, width = arrays[0].shape[-3:]
     size = n_lanes * width
     for k in range(d):
-        addresses = [part.data_ptr() + 4 * k * part.stride(0) for part in gates]
+        addresses = [tensor.data_ptr() + 4 * k * tensor.stride(0) for tensor in gates]
         addresses += [array.data_ptr() + 4 * k * size for array in arrays]
         function(*addresses, d * size, n_lanes, width, NO_CLIP if clip is None else clip)
 
@@ -478,7 +478,7 @@ def _gates_backward(at: _Kept, d_act: Tensor, d_pre: Tensor) -> None:
     _sigmoid_backward(d_act[2:], at.acts[2:], d_pre[2:])
 
 
-def _allocate(gates: Tensor, output_width: int, given: _Given) -> _Kept:
+def _allocate(gates: Tensor, output_width: int, constants: _Constants) -> _Kept:
     """Allocate the tensors. Without a clip, values before and after it share one tensor."""
     d, n_steps, n_lanes, width = gates.shape
     exact = torch.float32 if gates.dtype in HALF else gates.dtype
@@ -492,8 +492,8 @@ def _allocate(gates: Tensor, output_width: int, given: _Given) -> _Kept:
         cells=cells,
         tanhs=torch.empty_like(cells),
         outputs=outputs,
-        raw_cells=cells if given.cell_clip is None else torch.empty_like(cells),
-        raw_outputs=outputs if given.output_clip is None else torch.empty_like(outputs),
+        raw_cells=cells if constants.cell_clip is None else torch.empty_like(cells),
+        raw_outputs=outputs if constants.output_clip is None else torch.empty_like(outputs),
     )
 
 
@@ -536,8 +536,8 @@ def _read_outputs(outputs: Tensor, h: Tensor, mask: Optional[Tensor], keeps: Kee
 
 class RecurrenceGraphs:
     """CUDA graphs of the recurrence of the layers that are trained: two for each layer, shape and dtype. A shape is
-    captured when it comes again. What is captured keeps its memory: the values of all steps, the gates, and copies of
-    the weights. If a shape does not fit in memory, all graphs are given up, and the loop computes.
+    captured the second time it occurs. A graph keeps its memory: the values of all steps, the gates, and copies of the
+    weights. If a shape does not fit in memory, all graphs are discarded, and the loop computes.
 
     Each shape has one backward pass at a time: that of the last forward pass.
     """
@@ -545,35 +545,35 @@ class RecurrenceGraphs:
     def __init__(self, device: torch.device) -> None:
         self._device, self._pool = device, make_pool(device)
         self._is_off = False
-        self._found: Dict[Any, Optional[_RecurrenceGraph]] = {}
+        self._graphs: Dict[Any, Optional[_RecurrenceGraph]] = {}
 
     def __reduce__(self) -> Any:
         return RecurrenceGraphs, (self._device,)  # a copy captures again
 
     def find(
-        self, gates: Tensor, weights: Tuple[Tensor, Optional[Tensor]], given: _Given
+        self, gates: Tensor, weights: Tuple[Tensor, Optional[Tensor]], constants: _Constants
     ) -> Optional["_RecurrenceGraph"]:
         """None if there are no gradients, or for a new or an unusual shape."""
-        is_wanted = torch.is_grad_enabled() and (gates.requires_grad or weights[0].requires_grad) and not self._is_off
-        if not is_wanted or (gates.is_leaf and gates.requires_grad):  # a leaf would keep our memory as its gradient
+        is_trained = torch.is_grad_enabled() and (gates.requires_grad or weights[0].requires_grad) and not self._is_off
+        if not is_trained or (gates.is_leaf and gates.requires_grad):  # a leaf would keep our memory as its gradient
             return None
-        key = (weights[0].data_ptr(), gates.shape, gates.dtype, given.resets is None, given.mask is None)
-        if self._found.get(key) is None:
-            if key not in self._found:
-                waiting = [known for known, graph in self._found.items() if graph is None]
-                if len(self._found) == MAX_GRAPHS and waiting:
-                    del self._found[waiting[0]]
-                if len(self._found) < MAX_GRAPHS:
-                    self._found[key] = None  # captured if it comes again
+        key = (weights[0].data_ptr(), gates.shape, gates.dtype, constants.resets is None, constants.mask is None)
+        if self._graphs.get(key) is None:
+            if key not in self._graphs:
+                seen_once = [shape for shape, graph in self._graphs.items() if graph is None]
+                if len(self._graphs) == MAX_GRAPHS and seen_once:
+                    del self._graphs[seen_once[0]]
+                if len(self._graphs) < MAX_GRAPHS:
+                    self._graphs[key] = None  # captured if it occurs again
             else:
                 try:
                     with torch.inference_mode(False), torch.no_grad():
-                        self._found[key] = _RecurrenceGraph(gates, weights, given, self._pool)
+                        self._graphs[key] = _RecurrenceGraph(gates, weights, constants, self._pool)
                 except RuntimeError as error:  # mostly too little memory
                     logger.warning("The recurrence is computed without CUDA graphs: %s", error)
                     self._is_off = True
-                    self._found.clear()
-        return self._found.get(key)
+                    self._graphs.clear()
+        return self._graphs.get(key)
 
 
 class _RecurrenceGraph:
@@ -581,25 +581,29 @@ class _RecurrenceGraph:
     has a backward pass.
     """
 
-    def __init__(self, gates: Tensor, weights: Tuple[Tensor, Optional[Tensor]], given: _Given, pool: Any) -> None:
+    def __init__(
+        self, gates: Tensor, weights: Tuple[Tensor, Optional[Tensor]], constants: _Constants, pool: Any
+    ) -> None:
         recurrent_weight, projection_weight = weights
         (d, n_steps, n_lanes, width), device = gates.shape, gates.device
         self.turn = 0
         self._gates = torch.zeros(
             gates.shape, dtype=gates.dtype, device=device
         )  # after the backward pass their gradient
-        self._kept = _allocate(gates, recurrent_weight.shape[1], given)
+        self._kept = _allocate(gates, recurrent_weight.shape[1], constants)
         for tensor in self._kept:
             tensor.zero_()
         self._d_outputs = torch.zeros_like(self._kept.outputs)
         self._h = self._kept.outputs.new_zeros(d, n_lanes, recurrent_weight.shape[1])
         self._c = self._kept.cells.new_zeros(d, n_lanes, width // 4)
-        self._keep = None if given.resets is None else self._c.new_ones(n_steps, n_lanes, 1)
-        self._mask = None if given.mask is None else torch.ones_like(self._h)
+        self._keep = None if constants.resets is None else self._c.new_ones(n_steps, n_lanes, 1)
+        self._mask = None if constants.mask is None else torch.ones_like(self._h)
         keeps: Keeps = [None] * n_steps if self._keep is None else list(self._keep.unbind(0))
         projection = None if projection_weight is None else projection_weight.to(gates.dtype, copy=True)
         recurrent = recurrent_weight.to(gates.dtype, copy=True)
-        self._layer = layer = _Layer(recurrent, projection, keeps, self._mask, given.cell_clip, given.output_clip)
+        self._layer = layer = _Layer(
+            recurrent, projection, keeps, self._mask, constants.cell_clip, constants.output_clip
+        )
 
         def forward() -> None:
             _run_forward(layer, self._kept, self._gates, self._h, self._c)
@@ -610,18 +614,18 @@ class _RecurrenceGraph:
         self._forward, self._backward = Graph(forward, device, pool), Graph(backward, device, pool)
 
     def forward(
-        self, gates: Tensor, recurrent_weight: Tensor, projection_weight: Optional[Tensor], given: _Given
+        self, gates: Tensor, recurrent_weight: Tensor, projection_weight: Optional[Tensor], constants: _Constants
     ) -> Tuple[Tensor, Tensor]:
         """Outputs and last c, both new."""
         self._layer.recurrent.copy_(recurrent_weight)
         if self._layer.projection is not None and projection_weight is not None:
             self._layer.projection.copy_(projection_weight)
-        if self._keep is not None and given.resets is not None:
-            self._keep.copy_((~given.resets).unsqueeze(2))
-        if self._mask is not None and given.mask is not None:
-            self._mask.copy_(given.mask)
-        self._h.copy_(given.h)
-        self._c.copy_(given.c)
+        if self._keep is not None and constants.resets is not None:
+            self._keep.copy_((~constants.resets).unsqueeze(2))
+        if self._mask is not None and constants.mask is not None:
+            self._mask.copy_(constants.mask)
+        self._h.copy_(constants.h)
+        self._c.copy_(constants.c)
         self._gates.copy_(gates)
         self.turn += 1
         self._forward.replay()

@@ -169,11 +169,11 @@ def group_sequences(
         steps = np.arange(sizes.max())[None]
         rows.append(firsts[group, None] + stride * np.minimum(steps, sizes - 1))  # padding repeats the last row
         kept.append(None if sizes.min() == sizes.max() else np.flatnonzero(steps < sizes))
-    places = [part.reshape(-1) if some is None else part.reshape(-1)[some] for part, some in zip(rows, kept)]
+    places = [group.ravel() if filled is None else group.ravel()[filled] for group, filled in zip(rows, kept)]
     inverse = np.argsort(np.concatenate([np.zeros(0, dtype="int64"), *places]))
     return SequenceGroups(
-        [torch.from_numpy(part).to(device) for part in rows],
-        [None if some is None else torch.from_numpy(some).to(device) for some in kept],
+        [torch.from_numpy(group).to(device) for group in rows],
+        [None if filled is None else torch.from_numpy(filled).to(device) for filled in kept],
         torch.from_numpy(inverse).to(device),
     )
 

@@ -62,8 +62,8 @@ class Vocabulary:
         self._bos, self._eos, self._unk = (self._word_to_id.get(word, -1) for word in (BOS, EOS, UNK))
         missing = [word for word in (BOS, EOS, UNK) if word not in self._word_to_id]
         if validate_file and missing:
-            given = f"a file without {' and '.join(missing)}"
-            raise invalid("vocabulary", given, f"a file with {BOS}, {EOS} and {UNK}")
+            actual = f"a file without {' and '.join(missing)}"
+            raise invalid("vocabulary", actual, f"a file with {BOS}, {EOS} and {UNK}")
 
     @property
     def bos(self) -> int:
@@ -125,9 +125,9 @@ class UnicodeCharsVocabulary(Vocabulary):
         self._word_char_ids = np.zeros((self.size, max_word_length), dtype=np.int32)
         for i, word in enumerate(self._id_to_word):
             self._word_char_ids[i] = self._convert_word_to_char_ids(word)
-        for number, row in ((self.bos, self.bos_chars), (self.eos, self.eos_chars)):
-            if number >= 0:
-                self._word_char_ids[number] = row
+        for word_id, row in ((self.bos, self.bos_chars), (self.eos, self.eos_chars)):
+            if word_id >= 0:
+                self._word_char_ids[word_id] = row
 
     @property
     def word_char_ids(self) -> NDArray[np.int32]:
@@ -296,9 +296,7 @@ class BidirectionalLanguageModel:
         return layers
 
     def _encode(self, ids: Ids) -> Tensor:
-        """ids (Ids): Shape (U, C), or (U,) for word ids.
-        RETURNS (Tensor): Shape (U, P).
-        """
+        """From ids (U, C), or (U,) for word ids, to vectors (U, P)."""
         if self._table is not None:
             return self._table[torch.from_numpy(ids - 1)]
         is_content = ids != ids[:, -1:]  # the last id of a word is its padding
@@ -331,8 +329,8 @@ def weight_layers(*args: Any, **settings: Any) -> NoReturn:
 
 
 def _check_lengths(mask: NDArray[np.bool_]) -> Ids:
-    """RETURNS (Ids): Shape (B,), tokens of each row with its boundaries.
-    RAISES (ValueError): EL017 for rows without boundaries, or with padding before the last token.
+    """Tokens of each row with its boundaries, (B,). ValueError EL017 for rows without boundaries, or with padding
+    before the last token.
     """
     lengths: Ids = mask.sum(axis=1)
     if lengths.min() < 2:
@@ -363,9 +361,9 @@ def dump_bilm_embeddings(
     model = BidirectionalLanguageModel(options_file, weight_file, max_batch_size=1)
     batcher = Batcher(vocab_file, model._characters.max_characters)
     with new_hdf5(outfile) as file:
-        for number, line in enumerate(StringIO(text, newline=None)):
+        for i, line in enumerate(StringIO(text, newline=None)):
             layers = model(batcher.batch_sentences([line.split()]))["lm_embeddings"][0]
-            add_dataset(file, str(number), layers)
+            add_dataset(file, str(i), layers)
 
 
 @isolated

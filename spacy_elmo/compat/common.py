@@ -27,15 +27,13 @@ class ConfigurationError(ValueError):
 
 
 def invalid(name: str, value: Any, expected: str) -> ConfigurationError:
-    """RETURNS (ConfigurationError): For an argument with an invalid value."""
+    """The error for an argument with an invalid value."""
     return ConfigurationError(f"Invalid argument: {name} is {value}, but should be {expected}.")
 
 
 def check_file(name: str, path: Any) -> Path:
-    """name (str): Name of the argument.
-    path (Any): Its value.
-    RETURNS (Path): The path, which exists.
-    RAISES (ConfigurationError): For a URL, for a value that is not a path, and if nothing is there.
+    """The path of an argument, which exists. ConfigurationError for a URL, for a value that is not a path, and if
+    nothing is there.
     """
     if not isinstance(path, (str, bytes, os.PathLike)):
         raise invalid(name, repr(path), "the path of a file")
@@ -49,7 +47,7 @@ def check_file(name: str, path: Any) -> Path:
 
 
 def check_no_url(name: str, path: Any) -> None:
-    """RAISES (ConfigurationError): For a URL."""
+    """ConfigurationError for a URL."""
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", str(path)) and not re.match(r"[A-Za-z]:/", str(path)):
         raise ConfigurationError(
             f"The {name} is '{path}', which is an address on the web, but should be the path of a file. Nothing is "
@@ -59,18 +57,17 @@ def check_no_url(name: str, path: Any) -> None:
 
 
 def _download(address: str = "") -> str:
-    """The command that downloads a biLM: the one at this address, if it is a published one, else AllenNLP's."""
+    """The command that downloads a biLM: that at this address, if it is published, else AllenNLP's."""
     known = (model.name for model in list_published() for file in model.files if address.endswith(f"/{file.path}"))
     return f"python -m spacy elmo download {next(known, 'original')} --dest elmo"
 
 
 def read_sentences(batch: Iterable[Sequence[str]]) -> List[List[str]]:
-    """A string is a sentence of characters, as in the original programs. Scripts for Chinese and for proteins pass it.
+    """The tokens of each sentence in lists. A string is a sentence of characters, as in the original programs. Scripts
+    for Chinese and for proteins pass it.
 
-    batch (Iterable[Sequence[str]]): Tokens of each sentence.
-    RETURNS (List[List[str]]): The same in lists.
-    RAISES (ValueError): EL011 for other input that is not tokenized, also for a string in place of the batch; for
-        what has no sentences at all.
+    RAISES (ValueError): EL011 for other input that is not tokenized, also for a string in place of the batch; for what
+        has no sentences at all.
     """
     is_batch = isinstance(batch, Iterable) and not isinstance(batch, str)
     return check_sentences(
@@ -79,9 +76,7 @@ def read_sentences(batch: Iterable[Sequence[str]]) -> List[List[str]]:
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:
-    """RETURNS (int): The value.
-    RAISES (ConfigurationError): If it is not a whole number of at least `least`.
-    """
+    """The value of an argument. ConfigurationError if it is not a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise invalid(name, repr(value), f"a whole number of {least} or more")
     return value
@@ -126,10 +121,7 @@ class Derived(Generic[T]):
         self._versions: Optional[WeightVersions] = None
 
     def get(self, module: nn.Module, derive: Callable[[], T]) -> T:
-        """module (nn.Module): With the weights.
-        derive (Callable[[], T]): Computes the value.
-        RETURNS (T): The value for the current weights.
-        """
+        """The value for the current weights of a module, computed by `derive` if they have changed."""
         if self._value is None or self._versions is None or self._versions.have_changed(module):
             self._value, self._versions = derive(), WeightVersions(module)
         return self._value
@@ -146,11 +138,9 @@ class Derived(Generic[T]):
 
 
 def current_weights(module: nn.Module, names: Sequence[str]) -> Dict[str, Tensor]:
-    """Read weights as a forward pass of their modules would. They are parameters, or are computed from parameters by
-    `torch.nn.utils` (`prune`, `parametrize`, `weight_norm`), or belong to a replica of `nn.DataParallel`.
-
-    names (Sequence[str]): Dotted names in the module.
-    RETURNS (Dict[str, Tensor]): The weights by these names, attached to the graph.
+    """Read weights by their dotted names in a module as a forward pass would, attached to the graph. They are
+    parameters, or are computed from parameters by `torch.nn.utils` (`prune`, `parametrize`, `weight_norm`), or belong
+    to a replica of `nn.DataParallel`.
     """
     weights: Dict[str, Tensor] = {}
     for name in names:
@@ -166,17 +156,14 @@ def current_weights(module: nn.Module, names: Sequence[str]) -> Dict[str, Tensor
 
 
 def are_parameters(weights: Sequence[Tensor]) -> bool:
-    """RETURNS (bool): Whether all are parameters, so that what is derived from them can be kept until they change."""
+    """Whether all are parameters, so that what is derived from them can be stored until they change."""
     return all(isinstance(weight, nn.Parameter) for weight in weights)
 
 
 @contextmanager
 def new_hdf5(path: PathLike) -> Iterator[h5py.File]:
-    """A file at `path` is replaced, as in the original programs, once the new one is complete.
-
-    path (PathLike): The file.
-    YIELDS (h5py.File): An empty file, open for writing.
-    RAISES (ValueError): For a URL.
+    """An empty HDF5 file, open for writing. A file at `path` is replaced, as in the original programs, once the new one
+    is complete. ValueError for a URL.
     """
     check_no_url("output file", path)
     with atomic_file(to_path(path)) as temporary:
@@ -185,11 +172,7 @@ def new_hdf5(path: PathLike) -> Iterator[h5py.File]:
 
 
 def add_dataset(file: h5py.File, name: str, values: Any) -> None:
-    """file (h5py.File): Open for writing.
-    name (str): Of the new dataset.
-    values (Any): An array or a tensor, written as float32.
-    RAISES (OSError): If the disk is full.
-    """
+    """Write an array or a tensor as float32. OSError if the disk is full."""
     array = np.asarray(values, dtype="float32")
     check_space(Path(file.filename), array.nbytes)
     file.create_dataset(name, data=array)

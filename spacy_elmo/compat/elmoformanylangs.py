@@ -81,7 +81,7 @@ class Embedder:
         return vectors
 
     def _embed(self, batch: List[List[str]]) -> List[Array]:
-        """RETURNS (List[Array]): Shape (L+1, T, D) for each sentence; with the encoder `lstm` its top layer, (T, D)."""
+        """Shape (L+1, T, D) for each sentence; with the encoder `lstm` its top layer, (T, D)."""
         if self._reads_padding:
             return _embed_padded(self.bilm, batch)
         if self.bilm.config.encoder == "bilstm":
@@ -107,7 +107,7 @@ class Embedder:
 
 
 def _to_original(config: BiLMConfig) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): The architecture in the form of the original's JSON; for other biLMs what fits."""
+    """The architecture in the form of the original's JSON; for other biLMs what fits."""
     is_plain, characters, embedder = config.encoder == "bilstm", config.char_cnn, config.token_embedder
     encoder: Dict[str, Any] = {
         "name": "lstm" if is_plain else "elmo",
@@ -133,7 +133,7 @@ def _to_original(config: BiLMConfig) -> Dict[str, Any]:
 
 
 def _choose(layers: Array, output_layer: int) -> Array:
-    """layers (Array): Shape (L+1, T, D), or (T, D), of which the mean is zero without tokens."""
+    """Of layers (L+1, T, D), or (T, D), whose mean is zero without tokens."""
     if output_layer == ALL:
         return layers
     if output_layer == AVERAGE:
@@ -144,8 +144,8 @@ def _choose(layers: Array, output_layer: int) -> Array:
 
 
 def _reads_padding(bilm: BiLM) -> bool:
-    """RETURNS (bool): Whether the original pads the sentences of this model. It cannot compute a plain LSTM above LSTMs
-    over characters; these models are computed sentence by sentence.
+    """Whether the original pads the sentences of this model. It cannot compute a plain LSTM above LSTMs over
+    characters; these models are computed sentence by sentence.
     """
     embedder = bilm.config.token_embedder
     if bilm.config.encoder != "bilstm" or embedder is None:
@@ -156,13 +156,10 @@ def _reads_padding(bilm: BiLM) -> bool:
 @isolated
 @torch.no_grad()
 def _embed_padded(bilm: BiLM, batch: Sequence[Sequence[str]]) -> List[Array]:
-    """The encoder `lstm` over a padded batch: both directions read the padding, as in the original.
+    """The encoder `lstm` over a padded batch of one or more sentences: both directions read the padding, as in the
+    original. Returns the projected last layer (T, D) of each.
 
     Shorter sentences have the word `<pad>` behind `<eos>`, so that a vector depends on the longest sentence.
-
-    bilm (BiLM): One for which `_reads_padding` is true.
-    batch (Sequence[Sequence[str]]): Tokens of each sentence, one or more sentences.
-    RETURNS (List[Array]): Shape (T, D) for each sentence, the projected last layer.
     """
     words = bilm._encoder.words
     distinct, runs = number_words(batch, words.boundaries)
@@ -178,7 +175,7 @@ def _embed_padded(bilm: BiLM, batch: Sequence[Sequence[str]]) -> List[Array]:
 
 
 def _padding(bilm: BiLM, words: WordEncoder) -> Tensor:
-    """RETURNS (Tensor): Shape (1, P), the vector of the word `<pad>`, all characters of which are `<pad>`."""
+    """Shape (1, P), the vector of the word `<pad>`, all characters of which are `<pad>`."""
     lexicon, codec = bilm.lexicon, words.codec
     assert lexicon is not None and codec is not None  # a token embedder has both
     ids = np.full((1, codec.max_characters or 1), lexicon.character_ids.get(PAD, 0) + 1, dtype="int64")

@@ -65,7 +65,7 @@ class ElmoModel:
         check_count("limit", limit, least=0)
         bilm = _load(directory)
         if full and bilm.head is None:
-            raise ValueError(Errors.EL007.format(part="softmax", what="models loaded with full=True"))
+            raise ValueError(Errors.EL007.format(missing="softmax", what="models loaded with full=True"))
         if not full:
             bilm.head = None
         self.bilm, self.batch_size = bilm, max_batch_size
@@ -153,7 +153,7 @@ class ElmoModel:
             yield from (rows if layers == "all" else rows[None] for rows in vectors)
 
     def _check(self, method: str, warmup: Any, layers: Any, session: Any) -> int:
-        """RETURNS (int): Number of layers in the result."""
+        """Number of layers in the result."""
         self._loaded(method)
         known = " or ".join(f"'{name}'" for name in LAYERS)
         for name, value, is_valid, expected in (

@@ -147,7 +147,7 @@ def _is_vocabulary(file: Path) -> bool:
             return False
         with file.open("rb") as content:
             return content.read(len(VOCABULARY_START)) == VOCABULARY_START
-    except OSError:  # at an address, or its reader says why
+    except OSError:  # at an address, or its reader reports why
         return False
 
 
@@ -297,7 +297,7 @@ def parse_line(line: str) -> Any:
     """The value of a line of JSON. ValueError with the column if it is not JSON."""
     try:
         return srsly.json_loads(line)
-    except ValueError:  # it says no position
+    except ValueError:  # without a position
         pass
     try:
         return json.loads(line)

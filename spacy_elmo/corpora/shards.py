@@ -222,8 +222,8 @@ class DatasetShard(_CutShard):
             return ""  # counted as an empty record
         described = ", ".join(f"{name} ({type(value).__name__})" for name, value in row.items())
         raise ValueError(
-            f"The data set '{self.name}' has no text column: found {described}; wanted {' or '.join(columns)}. Name a "
-            "column of strings or of lists of strings: hf:NAME:SPLIT:COLUMN."
+            f"The data set '{self.name}' has no text column: it has {described}, should have {' or '.join(columns)}. "
+            "Name a column of strings or of lists of strings: hf:NAME:SPLIT:COLUMN."
         )
 
     def _open(self, name: str, split: str) -> Any:

@@ -50,7 +50,7 @@ from .files import (
 Record = List[List[str]]
 # A text to tokenize, a list of words, or a Doc.
 Item = Union[str, List[str], Doc]
-# What else a record of JSON or a row of a data set says, its text included; empty for other texts.
+# All fields of a record of JSON or a row of a data set, its text included; empty for other texts.
 Fields = Mapping[str, Any]
 # An item, the number of invalid UTF-8 sequences in it, and its fields.
 Read = Tuple[Item, int, Fields]
@@ -229,8 +229,8 @@ def check_words(item: Any, where: str) -> None:
     """RAISES (ValueError): For a list of words that are not all strings; it names `where`."""
     for word in item if isinstance(item, list) else ():
         if not isinstance(word, str):
-            given = "a null" if is_missing(word) else f"{word!r} ({type(word).__name__})"
-            raise ValueError(f"{where} has {given} among its words, should have strings. Correct it, or leave it out.")
+            actual = "a null" if is_missing(word) else f"{word!r} ({type(word).__name__})"
+            raise ValueError(f"{where} has {actual} among its words, should have strings. Correct it, or leave it out.")
 
 
 def is_missing(value: Any) -> bool:
@@ -398,7 +398,7 @@ def find_word(
         tokens = " ".join(f"'{token.text}'" for token in doc if not token.is_space)[:200]
         n_occurrences = f"{len(places):,} occurrence{'' if len(places) == 1 else 's'}"
         raise ValueError(
-            Errors.EL381.format(text=name, word=word, found=n_occurrences, wanted=occurrence, tokens=tokens)
+            Errors.EL381.format(text=name, word=word, n_occurrences=n_occurrences, occurrence=occurrence, tokens=tokens)
         )
     token = places[occurrence - 1]
     sentence: Span = token.sent
@@ -406,12 +406,12 @@ def find_word(
     return [other.text for other in words], words.index(token)
 
 
-def choose_lang(given: Optional[str], *known: Any) -> str:
+def choose_lang(lang: Optional[str], *known: Any) -> str:
     """The language that the user asks for, or else the first known one, "en" without any.
 
-    *known (Any): Languages in an index, then in the meta data of a biLM; anything but a text is passed over.
+    *known (Any): Languages in an index, then in the meta data of a biLM; anything but a text is ignored.
     """
-    return given or next((lang for lang in known if isinstance(lang, str) and lang.strip()), "en")
+    return lang or next((name for name in known if isinstance(name, str) and name.strip()), "en")
 
 
 class PunctuationCheck:
@@ -444,8 +444,8 @@ class PunctuationCheck:
             yield tokens
 
     def warning(self, places: Sequence[object], lang: str = "en", *, is_chosen: bool = False) -> Optional[str]:
-        """WL103 if more than `MOST` of the tokens end in punctuation; it proposes the tokenizer of `lang`, or says that
-        it is used.
+        """WL103 if more than `MOST` of the tokens end in punctuation; it proposes the tokenizer of `lang`, or states
+        that it is used.
         """
         if self.n_attached <= MOST * self.n_tokens:
             return None

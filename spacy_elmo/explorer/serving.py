@@ -192,7 +192,7 @@ def find_refusal(headers: Mapping[str, str], hosts: FrozenSet[str]) -> Optional[
     ]
     for is_fine, header, given, expected in checks:
         if not is_fine:
-            return Errors.EL412.format(header=header, found=given[:100], wanted=expected)
+            return Errors.EL412.format(header=header, value=given[:100], expected=expected)
     return None
 
 

@@ -405,7 +405,7 @@ def check_state_of(config: BiLMConfig, state: Any, *, return_state: bool = False
 def refuse_state(config: BiLMConfig, wanted: str) -> None:
     """RAISES (ValueError): EL340 if the encoder has no state. `wanted` is what the user asks for."""
     if not config.has_state:
-        raise ValueError(Errors.EL340.format(wanted=wanted, encoder=config.encoder))
+        raise ValueError(Errors.EL340.format(setting=wanted, encoder=config.encoder))
 
 
 def number_words(

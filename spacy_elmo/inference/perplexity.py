@@ -66,9 +66,9 @@ def require_language_model(
 ) -> Tuple[LMHead, Vocabulary]:
     """RAISES (ValueError): EL007 if one is missing. `purpose` is what needs both, in the plural."""
     if head is None:
-        raise ValueError(Errors.EL007.format(part="softmax", what=purpose))
+        raise ValueError(Errors.EL007.format(missing="softmax", what=purpose))
     if vocabulary is None:
-        raise ValueError(Errors.EL007.format(part="vocabulary", what=purpose))
+        raise ValueError(Errors.EL007.format(missing="vocabulary", what=purpose))
     return head, vocabulary
 
 

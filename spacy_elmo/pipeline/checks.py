@@ -54,7 +54,7 @@ def _find_other(elmo: Any, names: Iterable[str]) -> Listeners:
 def _describe_other(elmo: Any, others: Listeners) -> Dict[str, str]:
     trained = {listener.trained_with for listeners in others.values() for listener in listeners}
     trained_with = ", ".join(sorted(trained))
-    return {"name": elmo.name, "components": _quote(others), "trained": trained_with, "found": elmo.bilm_label}
+    return {"name": elmo.name, "components": _quote(others), "trained": trained_with, "current": elmo.bilm_label}
 
 
 def check_language(name: str, trained_on: Any, used_on: str) -> None:
@@ -62,7 +62,7 @@ def check_language(name: str, trained_on: Any, used_on: str) -> None:
     languages = {str(code).lower().replace("_", "-").split("-")[0] for code in (trained_on, used_on)}
     if trained_on and used_on and len(languages) > 1 and ANY_LANGUAGE not in languages:
         published = describe_published(used_on)
-        text = Warnings.WL064.format(name=name, found=trained_on, wanted=used_on, published=published)
+        text = Warnings.WL064.format(name=name, trained_on=trained_on, used_on=used_on, published=published)
         warnings.warn(text, stacklevel=5)
 
 

@@ -326,4 +326,4 @@ def wrong_count(setting: str, weights: Sequence[float], mixture_size: int) -> Va
 def wrong_sizes(owner: str, trained: Sizes, upstream: Sizes) -> ValueError:
     """EL068 for sizes (layers, width) of the mix (wanted) and of a biLM (found); `owner` may be empty."""
     told = [f"{mixture_size} layers of width {width}" for mixture_size, width in (trained, upstream)]
-    return ValueError(Errors.EL068.format(owner=f" of '{owner}'" if owner else "", wanted=told[0], found=told[1]))
+    return ValueError(Errors.EL068.format(owner=f" of '{owner}'" if owner else "", expected=told[0], actual=told[1]))

@@ -358,7 +358,7 @@ class Pretraining:
             return snapshot
         files = find_run(self.output) if self.ranks.is_writer and not force else []
         if files:
-            raise ValueError(Errors.EL104.format(path=self.output, found=", ".join(files)))
+            raise ValueError(Errors.EL104.format(path=self.output, files=", ".join(files)))
         return None
 
     def _open_folder(self, snapshot: Optional[Snapshot], force: bool) -> None:

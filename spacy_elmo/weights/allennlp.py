@@ -86,7 +86,7 @@ def detect_state_dict(listing: Listing) -> Optional[ModelFiles]:
     """
     names = [name for name in listing.files if not name.startswith(TRAINING_STATE)]
     states = [name for name in names if _is_state_dict(listing.files[name])]
-    if not states:  # the reader says how to convert it
+    if not states:  # the reader reports how to convert it
         states = [name for name in names if listing.files[name].kind() == "pickle"][:1]
     if len(states) > 1:
         listing_of = ", ".join(states)
@@ -137,7 +137,7 @@ def read_allennlp(
         if name is not None:
             raise no_such_bilm(where, name)
         extras = {"options": options, "vocab": vocab, "softmax": softmax}
-        if added := ", ".join(name for name, source in extras.items() if source is not None):  # it has its own
+        if added := ", ".join(name for name, source in extras.items() if source is not None):  # the archive has them
             raise cannot_add(where, "allennlp (a language model)", added)
         return read_language_model(config, tensors, _words_of(files), where)
     module = _choose(modules, name, where)

@@ -28,12 +28,13 @@ from .files import (
     Listing,
     ModelFiles,
     Shape,
+    dump_object,
     read_hdf5,
     read_json,
     read_object,
     write_hdf5,
 )
-from .meta import FORMAT_KEY, META_NAME, dump_meta
+from .meta import FORMAT_KEY, META_NAME
 from .tensor_map import (
     TRANSPOSED,
     Dataset,
@@ -175,7 +176,7 @@ def only_file(
     if not files:
         reason = f"it is {beside} without {kind} in the same folder"
         expected = f"{' or '.join(names)}, or a file given by `options=...` (`--options`)"
-        raise ValueError(Errors.EL020.format(path=where, reason=reason, wanted=expected))
+        raise ValueError(Errors.EL020.format(path=where, reason=reason, expected=expected))
     if len(files) > 1:
         listing = ", ".join(file.name for file in files)
         raise ValueError(Errors.EL021.format(path=where, n=len(files), kind=kind, names=listing))
@@ -189,7 +190,7 @@ def describe_other_hdf5(path: Path) -> Optional[str]:
             if any(name in file for name in FIRST_VECTORS):
                 return VECTORS
             return TOKEN_EMBEDDINGS if len(file) == 1 and WORD_TABLE in file else None
-    except OSError:  # damaged or compressed: its reader says so
+    except OSError:  # damaged or compressed: its reader reports it
         return None
 
 
@@ -491,7 +492,7 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
     check_dtype_fits(arrays, dtype)
     meta = {key: value for key, value in (bilm.meta or {}).items() if key != FORMAT_KEY}
     if meta:
-        (folder / META_NAME).write_bytes(dump_meta(meta))
+        (folder / META_NAME).write_bytes(dump_object(meta, META_NAME))
     srsly.write_json(folder / OPTIONS_NAME, options)
     write_hdf5(folder / "weights.hdf5", arrays, dtype)
     if bilm.vocabulary is not None:

@@ -66,7 +66,7 @@ class Downloaded:
 
 
 class AddressError(Exception):
-    """An address that cannot provide the file: another try makes no sense."""
+    """An address that cannot provide the file, however often it is tried."""
 
 
 class Interrupted(AddressError):

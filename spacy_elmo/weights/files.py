@@ -363,7 +363,7 @@ def _require_file(path: Path) -> None:
     """ValueError EL020 if there is no file at `path`."""
     if not path.is_file():
         reason = "it is a folder" if path.is_dir() else "there is no such file"
-        raise ValueError(Errors.EL020.format(path=path, reason=reason, wanted="a file with this name"))
+        raise ValueError(Errors.EL020.format(path=path, reason=reason, expected="a file with this name"))
 
 
 def no_such_bilm(path: object, name: str, names: str = "one biLM without a name") -> ValueError:
@@ -448,6 +448,13 @@ def read_object(file: File, kind: str) -> Dict[str, Any]:
     if not isinstance(record, dict):
         raise unreadable(file, kind, f"it contains a {type(record).__name__} instead of an object {{...}}")
     return record
+
+
+def dump_object(record: Mapping[str, Any], path: object) -> bytes:
+    """The content of a JSON file that `read_object` reads. ValueError EL036 for a larger one."""
+    content = json.dumps(record, indent=2).encode("ascii")  # srsly rounds numbers
+    check_size(path, len(content), MAX_JSON_BYTES)
+    return content
 
 
 def parse_json(content: Union[bytes, str], path: object) -> Any:

@@ -63,14 +63,13 @@ class Format:
 
     name (str): Name for `save_bilm` and the command line.
     marks (Sequence[str]): Patterns of names, of which a path in this format has one.
-    kinds (Sequence[str]): Formats of a file by its first bytes, see `kind_of`, that may be in this format, whatever its
-        name.
+    kinds (Sequence[str]): Kinds of files by their first bytes, see `kind_of`, that may be in this format.
     detect (Callable[[Listing], Optional[ModelFiles]]): Finds the files at a path, None for another format.
     read (Callable[..., BiLM]): Reads the output of `detect`, and the files of `takes` by name: float32, on the CPU.
     takes (Sequence[str]): What a user may add: "vocab" (one word per line, in the order of the rows),
         "token_embeddings" (vectors of its words), "softmax" (HDF5), "options", "name" (of one of several biLMs).
     description (str): Of the files that `detect` looks for.
-    required (Sequence[str]): Patterns of names of the files that it needs ("a|b" for either), to say which of them are
+    required (Sequence[str]): Patterns of names of the files that it needs ("a|b" for either), to list those that are
         missing.
     write (Optional[Callable[[BiLM, Path, str], None]]): Writes a biLM to an empty folder, in a dtype; None for a format
         that is only read.
@@ -325,7 +324,7 @@ def detect_format(path: Path) -> Tuple[Format, ModelFiles]:
     if not path.exists():
         expected = f"a folder, file or zip with a biLM in any known format; {PACKAGED}"
         template = f"{Errors.EL020} `python -m spacy elmo download --list` lists published biLMs and how to get them."
-        raise ValueError(template.format(path=path, reason="there is no such file or folder", wanted=expected))
+        raise ValueError(template.format(path=path, reason="there is no such file or folder", expected=expected))
     listing = Listing(path)
     if listing.kind != "folder":
         refuse_other_file(listing)
@@ -343,7 +342,7 @@ def detect_format(path: Path) -> Tuple[Format, ModelFiles]:
             components = ", ".join(component_names(path)) or "none"
             reason = f"it is a spaCy pipeline, and no component of it has a biLM (components: {components})"
             expected = "a component 'elmo' or 'elmo_surprisal', or one whose listener was replaced"
-            raise ValueError(Errors.EL020.format(path=path, reason=reason, wanted=expected))
+            raise ValueError(Errors.EL020.format(path=path, reason=reason, expected=expected))
     lines = [(format.name, format.required, format.description) for format in FORMATS]
     raise ValueError(describe_missing(listing, lines, PACKAGED))
 
@@ -359,13 +358,13 @@ def detect_pair(weights: Path, options: File) -> Tuple[Format, ModelFiles]:
         if (files := detect_bilm_tf(listing)) is None:
             raise cannot_add(weights, detect_format(weights)[0].name, "options")
         reason, expected = "it is a folder, and options are given apart", f"the file '{files.weights}'"
-        raise ValueError(Errors.EL020.format(path=weights, reason=reason, wanted=expected))
+        raise ValueError(Errors.EL020.format(path=weights, reason=reason, expected=expected))
     if weights.is_file():
         listing = Listing(weights)
         refuse_other_file(listing)
         if File(weights).read_head().lstrip().startswith(b"{"):
             reason = "it is a file of JSON, as options are: options and weights may be in the wrong order"
-            raise ValueError(Errors.EL020.format(path=weights, reason=reason, wanted="a file of weights"))
+            raise ValueError(Errors.EL020.format(path=weights, reason=reason, expected="a file of weights"))
         if (files := detect_allennlp(listing)) is not None:
             return ALLENNLP, files
     meta = weights.parent / META_NAME

@@ -15,7 +15,6 @@ from pydantic.dataclasses import dataclass
 from ..bilm.config import MAX_ABSOLUTE
 from ..settings import AnyNorm, Number, check_record
 from ..util import shorten
-from .files import MAX_JSON_BYTES, check_size
 
 META_NAME, RECORD_NAME = "meta.json", "origin.json"
 MAX_RECORD_BYTES = 2**20
@@ -24,15 +23,6 @@ RECORD_KEYS = {"name": "name", "lang": "language", "license": "licence", "source
 
 MIXES_KEY = "scalar_mixes"  # in the meta data of a biLM
 Absolute = Annotated[Number, Field(ge=-MAX_ABSOLUTE, le=MAX_ABSOLUTE)]
-
-
-def dump_meta(meta: Optional[Mapping[str, Any]]) -> bytes:
-    """RETURNS (bytes): The content of meta.json.
-    RAISES (ValueError): EL036 for meta data that could not be read.
-    """
-    content = json.dumps(meta or {}, indent=2).encode("ascii")  # srsly rounds numbers
-    check_size(META_NAME, len(content), MAX_JSON_BYTES)
-    return content
 
 
 def read_record(path: Path) -> Optional[Dict[str, Any]]:

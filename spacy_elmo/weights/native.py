@@ -34,6 +34,7 @@ from .files import (
     Listing,
     ModelFiles,
     decoding,
+    dump_object,
     kind_of,
     only_model,
     parse_json,
@@ -41,7 +42,7 @@ from .files import (
     read_object,
     unreadable,
 )
-from .meta import META_NAME, dump_meta
+from .meta import META_NAME
 from .tensor_map import (
     Dataset,
     as_float32,
@@ -262,7 +263,7 @@ def write_native(bilm: BiLM, folder: Path, dtype: str) -> None:
     that are too large for the dtype, EL036 for meta data that could not be read.
     """
     arrays = _to_disk_arrays(bilm, dtype)
-    meta = dump_meta(bilm.meta)
+    meta = dump_object(bilm.meta or {}, META_NAME)
     srsly.write_json(folder / CONFIG_NAME, _config_record(bilm))
     (folder / META_NAME).write_bytes(meta)
     (folder / WEIGHTS_NAME).write_bytes(save(arrays))
@@ -377,7 +378,7 @@ def _build(
         rows["the softmax"] = adaptive.n_words
     check_vocabulary(vocabulary, rows)
     if config.token_embedder is not None:
-        make_lexicon_codec(config, lexicon)  # refuses one that does not fit
+        make_lexicon_codec(config, lexicon)  # ValueError for a lexicon that does not fit
     network = load_network(config, table, arrays)
     names = [name for name in (*STEADY_KEYS, EMBEDDINGS_KEY) if name in expected]
     others = {name: from_numpy(as_float32(arrays[name])) for name in names}

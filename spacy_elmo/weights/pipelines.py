@@ -1,8 +1,8 @@
 """A biLM in a saved spaCy pipeline: the folder of `nlp.to_disk`, that of one of its components, or the file in it.
 
-The component `elmo`, and others with a biLM of their own, have it as safetensors inside the msgpack of Thinc;
+The component `elmo`, and all that contain a biLM, have it as safetensors inside the msgpack of Thinc;
 `elmo_surprisal` has it in a file. Neither spaCy nor Thinc is needed to read it: the safetensors begin eight bytes
-before their settings, which have a name, and their header says where they end. In place of a constant packaged biLM
+before their settings, which have a name, and their header has their ends. In place of a constant packaged biLM
 there is a reference to it, a JSON object.
 """
 
@@ -33,7 +33,7 @@ COMPONENT_FILES = ("model", "bilm")  # of a component
 MARK = f'{{"{METADATA_KEY}":{{"{BYTES_KEY}":'.encode()
 REFERENCE_MARK = b'{"packaged":'  # the first bytes of a reference
 KIND = "biLM of a pipeline"
-SIZE_BYTES = 8  # of the length of the header, in front of it
+SIZE_BYTES = 8  # of the length of the header, before it
 
 
 def detect_pipeline(listing: Listing) -> Optional[ModelFiles]:
@@ -91,7 +91,7 @@ def read_pipeline(
             ends = [entry["data_offsets"][1] for key, entry in header.items() if key != METADATA_KEY]
             tensors = content[start : first + max(ends, default=0)]
         except (TypeError, KeyError, IndexError) as error:
-            raise unreadable(weights, KIND, "its header does not say where tensors are") from error
+            raise unreadable(weights, KIND, "its header lacks the positions of tensors") from error
     return bilm_from_bytes(tensors, str(weights))
 
 

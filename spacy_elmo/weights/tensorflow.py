@@ -62,7 +62,7 @@ def detect_tf_hub(listing: Listing) -> Optional[ModelFiles]:
         return None
     if not (folder / HUB_INDEX).is_file():
         reason = f"{HUB_INDEX.as_posix()} is missing"
-        raise ValueError(Errors.EL020.format(path=path, reason=reason, wanted=HUB_FILES))
+        raise ValueError(Errors.EL020.format(path=path, reason=reason, expected=HUB_FILES))
     return ModelFiles(str(folder), File(folder / HUB_INDEX), _files_of(folder / HUB_INDEX))
 
 

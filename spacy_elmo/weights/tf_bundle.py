@@ -247,7 +247,7 @@ def is_sorted_table(path: Path) -> bool:
         with path.open("rb") as file:
             file.seek(-FOOTER_BYTES, 2)
             return file.read().endswith(MAGIC)
-    except OSError:  # no file, a folder, a short file, or no permission: the reader of its format tells
+    except OSError:  # no file, a folder, a short file, or no permission: the reader of its format reports it
         return False
 
 

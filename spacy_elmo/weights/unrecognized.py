@@ -45,7 +45,7 @@ def refuse_other_folder(path: Path) -> None:
 
 
 def _no_bilm(path: Path, reason: str) -> ValueError:
-    return ValueError(Errors.EL020.format(path=path, reason=reason, wanted=WANTED))
+    return ValueError(Errors.EL020.format(path=path, reason=reason, expected=WANTED))
 
 
 def _bilm_of(run: Path) -> str:
@@ -90,7 +90,7 @@ def describe_missing(listing: Listing, formats: Lines, packaged: str) -> str:
             f"it is an archive with the files of {' or '.join(packed)}, which is not read in place. Unpack it, and "
             f"pass the folder with these files: `python -m {tool} -e {quote(str(path))} {quote(folder)}`"
         )
-    return Errors.EL020.format(path=path, reason=reason, wanted="".join(f"\n- {line}" for line in [*lines, packaged]))
+    return Errors.EL020.format(path=path, reason=reason, expected="".join(f"\n- {line}" for line in [*lines, packaged]))
 
 
 def has_all(names: Sequence[str], required: Sequence[str]) -> bool:

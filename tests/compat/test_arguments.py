@@ -97,7 +97,7 @@ BAD = [  # what the error says, and the call
     ("cuda_device is 99", lambda f: ElmoEmbedder(f.options, f.weights, cuda_device=99)),
     (" 2 lines.*line 2", lambda f: embed_lines(f, "a\n\n \nb")),
     ("output_format is 'mean'", lambda f: embed_lines(f, "a", "mean")),
-    ("twice", lambda f: embed_lines(f, "a b\na b", use_sentence_keys=True)),
+    ("duplicated", lambda f: embed_lines(f, "a b\na b", use_sentence_keys=True)),
     ("slash", lambda f: embed_lines(f, "and / or", use_sentence_keys=True)),
     ("input_file is a str", lambda f: ElmoEmbedder(f.options, f.weights).embed_file("text.txt", "no.hdf5")),
     ("EL011", lambda f: ElmoEmbedder(f.options, f.weights).embed_batch("not tokenized")),

@@ -408,7 +408,7 @@ def test_rows_are_skipped_by_the_package(package):
 def test_errors_say_what_is_missing(package, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="'hf:none:train'.*: no none"):
         find_shards("hf:none")
-    with pytest.raises(ValueError, match=r"found id \(int\), text \(str\); wanted id"):
+    with pytest.raises(ValueError, match=r"it has id \(int\), text \(str\), should have id"):
         _read_rows("hf:text:train:id")
     for name, message in (
         ("one", "no split 'dev', only"),

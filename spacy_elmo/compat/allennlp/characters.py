@@ -62,7 +62,7 @@ def batch_to_ids(batch: Iterable[Sequence[str]], max_characters: Optional[int] =
 
 
 def _spell(character: int, n_ids: int = MAX_WORD_LENGTH) -> List[int]:
-    """RETURNS (List[int]): Ids, not shifted, of a word with one character."""
+    """Ids, not shifted, of a word with one character."""
     ids = [BOW_CHARACTER, character, EOW_CHARACTER]
     return ids + [PAD_CHARACTER] * (n_ids - len(ids))
 
@@ -84,16 +84,16 @@ class ELMoCharacterMapper:
 
     def __init__(self, tokens_to_add: Optional[Dict[str, int]] = None) -> None:
         self.tokens_to_add = dict(tokens_to_add or {})
-        for word, number in self.tokens_to_add.items():
-            if not 0 <= number <= PAD_CHARACTER:
-                raise invalid(f"id of {word!r}", number, f"0 to {PAD_CHARACTER}")
+        for word, character in self.tokens_to_add.items():
+            if not 0 <= character <= PAD_CHARACTER:
+                raise invalid(f"id of {word!r}", character, f"0 to {PAD_CHARACTER}")
 
     def convert_word_to_char_ids(self, word: str) -> List[int]:
         """RETURNS (List[int]): 50 ids."""
         if word not in self.tokens_to_add:
             row: List[int] = character_ids([word], self.max_word_length)[0].tolist()
             return row
-        return [number + 1 for number in _spell(self.tokens_to_add[word], self.max_word_length)]
+        return [character + 1 for character in _spell(self.tokens_to_add[word], self.max_word_length)]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ELMoCharacterMapper) and self.tokens_to_add == other.tokens_to_add
@@ -156,12 +156,9 @@ DEFAULT_WEIGHT_FILE = _MODEL + "weights.hdf5"
 
 
 def load_network(options_file: Optional[PathLike], weight_file: Optional[PathLike]) -> BiLMNetwork:
-    """options_file (Optional[PathLike]): options.json; None if `weight_file` is enough.
-    weight_file (Optional[PathLike]): HDF5 file with the weights; without `options_file` everything that `load_bilm`
-        takes, such as "en_elmo_sm" or a folder.
-    RETURNS (BiLMNetwork): The network.
-    RAISES (ValueError): For a URL, a biLM that AllenNLP's modules cannot hold, and files that are missing or cannot be
-        read.
+    """The network of options.json and an HDF5 file; with None as `options_file` of everything that `load_bilm` takes,
+    such as "en_elmo_sm" or a folder. ValueError for a URL, a biLM that AllenNLP's modules cannot hold, and files that
+    are missing or cannot be read.
     """
     if options_file is None and isinstance(weight_file, (str, Path)):
         check_no_url("weight_file", weight_file)
@@ -173,9 +170,7 @@ def load_network(options_file: Optional[PathLike], weight_file: Optional[PathLik
 
 
 def check_fit(bilm: BiLM) -> BiLMNetwork:
-    """RETURNS (BiLMNetwork): Its network.
-    RAISES (ConfigurationError): For parts that AllenNLP's modules do not have.
-    """
+    """The network of a biLM. ConfigurationError for properties that AllenNLP's modules do not have."""
     config, characters = bilm.config, bilm.config.char_cnn
     checks = [
         (characters is not None, "it has no character CNN of its own, should read characters"),
@@ -195,18 +190,15 @@ def check_fit(bilm: BiLM) -> BiLMNetwork:
 
 
 def export_weights(network: BiLMNetwork, prefix: str) -> Dict[str, Tensor]:
-    """RETURNS (Dict[str, Tensor]): Copies of the weights of a module of AllenNLP's biLM, by their names in it."""
+    """Copies of the weights of a module of AllenNLP's biLM, by their names in it."""
     table = [dataset for dataset in allennlp_datasets(network.config) if dataset.name.startswith(prefix)]
     arrays = export_arrays(table, to_arrays(network))
     return {name.removeprefix(prefix): torch.from_numpy(array) for name, array in arrays.items()}
 
 
 def boundary_index(rows: Tensor, mask: Tensor) -> Tuple[Tensor, Tensor]:
-    """Surround each sequence with `BOS` and `EOS`.
-
-    rows (Tensor): Shape (B, T), rows of a table; values outside the mask do not matter.
-    mask (Tensor): Shape (B, T), True for the first tokens of each row.
-    RETURNS (Tuple[Tensor, Tensor]): Rows (B, T + 2) with `PADDING` outside the sequences, and the mask (B, T + 2).
+    """Surround each sequence with `BOS` and `EOS`: from rows of a table (B, T) and the mask (B, T), True for the first
+    tokens of each row, to rows (B, T + 2), with `PADDING` outside the sequences, and the mask (B, T + 2).
     """
     new_mask = with_boundaries(mask.cpu()).to(mask.device)  # (B, T + 2)
     index = torch.full_like(new_mask, PADDING, dtype=torch.long)
@@ -226,11 +218,7 @@ def remove_sentence_boundaries(tensor: Tensor, mask: Tensor) -> Tuple[Tensor, Te
 
 
 class Highway(nn.Module):
-    """Parameters of AllenNLP's highway: `_layers.k` with rows of the transform, then of the gate.
-
-    width (int): F.
-    n_layers (int): Number of layers.
-    """
+    """Parameters of AllenNLP's highways of width F: `_layers.k` with rows of the transform, then of the gate."""
 
     def __init__(self, width: int, n_layers: int) -> None:
         super().__init__()
@@ -255,7 +243,7 @@ class ElmoCharacterEncoder(DerivingModule):
     @classmethod
     @isolated
     def from_network(cls, network: BiLMNetwork, requires_grad: bool = False) -> "ElmoCharacterEncoder":
-        """RETURNS (ElmoCharacterEncoder): With a copy of the weights of the network."""
+        """With a copy of the weights of the network."""
         encoder = cls.__new__(cls)
         nn.Module.__init__(encoder)
         encoder._init_from(network, requires_grad)
@@ -299,12 +287,8 @@ class ElmoCharacterEncoder(DerivingModule):
         return {"token_embedding": pad_rows(table[index[mask]], mask), "mask": mask}
 
     def encode(self, inputs: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
-        """Compute each distinct word once.
-
-        inputs (Tensor): See `forward`.
-        RETURNS (Tuple[Tensor, Tensor, Tensor]): Vectors (U + 2, P), `<S>` and `</S>` first; the row of each token,
-            (B, T + 2), -1 for padding; the mask (B, T + 2).
-        RAISES (ValueError): See `forward`.
+        """Compute each distinct word once. Returns the vectors (U + 2, P), `<S>` and `</S>` first; the row of each
+        token, (B, T + 2), -1 for padding; the mask (B, T + 2). ValueError as `forward`.
         """
         char_ids, batch = _read_ids(inputs, self._config)
         device = self._char_embedding_weights.device
@@ -316,20 +300,18 @@ class ElmoCharacterEncoder(DerivingModule):
         return table, index.to(device), mask.to(device)
 
     def _compute(self, char_ids: Tensor) -> Tensor:
-        """char_ids (Tensor): Shape (U, C).
-        RETURNS (Tensor): Shape (U, P).
-        """
+        """From character ids (U, C) to vectors (U, P)."""
         is_content = char_ids != char_ids[:, -1:]  # the last id of a word is its padding
         lengths = (is_content * torch.arange(1, char_ids.shape[1] + 1)).amax(dim=1).numpy()
         order = np.argsort(lengths, kind="stable")  # groups of words of similar length
         vectors = [
-            self._compute_some(char_ids[rows], lengths[rows].tolist())
+            self._compute_group(char_ids[rows], lengths[rows].tolist())
             for rows in np.split(order, range(WORDS_AT_ONCE, len(order), WORDS_AT_ONCE))
         ]
         inverse = torch.from_numpy(np.argsort(order, kind="stable"))
         return torch.cat(vectors)[inverse.to(vectors[0].device)]
 
-    def _compute_some(self, char_ids: Tensor, lengths: Sequence[int]) -> Tensor:
+    def _compute_group(self, char_ids: Tensor, lengths: Sequence[int]) -> Tensor:
         char_ids = char_ids.to(self._char_embedding_weights.device)
         weights = current_weights(self, self._names)
         if torch.is_grad_enabled() and any(weight.requires_grad for weight in weights.values()):
@@ -350,14 +332,13 @@ class ElmoCharacterEncoder(DerivingModule):
         return ConstantWords(char_cnn)
 
     def _to_ours(self, parameters: Dict[str, Tensor]) -> Dict[str, Tensor]:
-        """RETURNS (Dict[str, Tensor]): The parameters of our `CharCNN`, attached to the graph."""
+        """The parameters of our `CharCNN`, attached to the graph."""
         table = char_cnn_datasets(self._config, self.output_dim, "_char_embedding_weights", "")
         return {name.removeprefix("char_cnn."): value for name, value in import_tensors(table, parameters).items()}
 
 
 def _read_ids(inputs: Tensor, config: CharCNNConfig) -> Tuple[Tensor, Batch]:
-    """RETURNS (Tuple[Tensor, Batch]): Ids of the distinct words (U, C), and the batch.
-    RAISES (ValueError): EL017 for invalid ids; for a batch without sentences."""
+    """Ids of the distinct words (U, C), and the batch. ValueError EL017 for invalid ids; for no sentences."""
     if not isinstance(inputs, Tensor):
         problem = f"they are a {type(inputs).__name__}, should be a tensor"
         raise ValueError(Errors.EL017.format(problem=problem))
@@ -370,10 +351,8 @@ def _read_ids(inputs: Tensor, config: CharCNNConfig) -> Tuple[Tensor, Batch]:
 
 
 def _of_width(ids: Tensor, width: int) -> Tensor:
-    """ids (Tensor): Shape (U, C'), of words in UTF-8.
-    width (int): C.
-    RETURNS (Tensor): Shape (U, C), the ids that the words have in rows of this width.
-    RAISES (ValueError): EL017 for rows of another width that are not words or that may be truncated.
+    """From ids (U, C') of words in UTF-8 to those that the words have in rows of another width, (U, C). ValueError
+    EL017 for rows of another width that are not words or that may be truncated.
     """
     n_ids = ids.shape[1]
     if n_ids == width:

@@ -94,11 +94,8 @@ class ScalarMix(nn.Module):
 
 
 def normalize(layer: Tensor, mask: Tensor) -> Tensor:
-    """Subtract the mean of all elements inside the mask, and divide by their standard deviation.
-
-    layer (Tensor): Shape (..., D).
-    mask (Tensor): Shape (...).
-    RETURNS (Tensor): Shape (..., D); values outside the mask are shifted and scaled, too.
+    """Subtract from a layer (..., D) the mean of all elements inside the mask (...), and divide by their standard
+    deviation. Values outside the mask are shifted and scaled, too.
     """
     inside = mask.unsqueeze(-1).to(layer.dtype)
     n_values = inside.sum() * layer.shape[-1]
@@ -163,12 +160,8 @@ class ElmoBiLm(DerivingModule):
 
     @isolated
     def encode(self, inputs: Tensor, word_inputs: Optional[Tensor] = None) -> Tuple[List[Tensor], Tensor]:
-        """Compute the layers without padding.
-
-        inputs (Tensor), word_inputs (Optional[Tensor]): See `forward`.
-        RETURNS (Tuple[List[Tensor], Tensor]): L+1 tensors (N, 2P), the rows of one sentence after the other, and the
-            mask (B, T + 2), which is True at N places.
-        RAISES (ValueError): See `forward`.
+        """Compute the layers without padding, see `forward`: L+1 tensors (N, 2P), the rows of one sentence after the
+        other, and the mask (B, T + 2), which is True at N places.
         """
         self.warn_of_hooks()
         table, index, mask = self._look_up(word_inputs) or self._token_embedder.encode(inputs)
@@ -191,12 +184,12 @@ class ElmoBiLm(DerivingModule):
         self._word_embedding = nn.Embedding.from_pretrained(weight, freeze=not self._requires_grad, padding_idx=0)
 
     def _look_up(self, word_inputs: Optional[Tensor]) -> Optional[Tuple[Tensor, Tensor, Tensor]]:
-        """RETURNS (Optional[Tuple[Tensor, Tensor, Tensor]]): See `ElmoCharacterEncoder.encode`."""
+        """See `ElmoCharacterEncoder.encode`."""
         if self._word_embedding is None or word_inputs is None:
             return None
         if word_inputs.dim() != 2 or word_inputs.is_floating_point():
-            given = f"shape {tuple(word_inputs.shape)}, {word_inputs.dtype}"
-            raise invalid("word_inputs", given, "(B, T), torch.int64")
+            shape = f"shape {tuple(word_inputs.shape)}, {word_inputs.dtype}"
+            raise invalid("word_inputs", shape, "(B, T), torch.int64")
         if word_inputs.numel() and not 0 <= int(word_inputs.min()) <= int(word_inputs.max()) < len(
             self._word_embedding.weight
         ):
@@ -309,11 +302,8 @@ class Elmo(DerivingModule):
         return is_original(mix, ScalarMix) and not (mix.do_layer_norm and self._keep_sentence_boundaries)
 
     def _mix_packed(self, mixes: List[nn.Module], layers: List[Tensor], mask: Tensor) -> Tuple[List[Tensor], Tensor]:
-        """Mix without padding, which would take more memory than all else where lengths differ much.
-
-        layers (List[Tensor]): L+1 tensors (N, 2P).
-        mask (Tensor): Shape (B, T + 2).
-        RETURNS (Tuple[List[Tensor], Tensor]): Padded representations and their mask.
+        """Mix layers (N, 2P) without padding, which would take more memory than all else where lengths differ much,
+        from the mask (B, T + 2) to padded representations and their mask.
         """
         mixed = [mix(layers, mask[mask]) for mix in mixes]
         if not self._keep_sentence_boundaries:
@@ -388,7 +378,7 @@ class ElmoTokenEmbedder(DerivingModule):
 
 
 def _to_arguments(args: Sequence[Any], extras: Mapping[str, Any]) -> Dict[str, Any]:
-    """See `Elmo.from_params`. RETURNS (Dict[str, Any]): The arguments of the module."""
+    """The arguments of the module, see `Elmo.from_params`."""
     params = next((value for value in (extras.get("params"), *args) if isinstance(value, Mapping)), None)
     if params is None:
         expected = "the arguments by their names, in a dictionary or in Params of AllenNLP"
@@ -404,7 +394,7 @@ def _to_arguments(args: Sequence[Any], extras: Mapping[str, Any]) -> Dict[str, A
 
 
 def _outer_shape(inputs: Tensor, word_inputs: Optional[Tensor]) -> Tuple[int, ...]:
-    """RETURNS (Tuple[int, ...]): The dimensions before the tokens if there is more than one, else nothing."""
+    """The dimensions before the tokens if there is more than one, else nothing."""
     if word_inputs is not None and word_inputs.dim() > 2:
         return tuple(word_inputs.shape[:-1])
     return tuple(inputs.shape[:-2]) if inputs.dim() > 3 else ()
@@ -476,7 +466,7 @@ class ElmoEmbedder:
     @torch.no_grad()
     @isolated
     def _encode(self, batch: List[List[str]]) -> Tuple[List[Tensor], Tensor]:
-        """RETURNS (Tuple[List[Tensor], Tensor]): L+1 tensors (N, 2P), all words, and the mask (B, T)."""
+        """L+1 tensors (N, 2P), all words, and the mask (B, T)."""
         layers, mask = self.elmo_bilm.encode(batch_to_ids(batch, self.elmo_bilm.max_characters))
         is_word = which_are_words(mask)
         return [rows[is_word] for rows in layers], mask[:, 2:]
@@ -533,7 +523,7 @@ def _read_lines(input_file: IO[str]) -> List[str]:
         expected = "an open text file, such as open(path, encoding='utf8')"
         raise invalid("input_file", f"a {type(input_file).__name__}", expected)
     sentences = [line.strip() for line in input_file]
-    empty = [number for number, sentence in enumerate(sentences, 1) if not sentence]
+    empty = [line for line, sentence in enumerate(sentences, 1) if not sentence]
     if empty:
         raise ConfigurationError(
             f"The text has {len(empty)} lines without words (the first is line {empty[0]}, counted from 1). Remove "
@@ -547,7 +537,7 @@ def _check_keys(sentences: List[str]) -> List[str]:
     for sentence in sentences:
         is_name = sentence != "." and "/" not in sentence and "\0" not in sentence  # as HDF5 understands names
         if sentence in seen or not is_name:
-            problem = "is there twice" if is_name else "is a dot, or has a slash or a null byte"
+            problem = "is duplicated" if is_name else "is a dot, or has a slash or a null byte"
             raise ConfigurationError(
                 f"The sentence {sentence!r} {problem}, so that it cannot be a key of the file. Use line numbers as "
                 "keys (use_sentence_keys=False)."

@@ -56,11 +56,7 @@ PADDED_TOKENS = 2**13
 
 
 class Cell(nn.Module):
-    """Parameters of one layer of one direction.
-
-    input_size (int): Width of the inputs.
-    config (BiLMConfig): The other sizes.
-    """
+    """Parameters of one layer of one direction, whose inputs have a width of their own."""
 
     def __init__(self, input_size: int, config: BiLMConfig) -> None:
         super().__init__()
@@ -186,11 +182,8 @@ class ElmoLstm(DerivingModule):
         return pad_rows(self.encode(inputs.flatten(0, 1), index), index >= 0)
 
     def encode(self, table: Tensor, index: Tensor) -> Tensor:
-        """Compute the layers without padding.
-
-        table (Tensor): Shape (U, P), vectors of distinct words.
-        index (Tensor): Shape (B, T), rows of the table, `PADDING` behind the end of a row.
-        RETURNS (Tensor): Shape (L, N, 2P), the rows of one sequence after the other.
+        """Compute the layers without padding: from vectors of distinct words (U, P) and their rows (B, T), `PADDING`
+        behind the end of a row, to (L, N, 2P), the rows of one sequence after the other.
         """
         lengths = (index >= 0).sum(dim=1)  # (B,)
         used = lengths.nonzero().squeeze(1)
@@ -216,7 +209,7 @@ class ElmoLstm(DerivingModule):
     def _run(
         self, runner: Runner, table: Tensor, index: Tensor, lengths: Tensor, start: BiLMState
     ) -> Tuple[Tensor, BiLMState]:
-        """By the engine. RETURNS (Tuple[Tensor, BiLMState]): Layers (L, N, 2P) and the states at the ends."""
+        """By the engine: layers (L, N, 2P) and the states at the ends."""
         tokens = index[index >= 0].cpu().numpy()
         plan = plan_lanes(lengths.tolist(), MAX_LANES)
         vectors = table.detach().float()
@@ -225,9 +218,7 @@ class ElmoLstm(DerivingModule):
         return rows[1:], BiLMState.from_state(end)  # the first layer is the table
 
     def _join(self, weights: Dict[str, Tensor]) -> List["LayerWeights"]:
-        """weights (Dict[str, Tensor]): By the names of AllenNLP.
-        RETURNS (List[LayerWeights]): From the lowest layer up, attached to the graph.
-        """
+        """Weights by the names of AllenNLP in our layers, from the lowest up, attached to the graph."""
         parameters = import_tensors(_table(self.config, self.input_size), weights)
         names = LayerWeights._fields
         return [
@@ -246,7 +237,7 @@ class ElmoLstm(DerivingModule):
         return make_runner(network.eval())
 
     def _start(self, n_rows: int, used: Tensor) -> BiLMState:
-        """RETURNS (BiLMState): The states of some rows of a batch with `n_rows` rows."""
+        """The states of some rows of a batch with `n_rows` rows."""
         device = used.device
         if self._states is None or not self.stateful:
             sizes = (2 * self.hidden_size, 2 * self.cell_size)
@@ -272,12 +263,8 @@ def _table(config: BiLMConfig, input_width: int) -> Tuple[Dataset, ...]:
 
 
 class LayerWeights(NamedTuple):
-    """Weights of one LSTM layer in our order. The forget bias is part of `bias`.
-
-    input_weight (Tensor): Shape (2, P, 4H).
-    recurrent_weight (Tensor): Shape (2, P, 4H).
-    bias (Tensor): Shape (2, 4H).
-    projection_weight (Tensor): Shape (2, H, P).
+    """Weights of one LSTM layer in our order, with shapes (2, P, 4H), (2, P, 4H), (2, 4H) and (2, H, P). `bias`
+    includes the forget bias.
     """
 
     input_weight: Tensor
@@ -286,16 +273,13 @@ class LayerWeights(NamedTuple):
     projection_weight: Tensor
 
     def stored(self) -> Dict[str, Tensor]:
-        """RETURNS (Dict[str, Tensor]): The parameters of an `LSTMLayer`."""
+        """The parameters of an `LSTMLayer`."""
         return {**self._asdict(), "bias": self.bias - full_bias(torch.zeros_like(self.bias))}
 
 
 def _read_cells(path: Path, input_width: int, config: BiLMConfig) -> Dict[str, Tensor]:
-    """path (Path): HDF5 file with the weights; parts of a biLM other than the LSTM are not used.
-    input_width (int): Width I of the input of the first layer.
-    config (BiLMConfig): The other sizes.
-    RETURNS (Dict[str, Tensor]): Parameters of the cells by the names of AllenNLP.
-    RAISES (ValueError): For files that cannot be read, EL026 if its LSTM has other sizes.
+    """Parameters of the cells by the names of AllenNLP from an HDF5 file, whose other arrays are not used; the input of
+    the first layer has a width of its own. ValueError for files that cannot be read, EL026 if its LSTM has other sizes.
     """
     p, h, n_layers = config.projection_width, config.cell_width, config.n_layers
     widths = [input_width, *[p] * (n_layers - 1)]
@@ -323,10 +307,9 @@ def run_padded(
     """Rows of very different length are computed in groups of similar length. So there is less padding than tokens, or
     little of both.
 
-    config (BiLMConfig): Sizes, clips and the skip connection.
     layers (Sequence[LayerWeights]): Weights from the lowest layer up.
-    table (Tensor): Shape (U, P).
-    index (Tensor): Shape (B, T), rows of the table, negative behind the end of a row, which has at least one.
+    table (Tensor), index (Tensor): Shape (U, P), and (B, T): rows of the table, negative behind the end of a row, which
+        has at least one.
     start (BiLMState): One row per sequence. It gets no gradient.
     RETURNS (Tuple[Tensor, BiLMState]): Outputs (L, N, 2P), one row after the other; states at the ends.
     """
@@ -350,7 +333,7 @@ def run_padded(
 
 
 def _similar_rows(lengths: Sequence[int]) -> List[List[int]]:
-    """RETURNS (List[List[int]]): Numbers of rows, the shortest of each group at least half as long as the longest."""
+    """Numbers of rows, the shortest of each group at least half as long as the longest."""
     if max(lengths) * len(lengths) <= max(2 * sum(lengths), PADDED_TOKENS):
         return [list(range(len(lengths)))]
     groups: List[List[int]] = []
@@ -364,11 +347,9 @@ def _similar_rows(lengths: Sequence[int]) -> List[List[int]]:
 def _run_group(
     config: BiLMConfig, layers: Sequence[LayerWeights], vectors: Tensor, lengths: Tensor, start: BiLMState
 ) -> Tuple[Tensor, BiLMState]:
-    """Behind the end of a row the gates keep the memory cell as it is, so that the last one is the one at the end.
-
-    vectors (Tensor): Shape (B, T, P).
-    lengths (Tensor): Shape (B,), 1 or more.
-    RETURNS (Tuple[Tensor, BiLMState]): Outputs (L, N, 2P), one row after the other; states at the ends.
+    """Outputs (L, N, 2P), one row after the other, and the states at the ends, of vectors (B, T, P) with lengths (B,),
+    1 or more. Behind the end of a row the gates keep the memory cell as it is, so that the last one is the one at the
+    end.
     """
     n_rows, n_steps, _ = vectors.shape
     steps = torch.arange(n_steps, device=vectors.device)
@@ -410,15 +391,12 @@ def _run_layer(
 
 
 def _keeping(gates: Tensor) -> Tensor:
-    """RETURNS (Tensor): Shape (4H,), gates i, j, f, o that let nothing in and keep everything."""
+    """Shape (4H,), gates i, j, f, o that let nothing in and keep everything."""
     row = gates.new_zeros(4, gates.shape[-1] // 4)
     row[0], row[2] = -SHUT, SHUT
     return row.view(-1)
 
 
 def _take(rows: Tensor, index: Tensor) -> Tensor:
-    """rows (Tensor): Shape (B, T, P).
-    index (Tensor): Shape (B, T).
-    RETURNS (Tensor): Shape (B, T, P), the rows in another order.
-    """
+    """Rows (B, T, P) in another order, by an index (B, T)."""
     return rows.gather(1, index.unsqueeze(-1).expand(-1, -1, rows.shape[2]))
