@@ -42,8 +42,6 @@ DTYPES: Tuple[DType, ...] = get_args(DType)
 Precision = Literal["float32", "bfloat16", "float16", "int8"]
 PRECISIONS: Tuple[Precision, ...] = get_args(Precision)
 TrainingPrecision = Literal["auto", "float32", "bfloat16", "float16"]
-# Layer norms of the component's own mix. Batch norms are excluded: a vector must not depend on other Docs of the batch.
-COMPONENT_NORMS = (None, "token")
 # Norms of a learned mix: name -> epsilon under the root. "token" is over the values of one token; the other two are
 # over all tokens of the batch, as in the reference programs, which differ in epsilon and in whether BOS and EOS are
 # among the tokens: that changes values by up to 0.6.
@@ -60,6 +58,11 @@ MAX_VALUE = 100  # characters of a value in an error
 def is_number(value: Any) -> TypeGuard[float]:
     """RETURNS (bool): Whether a value from a file or config is a finite number; true and false are not."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < math.inf
+
+
+def finite(value: Any) -> Any:
+    """RETURNS (Any): The value, for JSON: None for NaN and infinity."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def shorten(text: str, max_characters: int = MAX_TEXT) -> str:

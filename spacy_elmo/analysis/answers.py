@@ -1,6 +1,6 @@
 """Answers of pipelines on annotated Docs: entities and tags, counted as spaCy's scorers do; where two pipelines differ.
 
-A place is a maximal group of overlapping answers: right ones, and those of both pipelines. A pipeline is right at a
+A place is a maximal group of overlapping answers: right answers, and those of both pipelines. A pipeline is right at a
 place if its answers there are exactly the right ones. The interval of a difference is a percentile bootstrap over
 sentences (Efron and Tibshirani 1993): each sample draws the same sentences for both pipelines.
 """
@@ -107,14 +107,14 @@ def _no_docs(path: Path, problem: object) -> ValueError:
 
 def _answers_of(example: Example) -> DocAnswers:
     gold, doc = example.reference, example.predicted
-    asked = [name for name, question in QUESTIONS.items() if gold.has_annotation(question.annotation)]
-    answered = [name for name in asked if doc.has_annotation(QUESTIONS[name].annotation)]
+    names = [name for name, question in QUESTIONS.items() if gold.has_annotation(question.annotation)]
+    predicted_names = [name for name in names if doc.has_annotation(QUESTIONS[name].annotation)]
     starts = [sent.start for sent in gold.sents] if gold.has_annotation("SENT_START") else [0]
     return DocAnswers(
         words=tuple(token.text for token in gold),
         starts=tuple(starts),
-        gold={name: _gold_of(gold, name) for name in asked},
-        predicted={name: set(_predicted_of(example, name)) for name in answered},
+        gold={name: _gold_of(gold, name) for name in names},
+        predicted={name: set(_predicted_of(example, name)) for name in predicted_names},
     )
 
 
@@ -202,14 +202,13 @@ def score_answers(
 ) -> List[Outcome]:
     """ours (Sequence[DocAnswers]): Of the pipeline.
     theirs (Optional[Sequence[DocAnswers]]): Of the baseline, on the same Docs.
-    seed (int): Of the bootstrap.
     RETURNS (List[Outcome]): One per question that the Docs and all pipelines answer.
     """
     rows = []
     others = ours if theirs is None else theirs
-    answered = set.intersection(*({name for doc in docs for name in doc.predicted} for docs in (ours, others)))
+    predicted_names = set.intersection(*({name for doc in docs for name in doc.predicted} for docs in (ours, others)))
     for name in QUESTIONS:
-        if name in answered:
+        if name in predicted_names:
             sums, places = _find_all(name, ours, others)
             score = bootstrap(
                 sums,

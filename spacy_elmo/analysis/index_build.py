@@ -1,7 +1,7 @@
 """Fill an index: read documents, compute vectors in bounded memory, store them batch by batch.
 
 Each batch is one transaction, with how far its documents have been read. A build that is stopped or killed continues
-after its last batch. Documents that are unchanged are skipped; changed ones are replaced. An index that is built again
+after its last batch. Unchanged documents are skipped, changed documents are replaced. An index that is built again
 (`start_replacement`) grows in a folder inside the old one, whose files it replaces at the end.
 """
 
@@ -39,7 +39,7 @@ SEARCH_FILES = "vectors-*.faiss*"
 FIXED = ("bilm_digest", "layer", "content_words", "precision", "reading")
 Keep = Callable[[str], bool]
 Progress = Callable[[int], Any]
-TellEnd = Callable[[str, int], Any]  # name of the file, number of its documents
+OnEnd = Callable[[str, int], Any]  # name of the file, number of its documents
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,12 @@ class Document:
     fields: Fields = field(default_factory=dict)
 
 
-def find_documents(shards: Iterable[Shard], counts: Counts, tell_end: Optional[TellEnd] = None) -> Iterator[Document]:
+def find_documents(shards: Iterable[Shard], counts: Counts, on_end: Optional[OnEnd] = None) -> Iterator[Document]:
     """A file of plain text is one document, named by its path. Every line of JSON, Doc or row of a data set is one,
     named by its file and its number, from 1.
 
-    shards (Iterable[Shard]): The corpus.
     counts (Counts): Empty records and invalid UTF-8 are added to it.
-    tell_end (Optional[TellEnd]): Called at the end of each file with numbered documents, for
+    on_end (Optional[OnEnd]): Called at the end of each file with numbered documents, for
         `IndexBuilder.delete_above`.
     YIELDS (Document): Not yet read.
     """
@@ -72,12 +71,12 @@ def find_documents(shards: Iterable[Shard], counts: Counts, tell_end: Optional[T
         if shard.path is not None and shard.kind == "text":
             yield Document(_name(shard), _digest_file(shard.path), partial(_read, shard, counts))
             continue
-        number = 0
-        for number, (record, fields) in enumerate(shard.read_documents(counts), start=1):
+        n_read = 0
+        for n_read, (record, fields) in enumerate(shard.read_documents(counts), start=1):
             digest = hashlib.sha256(json.dumps(record).encode("utf8")).hexdigest()
-            yield Document(f"{_name(shard)}#{number}", digest, partial(_skip, [record]), fields)
-        if tell_end is not None:
-            tell_end(_name(shard), number)
+            yield Document(f"{_name(shard)}#{n_read}", digest, partial(_skip, [record]), fields)
+        if on_end is not None:
+            on_end(_name(shard), n_read)
 
 
 def use_stored_vectors(shards: Iterable[Shard], bilm: BiLM, layer: Layer) -> int:
@@ -122,10 +121,8 @@ def _digest_file(path: Path) -> str:
 
 
 def open_for_writing(path: Path, settings: Dict[str, Any]) -> TokenStore:
-    """Open an index to add to it, or make one.
+    """Open an index to add to it, or create a new index.
 
-    path (Path): Folder of the index.
-    settings (Dict[str, Any]): See `make_settings`.
     RETURNS (TokenStore): Locked against other processes.
     RAISES (ValueError): EL390 for a folder with other files, EL393 for an index with other settings, EL401 if another
         process writes it.
@@ -149,9 +146,9 @@ def open_for_writing(path: Path, settings: Dict[str, Any]) -> TokenStore:
 
 
 def read_settings(path: Path, *, is_needed: bool) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): What an index, complete or not, was built with, and the names of its "fields"; empty
-    for none.
-    RAISES (ValueError): EL390 if there is none, but it is needed.
+    """RETURNS (Dict[str, Any]): Settings of an index, complete or not, and the names of its "fields"; empty without an
+    index.
+    RAISES (ValueError): EL390 if there is no index, but it is needed.
     """
     if not is_needed and not (path / FILE).is_file():
         return {}
@@ -183,7 +180,6 @@ def make_settings(
     layer (Layer): 0 to L, or "mean".
     content_words (str): Language of the stop words that are left out; "" for none.
     reading (Optional[Dict[str, Any]]): How texts are split, for comparison when texts are added.
-    RETURNS (Dict[str, Any]): What an index records.
     RAISES (ValueError): If the biLM has no such layer.
     """
     known = [*range(bilm.config.n_layers + 1), "mean"]
@@ -203,7 +199,6 @@ def make_settings(
 class IndexBuilder:
     """Adds documents to an open index.
 
-    store (TokenStore): Open for writing, with its settings.
     bilm (BiLM): That of the settings.
     keep (Optional[Keep]): Whether a word is stored; None: all are. All are read.
     fields (Sequence[str]): Names of the fields of documents that are stored.
@@ -244,20 +239,20 @@ class IndexBuilder:
         self,
         documents: Iterable[Document],
         progress: Optional[Progress] = None,
-        look: Optional[Callable[[Sequence[str]], Any]] = None,
+        on_sentence: Optional[Callable[[Sequence[str]], Any]] = None,
     ) -> None:
         """Read documents, except those that the index has.
 
         documents (Iterable[Document]): In any order.
         progress (Optional[Progress]): Called with numbers of tokens read.
-        look (Optional[Callable[[Sequence[str]], Any]]): Called with the words of each sentence read.
+        on_sentence (Optional[Callable[[Sequence[str]], Any]]): Called with the words of each sentence read.
         RAISES (ValueError): If there are too many tokens for exact search, and Faiss is not installed; those of
             `corpora` for texts that cannot be read.
         """
         for batch in self._batches(documents):
-            if look is not None:
+            if on_sentence is not None:
                 for _, words in batch.sentences:
-                    look(words)
+                    on_sentence(words)
             n_tokens = sum(len(words) for _, words in batch.sentences)
             vectors = self._encode(batch)
             self._write(batch, vectors)
@@ -345,11 +340,11 @@ class IndexBuilder:
     def _pick(self, document: Document) -> Dict[str, Value]:
         """RETURNS (Dict[str, Value]): Those of the fields to store that the document has."""
         values = {name: _to_value(document, name) for name in self.fields}
-        given = {name: value for name, value in values.items() if value is not None}
+        present = {name: value for name, value in values.items() if value is not None}
         self.n_documents += 1
-        self.n_with.update(given.keys())
+        self.n_with.update(present.keys())
         self.known_fields = self.known_fields or list(map(str, document.fields))
-        return given
+        return present
 
     def _encode(self, batch: "_Batch") -> Vectors:
         """RETURNS (Vectors): Shape (N, D), the unit vectors of all tokens: those that were read, or computed now."""
@@ -420,8 +415,7 @@ def _to_value(document: Document, name: str) -> Optional[Value]:
 
 
 def start_replacement(path: Path) -> Path:
-    """path (Path): Folder of an index, complete, damaged or absent.
-    RETURNS (Path): Folder to build the new index in: `path` itself if it has none, otherwise a new one inside it.
+    """RETURNS (Path): Folder for the new index: `path` itself if it has no index, otherwise a new folder inside it.
     RAISES (ValueError): EL401 if another process writes the index, or replaces it.
     """
     if not (path / FILE).is_file():
@@ -435,8 +429,8 @@ def start_replacement(path: Path) -> Path:
 
 
 def replace_index(path: Path, new: Path) -> None:
-    """Put the files of a complete new index, from `start_replacement` and closed, in the place of the old ones. Other
-    files stay. The step that counts is one rename: a kill before it leaves the old index, a kill after it the new one.
+    """Replace an index by a complete new index, which `start_replacement` gave and which is closed. Other files stay.
+    The step that counts is one rename: a kill before it leaves the old index, a kill after it the new one.
 
     RAISES (ValueError): EL401 if another process writes the old index.
     """

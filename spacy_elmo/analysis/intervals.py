@@ -11,6 +11,8 @@ from typing import Any, Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..settings import require
+
 Floats = NDArray[np.float64]
 N_SAMPLES = 1000
 CONFIDENCE = 0.95
@@ -75,19 +77,13 @@ def bootstrap(
     sums (Floats): Shape (G, k), of each sentence.
     score (Callable[[Floats], Floats]): From (samples, k) to (samples,).
     n (int): See `Score`.
-    n_samples (int): Samples drawn.
-    confidence (float): Of the interval.
-    seed (int): Of the samples.
     RAISES (ValueError): For no sentences, or settings out of range.
     """
-    problems = {
-        "there are no tokens to score": not len(sums),
-        f"n_samples is {n_samples}, should be 1 or more": n_samples < 1,
-        f"confidence is {confidence}, should be between 0 and 1": not 0 < confidence < 1,
-    }
-    if any(problems.values()):
-        problem = next(text for text, is_wrong in problems.items() if is_wrong)
-        raise ValueError(f"No interval can be computed: {problem}. Change the data or the setting.")
+    require(
+        (bool(len(sums)), "there are no tokens to score, should be one or more"),
+        (n_samples >= 1, f"n_samples is {n_samples}, should be 1 or more"),
+        (0 < confidence < 1, f"confidence is {confidence}, should be between 0 and 1"),
+    )
     rng, n_groups = np.random.default_rng(seed), len(sums)
     drawn = np.stack([sums[rng.integers(0, n_groups, n_groups)].sum(axis=0) for _ in range(n_samples)])  # (samples, k)
     low, high = np.quantile(score(drawn), [(1 - confidence) / 2, (1 + confidence) / 2])
@@ -99,7 +95,6 @@ def score_share(n_hits: float, n: int, *, effect: float = 1.0, confidence: float
 
     n_hits (float), n (int): Tokens that count, of all tokens, at least one.
     effect (float): Design effect, by which n is divided for the interval, see `find_design_effect`.
-    confidence (float): Of the interval.
     """
     share, n_effective, z = n_hits / n, n / effect, NormalDist().inv_cdf((1 + confidence) / 2)
     scale = 1 + z**2 / n_effective
@@ -119,14 +114,14 @@ def find_design_effect(labels: ArrayLike, documents: ArrayLike, groups: ArrayLik
     _, label = np.unique(np.asarray(labels), return_inverse=True)
     observed = expected = 0.0
     for group in np.unique(np.asarray(groups)):
-        is_own = np.asarray(groups) == group
-        _, document = np.unique(np.asarray(documents)[is_own], return_inverse=True)
+        is_in_group = np.asarray(groups) == group
+        _, document = np.unique(np.asarray(documents)[is_in_group], return_inverse=True)
         m = int(document.max()) + 1
         if m < 2:
             continue
         sums = np.zeros((m, int(label.max()) + 1))
-        np.add.at(sums, (document, label[is_own]), 1)
-        shares = sums.sum(axis=0) / is_own.sum()
+        np.add.at(sums, (document, label[is_in_group]), 1)
+        shares = sums.sum(axis=0) / is_in_group.sum()
         observed += m / (m - 1) * float(((sums - shares * sums.sum(axis=1, keepdims=True)) ** 2).sum())
-        expected += float((is_own.sum() * shares * (1 - shares)).sum())
+        expected += float((is_in_group.sum() * shares * (1 - shares)).sum())
     return max(1.0, observed / expected) if expected else 1.0

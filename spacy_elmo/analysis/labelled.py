@@ -165,7 +165,6 @@ class ProbeData:
     """What probes are trained and scored on.
 
     attr (str): The attribute, one of `ATTRS`.
-    train (LabelledDocs), test (LabelledDocs): Labelled tokens.
     is_split (bool): Whether both are parts of one file.
     n_unseen (int): Test tokens with a label that training does not have.
     """
@@ -186,9 +185,8 @@ def load_probe_data(
     attr (str): "pos", "tag", "morph", "dep", "ent_type" or "sense".
     train (Optional[AnyPath]): Training data in one of these formats.
     limit (Optional[int]): Train on this many labelled tokens at most, of documents drawn at random.
-    seed (int): Of the split and of the draw.
     RETURNS (ProbeData): With at least two training labels.
-    RAISES (ValueError): For another attribute or suffix, an invalid line, a file without labels, one that cannot be
+    RAISES (ValueError): For another attribute or suffix, an invalid line, a file that has no labels or cannot be
         split, the same file twice, and labels that do not fit.
     """
     _check_attribute(attr, ATTRS)
@@ -198,11 +196,11 @@ def load_probe_data(
             f"Training and test data are the same file, '{path}', so that scores would mean nothing. Give "
             "another file with --train, or leave --train out: the documents are then split."
         )
-    asked = read_labelled(path, attr)
-    known, asked = split_documents(asked, path, seed) if train is None else (read_labelled(train, attr), asked)
+    test = read_labelled(path, attr)
+    known, test = split_documents(test, path, seed) if train is None else (read_labelled(train, attr), test)
     known = sample_documents(known, limit, seed)
-    n_unseen = _count_unseen(known, asked, path if train is None else train, path)
-    return ProbeData(attr, known, asked, train is None, n_unseen)
+    n_unseen = _count_unseen(known, test, path if train is None else train, path)
+    return ProbeData(attr, known, test, train is None, n_unseen)
 
 
 def read_labelled(path: Path, attr: str) -> LabelledDocs:
@@ -233,10 +231,7 @@ def read_labelled(path: Path, attr: str) -> LabelledDocs:
 
 
 def split_documents(labelled: LabelledDocs, path: Path, seed: int) -> Tuple[LabelledDocs, LabelledDocs]:
-    """labelled (LabelledDocs): Of one file.
-    path (Path): The file, for messages.
-    seed (int): Of the draw.
-    RETURNS (Tuple[LabelledDocs, LabelledDocs]): 80 % of the documents that have a label, and the others.
+    """RETURNS (Tuple[LabelledDocs, LabelledDocs]): 80 % of the documents that have a label, and the other 20 %.
     RAISES (ValueError): For fewer than two documents with a label.
     """
     doc_indices = np.unique(labelled.find_docs())
@@ -276,17 +271,22 @@ def check_labels(labels: Iterable[str]) -> None:
         )
 
 
-def _count_unseen(known: LabelledDocs, asked: LabelledDocs, train: Path, test: Path) -> int:
+def compare_labels(answers: Sequence[Optional[str]], labels: Sequence[str]) -> NDArray[np.bool_]:
+    """RETURNS (NDArray[np.bool_]): Shape (N,), whether each answer is the label."""
+    return np.asarray([answer == label for answer, label in zip(answers, labels, strict=True)])
+
+
+def _count_unseen(known: LabelledDocs, test: LabelledDocs, train_path: Path, test_path: Path) -> int:
     """Test tokens with a label that is not known."""
     check_labels(known.labels)
-    names, tested = dict.fromkeys(known.labels), dict.fromkeys(asked.labels)
+    names, tested = dict.fromkeys(known.labels), dict.fromkeys(test.labels)
     if not names.keys() & tested.keys():
         raise ValueError(
-            f"None of the {len(tested)} labels of the test data '{test}' ({_name_some(tested)}) is a label of the "
-            f"training data '{train}' ({_name_some(names)}), so that no probe can be right. Give training data with "
-            "the same labels."
+            f"None of the {len(tested)} labels of the test data '{test_path}' ({_name_some(tested)}) is a label of the "
+            f"training data '{train_path}' ({_name_some(names)}), so that no probe can be right. Give training data "
+            "with the same labels."
         )
-    return sum(label not in names for label in asked.labels)
+    return sum(label not in names for label in test.labels)
 
 
 def _name_some(labels: Dict[str, None]) -> str:

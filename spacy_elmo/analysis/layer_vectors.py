@@ -5,24 +5,15 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from ..inference.bilm import BiLM
-from ..pipeline.model import ElmoModel, ElmoSettings, get_settings, read_docs
+from ..pipeline.model import ElmoSettings, read_docs
 from ..util import batched
 from .labelled import LabelledDocs, Rows
 from .vectors import Vectors, to_units
 
-# The mean of all layers, as if it were a layer more: the mix of an untrained listener.
+# The mean of all layers, treated as an additional layer: the mix of an untrained listener.
 MEAN = "mean"
 MAX_BYTES = 2**28  # vectors of layers that are computed in one reading, 268 MB
 BLOCK = 4096  # vectors; the cosines of two blocks take 64 MB
-
-
-def make_reading(**given: Any) -> ElmoSettings:
-    """RETURNS (ElmoSettings): How the biLM reads Docs: the record that a component has, `get_settings(elmo.model)`.
-    Settings are `contexts`, `state`, `max_tokens`, `overlap` and `batch_tokens` of `ElmoModel`, its defaults if left
-    out.
-    RAISES (ValueError): For invalid settings.
-    """
-    return get_settings(ElmoModel(**given))
 
 
 def name_all(bilm: BiLM) -> List[Union[int, str]]:
@@ -37,12 +28,13 @@ def iter_layers(
 
     bilm (BiLM): The biLM.
     labelled (LabelledDocs): N labelled tokens.
-    reading (Optional[ElmoSettings]): See `make_reading`; None for its defaults.
+    reading (Optional[ElmoSettings]): How the biLM reads Docs, as of a component: `get_settings(elmo.model)`; None for
+        the defaults.
     YIELDS (Tuple[int, int, Vectors]): start, stop and the vectors of the labelled tokens from `start` to before
         `stop`: shape (L+2, stop - start, D), the mean of the layers last.
     RAISES (ValueError): For sentence contexts without sentence boundaries.
     """
-    settings = make_reading() if reading is None else reading
+    settings = reading or ElmoSettings()
     doc_runs = read_docs(labelled.docs, settings)
     slices = bilm.iter_encode(
         doc_runs.runs,
@@ -89,17 +81,17 @@ def group_layers(
     return list(batched(layers, size))
 
 
-def find_nearest(known: Vectors, asked: Vectors, *, block: int = BLOCK) -> Rows:
+def find_nearest(known: Vectors, queries: Vectors, *, block: int = BLOCK) -> Rows:
     """Find the known vector with the highest cosine, the first one of equals.
 
     known (Vectors): Shape (N, D), N at least 1.
-    asked (Vectors): Shape (M, D).
+    queries (Vectors): Shape (M, D).
     block (int): Vectors compared at once; the memory is that of block * block cosines.
     RETURNS (Rows): Shape (M,), numbers of known vectors. The cosine of a zero vector is 0.
     """
-    nearest = np.zeros(len(asked), dtype="int64")
-    for start in range(0, len(asked), block):
-        units = to_units(asked[start : start + block])  # (m, D)
+    nearest = np.zeros(len(queries), dtype="int64")
+    for start in range(0, len(queries), block):
+        units = to_units(queries[start : start + block])  # (m, D)
         best = np.full(len(units), -np.inf, dtype="float32")
         for first in range(0, len(known), block):
             cosines = units @ to_units(known[first : first + block]).T  # (m, n)
@@ -111,6 +103,6 @@ def find_nearest(known: Vectors, asked: Vectors, *, block: int = BLOCK) -> Rows:
     return nearest
 
 
-def predict_nearest(known: Vectors, labels: Sequence[str], asked: Vectors) -> List[str]:
-    """RETURNS (List[str]): For each vector asked for the label of the nearest known one."""
-    return [labels[i] for i in find_nearest(known, asked).tolist()]
+def predict_nearest(known: Vectors, labels: Sequence[str], queries: Vectors) -> List[str]:
+    """RETURNS (List[str]): For each query the label of the nearest known vector."""
+    return [labels[i] for i in find_nearest(known, queries).tolist()]

@@ -32,7 +32,7 @@ def name_mixes(mixes: Sequence[TaskMix]) -> List[str]:
 def load_mixes(pipeline: str) -> List[TaskMix]:
     """pipeline (str): A folder, or the name of an installed package.
     RETURNS (List[TaskMix]): Its mixes.
-    RAISES (ValueError): EL230 if no component mixes layers; if none of those that do is trained; for a folder without
+    RAISES (ValueError): EL230 if no component mixes layers; if those that do are not trained; for a folder without
         a pipeline.
     """
     nlp = load_trained(pipeline)
@@ -50,10 +50,8 @@ def load_mixes(pipeline: str) -> List[TaskMix]:
 def join_mixes(mixes_by_name: Sequence[Tuple[str, Sequence[TaskMix]]]) -> Tuple[List[TaskMix], List[str]]:
     """RETURNS (Tuple[List[TaskMix], List[str]]): All mixes, and names with that of their pipeline ("" for none)."""
     mixes = [mix for _, task_mixes in mixes_by_name for mix in task_mixes]
-    names = [
-        f"{name}: {told}" if name else told for name, task_mixes in mixes_by_name for told in name_mixes(task_mixes)
-    ]
-    return mixes, names
+    pairs = [(name, mix_name) for name, task_mixes in mixes_by_name for mix_name in name_mixes(task_mixes)]
+    return mixes, [f"{name}: {mix_name}".removeprefix(": ") for name, mix_name in pairs]
 
 
 def draw_layer_weights(
@@ -72,8 +70,8 @@ def draw_layer_weights(
     source (str), look (Optional[Look]): See `save_figure`.
     """
     figure, (axes,) = new_figure(height=1.4 + 0.5 * len(mixes), look=look)
-    told = name_mixes(mixes) if names is None else names
-    labels = [f"{name}\n$\\gamma$ = {mix.gamma:.2f}" for name, mix in zip(told, mixes)]
+    bar_names = name_mixes(mixes) if names is None else names
+    labels = [f"{name}\n$\\gamma$ = {mix.gamma:.2f}" for name, mix in zip(bar_names, mixes)]
     mixture_size = max(len(mix.shares) for mix in mixes)
     places = range(len(mixes))
     left = [0.0] * len(mixes)
@@ -134,7 +132,7 @@ class LoggedMix:
 def read_course(log: Path) -> Dict[Tuple[str, int], List[Dict[str, Any]]]:
     """log (Path): What `spacy-elmo.LayerWeightsLogger.v1` wrote.
     RETURNS (Dict[Tuple[str, int], List[Dict[str, Any]]]): The rows of each mix, by component and number.
-    RAISES (ValueError): If the file has no rows of this kind, other rows too, or damaged ones: a line is named with its
+    RAISES (ValueError): If the file has no rows of this kind, other rows, or damaged rows: a line is named with its
         problems.
     """
     courses: Dict[Tuple[str, int], List[Dict[str, Any]]] = {}
@@ -163,24 +161,24 @@ def check_log(log: Path, pipeline: str, mixes: Sequence[TaskMix]) -> None:
     logged = {(*mix, len(rows[0]["shares"])) for mix, rows in read_course(log).items()}
     known = {(mix.component, mix.number, len(mix.shares)) for mix in mixes}
     if logged != known:
-        told = [
+        described = [
             ", ".join(f"{name} ({i}) with {n} layers" for name, i, n in sorted(mix_keys))
             for mix_keys in (logged, known)
         ]
         raise ValueError(
-            f"The log '{log}' has the layer weights of other mixes ({told[0]}) than the pipeline '{pipeline}' has "
-            f"({told[1]}). Give the log of the training of this pipeline."
+            f"The log '{log}' has the layer weights of other mixes ({described[0]}) than the pipeline '{pipeline}' has "
+            f"({described[1]}). Give the log of the training of this pipeline."
         )
 
 
-def _name_mix(component: str, number: int, place: Optional[str], n_mixes: int) -> str:
+def _name_mix(component: str, mix_number: int, place: Optional[str], n_mixes: int) -> str:
     if place is not None:
         return f"{component} ({place})"
-    return f"{component} ({number})" if n_mixes > 1 else component
+    return f"{component} ({mix_number})" if n_mixes > 1 else component
 
 
 def _finding(mixes: Sequence[TaskMix]) -> str:
-    """The title says what there is to see."""
+    """The title: which layers have the largest shares."""
     names = [name_layers(len(mix.shares))[max(range(len(mix.shares)), key=mix.shares.__getitem__)] for mix in mixes]
     if len(set(names)) > 1:
         return "Tasks use different layers most"
@@ -188,7 +186,7 @@ def _finding(mixes: Sequence[TaskMix]) -> str:
 
 
 def _find_change(courses: Sequence[Tuple[Sequence[float], Sequence[float]]]) -> str:
-    """The title says which layer gains most from the first to the last evaluation."""
+    """The title: which layer gains most from the first to the last evaluation."""
     gains = [[last - first for first, last in zip(*course)] for course in courses]
     gain, layer = max((gain, layer) for course in gains for layer, gain in enumerate(course))
     if gain < 0.005:

@@ -25,7 +25,6 @@ Layer = Union[int, str]
 # Uses of a word up to which all of them are compared.
 EXACT_USES = 4000
 N_CANDIDATES = 100  # of the approximate search, whose exact cosine is computed
-# The vector of "bank" in it identifies a biLM and its layer.
 TOLERANCE = 1e-5  # of cosines, which depend on how many are computed at once
 
 
@@ -37,8 +36,8 @@ class Neighbor(NamedTuple):
 
 
 class NeighborIndex:
-    """The tokens of a corpus, to be searched by vector. `open` makes one, for a `with` block or `close`. Methods may be
-    called from threads.
+    """The tokens of a corpus, to be searched by vector. `open` opens an index, which a `with` block or `close` closes.
+    Methods may be called from threads.
 
     store (TokenStore): Sentences and vectors.
     search (Any): Index of Faiss for approximate search, None for exact search.
@@ -162,7 +161,7 @@ class NeighborIndex:
         self, word: Union[str, Sequence[str]], limit: int = 1000, *, match_case: bool = False
     ) -> Tuple[List[Use], Vectors]:
         """word (Union[str, Sequence[str]]): A word, upper and lower case alike, or several forms of it.
-        limit (int): Number of uses; of more (`count_uses`) a sample is drawn with a fixed seed.
+        limit (int): Maximum number of uses; more uses (see `count_uses`) are sampled with a fixed seed.
         match_case (bool): Only uses that are written as one of the words is.
         RETURNS (Tuple[List[Use], Vectors]): Uses in the order of the corpus, and their unit vectors, shape (N, D).
         RAISES (ValueError): For a `limit` below 1.
@@ -171,8 +170,8 @@ class NeighborIndex:
         ids = self._ids_of([word] if isinstance(word, str) else word, match_case)
         if len(ids) > limit:
             ids = np.sort(np.random.default_rng(0).choice(ids, limit, replace=False))
-        ids_found, vectors = self.store.read_vectors(ids.tolist(), self.width)
-        return self.store.read_uses(ids_found.tolist()), vectors
+        use_ids, vectors = self.store.read_vectors(ids.tolist(), self.width)
+        return self.store.read_uses(use_ids.tolist()), vectors
 
     def count_uses(self, word: Union[str, Sequence[str]], *, match_case: bool = False) -> int:
         """RETURNS (int): Number of all uses of a word or of several, see `uses`."""
@@ -282,7 +281,7 @@ class NeighborIndex:
 def _find_exactly(
     store: TokenStore, unit: Vectors, k: int, *, among: Optional[Ids] = None, without: Optional[Ids] = None
 ) -> Tuple[Ids, Vectors]:
-    """Compare all vectors with a unit vector of shape (D,), block by block; only `among`, none `without`.
+    """Compare all vectors with a unit vector of shape (D,), block by block; restricted to `among`, without `without`.
 
     RETURNS (Tuple[Ids, Vectors]): The k tokens with the highest cosines, and these, the most similar first.
     """

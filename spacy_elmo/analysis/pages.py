@@ -36,7 +36,7 @@ PAGE = """<!DOCTYPE html>
 """
 WIDTH, HEIGHT = 360, 210  # units of the view box; the page scales it
 LEFT, RIGHT, TOP, BOTTOM = 44, 10, 8, 34  # margins for the labels of the axes
-DASHES = ("", "6 3", "2 3", "8 3 2 3")  # lines can be told apart without colours, too
+DASHES = ("", "6 3", "2 3", "8 3 2 3")  # lines can be distinguished without colours, too
 DARK = {"#0072B2"}  # colours that need white text
 STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # between the values of an axis
 MAX_TICKS = 6

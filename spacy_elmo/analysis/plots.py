@@ -67,7 +67,7 @@ class Curve(NamedTuple):
     label (str): In the legend; "" for none.
     places (Sequence[float]), values (Sequence[float]): Coordinates of the points.
     lows (Optional[Sequence[float]]), highs (Optional[Sequence[float]]): Bounds of a band around it.
-    number (Optional[int]): Of its colour, marker and line style; None for its number among the curves.
+    style (Optional[int]): Of its colour, marker and line style; None for its number among the curves.
     """
 
     label: str
@@ -75,7 +75,7 @@ class Curve(NamedTuple):
     values: Sequence[float]
     lows: Optional[Sequence[float]] = None
     highs: Optional[Sequence[float]] = None
-    number: Optional[int] = None
+    style: Optional[int] = None
 
 
 def check_picture(path: Path) -> None:
@@ -114,7 +114,6 @@ def new_figure(
     n_panels (int): Panels below each other.
     look (Optional[Look]): Its size; its other settings are those of `save_figure`.
     share_x (bool): Panels have the same horizontal axis.
-    RETURNS (Tuple[Figure, List[Axes]]): The figure and its panels.
     """
     _load_matplotlib()
     from matplotlib.figure import Figure
@@ -131,11 +130,9 @@ def new_figure(
 
 
 def draw_curves(axes: Any, curves: Sequence[Curve]) -> None:
-    """axes (Axes): Panel to draw into.
-    curves (Sequence[Curve]): Each with its colour, marker and line style, and its band.
-    """
+    """curves (Sequence[Curve]): Each with its colour, marker and line style, and its band."""
     for i, curve in enumerate(curves):
-        style = i if curve.number is None else curve.number
+        style = i if curve.style is None else curve.style
         colour = COLOURS[style % len(COLOURS)]
         look = {"color": colour, "marker": MARKERS[style % len(MARKERS)], "linestyle": STYLES[style % len(STYLES)]}
         axes.plot(curve.places, curve.values, label=curve.label or None, markersize=4, **look)
@@ -144,11 +141,9 @@ def draw_curves(axes: Any, curves: Sequence[Curve]) -> None:
 
 
 def draw_points(axes: Any, curves: Sequence[Curve]) -> None:
-    """axes (Axes): Panel to draw into.
-    curves (Sequence[Curve]): Points that are no course: each with a bar from its low to its high.
-    """
+    """curves (Sequence[Curve]): Points that are no course: each with a bar from its low to its high."""
     for i, curve in enumerate(curves):
-        style = i if curve.number is None else curve.number
+        style = i if curve.style is None else curve.style
         bars = None
         if curve.lows is not None and curve.highs is not None:
             bounds = zip(curve.values, curve.lows, curve.highs)
@@ -159,9 +154,7 @@ def draw_points(axes: Any, curves: Sequence[Curve]) -> None:
 
 
 def set_title(figure: "Figure", title: str) -> None:
-    """figure (Figure): Its title is set.
-    title (str): The finding, in a sentence.
-    """
+    """Set the finding, in a sentence, as the title."""
     figure.suptitle(wrap(figure, title), fontsize=10.5)
 
 
@@ -180,8 +173,7 @@ def add_legend(figure: "Figure", axes: Any, *, n_columns: int, **look: Any) -> N
 
 
 def save_figure(figure: "Figure", path: AnyPath, *, source: str = "", look: Optional[Look] = None) -> None:
-    """figure (Figure): What to save.
-    path (AnyPath): Where; the file is complete or not there. SVG and PDF files hold no date.
+    """path (AnyPath): Where; the file is complete or not there. SVG and PDF files hold no date.
     source (str): What the picture was drawn from, noted in the file.
     look (Optional[Look]): Its title, labels and resolution.
     RAISES (ValueError): For labels that the picture does not have, or a picture that is too small for its labels.
@@ -213,8 +205,8 @@ def save_figure(figure: "Figure", path: AnyPath, *, source: str = "", look: Opti
 
 
 def _rename(figure: "Figure", labels: Mapping[str, str]) -> None:
-    """Give labels other texts: names of curves and groups, of axes, and of the places on them. A label may go on with a
-    colon, a parenthesis or another line, which stays.
+    """Replace labels: names of curves and groups, of axes, and of positions on them. The text after a colon, a
+    parenthesis or a line break in a label stays.
     """
     from matplotlib.ticker import FixedLocator
 
@@ -247,9 +239,7 @@ def _rename(figure: "Figure", labels: Mapping[str, str]) -> None:
 
 
 def read_validations(log: Path) -> Run:
-    """log (Path): `log.jsonl` of a run.
-    RETURNS (Run): Its rows with a perplexity.
-    """
+    """RETURNS (Run): The rows with a perplexity in the `log.jsonl` of a run."""
     rows: List[Dict[str, Any]] = list(srsly.read_jsonl(log))
     return [row for row in rows if any(row.get(name) is not None for name in DIRECTIONS)]
 
@@ -294,7 +284,7 @@ def _perplexity_curve(run: Run, name: str, n_before: int, *, is_first: bool) -> 
     rows = [row for row in run if row.get(name) is not None]
     places = [(n_before + row["n_tokens"]) / MILLION for row in rows]
     style = DIRECTIONS.index(name)
-    return Curve(name if is_first else "", places, [row[name] for row in rows], number=style)
+    return Curve(name if is_first else "", places, [row[name] for row in rows], style=style)
 
 
 def _mean(row: Dict[str, Any]) -> float:

@@ -17,7 +17,6 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Op
 
 import numpy as np
 import spacy
-from numpy.typing import NDArray
 from spacy.util import is_package
 
 from ..files import AnyPath
@@ -28,7 +27,7 @@ from ..weights import load_bilm
 from ..weights.formats import PACKAGED_NAMES, split_name
 from ..weights.identity import digest_bilm
 from .intervals import Score, bootstrap_accuracy
-from .labelled import SENSE, LabelledDocs, ProbeData, check_labels
+from .labelled import SENSE, LabelledDocs, ProbeData, check_labels, compare_labels
 from .layer_vectors import MEAN, collect_layers, group_layers, name_all, predict_nearest
 from .layer_weights import name_layer
 from .plots import Curve, Look, add_legend, draw_curves, draw_points, new_figure, save_figure, set_title
@@ -82,7 +81,7 @@ class LayerProbe:
     selectivity (float): Accuracy of the task less the mean of the control tasks; NaN without these.
     n_iter (int): Iterations of the optimizer, for the task.
     is_converged (bool): Whether all probes of the layer stopped by themselves.
-    nearest (Optional[Score]): Accuracy of the nearest training vector's label (cosine); None if not asked for.
+    nearest (Optional[Score]): Accuracy of the nearest training vector's label (cosine); None if it was not computed.
     """
 
     layer: Layer
@@ -113,13 +112,11 @@ def iter_probes(
 ) -> Iterator[LayerProbe]:
     """Train and score a probe on each layer, in the memory of a copy of one layer and of a group (`group_layers`).
 
-    train (LabelledDocs), test (LabelledDocs): Tokens with labels.
     layers (Optional[Sequence[Layer]]): Numbers of layers, or "mean"; None for all of them.
-    reading (Optional[ElmoSettings]): How the biLM reads Docs, see `make_reading`.
-    control_seeds (Sequence[int]): A control task each; none for no control.
+    reading (Optional[ElmoSettings]): How the biLM reads Docs, see `iter_layers`.
+    control_seeds (Sequence[int]): A control task each; empty for no control.
     c (float), max_iter (int): See `fit_probe`.
     with_nearest (bool): Score the nearest training vector too.
-    YIELDS (LayerProbe): One per layer.
     RAISES (ValueError): See `fit_probe`.
     """
     controls = [_control_labels(train, test, seed) for seed in control_seeds]
@@ -133,7 +130,7 @@ def iter_probes(
             control, is_converged = [], probe.is_converged
             for labels, answers in controls:
                 other = fit_probe(train_vectors, labels, c=c, max_iter=max_iter)
-                control.append(float(_compare(other.predict(test_vectors), answers).mean()))
+                control.append(float(compare_labels(other.predict(test_vectors), answers).mean()))
                 is_converged &= other.is_converged
             selectivity = accuracy.value - mean(control) if control else float("nan")
             nearest = _score(predict_nearest(train_vectors, train.labels, test_vectors), test) if with_nearest else None
@@ -144,7 +141,6 @@ def fit_probe(vectors: Vectors, labels: Sequence[str], *, c: float = 1.0, max_it
     """Train a probe to convergence. The problem is convex: there is no seed.
 
     vectors (Vectors): Shape (N, D); dimensions are standardized, so that `c` means the same for all layers.
-    labels (Sequence[str]): N labels.
     c (float): Inverse strength of the L2 penalty, as in scikit-learn.
     max_iter (int): Limit of the iterations (L-BFGS).
     RETURNS (Probe): For vectors as they are.
@@ -160,7 +156,7 @@ def fit_probe(vectors: Vectors, labels: Sequence[str], *, c: float = 1.0, max_it
     centre, scale = vectors.mean(axis=0, dtype="float64"), vectors.std(axis=0, dtype="float64")
     scale[scale == 0] = 1.0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # told by `is_converged`
+        warnings.simplefilter("ignore", ConvergenceWarning)  # reported by `is_converged`
         fitted = LogisticRegression(C=c, max_iter=max_iter).fit(((vectors - centre) / scale).astype("float32"), classes)
     weights, biases = fitted.coef_.astype("float64"), fitted.intercept_.astype("float64")
     if len(names) == 2:  # scikit-learn keeps the second of two labels only
@@ -174,8 +170,6 @@ def fit_probe(vectors: Vectors, labels: Sequence[str], *, c: float = 1.0, max_it
 def _control_labels(train: LabelledDocs, test: LabelledDocs, seed: int) -> Tuple[List[str], List[str]]:
     """Labels of a control task: each word type has one label, drawn at random from the labels of the training tokens.
 
-    train (LabelledDocs), test (LabelledDocs): The task; a word has the same label in both.
-    seed (int): Of the draw.
     RETURNS (Tuple[List[str], List[str]]): Labels of the training tokens and of the test tokens.
     """
     known, asked = train.words(), test.words()
@@ -202,17 +196,12 @@ def word_baseline(train: LabelledDocs, test: LabelledDocs) -> Score:
 
 
 def _score(answers: Sequence[str], test: LabelledDocs) -> Score:
-    return bootstrap_accuracy(_compare(answers, test.labels), test.sentences)
-
-
-def _compare(answers: Sequence[str], labels: Sequence[str]) -> NDArray[np.bool_]:
-    return np.asarray([answer == label for answer, label in zip(answers, labels, strict=True)])
+    return bootstrap_accuracy(compare_labels(answers, test.labels), test.sentences)
 
 
 def parse_layers(text: Optional[str], bilm: BiLM) -> List[Layer]:
     """text (Optional[str]): Numbers of layers and "mean", divided by commas; None for all.
     bilm (BiLM): Which layers there are.
-    RETURNS (List[Layer]): The layers, each once.
     RAISES (ValueError): For a layer that the biLM does not have.
     """
     known = {str(layer): layer for layer in name_all(bilm)}
@@ -236,9 +225,8 @@ def probe_data(
     """Score layers of a biLM beside baselines: senses by the nearest mean, other labels by a linear probe too.
 
     bilm (BiLM): The biLM.
-    texts (ProbeData): Training and test data.
     layers (Optional[Sequence[Layer]]): Numbers, or "mean"; None for all.
-    reading (Optional[ElmoSettings]): See `make_reading`.
+    reading (Optional[ElmoSettings]): See `iter_layers`.
     control_seeds (Sequence[int]): See `iter_probes`; not used for senses.
     max_iter (int): See `fit_probe`; not used for senses.
     watch (Callable): Wraps the probes of all layers, which are computed one by one, for instance into a progress bar.
@@ -341,13 +329,13 @@ def _describe_probe(record: Record) -> str:
     best = max(single, key=lambda row: float(row[kind]["value"]))
     score, baseline = best[kind], baseline if " " in baseline else f"{baseline} baseline"
     how = "linear probe" if kind == "probe" else f"the {NEAREST_SENSE}"
-    told = f"{name} by {how}: {name_layer(best['layer'])} scores highest, {100 * score['value']:.1f} %"
+    finding = f"{name} by {how}: {name_layer(best['layer'])} scores highest, {100 * score['value']:.1f} %"
     gap = 100 * abs(score["value"] - limit["value"])
     if score["low"] > limit["high"]:
-        return f"{told}, {gap:.1f} points above the {baseline}"
+        return f"{finding}, {gap:.1f} points above the {baseline}"
     if score["high"] < limit["low"]:
-        return f"{told}, {gap:.1f} points below the {baseline}"
-    return f"{told}, not significantly different from the {baseline}"
+        return f"{finding}, {gap:.1f} points below the {baseline}"
+    return f"{finding}, not significantly different from the {baseline}"
 
 
 def _find_bounds(row: Record, kind: str) -> Optional[Bounds]:

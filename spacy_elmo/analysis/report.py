@@ -69,10 +69,8 @@ class Run:
 class TrainingOutput:
     """A folder of a training.
 
-    path (Path): The folder.
     pipeline (Path): The trained pipeline in it: model-best, model-last or the folder itself.
     config (Dict[str, Any]): Its config, variables not filled in.
-    meta (Dict[str, Any]): Its meta.json.
     runs (Tuple[Run, ...]): The folder first, then other seeds: folders beside it whose names differ in the number at
         the end. Only those with a metrics.json.
     dev_runs (Tuple[Run, ...]): The same folders, with the scores on the development data that `spacy train` writes into
@@ -95,7 +93,6 @@ class TrainingOutput:
 
 def read_output(path: Path) -> TrainingOutput:
     """path (Path): The output folder of `spacy train`, or a pipeline.
-    RETURNS (TrainingOutput): What is there.
     RAISES (ValueError): EL430 if there is no pipeline, EL431 for a damaged file.
     """
     pipeline = _find_pipeline(path)
@@ -147,7 +144,7 @@ def _find_seeds(path: Path) -> List[Path]:
 
 
 def _experiment_of(folder: Path) -> Any:
-    """The config of a training without seeds and paths; None if there is none."""
+    """The config of a training without seeds and paths; None without a config."""
     pipeline = _look_for_pipeline(folder)
     if pipeline is None:
         return None
@@ -224,7 +221,7 @@ def _is_score_row(row: Row) -> bool:
 
 def compare_scores(ours: Sequence[Run], theirs: Sequence[Run]) -> Scores:
     """RETURNS (Scores): The scores over seeds that a training or its baseline has, or could have with more annotations,
-    known ones first.
+    those in `TITLES` first.
     """
     both = (*ours, *theirs)
     names = {name for run in both for name in (*run.scores, *run.unscored) if not name.startswith(REPEATED)}
@@ -246,9 +243,7 @@ class TrainingReport:
     runs (Sequence[Run]), baseline_runs (Sequence[Run]): With the scores of `source`.
     source (str): "metrics.json" where both have one, else "meta.json", with scores on the development data.
     scores (Scores): From `source`, over seeds.
-    outcomes (List[Outcome]): On the data.
     docs (List[DocAnswers]): Of the pipeline on the data, for the words around an error.
-    mixes (List[TaskMix]): Layer weights.
     bilms (List[Fact]): What is known of those in the pipeline.
     versions (Dict[str, str]): Of the packages that wrote the report.
     notes (List[str]): Limits of the numbers, in sentences.
@@ -324,7 +319,7 @@ def make_report(
 
 def _describe_bilms(nlp: Language) -> List[Fact]:
     """For each biLM in a pipeline: its size and digest, the weights that the training read and their
-    digest now, and what its meta data say.
+    digest now, and facts from its meta data.
     """
     config, facts = nlp.config.interpolate(), []
     for name, model in find_models(nlp):
@@ -405,10 +400,10 @@ def _find_notes(report: TrainingReport) -> Iterator[str]:
         yield "There is no model-best: the report is on model-last."
     if not report.mixes:
         yield "No component of this pipeline mixes the layers of a biLM: there are no layer weights."
-    asked = ", ".join(question.title.lower() for question in QUESTIONS.values())
+    titles = ", ".join(question.title.lower() for question in QUESTIONS.values())
     if report.data is not None and not report.outcomes:
         yield (
-            f"'{report.data}' is not scored here: the Docs and the pipelines have none of these in common: {asked}. "
+            f"'{report.data}' is not scored here: the Docs and the pipelines have none of these in common: {titles}. "
             f"Scores of other components: {_write_command(report.output, report.data, report.code)}"
         )
     baseline = report.baseline
@@ -442,6 +437,6 @@ def _note_contradictions(report: TrainingReport) -> Iterator[str]:
         stored = output.runs[0].scores.get(score) if output.has_metrics else None
         if stored is not None and abs(stored - value) > 1e-4:
             yield (
-                f"metrics.json of '{output.path}' says {stored:.2%} for {score}, but the pipeline has "
+                f"metrics.json of '{output.path}' has {stored:.2%} for {score}, but the pipeline has "
                 f"{value:.2%} on '{report.data}': they are of different data or of different pipelines."
             )

@@ -57,14 +57,14 @@ def summarize(report: TrainingReport) -> List[str]:
 
 def _summarize(outcome: Outcome, data: object) -> str:
     n_one, n_other = map(len, outcome.listed)
-    told = f"{_name_score(outcome, ': ')} {outcome.ours:.2%}"
+    score_text = f"{_name_score(outcome, ': ')} {outcome.ours:.2%}"
     if outcome.theirs is None:
-        return f"{told} (95 % interval {_format_interval(outcome)}) on {data}; {_count_errors(n_other)}."
+        return f"{score_text} (95 % interval {_format_interval(outcome)}) on {data}; {_count_errors(n_other)}."
     is_open = outcome.score.low <= 0 <= outcome.score.high
     doubt = ", which includes 0: the difference is not significant" if is_open else ""
     difference = f"{_format_points(outcome.score.value)} points (95 % interval {_format_interval(outcome)}{doubt})"
     versus = f"{outcome.theirs:.2%} without, {difference}"
-    return f"{told} with ELMo, {versus}; {_count_errors(n_one)} fixed, {n_other:,} introduced."
+    return f"{score_text} with ELMo, {versus}; {_count_errors(n_one)} fixed, {n_other:,} introduced."
 
 
 def _count_errors(n: int) -> str:
@@ -294,7 +294,7 @@ def _render_answers(answers: Tuple[Answer, ...], doc: DocAnswers) -> str:
 
 
 def _render_context(place: Place, doc: DocAnswers) -> str:
-    """The sentences of a place, the place marked, long ones cut."""
+    """The sentences of a place, shortened around it, with the place marked."""
     first = max((start for start in doc.starts if start <= place.start), default=0)
     last = min((start for start in doc.starts if start >= place.end), default=len(doc.words))
     low, high = max(first, place.start - N_AROUND), min(last, place.end + N_AROUND)

@@ -19,7 +19,7 @@ from .vectors import Vectors, require_sklearn, to_array, to_units
 
 Floats = NDArray[np.float64]
 MAX_SENSES = 7  # as many as there are colours
-MIN_USES = 3  # different ones, from which there are groups
+MIN_USES = 3  # minimum number of different uses for groups
 N_COMPONENTS = 30  # kept by a principal component analysis
 N_STARTS = 5  # of k-means
 PERPLEXITY = 30.0
@@ -77,12 +77,12 @@ def cluster_uses(uses: Sequence[Use], vectors: Vectors, n_senses: Optional[int] 
     n_distinct = len(np.unique(vectors, axis=0))
     most = max(1, min(n_distinct - 1, MAX_SENSES))
     if not n_distinct or (n_senses is not None and not 1 <= n_senses <= most):
-        problem = f"{n_senses} senses were wanted, possible are 1 to {most}" if n_distinct else "there are none"
+        problem = f"n_senses is {n_senses}, should be 1 to {most}" if n_distinct else "there are none"
         raise ValueError(
             f"The uses of '{uses[0].word if uses else ''}' cannot be clustered: {problem}. Choose another number of "
             "senses, or another word."
         )
-    if n_distinct < MIN_USES:  # nothing to tell apart
+    if n_distinct < MIN_USES:  # nothing to distinguish
         return SenseMap(np.zeros(len(uses), "int64"), [0], np.zeros((len(uses), 2)), [len(uses)], float("nan"))
     from sklearn.decomposition import PCA
 

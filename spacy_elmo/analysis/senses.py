@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..inference.bilm import BiLM
 from ..pipeline.model import ElmoSettings
 from .intervals import Score, bootstrap_accuracy, bootstrap_f1
-from .labelled import LabelledDocs
+from .labelled import LabelledDocs, compare_labels
 from .layer_vectors import iter_layers, name_all
 from .vectors import Vectors, to_units
 
@@ -44,7 +44,7 @@ class SenseVectors:
     """The vectors that stand for each sense, on every layer and on their mean.
 
     bilm (BiLM): The biLM.
-    reading (Optional[ElmoSettings]): How it reads Docs, see `make_reading`.
+    reading (Optional[ElmoSettings]): How it reads Docs, see `iter_layers`.
     first_senses (Optional[Mapping[str, str]]): Sense of each key (lemma and part of speech) that training may lack, for
         instance from a dictionary.
     nearest (str): "mean" of the uses of a sense, or a single "use": each use of the training text then takes 4 (L+2) D
@@ -72,7 +72,7 @@ class SenseVectors:
     def fit(self, train: LabelledDocs) -> "SenseVectors":
         """Average the vectors of each sense, or keep those of all uses: they decide how much memory is needed.
 
-        train (LabelledDocs): Uses with senses; those of an earlier call are forgotten.
+        train (LabelledDocs): Uses with senses; they replace those of an earlier call.
         RETURNS (SenseVectors): The same object.
         """
         pairs = list(zip(train.keys, train.labels))
@@ -141,7 +141,7 @@ class SenseVectors:
 
 
 def find_places(pairs: Sequence[Tuple[str, str]], known: Sequence[Tuple[str, str]]) -> Numbers:
-    """RETURNS (Numbers): The place of each pair in `known`; equal ones take the places of that pair in turn."""
+    """RETURNS (Numbers): The place of each pair in `known`; equal pairs take the places of that pair in turn."""
     free: Dict[Tuple[str, str], List[int]] = defaultdict(list)
     for place, pair in enumerate(known):
         free[pair].append(place)
@@ -163,10 +163,10 @@ def score_senses(answers: Answers, first: Answers, uses: LabelledDocs, vectors: 
     vectors (SenseVectors): Which lemmas are ambiguous.
     RETURNS (SenseScores): With intervals, from drawing sentences.
     """
-    correct = _is_correct(answers, uses.labels)
+    correct = compare_labels(answers, uses.labels)
     answered = np.asarray([answer is not None for answer in answers])
     has_choice = np.asarray([len({vectors.labels[i] for i in vectors.senses.get(key, ())}) > 1 for key in uses.keys])
-    gain = correct.astype("int64") - _is_correct(first, uses.labels)
+    gain = correct.astype("int64") - compare_labels(first, uses.labels)
     chosen = uses.sentences[has_choice]
     return SenseScores(
         f1=bootstrap_f1(correct, answered, uses.sentences),
@@ -174,7 +174,3 @@ def score_senses(answers: Answers, first: Answers, uses: LabelledDocs, vectors: 
         gain=bootstrap_accuracy(gain, uses.sentences),
         n_answered=int(answered.sum()),
     )
-
-
-def _is_correct(answers: Answers, labels: Sequence[str]) -> NDArray[np.bool_]:
-    return np.asarray([answer == label for answer, label in zip(answers, labels, strict=True)])

@@ -72,7 +72,6 @@ def make_groups(values: Sequence[Value], field: str, bin_width: Optional[float] 
     """Join the values of a field.
 
     values (Sequence[Value]): All that occur.
-    field (str): Its name, for the error.
     bin_width (Optional[float]): Width of a group of numbers; None: each number is a group if there are at most
         `MAX_GROUPS`, otherwise the least of 1, 2, 5, 10, 20, ... that makes no more groups.
     RETURNS (List[Group]): In order: numbers and dates by size, texts by the alphabet.
@@ -144,7 +143,6 @@ def count_shares(
     uses (Sequence[Use]): N uses, from `NeighborIndex.uses`.
     labels (Sequence[int]): Shape (N,), the sense of each, from 0, as in `SenseMap`.
     values (Sequence[Optional[Value]]): Shape (N,), from `NeighborIndex.values_of`.
-    field (str): Name of the field.
     bin_width (Optional[float]): See `make_groups`.
     RETURNS (Shares): Each row has the label of the group ("value"), its first and last number ("from", "to"; None for
         texts), its numbers of documents and of uses, the sense (from 1), its number of uses ("n"), and their share with
@@ -158,17 +156,17 @@ def count_shares(
             "field."
         )
     groups = make_groups([value for value in values if value is not None], field, bin_width)
-    group_of = {value: number for number, group in enumerate(groups) for value in group.values}
-    group_of_use = np.asarray([group_of[values[i]] for i in known])  # type: ignore[index]  # none of them is None
+    group_of = {value: i for i, group in enumerate(groups) for value in group.values}
+    group_of_use = np.asarray([group_of[values[i]] for i in known])  # type: ignore[index]  # values that are None are left out
     documents, senses = np.asarray([uses[i].document for i in known], dtype=object), np.asarray(labels)[known]
     effect = find_design_effect(senses, documents.astype(str), group_of_use)
     rows = []
-    for number, group in enumerate(groups):
-        is_own = group_of_use == number
+    for i, group in enumerate(groups):
+        is_in_group = group_of_use == i
         place = {"value": group.label, "from": group.low, "to": group.high}
-        counts = {"documents": len(set(documents[is_own])), "uses": int(is_own.sum())}
+        counts = {"documents": len(set(documents[is_in_group])), "uses": int(is_in_group.sum())}
         for sense in range(int(np.max(labels)) + 1):
-            n = int((senses[is_own] == sense).sum())
+            n = int((senses[is_in_group] == sense).sum())
             score = score_share(n, counts["uses"], effect=effect)
             record = {"group": sense + 1, "n": n, "share": score.value, "low": score.low, "high": score.high}
             rows.append({**place, **counts, **record})
@@ -189,11 +187,8 @@ def draw_shares(
 ) -> None:
     """Draw the share of each sense with its interval: lines over numbers, points over texts.
 
-    shares (Shares): What to draw; of more than `MAX_DRAWN` texts those with most uses.
-    path (Path): File to write: .png, .svg or .pdf.
-    title (str): The finding.
+    shares (Shares): What to draw; if there are more than `MAX_DRAWN` texts, those with the most uses.
     captions (Sequence[str]): Of each sense, beside its number.
-    look (Optional[Look]): Size, title, labels.
     """
     n_senses, groups = shares.n_senses, shares.groups
     is_text = groups[0].low is None
@@ -209,11 +204,11 @@ def draw_shares(
     for sense in range(n_senses):
         rows = [shares.rows[i * n_senses + sense] for i in drawn]
         at = [place + (sense - (n_senses - 1) / 2) * step for place in places]
-        told = f"group {sense + 1}" + (f": {captions[sense]}" if captions else "")
+        label = f"group {sense + 1}" + (f": {captions[sense]}" if captions else "")
         values, lows, highs = ([100 * row[key] for row in rows] for key in ("share", "low", "high"))
         if not is_text:
-            draw_curves(axes, [Curve("", at, values, number=sense)])
-        draw_points(axes, [Curve(wrap(figure, told, 110), at, values, lows, highs, sense)])
+            draw_curves(axes, [Curve("", at, values, style=sense)])
+        draw_points(axes, [Curve(wrap(figure, label, 110), at, values, lows, highs, sense)])
     if len(places) <= MAX_GROUPS or is_text:
         names = _shorten([groups[i].label for i in drawn])
         is_long = sum(map(len, names)) > 70 * figure.get_figwidth() / 7

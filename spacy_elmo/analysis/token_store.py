@@ -87,11 +87,9 @@ class LockedError(ValueError):
 
 
 class TokenStore:
-    """An open file. Its methods may be called from several threads. Whoever opens it closes it; what is dropped without
-    that closes itself.
+    """An open file. Its methods may be called from several threads. It is closed by `close`, or when it is deleted.
 
-    path (Path): Folder of the index.
-    is_new (bool): Make the file, instead of opening one.
+    is_new (bool): Create the file, instead of opening an existing file.
     can_write (bool): Lock the file against other processes, to change it.
     RAISES (ValueError): EL390 if there is no such file, EL392 if it is damaged, EL401 if another process writes it.
     """
@@ -134,7 +132,7 @@ class TokenStore:
 
     @contextmanager
     def _show_errors(self) -> Iterator[None]:
-        """Errors of SQLite as errors of ours."""
+        """Convert errors of SQLite into errors that name the index."""
         try:
             yield
         except sqlite3.Error as error:
@@ -152,7 +150,7 @@ class TokenStore:
             raise ValueError(template.format(path=self.path, problem=f"{FILE}: {error}")) from error
 
     def close(self) -> None:
-        """Close the file; what is not committed is forgotten."""
+        """Close the file; changes that are not committed are lost."""
         self._close()
 
     def fetch(self, statement: str, values: Sequence[Any] = ()) -> List[Tuple[Any, ...]]:

@@ -1,7 +1,7 @@
 """Approximate search of an index: an inverted file of Faiss (Jégou et al. 2011) with 8 bits per number.
 
 The file is derived from the stored vectors. It is written under a new name and named in the store afterwards, so that
-the store never names an incomplete file. Small indexes need none: their search is exact.
+the store never names an incomplete file. Small indexes need no file: their search is exact.
 """
 
 from contextlib import closing
@@ -36,8 +36,8 @@ def require_faiss(n_tokens: int, exact_tokens: int = EXACT_TOKENS) -> None:
 
 
 def search_cells(index: Any, vector: Vectors, n: int, *, among: Optional[Ids], without: Optional[Ids]) -> Ids:
-    """Search more and more cells of an index of Faiss with a unit vector of shape (D,), until there are n tokens; only
-    those `among`, none of those `without`.
+    """Search an increasing number of cells of an index of Faiss with a unit vector of shape (D,), until there are n
+    tokens; restricted to the tokens `among`, or excluding the tokens `without`.
 
     RETURNS (Ids): Up to n tokens, the most similar first by the 8-bit vectors.
     """
@@ -46,14 +46,14 @@ def search_cells(index: Any, vector: Vectors, n: int, *, among: Optional[Ids], w
     ids = among if without is None else without
     chosen = None if ids is None else faiss.IDSelectorBatch(ids)
     selector = chosen if without is None else faiss.IDSelectorNot(chosen)
-    given = {} if selector is None else {"sel": selector}
+    selection = {} if selector is None else {"sel": selector}
     n_probed = N_PROBED
     while True:
-        params = faiss.SearchParametersIVF(nprobe=min(n_probed, index.nlist), **given)
+        params = faiss.SearchParametersIVF(nprobe=min(n_probed, index.nlist), **selection)
         places: Ids = index.search(vector[None], n, params=params)[1][0]
-        places_found = places[places >= 0]
-        if len(places_found) >= n or n_probed >= index.nlist:
-            return places_found
+        tokens = places[places >= 0]
+        if len(tokens) >= n or n_probed >= index.nlist:
+            return tokens
         n_probed *= 4
 
 
@@ -94,7 +94,6 @@ def write_search(
 ) -> None:
     """Make the search file of all stored tokens, and name it in the store.
 
-    store (TokenStore): Open for writing.
     width (int): D.
     exact_tokens (int): Tokens up to which no file is needed.
     progress (Optional[Progress]): Called with numbers of tokens.
@@ -157,7 +156,7 @@ def _read(folder: Path, state: Dict[str, Any]) -> Any:
 
 
 def _find_problem(folder: Path, state: Dict[str, Any]) -> str:
-    """RETURNS (str): What is wrong with the file; "" if nothing is, or if there should be none."""
+    """RETURNS (str): What is wrong with the file; "" if it is intact or not needed."""
     if state["file"] is None:
         return ""
     path = folder / state["file"]

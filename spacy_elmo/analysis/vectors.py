@@ -1,4 +1,4 @@
-"""Vectors of unit length, and what several modules ask of scikit-learn."""
+"""Vectors of unit length, and the check for scikit-learn."""
 
 from typing import Any
 

@@ -58,9 +58,7 @@ class LazyGroup(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """cmd_name (str): What the user typed.
-        RETURNS (Optional[Command]): The command, with its module imported; None for an unknown name.
-        """
+        """RETURNS (Optional[Command]): The command, with its module imported; None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
         import_module(f"{__package__}.{cmd_name.replace('-', '_')}")

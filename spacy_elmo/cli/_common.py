@@ -153,7 +153,7 @@ def _exit_on_sigterm() -> Iterator[None]:
 
 
 def _show_warning(otherwise: Callable[..., None], message: Any, category: Type[Warning], *place: Any) -> None:
-    """Print a UserWarning as a message, without its location in the code; show others as Python does."""
+    """Print a UserWarning as a message, without its location in the code; show other warnings as Python does."""
     if category is UserWarning:
         msg.warn(str(message))
     else:
@@ -169,7 +169,7 @@ def _describe_system_error(error: OSError) -> str:
     return Errors.EL177.format(path=path, what=what, reason=error.strerror, remedy=remedy)
 
 
-def tell_next(text: str, commands: Sequence[str]) -> None:
+def print_next(text: str, commands: Sequence[str]) -> None:
     """Print commands to run next, each in one line that can be copied: the printer would break it."""
     msg.info(text)
     print("\n".join(commands), file=sys.stderr)
@@ -187,13 +187,13 @@ def stop_on_signals(stop: Callable[[], None], notice: bytes) -> Iterator[None]:
         yield
         return
 
-    def ask(signal_number: int, frame: Optional[FrameType]) -> None:
+    def handle(signal_number: int, frame: Optional[FrameType]) -> None:
         stop()
         if signal_number == signal.SIGINT:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         os.write(STDERR, notice)  # print is not reentrant
 
-    before = {signal_number: signal.signal(signal_number, ask) for signal_number in SIGNALS}
+    before = {signal_number: signal.signal(signal_number, handle) for signal_number in SIGNALS}
     try:
         yield
     finally:
@@ -216,14 +216,19 @@ def import_code(path: Optional[Path]) -> None:
         ) from error
 
 
+def print_written(*paths: Optional[Path]) -> None:
+    """Print the paths of the files that were written; None for outputs that were not requested."""
+    for path in filter(None, paths):
+        msg.good(f"Wrote {path}")
+
+
 def counted(n: int, noun: str) -> str:
     """RETURNS (str): The number with its noun: "1 text", "1,000 texts"."""
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def check_output_files(*, force: bool, **paths: Optional[Path]) -> None:
-    """force (bool): Replace existing files.
-    paths (Optional[Path]): By option; None for outputs that are not wanted.
+    """paths (Optional[Path]): By option; None for outputs that are not written.
     RAISES (ValueError): If two of them are the same file; see `check_output_file`.
     """
     options: Dict[str, str] = {}
@@ -245,9 +250,9 @@ def make_look(
     RAISES (ValueError): For settings without a picture, or that cannot be read; see `check_picture`.
     """
     if picture is None:
-        given = {"--size": size, "--dpi": dpi, "--label": labels}
-        if needless := next((name for name, value in given.items() if value), None):
-            raise ValueError(f"{needless} is for a picture, and none is drawn. Name its file with --picture.")
+        options = {"--size": size, "--dpi": dpi, "--label": labels}
+        if needless := next((name for name, value in options.items() if value), None):
+            raise ValueError(f"{needless} is for a picture, but no picture is drawn. Name its file with --picture.")
         return Look(title)
     check_picture(picture)
     match = re.fullmatch(r"(\d+\.?\d*)(?:x(\d+\.?\d*))?", size or "0")

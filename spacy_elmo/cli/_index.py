@@ -28,8 +28,8 @@ SIDE = 36  # characters of context on each side
 
 
 def open_index(path: Path, layer: Optional[str] = None) -> NeighborIndex:
-    """RETURNS (NeighborIndex): Open for reading. RAISES (ValueError): If it stores another layer than the one that is wanted;
-    see `NeighborIndex.open`.
+    """RETURNS (NeighborIndex): Open for reading. RAISES (ValueError): If it stores another layer; see
+    `NeighborIndex.open`.
     """
     index = NeighborIndex.open(path)
     if layer is not None and to_layer(layer) != index.layer:
@@ -42,7 +42,7 @@ def open_index(path: Path, layer: Optional[str] = None) -> NeighborIndex:
 
 
 def open_bilm_of(index: NeighborIndex, bilm_path: Optional[str], gpu_id: int = -1) -> BiLM:
-    """RETURNS (BiLM): That of an index, from where it was or is now. RAISES (ValueError): EL394 if it is another one."""
+    """RETURNS (BiLM): That of an index, from where it was or is now. RAISES (ValueError): EL394 if it is another biLM."""
     bilm = index.load_bilm(bilm_path).to(_common.device_of(gpu_id))
     index.check_bilm(bilm)
     return bilm.set_precision(index.settings["precision"])

@@ -9,21 +9,19 @@ import srsly
 import typer
 
 from ..corpora.shards import find_shards, read_shards
-from ..util import shorten
+from ..util import finite, shorten
 from ..weights.comparison import DIFFERENT, SAME, SENTENCES, TOLERANCE, Comparison, compare_bilms
 from . import _common
 from ._app import Arg, Opt, app
 
-ERROR = 2  # exit code, since 1 says that the biLMs differ
+ERROR = 2  # exit code; 1 means that the biLMs differ
 MAX_SHOWN = 20  # tensors
 
 
 @app.command("compare")
 def compare_cli(
     # fmt: off
-    a_path: str = Arg(
-        ..., help="Folder, file or zip with biLM weights in any known format, or the name of a packaged biLM."
-    ),
+    a_path: str = _common.BILM_ARG,
     b_path: str = Arg(..., help="The other biLM."),
     text_path: Optional[Path] = Arg(
         None,
@@ -73,16 +71,12 @@ def _to_record(comparison: Comparison, tolerance: float) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): The comparison in JSON types; a difference that is not finite is None."""
     record = {**asdict(comparison), "is_equal": comparison.is_equal(tolerance), "tolerance": tolerance}
     for layer in record["layers"]:
-        layer["max_difference"] = _finite(layer["max_difference"])
-        layer["mean_cosine"] = _finite(layer["mean_cosine"])
+        layer["max_difference"] = finite(layer["max_difference"])
+        layer["mean_cosine"] = finite(layer["mean_cosine"])
         layer["token"] = layer["token"].encode("utf8", "replace").decode("utf8")
     for tensor in record["tensors"]:
-        tensor["max_difference"] = _finite(tensor["max_difference"])
+        tensor["max_difference"] = finite(tensor["max_difference"])
     return {**record, "first_different_layer": comparison.first_different(tolerance)}
-
-
-def _finite(value: Optional[float]) -> Optional[float]:
-    return value if value is not None and abs(value) < float("inf") else None
 
 
 def _print(comparison: Comparison, tolerance: float) -> None:

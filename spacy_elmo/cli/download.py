@@ -26,7 +26,7 @@ def download_cli(
         None, help="Name of a published biLM, see --list, or nlpl-NUMBER for an entry of the NLPL repository."
     ),
     dest: Optional[Path] = Opt(None, "--dest", "-d", help="Output folder."),
-    given: Optional[List[Path]] = Opt(
+    local_files: Optional[List[Path]] = Opt(
         None,
         "--from",
         "-f",
@@ -42,7 +42,7 @@ def download_cli(
     is_list: bool = Opt(
         False, "--list", "-l", help="List all names with language, size, format and licence, and download nothing."
     ),
-    as_json: bool = Opt(False, "--json", "-j", help="Print one JSON object instead of tables."),
+    as_json: bool = _common.JSON_OPT,
     force: bool = _common.FORCE_OPT,
     # fmt: on
 ) -> None:
@@ -60,7 +60,7 @@ def download_cli(
         published = find_published(name)
         with tqdm(unit="B", unit_scale=True, unit_divisor=1024, disable=None) as bar:
             files = download(
-                published, dest, local_files=given or (), mirrors=mirrors or (), force=force, on_bytes=bar.update
+                published, dest, local_files=local_files or (), mirrors=mirrors or (), force=force, on_bytes=bar.update
             )
     if as_json:
         print(

@@ -32,7 +32,7 @@ from . import _common
 from ._app import Arg, Opt, app
 
 AS_TEXT = ":text"  # after a field of --keep
-TELL_S = 60.0  # seconds between lines of progress without a terminal
+REPORT_S = 60.0  # seconds between lines of progress without a terminal
 
 
 @app.command("embed")
@@ -245,7 +245,7 @@ class _Progress:
         self.n_tokens, self._check = 0, check
         self._sizes = {name: size_of(name) for name in inputs}
         self._read = dict.fromkeys(inputs, 0)
-        self._start = self._told = time.monotonic()
+        self._start = self._reported = time.monotonic()
         self._bar = tqdm(total=sum(self._sizes.values()) or None, disable=None, unit="B", unit_scale=True)
         self.callbacks = Progress(self._on_text, self._on_read)
 
@@ -265,8 +265,8 @@ class _Progress:
         now = time.monotonic()
         speed = self.n_tokens / max(now - self._start, 1e-9)
         self._bar.set_postfix_str(f"{self.n_tokens:,} tok, {speed:,.0f} tok/s", refresh=False)
-        if self._bar.disable and now - self._told >= TELL_S:
-            self._told = now
+        if self._bar.disable and now - self._reported >= REPORT_S:
+            self._reported = now
             share = sum(self._read.values()) / max(sum(self._sizes.values()), 1)
             left = timedelta(seconds=round((now - self._start) * (1 / share - 1))) if 0 < share <= 1 else "unknown"
             _common.msg.info(f"{share:.1%} read, {self.n_tokens:,} tokens, {speed:,.0f} tok/s, time left: {left}")

@@ -3,7 +3,7 @@
 import shutil
 import sys
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import srsly
 import typer
@@ -25,8 +25,9 @@ from ..analysis.neighbors import NeighborIndex, check_recall, to_printable
 from ..analysis.token_store import DOCUMENT, FILE, LockedError
 from ..analysis.vector_search import repair_search
 from ..corpora.files import Counts
-from ..corpora.shards import find_shards, read_first
+from ..corpora.shards import Shard, find_shards, read_first
 from ..corpora.texts import WHITE_SPACE, PunctuationCheck, choose_lang, choose_tokenizer, warn_of_raw_text
+from ..inference.bilm import BiLM
 from ..settings import Precision
 from . import _common
 from ._app import Arg, Opt, app
@@ -82,7 +83,7 @@ def index_cli(
     """Store the contextual vectors of a corpus with their sentences, to search them for neighbors and senses.
 
     A file of plain text is one document, and so is every line of JSON, every Doc and every row of a data set. Documents
-    that the index has are skipped, changed ones are replaced; if a file has fewer lines or Docs than before, its last documents are
+    that the index has are skipped, changed documents are replaced; if a file has fewer lines or Docs than before, its last documents are
     deleted. A build that was stopped or killed continues with the
     same command. Without a corpus, a missing search file is rebuilt. Ctrl+C and SIGTERM stop it after the current batch.
     """
@@ -109,10 +110,10 @@ def index_cli(
                 gpu_id=gpu_id,
                 force=force,
             ):
-                told = "The same command continues."
+                remedy = "The same command continues."
                 if force:
-                    told = "The index is as it was." if has_index else "The same command without --force continues."
-                _common.msg.warn(f"Stopped. {told}")
+                    remedy = "The index is as it was." if has_index else "The same command without --force continues."
+                _common.msg.warn(f"Stopped. {remedy}")
                 raise typer.Exit(1)
         _report(index_path, check=check, as_json=as_json)
 
@@ -134,32 +135,20 @@ def _change_index(
     """Delete documents, then add a corpus. Arguments are those of the command; None stands for those of the index.
 
     corpus (Dict[str, Any]): Format, language and kind of the text, see `find_shards`.
-    RETURNS (bool): Whether everything was read: False if it was asked to stop.
+    RETURNS (bool): Whether everything was read: False if it was stopped.
     RAISES (ValueError): See `open_for_writing`, `start_replacement`, `find_shards` and `IndexBuilder.delete`.
     """
     is_replaced = force and bool(places)
     before = _read_kept(path) if is_replaced else read_settings(path, is_needed=not places)
-    reading = before.get("reading", {})
-    if places:  # texts are split as the user says, or else as those of the index that they are added to
-        given = {} if is_replaced else reading
-        reading = {key: corpus[key] or given.get(key, corpus[key]) for key in ("lang", "running_text")}
-    is_chosen = bool(places) and "-" not in places and reading["lang"] is None and (is_replaced or not before)
-    is_plain = reading.get("lang") == WHITE_SPACE
-    reading = {**reading, "lang": None} if is_plain else reading
-    texts = {**corpus, **reading}
-    shards = find_shards(places, on_message=_common.msg.info, output=path, **texts) if places else []
+    is_new = is_replaced or not before
     name = bilm or before.get("bilm", BILM)
     model = _common.open_bilm(name, gpu_id=gpu_id).set_precision(precision or before.get("precision", "float32"))
-    if is_chosen:
-        reading["lang"] = choose_tokenizer(None, read_first(shards), places, _common.msg.warn, model.meta)
-        shards = find_shards(places, output=path, **{**texts, **reading}) if reading["lang"] else shards
+    stored = {} if is_replaced else before.get("reading", {})
+    shards, reading, is_checked = _find_texts(places, corpus, stored, path, model, is_new=is_new)
     stop_words = before.get("content_words", "")
     if content_words is not None:
-        stop_words = (
-            choose_lang(None if is_plain else corpus["lang"], stop_words, model.meta.get("lang"))
-            if content_words
-            else ""
-        )
+        lang = None if corpus["lang"] == WHITE_SPACE else corpus["lang"]
+        stop_words = choose_lang(lang, stop_words, model.meta.get("lang")) if content_words else ""
     # Another biLM may have other layers.
     default = before["layer"] if before.get("bilm_digest") == model.digest else model.config.n_layers
     chosen = default if layer is None else to_layer(layer)
@@ -174,10 +163,10 @@ def _change_index(
         store = open_for_writing(target, settings)
         try:
             check = PunctuationCheck()
-            stored = dict.fromkeys([*before.get("fields", []), *fields])
-            builder = IndexBuilder(store, model, keep=make_filter(stop_words), fields=list(stored))
+            field_names = dict.fromkeys([*before.get("fields", []), *fields])
+            builder = IndexBuilder(store, model, keep=make_filter(stop_words), fields=list(field_names))
             is_complete = _fill(builder, shards, delete, check)
-            if not (is_chosen or is_plain):
+            if is_checked:
                 warn_of_raw_text(check, places, reading.get("lang"), _common.msg.warn, model.meta)
         finally:
             store.close()
@@ -187,6 +176,27 @@ def _change_index(
     finally:
         if target != path:
             shutil.rmtree(target, ignore_errors=True)
+
+
+def _find_texts(
+    places: List[str], corpus: Dict[str, Any], stored: Dict[str, Any], path: Path, bilm: BiLM, *, is_new: bool
+) -> Tuple[List[Shard], Dict[str, Any], bool]:
+    """Texts are split according to the options, else like those in the index (`stored`). The language of a new index
+    depends on the first tokens, if no option sets it.
+
+    RETURNS (Tuple[List[Shard], Dict[str, Any], bool]): The texts, how they are split, and whether it is to be checked
+        that their tokens do not end in punctuation.
+    """
+    if not places:
+        return [], stored, False
+    reading = {key: corpus[key] or stored.get(key, corpus[key]) for key in ("lang", "running_text")}
+    is_unknown, is_plain = reading["lang"] is None, reading["lang"] == WHITE_SPACE
+    reading["lang"] = None if is_plain else reading["lang"]
+    shards = find_shards(places, on_message=_common.msg.info, output=path, **{**corpus, **reading})
+    if not (is_new and is_unknown) or "-" in places:
+        return shards, reading, not is_plain
+    reading["lang"] = choose_tokenizer(None, read_first(shards), places, _common.msg.warn, bilm.meta)
+    return find_shards(places, output=path, **{**corpus, **reading}) if reading["lang"] else shards, reading, False
 
 
 def _read_kept(path: Path) -> Dict[str, Any]:
@@ -242,11 +252,11 @@ def _fill(builder: IndexBuilder, shards: Any, delete: List[str], check: Punctuat
             _common.msg.warn("The corpus has no tokens.")
         _common.msg.info(f"Read {_common.counted(builder.n_read, 'token')}{also}")
         for name in builder.fields:
-            _tell_of_field(builder, name)
+            _warn_of_field(builder, name)
     return True
 
 
-def _tell_of_field(builder: IndexBuilder, name: str) -> None:
+def _warn_of_field(builder: IndexBuilder, name: str) -> None:
     n, n_with = builder.n_documents, builder.n_with[name]
     if not n_with and n:
         known = to_printable(", ".join(builder.known_fields)) or "none; --keep reads JSON texts and data sets"

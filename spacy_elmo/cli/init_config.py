@@ -4,7 +4,7 @@ import re
 import shlex
 import warnings
 from pathlib import Path
-from typing import Iterator, Literal, Optional
+from typing import Any, Dict, Iterator, Literal, Optional
 
 from spacy.tokens import Doc
 
@@ -63,7 +63,7 @@ def init_config_cli(
         None,
         "--from",
         "-f",
-        help="Trained pipeline, an installed package or a path: the components are trained on ELMo, all others of it are kept as they are.",
+        help="Trained pipeline, an installed package or a path: the components are trained on ELMo, its other components stay as they are.",
     ),
     optimize: Optional[Literal["efficiency", "accuracy"]] = Opt(
         None,
@@ -118,13 +118,14 @@ def init_config_cli(
     listener as the tok2vec of every trainable component. The config is complete and can be passed to `spacy train`
     unchanged; an entity linker also needs --paths.kb, a knowledge base.
     """
-    path = str(output_path)
-    config_path = "config.cfg" if path == STDOUT else shlex.quote(path)
     kind = "pretraining" if pretraining else "adaptation" if adaptation else "pipeline"
-    given = {"--component or --pipeline": pipeline, "--optimize": optimize, "--placement": placement, "--gpu": gpu}
-    given |= {"--fine-tune": fine_tune, "--baseline": baseline, "--from": base, "--code": code_path is not None}
-    others = [name for name, value in given.items() if value] + (["--bilm"] if pretraining and bilm else [])
-    baseline_path = output_path.with_name(f"{output_path.stem}_baseline{output_path.suffix}")
+    options = {"--component or --pipeline": pipeline, "--optimize": optimize, "--placement": placement, "--gpu": gpu}
+    options |= {"--fine-tune": fine_tune, "--baseline": baseline, "--from": base, "--code": code_path is not None}
+    others = [name for name, value in options.items() if value] + (["--bilm"] if pretraining and bilm else [])
+    is_stdout = str(output_path) == STDOUT
+    paths = [output_path]
+    if baseline:
+        paths.append(output_path.with_name(f"{output_path.stem}_baseline{output_path.suffix}"))
     texts = {}
     with _common.show_errors():
         if pretraining and adaptation:
@@ -145,42 +146,42 @@ def init_config_cli(
             raise _do_not_fit("--placement", "--optimize efficiency")
         if base is not None and lang is not None:
             raise ValueError(f"--from cannot be combined with --lang: the language is that of {base}. Remove --lang.")
-        if baseline and path == STDOUT:
+        if baseline and is_stdout:
             raise ValueError("--baseline writes two files, which stdout cannot hold. Give a path for the first one.")
-        for file in [output_path, *([baseline_path] if baseline else [])] if path != STDOUT else []:
+        for file in [] if is_stdout else paths:
             check_output_file(file, force=force)
         if text is not None and kind == "pipeline":
             next(_read_docs(text), None)
         elif text is not None:
             find_shards(text)
         _common.import_code(code_path)
-        if kind == "pipeline":
-            names = pipeline or ("" if text is None else _find_components(text))
-            settings = {"lang": lang, "optimize": optimize, "placement": placement, "bilm": bilm, "base": base}
-            for file in (output_path, baseline_path) if baseline else (output_path,):
+        chosen = lang or read_lang(bilm) or "en"
+        tokenizer = None if lang is None or kind == "pipeline" else _find_tokenizer(lang)
+        corpus: Dict[str, Any] = {"lang": chosen, "tokenizer": tokenizer}
+        names = pipeline or (_find_components(text) if text is not None and kind == "pipeline" else "")
+        for file in paths:
+            config_path = "config.cfg" if is_stdout else shlex.quote(str(file))
+            if kind == "pipeline":
                 texts[file] = make_pipeline_config(
                     names,
-                    **settings,
+                    lang=lang,
+                    optimize=optimize,
+                    placement=placement,
+                    bilm=bilm,
+                    base=base,
                     fine_tune=fine_tune,
                     is_baseline=file != output_path,
                     logs=_output_of(file) if baseline else None,
                     use_gpu=gpu,
                     code=code_path,
-                    config_path=config_path if file == output_path else shlex.quote(str(file)),
+                    config_path=config_path,
                 )
-        else:
-            tokenizer = None if lang is None else _find_tokenizer(lang)
-            chosen = lang or read_lang(bilm) or "en"
-            if pretraining:
+            elif pretraining:
                 is_small = small or (text is not None and _is_small(text))
-                texts[output_path] = make_pretraining_config(
-                    lang=chosen, tokenizer=tokenizer, is_small=is_small, config_path=config_path
-                )
+                texts[file] = make_pretraining_config(**corpus, is_small=is_small, config_path=config_path)
             else:
-                texts[output_path] = make_adaptation_config(
-                    lang=chosen, tokenizer=tokenizer, bilm=choose_bilm(bilm, chosen), config_path=config_path
-                )
-        if path == STDOUT:
+                texts[file] = make_adaptation_config(**corpus, bilm=choose_bilm(bilm, chosen), config_path=config_path)
+        if is_stdout:
             print(texts[output_path], end="")
             return
         for file, config in texts.items():
@@ -196,7 +197,7 @@ def init_config_cli(
         _common.msg.info("The language is en, the default. Choose another with --lang.")
     if text is not None:
         commands = [re.sub(r"(?<=--paths.train )\S+", lambda _: shlex.quote(text), command) for command in commands]
-    _common.tell_next("Next, with your data:", commands)
+    _common.print_next("Next, with your data:", commands)
 
 
 def _output_of(config_path: Path) -> str:
@@ -206,7 +207,7 @@ def _output_of(config_path: Path) -> str:
 
 def _find_components(place: str) -> str:
     """RETURNS (str): Names of the components that the Docs have annotations for, separated by commas.
-    RAISES (ValueError): If there are none.
+    RAISES (ValueError): For no annotations.
     """
     names = find_annotated(_read_docs(place))
     if not names:

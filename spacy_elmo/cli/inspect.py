@@ -63,7 +63,7 @@ def _print_report(report: Contents, title: str) -> None:
     if report.mixes:
         mixes = [(k, mix["gamma"], *mix["shares"]) for k, mix in enumerate(report.mixes)]
         layers = [f"Layer {layer}" for layer in range(len(report.mixes[0]["shares"]))]
-        rows = [[f"Mix {k}", *(f"{number:.3f}" for number in values)] for k, *values in mixes]
+        rows = [[f"Mix {k}", *(f"{value:.3f}" for value in values)] for k, *values in mixes]
         msg.table(rows, header=("Part", "Gamma", *layers), aligns=("l", *"r" * (len(layers) + 1)), divider=True)
     if report.meta:
         msg.divider("Meta data")

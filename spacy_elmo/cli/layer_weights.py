@@ -17,17 +17,17 @@ def layer_weights_cli(
     # fmt: off
     pipelines: List[str] = Arg(
         ..., metavar="PIPELINE...", help="Trained pipelines with ELMo: folders, or names of installed packages."
-    ),  # noqa: E501
+    ),
     picture: Optional[Path] = Opt(
         None, "--picture", "-p", help="Draw a bar per component into this file: .png, .svg or .pdf."
-    ),  # noqa: E501
+    ),
     log: Optional[Path] = Opt(
         None,
         "--log",
         help="Draw how the weights changed, from this file of spacy-elmo.LayerWeightsLogger.v1, instead of the bars.",
         exists=True,
         dir_okay=False,
-    ),  # noqa: E501
+    ),
     title: Optional[str] = _common.TITLE_OPT,
     size: Optional[str] = _common.SIZE_OPT,
     dpi: Optional[int] = _common.DPI_OPT,

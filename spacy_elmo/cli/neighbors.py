@@ -53,7 +53,7 @@ def neighbors_cli(
         if same_word:
             index.require(words[position])
         vector, only = index.embed(bilm, words, position), words[position] if same_word else None
-        stored, groups = index.layer, [Group("", 0.0, None, None, [])]
+        stored_layer, groups = index.layer, [Group("", 0.0, None, None, [])]
         if group_by is not None:
             groups = make_groups(index.store.read_values(index.require_field(group_by)), group_by, bin_width)
         conditions = [None if group_by is None else (group_by, group.values) for group in groups]
@@ -65,7 +65,7 @@ def neighbors_cli(
             for name, group_neighbors in zip(names, neighbors)
             for one in group_neighbors
         ]
-        print(srsly.json_dumps({"sentence": words, "position": position, "layer": stored, "neighbors": records}))
+        print(srsly.json_dumps({"sentence": words, "position": position, "layer": stored_layer, "neighbors": records}))
         return
     if not any(neighbors):
         _common.msg.warn("The index has no tokens.")

@@ -55,4 +55,4 @@ def package_cli(
     text = (
         "It requires spacy-elmo, which no package index has. Pass on its wheel in the same FOLDER, made in a checkout:"
     )
-    _common.tell_next(text, ["pip wheel . --no-deps -w FOLDER", f"pip install --find-links FOLDER FOLDER/{made.name}"])
+    _common.print_next(text, ["pip wheel . --no-deps -w FOLDER", f"pip install --find-links FOLDER FOLDER/{made.name}"])

@@ -11,6 +11,7 @@ from tqdm import tqdm
 from ..corpora.files import Counts
 from ..corpora.shards import find_shards, read_first, read_shards
 from ..corpora.texts import choose_tokenizer
+from ..util import finite
 from . import _common
 from ._app import Arg, Opt, app
 
@@ -62,8 +63,7 @@ def perplexity_cli(
         with tqdm(total=counts.n_tokens + counts.n_sentences, disable=None, unit="tok", unit_scale=True) as bar:
             result = bilm.perplexity(sentences, state=state, batch_size=batch_size, on_progress=bar.update)
     if as_json:
-        # JSON does not have NaN.
-        scores = {key: None if math.isnan(value) else value for key, value in asdict(result).items()}
+        scores = {key: finite(value) for key, value in asdict(result).items()}
         print(srsly.json_dumps({**scores, "text": counts.to_dict()}))
         return
     rows = [

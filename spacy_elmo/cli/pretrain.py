@@ -15,7 +15,7 @@ from tqdm import tqdm
 from ..analysis.plots import draw_perplexities, read_validations
 from ..files import check_output_folder, only_writer
 from ..pretraining.config import read_config
-from ..pretraining.distributed import connect, restart_count, tell_of_lost_ranks
+from ..pretraining.distributed import connect, report_lost_ranks, restart_count
 from ..pretraining.prepare import make_run
 from ..pretraining.run import Pretraining, Report
 from ..pretraining.run_folder import BEST, LAST, LOG, PICTURE, list_checkpoints
@@ -76,27 +76,27 @@ def pretrain_cli(
     """
     with _common.show_errors():
         _common.import_code(code_path)
-    given = {"corpus.lang": lang, "corpus.running_text": running_text or None, "corpus.format": corpus_format}
-    overrides = {name: value for name, value in given.items() if value is not None}
+    options = {"corpus.lang": lang, "corpus.running_text": running_text or None, "corpus.format": corpus_format}
+    overrides = {name: value for name, value in options.items() if value is not None}
     overrides.update(parse_config_overrides(ctx.args))
     _keep_large_blocks()
     with _common.show_errors(), connect(_common.device_of(gpu_id)) as ranks, ExitStack() as locks:
         config = read_config(config_path, overrides)
         if verbose and ranks.is_writer:
             _common.msg.text(config.to_str())
-        resume = ranks.any(resume or bool(restart_count()))  # a node that replaces another one counts from 0
+        resume = ranks.any(resume or bool(restart_count()))  # a replacement node counts from 0
         check_output_folder(output_path)
         run = make_run(config, output_path, ranks, resume=resume, on_message=_common.msg.info, warn=_common.msg.warn)
         ranks.agree(lambda: _lock(locks, output_path) if ranks.is_writer else None)
         run.begin(resume=resume, force=force)
-        with tell_of_lost_ranks(ranks.rank):
+        with report_lost_ranks(ranks.rank):
             try:
                 with _common.stop_on_signals(run.stop, NOTICE):
                     _show(run)
             except KeyboardInterrupt:
                 run.is_stopped = True
         if run.is_stopped:
-            _tell_of_stop(run)
+            _print_stop(run)
             raise typer.Exit(1)
         if ranks.is_writer:
             _finish(run)
@@ -170,10 +170,10 @@ def _number(value: float, n_digits: int) -> str:
     return "-" if math.isnan(value) else f"{value:.{n_digits}f}"
 
 
-def _tell_of_stop(run: Pretraining) -> None:
+def _print_stop(run: Pretraining) -> None:
     if not run.ranks.is_writer:
         return
-    _tell_of_text(run)
+    _print_text(run)
     newest = next(iter(list_checkpoints(run.output)), None)
     next_start = f"resumes from {newest}" if newest else "starts again: there is no checkpoint yet"
     last = run.output / LAST
@@ -181,12 +181,13 @@ def _tell_of_stop(run: Pretraining) -> None:
     _common.msg.warn(f"Stopped at step {run.trainer.step:,}. The same command with --resume {next_start}.{usable}")
 
 
-def _tell_of_text(run: Pretraining) -> None:
-    _common.msg.text(f"{run.read.describe()}; in {run.epoch + 1} pass(es)")
+def _print_text(run: Pretraining) -> None:
+    read = run.trainer.batch
+    _common.msg.text(f"{read.counts.describe()}; in {read.epoch + 1} pass(es)")
 
 
 def _finish(run: Pretraining) -> None:
-    _tell_of_text(run)
+    _print_text(run)
     if run.config.patience and run.best.should_stop(run.config.patience):
         _common.msg.info(f"Stopped early: no improvement since step {run.best.step:,}")
     _common.msg.text(_draw_curve(run.output))
@@ -204,13 +205,13 @@ def _finish(run: Pretraining) -> None:
     )
     lang, best = run.meta.get("lang") or "en", shlex.quote(str(run.output / BEST))
     train = f"python -m spacy elmo init-config ner.cfg --component ner --lang {lang} --bilm {best}"
-    _common.tell_next(
+    _common.print_next(
         "Look at it in the browser, or train a pipeline on it:", [f"python -m spacy elmo explore --bilm {best}", train]
     )
 
 
 def _draw_curve(output: Path) -> str:
-    """RETURNS (str): Where the picture of the held-out perplexities is, or why there is none."""
+    """RETURNS (str): Where the picture of the held-out perplexities is, or why it was not drawn."""
     if not has_matplotlib:
         return "No curve: matplotlib is not installed (pip install matplotlib)"
     validations = read_validations(output / LOG)

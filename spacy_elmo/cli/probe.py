@@ -38,7 +38,7 @@ def probe_cli(
         help="Test data: .spacy or .conllu with annotations, or .jsonl with word senses; also .gz.",
         exists=True,
         dir_okay=False,
-    ),  # noqa: E501
+    ),
     attr: str = Opt(..., "--attr", "-a", help=f"What to find: {', '.join(ATTRS)}."),
     train: Optional[Path] = Opt(
         None,
@@ -47,7 +47,7 @@ def probe_cli(
         help="Training data; by default 80 % of the documents of DATA.",
         exists=True,
         dir_okay=False,
-    ),  # noqa: E501
+    ),
     layers: Optional[str] = Opt(None, "--layers", help="Layers to probe, for instance 0,2,mean; all by default."),
     control_seeds: Optional[int] = Opt(
         None,
@@ -55,10 +55,10 @@ def probe_cli(
         "-n",
         help=f"Number of control tasks; {len(CONTROL_SEEDS)} by default, none for senses.",
         min=0,
-    ),  # noqa: E501
+    ),
     limit: Optional[int] = Opt(
         None, "--limit", "-m", help="Train on this many tokens at most, of documents drawn at random.", min=2
-    ),  # noqa: E501
+    ),
     seed: int = Opt(0, "--seed", "-s", help="Seed of the split and of the draw.", min=0),
     max_iter: int = Opt(MAX_ITER, "--max-iter", "-i", help="Limit of the iterations of a probe.", min=1),
     output: Optional[Path] = Opt(None, "--output", "-o", help="Write the scores into this JSON file.", dir_okay=False),
@@ -88,7 +88,7 @@ def probe_cli(
             )
         _common.import_code(code_path)
         texts = load_probe_data(data, attr, train=train, limit=limit, seed=seed)
-        _tell_of_data(texts, data, seed)
+        _print_data(texts, data, seed)
         opened = open_pipeline(pipeline)
         scores = probe_data(
             opened.bilm,
@@ -112,16 +112,10 @@ def probe_cli(
     else:
         header = _make_header(record)
         _common.msg.table(make_rows(record), header=header, divider=True, aligns=("l", *"r" * (len(header) - 1)))
-    for path in (output, picture):
-        if path is not None:
-            _common.msg.good(f"Wrote {path}")
+    _common.print_written(output, picture)
 
 
-def _tell_of_data(texts: ProbeData, path: Path, seed: int) -> None:
-    """texts (ProbeData): Its split is told, and test labels without a training token.
-    path (Path): The test data.
-    seed (int): Of the split.
-    """
+def _print_data(texts: ProbeData, path: Path, seed: int) -> None:
     train, test = texts.train, texts.test
     sizes = f"{_common.counted(len(train.labels), 'training token')}, {_common.counted(len(test.labels), 'test token')}"
     if texts.is_split:
@@ -136,7 +130,6 @@ def _tell_of_data(texts: ProbeData, path: Path, seed: int) -> None:
 
 
 def _warn_of_probes(record: Record) -> None:
-    """record (Record): Of `probe_data`; layers whose probes did not converge are named."""
     stopped = [name_layer(row["layer"]) for row in record["layers"] if not row.get("is_converged", True)]
     if stopped:
         _common.msg.warn(

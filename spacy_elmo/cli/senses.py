@@ -81,12 +81,12 @@ def senses_cli(
             n_uses = index.count_uses(words, match_case=match_case)
             values = [] if group_by is None else index.values_of(uses, group_by)
         sense_map = cluster_uses(uses, vectors, n_senses, seed)
-        told, shares = describe(uses, sense_map, n_uses=n_uses), None
+        finding, shares = describe(uses, sense_map, n_uses=n_uses), None
         if group_by is not None:
             shares = count_shares(uses, sense_map.labels.tolist(), values, group_by, bin_width)
         if picture is not None and shares is not None:
             captions = [shorten(uses[exemplar]) for exemplar in sense_map.exemplars]
-            draw_shares(shares, picture, title=f"{told}, by {group_by}", captions=captions, look=look)
+            draw_shares(shares, picture, title=f"{finding}, by {group_by}", captions=captions, look=look)
         elif picture is not None:
             draw_senses(uses, sense_map, picture, n_uses=n_uses, look=look)
         if html is not None:
@@ -111,7 +111,7 @@ def senses_cli(
             record["design_effect"], record["n_without"] = shares.effect, shares.n_without
         print(srsly.json_dumps(record))
     else:
-        _common.msg.text(to_printable(told))
+        _common.msg.text(to_printable(finding))
         rows: List[List[str]] = [
             [str(size), *to_line(uses[place])] for size, place in zip(sense_map.sizes, sense_map.exemplars)
         ]
@@ -122,10 +122,8 @@ def senses_cli(
             header, cells = _cells(shares, to_printable)
             _common.msg.table(cells, header=header, divider=True, aligns=("l", *"r" * (len(header) - 1)), max_col=40)
     if shares is not None:
-        _tell(shares)
-    for path in (picture, html, table):
-        if path is not None:
-            _common.msg.good(f"Wrote {path}")
+        _print_notes(shares)
+    _common.print_written(picture, html, table)
 
 
 def _cells(shares: Shares, clean: Callable[[str], str]) -> Tuple[List[str], List[List[str]]]:
@@ -142,12 +140,12 @@ def _interval(row: Dict[str, Any]) -> str:
     return f"{100 * row['share']:.0f} ({100 * row['low']:.0f} to {100 * row['high']:.0f})"
 
 
-def _tell(shares: Shares) -> None:
+def _print_notes(shares: Shares) -> None:
     alike = "count as independent" if shares.effect < 1.05 else f"are alike: {shares.effect:.1f} count as one"
     _common.msg.info(f"95 % intervals; the uses of a document {alike} (design effect {shares.effect:.1f})")
     if shares.field != DOCUMENT and all(row["documents"] == 1 for row in shares.rows):
         _common.msg.warn(
-            "Each group has the uses of one document, so that the intervals say nothing about other documents. Join "
+            "Each group has the uses of one document, so that the intervals do not hold for other documents. Join "
             "groups with --bin-width, or read more documents."
         )
     if shares.n_without:

@@ -7,6 +7,7 @@ import srsly
 
 from ..corpora.texts import choose_lang, find_word, make_splitter
 from ..inference.substitutes import find_substitutes
+from ..util import finite
 from . import _common
 from ._app import Opt, app
 
@@ -32,14 +33,13 @@ def substitutes_cli(
         nlp = make_splitter(choose_lang(lang, bilm.meta.get("lang")))
         sentence, position = find_word(nlp, _common.read_text(text), _common.to_unicode(word), occurrence)
         substitutes = find_substitutes(bilm, sentence, position, k=k)
-    probabilities = [[None if math.isnan(value) else value for value in one[1:]] for one in substitutes]
     if as_json:
-        records = [dict(zip(one._fields, (one.word, *values))) for one, values in zip(substitutes, probabilities)]
+        records = [{name: finite(value) for name, value in one._asdict().items()} for one in substitutes]
         print(srsly.json_dumps({"sentence": sentence, "position": position, "substitutes": records}))
         return
     rows = [
-        (one.word, *("" if v is None else f"{v:.2%}" for v in values))
-        for one, values in zip(substitutes, probabilities)
+        (word, *("" if math.isnan(probability) else f"{probability:.2%}" for probability in probabilities))
+        for word, *probabilities in substitutes
     ]
     header = ("word", "probability", "forward", "backward")
     _common.msg.table(rows, header=header, divider=True, aligns=tuple("lrrr"))

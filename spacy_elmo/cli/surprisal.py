@@ -11,6 +11,7 @@ from ..analysis.plots import draw_surprisal
 from ..corpora.texts import choose_lang, make_splitter, tokenize
 from ..files import write_text
 from ..pipeline.surprisal import ElmoSurprisal, Surprisal
+from ..util import finite
 from . import _common
 from ._app import Opt, app
 
@@ -42,26 +43,26 @@ def surprisal_cli(
     with _common.show_errors():
         _common.check_output_files(html=html, picture=picture, force=force)
         look = _common.make_look(picture, title, size, dpi, label)
-        given = _common.read_text(text)
+        content = _common.read_text(text)
         component = ElmoSurprisal(weights=bilm_path)
         nlp = make_splitter(choose_lang(lang, component.bilm.meta.get("lang")))
-        doc = component(nlp(tokenize(given, nlp)))
+        doc = component(nlp(tokenize(content, nlp)))
         rows = [(token.text, token._.elmo_surprisal) for token in doc if not token.is_space]
-        told = f"Surprisal by {component.bilm.meta.get('name') or Path(bilm_path).name}"
+        default_title = f"Surprisal by {component.bilm.meta.get('name') or Path(bilm_path).name}"
         if html is not None:
             tokens = [(token.text, token.whitespace_, token._.elmo_surprisal) for token in doc]
-            write_text(html, render_surprisal(tokens, title=told if title is None else title), errors="replace")
+            write_text(
+                html, render_surprisal(tokens, title=default_title if title is None else title), errors="replace"
+            )
         if picture is not None:
-            draw_surprisal(rows, picture, title=told, look=look)
+            draw_surprisal(rows, picture, title=default_title, look=look)
     if as_json:
         print(srsly.json_dumps({"tokens": [_record(text, surprisal) for text, surprisal in rows]}))
     else:
         _common.msg.table(
             _rows(rows), header=("token", "forward", "backward", "mean", " "), divider=True, aligns=tuple("lrrrl")
         )
-    for path in (html, picture):
-        if path is not None:
-            _common.msg.good(f"Wrote {path}")
+    _common.print_written(html, picture)
 
 
 def _rows(rows: List[Tuple[str, Surprisal]]) -> List[Tuple[str, ...]]:
@@ -76,5 +77,4 @@ def _format(bits: float) -> str:
 
 
 def _record(text: str, surprisal: Surprisal) -> Dict[str, Any]:
-    bits = {name: None if math.isnan(value) else value for name, value in zip(Surprisal._fields, surprisal[:3])}
-    return {"token": text, **bits, "is_unk": surprisal.is_unk}
+    return {"token": text, **{name: finite(value) for name, value in surprisal._asdict().items()}}

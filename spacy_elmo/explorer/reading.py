@@ -34,7 +34,6 @@ def check_length(n: int, unit: str, limit: int) -> None:
 class Context:
     """A sequence that the biLM reads by itself, between BOS and EOS.
 
-    words (List[str]): Its words.
     tokens (List[int]): The token of each word, by position in the text.
     keep (Tuple[int, int]): Positions of the words whose vectors are used; the others overlap with a neighbor.
     """

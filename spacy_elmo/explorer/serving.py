@@ -2,7 +2,7 @@
 
 A page of another site can let its own name point to 127.0.0.1 (DNS rebinding) and then reads what the explorer answers,
 with its name in the headers Host and Origin. So only the names of this computer, with the port of the explorer, are
-accepted there. (Starlette's TrustedHostMiddleware ignores the port, and before 1.0 refuses `[::1]`.)
+accepted there. (Starlette's TrustedHostMiddleware ignores the port, and before 1.0 rejects `[::1]`.)
 """
 
 import asyncio
@@ -32,7 +32,7 @@ STATIC = Path(__file__).parent / "static"
 JSON_TYPE = "application/json"
 MAX_BODY_BYTES = 2**20
 BODY_SECONDS = 30.0  # in which the body of a request must arrive
-MAX_DRAINED = 65_536  # bytes of the body of a refused request that are read
+MAX_DRAINED = 65_536  # bytes of the body of a rejected request that are read
 DRAIN_SECONDS = 1.0
 MAX_CONNECTIONS = 64
 KEEP_ALIVE_SECONDS = 5
@@ -56,7 +56,7 @@ logger = logging.getLogger("spacy_elmo")
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """RETURNS (socket.socket): Bound to a port (0: any free one) and listening: requests wait until they are served.
+    """RETURNS (socket.socket): Bound to a port (0: any free port) and listening: requests are queued.
     RAISES (ValueError): For another host than this computer, or a port that cannot be used.
     """
     address = _to_loopback(host)
@@ -138,7 +138,7 @@ def make_app(explorer: Explorer, hosts: FrozenSet[str]) -> "Guard":
 
 
 async def _answer(explorer: Explorer, request: Request) -> Response:
-    """RETURNS (Response): JSON; `error` says what is wrong with a request."""
+    """RETURNS (Response): JSON; `error` is the problem with a request."""
     view = request.path_params["view"]
     if view not in VIEWS:
         raise HTTPException(404)
@@ -165,8 +165,8 @@ async def _read_body(request: Request) -> bytes:
     if kind != JSON_TYPE:
         raise invalid(f"its type is '{kind[:50]}', should be '{JSON_TYPE}'")
     body = bytearray()
-    async for part in request.stream():
-        body += part
+    async for chunk in request.stream():
+        body += chunk
         if len(body) > MAX_BODY_BYTES:
             raise invalid(f"its body is larger than {MAX_BODY_BYTES:,} bytes, so its text is too long")
     return bytes(body)
@@ -190,21 +190,21 @@ def find_refusal(headers: Mapping[str, str], hosts: FrozenSet[str]) -> Optional[
         (origin is None or origin.lower() == f"http://{host.lower()}", "Origin", origin or "", f"http://{host}"),
         (site in (None, "same-origin", "none"), "Sec-Fetch-Site", site or "", "same-origin"),
     ]
-    for is_fine, header, given, expected in checks:
+    for is_fine, header, value, expected in checks:
         if not is_fine:
-            return Errors.EL412.format(header=header, value=given[:100], expected=expected)
+            return Errors.EL412.format(header=header, value=value[:100], expected=expected)
     return None
 
 
 class Guard:
-    """ASGI middleware: refuses requests that do not come from the page itself, and adds `HEADERS` to every answer."""
+    """ASGI middleware: rejects requests that do not come from the page itself, and adds `HEADERS` to every answer."""
 
     def __init__(self, app: Any, hosts: FrozenSet[str]) -> None:
         self._app = app
         self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request. Other connections than HTTP do not exist here."""
+        """Answer a request; all connections are HTTP."""
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":

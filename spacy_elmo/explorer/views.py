@@ -4,7 +4,6 @@ Limits of what one request may ask for bound its memory and its time.
 """
 
 import json
-import math
 from contextlib import closing, contextmanager
 from heapq import nlargest
 from pathlib import Path
@@ -25,6 +24,7 @@ from ..inference.bilm import BiLM
 from ..inference.substitutes import find_substitutes
 from ..pipeline.layer_weights import TaskMix
 from ..pipeline.surprisal import compute_surprisal, find_unknown
+from ..util import finite
 from .reading import (
     MAX_TOKENS,
     READING,
@@ -107,11 +107,10 @@ class Explorer:
     """Answers the requests of the page. A lock lets one request at a time compute.
 
     bilm (BiLM): The model.
-    name (str): Its name, for the page.
     reader (Optional[TextReader]): Tokenizer and sentence splitter, by default for English.
     index (Optional[NeighborIndex]): For the views Neighbors and Senses.
     mixes (Sequence[TaskMix]): Learned mixes of a pipeline.
-    busy_seconds (float): How long a request waits for the lock.
+    busy_seconds (float): Timeout of the lock.
     """
 
     def __init__(
@@ -139,7 +138,7 @@ class Explorer:
             self._folder.cleanup()
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Hold the lock. RAISES (Busy): If other requests hold it for too long."""
         if not self._lock.acquire(timeout=self._busy_seconds):
             raise Busy(
@@ -156,11 +155,11 @@ class Explorer:
         RAISES (ValueError): For requests that cannot be answered. Busy: If other requests take too long.
         """
         fields = Fields(body)
-        with self.turn():
+        with self.locked():
             return VIEWS[view](self, fields)
 
     def settings(self) -> Answer:
-        """RETURNS (Dict[str, Any]): What the page needs to know of the biLM, the index and the limits."""
+        """RETURNS (Dict[str, Any]): What the page needs: the biLM, the index and the limits."""
         names, index, sizes = name_mixes(self.mixes), self.index, ("layer", "n_tokens", "n_documents")
         lang = self._reader.lang
         texts = find_examples(lang)
@@ -260,7 +259,7 @@ class Explorer:
         unknown = find_unknown(self.bilm, doc)
         return {
             "tokens": [
-                {**_describe_token(token), "is_unknown": is_unknown, "bits": [_number(value) for value in column]}
+                {**_describe_token(token), "is_unknown": is_unknown, "bits": [finite(value) for value in column]}
                 for token, is_unknown, column in zip(doc, unknown, bits.T.tolist())
             ]
         }
@@ -270,7 +269,7 @@ class Explorer:
         doc = self._reader.read(fields.text("text"))
         context, position = find_place(doc, fields.number("token", 0, MAX_TOKENS))
         substitutes = find_substitutes(self.bilm, context.words, position, k=fields.number("k", 1, MAX_RESULTS))
-        rows = [{name: _number(value) for name, value in one._asdict().items()} for one in substitutes]
+        rows = [{name: finite(value) for name, value in substitute._asdict().items()} for substitute in substitutes]
         return {"word": context.words[position], "substitutes": rows}
 
     def neighbors(self, fields: Fields) -> Answer:
@@ -284,13 +283,13 @@ class Explorer:
         context, position = find_place(doc, token)
         k, uses = fields.number("k", 1, MAX_RESULTS), fields.choice("uses", ("any", "same", "other"))
         neighbors = index.find(self.bilm, context.words, position, k, uses=uses)
-        rows = [{**_describe_use(one.use), "cosine": float(one.cosine)} for one in neighbors]
+        rows = [{**_describe_use(use), "cosine": float(cosine)} for use, cosine in neighbors]
         return {"tokens": tokens, "neighbors": rows}
 
     def senses(self, fields: Fields) -> Answer:
         """RETURNS (Dict[str, Any]): The number of uses of a word; these uses, or a sample, with their points and
-        groups, whose number the silhouette chooses where `n_senses` is null; sizes and exemplars of the groups. For
-            too few uses none, but words with more of them.
+        groups, whose number is that with the highest silhouette if `n_senses` is null; sizes and exemplars of the
+            groups. For too few uses, words with more uses instead.
         """
         index = self._require_index()
         word = fields.text("word", MAX_WORD).strip()
@@ -308,7 +307,7 @@ class Explorer:
             "points": sense_map.points.tolist(),
             "exemplars": sense_map.exemplars,
             "sizes": sense_map.sizes,
-            "silhouette": _number(sense_map.silhouette),
+            "silhouette": finite(sense_map.silhouette),
         }
 
     def _require_index(self) -> NeighborIndex:
@@ -333,10 +332,6 @@ VIEWS: Dict[str, Callable[[Explorer, Fields], Answer]] = {
 
 def _describe_token(token: Token) -> Answer:
     return {"text": token.text, "space": token.whitespace_, "is_space": token.is_space}
-
-
-def _number(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _describe_use(use: Use) -> Answer:

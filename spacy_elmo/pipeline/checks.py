@@ -3,8 +3,8 @@
 The component calls them in `initialize`, and before the first use after components were linked or weights were loaded.
 
 Mixes, and all layers above them, fit the vectors of the biLM they were trained with. Vectors of another biLM of the
-same sizes, or of the same one after further training, have the same shape and another meaning. So the label of the biLM
-is saved with each listener.
+same sizes, or of the same biLM after further training, have the same shape and another meaning. So the label of the
+biLM is saved with each listener.
 """
 
 import warnings
@@ -15,6 +15,7 @@ from spacy.training import Example
 from thinc.api import Model
 
 from ..errors import Errors, Warnings
+from ..util import shorten
 from ..weights.published import describe_published
 from .listener import ElmoListener
 from .model import get_settings, get_shim
@@ -47,7 +48,7 @@ def _find_other(elmo: Any, names: Iterable[str]) -> Listeners:
     label, others = elmo.bilm_label, {}
     for name in names if label else ():
         labels = [(listener, listener.trained_with) for listener in elmo.listener_map[name]]
-        others[name] = [one for one, trained in labels if trained and trained.split()[0] != label.split()[0]]
+        others[name] = [listener for listener, trained in labels if trained and trained.split()[0] != label.split()[0]]
     return {name: listeners for name, listeners in others.items() if listeners}
 
 
@@ -67,11 +68,11 @@ def check_language(name: str, trained_on: Any, used_on: str) -> None:
 
 
 def check_model(name: str, model: Model[Any, Any], is_fine: bool, expected: str) -> None:
-    """ValueError if the model of a component is not of the wanted architecture."""
+    """ValueError if the model of a component does not have the expected architecture."""
     if not is_fine:
-        given = model.name if len(model.name) <= MAX_SHOWN else f"{model.name[:MAX_SHOWN]}..."
+        model_name = shorten(model.name, MAX_SHOWN)
         raise ValueError(
-            f"The model of '{name}' is '{given}', should be the architecture {expected}. Change "
+            f"The model of '{name}' is '{model_name}', should be the architecture {expected}. Change "
             f"[components.{name}.model], or use the factory that this model is for."
         )
 
@@ -80,18 +81,18 @@ def check_model(name: str, model: Model[Any, Any], is_fine: bool, expected: str)
 
 
 def check_words(get_examples: Callable[[], Iterable[Example]], nlp: Optional[Language], name: str) -> None:
-    """ValueError if no token of the training examples is other than white space; the config of `nlp` may say why."""
+    """ValueError if all tokens of the training examples are white space; the config of `nlp` may be the cause."""
     n_examples = 0
     for eg in get_examples():
         if not isinstance(eg, Example) or any(not token.is_space for token in eg.reference):  # spaCy reports the former
             return
         n_examples += 1
     limit = 0 if nlp is None else nlp.config.get("corpora", {}).get("train", {}).get("max_length")
-    told = f" max_length = {limit} in [corpora.train] drops Docs with as many tokens: raise it, or set it to 0."
+    hint = f" max_length = {limit} in [corpora.train] drops Docs with as many tokens: raise it, or set it to 0."
     raise ValueError(
         f"The training data has no tokens: none of the {n_examples} training examples of '{name}' has a token "
         "other than white space. Set --paths.train (or the path in [corpora.train]) to a .spacy file, or a folder of "
-        f"them, that has annotated Docs.{told if limit else ''}"
+        f"them, that has annotated Docs.{hint if limit else ''}"
     )
 
 

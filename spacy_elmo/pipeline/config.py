@@ -54,7 +54,7 @@ LOADER = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": "${paths.bilm}"}
 FINE_TUNING = {"@misc": "spacy-elmo.FineTuning.v1", "top_rate": 0.385, "layer_decay": 0.385}
 FINE_TUNING_UPDATES = {"max_steps": 1000, "patience": 0}
 KB_LOADER = {"@misc": "spacy.KBFromFile.v1", "kb_path": "${paths.kb}"}
-# Components by the token attributes that they learn, and others.
+# Components by the token attribute that they learn, and components that learn other annotations.
 ANNOTATED = {"TAG": "tagger", "POS": "morphologizer", "MORPH": "morphologizer"}
 ANNOTATED |= {"LEMMA": "trainable_lemmatizer", "DEP": "parser"}
 OTHERS = ("senter", "ner", "spancat", "textcat", "textcat_multilabel")
@@ -100,25 +100,24 @@ def make_pipeline_config(
     use_gpu (bool): Let PyTorch and Thinc share the memory of a GPU.
     code (Optional[AnyPath]): Python file that the caller has imported for the pipeline, for that command.
     config_path (str): Path of the config, for the command in its header.
-    RETURNS (str): The text of the config.
     RAISES (ValueError): EL210 for an invalid pipeline or a language that spaCy does not support. OSError if there is no
         pipeline `base`.
     """
     base_nlp = None if base is None else load_trained(base)
     lang = (base_nlp.lang if base_nlp else lang or read_lang(bilm)) or "en"
     names = _check_pipeline(pipeline, lang, base_nlp)
-    own_elmo = _find_elmo(base_nlp) if base_nlp else []
-    if own_elmo and bilm:
+    elmo_names = _find_elmo(base_nlp) if base_nlp else []
+    if elmo_names and bilm:
         raise ValueError(
-            f"The component '{own_elmo[-1]}' of '{base}' has a biLM already, which the given components will read, but "
+            f"The component '{elmo_names[-1]}' of '{base}' has a biLM already, which the new components will read, but "
             f"--bilm is '{bilm}'. Leave out --bilm."
         )
-    if own_elmo and fine_tune:
+    if elmo_names and fine_tune:
         raise ValueError(
-            f"The biLM of '{base}' is that of its component '{own_elmo[-1]}', which stays as it is, since other "
+            f"The biLM of '{base}' is that of its component '{elmo_names[-1]}', which stays as it is, since other "
             "components read it; --fine-tune would change it. Leave out --fine-tune, or --from."
         )
-    has_bilm = is_baseline or bool(own_elmo)
+    has_bilm = is_baseline or bool(elmo_names)
     bilm = None if has_bilm else choose_bilm(bilm, lang)
     optimize = optimize or ("efficiency" if placement is None else "accuracy")
     tok2vec = _make_tok2vec(lang, optimize, placement, is_baseline)
@@ -165,18 +164,18 @@ def make_pipeline_config(
 
 def find_annotated(docs: Iterable[Doc]) -> List[str]:
     """RETURNS (List[str]): Factories of the components that some of the Docs have annotations for."""
-    found: Set[str] = set()
+    factories: Set[str] = set()
     n_true = []
     for doc in docs:
-        found |= {factory for name, factory in ANNOTATED.items() if doc.has_annotation(name)}
-        found |= {"ner"} if doc.ents else set()
-        found |= {"spancat"} if doc.spans.get("sc") else set()
-        found |= {"senter"} if len(list(doc.sents if doc.has_annotation("SENT_START") else ())) > 1 else set()
+        factories |= {factory for name, factory in ANNOTATED.items() if doc.has_annotation(name)}
+        factories |= {"ner"} if doc.ents else set()
+        factories |= {"spancat"} if doc.spans.get("sc") else set()
+        factories |= {"senter"} if len(list(doc.sents if doc.has_annotation("SENT_START") else ())) > 1 else set()
         n_true += [sum(value >= 0.5 for value in doc.cats.values())] if doc.cats else []
-    found -= {"senter"} if "parser" in found else set()
+    factories -= {"senter"} if "parser" in factories else set()
     if n_true:
-        found.add("textcat" if set(n_true) == {1} else "textcat_multilabel")
-    return [name for name in dict.fromkeys([*ANNOTATED.values(), *OTHERS]) if name in found]
+        factories.add("textcat" if set(n_true) == {1} else "textcat_multilabel")
+    return [name for name in dict.fromkeys([*ANNOTATED.values(), *OTHERS]) if name in factories]
 
 
 def find_packaged(lang: str) -> Optional[str]:
@@ -208,7 +207,7 @@ def choose_bilm(bilm: Optional[str], lang: str) -> Optional[str]:
 
 
 def read_lang(bilm: Optional[str]) -> Optional[str]:
-    """RETURNS (Optional[str]): That of a biLM in native format; other formats have none."""
+    """RETURNS (Optional[str]): The language of a biLM in native format; None for other formats."""
     meta = None if bilm is None else locate(bilm) / "meta.json"
     record = read_json(File(meta)) if meta is not None and meta.is_file() else None
     lang = record.get("lang") if isinstance(record, dict) else None
@@ -217,8 +216,8 @@ def read_lang(bilm: Optional[str]) -> Optional[str]:
 
 def _check_pipeline(pipeline: str, lang: str, base: Optional[Language]) -> List[str]:
     """RETURNS (List[str]): Names of factories or of components of `base`, without those of shared layers.
-    RAISES (ValueError): EL210 for unknown or duplicate names, or if there is none; for a language that spaCy does not
-        know, or cannot tokenize without another package.
+    RAISES (ValueError): EL210 for unknown or duplicate names, or for no name; for a language that spaCy does not
+        support, or cannot tokenize without another package.
     """
     try:
         nlp = blank(lang)  # also loads the factories of spaCy and of installed packages
@@ -285,12 +284,12 @@ def _add_logs(config: Config, folder: str, *, has_mixes: bool) -> None:
 
 
 def _order(names: List[str], base: Language) -> List[str]:
-    """RETURNS (List[str]): All components: those of `base`, without layers that only the given ones read, and new ones.
-    They stand behind the ELMo component of `base`, if it has one.
+    """RETURNS (List[str]): The components of `base`, without shared layers that only `names` read, and the new
+    components. All `names` come after the ELMo component of `base`, if it has one.
     """
     read_by = {name: getattr(pipe, "listening_components", ()) for name, pipe in base.components}
     elmo = _find_elmo(base)
-    unread = [name for name, own in read_by.items() if own and name not in elmo and set(own) <= set(names)]
+    unread = [name for name, readers in read_by.items() if readers and name not in elmo and set(readers) <= set(names)]
     order = [name for name in base.component_names if name not in unread]
     order += [name for name in names if name not in order]
     early = [name for name in names if elmo and order.index(name) < order.index(elmo[-1])]
@@ -302,10 +301,7 @@ def _find_elmo(base: Language) -> List[str]:
 
 
 def _keep_others(config: Config, names: List[str], base: Language) -> Dict[str, Block]:
-    """Take all components but the given ones from a trained pipeline, frozen, with its tokenizer and its vocabulary.
-
-    RETURNS (Dict[str, Block]): The blocks of these components.
-    """
+    """Take all components except `names` from a trained pipeline, frozen, with its tokenizer and its vocabulary."""
     order = config["nlp"]["pipeline"]
     kept = [name for name in order if name not in config["components"]]
     blocks = {name: {"source": "${paths.base}"} for name in kept}
@@ -430,9 +426,9 @@ def _write(config: Config) -> str:
             path, texts = line.strip("[]"), COMMENTS
             source = _find_source(path, reduce(getitem, path.split("."), config))
             if source is not None:
-                own = _read_texts(source)
-                shown = ("",) if source in described else own
-                texts = {f"{path}.{key}": own[key] for key in shown}
+                declared = _read_texts(source)
+                shown = ("",) if source in described else declared
+                texts = {f"{path}.{key}": declared[key] for key in shown}
                 described.add(source)
         name = f"{path}." if line.startswith("[") else f"{path}.{line.partition(' = ')[0]}"
         comment = texts.get(name, "") if line else ""

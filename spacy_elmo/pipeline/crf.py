@@ -218,7 +218,7 @@ def CRFTagger(tok2vec: Model[List[Doc], List[Floats2d]]) -> Model[List[Doc], CRF
     model: Model[List[Doc], CRFScores] = chain(tok2vec, with_array(emit), crf)
     for name, layer in (("tok2vec", tok2vec), ("emit", emit), ("crf", crf)):
         model.set_ref(name, layer)
-    model.attrs["resize_output"] = _refuse_component  # what spaCy's `ner` and `parser` call first
+    model.attrs["resize_output"] = _raise_wrong_component  # what spaCy's `ner` and `parser` call first
     return model
 
 
@@ -231,7 +231,7 @@ def set_label_count(model: Model[List[Doc], CRFScores], n_labels: int) -> None:
 def init(model: Model[List[Floats2d], CRFScores], X: Any = None, Y: Any = None) -> None:
     """Set all transitions to zero. ValueError if no component has set the number of tags."""
     if not model.has_dim("nO"):
-        _refuse_component()
+        _raise_wrong_component()
     n_tags = model.get_dim("nO")
     model.set_param("transitions", model.ops.alloc2f(n_tags + 1, n_tags + 1))
 
@@ -252,7 +252,6 @@ def forward(
 def compute_loss(scores: CRFScores, words: Sequence[Rows], tags: Sequence[Rows]) -> Tuple[float, CRFScores]:
     """The negative log likelihood of annotated tags, summed over Docs, and its gradient.
 
-    words (Sequence[Rows]): The tokens of each Doc that have a tag.
     tags (Sequence[Rows]): Their tags, `MISSING` to sum over all tags. A Doc with nothing else has no loss.
     """
     xp = get_array_module(scores.transitions)
@@ -279,7 +278,6 @@ def compute_loss(scores: CRFScores, words: Sequence[Rows], tags: Sequence[Rows])
 def decode(scores: CRFScores, words: Sequence[Rows], tags: Sequence[Rows]) -> List[Rows]:
     """Find the most probable tag of each word of each Doc.
 
-    words (Sequence[Rows]): The tokens of each Doc that have a tag.
     tags (Sequence[Rows]): Tags that are known already, `MISSING` for those to find.
     """
     decoded = list(tags)
@@ -316,8 +314,8 @@ def _split(array: Any, lengths: List[int]) -> List[Any]:
     return [array[end - length : end] for end, length in zip(ends, lengths)]
 
 
-def _refuse_component(*args: Any) -> NoReturn:
-    """RAISES (ValueError): Always, since the component is another one than `crf_ner`."""
+def _raise_wrong_component(*args: Any) -> NoReturn:
+    """RAISES (ValueError): Always: it is called by components other than `crf_ner`."""
     raise ValueError(
         "A component has the model spacy-elmo.CRFTagger.v1, but is not a 'crf_ner': only that component sets "
         'the number of tags of the CRF. Set factory = "crf_ner" in the block of the component, or give it '

@@ -18,6 +18,7 @@ from thinc.api import Model, Optimizer
 
 from ..errors import Errors, Warnings
 from ..inference.runtime import register_fork_handlers
+from ..util import shorten
 from .checks import check_model, check_words
 from .crf import (
     CRFScores,
@@ -70,10 +71,6 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
 
     The whole Doc is one chain, whatever sentence boundaries it has, and white space is left out of it.
 
-    vocab (Vocab): The pipeline's vocabulary.
-    model (Model[List[Doc], CRFScores]): See `spacy-elmo.CRFTagger.v1`.
-    name (str): The component's name.
-    scorer (Optional[Callable]): Scores Docs.
     RAISES (ValueError): For a model of another kind.
     """
 
@@ -106,7 +103,7 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
 
     def add_label(self, label: str) -> int:
         """label (str): A label to add, before the component is initialized.
-        RETURNS (int): 1, or 0 if it is there already.
+        RETURNS (int): 1, or 0 for a known label.
         RAISES (ValueError): If it is not a text, if the component is initialized.
         """
         if not isinstance(label, str) or not label:
@@ -143,9 +140,7 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
         return [decode_entities(doc_words, places, self.labels) for doc_words, places in zip(tags, words)]
 
     def set_annotations(self, docs: Iterable[Doc], scores: Sequence[Sequence[Entity]]) -> None:
-        """docs (Iterable[Doc]): The Docs.
-        scores (Sequence[Sequence[Entity]]): What `predict` gave.
-        """
+        """Set the entities from `predict`."""
         for doc, entities in zip(docs, scores):
             is_preset = _find_preset(doc)
             # Without those that span a preset token: it may be white space, which the model does not read.
@@ -167,12 +162,10 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
     ) -> None:
         """Collect labels, and initialize the model for them.
 
-        get_examples (Callable[[], Iterable[Example]]): Gives the training examples.
-        nlp (Optional[Language]): The pipeline.
-        labels (Optional[Iterable[str]]): The labels; without them those of the entities in the examples. Labels that
-            were added before stay. if no entity in the examples has one of them.
-        RAISES (ValueError): If there is no word to train on, if `labels` is a text or a mapping, if
-            there is no label, for a label that is new to an initialized component.
+        labels (Optional[Iterable[str]]): The labels; None for those of the entities in the examples. Labels that were
+            added before stay. A warning if no entity in the examples has any of them.
+        RAISES (ValueError): If there is no word to train on, if `labels` is a text or a mapping, if there is no label,
+            for a label that is new to an initialized component.
         """
         if callable(get_examples):
             check_words(get_examples, nlp, self.name)
@@ -208,8 +201,6 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
 
         Tokens without annotation count as no tag in particular: the likelihood sums over all tags that they may have.
 
-        examples (Iterable[Example]): The batch.
-        scores (CRFScores): What the model gave for it.
         RETURNS (Tuple[float, CRFScores]): The loss and its gradient.
         RAISES (ValueError): If the loss is not a finite number. WL075 if a component that was trained before is
             trained on other labels.
@@ -266,7 +257,7 @@ def _collect_labels(examples: Iterable[Example], enough: Container[str] = ()) ->
 
 
 def _warn_of_unused(name: str, labels: Sequence[str], examples: Iterable[Example]) -> None:
-    """Warn if the examples have entities, but none has one of the given labels."""
+    """Warn if the examples have entities, but no entity has any of these labels."""
     used, _ = _collect_labels(examples, labels)
     if labels and used and not used.intersection(label for label in labels if isinstance(label, str)):
         warnings.warn(
@@ -281,7 +272,7 @@ def _warn_of_unused(name: str, labels: Sequence[str], examples: Iterable[Example
 def _shorten(value: Any) -> str:
     """RETURNS (str): A value for a message."""
     text = ", ".join(map(repr, value)) if isinstance(value, list) else repr(value)
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+    return shorten(text, MAX_SHOWN)
 
 
 def _encode_gold(eg: Example, words: Rows, labels: Sequence[str]) -> Rows:
@@ -292,7 +283,7 @@ def _encode_gold(eg: Example, words: Rows, labels: Sequence[str]) -> Rows:
 
 
 def _encode_preset(doc: Doc, words: Rows, labels: Sequence[str]) -> Rows:
-    """RETURNS (Rows): A tag for each word that is in an entity or blocked, `MISSING` for the others."""
+    """RETURNS (Rows): A tag for each word that is in an entity or blocked, `MISSING` for other words."""
     is_preset = _find_preset(doc)
     entities = _as_entities(doc.ents) if is_preset.any() else []
     return encode_entities(entities, is_preset, words, labels)

@@ -155,12 +155,12 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
     ) -> None:
         self.vocab, self.model, self.name = vocab, model, name
         self.cfg: Dict[str, Any] = {}
-        given = read_block(ComponentSettings, settings, f"[components.{name}] block")
-        self.weights, self._read = given.weights, None if given.weights is None else BiLMLoader(given.weights)
+        checked = read_block(ComponentSettings, settings, f"[components.{name}] block")
+        self.weights, self._read = checked.weights, None if checked.weights is None else BiLMLoader(checked.weights)
         own_mix = read_block(OwnMix, _rename_settings(mix or {}), f"[components.{name}.mix] block")
         self.mix: Dict[str, Any] = asdict(own_mix)
-        self.store, self.dtype, self.prefix = given.store, given.dtype, given.prefix
-        self.set_vectors, self.average_merged = given.set_vectors, given.average_merged
+        self.store, self.dtype, self.prefix = checked.store, checked.dtype, checked.prefix
+        self.set_vectors, self.average_merged = checked.set_vectors, checked.average_merged
         self.listener_map: Dict[str, List[ElmoListener]] = {}
         # Of the layers of the last training batch, summed over the listeners (at most one), and what takes it.
         self._gradients: Tuple[List[Floats3d], Optional[Callable[[Floats3d], Any]]] = ([], None)
@@ -205,13 +205,13 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         RAISES (ValueError): EL020 and others if there is no biLM at the path, if its sizes differ from the
             config, EL068 if a trained listener has other sizes.
         """
-        given = {name: None if file is None else resolve(file) for name, file in files.items()}
-        self._take(BiLMLoader(resolve(path), **given)())
+        resolved = {name: None if file is None else resolve(file) for name, file in files.items()}
+        self._take(BiLMLoader(resolve(path), **resolved)())
         self.ensure_bilm()
 
     def ensure_bilm(self) -> None:
-        """Load the biLM in `weights`, or the packaged one, if the component has none. Warn once of components that were
-        trained with another one.
+        """Load the biLM in `weights`, or the packaged biLM, if the component has none. Warn once of components trained
+        with another biLM.
 
         RAISES (ValueError): If the config has other sizes, or a loader that was not called.
         """
@@ -240,7 +240,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
                 get_shim(self.model).set_packaged(self.weights)
 
     def _take(self, bilm: Any, *, initialized: Sequence[str] = ()) -> None:
-        """The listeners of the components `initialized` will be initialized afterwards, whatever their sizes."""
+        """Replace the biLM. Listeners of components that are `initialized` afterwards may have any sizes."""
         before = get_bilm(self.model)
         self._record_bilm()
         set_bilm(self.model, bilm)
@@ -280,19 +280,14 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         return list(self.listener_map)
 
     def add_listener(self, listener: ElmoListener, component_name: str) -> None:
-        """listener (ElmoListener): A listener.
-        component_name (str): Name of its component.
-        """
+        """Register a listener of a component."""
         listeners = self.listener_map.setdefault(component_name, [])
         if listener not in listeners:
             listeners.append(listener)
         listener.link(self, component_name)
 
     def remove_listener(self, listener: ElmoListener, component_name: str) -> bool:
-        """listener (ElmoListener): A listener.
-        component_name (str): Name of its component.
-        RETURNS (bool): Whether it was registered.
-        """
+        """RETURNS (bool): Whether it was registered."""
         listeners = self.listener_map.get(component_name, [])
         if listener not in listeners:
             return False
@@ -322,7 +317,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
             self._checked = None  # later, since an ELMo component that is nearer may take the listeners over
 
     def _link_enabled(self) -> None:
-        """Link components that were disabled when spaCy linked the others, and are enabled now."""
+        """Link components that have been enabled since spaCy linked the listeners."""
         nlp = self._get_pipeline()
         if nlp is None or nlp.pipe_names == self._linked_names:
             return
@@ -335,12 +330,12 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
                         pipe.find_listeners(other)
 
     def _record_bilm(self) -> None:
-        """Before another biLM takes the place of this one: store its label in the listeners that were trained with it,
-        also those of components that are disabled now.
+        """Store the label of the biLM in the listeners that were trained with it, also in those of disabled components.
+        Called before the biLM is replaced.
         """
         nlp = self._get_pipeline()
         pipes = [] if nlp is None else [pipe for _, pipe in nlp.components]
-        linked = (one for pipe in pipes for one in find_listeners(pipe) if one.upstream is self)
+        linked = (listener for pipe in pipes for listener in find_listeners(pipe) if listener.upstream is self)
         for listener in chain(self.listeners, linked):
             listener.record_bilm()
 
@@ -365,7 +360,6 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
 
         `set_annotations` stores the arrays on the Doc, where `doc._.elmo` and listeners read them.
 
-        docs (Iterable[Doc]): The Docs.
         RETURNS (List[DocVectors]): The vectors of each Doc, in separate arrays.
         """
         docs = list(docs)
@@ -394,7 +388,6 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
     def compute(self, docs: Sequence[Doc], *, is_train: bool) -> ElmoBatch:
         """Compute layers for a listener that got Docs without them.
 
-        docs (Sequence[Doc]): The Docs.
         is_train (bool): Whether the listener is trained; a biLM that is not trained then caches the layers for later
             epochs.
         RETURNS (ElmoBatch): Their layers, without a backward pass.
@@ -404,9 +397,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         return batch
 
     def set_annotations(self, docs: Iterable[Doc], scores: Sequence[DocVectors]) -> None:
-        """docs (Iterable[Doc]): The Docs.
-        scores (Sequence[DocVectors]): From `predict`.
-        """
+        """Store the vectors from `predict` on the Docs."""
         for doc, vectors in zip(docs, scores):
             mixed = None if self.store == "layers" else vectors.mixed
             set_vectors(doc, self.prefix, vectors._replace(mixed=mixed))
@@ -425,10 +416,10 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
     ) -> None:
         """Load weights, and set the sizes of the listeners.
 
-        get_examples (Callable[[], Iterable[Example]]): Called only if `nlp` is given, to see that there is a token.
+        get_examples (Callable[[], Iterable[Example]]): Called with `nlp` only, to check that there is a token.
         nlp (Optional[Language]): The pipeline, if all of it is initialized.
         loader (Optional[Callable[[], Any]]): Returns the biLM, see `spacy-elmo.BiLMLoader.v1`. Without it, existing
-            weights are kept, and an empty component loads those of the setting `weights`, or the packaged ones.
+            weights are kept, and an empty component loads those of the setting `weights`, or the packaged biLM.
         RAISES (ValueError): If the loader does not return a biLM, if its sizes differ from the config,
             EL068 if they differ from those of a listener that stays trained, EL083 if a frozen component was
             trained with another biLM (if it is trained further), and with `nlp` those of `check_weights`.
@@ -464,11 +455,8 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         """Compute the layers of a training batch and pass them to the listeners. If the biLM is trained, they return
         gradients.
 
-        examples (Iterable[Example]): The batch.
         drop (float): Dropout; the biLM has none.
-        sgd (Optional[Optimizer]): The optimizer.
         losses (Optional[Dict[str, float]]): The squared gradient of the layers is added under the component's name.
-        RETURNS (Dict[str, float]): The losses.
         """
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
@@ -502,18 +490,10 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         self._flush(None)
         self.model.finish_update(sgd)
 
-    def get_loss(self, examples: Iterable[Example], scores: Any) -> Tuple[float, float]:
-        """RETURNS (Tuple[float, float]): Zeros, there is no loss."""
-        return 0.0, 0.0
-
-    def add_label(self, label: str) -> int:
-        """RAISES (NotImplementedError): Always, there are no labels."""
-        raise NotImplementedError
-
     def _flush(self, sgd: Optional[Optimizer]) -> None:
         """Run the backward pass of the biLM with the gradients received so far.
 
-        spaCy's Tok2Vec waits for its last listener, which may not return a gradient (a frozen component, a batch
+        spaCy's Tok2Vec needs the gradient of its last listener, which may not return any (a frozen component, a batch
         without annotation). Here all gradients received before an update of the weights are used.
         """
         gradients, backprop = self._gradients
@@ -523,7 +503,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
             if sgd is not None:
                 self.model.finish_update(sgd)
 
-    # Saving: a component without weights loads the packaged ones first
+    # Saving: a component without weights loads the packaged biLM first
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """RETURNS (bytes): The component, weights included."""
@@ -537,19 +517,13 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         super().to_disk(path, exclude=exclude)
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "Elmo":
-        """bytes_data (bytes): From `to_bytes`.
-        RETURNS (Elmo): The component.
-        """
+        """bytes_data (bytes): From `to_bytes`."""
         self._record_bilm()
         super().from_bytes(bytes_data, exclude=exclude)
         return self
 
     def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> "Elmo":
-        """path (Union[str, Path]): The folder to read.
-        RETURNS (Elmo): The component.
-        RAISES (ValueError): If its weights are damaged, or do not fit the config. RAISES (FileNotFoundError): If they
-            are missing.
-        """
+        """RAISES (ValueError): If the weights are damaged or do not fit the config; FileNotFoundError without them."""
         self._record_bilm()
         try:
             super().from_disk(path, exclude=exclude)

@@ -40,27 +40,26 @@ class TaskMix:
 
 def load_trained(pipeline: str) -> Language:
     """pipeline (str): A folder, or the name of an installed package.
-    RETURNS (Language): The pipeline.
     RAISES (ValueError): For a folder without a pipeline, with the pipelines in it; see `spacy.load`.
     """
     if Path(pipeline).is_dir() and not (Path(pipeline) / CONFIG).is_file():
         inside = ", ".join(str(path.parent) for path in sorted(Path(pipeline).glob(f"*/{CONFIG}")))
-        hint = f"One of these folders in it may be meant: {inside}." if inside else "Name a trained pipeline."
+        hint = f"Name a pipeline in it: {inside}." if inside else "Name a trained pipeline."
         raise ValueError(f"The folder '{pipeline}' has no {CONFIG}, so it is not a pipeline. {hint}")
     return spacy.load(pipeline)
 
 
 def find_task_mixes(nlp: Language) -> List[TaskMix]:
-    """The mixes of all components as they are at this moment, disabled ones included, in the order of the pipeline."""
+    """The mixes of all components at this moment, also of disabled components, in the order of the pipeline."""
     mixes = []
     for name, pipe in nlp.components:
         model = getattr(pipe, "model", None)
         places = _places_of(model)
-        for number, mix in enumerate(_mixes_of(model), start=1):
+        for mix_number, mix in enumerate(_mixes_of(model), start=1):
             weights = to_numpy(get_weights(mix)).astype("float64")
             gamma = float(to_numpy(mix.get_param("gamma"))[0])
             shares = tuple(softmax(weights).tolist())
-            mixes.append(TaskMix(name, number, shares, tuple(weights.tolist()), gamma, places.get(mix.id)))
+            mixes.append(TaskMix(name, mix_number, shares, tuple(weights.tolist()), gamma, places.get(mix.id)))
     return mixes
 
 
@@ -91,11 +90,11 @@ Write = Callable[[Dict[str, Any], TaskMix], None]
 
 
 def LayerWeightsLogger(path: Optional[Union[str, Path]] = None) -> Callable[..., Tuple[LogStep, Callable[[], None]]]:
-    """Record softmax(w) and gamma of each mix at each evaluation. `spacy.ChainLogger.v1` combines it with others.
+    """Record softmax(w) and gamma of each mix at each evaluation. `spacy.ChainLogger.v1` combines loggers.
 
     The weights are those of the training, not their averages (`use_averages`).
     path (Optional[Union[str, Path]]): File for a line of JSON per evaluation and mix: step, epoch, score, component,
-        number, place, shares, weights and gamma; folders are created. None to print a line for people.
+        number, place, shares, weights and gamma; folders are created. None to print a readable line.
     RETURNS (Callable): What spaCy calls when the training starts.
     RAISES (ValueError): At the start of the training if the file exists, if no component mixes layers.
     """

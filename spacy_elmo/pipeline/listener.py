@@ -80,7 +80,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
 
     @property
     def is_initialized(self) -> bool:
-        """RETURNS (bool): Whether its mix has values: initial or trained ones."""
+        """RETURNS (bool): Whether its mix has values, initial or trained."""
         return bool(self.mix.has_param("w"))
 
     # The component upstream
@@ -129,7 +129,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         return self.upstream.bilm_label if trained.is_upstream and self.upstream is not None else trained.label
 
     def record_bilm(self) -> None:
-        """Store the label of the biLM upstream, before another one takes its place."""
+        """Store the label of the biLM upstream. Called before the biLM is replaced."""
         self.attrs[TRAINED_WITH] = TrainedWith(self.trained_with)
 
     # The training batch

@@ -34,8 +34,8 @@ class MixSettings:
         batch); or null.
     output_dropout (float): Dropout probability of the mixed vector, 0 to below 1, in addition to that of [training].
     projection_width (Optional[int]): Width of a linear projection after the mix; null for none.
-    mix (str): "learned"; "fixed" (w stays as initial_weights gives it); "mean" of all layers; "top" (the highest layer
-        alone); "concat" (of all layers, the token layer first: L+1 times as wide, scaled by gamma).
+    mix (str): "learned"; "fixed" (w stays as initial_weights gives it); "mean" of all layers; "top" (only the
+        highest layer); "concat" (of all layers, the token layer first: L+1 times as wide, scaled by gamma).
     """
 
     initial_weights: Optional[List[Number]] = None
@@ -324,6 +324,6 @@ def wrong_count(setting: str, weights: Sequence[float], mixture_size: int) -> Va
 
 
 def wrong_sizes(owner: str, trained: Sizes, upstream: Sizes) -> ValueError:
-    """EL068 for sizes (layers, width) of the mix (wanted) and of a biLM (found); `owner` may be empty."""
-    told = [f"{mixture_size} layers of width {width}" for mixture_size, width in (trained, upstream)]
-    return ValueError(Errors.EL068.format(owner=f" of '{owner}'" if owner else "", expected=told[0], actual=told[1]))
+    """EL068 for sizes (layers, width) of the trained mix and of the biLM upstream; `owner` may be empty."""
+    sizes = [f"{mixture_size} layers of width {width}" for mixture_size, width in (trained, upstream)]
+    return ValueError(Errors.EL068.format(owner=f" of '{owner}'" if owner else "", expected=sizes[0], actual=sizes[1]))

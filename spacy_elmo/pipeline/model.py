@@ -125,7 +125,7 @@ WriteRows = Callable[[int, Ints1d, Floats3d], None]
 
 @takes(ElmoSettings)
 def ElmoModel(**settings: Any) -> Model[List[Doc], ElmoBatch]:
-    """The model that computes layers. Its weights come from a loader in [initialize], or are the packaged ones.
+    """The model that computes layers. Its weights come from a loader in [initialize], or from the packaged biLM.
 
     How Docs are cut into sequences, see `Reading`.
     Other settings, see `ElmoSettings`.
@@ -184,11 +184,15 @@ def set_bilm(model: Model[List[Doc], ElmoBatch], bilm: Any) -> None:
             f"The loader returned a {type(bilm).__name__}, but should return a BiLM. Use "
             "`spacy-elmo.BiLMLoader.v1`, or a function that also returns a BiLM."
         )
-    problems = _other_sizes(get_settings(model), bilm)
+    block, sizes = get_settings(model).bilm, bilm.config.to_dict()
+    expected = {} if block is None else type(bilm.config).from_dict(block).to_dict()
+    problems = [f"{key} is {sizes.get(key)}, not {value}" for key, value in expected.items() if sizes.get(key) != value]
     if problems:
         raise ValueError(
-            f"The sizes of the weights differ from those in the model's `bilm` block: {problems}. Load other "
-            "weights, or set bilm = null to take the sizes from the weights."
+            f"The sizes of the biLM '{bilm.meta.get('name', '')}' differ from those in the model's `bilm` block: "
+            f"{'; '.join(problems)}. Specify other weights: `weights` in the config of the component, "
+            "`elmo.load_weights(path)`, or [initialize.components.elmo.loader] with @misc = "
+            '"spacy-elmo.BiLMLoader.v1"; or set bilm = null to take the sizes from the weights.'
         )
     check_state_of(bilm.config, get_settings(model).state)
     get_shim(model).set_bilm(bilm)
@@ -204,26 +208,8 @@ def ensure_bilm(model: Model[List[Doc], ElmoBatch]) -> BiLM:
     bilm = get_bilm(model)
     if bilm is None:
         bilm = load_bilm(PACKAGED_BILM)
-        problems = _other_sizes(get_settings(model), bilm)
-        if problems:
-            raise ValueError(
-                "The ELMo model has no weights, and the sizes in its `bilm` block differ from those of the "
-                f"packaged biLM '{PACKAGED_BILM}': {problems}. Specify the weights: `weights` in the config of "
-                "the component, or `elmo.load_weights(path)`, or [initialize.components.elmo.loader] with "
-                '@misc = "spacy-elmo.BiLMLoader.v1".'
-            )
         set_bilm(model, bilm)
     return bilm
-
-
-def _other_sizes(settings: ElmoSettings, bilm: BiLM) -> str:
-    """RETURNS (str): Sizes that differ from the settings, an empty string if there are none."""
-    if settings.bilm is None:
-        return ""
-    expected = type(bilm.config).from_dict(settings.bilm).to_dict()
-    sizes = bilm.config.to_dict()
-    others = (key for key in expected if expected[key] != sizes.get(key))
-    return "; ".join(f"{key} is {sizes.get(key)}, not {expected[key]}" for key in others)
 
 
 def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool) -> Tuple[ElmoBatch, Backprop]:
@@ -236,11 +222,11 @@ def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool)
     layers = model.ops.alloc3f(model.get_dim("nL"), bounds[-1], model.get_dim("nO"))
     doc_layers = [layers[:, start:end] for start, end in zip(bounds, bounds[1:])]
 
-    def compute(numbers: Sequence[int]) -> None:
+    def compute(doc_indices: Sequence[int]) -> None:
         write_layers(
             model,
-            [docs[i] for i in numbers],
-            lambda i, rows, run_layers: _set_rows(doc_layers[numbers[i]], rows, run_layers),
+            [docs[i] for i in doc_indices],
+            lambda i, rows, run_layers: _set_rows(doc_layers[doc_indices[i]], rows, run_layers),
         )
 
     cache = get_shim(model).layer_cache
@@ -332,7 +318,7 @@ class DocRuns:
     """The sequences that the biLM reads for a batch of Docs.
 
     runs (List[List[str]]): Words of each sequence, without space tokens, with overlaps.
-    kept (List[Tuple[int, int]]): Positions of each run whose vectors are kept; the others are context.
+    kept (List[Tuple[int, int]]): Positions of each run whose vectors are kept; other positions are context.
     rows (List[Rows]): For each run, the rows of the kept positions, ascending. Rows count the tokens of all Docs.
     doc_runs (List[int]): Number of runs of each Doc.
     lengths (List[int]): Tokens of each Doc.
@@ -421,7 +407,7 @@ def split_windows(n_tokens: int, max_tokens: int, overlap: int) -> List[Window]:
     """Split a sequence into windows of at most `max_tokens` tokens that overlap by at least `overlap` tokens.
 
     Each token is kept from the window in which it is furthest from an edge: the kept tokens cover the sequence exactly
-    once. The last window starts earlier, so that it is as long as the others. An empty sequence has none.
+    once. The last window starts earlier, so that it is as long as the other windows. An empty sequence has none.
     """
     if n_tokens <= max_tokens:
         return [Window(0, n_tokens, 0, n_tokens)] if n_tokens else []
@@ -497,8 +483,8 @@ def BiLMLoader(
     RETURNS (Callable[[], BiLM]): The loader; it opens the files when it is called. RAISES (ValueError): When it is
         called, if neither `path` nor `weights` is given; others as `load_bilm`.
     """
-    given = {"options": options, "weights": weights, "vocab": vocab, "token_embeddings": token_embeddings}
-    files = {name: None if file is None else resolve(file) for name, file in given.items()}
+    paths = {"options": options, "weights": weights, "vocab": vocab, "token_embeddings": token_embeddings}
+    files = {name: None if file is None else resolve(file) for name, file in paths.items()}
     return partial(_load_given, None if path is None or weights is not None else resolve(path), **files)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Op
 
 import numpy
 from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass
 from spacy.language import Language
 from spacy.tokens import Doc, Token
 from spacy.training import Example
@@ -19,7 +20,7 @@ from thinc.util import get_torch_default_device
 from ..inference.bilm import BiLM
 from ..inference.perplexity import require_language_model
 from ..inference.runtime import register_fork_handlers
-from ..settings import read_block, takes
+from ..settings import KNOWN_NAMES, Prefix, WeightsPath, read_block, takes
 from ..util import batched
 from ..weights import load_bilm
 from ..weights.formats import resolve
@@ -37,8 +38,8 @@ class Surprisal(NamedTuple):
     forward (float): Given the words before it.
     backward (float): Given the words after it; NaN for a forward model.
     mean (float): Mean of the directions.
-    is_unk (bool): The word is not in the vocabulary: the numbers are those of `<UNK>`, which is more probable than any
-        one word that it stands for.
+    is_unk (bool): The word is not in the vocabulary: the numbers are those of `<UNK>`, which is more probable than each
+        word that it replaces.
     """
 
     forward: float
@@ -141,56 +142,50 @@ def _find_keys(doc: Doc, prefix: str) -> List[Any]:
 FILE_NAME = "bilm"
 
 
-@Language.factory(
-    "elmo_surprisal",
-    assigns=["doc._.elmo_surprisal", "token._.elmo_surprisal"],
-    default_config={"weights": None, **asdict(Reading()), "prefix": "elmo"},
-)
-@takes(Reading)
-def make_elmo_surprisal(
-    nlp: Language, name: str, weights: Optional[str], prefix: str, **reading: Any
-) -> "ElmoSurprisal":
-    """Create the component from its config.
+@dataclass(frozen=True, config=KNOWN_NAMES)
+class SurprisalSettings(Reading):
+    """Weights of the component, and its attribute.
 
-    nlp (Language): The pipeline.
-    name (str): Name of the component in the pipeline.
     weights (Optional[str]): Weights of a biLM with softmax and vocabulary: a packaged name, or a folder, zip or file in
         any known format; null for the packaged biLM. A saved pipeline contains its weights and does not read the path
         again.
     prefix (str): Start of the name of the extension attribute, PREFIX_surprisal; a second component needs another.
-    How Docs are cut into sequences, see `Reading`.
+    """
+
+    weights: Optional[WeightsPath] = None
+    prefix: Prefix = "elmo"
+
+
+@Language.factory(
+    "elmo_surprisal",
+    assigns=["doc._.elmo_surprisal", "token._.elmo_surprisal"],
+    default_config=asdict(SurprisalSettings()),
+)
+@takes(SurprisalSettings)
+def make_elmo_surprisal(nlp: Language, name: str, **settings: Any) -> "ElmoSurprisal":
+    """How unexpected each token is to a biLM.
+
+    nlp (Language): The pipeline.
+    name (str): Name of the component in the pipeline.
+    How Docs are cut into sequences, see `Reading`. Other settings, see `SurprisalSettings`.
     RETURNS (ElmoSurprisal): The component.
     """
-    settings = read_block(Reading, reading, f"[components.{name}] block")
-    return ElmoSurprisal(name, weights=weights, reading=settings, prefix=prefix)
+    return ElmoSurprisal(name, **settings)
 
 
 class ElmoSurprisal:
     """Sets `token._.elmo_surprisal` and `doc._.elmo_surprisal`. It has a biLM of its own, with the softmax, which the
-    component `elmo` does not keep.
+    component `elmo` does not keep. The settings are those of `SurprisalSettings`.
 
-    name (str), weights (Optional[str]), prefix (str): See `make_elmo_surprisal`.
-    reading (Optional[Reading]): How Docs are cut into sequences, by default as of the component `elmo`.
     RAISES (ValueError): For invalid settings, if the name is taken.
     """
 
-    def __init__(
-        self,
-        name: str = "elmo_surprisal",
-        *,
-        weights: Optional[str] = None,
-        reading: Optional[Reading] = None,
-        prefix: str = "elmo",
-    ) -> None:
-        if not prefix.isidentifier():
-            raise ValueError(f"The prefix of '{name}' is '{prefix}', should be a Python name.")
+    def __init__(self, name: str = "elmo_surprisal", **settings: Any) -> None:
         self.name = name
-        self.weights = weights
-        self._path = None if weights is None else resolve(weights)
-        self.reading = reading or Reading()
-        self.prefix = prefix
+        self.settings = read_block(SurprisalSettings, settings, f"[components.{name}] block")
+        self._path = None if self.settings.weights is None else resolve(self.settings.weights)
         self._bilm: Any = None
-        register_surprisal(prefix)
+        register_surprisal(self.settings.prefix)
         register_fork_handlers()
 
     @property
@@ -207,34 +202,26 @@ class ElmoSurprisal:
         self.bilm  # noqa: B018
 
     def __call__(self, doc: Doc) -> Doc:
-        """doc (Doc): The Doc.
-        RETURNS (Doc): The same Doc.
-        RAISES (ValueError): See `bilm`; for sentence contexts without sentence boundaries.
-        """
+        """RAISES (ValueError): See `bilm`; for sentence contexts without sentence boundaries."""
         self._annotate([doc])
         return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """stream (Iterable[Doc]): The Docs.
-        batch_size (int): Docs computed at once.
-        YIELDS (Doc): The same Docs, in order.
-        """
+        """batch_size (int): Docs computed at once."""
         for docs in minibatch(stream, batch_size):
             self._annotate(docs)
             yield from docs
 
     def _annotate(self, docs: Sequence[Doc]) -> None:
-        for doc, bits in zip(docs, compute_surprisal(self.bilm, self.reading, docs)):
-            _set_surprisal(doc, self.prefix, bits, find_unknown(self.bilm, doc))
+        for doc, bits in zip(docs, compute_surprisal(self.bilm, self.settings, docs)):
+            _set_surprisal(doc, self.settings.prefix, bits, find_unknown(self.bilm, doc))
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """RETURNS (bytes): The biLM in native format, with its softmax; all settings are in the config."""
         return bilm_to_bytes(self.bilm, "float32")
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "ElmoSurprisal":
-        """data (bytes): From `to_bytes`.
-        RETURNS (ElmoSurprisal): The same component.
-        """
+        """data (bytes): From `to_bytes`."""
         self._bilm = bilm_from_bytes(data).to(get_torch_default_device())
         return self
 
@@ -244,15 +231,13 @@ class ElmoSurprisal:
         (Path(path) / FILE_NAME).write_bytes(self.to_bytes())
 
     def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "ElmoSurprisal":
-        """path (Union[str, Path]): The folder that `to_disk` wrote.
-        RETURNS (ElmoSurprisal): The same component.
-        """
+        """Read the folder that `to_disk` wrote."""
         return self.from_bytes((Path(path) / FILE_NAME).read_bytes())
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         """From a pickle, for example in a spawned worker."""
         self.__dict__.update(state)
-        register_surprisal(self.prefix)
+        register_surprisal(self.settings.prefix)
         register_fork_handlers()
 
 

@@ -66,7 +66,7 @@ def BiLSTMEncoder(
 ) -> Model[Sequences, Sequences]:
     """A bidirectional LSTM over each Doc; takes the place of `spacy.MaxoutWindowEncoder.v2`.
 
-    A sequence is what comes in as one array: in a `tok2vec`, a Doc. It does not depend on the others of its batch.
+    A sequence is one input array: in a `tok2vec`, a Doc. Its output does not depend on other sequences of the batch.
     width (int): Width of the output, both directions together; even. The input may have any width.
     depth (int): Number of layers; each reads both directions of the layer below.
     dropout (Optional[float]): Dropout of the output of each layer, 0 to below 1; null for that of [training].
@@ -82,7 +82,7 @@ def BiLSTMEncoder(
 
 def BiLSTM(width: int) -> Model[Sequences, Sequences]:
     """One layer, from arrays (n, nI) to (n, nO); nO is the width of both directions together. Parameter: `W`, all
-    weights and biases, laid out as cuDNN wants them.
+    weights and biases, in the layout of cuDNN.
     """
     register_fork_handlers()
     return Model("bilstm", _forward_bilstm, init=_init_bilstm, dims={"nO": width, "nI": None}, params={"W": None})
@@ -170,7 +170,7 @@ def ElmoTaskEncoder(
         as they are; others, such as `spacy.MaxoutWindowEncoder.v2`, read a linear projection to their width.
     elmo_input (Optional[Model[List[Doc], List[Floats2d]]]): `spacy-elmo.ElmoListener.v1`, or any other listener, whose
         vectors are joined to the encoder's input; null for none.
-    elmo_output (Optional[Model[List[Doc], List[Floats2d]]]): Another one, with a mix of its own, whose vectors are
+    elmo_output (Optional[Model[List[Doc], List[Floats2d]]]): A second listener, with its own mix, whose vectors are
         joined to the encoder's output; null for none.
     dropout (Optional[float]): Dropout of the encoder's input, 0 to below 1; null for that of [training].
     RETURNS (Model[List[Doc], List[Floats2d]]): A `tok2vec` layer.

@@ -60,7 +60,7 @@ class LayerCache:
         self._clear()
 
     def clear_if_changed(self, version: Optional[int]) -> None:
-        """version (Optional[int]): `BiLM.version` of the weights. The cache is cleared if it is another one."""
+        """version (Optional[int]): `BiLM.version` of the weights. The cache is cleared if it has changed."""
         if version != self._version or self._pid != os.getpid():
             self._clear()
             self._version = version
@@ -68,7 +68,7 @@ class LayerCache:
     def fetch(
         self, keys: Sequence[Key], doc_layers: Sequence[Floats3d], compute: Callable[[Sequence[int]], None]
     ) -> None:
-        """Fill in the layers of Docs: read cached ones from the file, compute and store the others.
+        """Fill in the layers of Docs: read cached layers from the file, compute and store the rest.
 
         keys (Sequence[Key]): For each Doc a hash of everything that its layers depend on, except the weights.
         doc_layers (Sequence[Floats3d]): For each Doc an array of zeros to fill, shape (L+1, n, D).
@@ -120,7 +120,7 @@ class LayerCache:
             _write_all(self._file, stored.data.cast("B"))
         except OSError as error:
             self._is_closed = True  # entries written before stay valid
-            folder = f"'{tempfile.tempdir}'" if tempfile.tempdir else "a temporary folder"  # None if there is none
+            folder = f"'{tempfile.tempdir}'" if tempfile.tempdir else "a temporary folder"  # None if none is found
             warnings.warn(
                 f"Layers of training Docs could not be cached in {folder} ({error}); later epochs compute them again. "
                 "Free disk space there, choose another folder with the environment variable TMPDIR, or set "

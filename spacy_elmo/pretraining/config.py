@@ -284,8 +284,8 @@ class WordsConfig:
         keep their weights.
     """
 
-    n_words: Optional[Whole] = 30000
-    min_count: Whole = 2
+    n_words: Optional[Count] = 30000
+    min_count: Count = 2
     new_head: Flag = False
 
 
@@ -359,7 +359,7 @@ def find_configs() -> Path:
 def measure_text(place: str) -> float:
     """place (str): See `find_shards`.
     RETURNS (float): Size of its text in MB of UTF-8, uncompressed; once above `SMALL_TEXT_MB`, no more of it is read.
-    RAISES (ValueError): EL101 if it has none.
+    RAISES (ValueError): EL101 for no text.
     """
     n_mb = 0.0
     for tokens in read_shards(find_shards(place)):
@@ -411,4 +411,4 @@ def _read(file_name: str, config_path: str, *, name: str, more: str = "") -> str
     text = re.sub(r"corpus/(train|valid)\S*\.gz\b", r"\1.txt", text)
     text = text.replace("domain/train.spacy", "train.txt").replace("domain/dev.spacy", "valid.txt")
     command = re.compile(r"pretrain configs/\S+ runs/\S+( --paths.*)?")
-    return command.sub(lambda found: f"pretrain {config_path} runs/{name}{found[1] or ''}{more}", text)
+    return command.sub(lambda match: f"pretrain {config_path} runs/{name}{match[1] or ''}{more}", text)

@@ -141,7 +141,6 @@ class TextReader:
     """Reads a stored text into lanes.
 
     network (BiLMConfig): Selects character ids or word ids, and the kind of lanes.
-    own_lanes (slice): The lanes of this rank.
     """
 
     def __init__(

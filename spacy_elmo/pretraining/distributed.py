@@ -1,8 +1,8 @@
 """Data-parallel training with several processes, started by `torchrun`.
 
-Every rank assigns the text to all lanes of the global batch, and reads and computes its own ones, so N ranks read the
-same text as one process with the same global batch. `DistributedDataParallel` averages dense
-gradients. Sparse gradients are averaged here: only rows in the gradient of some rank are sent.
+Every rank assigns the text to all lanes of the global batch, and reads and computes its share of them, so that N ranks
+read the same text as one process with the same global batch. `DistributedDataParallel` averages dense gradients. Sparse
+gradients are averaged here: only rows in the gradient of some rank are sent.
 """
 
 import gc
@@ -24,7 +24,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ..errors import Errors
 
-# The other ranks wait while the first one validates.
+# The other ranks are idle while the first rank validates.
 TIMEOUT = timedelta(hours=2)
 WORKING = "working"  # the answer of a writer that is not ready
 ANSWER_S = 0.05  # between two looks at who joins
@@ -33,7 +33,7 @@ ValueT = TypeVar("ValueT")
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process and its communication with the others. Rank 0 writes files."""
+    """This process and its communication with other processes. Rank 0 writes files."""
 
     rank: int = 0
     world_size: int = 1
@@ -93,7 +93,7 @@ class Ranks:
         return values[0]
 
     def wait_for_writer(self, work: Callable[[Callable[[], None]], object]) -> None:
-        """Call a function on the writer while the other ranks wait, longer than `TIMEOUT` if need be. Its error is
+        """Call a function on the writer; the other ranks block, longer than `TIMEOUT` if necessary. Its error is
         raised on all ranks.
 
         work (Callable[[Callable[[], None]], object]): Called with a function that it calls at least once an hour.
@@ -115,7 +115,7 @@ class Ranks:
             raise ValueError(answer)
 
     def agree(self, attempt: Callable[[], ValueT]) -> ValueT:
-        """Call a function on all ranks. An error on one rank is raised on all, so that no rank waits for the others.
+        """Call a function on all ranks. An error on one rank is raised on all, so that no rank blocks.
 
         attempt (Callable[[], ValueT]): Must not communicate with other ranks.
         RETURNS (ValueT): Its result on this rank.
@@ -160,7 +160,7 @@ class Ranks:
         return DistributedDataParallel(module, broadcast_buffers=False, gradient_as_bucket_view=True)
 
     def _average_rows(self, grad: Tensor) -> Tensor:
-        """Concatenate the rows of all ranks; shorter ones are padded with zeros."""
+        """Concatenate the rows of all ranks; shorter gradients are padded with zeros."""
         n_rows = torch.tensor([grad._nnz()], device=grad.device)
         longest = int(self.gather(n_rows, 0).max())
         missing = longest - grad._nnz()
@@ -178,7 +178,6 @@ def connect(device: str) -> Iterator[Ranks]:
     interpreter shuts down would abort the process.
 
     device (str): "cpu", or a GPU: each rank then uses the GPU of its local rank.
-    YIELDS (Ranks): This process and its communication.
     RAISES (ValueError): If a node has fewer GPUs than processes, EL127 if the connection is lost.
     """
     world_size = int(os.environ.get("WORLD_SIZE", "1"))
@@ -189,7 +188,7 @@ def connect(device: str) -> Iterator[Ranks]:
     backend = "nccl" if rank_device.type == "cuda" else "gloo"
     importlib.import_module("torch.distributed.nn")  # imported later, its default arguments would keep the group alive
     try:
-        with tell_of_lost_ranks(rank), _without_torch_advice():
+        with report_lost_ranks(rank), _without_torch_advice():
             store = next(iter(rendezvous("env://", rank, world_size, timeout=TIMEOUT)))[0]
             store = _agree_on_prefix(store, rank, world_size)
             dist.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=TIMEOUT)
@@ -204,13 +203,13 @@ def _agree_on_prefix(store: Any, rank: int, world_size: int) -> Any:
     """The store under a prefix that is new and the same on all ranks. torchrun may keep its store when it restarts,
     with addresses of dead processes. Its count of restarts differs between nodes, so it cannot be the prefix.
 
-    Rank 0 answers each rank that asks, until all have its answer; questions of dead processes do no harm.
+    Rank 0 answers each request until all ranks have its answer; requests of dead processes do no harm.
     """
-    own = uuid4().hex
-    prefix = own
+    own_name = uuid4().hex
+    prefix = own_name
     if rank:
-        store.set(f"asked_by_{rank}", own)
-        prefix = store.get(f"answer_to_{own}").decode()  # waits
+        store.set(f"asked_by_{rank}", own_name)
+        prefix = store.get(f"answer_to_{own_name}").decode()  # waits
         store.add(f"n_answers_{prefix}", 1)
     else:
         while store.add(f"n_answers_{prefix}", 0) < world_size - 1:
@@ -222,7 +221,7 @@ def _agree_on_prefix(store: Any, rank: int, world_size: int) -> Any:
 
 
 @contextmanager
-def tell_of_lost_ranks(rank: int) -> Iterator[None]:
+def report_lost_ranks(rank: int) -> Iterator[None]:
     """RAISES (ValueError): EL127 instead of the error of the network library, if the connection is lost."""
     try:
         yield

@@ -29,7 +29,6 @@ def make_objective(head: LMHead, settings: SoftmaxConfig, *, sparse: bool = Fals
     """Make a module that maps outputs (N, P), targets (N,) and a random generator to losses (N,) in nats.
 
     head (LMHead): The softmax that is trained, of this kind.
-    settings (SoftmaxConfig): Kind of softmax.
     sparse (bool): Sparse gradients for the sampled softmax, of the rows in the sample.
     RAISES (ValueError): For too many negatives.
     """

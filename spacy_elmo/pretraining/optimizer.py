@@ -218,7 +218,7 @@ def _make_rule(groups: List[Dict[str, nn.Parameter]], settings: OptimizerConfig)
     rule_groups: List[Dict[str, Any]] = []
     for depth, group in enumerate(groups):
         for is_bias in (False, True):
-            chosen = [part for name, part in group.items() if name.endswith("bias") == is_bias]
+            chosen = [parameter for name, parameter in group.items() if name.endswith("bias") == is_bias]
             decay = {} if not is_bias else {"weight_decay": 0.0}
             rule_groups.append({"params": chosen, "depth": depth, **decay})
     device = next(parameter.device for group in groups for parameter in group.values())

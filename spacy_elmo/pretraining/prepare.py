@@ -52,7 +52,6 @@ def make_run(
     config (Mapping[str, Any]): Blocks `paths`, `corpus`, `vocabulary`, `bilm`, `pretraining`, `meta`.
     resume (bool): Use the text that was read from stdin, if there is one, instead of reading it again.
     on_message (OnMessage), warn (OnMessage): Called on the first rank only.
-    RETURNS (Pretraining): The run, not started.
     RAISES (ValueError): See `check_config` and `choose_vocabulary`; EL101 for a text without sentences; for missing
         paths, for a biLM to start from that has other sizes or another softmax, and for settings without effect.
     """
@@ -63,10 +62,10 @@ def make_run(
     init = load_bilm(settings.paths.init) if settings.paths.init else None
     bilm = _choose_sizes(settings, init)
     shards, held_out = _read_texts(settings, output, on_message, warn)
-    given = choose_vocabulary(init, settings.paths, is_new_head=settings.vocabulary.new_head, warn=warn)
+    known_words = choose_vocabulary(init, settings.paths, is_new_head=settings.vocabulary.new_head, warn=warn)
     text = _tokenize(settings, shards, output, ranks, resume=resume, on_message=on_message)
     vocabulary, n_unknown = ranks.from_writer(
-        _vocabulary(settings, init, given, text, on_message) if ranks.is_writer else None
+        _vocabulary(settings, init, known_words, text, on_message) if ranks.is_writer else None
     )
     pretraining = _fit_to_corpus(settings, len(vocabulary), text, output if resume else None, ranks, on_message)
     for warning in corpus_warnings(pretraining, n_predictions=text.n_predictions, n_unknown=n_unknown, is_new=not init):
@@ -134,7 +133,7 @@ def _make_network(
     pretraining: PretrainConfig,
     on_message: OnMessage,
 ) -> Tuple[BiLMNetwork, LMHead]:
-    """The network and the softmax: those of `init` where it has them, else new ones."""
+    """The network and the softmax, new or from `init`."""
     torch.manual_seed(pretraining.seed)
     network = init.network if init else BiLMNetwork(_with_words(bilm, len(vocabulary)))
     if init is not None and init.head is not None and not settings.vocabulary.new_head:
@@ -152,12 +151,12 @@ def _make_meta(settings: RunConfig, init: Optional[BiLM]) -> Dict[str, Any]:
 
 
 def _report_precision(
-    asked: str, fitted: str, precision: str, ranks: Ranks, on_message: OnMessage, warn: OnMessage
+    config_values: str, fitted: str, precision: str, ranks: Ranks, on_message: OnMessage, warn: OnMessage
 ) -> None:
     reason = ""
-    if fitted != asked:
+    if fitted != config_values:
         reason = ", as at the start of the run"
-    elif asked == "auto" and precision == "float32":
+    elif config_values == "auto" and precision == "float32":
         reason = ", since this processor has no instructions for bfloat16"
     on_message(f"Matrix products in {precision}{reason}")
     if is_emulated(precision, ranks):
@@ -175,7 +174,6 @@ def corpus_warnings(
     config (PretrainConfig): From `fit_to_corpus`.
     n_predictions (int): Predictions per direction of one pass, 0 if unknown.
     n_unknown (Optional[int]): Tokens of the corpus that are `<UNK>`, None if that does not matter.
-    is_new (bool): The biLM starts from random weights.
     RETURNS (List[str]): For few updates, a warm-up of more than half of the run, a corpus without `<UNK>` (WL102), many
         passes.
     """
@@ -233,12 +231,12 @@ def _check_head(init: BiLM, head: LMHead, settings: SoftmaxConfig, name: str) ->
     """Compare the softmax that training starts from with that of the config."""
     stored = {"kind": "adaptive" if isinstance(head, AdaptiveHead) else "sampled or full"}
     stored["tie_weights"] = str(is_head_shared(init.network, head)).lower()
-    asked: Dict[str, str] = {"kind": settings.kind if settings.kind == "adaptive" else "sampled or full"}
-    asked["tie_weights"] = str(settings.tie_weights).lower()
+    config_values: Dict[str, str] = {"kind": settings.kind if settings.kind == "adaptive" else "sampled or full"}
+    config_values["tie_weights"] = str(settings.tie_weights).lower()
     if isinstance(head, AdaptiveHead) and settings.kind == "adaptive":
         stored.update(cutoffs=str(head.cutoffs), div_value=str(head.div_value))
-        asked.update(cutoffs=str(list(settings.cutoffs)), div_value=str(float(settings.div_value)))
-    different = _differences(asked, stored)
+        config_values.update(cutoffs=str(list(settings.cutoffs)), div_value=str(float(settings.div_value)))
+    different = _differences(config_values, stored)
     if different:
         raise ValueError(
             f"[pretraining.softmax] differs from the softmax of the biLM '{name}' that training starts from: "
@@ -246,9 +244,9 @@ def _check_head(init: BiLM, head: LMHead, settings: SoftmaxConfig, name: str) ->
         )
 
 
-def _differences(asked: Mapping[str, Any], stored: Mapping[str, Any]) -> str:
-    names = [name for name in stored if asked[name] != stored[name]]
-    return "; ".join(f"{name}: {asked[name]} in the block, {stored[name]} in the biLM" for name in names)
+def _differences(config_values: Mapping[str, Any], stored: Mapping[str, Any]) -> str:
+    names = [name for name in stored if config_values[name] != stored[name]]
+    return "; ".join(f"{name}: {config_values[name]} in the block, {stored[name]} in the biLM" for name in names)
 
 
 def _with_words(bilm: BiLMConfig, n_words: int) -> BiLMConfig:
@@ -332,13 +330,18 @@ def _tokenize(
 
 
 def _vocabulary(
-    settings: RunConfig, init: Optional[BiLM], given: Optional[Vocabulary], text: StoredText, on_message: OnMessage
+    settings: RunConfig,
+    init: Optional[BiLM],
+    known: Optional[Vocabulary],
+    text: StoredText,
+    on_message: OnMessage,
 ) -> Tuple[Vocabulary, Optional[int]]:
     """The vocabulary, and the number of tokens of the text that are <UNK>, None if no softmax has to learn it."""
     words = settings.vocabulary
-    if given is not None:
+    if known is not None:
         is_kept = init is not None and init.head is not None and not words.new_head
-        return given, None if is_kept else int(text.word_counts[given.ids(text.words()) == given.unk_id].sum())
+        is_unknown = known.ids(text.words()) == known.unk_id
+        return known, None if is_kept else int(text.word_counts[is_unknown].sum())
     counted = count_vocabulary(text.counted_words(), n_words=words.n_words, min_count=words.min_count)
     vocabulary = counted.vocabulary()
     on_message(f"Vocabulary of {len(vocabulary):,} words; {counted.unk_rate:.2%} of the tokens are <UNK>")

@@ -17,6 +17,7 @@ from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..inference.perplexity import Perplexity, held_out_losses, summarize
 from ..text.words import Vocabulary
+from ..util import finite
 from ..weights import save_bilm
 from .config import PretrainConfig
 from .data import Sentences
@@ -80,9 +81,9 @@ class Report:
         row: Dict[str, Any] = {
             "step": self.step,
             "n_tokens": self.n_tokens,
-            "loss": _known(self.loss),
-            "learn_rate": _known(self.learn_rate),
-            "grad_norm": _known(self.grad_norm),
+            "loss": finite(self.loss),
+            "learn_rate": finite(self.learn_rate),
+            "grad_norm": finite(self.grad_norm),
             "elapsed_s": round(self.elapsed_s, 1),
             "tokens_per_s": round(self.tokens_per_s, 1),
             "data_share": round(self.data_share, 4),
@@ -137,7 +138,6 @@ class Pretraining:
     network (BiLMNetwork), head (LMHead): Trained in place, on the device of this rank.
     vocabulary (Vocabulary): Words of the head, sorted by frequency.
     text (StoredText), held_out (Sentences): The training text, and the held-out text.
-    config (PretrainConfig): The settings, from `fit_to_corpus`.
     meta (Mapping[str, Any]): Saved with the model: name, language, sources, licences.
     text_settings (Mapping[str, Any]): Settings of reading the text, plain JSON types; must not change on resume.
     is_stopped (bool): Whether `stop` ended the run before its end.
@@ -170,26 +170,15 @@ class Pretraining:
         self._losses: List[float] = []
         self._validated_at = 0  # step
         self.is_stopped = False
-        self._is_stop_wanted = False
+        self._has_stop_request = False
         self._log: Optional[RunLog] = None
         self._unverified: Optional[Path] = None  # the newest checkpoint, until its weights give a finite result
-
-    @property
-    def read(self) -> Counts:
-        """RETURNS (Counts): Counts of the text read so far, by all ranks and in all passes."""
-        return self.trainer.batch.counts
-
-    @property
-    def epoch(self) -> int:
-        """RETURNS (int): Complete passes through the text."""
-        return self.trainer.batch.epoch
 
     def begin(self, *, resume: bool = False, force: bool = False) -> None:
         """Prepare the folder; with `resume` continue from the newest intact checkpoint, if there is one.
 
         An error on one rank is raised on all. The first rank checks the folder before it writes.
 
-        resume (bool): Continue the run in the folder.
         force (bool): Start a new run in a folder that contains one, and remove the old run.
         RAISES (ValueError): EL104 for a folder that contains a run, EL129 if all checkpoints are damaged, if the
             newest one does not fit the run, EL146 and EL156 if the stopped run had other settings or another text,
@@ -212,7 +201,7 @@ class Pretraining:
 
     def stop(self) -> None:
         """Make `reports` end after the current update, with a checkpoint. A signal handler may call this."""
-        self._is_stop_wanted = True
+        self._has_stop_request = True
 
     def reports(self) -> Iterator[Report]:
         """Train to the end, or until `stop` is called on some rank.
@@ -247,7 +236,7 @@ class Pretraining:
                 interval = _Interval([], time.perf_counter(), trainer.n_tokens)
                 self._losses = interval.losses
                 yield report
-            self.is_stopped = self.ranks.any(self._is_stop_wanted) and not is_end
+            self.is_stopped = self.ranks.any(self._has_stop_request) and not is_end
             if is_end or self.is_stopped or trainer.step % config.checkpoint_steps == 0:
                 self._save_checkpoint()
             if self.is_stopped and self._validated_at < trainer.step:
@@ -281,7 +270,7 @@ class Pretraining:
             data_share=interval.data_s / seconds,
             validation=validation,
             is_best=is_best,
-            read=self.read,
+            read=self.trainer.batch.counts,
             precision=config.precision,
         )
         if self._log is not None:
@@ -291,7 +280,7 @@ class Pretraining:
         return report
 
     def _validate(self) -> Perplexity:
-        """Validate on the first rank and send the result to the others."""
+        """Validate on the first rank and send the result to the other ranks."""
         self._check_weights()
         perplexity: Optional[Perplexity] = None
         if self.ranks.is_writer:
@@ -317,7 +306,7 @@ class Pretraining:
         return {
             "spacy_elmo_version": __version__,
             "corpus": [source["name"] for source in self.text.sources],
-            "corpus_counts": self.read.to_dict(),
+            "corpus_counts": self.trainer.batch.counts.to_dict(),
             "settings": self.config.to_dict(),
             "n_tokens": self.trainer.n_tokens,
             "n_updates": self.trainer.step,
@@ -402,7 +391,7 @@ class Pretraining:
             raise ValueError(self._diverged("A weight"))
 
     def _diverged(self, what: str) -> str:
-        """Describe the error, and remove a checkpoint whose weights have not given a finite result."""
+        """RETURNS (str): The error; a checkpoint whose weights have not given a finite result is removed."""
         if self._unverified is not None:
             shutil.rmtree(self._unverified)
         checkpoint = next(iter(list_checkpoints(self.output)), "none yet")
@@ -416,15 +405,10 @@ class Pretraining:
         )
 
 
-def _known(value: float) -> Optional[float]:
-    return value if math.isfinite(value) else None
-
-
 def perplexities(validation: Perplexity) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): Scores of a validation for the log and the model's meta data, plain JSON types."""
-    has_backward = not math.isnan(validation.backward)
     return {
         "forward": round(validation.forward, 4),
-        "backward": round(validation.backward, 4) if has_backward else None,
+        "backward": finite(round(validation.backward, 4)),
         "unk_rate": round(validation.unk_rate, 5),
     }

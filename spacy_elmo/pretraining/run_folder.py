@@ -79,7 +79,7 @@ def list_checkpoints(output: Path) -> List[Path]:
 
 
 def load_checkpoint(output: Path) -> Tuple[Optional[Snapshot], List[str]]:
-    """Read the newest intact checkpoint, None if the run has none, and the problems of newer, damaged ones.
+    """Read the newest intact checkpoint, None if the run has none, and the problems of newer, damaged checkpoints.
 
     RAISES (ValueError): EL129 if all checkpoints are damaged.
     """
@@ -242,8 +242,8 @@ def describe_text(text: StoredText, held_out: Sentences, settings: Mapping[str, 
 
 def changed_text(then: Mapping[str, Any], now: Mapping[str, Any]) -> List[str]:
     """Describe each difference of two results of `describe_text`."""
-    known, given = ({**_flat({**record, "files": {}}), **record["files"]} for record in (then, now))
-    return describe_changes(known, given, "missing")
+    before, after = ({**_flat({**record, "files": {}}), **record["files"]} for record in (then, now))
+    return describe_changes(before, after, "missing")
 
 
 def fingerprint(vocabulary: Vocabulary) -> str:

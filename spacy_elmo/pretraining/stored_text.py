@@ -41,7 +41,6 @@ REPORT_S = 30.0
 class StoredText:
     """A tokenized text.
 
-    folder (Path): Its files.
     text (NumberedText): Memory-mapped; long sentences are split.
     word_counts (NDArray): Shape (U,), occurrences of each word number.
     counts (Counts): Of the whole text.

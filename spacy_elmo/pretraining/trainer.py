@@ -150,8 +150,8 @@ class Trainer:
         tensors = {f"network.{stored_name(name)}": tensor for name, tensor in self.network.state_dict().items()}
         tensors.update({f"head.{name}": tensor for name, tensor in self.head.state_dict().items()})
         tensors.update({f"optimizer.{_renamed(name, stored_name)}": tensor for name, tensor in moments.items()})
-        for name, part in self.state.named_tensors().items():
-            tensors[f"state.{name}"] = self.ranks.gather(part, 1)
+        for name, lanes in self.state.named_tensors().items():
+            tensors[f"state.{name}"] = self.ranks.gather(lanes, 1)
         for rank, states in enumerate(self.ranks.gather_objects(_random_states(self.ranks.device))):
             tensors.update({f"random.{rank}.{name}": state for name, state in states.items()})
         tensors["random.sampler"] = self.generator.get_state()
@@ -178,8 +178,8 @@ class Trainer:
         # Copies, since PyTorch aligns its memory, and products may differ in the last bit for another alignment.
         states = _under("state.", tensors)
         stored = {
-            name: torch.empty_like(part).copy_(states[name][:, self.own_lanes])
-            for name, part in self.state.named_tensors().items()
+            name: torch.empty_like(lanes).copy_(states[name][:, self.own_lanes])
+            for name, lanes in self.state.named_tensors().items()
         }
         self.state = self.state.replace_tensors(stored)
         self.generator.set_state(tensors["random.sampler"])
@@ -217,9 +217,9 @@ class Trainer:
             self._use_graphs(uses_graphs(self.ranks.device))
         return self._wrapped
 
-    def _use_graphs(self, is_wanted: bool) -> None:
+    def _use_graphs(self, is_on: bool) -> None:
         if isinstance(self.network.encoder, LSTMStack):
-            graphs = RecurrenceGraphs(self.ranks.device) if is_wanted else None
+            graphs = RecurrenceGraphs(self.ranks.device) if is_on else None
             for layer in self.network.encoder.layers:
                 layer.graphs = graphs  # type: ignore[assignment]  # ModuleList knows Modules
 

@@ -22,7 +22,6 @@ from ..weights.tensor_map import read_vocabulary, write_vocabulary
 from .config import PathsConfig
 
 SPECIAL = (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN)
-MAX_NAMED = 5  # line numbers in an error message
 Entry = Tuple[str, int]
 
 
@@ -59,18 +58,14 @@ def count_vocabulary(
     max_entries: int = 5_000_000,
     folder: Optional[Path] = None,
 ) -> VocabularyCounts:
-    """Count words and keep the most frequent ones. Memory use is bounded by `max_entries` words, 110 bytes each, and
+    """Count words and keep the most frequent words. Memory use is bounded by `max_entries` words, 110 bytes each, and
     the words kept; the result does not depend on `max_entries`.
 
     sentences (Iterable[Union[Sequence[str], Mapping[str, int]]]): Their tokens, or occurrences of words.
     n_words (Optional[int]): Number of words to keep, without the three special ones; None for all.
     max_entries (int): Maximum number of distinct words in memory; if there are more, counts are added up in a temporary
         file in `folder`, by default that of the system.
-    RAISES (ValueError): For numbers below 1.
     """
-    for name, value in (("n_words", n_words), ("min_count", min_count), ("max_entries", max_entries)):
-        if value is not None and value < 1:
-            raise ValueError(f"{name} is {value}, should be 1 or more. Correct this setting.")
     counts: Counter[str] = Counter()
     table: Optional[sqlite3.Connection] = None
     with ExitStack() as stack:
@@ -105,7 +100,7 @@ def save_vocabulary(
     on_message: OnMessage = say_nothing,
     warn: OnMessage = say_nothing,
 ) -> Tuple[Counts, VocabularyCounts]:
-    """Count the words of a corpus and write the most frequent ones atomically, one per line.
+    """Count the words of a corpus and write the most frequent words atomically, one per line.
 
     places (Sequence[str]): See `find_shards`, also for `format`, `lang` and `running_text`.
     n_words (Optional[int]), min_count (int), max_entries (int): See `count_vocabulary`.
@@ -181,25 +176,29 @@ def choose_vocabulary(
     warn (OnMessage): Called with a warning about a file in another order.
     RAISES (ValueError): For a vocabulary file that is missing, damaged or does not fit the biLM.
     """
-    given = _read_words(paths.vocab) if paths.vocab else None
+    vocabulary = _read_words(paths.vocab) if paths.vocab else None
     n_rows = _n_rows(init, is_new_head)
     if init is None or n_rows is None:
-        return _check_lines(given, str(paths.vocab), warn)
+        if vocabulary is not None:
+            _warn_of_order(vocabulary, str(paths.vocab), warn)
+        return vocabulary
     if init.vocabulary is None:
-        if given is None or len(given) != n_rows:
-            given_as = "no vocabulary is given" if given is None else f"'{paths.vocab}' has {len(given):,} words"
+        if vocabulary is None or len(vocabulary) != n_rows:
+            described = (
+                "no vocabulary is given" if vocabulary is None else f"'{paths.vocab}' has {len(vocabulary):,} words"
+            )
             raise ValueError(
                 f"The word embedding or softmax of the biLM '{paths.init}' has {n_rows} rows, but the biLM has no "
-                f"vocabulary for them; {given_as}. Set paths.vocab to the vocabulary it was trained with, one word "
+                f"vocabulary for them; {described}. Set paths.vocab to the vocabulary it was trained with, one word "
                 "per line in the order of the rows."
             )
-        return given
-    if given is not None and given.words != init.vocabulary.words:
-        n_different = len(set(given.words) ^ set(init.vocabulary.words))
-        given_as = f"{n_different} words that differ from" if n_different else "another order than"
+        return vocabulary
+    if vocabulary is not None and vocabulary.words != init.vocabulary.words:
+        n_different = len(set(vocabulary.words) ^ set(init.vocabulary.words))
+        described = f"{n_different} words that differ from" if n_different else "another order than"
         has_softmax_only = init.config.n_words is None
         raise ValueError(
-            f"The vocabulary in paths.vocab has {given_as} the {len(init.vocabulary)} words of the biLM "
+            f"The vocabulary in paths.vocab has {described} the {len(init.vocabulary)} words of the biLM "
             f"'{paths.init}', "
             + (
                 "whose softmax cannot predict them. Remove paths.vocab, or set vocabulary.new_head = true to train a "
@@ -213,7 +212,7 @@ def choose_vocabulary(
 
 
 def _n_rows(init: Optional[BiLM], is_new_head: bool) -> Optional[int]:
-    """Rows of the word embedding or softmax that training keeps; None if it keeps none."""
+    """Rows of the word embedding or softmax that training keeps; None without such rows."""
     if init is None:
         return None
     if init.config.n_words is not None:
@@ -230,22 +229,12 @@ def _read_words(path: str) -> Vocabulary:
     return cast(Vocabulary, read_vocabulary(File(to_path(path)), is_needed=True))
 
 
-def _check_lines(given: Optional[Vocabulary], path: str, warn: OnMessage) -> Optional[Vocabulary]:
-    """Refuse blank lines of a vocabulary for a new softmax; warn if it is not in the order of `elmo vocab`."""
-    if given is None:
-        return None
-    blank = [line for line, word in enumerate(given.words, start=1) if not word.strip()]
-    if blank:
-        lines = ", ".join(map(str, blank[:MAX_NAMED]))
-        raise ValueError(
-            f"The vocabulary '{path}' has {len(blank)} blank line(s): {lines}. Tokens are never blank, so the rows of "
-            "these lines would not be trained. Remove the lines."
-        )
-    if tuple(given.words[: len(SPECIAL)]) != SPECIAL:
-        first, expected = ", ".join(given.words[: len(SPECIAL)]), ", ".join(SPECIAL)
+def _warn_of_order(vocabulary: Vocabulary, path: str, warn: OnMessage) -> None:
+    """Warn if a vocabulary for a new softmax is not in the order of `elmo vocab`."""
+    if tuple(vocabulary.words[: len(SPECIAL)]) != SPECIAL:
+        first, expected = ", ".join(vocabulary.words[: len(SPECIAL)]), ", ".join(SPECIAL)
         warn(
             f"The vocabulary '{path}' starts with {first}; by convention it starts with {expected}, then words in "
             "order of descending frequency, which the sampled and the adaptive softmax rely on. `elmo vocab` creates "
             "one in this order."
         )
-    return given

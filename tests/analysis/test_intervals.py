@@ -45,5 +45,5 @@ def test_same_seed_same_interval():
     ],
 )
 def test_nothing_to_score_is_an_error(n, options, problem):
-    with pytest.raises(ValueError, match=f"No interval can be computed.*{problem}"):
+    with pytest.raises(ValueError, match=problem):
         bootstrap_accuracy(np.ones(n), np.zeros(n), **options)

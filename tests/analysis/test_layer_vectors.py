@@ -8,9 +8,9 @@ from spacy_elmo.analysis.layer_vectors import (
     collect_layers,
     find_nearest,
     iter_layers,
-    make_reading,
     name_all,
 )
+from spacy_elmo.pipeline.model import ElmoSettings
 
 from .labelled_texts import N_LAYERS, WIDTH, make_bilm, make_doc, read_all
 
@@ -32,7 +32,7 @@ def test_vectors_are_those_of_the_runs(labelled, contexts, state, batch_tokens):
     runs = SENTENCES if contexts == "sentences" else [sum(SENTENCES[:2], []), sum(SENTENCES[2:], [])]
     groups = [len(runs) // 2] * 2
     expected = read_all(bilm, runs, state=state, group_lengths=groups)[:, labelled.rows]
-    reading = make_reading(contexts=contexts, state=state, batch_tokens=batch_tokens)
+    reading = ElmoSettings(contexts=contexts, state=state, batch_tokens=batch_tokens)
     found = np.zeros_like(expected)
     for start, stop, layers in iter_layers(bilm, labelled, reading):
         found[:, start:stop] = layers
@@ -43,11 +43,11 @@ def test_vectors_are_those_of_the_runs(labelled, contexts, state, batch_tokens):
 
 
 def test_windows_leave_no_token_out(labelled):
-    reading = make_reading(contexts="doc", max_tokens=3, overlap=1, batch_tokens=2)
+    reading = ElmoSettings(contexts="doc", max_tokens=3, overlap=1, batch_tokens=2)
     bounds = [(start, stop) for start, stop, _ in iter_layers(make_bilm(), labelled, reading)]
     assert [i for start, stop in bounds for i in range(start, stop)] == [0, 1, 2, 3]
     with pytest.raises(ValueError, match="(?s)contexts.*'words'"):
-        make_reading(contexts="words")
+        ElmoSettings(contexts="words")
 
 
 @pytest.mark.parametrize("block", [1, 3, 7, 100])

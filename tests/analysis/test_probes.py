@@ -7,7 +7,6 @@ from spacy.training import Example
 
 from spacy_elmo.analysis import vectors as vectors_module
 from spacy_elmo.analysis.labelled import LabelledDocs, ProbeData, label_tokens
-from spacy_elmo.analysis.layer_vectors import make_reading
 from spacy_elmo.analysis.probes import (
     fit_probe,
     is_pipeline,
@@ -19,6 +18,7 @@ from spacy_elmo.analysis.probes import (
     probe_layers,
     word_baseline,
 )
+from spacy_elmo.pipeline.model import ElmoSettings
 from spacy_elmo.weights import save_bilm
 from spacy_elmo.weights.identity import digest_bilm
 
@@ -112,7 +112,7 @@ def test_component_with_a_biLM_of_its_own_is_probed(tmp_path) -> None:
 def open_pipeline_of(nlp, path):
     nlp.to_disk(path)
     opened = open_pipeline(path)
-    assert opened.reading == make_reading(contexts="doc")
+    assert opened.reading == ElmoSettings(contexts="doc")
     return opened.bilm
 
 
@@ -124,7 +124,7 @@ def test_pipeline_brings_its_biLM_and_its_reading(tmp_path) -> None:
     nlp.config["initialize"]["components"]["elmo"] = {"loader": {"@misc": "spacy-elmo.RandomBiLM.v1", "bilm": BILM}}
     nlp.to_disk(tmp_path / "pipeline")
     opened = open_pipeline(str(tmp_path / "pipeline"))
-    assert opened.reading == make_reading(contexts="doc", state="carry") and opened.digest is None
+    assert opened.reading == ElmoSettings(contexts="doc", state="carry") and opened.digest is None
     words = [["the", "bank"]]
     np.testing.assert_array_equal(opened.bilm.encode(words).numpy(), make_bilm().encode(words).numpy())
     spacy.blank("en").to_disk(tmp_path / "blank")

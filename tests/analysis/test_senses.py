@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from spacy_elmo.analysis.labelled import LabelledDocs, ProbeData, label_senses
-from spacy_elmo.analysis.layer_vectors import iter_layers, make_reading
+from spacy_elmo.analysis.layer_vectors import iter_layers
 from spacy_elmo.analysis.probes import probe_data
 from spacy_elmo.analysis.senses import SenseVectors, score_senses
+from spacy_elmo.pipeline.model import ElmoSettings
 
 from .labelled_texts import MONEY, PIECE, RIVER, VOCAB, make_bilm, make_uses
 
@@ -42,7 +43,7 @@ def _vectors(labelled: LabelledDocs) -> np.ndarray:
 def test_senses_are_the_nearest_by_cosine(
     train: LabelledDocs, uses: LabelledDocs, nearest: Any, batch_tokens: int
 ) -> None:
-    vectors = SenseVectors(make_bilm(), nearest=nearest, reading=make_reading(batch_tokens=batch_tokens)).fit(train)
+    vectors = SenseVectors(make_bilm(), nearest=nearest, reading=ElmoSettings(batch_tokens=batch_tokens)).fit(train)
     known, asked = _vectors(train), _vectors(uses)  # (L+2, N, D)
     for layer, answers in enumerate(vectors.predict(uses)):
         for i, answer in enumerate(answers[:2]):

@@ -11,7 +11,7 @@ from explorer.stub_index import HOSTILE, StubIndex
 
 from spacy_elmo.explorer import serving
 from spacy_elmo.explorer.reading import TextReader
-from spacy_elmo.explorer.texts import EXAMPLES, find_examples
+from spacy_elmo.explorer.texts import find_examples, read_examples
 from spacy_elmo.explorer.views import VIEWS, Busy, Explorer
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.inference.substitutes import find_substitutes
@@ -114,7 +114,7 @@ def test_what_is_missing_has_a_message_and_other_views_work(tiny, explorer):
 
 
 @pytest.mark.issue(40)
-@pytest.mark.parametrize("lang", sorted(set(EXAMPLES) - {"ja"}))  # whose tokenizer is a package of its own
+@pytest.mark.parametrize("lang", sorted(set(read_examples()) - {"ja"}))  # whose tokenizer is a package of its own
 def test_first_texts_have_the_word_in_two_contexts(tiny, lang):
     explorer = Explorer(tiny, "tiny", reader=TextReader(lang))
     texts = explorer.settings()["texts"]
@@ -207,7 +207,7 @@ def test_requests_of_two_users_do_not_mix(client):
 
 def test_a_request_does_not_wait_forever(tiny):
     explorer = Explorer(tiny, "tiny", busy_seconds=0.01)
-    with explorer.turn():
+    with explorer.locked():
         with pytest.raises(Busy, match="The explorer is busy"):
             _ask(explorer, "tokens", text="a")
         with running(explorer) as address:

@@ -23,7 +23,7 @@ from spacy_elmo.corpora.shards import TextShard
 from spacy_elmo.pretraining import run_folder
 from spacy_elmo.pretraining.config import PretrainConfig
 from spacy_elmo.pretraining.data import read_held_out
-from spacy_elmo.pretraining.distributed import Ranks, connect, restart_count, tell_of_lost_ranks
+from spacy_elmo.pretraining.distributed import Ranks, connect, report_lost_ranks, restart_count
 from spacy_elmo.pretraining.run import Pretraining
 from spacy_elmo.pretraining.stored_text import store_text
 from spacy_elmo.pretraining.vocabulary import count_vocabulary
@@ -130,7 +130,7 @@ def main():
         if arguments.kill_in_checkpoint:
             run_folder.hash_file = lambda path: die()  # both files are written, the folder is not in place
         run.begin(resume=True)
-        with tell_of_lost_ranks(ranks.rank):
+        with report_lost_ranks(ranks.rank):
             for report in run.reports():
                 if is_mortal and report.step == arguments.kill_at:
                     die()

@@ -41,6 +41,3 @@ def test_temporary_files_are_removed_after_an_error(tmp_path):
     with pytest.raises(OSError, match="no more"):
         count_vocabulary(sentences(), max_entries=2, folder=tmp_path)
     assert not list(tmp_path.iterdir())
-    for name in ("n_words", "min_count", "max_entries"):
-        with pytest.raises(ValueError, match=f"{name} is 0"):
-            count_vocabulary([["a"]], **{name: 0})
