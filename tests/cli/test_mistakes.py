@@ -18,6 +18,7 @@ FILES = {
     "text.txt": b"the cat sat on the mat .\n" * 9,
     "empty.txt": b"\n \n",
     "bad.jsonl": b"{",
+    "rows.jsonl": b'{"id": "a", "words": ["the"]}\n',
     "words.jsonl": b'{"words": "the cat"}',
     "bad.spacy": b"nothing",
     "latin.txt": "cafe\ncaf\xe9".encode("latin1"),
@@ -26,6 +27,20 @@ FILES = {
     "csv/a.csv": b"a",
     "log.jsonl": b'{"step": 0, "component": "tagger", "number": 1, "shares": [0.5, 0.3, 0.2]}\n',
 }
+PARTS = [  # a folder needs pyarrow
+    ("embed bilm text.txt new --store top", "cannot be used here"),
+    ("embed bilm text.txt new --forget-sentences", "cannot be used here"),
+    ("embed bilm text.txt new --keep id", "is read as text, which has no fields id"),
+    ("embed bilm rows.jsonl new --keep place", "does not have the field(s) place; it has id, words"),
+    ("embed bilm rows.jsonl new --keep place --on-error skip", "does not have the field(s) place"),
+    ("embed bilm rows.jsonl new --keep elmo", "has a column of this name"),
+    ("embed bilm rows.jsonl new --keep tokens", "has a column of this name"),
+    *((f"embed bilm rows.jsonl new --shard {shard}", "--shard") for shard in ("0/2", "3/2", "a/b", "1/2 --force")),
+    ("embed bilm rows.jsonl new --workers 2", "--workers is for Ray"),
+    ("embed bilm rows.jsonl new --address auto", "--address is for Ray"),
+    ("embed bilm rows.jsonl new --gpus-per-worker 0.5", "--gpus-per-worker is for Ray"),
+    ("embed bilm rows.jsonl new --engine ray --shard 1/2", "--shard 1/2 is for jobs without Ray"),
+]
 TEXT = "'The bank <script>alert(1)</script> of the river.'"
 
 
@@ -72,6 +87,12 @@ MISTAKES = [
     ("embed bilm text.txt new.npz --precision float16", "Choose 'float32'"),
     ("embed bilm text.txt new.npz --gpu-id 99", "There is no GPU number 99"),
     ("embed bilm text.txt new.txt", "should end in .npz"),
+    ("embed bilm text.txt new.hdf5 --store both", "cannot be used here"),
+    ("embed bilm text.txt new.npz --store top", "cannot be used here"),
+    ("embed bilm text.txt new.npz --to hdf5", "should end in .npz"),
+    ("embed bilm text.txt - --to hdf5", "should end in .npz"),
+    ("embed bilm text.txt new.hdf5 --to npz", "should end in .npz"),
+    ("embed bilm rows.jsonl new.npz --keep id", "the output is npz"),
     *((f"explore --host '{host}' --port 0", "it has no passwords") for host in ("0.0.0.0", "::", "example.org", "")),
     ("explore --pipeline blank --port 0", "EL230"),
     (CONFIG, "Name components with --component"),
@@ -127,8 +148,10 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize("line, message", MISTAKES, ids=[line for line, _ in MISTAKES])
+@pytest.mark.parametrize("line, message", MISTAKES + PARTS, ids=[line for line, _ in MISTAKES + PARTS])
 def test_a_mistake_has_a_message_and_nothing_is_written(line, message, place, monkeypatch):
+    if (line, message) in PARTS:
+        pytest.importorskip("pyarrow", reason="needs pyarrow")
     monkeypatch.chdir(place)
     shown = told(*shlex.split(line), code=1)
     written = [path.name for path in place.glob("new*")]

@@ -7,7 +7,7 @@ import lzma
 import pytest
 
 from spacy_elmo import util
-from spacy_elmo.corpora.files import decode, open_bytes, read_lines, skip_items
+from spacy_elmo.corpora.files import decode, open_bytes, read_lines
 
 TEXT = "der Fluß fließt .\n\nsie saß\n".encode() * 50
 CHINESE = "水边的老磨坊".encode() * 20
@@ -74,13 +74,6 @@ def test_decode_counts_what_it_replaces():
     assert decode("saß\n".encode()) == ("saß\n", 0)
     assert decode(b"sa\xdf and \xff") == ("sa\ufffd and \ufffd", 2)
     assert decode("\ufffd ".encode("utf8") + b"\xdf") == ("\ufffd \ufffd", 1)
-
-
-def test_skip_items_wants_enough_items():
-    assert list(skip_items(iter("abc"), 2, name="text")) == ["c"]
-    assert list(skip_items(iter("abc"), 3, name="text")) == []
-    with pytest.raises(ValueError, match="'text' .*record 4"):
-        skip_items(iter("abc"), 4, name="text")
 
 
 @pytest.mark.parametrize("longest", [1 << 20, 4, 3, 2])

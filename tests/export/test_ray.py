@@ -85,10 +85,11 @@ def check(place: Path, name: str) -> None:
 
 
 def after_parts(folder: Path, n: int, act: Callable[[], None]) -> threading.Thread:
-    """Do something when there are n parts."""
+    """Do something when there are n parts, which takes less than five minutes."""
 
     def wait() -> None:
-        while len(list(folder.glob("part-*.parquet"))) < n:
+        end_s = time.monotonic() + 300
+        while len(list(folder.glob("part-*.parquet"))) < n and time.monotonic() < end_s:
             time.sleep(0.005)
         act()
 

@@ -7,7 +7,7 @@ from typing import Any, Dict, List
 import h5py
 import numpy as np
 import pytest
-from cli.calls import call, refused
+from cli.calls import call
 from export.test_onnx import make_bilm
 
 from spacy_elmo import BiLM, save_bilm
@@ -61,27 +61,6 @@ def test_texts_can_be_left_out_and_no_lines_give_only_the_index(bilm: BiLM, tmp_
     (tmp_path / "in.txt").write_text("", encoding="utf8")
     _embed(tmp_path)
     assert json.loads(_read(tmp_path / "out.hdf5")["sentence_to_index"][0]) == {}
-
-
-@pytest.mark.parametrize(
-    "options, name, message",
-    [
-        (["--store", "both"], "out.hdf5", "cannot be used here"),
-        (["--store", "top"], "out.npz", "cannot be used here"),
-        (["--store", "top"], "out", "cannot be used here"),
-        (["--forget-sentences"], "out", "cannot be used here"),
-        (["--to", "hdf5"], "out.npz", "should end in .npz"),
-        (["--to", "hdf5"], "-", "should end in .npz"),
-        (["--to", "npz"], "out.hdf5", "should end in .npz"),
-    ],
-)
-def test_options_that_do_not_fit_are_refused(
-    bilm: BiLM, tmp_path: Path, options: List[str], name: str, message: str
-) -> None:
-    before = sorted(tmp_path.iterdir())
-    output = name if name == "-" else tmp_path / name
-    assert message in refused("embed", tmp_path / "bilm", tmp_path / "in.txt", output, *options)
-    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_an_existing_file_is_kept_until_the_new_one_is_complete(

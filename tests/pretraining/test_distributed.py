@@ -188,8 +188,9 @@ def test_a_killed_process_of_two_nodes_is_replaced(text, tmp_path, is_with_agent
     variables = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"} if is_with_agent else {}
     agents = [_agent(output, text, port, variables, is_host=is_host) for is_host in (False, True)]
     try:
+        end_s = time.monotonic() + 240
         while not (output / "checkpoints" / "step-00000014").exists():
-            assert agents[0].poll() is None and agents[1].poll() is None
+            assert agents[0].poll() is None and agents[1].poll() is None and time.monotonic() < end_s
             time.sleep(0.01)
         _kill(agents[0], is_with_agent=is_with_agent)
         assert len(_losses(output)) < 150

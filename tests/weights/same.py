@@ -11,12 +11,12 @@ from spacy_elmo import BiLM
 def assert_same(bilm: BiLM, expected: BiLM, *, limit: float = 0.0, but: Sequence[str] = ()) -> None:
     """Compare sizes, words, weights and vectors.
 
-    limit (float): Largest difference of vectors; weights are compared only if it is zero.
+    limit (float): Largest difference of vectors. Above zero only these are compared, and weights if some may differ.
     but (Sequence[str]): Parameters that may differ.
     """
     assert (bilm.config, bilm.vocabulary, bilm.lexicon) == (expected.config, expected.vocabulary, expected.lexicon)
     assert type(bilm.head) is type(expected.head)
-    for name in ("network", "head") if limit == 0 else ():
+    for name in ("network", "head") if limit == 0 or but else ():
         modules = (getattr(bilm, name), getattr(expected, name))
         one, other = (module.state_dict() if module is not None else {} for module in modules)
         assert list(one) == list(other)

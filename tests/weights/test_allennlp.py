@@ -1,6 +1,10 @@
-"""AllenNLP archives and state dicts: what is in them comes out."""
+"""AllenNLP archives and state dicts: what is in them comes out; members that lead elsewhere are not read."""
 
+import gzip
+import io
 import json
+import lzma
+import tarfile
 import warnings
 from dataclasses import replace
 
@@ -9,24 +13,26 @@ import pytest
 import torch
 from reference.allennlp_state import GAMMA, WEIGHTS, elmo_state, make_config, task_state, to_bytes, write_archive
 from reference.seeded_weights import SENTENCES, WORDS, make_arrays, make_options, make_softmax, write_model
+from weights.same import assert_same
 
-from spacy_elmo import load_bilm, load_mixes, save_bilm
+from spacy_elmo import BiLM, load_bilm, load_mixes, save_bilm
 from spacy_elmo.weights.allennlp_names import allennlp_datasets
+from spacy_elmo.weights.allennlp_options import to_json
+from spacy_elmo.weights.files import MAX_MEMBERS
 from spacy_elmo.weights.meta import LoadedMix, mixes_from_meta
 from spacy_elmo.weights.tensor_map import export_arrays, to_arrays
 
 OPTIONS = make_options()
 ARRAYS = make_arrays(OPTIONS)
 OPTIONS_MEMBER = "fta/model.text_field_embedder.token_embedders.elmo.options_file"
-HDF5_MEMBER = "fta/model.text_field_embedder.token_embedders.elmo.weight_file"
 MIX = LoadedMix(tuple(float(np.float32(weight)) for weight in WEIGHTS), float(np.float32(GAMMA)))
 
 
 @pytest.fixture
 def original(tmp_path):
-    """The biLM as bilm-tf stores it, with softmax and words."""
+    """The biLM of the files of bilm-tf, which have softmax and words."""
     folder = tmp_path / "original"
-    return load_bilm(write_model(folder, OPTIONS, {**ARRAYS, **make_softmax(OPTIONS)}, WORDS))
+    return BiLM(load_bilm(write_model(folder, OPTIONS, {**ARRAYS, **make_softmax(OPTIONS)}, WORDS)).network)
 
 
 def members(options=OPTIONS):
@@ -38,26 +44,12 @@ def archive(tmp_path, options=OPTIONS, **settings):
     return write_archive(tmp_path / "model.tar.gz", state, members=members(options), **settings)
 
 
-def assert_equal_vectors(bilm, wanted, limit=0.0):
-    for one, other in zip(bilm.embed(SENTENCES), wanted.embed(SENTENCES)):
-        assert np.abs(one - other).max(initial=0.0) <= limit
-
-
-def assert_equal_weights(bilm, wanted, but=()):
-    assert bilm.config == wanted.config
-    theirs = wanted.network.state_dict()
-    for name, tensor in bilm.network.state_dict().items():
-        if name not in but:
-            assert tensor.numpy().tobytes() == theirs[name].numpy().tobytes(), name
-
-
 @pytest.mark.parametrize("mode, layer_norm", [("w:gz", None), ("w", "allennlp")])
 def test_archive_has_the_bilm_and_its_mixes(mode, layer_norm, original, tmp_path):
     path = archive(tmp_path, mode=mode, config=make_config(do_layer_norm=layer_norm is not None))
     bilm = load_bilm(path)
     biases = [name for name in bilm.network.state_dict() if name.endswith(".bias") and name.startswith("encoder")]
-    assert_equal_weights(bilm, original, but=biases)
-    assert_equal_vectors(bilm, original, limit=1e-6)
+    assert_same(bilm, original, limit=1e-6, but=biases)
     assert load_mixes(path) == [replace(MIX, layer_norm=layer_norm)]
     assert bilm.meta["source_format"] == "allennlp"
 
@@ -97,7 +89,7 @@ def test_bare_state_dict_with_options_beside_it(prefix, has_mix, original, tmp_p
         state = {name.removeprefix("_elmo_lstm."): state[name] for name in state}
     (tmp_path / "elmo.pt").write_bytes(to_bytes(state))
     (tmp_path / ("options.json" if has_mix else "config.json")).write_text(json.dumps(OPTIONS))
-    assert_equal_vectors(load_bilm(tmp_path / "elmo.pt"), original, limit=1e-6)
+    assert_same(load_bilm(tmp_path / "elmo.pt"), original, limit=1e-6)
     assert load_mixes(tmp_path / "elmo.pt") == [MIX] * has_mix
 
 
@@ -113,9 +105,9 @@ def test_several_bilms_are_named_and_chosen(original, tmp_path):
     path = write_archive(tmp_path / "model.tar.gz", state, config)
     with pytest.raises(ValueError, match=r"2 biLMs: 'a\._elmo', 'b\._elmo'.*model.tar.gz#a\._elmo"):
         load_bilm(path)
-    assert_equal_vectors(load_bilm(f"{path}#a._elmo"), original, limit=1e-6)
+    assert_same(load_bilm(f"{path}#a._elmo"), original, limit=1e-6)
     wanted = load_bilm(write_model(tmp_path / "other", OPTIONS, other))
-    assert_equal_vectors(load_bilm(f"{path}#b._elmo"), wanted, limit=1e-6)
+    assert_same(load_bilm(f"{path}#b._elmo"), wanted, limit=1e-6)
     assert load_mixes(f"{path}#a._elmo") == [MIX] and load_mixes(f"{path}#b._elmo") == []
     with pytest.raises(ValueError, match=r"'c'.*'a\._elmo', 'b\._elmo'"):
         load_bilm(f"{path}#c")
@@ -148,7 +140,7 @@ def test_cached_words(trained, is_warned, original, tmp_path):
         warnings.simplefilter("always")
         bilm = load_bilm(path)
     assert [str(item.message)[1:6] for item in caught] == ["WL312"] * is_warned
-    assert_equal_vectors(bilm, original, limit=1e-6)
+    assert_same(bilm, original, limit=1e-6)
 
 
 def test_tensors_that_do_not_fit_are_all_named(tmp_path):
@@ -184,9 +176,8 @@ def test_softmax_and_vocabulary_of_the_user(original, tmp_path):
     path = archive(tmp_path)
     folder = tmp_path / "original"
     bilm = load_bilm(path, softmax=folder / "weights.hdf5", vocab=folder / "vocab.txt")
-    assert bilm.perplexity(SENTENCES, batch_size=2).forward == pytest.approx(
-        original.perplexity(SENTENCES, batch_size=2).forward, rel=1e-5
-    )
+    one, other = (model.perplexity(SENTENCES, batch_size=2).forward for model in (bilm, load_bilm(folder)))
+    assert one == pytest.approx(other, rel=1e-5)
     with pytest.raises(ValueError, match="token_embeddings"):
         load_bilm(path, token_embeddings=tmp_path / "some.hdf5")
     with pytest.raises(ValueError, match="12 words"):
@@ -223,3 +214,90 @@ def test_mixes_in_meta_data_are_checked(records):
     assert mixes_from_meta({}, 2) == mixes_from_meta(None, 2) == ()
     with pytest.raises(ValueError, match="scalar_mixes.*3 numbers"):
         mixes_from_meta({"scalar_mixes": records}, 2)
+
+
+# Archives that are damaged or hostile
+
+
+SMALL = make_options(
+    lstm={"dim": 4, "projection_dim": 3, "n_layers": 1}, char_cnn={"filters": [[1, 2]], "n_highway": 1}
+)
+SMALL_STATE = elmo_state(make_arrays(SMALL), SMALL, mixes=[((0, 1), 2)])
+SMALL_CONFIG = make_config(options_file=SMALL)
+
+
+def member(name, content=b"", **settings):
+    info = tarfile.TarInfo(name)
+    info.size = len(content)
+    for key, value in settings.items():
+        setattr(info, key, value)
+    return info, content
+
+
+def pack(path, *members, **settings):
+    """A good archive with more members."""
+    good = [member("config.json", json.dumps(SMALL_CONFIG).encode()), member("weights.th", to_bytes(SMALL_STATE))]
+    with tarfile.open(path, "w:gz", **settings) as archive:
+        for info, content in [*members, *good]:
+            archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+SPARSE = {"GNU.sparse.size": str(2**50), "GNU.sparse.map": "0,1"}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        member("/etc/passwd", b"x"),
+        member("../config.json", b"{}"),
+        member("config.json", type=tarfile.SYMTYPE, linkname="/etc/passwd"),
+        member("weights.th", type=tarfile.LNKTYPE, linkname="config.json"),
+        member("pipe", type=tarfile.FIFOTYPE),
+        member("hole", b"x", pax_headers=SPARSE),
+    ],
+    ids=range(6),
+)
+def test_members_that_lead_elsewhere_are_not_read(bad, tmp_path):
+    wanted = load_bilm(pack(tmp_path / "good.tar.gz")).embed([["a"]])[0]
+    assert (load_bilm(pack(tmp_path / "model.tar.gz", bad)).embed([["a"]])[0] == wanted).all()
+
+
+TOO_MUCH = {
+    "many": lambda path: pack(path, *(member(f"file{i}") for i in range(MAX_MEMBERS))),
+    "long": lambda path: path.write_bytes(gzip.compress(member("weights.th", size=2**40)[0].tobuf() + bytes(2**12))),
+    "zeros": lambda path: path.write_bytes(gzip.compress(member("zeros")[0].tobuf() + bytes(2**27))),
+    "xz": lambda path: path.write_bytes(lzma.compress(member("weights.th", size=2**27)[0].tobuf() + bytes(2**27))),
+    "pax": lambda path: path.write_bytes(gzip.compress(member("x", type=tarfile.XHDTYPE)[0].tobuf() * 4000)),
+}
+
+
+@pytest.mark.parametrize("kind", TOO_MUCH)
+def test_archives_that_declare_or_expand_to_too_much_are_refused(kind, tmp_path):
+    TOO_MUCH[kind](tmp_path / "model.tar.gz")
+    message = "EL0(36|22)" if kind in ("zeros", "pax", "xz") else "model.tar.gz.*more than 1,000, or declare more bytes"
+    with pytest.raises(ValueError, match=message):
+        load_bilm(tmp_path / "model.tar.gz")
+
+
+def test_a_damaged_header_is_not_the_end(tmp_path):
+    """Python's tarfile stops there, and options after it would be missing without notice."""
+    path = write_archive(tmp_path / "model.tar", SMALL_STATE, SMALL_CONFIG, {"options.json": b"{}"}, mode="w")
+    content = bytearray(path.read_bytes())
+    at = content.rindex(b"options.json")
+    content[at] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="EL022.*a header is damaged"):
+        load_bilm(path)
+
+
+@pytest.mark.parametrize(
+    "text, wanted",
+    [
+        (r'{"a": [1, 2, ], "b": "c,]", }', r'{"a": [1, 2 ], "b": "c,]" }'),
+        ('{"a": std.strReplace(std.thisFile, "config.json", "o.json")}', '{"a": "o.json"}'),  # of older versions
+        (r'{"a": "\\", "b\"": "\", }",}', r'{"a": "\\", "b\"": "\", }"}'),
+    ],
+)
+def test_jsonnet_becomes_json(text, wanted):
+    assert to_json(text.encode()).decode() == wanted

@@ -1,24 +1,35 @@
-"""Checkpoints of bilm-tf and TF-Hub modules become the same biLM as their HDF5 files."""
+"""Checkpoints of bilm-tf and TF-Hub modules: read bit for bit, the same biLM as their HDF5 files; damaged and hostile
+ones give an error that names them, before memory is taken."""
 
 import json
 import shutil
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 from reference.seeded_weights import VARIANTS, WORDS, make_arrays, make_options, make_softmax, write_model
 from reference.tensorflow_files import (
+    fixed32,
     hub_names,
+    masked_crc,
+    message,
+    shape_message,
+    slice_message,
+    table,
     training_names,
     write_bundle,
     write_checkpoint,
     write_module,
 )
+from weights.same import assert_same
 
 from spacy_elmo import load_bilm, load_mixes
+from spacy_elmo.weights.crc32c import crc32c
 from spacy_elmo.weights.formats import TF_CHECKPOINT, TF_HUB, detect_format
 from spacy_elmo.weights.meta import MIXES_KEY, LoadedMix
 from spacy_elmo.weights.tensorflow import find_checkpoint, open_checkpoint
+from spacy_elmo.weights.tf_bundle import Bundle
 
 MIX = {"weights": np.array([0.5, -1.0, 0.25], dtype="float32"), "scaling": np.array(1.5, dtype="float32")}
 
@@ -26,17 +37,6 @@ MIX = {"weights": np.array([0.5, -1.0, 0.25], dtype="float32"), "scaling": np.ar
 def make(**changes):
     options = make_options(**changes)
     return options, {**make_arrays(options), **make_softmax(options)}
-
-
-def assert_same(found, wanted):
-    """The same weights, softmax and vocabulary, bit for bit."""
-    states = [(bilm.network.state_dict(), bilm.head.state_dict() if bilm.head else {}) for bilm in (found, wanted)]
-    for one, other in zip(*states):
-        assert list(one) == list(other)
-        assert all((one[key] == other[key]).all() for key in one)
-    assert found.config == wanted.config
-    words = [bilm.vocabulary.words if bilm.vocabulary else None for bilm in (found, wanted)]
-    assert words[0] == words[1]
 
 
 @pytest.fixture
@@ -218,3 +218,99 @@ def test_checkpoints_of_tensorflow_itself_have_every_value(tmp_path):
     wanted = load_bilm(write_model(tmp_path, options, arrays, WORDS))
     names = {"options": FIXTURES / "options.json", "weights": FIXTURES / "v2", "vocab": tmp_path / "vocab.txt"}
     assert_same(load_bilm(**names), wanted)
+
+
+# The files
+
+
+DRAW = np.random.default_rng(0)
+ARRAYS = {
+    "lm/char_embed": DRAW.normal(size=(9, 4)).astype("float32"),
+    "lm/char_embed/Adagrad": DRAW.normal(size=(9, 4)).astype("float32"),
+    "lm/half": DRAW.normal(size=(3, 2)).astype("float16"),
+    "lm/double": DRAW.normal(size=(2, 3, 2)),
+    "lm/large": DRAW.normal(size=(70, 40)).astype("float32"),
+    "lm/empty": np.zeros((0, 3), dtype="float32"),
+    "step": np.array(7.0, dtype="float32"),
+    "counts": DRAW.integers(-9, 9, size=4).astype("int32"),
+    "long": DRAW.integers(-9, 9, size=(2, 2)),
+}
+CUTS = {"lm/large": (0, 7), "lm/char_embed": (1, 3)}
+
+
+def test_crc32c_equals_published_values():
+    assert crc32c(b"123456789") == 0xE3069283
+    assert crc32c(bytes(32)) == 0x8A9136AA  # RFC 3720, B.4
+    assert crc32c(bytes(range(32))) == 0x46DD794E
+
+
+@pytest.mark.parametrize("settings", [{}, {"n_shards": 3, "cuts": CUTS}])
+def test_format_v2_is_read_bit_for_bit(settings, tmp_path):
+    found = open_checkpoint(write_bundle(tmp_path / "model.ckpt-7", ARRAYS, **settings)).read(ARRAYS)
+    assert set(found) == set(ARRAYS)
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(found[name], array, strict=True)
+
+
+ONES = np.ones((2, 3), dtype="float32")
+MANY = 2**40
+
+
+def entry(dtype=1, shape=(2, 3), place=(0, 0, 24), slices=()):
+    """A BundleEntryProto. place: Data file, offset, size."""
+    fields = [(1, dtype), (2, shape_message(shape)), (3, place[0]), (4, place[1]), (5, place[2])]
+    parts = [(7, slice_message(extents)) for extents in slices]
+    return message([*fields, *parts]) + fixed32(6, masked_crc(ONES.tobytes()))
+
+
+@pytest.mark.parametrize(
+    "change, reason",
+    [
+        (entry(shape=(MANY, 3)), "has 24 bytes, which do not fit it"),
+        (entry(shape=(MANY, 3), place=(0, 0, MANY * 12)), "declares 13,194,139,533,312 bytes in data file 0"),
+        (entry(shape=(2, -3)), "has negative sizes"),
+        (entry(place=(0, 8, 24)), "is at 8 to 32 of 24 bytes"),
+        (entry(place=(1, 0, 24)), "no 'model.ckpt.data-00001-of-00001'"),
+        (entry(dtype=7), "has the data type 7"),
+        (entry(slices=[[(0, 1), (0, -1)], [(0, 1), (0, -1)]]), "do not cover its shape"),
+        (entry(slices=[[(0, MANY), (0, -1)]]), "is not inside its shape"),
+        (entry(slices=[[(0, 1), (0, -1)]] * 1001), "has 1,001 slices"),
+        (entry()[:-4] + b"abcd", "checksum of W differs"),
+    ],
+)
+def test_entries_of_format_v2(change, reason, tmp_path):
+    index = write_bundle(tmp_path / "model.ckpt", {"W": ONES}, change={"W": change})
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=f"model.ckpt.*({reason})"):
+        Bundle(index).read(["W"])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**24
+
+
+@pytest.mark.parametrize(
+    "records, reason",
+    [
+        ({b"": message([(1, 10_001)])}, "declares 10,001 data files"),
+        ({b"": message([(1, 1), (2, 1)])}, "big-endian"),
+        ({b"": message([(1, 1)]), b"W" * 5000: entry()}, "a key has 5,000 bytes"),
+        ({b"": message([(1, 1)]), b"\xff\xfe": entry()}, "can't decode byte 0xff"),
+        ({b"W": entry()}, "has no header"),
+        (None, "does not end like a table"),
+    ],
+)
+def test_tables_of_another_kind(records, reason, tmp_path):
+    index = write_bundle(tmp_path / "model.ckpt", {"W": ONES})
+    index.write_bytes(b"" if records is None else table(records))
+    with pytest.raises(ValueError, match=f"EL022.*model.ckpt.index.*{reason}"):
+        Bundle(index)
+
+
+def test_the_same_bytes_are_not_read_many_times(tmp_path):
+    """Otherwise a small index could fill the memory with copies of one array."""
+    names = {f"W{i}": entry() for i in range(50)}
+    index = write_bundle(tmp_path / "model.ckpt", {"W": ONES}, change=names)
+    bundle = Bundle(index)
+    assert (bundle.read(["W7"])["W7"] == ONES).all()
+    with pytest.raises(ValueError, match="EL022.*declares 1,200 bytes in data file 0, which has 24"):
+        bundle.read(names)
