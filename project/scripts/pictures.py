@@ -97,8 +97,7 @@ def draw_choice(results: List[Result], measured: List[Record], image_dir: Path) 
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     figure, (axes,) = new_figure(height=4.4)
-    for number, (system, (speed, score)) in enumerate(points.items()):
-        draw_points(axes, [Curve(system, [speed], [score], number=number)])
+    draw_points(axes, [Curve(system, [speed], [score]) for system, (speed, score) in points.items()])
     axes.set(xlabel="Words per second, whole pipeline, one CPU thread", ylabel="F on the test data", xscale="log")
     axes.xaxis.set_major_locator(LogLocator(subs=LOG_TICKS))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
