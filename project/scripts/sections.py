@@ -201,9 +201,9 @@ def choice_section(results: List[Record], measured: List[Record], image_dir: Pat
     if table is None or not measured:
         return table
     told = (
-        f"One thread of an {measured[0]['processor']}: words per second of CPU time of the whole pipeline, and the "
-        "peak of its memory, on the test part of WNUT-17; CPU minutes of training (*: another processor) and size of "
-        "this pipeline. HWU64 has 10 examples of each intent. Of several settings the best on development data count."
+        f"One thread of an {measured[0]['processor']}. Words per second of CPU time, peak memory, CPU minutes of "
+        "training (*: another processor) and size are those of the pipeline of WNUT-17. HWU64 has 10 examples of each "
+        "intent. Of several settings the best on development data count."
     )
     drawn = draw_choice(results, measured, image_dir)
     picture = "" if drawn is None else f"\n\n![{drawn[0]}](images/{drawn[1]})"
