@@ -27,7 +27,6 @@ class ConfigurationError(ValueError):
 
 
 def invalid(name: str, value: Any, expected: str) -> ConfigurationError:
-    """The error for an argument with an invalid value."""
     return ConfigurationError(f"Invalid argument: {name} is {value}, but should be {expected}.")
 
 
@@ -47,7 +46,6 @@ def check_file(name: str, path: Any) -> Path:
 
 
 def check_no_url(name: str, path: Any) -> None:
-    """ConfigurationError for a URL."""
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", str(path)) and not re.match(r"[A-Za-z]:/", str(path)):
         raise ConfigurationError(
             f"The {name} is '{path}', which is an address on the web, but should be the path of a file. Nothing is "
@@ -127,7 +125,6 @@ class Derived(Generic[T]):
         return self._value
 
     def clear(self) -> None:
-        """Discard the value."""
         self._value = self._versions = None
 
     def __deepcopy__(self, memo: Any) -> "Derived[T]":
