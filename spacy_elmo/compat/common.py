@@ -9,12 +9,17 @@ from typing import Any, Callable, Dict, Generic, Iterable, Iterator, List, Optio
 
 import h5py
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ..bilm.state import BiLMState
 from ..errors import Warnings
 from ..files import atomic_file, check_space, to_path
 from ..inference.bilm import check_sentences
+from ..inference.dispatch import MAX_LANES
+from ..inference.runner import Runner
 from ..inference.words import WeightVersions
+from ..text.lanes import plan_lanes
 from ..util import shorten
 from ..weights.files import PathLike as PathLike
 from ..weights.published import list_published
@@ -155,6 +160,18 @@ def current_weights(module: nn.Module, names: Sequence[str]) -> Dict[str, Tensor
 def are_parameters(weights: Sequence[Tensor]) -> bool:
     """Whether all are parameters, so that what is derived from them can be stored until they change."""
     return all(isinstance(weight, nn.Parameter) for weight in weights)
+
+
+def run_sequences(
+    runner: Runner, vectors: Tensor, tokens: NDArray[np.int64], lengths: Sequence[int], start: BiLMState
+) -> Tuple[Tensor, BiLMState]:
+    """The layers (L+1, N, D) of sequences with these lengths, from the vectors (U, P) of distinct words and the word of
+    each token (N,), and the states at their ends; `start` has a row for each sequence.
+    """
+    plan, state = plan_lanes(lengths, MAX_LANES), start.to_state(runner.config)
+    rows, end = runner.run(vectors, (tokens, tokens), plan, state, with_end=True)
+    assert end is not None  # because of with_end
+    return rows, BiLMState.from_state(end)
 
 
 @contextmanager
