@@ -10,20 +10,26 @@ from torch import Tensor
 
 from ..bilm.state import BiLMState
 from ..errors import Errors
-from ..inference.dispatch import MAX_LANES
 from ..inference.runner import make_runner
 from ..inference.runtime import isolated
 from ..inference.words import WordEncoder
-from ..nn.inputs import NO_SENTENCES
-from ..text.lanes import plan_lanes
-from ..text.words import BOS_CHARACTER, BOW_CHARACTER, EOS_CHARACTER, EOW_CHARACTER, PAD_CHARACTER
+from ..nn.inputs import NO_SENTENCES, pad_rows, without_boundaries
+from ..text.words import (
+    BOS_CHARACTER,
+    BOW_CHARACTER,
+    EOS_CHARACTER,
+    EOW_CHARACTER,
+    PAD_CHARACTER,
+    Utf8Codec,
+    character_ids,
+)
 from ..text.words import SENTENCE_BEGIN as BOS
 from ..text.words import SENTENCE_END as EOS
 from ..text.words import UNKNOWN as UNK
 from ..weights import load_bilm
 from ..weights.bilm_tf import WORD_TABLE, read_token_embeddings
 from ..weights.files import File
-from .common import PathLike, add_dataset, check_count, check_file, invalid, new_hdf5, read_sentences
+from .common import PathLike, add_dataset, check_count, check_file, invalid, new_hdf5, read_sentences, run_sequences
 
 __all__ = [
     "Batcher",
@@ -121,13 +127,8 @@ class UnicodeCharsVocabulary(Vocabulary):
     def __init__(self, filename: Optional[PathLike], max_word_length: int, validate_file: bool = False) -> None:
         super().__init__(filename, validate_file)
         self._max_word_length = check_count("max_word_length", max_word_length, MIN_WORD_LENGTH)
-        self.bos_chars, self.eos_chars = self._row([BOS_CHARACTER]), self._row([EOS_CHARACTER])
-        self._word_char_ids = np.zeros((self.size, max_word_length), dtype=np.int32)
-        for i, word in enumerate(self._id_to_word):
-            self._word_char_ids[i] = self._convert_word_to_char_ids(word)
-        for word_id, row in ((self.bos, self.bos_chars), (self.eos, self.eos_chars)):
-            if word_id >= 0:
-                self._word_char_ids[word_id] = row
+        self.bos_chars, self.eos_chars = map(self._convert_word_to_char_ids, (BOS, EOS))
+        self._word_char_ids = (character_ids(self._id_to_word, max_word_length) - 1).astype(np.int32)
 
     @property
     def word_char_ids(self) -> NDArray[np.int32]:
@@ -155,11 +156,7 @@ class UnicodeCharsVocabulary(Vocabulary):
         return np.vstack([first, *rows, last])
 
     def _convert_word_to_char_ids(self, word: str) -> NDArray[np.int32]:
-        return self._row(word.encode("utf8", "ignore")[: self.max_word_length - 2])
-
-    def _row(self, characters: Sequence[int]) -> NDArray[np.int32]:
-        row = np.full(self.max_word_length, PAD_CHARACTER, dtype=np.int32)
-        row[: len(characters) + 2] = [BOW_CHARACTER, *characters, EOW_CHARACTER]
+        row: NDArray[np.int32] = (character_ids([word], self.max_word_length)[0] - 1).astype(np.int32)
         return row
 
 
@@ -270,38 +267,27 @@ class BidirectionalLanguageModel:
         distinct, numbers = np.unique(ids[mask], axis=0, return_inverse=True)
         vectors, tokens = self._encode(distinct), numbers.reshape(-1).astype("int64")
         rows = self._run(vectors, tokens, lengths)  # (L+1, N, D)
-        inner = mask[:, 2:]  # the rows are shifted by one, and each sentence has two fewer
-        is_word = np.zeros_like(mask)
-        is_word[:, 1:-1] = inner
-        layers = np.zeros((len(mask), len(rows), inner.shape[1], rows.shape[2]), dtype="float32")
-        for k, layer in enumerate(rows):
-            layers[:, k][inner] = layer[is_word[mask]]
-        embeddings = np.zeros((*mask.shape, vectors.shape[1]), dtype="float32")
-        embeddings[mask] = vectors.numpy()[tokens]
+        words, inner = without_boundaries(rows, torch.from_numpy(mask))
         return {
-            "lm_embeddings": layers,
+            "lm_embeddings": pad_rows(torch.stack(words, dim=0), inner).transpose(0, 1).contiguous().numpy(),
             "lengths": lengths - 2,
-            "token_embeddings": embeddings,
-            "mask": inner,
+            "token_embeddings": pad_rows(vectors[tokens], torch.from_numpy(mask)).numpy(),
+            "mask": inner.numpy(),
         }
 
-    def _run(self, vectors: Tensor, tokens: Ids, lengths: Ids) -> NDArray[np.float32]:
-        start = BiLMState(self._state.h[:, : len(lengths)], self._state.c[:, : len(lengths)])
-        plan = plan_lanes(lengths.tolist(), MAX_LANES)
-        rows, end = self._runner.run(vectors, (tokens, tokens), plan, start.to_state(self.config), with_end=True)
-        assert end is not None  # asked for
-        after = BiLMState.from_state(end)
-        self._state.h[:, : len(lengths)], self._state.c[:, : len(lengths)] = after.h, after.c
-        layers: NDArray[np.float32] = rows.numpy()
-        return layers
+    def _run(self, vectors: Tensor, tokens: Ids, lengths: Ids) -> Tensor:
+        n = len(lengths)
+        start = BiLMState(self._state.h[:, :n], self._state.c[:, :n])
+        rows, end = run_sequences(self._runner, vectors, tokens, lengths.tolist(), start)
+        self._state.h[:, :n], self._state.c[:, :n] = end.h, end.c
+        return rows
 
     def _encode(self, ids: Ids) -> Tensor:
         """From ids (U, C), or (U,) for word ids, to vectors (U, P)."""
         if self._table is not None:
             return self._table[torch.from_numpy(ids - 1)]
-        is_content = ids != ids[:, -1:]  # the last id of a word is its padding
         with torch.no_grad():
-            return self._words.encode_ids(ids, (is_content * np.arange(1, ids.shape[1] + 1)).max(axis=1))
+            return self._words.encode_ids(ids, Utf8Codec(ids.shape[1]).lengths(ids))
 
     def _check(self, ids: NDArray[Any]) -> Ids:
         characters, table = self._characters, self._table

@@ -9,12 +9,17 @@ from typing import Any, Callable, Dict, Generic, Iterable, Iterator, List, Optio
 
 import h5py
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ..bilm.state import BiLMState
 from ..errors import Warnings
 from ..files import atomic_file, check_space, to_path
 from ..inference.bilm import check_sentences
+from ..inference.dispatch import MAX_LANES
+from ..inference.runner import Runner
 from ..inference.words import WeightVersions
+from ..text.lanes import plan_lanes
 from ..util import shorten
 from ..weights.files import PathLike as PathLike
 from ..weights.published import list_published
@@ -27,7 +32,6 @@ class ConfigurationError(ValueError):
 
 
 def invalid(name: str, value: Any, expected: str) -> ConfigurationError:
-    """The error for an argument with an invalid value."""
     return ConfigurationError(f"Invalid argument: {name} is {value}, but should be {expected}.")
 
 
@@ -47,7 +51,6 @@ def check_file(name: str, path: Any) -> Path:
 
 
 def check_no_url(name: str, path: Any) -> None:
-    """ConfigurationError for a URL."""
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", str(path)) and not re.match(r"[A-Za-z]:/", str(path)):
         raise ConfigurationError(
             f"The {name} is '{path}', which is an address on the web, but should be the path of a file. Nothing is "
@@ -127,7 +130,6 @@ class Derived(Generic[T]):
         return self._value
 
     def clear(self) -> None:
-        """Discard the value."""
         self._value = self._versions = None
 
     def __deepcopy__(self, memo: Any) -> "Derived[T]":
@@ -158,6 +160,18 @@ def current_weights(module: nn.Module, names: Sequence[str]) -> Dict[str, Tensor
 def are_parameters(weights: Sequence[Tensor]) -> bool:
     """Whether all are parameters, so that what is derived from them can be stored until they change."""
     return all(isinstance(weight, nn.Parameter) for weight in weights)
+
+
+def run_sequences(
+    runner: Runner, vectors: Tensor, tokens: NDArray[np.int64], lengths: Sequence[int], start: BiLMState
+) -> Tuple[Tensor, BiLMState]:
+    """The layers (L+1, N, D) of sequences with these lengths, from the vectors (U, P) of distinct words and the word of
+    each token (N,), and the states at their ends; `start` has a row for each sequence.
+    """
+    plan, state = plan_lanes(lengths, MAX_LANES), start.to_state(runner.config)
+    rows, end = runner.run(vectors, (tokens, tokens), plan, state, with_end=True)
+    assert end is not None  # because of with_end
+    return rows, BiLMState.from_state(end)
 
 
 @contextmanager

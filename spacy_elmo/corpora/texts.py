@@ -424,11 +424,9 @@ class PunctuationCheck:
 
     @property
     def is_full(self) -> bool:
-        """RETURNS (bool): Whether no more tokens are needed."""
         return self.n_tokens >= self._max_tokens
 
     def add(self, tokens: Iterable[str]) -> None:
-        """tokens (Iterable[str]): The next tokens of the text."""
         if self.is_full:
             return
         for token in tokens:

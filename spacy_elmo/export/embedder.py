@@ -195,12 +195,10 @@ def make_pipeline(settings: VectorSettings, bilm: BiLM) -> Language:
 
 
 def load_pipeline(settings: VectorSettings, **files: Any) -> Language:
-    """See `load_weights` and `make_pipeline`."""
     return make_pipeline(settings, load_weights(settings, **files))
 
 
 def get_bilm(nlp: Language) -> BiLM:
-    """The biLM of a pipeline from `load_pipeline`."""
     return ensure_bilm(nlp.get_pipe("elmo").model)  # type: ignore[attr-defined]  # an Elmo component
 
 

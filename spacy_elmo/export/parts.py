@@ -94,7 +94,6 @@ class Totals(NamedTuple):
     n_replaced: int = 0
 
     def plus(self, other: "Totals") -> "Totals":
-        """The sums."""
         return Totals(*map(sum, zip(self, other)))
 
 
@@ -393,7 +392,7 @@ def _embed_part(
 
 
 def size_of(name: str) -> int:
-    """Bytes of a file on a disk or at an address; 0 for stdin, and if it is not known."""
+    """Bytes of a file on a disk or at an address; 0 for stdin, and where the size is unknown."""
     if is_address(name):
         files, path = filesystem_of(name)
         return int(files.info(path).get("size") or 0)
@@ -418,21 +417,18 @@ class Folder:
         return sorted(name for name in names if not name.endswith(".part"))
 
     def read(self, name: str) -> str:
-        """Text of a file."""
         if self.is_remote:
             content: bytes = self._files.cat_file(f"{self._root}/{name}")
             return content.decode("utf8")
         return (self.path / name).read_text("utf8")
 
     def write(self, name: str, text: str) -> None:
-        """Write a text file."""
         if self.is_remote:
             self._files.pipe_file(f"{self._root}/{name}", text.encode("utf8"))
         else:
             write_text(self.path / name, text)
 
     def remove(self, name: str) -> None:
-        """Remove a file."""
         if self.is_remote:
             self._files.rm_file(f"{self._root}/{name}")
         else:

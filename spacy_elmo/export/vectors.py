@@ -207,7 +207,6 @@ class NpzWriter(Writer):
             self._files[name] = [self.enter_context(path.open("wb")) for path in paths]
 
     def add(self, doc: Doc, user_data: Mapping[Any, Any], record: TextRecord) -> None:
-        """See `Writer.add`."""
         self.lengths.append(len(doc))
         for name, lines in self._texts.items():
             texts = [record.id] if name == "ids" else [token.text[:MAX_CHARACTERS] for token in doc]
@@ -219,7 +218,6 @@ class NpzWriter(Writer):
                 file.write(np.ascontiguousarray(rows).data)
 
     def finish(self) -> None:
-        """Put the arrays into one file."""
         self.close()
         with zipfile.ZipFile(self.folder / RESULT, "w", allowZip64=True) as archive:
             with archive.open("lengths.npy", "w") as member:
@@ -260,7 +258,6 @@ class DocBinWriter(Writer):
         self._docs.add(doc)
 
     def finish(self) -> None:
-        """Write all Docs."""
         (self.folder / RESULT).write_bytes(self._docs.to_bytes())
 
 
@@ -280,7 +277,6 @@ class ParquetWriter(Writer):
         self._empty: Optional[Dict[str, List[Any]]] = None  # a row, for the schema of a file without texts
 
     def begin(self, doc: Doc) -> None:
-        """See `Writer.begin`."""
         self.add(doc, {}, TextRecord("", "", dict.fromkeys(self._types.keys() - {"id", "text"})))
         self._empty, self._columns, self._n_rows = self._columns, {}, 0
 
@@ -313,7 +309,6 @@ class ParquetWriter(Writer):
         self._columns, self._n_rows = {}, 0
 
     def finish(self) -> None:
-        """Write the last rows."""
         if self._file is None and not self._columns and self._empty is not None:
             self._columns = self._empty
         if self._columns:
@@ -344,7 +339,6 @@ class Hdf5Writer(Writer):
         self._n_docs += 1
 
     def finish(self) -> None:
-        """Write the texts."""
         if self.has_sentences:
             content = json.dumps(self._index)
             check_space(self.folder / RESULT, len(content))

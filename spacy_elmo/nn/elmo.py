@@ -34,7 +34,7 @@ from ..text.words import BOW_CHARACTER
 from ..weights import load_bilm
 from ..weights.files import PathLike
 from ..weights.meta import mixes_from_meta
-from .inputs import Inputs, is_original, pad_rows, read_inputs, which_are_words, with_boundaries
+from .inputs import Inputs, is_original, pad_rows, read_inputs, strip_boundaries, with_boundaries, without_boundaries
 from .layers import (
     ALLENNLP,
     ScalarMix,
@@ -208,8 +208,7 @@ class Elmo(nn.Module):
         rows, mask = self._encode(inputs)
         mixed = [mix(rows) for mix in self.mixes]  # (N, D) each
         if self._reads_boundaries and not self.boundaries:
-            is_word = which_are_words(mask).to(rows.device)
-            mixed, mask = [vectors[is_word] for vectors in mixed], mask[:, 2:]
+            mixed, mask = without_boundaries(mixed, mask)
         return ElmoOutput([self.dropout(pad_rows(vectors, mask)) for vectors in mixed], mask.to(rows.device))
 
     def encode(self, inputs: Inputs) -> Tuple[Tensor, Tensor]:
@@ -240,8 +239,7 @@ class Elmo(nn.Module):
                 f"layers of width {self.output_width}", f"{mixed[0].shape[-1]}{describe_shape(layers)}"
             )
         if self._reads_boundaries and not self.boundaries:
-            mask = mask[:, 2:]  # the rows are shifted by one, and each sentence has two fewer
-            mixed = [rows[:, 1:-1].masked_fill(~mask.unsqueeze(-1), 0.0) for rows in mixed]
+            mixed, mask = [strip_boundaries(rows, mask)[0] for rows in mixed], mask[:, 2:]
         return ElmoOutput([self.dropout(rows) for rows in mixed], mask)
 
     def clear_caches(self) -> None:

@@ -1,7 +1,7 @@
 """Batches as they come in: token lists, or character ids in the form of AllenNLP's `batch_to_ids`."""
 
 from numbers import Integral
-from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Type, Union
+from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Type, Union
 
 import torch
 from torch import Tensor, nn
@@ -76,11 +76,20 @@ def with_boundaries(mask: Tensor) -> Tensor:
     return _length_mask((mask.sum(dim=1) + 2).tolist(), mask.shape[1] + 2)
 
 
-def which_are_words(mask: Tensor) -> Tensor:
-    """From the mask (B, S + 2) of `<S>`, words and `</S>` to (N,), of these in their order: True for words."""
+def without_boundaries(rows: Iterable[Tensor], mask: Tensor) -> Tuple[List[Tensor], Tensor]:
+    """From rows (N, D) of all `<S>`, words and `</S>`, with the mask (B, S + 2), to those of the words, and their mask
+    (B, S).
+    """
     is_word = torch.zeros_like(mask)
-    is_word[:, 1:-1] = mask[:, 2:]  # the rows are shifted by one, and each sentence has two fewer
-    return is_word[mask]
+    is_word[:, 1:-1] = mask[:, 2:]  # the words are shifted by one, and each sentence has two rows fewer
+    places = is_word[mask]
+    return [vectors[places.to(vectors.device)] for vectors in rows], mask[:, 2:]
+
+
+def strip_boundaries(rows: Tensor, mask: Tensor) -> Tuple[Tensor, Tensor]:
+    """The same as `without_boundaries` of padded rows (B, S + 2, D), to (B, S, D), zeros outside the mask."""
+    inner = mask[:, 2:] != 0
+    return rows[:, 1:-1].masked_fill(~inner.unsqueeze(-1), 0.0), inner
 
 
 def pad_rows(rows: Tensor, mask: Tensor) -> Tensor:

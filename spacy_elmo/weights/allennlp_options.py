@@ -103,7 +103,6 @@ def read_bilm_config(
 def _find_options(
     files: ModelFiles, config: Any, block: Optional[Block], user_options: Optional[File]
 ) -> Tuple[Any, str]:
-    """The options and their source, None if there are none."""
     if user_options is not None:
         return read_json(user_options), str(user_options)
     stated = None if block is None else block.settings.get("options_file")

@@ -163,7 +163,6 @@ def _pick(where: str, files: Mapping[str, File]) -> Optional[ModelFiles]:
 
 
 def find_options(files: Mapping[str, File]) -> List[File]:
-    """The files whose names end in options.json."""
     return [file for file in files.values() if file.name.endswith(OPTIONS_NAME)]
 
 
@@ -534,7 +533,6 @@ def _find_other_characters(config: BiLMConfig) -> List[str]:
 
 
 def _bad_embeddings(path: object, problems: str) -> ValueError:
-    """The error that a file cannot be used as token embeddings."""
     return ValueError(
         f"'{path}' cannot be used as token embeddings: {problems}. Use a file with one dataset 'embedding' that has "
         "a row for each word of the vocabulary, as wide as one direction of the biLM."

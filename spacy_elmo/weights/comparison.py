@@ -155,44 +155,32 @@ def _compare_tensors(a: Dict[str, Array], b: Dict[str, Array]) -> Iterator[Tenso
 
 
 def _compare_layers(a: BiLM, b: BiLM, sentences: Sequence[Sequence[str]]) -> List[LayerDifference]:
-    n_compared = min(a.config.n_layers, b.config.n_layers) + 1
-    worst: List[Optional[LayerDifference]] = [None] * n_compared
-    cosines, n_rows = np.zeros(n_compared), 0
+    n_layers = min(a.config.n_layers, b.config.n_layers) + 1
+    largest = [(-1.0, 0, 0)] * n_layers  # difference, sentence, position; NaN is infinite
+    cosines, n_rows = np.zeros(n_layers), 0
     for start in range(0, len(sentences), BATCH_SENTENCES):
         batch = sentences[start : start + BATCH_SENTENCES]
-        pairs = zip(batch, a.embed(batch, boundaries=True), b.embed(batch, boundaries=True))
-        for sentence, (words, first, second) in enumerate(pairs, start=start):
-            n_rows += len(words) + 2
-            for layer in range(n_compared):
+        pairs = zip(a.embed(batch, boundaries=True), b.embed(batch, boundaries=True))
+        for sentence, (first, second) in enumerate(pairs, start=start):
+            n_rows += first.shape[1]
+            for layer in range(n_layers):
                 cosines[layer] += _cosines(first[layer], second[layer]).sum()
-                worst[layer] = _worse(worst[layer], layer, sentence, words, np.abs(first[layer] - second[layer]))
-    means = cosines / max(1, n_rows)
+                rows = np.nan_to_num(np.abs(first[layer] - second[layer]).max(axis=1), nan=np.inf)  # (n + 2,)
+                position = int(rows.argmax())
+                if rows[position] > largest[layer][0]:
+                    largest[layer] = (float(rows[position]), sentence, position)
     return [
         LayerDifference(
-            difference.layer,
-            difference.max_difference,
-            float(mean),
-            difference.sentence,
-            difference.position,
-            difference.token,
+            layer=layer,
+            max_difference=difference,
+            mean_cosine=float(cosines[layer] / n_rows),
+            sentence=sentence,
+            position=position,
+            token=["<S>", *sentences[sentence], "</S>"][position],
         )
-        for difference, mean in zip(worst, means)
-        if difference is not None
+        for layer, (difference, sentence, position) in enumerate(largest)
+        if n_rows
     ]
-
-
-def _worse(
-    before: Optional[LayerDifference], layer: int, sentence: int, words: Sequence[str], differences: Array
-) -> LayerDifference:
-    """The larger of two differences: that of the earlier sentences, and that of a sentence with `differences` (n + 2,
-    D); NaN is the largest.
-    """
-    rows = np.nan_to_num(differences.max(axis=1), nan=np.inf)
-    position = int(rows.argmax())
-    if before is not None and before.max_difference >= rows[position]:
-        return before
-    token = ["<S>", *words, "</S>"][position]
-    return LayerDifference(layer, float(rows[position]), 0.0, sentence, position, token)
 
 
 def _cosines(a: Array, b: Array) -> Array:

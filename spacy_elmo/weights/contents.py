@@ -44,7 +44,6 @@ class Origin:
 
     @property
     def n_bytes(self) -> int:
-        """Size of all files."""
         return sum(file.n_bytes for file in self.files)
 
 
@@ -124,7 +123,6 @@ def read_origin(path: PathLike, options: Optional[Path] = None) -> Origin:
 
 
 def _describe_architecture(bilm: BiLM) -> str:
-    """The network in one sentence: input, layers above the words, directions."""
     config, characters = bilm.config, bilm.config.char_cnn
     words = "a table of words" if characters is None else f"a character CNN ({characters.codec})"
     if config.token_embedder is not None:

@@ -19,7 +19,6 @@ Words = NDArray[np.uint32]
 
 
 def crc32c(message: "bytes | memoryview") -> int:
-    """The CRC-32C of bytes."""
     view = memoryview(message).cast("B")
     words: Words = np.frombuffer(view, dtype="<u4", count=len(view) // 4)
     state = 0xFFFFFFFF

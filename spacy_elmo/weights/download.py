@@ -91,7 +91,6 @@ class SafeRedirects(urllib.request.HTTPRedirectHandler):
     max_redirections = 5
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        """ValueError if the redirect is refused."""
         check_url(newurl)
         if urlsplit(req.full_url).scheme == "https" and urlsplit(newurl).scheme != "https":
             reason = f"it is a redirect from https ({req.full_url}) to http, which is not encrypted"
@@ -349,7 +348,6 @@ def check_file(path: Path, file: PublishedFile) -> None:
 
 
 def _max_bytes_of(name: str) -> int:
-    """Maximum size of a file with this name."""
     return MAX_BYTES.get(Path(name).suffix, MAX_FILE_BYTES)
 
 
@@ -425,7 +423,6 @@ def _put_in_place(published: Published, folder: Path, urls: Mapping[str, str]) -
 
 
 def _recorded_names(folder: Path) -> Set[str]:
-    """Names of the files of an earlier download."""
     files = (read_record(folder) or {}).get("files")
     names = [file.get("name") for file in files if isinstance(file, dict)] if isinstance(files, list) else []
     return {name for name in names if isinstance(name, str) and name and Path(name).name == name}

@@ -103,7 +103,6 @@ class File:
         return content
 
     def read_text(self, max_bytes: Optional[int] = None) -> str:
-        """The content of a text file, see `read_bytes` and `decode_text`."""
         return decode_text(self.read_bytes(max_bytes))
 
     def read_head(self, n_bytes: int = HEAD_BYTES) -> bytes:
@@ -360,14 +359,12 @@ def check_size(path: object, n_bytes: int, max_bytes: Optional[int]) -> None:
 
 
 def _require_file(path: Path) -> None:
-    """ValueError EL020 if there is no file at `path`."""
     if not path.is_file():
         reason = "it is a folder" if path.is_dir() else "there is no such file"
         raise ValueError(Errors.EL020.format(path=path, reason=reason, expected="a file with this name"))
 
 
 def no_such_bilm(path: object, name: str, names: str = "one biLM without a name") -> ValueError:
-    """The error that there is no biLM with the name after the "#"."""
     return ValueError(
         f"'{path}' has no biLM with the name '{name}' after the '#', found: {names}. Choose one of these, or leave "
         "out the '#' for the only one."
@@ -375,7 +372,6 @@ def no_such_bilm(path: object, name: str, names: str = "one biLM without a name"
 
 
 def cannot_add(path: object, format: str, names: str) -> ValueError:
-    """The error that files of words or options cannot be added to a biLM in this format."""
     return ValueError(
         f"The biLM in '{path}' is in the {format} format, which contains all its parameters and words, so {names} "
         f"cannot be added. Load it without {names}; a biLM with LSTMs can be saved in the bilm-tf format, and loaded "

@@ -434,7 +434,6 @@ def save_bilm(
 
 
 def not_saved(path: object, reason: object) -> OSError:
-    """The error that a biLM cannot be written."""
     return OSError(
         f"The biLM could not be saved to '{path}': {reason}. Free disk space or choose another folder. Existing "
         "files are unchanged."

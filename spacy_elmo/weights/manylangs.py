@@ -222,7 +222,6 @@ def _embedder_datasets(config: BiLMConfig) -> List[Dataset]:
 
 
 def _encoder_datasets(config: BiLMConfig) -> List[Dataset]:
-    """The tensors of encoder.pkl."""
     width, cell_width = config.projection_width, config.cell_width
     if config.encoder == "bilstm":
         inputs = [width, *[2 * cell_width] * (config.encoder_depth - 1)]

@@ -124,7 +124,6 @@ def stored_name(name: str) -> str:
 
 
 def _native_datasets(config: BiLMConfig) -> List[Dataset]:
-    """The arrays of the network."""
     shapes = network_shapes(config)
     return [whole(NETWORK_PREFIX + stored_name(key), shape, key) for key, shape in shapes.items()]
 
@@ -148,8 +147,6 @@ class AdaptiveSettings:
 
 @dataclass(frozen=True)
 class NativeConfig:
-    """The content of config.json."""
-
     format_version: Literal[1]
     bilm: BiLMConfig
     shares_softmax: Flag = False
@@ -229,7 +226,6 @@ def _load_head(network: BiLMNetwork, settings: NativeConfig, arrays: Mapping[str
 
 
 def _lexicon_record(lexicon: Lexicon) -> Dict[str, List[Optional[str]]]:
-    """The inverse of `_parse_lexicon`, plain JSON types."""
     return {"characters": list(lexicon.characters), "words": list(lexicon.words)}
 
 

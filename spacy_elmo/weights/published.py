@@ -77,7 +77,6 @@ class Published:
 
 @lru_cache(maxsize=1)
 def list_published() -> Tuple[Published, ...]:
-    """All published biLMs of the registry."""
     registry = _read_registry()
     return tuple(_read_entry(entry, registry["sources"]) for entry in registry["models"])
 

@@ -261,7 +261,6 @@ def as_float32(array: Array) -> Array:
 
 
 def no_vocabulary(path: object, reason: object) -> ValueError:
-    """The error that a file cannot be used as vocabulary."""
     return ValueError(
         f"'{path}' cannot be used as vocabulary, one word per line in UTF-8: {reason} Correct the file, convert it "
         "to UTF-8, or use another one."

@@ -33,7 +33,6 @@ Box = Tuple[slice, ...]
 
 
 def incomplete(path: object, missing: str) -> ValueError:
-    """The error that a file of a checkpoint is missing."""
     return ValueError(
         f"The TensorFlow checkpoint '{path}' is incomplete: there is no '{missing}' in the same folder. Copy all "
         "files that begin with the name of the checkpoint into one folder."

@@ -49,7 +49,6 @@ class Storage(NamedTuple):
 
     @property
     def n_bytes(self) -> int:
-        """Its size."""
         return self.n * np.dtype(DTYPES[self.kind]).itemsize
 
 

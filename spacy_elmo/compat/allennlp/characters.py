@@ -16,7 +16,7 @@ from ...inference.bilm import BiLM
 from ...inference.runtime import isolated
 from ...inference.words import WORDS_AT_ONCE, ConstantWords
 from ...nn import inputs as nn_inputs
-from ...nn.inputs import Batch, pad_rows, read_inputs, with_boundaries
+from ...nn.inputs import Batch, pad_rows, read_inputs, strip_boundaries, with_boundaries
 from ...text.words import (
     BOS_CHARACTER,
     BOW_CHARACTER,
@@ -25,6 +25,7 @@ from ...text.words import (
     PAD_CHARACTER,
     SENTENCE_BEGIN,
     SENTENCE_END,
+    Utf8Codec,
     character_ids,
 )
 from ...weights import load_bilm
@@ -213,8 +214,7 @@ def remove_sentence_boundaries(tensor: Tensor, mask: Tensor) -> Tuple[Tensor, Te
     mask (Tensor): Shape (B, T + 2), True for tokens and boundaries.
     RETURNS (Tuple[Tensor, Tensor]): Rows of the tokens (B, T, D), zeros outside the mask, and the mask (B, T).
     """
-    new_mask = mask[:, 2:] != 0  # rows are shifted by one, and each sequence has two fewer
-    return tensor[:, 1:-1].masked_fill(~new_mask.unsqueeze(-1), 0.0), new_mask
+    return strip_boundaries(tensor, mask)
 
 
 class Highway(nn.Module):
@@ -301,8 +301,7 @@ class ElmoCharacterEncoder(DerivingModule):
 
     def _compute(self, char_ids: Tensor) -> Tensor:
         """From character ids (U, C) to vectors (U, P)."""
-        is_content = char_ids != char_ids[:, -1:]  # the last id of a word is its padding
-        lengths = (is_content * torch.arange(1, char_ids.shape[1] + 1)).amax(dim=1).numpy()
+        lengths = Utf8Codec(self._config.max_characters).lengths(char_ids.numpy())
         order = np.argsort(lengths, kind="stable")  # groups of words of similar length
         vectors = [
             self._compute_group(char_ids[rows], lengths[rows].tolist())

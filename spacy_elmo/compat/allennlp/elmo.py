@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ...errors import Errors
 from ...files import check_space
 from ...inference.runtime import isolated, register_fork_handlers
-from ...nn.inputs import is_original, pad_rows, which_are_words
+from ...nn.inputs import is_original, pad_rows, without_boundaries
 from ...text.words import SENTENCE_BEGIN, SENTENCE_END
 from ...util import batched
 from ..common import (
@@ -307,8 +307,7 @@ class Elmo(DerivingModule):
         """
         mixed = [mix(layers, mask[mask]) for mix in mixes]
         if not self._keep_sentence_boundaries:
-            is_word = which_are_words(mask)
-            mixed, mask = [rows[is_word] for rows in mixed], mask[:, 2:]
+            mixed, mask = without_boundaries(mixed, mask)
         return [pad_rows(rows, mask) for rows in mixed], mask
 
     def _flat_words(self, word_inputs: Optional[Tensor]) -> Optional[Tensor]:
@@ -468,8 +467,7 @@ class ElmoEmbedder:
     def _encode(self, batch: List[List[str]]) -> Tuple[List[Tensor], Tensor]:
         """L+1 tensors (N, 2P), all words, and the mask (B, T)."""
         layers, mask = self.elmo_bilm.encode(batch_to_ids(batch, self.elmo_bilm.max_characters))
-        is_word = which_are_words(mask)
-        return [rows[is_word] for rows in layers], mask[:, 2:]
+        return without_boundaries(layers, mask)
 
     def embed_sentences(self, sentences: Iterable[List[str]], batch_size: int = DEFAULT_BATCH_SIZE) -> Iterator[Array]:
         """sentences (Iterable[List[str]]): See `batch_to_embeddings`.

@@ -20,12 +20,10 @@ from ...bilm.config import BiLMConfig
 from ...bilm.lstm import FORGET_BIAS, LSTMStack, full_bias, run_recurrence
 from ...bilm.model import BiLMNetwork
 from ...bilm.state import BiLMState, LSTMState, State
-from ...inference.dispatch import MAX_LANES
 from ...inference.runner import Runner, make_runner
 from ...inference.runtime import isolated
 from ...nn.inputs import pad_rows
 from ...nn.layers import parameter_dtype
-from ...text.lanes import plan_lanes
 from ...weights import bilm_tf
 from ...weights.allennlp_names import LSTM, lstm_datasets
 from ...weights.files import File, read_hdf5
@@ -47,6 +45,7 @@ from ..common import (
     check_file,
     current_weights,
     invalid,
+    run_sequences,
 )
 from .characters import PADDING, export_weights
 
@@ -201,21 +200,12 @@ class ElmoLstm(DerivingModule):
         else:
             is_kept = are_parameters(every)
             runner = self._derived.get(self, lambda: self._derive(weights)) if is_kept else self._derive(weights)
-            rows, end = self._run(runner, table, index[used], lengths[used], start)
+            tokens = index[index >= 0].cpu().numpy()
+            stack, end = run_sequences(runner, table.detach().float(), tokens, lengths[used].tolist(), start)
+            rows = stack[1:]  # the first layer is the table
         if self.stateful:
             self._keep(end, len(index), used)
         return rows.to(table.dtype)
-
-    def _run(
-        self, runner: Runner, table: Tensor, index: Tensor, lengths: Tensor, start: BiLMState
-    ) -> Tuple[Tensor, BiLMState]:
-        """By the engine: layers (L, N, 2P) and the states at the ends."""
-        tokens = index[index >= 0].cpu().numpy()
-        plan = plan_lanes(lengths.tolist(), MAX_LANES)
-        vectors = table.detach().float()
-        rows, end = runner.run(vectors, (tokens, tokens), plan, start.to_state(self.config), with_end=True)
-        assert end is not None  # asked for
-        return rows[1:], BiLMState.from_state(end)  # the first layer is the table
 
     def _join(self, weights: Dict[str, Tensor]) -> List["LayerWeights"]:
         """Weights by the names of AllenNLP in our layers, from the lowest up, attached to the graph."""
