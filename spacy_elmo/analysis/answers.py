@@ -192,9 +192,10 @@ class Outcome:
         """RETURNS (List[Tuple[str, int, int]]): Right label, and its numbers of `listed`; those with most changes, or
         without a baseline most errors, first.
         """
-        one, other = (Counter(place.label for place in places) for places in self.listed)
-        n_errors = other if self.theirs is None else one + other
-        return [(label, one[label], other[label]) for label in sorted({*one, *other}, key=lambda x: (-n_errors[x], x))]
+        first, second = (Counter(place.label for place in places) for places in self.listed)
+        n_errors = second if self.theirs is None else first + second
+        labels = sorted({*first, *second}, key=lambda label: (-n_errors[label], label))
+        return [(label, first[label], second[label]) for label in labels]
 
 
 def score_answers(
@@ -227,11 +228,11 @@ def _find_all(
     """Per sentence our hits and answers, their hits and answers, right answers; places by who is right there."""
     counts: List[Floats] = []
     places: Dict[Tuple[bool, bool], List[Place]] = {(a, b): [] for a in (False, True) for b in (False, True)}
-    for example, (one, other) in enumerate(zip(ours, theirs)):
-        rows = np.zeros((len(one.starts), 5))
-        for place in _find_places(example, one.gold.get(name, set()), _of(one, name), _of(other, name)):
+    for example, (our_doc, their_doc) in enumerate(zip(ours, theirs)):
+        rows = np.zeros((len(our_doc.starts), 5))
+        for place in _find_places(example, our_doc.gold.get(name, set()), _of(our_doc, name), _of(their_doc, name)):
             gold, our, their = set(place.gold), set(place.ours), set(place.theirs)
-            sentence = np.searchsorted(one.starts, place.start, side="right") - 1
+            sentence = np.searchsorted(our_doc.starts, place.start, side="right") - 1
             rows[sentence] += [len(our & gold), len(our), len(their & gold), len(their), len(gold)]
             places[our == gold, their == gold].append(place)
         counts.append(rows)

@@ -50,7 +50,7 @@ class NeighborIndex:
         self.search = search
         self.settings = settings
         self.layer: Layer = settings["layer"]
-        self.bilm_digest: str = settings.get("bilm_digest", "")  # not in indexes before 0.1.0
+        self.bilm_digest: str = settings["bilm_digest"]
         self.width: int = settings["width"]
         self.words: Dict[str, int] = store.read_words()
         self.n_tokens: int = sum(self.words.values())
@@ -227,7 +227,7 @@ class NeighborIndex:
     def check_bilm(self, bilm: BiLM) -> None:
         """RAISES (ValueError): EL394 if it is not the biLM of the index."""
         if bilm.digest != self.bilm_digest:
-            difference = f"it has the digest {bilm.digest}, that of the index {self.bilm_digest or 'is not recorded'}"
+            difference = f"it has the digest {bilm.digest}, that of the index {self.bilm_digest}"
             bilm_path = self.settings["bilm"]
             raise ValueError(Errors.EL394.format(path=self.path, difference=difference, bilm=bilm_path))
 

@@ -234,7 +234,7 @@ def _rename(figure: "Figure", labels: Mapping[str, str]) -> None:
     if unused:
         raise ValueError(
             f"The picture has no label '{next(iter(unused))}'. Its labels: {', '.join(filter(None, known))}. Choose "
-            "one of them; the title has an option of its own."
+            "one of these labels; the title has its own option."
         )
 
 

@@ -123,8 +123,8 @@ def iter_probes(
     names = name_all(bilm) if layers is None else layers
     n_tokens = len(train.labels) + len(test.labels)
     for group in group_layers(names, n_tokens, bilm.config.output_width):
-        known, asked = (collect_layers(bilm, labelled, group, reading) for labelled in (train, test))
-        for layer, train_vectors, test_vectors in zip(group, known, asked):
+        vectors = (collect_layers(bilm, labelled, group, reading) for labelled in (train, test))
+        for layer, train_vectors, test_vectors in zip(group, *vectors):
             probe = fit_probe(train_vectors, train.labels, c=c, max_iter=max_iter)
             accuracy = _score(probe.predict(test_vectors), test)
             control, is_converged = [], probe.is_converged
@@ -172,11 +172,11 @@ def _control_labels(train: LabelledDocs, test: LabelledDocs, seed: int) -> Tuple
 
     RETURNS (Tuple[List[str], List[str]]): Labels of the training tokens and of the test tokens.
     """
-    known, asked = train.words(), test.words()
-    types = sorted({*known, *asked})
+    train_words, test_words = train.words(), test.words()
+    types = sorted({*train_words, *test_words})
     drawn = np.random.default_rng(seed).integers(0, len(train.labels), len(types)).tolist()
     behaviour = {word: train.labels[i] for word, i in zip(types, drawn)}
-    return [behaviour[word] for word in known], [behaviour[word] for word in asked]
+    return [behaviour[word] for word in train_words], [behaviour[word] for word in test_words]
 
 
 def majority_baseline(train: LabelledDocs, test: LabelledDocs) -> Score:

@@ -291,10 +291,11 @@ def make_report(
         )
     nlp = spacy.load(output.pipeline)
     their_nlp = None if other is None else spacy.load(other.pipeline)
-    docs, their_docs = ([] if data is None or one is None else read_answers(one, data) for one in (nlp, their_nlp))
+    docs, their_docs = ([] if data is None or pipe is None else read_answers(pipe, data) for pipe in (nlp, their_nlp))
     outputs = [output] if other is None else [output, other]
-    is_tested = all(one.has_metrics for one in outputs) or not any(one.dev_runs for one in outputs)
-    runs, their_runs = [one.runs if is_tested else one.dev_runs for one in outputs] + ([()] if other is None else [])
+    is_tested = all(folder.has_metrics for folder in outputs) or not any(folder.dev_runs for folder in outputs)
+    scored_runs = [folder.runs if is_tested else folder.dev_runs for folder in outputs]
+    runs, their_runs = scored_runs + ([()] if other is None else [])
     report = TrainingReport(
         output=output,
         baseline=other,
@@ -368,9 +369,9 @@ def _find_hints(report: TrainingReport, nlp: Language) -> Iterator[str]:
         )
     if report.data is None:
         yield "--data DOCS.spacy adds scores on annotated Docs with 95 % intervals, and errors in their sentences."
-    for one in (output, report.baseline):
-        if one is not None and not one.has_metrics:
-            command = _write_command(one, "TEST.spacy", report.code)
+    for folder in (output, report.baseline):
+        if folder is not None and not folder.has_metrics:
+            command = _write_command(folder, "TEST.spacy", report.code)
             yield f"Scores on test data instead of development data, also over seeds: {command}"
     if not output.score_log and (report.baseline is None or not report.baseline.score_log):
         yield f"A curve of the scores. '{output.path}' has no scores.jsonl. {_find_log(output)}"
@@ -429,9 +430,10 @@ def _note_baseline(report: TrainingReport, their_nlp: Optional[Language]) -> Ite
 
 
 def _note_contradictions(report: TrainingReport) -> Iterator[str]:
-    scores = [(report.output, one.name, one.ours) for one in report.outcomes]
+    scores = [(report.output, outcome.name, outcome.ours) for outcome in report.outcomes]
     if report.baseline is not None:
-        scores += [(report.baseline, one.name, one.theirs) for one in report.outcomes if one.theirs is not None]
+        theirs = ((outcome.name, outcome.theirs) for outcome in report.outcomes)
+        scores += [(report.baseline, name, value) for name, value in theirs if value is not None]
     for output, name, value in scores:
         score = QUESTIONS[name].score
         stored = output.runs[0].scores.get(score) if output.has_metrics else None

@@ -257,7 +257,7 @@ def render_errors(outcomes: Sequence[Outcome], docs: Sequence[DocAnswers]) -> st
 
 def _render_labels(outcome: Outcome, header: Sequence[str]) -> str:
     labels = outcome.by_label()
-    rows = [[to_html(label), f"{one:,}", f"{other:,}"] for label, one, other in labels[:N_LABELS]]
+    rows = [[to_html(label), *(f"{count:,}" for count in counts)] for label, *counts in labels[:N_LABELS]]
     table = make_table(header, rows) if rows else "<p>There is no difference.</p>"
     more = f'<p class="small">{len(labels) - N_LABELS} more labels.</p>' if len(labels) > N_LABELS else ""
     return f"<h3>{QUESTIONS[outcome.name].title}</h3>{table}{more}"

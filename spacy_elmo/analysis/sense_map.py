@@ -39,8 +39,8 @@ CAUTION = (
     "silhouette below 0.25 overlap; 1 is the highest."
 )
 HELP = (
-    "<p>Each point is one use. Near points are similar to the biLM. Point at one, or select one with Tab and walk "
-    "with the arrow keys.</p>"
+    "<p>Each point is one use. Near points are similar to the biLM. Point at a use, or select a use with Tab "
+    "and the arrow keys.</p>"
 )
 
 

@@ -226,5 +226,5 @@ def draw_shares(
 def _shorten(names: Sequence[str]) -> List[str]:
     """RETURNS (List[str]): Paths without the folder that they share, and at most 30 characters."""
     if len(names) > 1 and all("/" in name for name in names):
-        names = [os.path.relpath(name, os.path.commonpath([os.path.dirname(one) for one in names])) for name in names]
+        names = [os.path.relpath(name, os.path.commonpath([os.path.dirname(path) for path in names])) for name in names]
     return [name if len(name) <= 30 else f"…{name[-29:]}" for name in names]

@@ -41,7 +41,7 @@ def explore_cli(
     host: str = Opt(
         "127.0.0.1", "--host", "-H", help="Address of this computer to listen on: 127.0.0.1, ::1 or localhost."
     ),
-    port: int = Opt(8765, "--port", "-P", help="Port to listen on, 0 for any free one.", min=0, max=65535),
+    port: int = Opt(8765, "--port", "-P", help="Port to listen on, 0 for any free port.", min=0, max=65535),
     # fmt: on
 ) -> None:
     """Explore a biLM in the browser, on this computer only.

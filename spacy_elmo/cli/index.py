@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
@@ -62,7 +63,7 @@ def index_cli(
         None,
         "--precision",
         "-p",
-        help="Precision of the computation; by default that of the index, float32 for a new one.",
+        help="Precision of the computation; by default that of the index, float32 for a new index.",
     ),
     keep: Optional[str] = Opt(
         None,
@@ -124,13 +125,13 @@ def _change_index(
     path: Path,
     corpus: Dict[str, Any],
     *,
-    bilm: Optional[str] = None,
-    layer: Optional[str] = None,
-    content_words: Optional[bool] = None,
-    precision: Optional[str] = None,
-    fields: Sequence[str] = (),
-    gpu_id: int = -1,
-    force: bool = False,
+    bilm: Optional[str],
+    layer: Optional[str],
+    content_words: Optional[bool],
+    precision: Optional[str],
+    fields: Sequence[str],
+    gpu_id: int,
+    force: bool,
 ) -> bool:
     """Delete documents, then add a corpus. Arguments are those of the command; None stands for those of the index.
 
@@ -160,16 +161,13 @@ def _change_index(
         _common.msg.info(f"The new index has other settings than the old one: {'; '.join(differences)}")
     target = start_replacement(path) if is_replaced else path
     try:
-        store = open_for_writing(target, settings)
-        try:
+        with closing(open_for_writing(target, settings)) as store:
             check = PunctuationCheck()
             field_names = dict.fromkeys([*before.get("fields", []), *fields])
             builder = IndexBuilder(store, model, keep=make_filter(stop_words), fields=list(field_names))
             is_complete = _fill(builder, shards, delete, check)
             if is_checked:
                 warn_of_raw_text(check, places, reading.get("lang"), _common.msg.warn, model.meta)
-        finally:
-            store.close()
         if is_complete and target != path:
             replace_index(path, target)
         return is_complete
@@ -207,7 +205,7 @@ def _read_kept(path: Path) -> Dict[str, Any]:
         raise
     except ValueError:
         _common.msg.warn(
-            f"The settings of the damaged index '{path}' cannot be read. The new one has those that are given, "
+            f"The settings of the damaged index '{path}' cannot be read. The new index has those that are given, "
             "and otherwise the defaults: check --bilm, --layer, --precision and --content-words."
         )
         return {}

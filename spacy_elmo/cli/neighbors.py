@@ -61,9 +61,9 @@ def neighbors_cli(
     if as_json:
         names = [{} if group_by is None else {"value": group.label} for group in groups]
         records = [
-            to_record(one.use, cosine=one.cosine, **name)
+            to_record(use, cosine=cosine, **name)
             for name, group_neighbors in zip(names, neighbors)
-            for one in group_neighbors
+            for use, cosine in group_neighbors
         ]
         print(srsly.json_dumps({"sentence": words, "position": position, "layer": stored_layer, "neighbors": records}))
         return
@@ -81,4 +81,4 @@ def neighbors_cli(
 
 
 def _rows(neighbors: List[Neighbor]) -> List[Tuple[str, ...]]:
-    return [(f"{one.cosine:.3f}", *to_line(one.use), to_printable(one.use.document)) for one in neighbors]
+    return [(f"{cosine:.3f}", *to_line(use), to_printable(use.document)) for use, cosine in neighbors]

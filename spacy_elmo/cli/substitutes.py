@@ -34,7 +34,7 @@ def substitutes_cli(
         sentence, position = find_word(nlp, _common.read_text(text), _common.to_unicode(word), occurrence)
         substitutes = find_substitutes(bilm, sentence, position, k=k)
     if as_json:
-        records = [{name: finite(value) for name, value in one._asdict().items()} for one in substitutes]
+        records = [{name: finite(value) for name, value in substitute._asdict().items()} for substitute in substitutes]
         print(srsly.json_dumps({"sentence": sentence, "position": position, "substitutes": records}))
         return
     rows = [

@@ -353,7 +353,7 @@ def compare_layers(a: NDArray[numpy.float32], b: NDArray[numpy.float32]) -> Answ
     """
     return {
         "products": _round(numpy.einsum("jnd,kmd->jknm", a, b)),
-        "own": [_round(numpy.einsum("jnd,knd->jkn", one, one)) for one in (a, b)],
+        "own": [_round(numpy.einsum("jnd,knd->jkn", layers, layers)) for layers in (a, b)],
     }
 
 

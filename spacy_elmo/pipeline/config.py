@@ -285,7 +285,7 @@ def _add_logs(config: Config, folder: str, *, has_mixes: bool) -> None:
 
 def _order(names: List[str], base: Language) -> List[str]:
     """RETURNS (List[str]): The components of `base`, without shared layers that only `names` read, and the new
-    components. All `names` come after the ELMo component of `base`, if it has one.
+    components. All `names` come after an ELMo component of `base`.
     """
     read_by = {name: getattr(pipe, "listening_components", ()) for name, pipe in base.components}
     elmo = _find_elmo(base)
@@ -407,7 +407,7 @@ COMMENTS = {
     "train.",
     "nlp.batch_size": "Docs per batch of `nlp.pipe`; their layers are in memory together.",
     "components.entity_linker.entity_vector_length": "Width of the entity vectors, that of the knowledge base.",
-    "training.frozen_components": "Components that are not trained; the biLM has a setting of its own, `frozen`.",
+    "training.frozen_components": "Components that are not trained; the biLM has its own setting, `frozen`.",
     "training.annotating_components": "Components that annotate Docs during training, for those behind them; an entity "
     "linker needs sentences.",
     "initialize.components.entity_linker.kb_loader.": "Reads the knowledge base from disk.",

@@ -116,7 +116,7 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
             raise ValueError(
                 f"The label '{label}' cannot be added to '{self.name}', which is initialized with the labels "
                 f"{', '.join(self.labels)}: its CRF has scores for these only. Add all labels before "
-                "`nlp.initialize`, or replace the component by a new one."
+                "`nlp.initialize`, or add a new component."
             )
         self.cfg["labels"].append(label)
         self.vocab.strings.add(label)

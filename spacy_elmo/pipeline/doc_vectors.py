@@ -132,7 +132,7 @@ def _get_record(doc: Doc, prefix: str) -> VectorRecord:
 
 def _find_merged(doc: Doc, prefix: str) -> Optional[VectorRecord]:
     record: Any = doc.user_data.get(_make_key(doc, prefix))
-    return record if getattr(record, "is_own", False) and not record["n_carried"] else None
+    return record if getattr(record, "is_merged", False) and not record["n_carried"] else None
 
 
 def _find_records(doc: Doc, prefix: str) -> List[Tuple[int, Dict[str, Any]]]:
@@ -144,7 +144,7 @@ def _put_record(doc: Doc, prefix: str, record: VectorRecord) -> None:
     """Store a record; all other records are removed."""
     for key in _find_keys(doc, prefix):
         del doc.user_data[key]
-    record.is_own = True
+    record.is_merged = True
     doc.user_data[_make_key(doc, prefix)] = record
 
 
@@ -354,6 +354,6 @@ def _similarity(owner: Owner, other: Any) -> float:
     """RETURNS (float): Cosine of the vectors of two Docs, spans or tokens; 0 if one is zero."""
     if not isinstance(other, (Doc, Span, Token)):
         return 0.0
-    one, two = (item.vector.astype("float32", copy=False) for item in (owner, other))
-    squares = float(one @ one) * float(two @ two)
-    return float(one @ two) / math.sqrt(squares) if squares else 0.0
+    a, b = (item.vector.astype("float32", copy=False) for item in (owner, other))
+    squares = float(a @ a) * float(b @ b)
+    return float(a @ b) / math.sqrt(squares) if squares else 0.0

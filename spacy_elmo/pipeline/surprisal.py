@@ -167,7 +167,8 @@ def make_elmo_surprisal(nlp: Language, name: str, **settings: Any) -> "ElmoSurpr
 
     nlp (Language): The pipeline.
     name (str): Name of the component in the pipeline.
-    How Docs are cut into sequences, see `Reading`. Other settings, see `SurprisalSettings`.
+    How Docs are cut into sequences, see `Reading`.
+    Other settings, see `SurprisalSettings`.
     RETURNS (ElmoSurprisal): The component.
     """
     return ElmoSurprisal(name, **settings)

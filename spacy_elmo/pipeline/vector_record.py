@@ -59,11 +59,11 @@ class VectorRecord(Dict[str, Any]):
     n_carried (int): Number of copies into another Doc since.
     unclear (optional): First characters of tokens whose vectors are ambiguous.
 
-    is_own (bool): Whether its rows are those of the tokens of its Doc; unknown (false) for a record from bytes.
+    is_merged (bool): Whether its rows are those of the tokens of its Doc; unknown (false) for a record from bytes.
     mean (Optional[Tuple[bytes, Any]]): See `_mean_of_doc`.
     """
 
-    is_own = False
+    is_merged = False
     mean: Optional[Tuple[bytes, Any]] = None
 
     def __copy__(self) -> "VectorRecord":

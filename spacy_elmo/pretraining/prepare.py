@@ -20,6 +20,7 @@ from ..files import to_path
 from ..inference.bilm import BiLM
 from ..inference.words import check_has_targets
 from ..text.words import Vocabulary
+from ..util import find_changes
 from ..weights import load_bilm
 from ..weights.tensor_map import is_head_shared
 from .config import PretrainConfig, RunConfig, SoftmaxConfig, check_config
@@ -245,8 +246,8 @@ def _check_head(init: BiLM, head: LMHead, settings: SoftmaxConfig, name: str) ->
 
 
 def _differences(config_values: Mapping[str, Any], stored: Mapping[str, Any]) -> str:
-    names = [name for name in stored if config_values[name] != stored[name]]
-    return "; ".join(f"{name}: {config_values[name]} in the block, {stored[name]} in the biLM" for name in names)
+    changes = find_changes(config_values, stored).items()
+    return "; ".join(f"{name}: {in_block} in the block, {in_bilm} in the biLM" for name, (in_block, in_bilm) in changes)
 
 
 def _with_words(bilm: BiLMConfig, n_words: int) -> BiLMConfig:

@@ -17,7 +17,6 @@ from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..inference.perplexity import Perplexity, held_out_losses, summarize
 from ..text.words import Vocabulary
-from ..util import finite
 from ..weights import save_bilm
 from .config import PretrainConfig
 from .data import Sentences
@@ -59,7 +58,7 @@ class Report:
     data_share (float): Share of that time spent on reading and preparing text.
     validation (Optional[Perplexity]): Held-out perplexity, if the report includes a validation.
     is_best (bool): Whether this is the best validation so far.
-    read (Optional[Counts]): Counts of the training text read so far, over all passes.
+    read (Counts): Counts of the training text read so far, over all passes.
     precision (str): Of the matrix products.
     """
 
@@ -71,19 +70,19 @@ class Report:
     elapsed_s: float
     tokens_per_s: float
     data_share: float
-    validation: Optional[Perplexity] = None
-    is_best: bool = False
-    read: Optional[Counts] = None
-    precision: str = "float32"
+    validation: Optional[Perplexity]
+    is_best: bool
+    read: Counts
+    precision: str
 
     def to_row(self) -> Dict[str, Any]:
         """RETURNS (Dict[str, Any]): A line of the log, plain JSON types."""
         row: Dict[str, Any] = {
             "step": self.step,
             "n_tokens": self.n_tokens,
-            "loss": finite(self.loss),
-            "learn_rate": finite(self.learn_rate),
-            "grad_norm": finite(self.grad_norm),
+            "loss": _known(self.loss),
+            "learn_rate": _known(self.learn_rate),
+            "grad_norm": _known(self.grad_norm),
             "elapsed_s": round(self.elapsed_s, 1),
             "tokens_per_s": round(self.tokens_per_s, 1),
             "data_share": round(self.data_share, 4),
@@ -91,9 +90,7 @@ class Report:
         }
         if self.validation is not None:
             row.update(perplexities(self.validation))
-            row["n_dropped"] = self.validation.n_dropped
-        if self.validation is not None and self.read is not None:
-            row["read"] = self.read.to_dict()
+            row.update(n_dropped=self.validation.n_dropped, read=self.read.to_dict())
         return row
 
 
@@ -405,10 +402,14 @@ class Pretraining:
         )
 
 
+def _known(value: float) -> Optional[float]:
+    return value if math.isfinite(value) else None
+
+
 def perplexities(validation: Perplexity) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): Scores of a validation for the log and the model's meta data, plain JSON types."""
     return {
         "forward": round(validation.forward, 4),
-        "backward": finite(round(validation.backward, 4)),
+        "backward": _known(round(validation.backward, 4)),
         "unk_rate": round(validation.unk_rate, 5),
     }

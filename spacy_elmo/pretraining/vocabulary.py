@@ -236,5 +236,5 @@ def _warn_of_order(vocabulary: Vocabulary, path: str, warn: OnMessage) -> None:
         warn(
             f"The vocabulary '{path}' starts with {first}; by convention it starts with {expected}, then words in "
             "order of descending frequency, which the sampled and the adaptive softmax rely on. `elmo vocab` creates "
-            "one in this order."
+            "a vocabulary in this order."
         )
