@@ -1,7 +1,5 @@
 """`--code`: pipelines with components and architectures of the user, in all commands that load a pipeline."""
 
-from pathlib import Path
-
 import pytest
 import spacy
 from cli.calls import call, refused
@@ -80,19 +78,6 @@ def test_every_command_that_loads_a_pipeline_takes_its_code(code, tmp_path, monk
         assert "nothing_of_this_name" in refused(*command, "--code", broken), command
     for command in commands:
         call(*command, "--code", code)
-
-
-@pytest.mark.issue(48)
-def test_folder_with_pipelines_in_it_is_told(tmp_path):
-    (tmp_path / "out").mkdir()
-    spacy.blank("en").to_disk(tmp_path / "out" / "model-best")
-    for command in (
-        ("init-config", tmp_path / "from.cfg", "--component", "ner", "--from"),
-        ("layer-weights",),
-        ("explore", "--port", 0, "--pipeline"),
-    ):
-        told = refused(*command, tmp_path / "out")
-        assert "is not a pipeline" in told and str(Path("out") / "model-best") in told.replace(" ", ""), command
 
 
 @pytest.mark.issue(48)

@@ -3,6 +3,7 @@
 import pytest
 import spacy
 from cli.calls import call, refused, told
+from report_outputs import LISTENER
 from spacy.training import Example
 
 from spacy_elmo.explorer import serving
@@ -21,19 +22,6 @@ def served(monkeypatch):
     return found
 
 
-@pytest.fixture
-def pipeline(bilm_path, tmp_path):
-    """A tagger that mixes the layers of the tiny biLM."""
-    nlp = spacy.blank("en")
-    nlp.add_pipe("elmo").load_weights(bilm_path)
-    config = {"model": {"tok2vec": {"@architectures": "spacy-elmo.ElmoListener.v1"}}}
-    tagger = nlp.add_pipe("tagger", config=config)
-    example = Example.from_dict(nlp.make_doc("cat"), {"tags": ["NOUN"]})
-    tagger.initialize(lambda: [example], nlp=nlp)
-    nlp.to_disk(tmp_path / "pipeline")
-    return tmp_path / "pipeline"
-
-
 def test_explore_serves_the_packaged_bilm(served):
     shown = told("explore", "--port", 0)
     (explorer, address), *_ = served
@@ -43,19 +31,20 @@ def test_explore_serves_the_packaged_bilm(served):
 @pytest.mark.issue(37)
 @pytest.mark.parametrize("is_named", [False, True], ids=["own", "named"])
 @pytest.mark.parametrize("is_replaced", [False, True], ids=["listener", "own copies"])
-def test_explore_takes_bilm_and_mixes_of_a_pipeline(served, pipeline, bilm, bilm_path, is_named, is_replaced):
+def test_explore_takes_bilm_and_mixes_of_a_pipeline(served, bilm, bilm_path, tmp_path, is_named, is_replaced):
+    """Those of a tagger that mixes the layers of the tiny biLM; mixes of another biLM are refused."""
+    nlp, pipeline = spacy.blank("en"), tmp_path / "pipeline"
+    nlp.add_pipe("elmo").load_weights(bilm_path)
+    tagger = nlp.add_pipe("tagger", config={"model": {"tok2vec": LISTENER}})
+    tagger.initialize(lambda: [Example.from_dict(nlp.make_doc("cat"), {"tags": ["NOUN"]})], nlp=nlp)
     if is_replaced:
-        nlp = spacy.load(pipeline)
         nlp.replace_listeners("elmo", "tagger", ["model.tok2vec"])
         nlp.remove_pipe("elmo")
-        nlp.to_disk(pipeline)
+    nlp.to_disk(pipeline)
     call("explore", "--pipeline", pipeline, "--port", 0, *(["--bilm", bilm_path] if is_named else []))
     ((explorer, _),) = served
     assert explorer.bilm.config == bilm.config and (explorer.bilm.head is not None) == is_named
     assert [mix["name"] for mix in explorer.settings()["mixes"]] == ["tagger"]
-
-
-def test_explore_refuses_mixes_of_another_bilm(pipeline):
     shown = refused("explore", "--pipeline", pipeline, "--bilm", "en_elmo_sm", "--port", 0)
     assert "layers of another biLM" in shown and "digest" in shown
 

@@ -8,15 +8,12 @@ import pytest
 import spacy
 import srsly
 from cli.calls import call, call_json, refused
+from report_outputs import LISTENER, LOADER
 from spacy.training import Example
 
 from spacy_elmo.analysis.layer_weights import draw_course, read_course
 from spacy_elmo.pipeline.layer_weights import find_task_mixes
-from spacy_elmo.pipeline.model import make_random_bilm
 
-CHAR_CNN = {"embedding_width": 4, "filters": [[1, 8]], "n_highway": 1}
-BILM = {"char_cnn": CHAR_CNN, "cell_width": 16, "projection_width": 8}
-LISTENER = {"@architectures": "spacy-elmo.ElmoListener.v1"}
 ROW = '{"step": 0, "component": "tagger", "number": 1, "shares": [0.5, 0.3, 0.2]}\n'
 pytestmark = pytest.mark.issue(16)
 
@@ -25,10 +22,10 @@ pytestmark = pytest.mark.issue(16)
 def pipeline(tmp_path):
     """A tagger that listens to a tiny biLM, on disk."""
     nlp = spacy.blank("en")
-    nlp.add_pipe("elmo").initialize(lambda: [], loader=lambda: make_random_bilm(BILM, 0))
-    nlp.config["initialize"]["components"]["elmo"] = {"loader": {"@misc": "spacy-elmo.RandomBiLM.v1", "bilm": BILM}}
+    nlp.add_pipe("elmo")
+    nlp.config["initialize"]["components"]["elmo"] = {"loader": LOADER}
     listener = {**LISTENER, "initial_weights": [0.0, 1.0, 2.0], "initial_gamma": 0.5}
-    nlp.add_pipe("tagger", config={"model": {"tok2vec": listener}}).add_label("NOUN")
+    nlp.add_pipe("tagger", config={"model": {"tok2vec": listener}})
     nlp.initialize(lambda: [Example.from_dict(nlp.make_doc("bank"), {"tags": ["NOUN"]})])
     nlp.to_disk(tmp_path / "pipeline")
     return tmp_path / "pipeline"

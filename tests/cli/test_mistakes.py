@@ -95,6 +95,7 @@ MISTAKES = [
     ("embed bilm rows.jsonl new.npz --keep id", "the output is npz"),
     *((f"explore --host '{host}' --port 0", "it has no passwords") for host in ("0.0.0.0", "::", "example.org", "")),
     ("explore --pipeline blank --port 0", "EL230"),
+    ("explore --pipeline training --port 0", "model-best"),
     (CONFIG, "Name components with --component"),
     (f"{CONFIG} --pipeline nre", "[EL210]"),
     (f"{CONFIG} --bilm ' '", "--bilm is empty"),
@@ -108,6 +109,7 @@ MISTAKES = [
     (f"{CONFIG} --pretraining --baseline", "--baseline"),
     (f"{CONFIG} --adaptation --fine-tune", "--fine-tune"),
     (f"{CONFIG} --from nowhere --component ner", "nowhere"),
+    (f"{CONFIG} --from training --component ner", "model-best"),  # what may be meant
     (f"{CONFIG} --component ner --data nowhere.spacy", "'nowhere.spacy'"),
     (f"{CONFIG} --component ner --data bad.spacy", "cannot be read as a DocBin"),
     (f"{CONFIG} --pretraining --small --text nowhere.txt", "'nowhere.txt'"),
@@ -116,7 +118,7 @@ MISTAKES = [
     (f"layer-weights {PIPELINE} --log log.jsonl", "--log needs a file"),
     (f"layer-weights {PIPELINE} --picture new.doc", "A picture cannot be written"),
     ("layer-weights csv", "so it is not a pipeline"),
-    ("layer-weights training", "model-best"),  # what may be meant
+    ("layer-weights training", "model-best"),
     (f"layer-weights {PIPELINE} csv/../{PIPELINE}", "is named twice"),
     ("layer-weights blank", "mixes the layers of a biLM"),
     ("layer-weights untrained", "are not trained, so that they"),

@@ -32,13 +32,9 @@ def _same_models(output, other):
     "settings",
     [
         {"optimizer": {"name": "adamw", "weight_decay": 0.1, "learn_rate": 0.02, "unfreeze_tokens": 32 * 8}},
-        pytest.param(
-            {"softmax": {"kind": "full"}, "optimizer": {"name": "adagrad", "learn_rate": 0.2, "grad_clip": 10.0}},
-            marks=pytest.mark.slow,
-        ),
         {"optimizer": {"sparse": True}, "precision": "bfloat16", "accumulate": 2},
     ],
-    ids=["adamw", "adagrad", "sparse"],
+    ids=["adamw", "sparse"],
 )
 def test_resumed_in_one_process(text, tmp_path, settings):
     train(make_run(tmp_path / "whole", text, **settings))
@@ -48,25 +44,6 @@ def test_resumed_in_one_process(text, tmp_path, settings):
     assert rows(tmp_path / "parts") == rows(tmp_path / "whole")
     assert len(rows(tmp_path / "whole")) == last.trainer.step
     _same_models(tmp_path / "whole", tmp_path / "parts")
-
-
-@pytest.mark.issue(41)
-@pytest.mark.parametrize("settings", [{}, {"precision": "bfloat16", "accumulate": 2}], ids=["float32", "accumulated"])
-def test_graphs_of_the_recurrence_change_nothing(text, tmp_path, monkeypatch, settings):
-    """On a CPU their functions are called."""
-    monkeypatch.setenv("SPACY_ELMO_CUDA_GRAPHS", "0")
-    train(make_run(tmp_path / "loop", text, **settings))
-    monkeypatch.setenv("SPACY_ELMO_CUDA_GRAPHS", "1")
-    run = make_run(tmp_path / "graphs", text, **settings)
-    run.begin()
-    for number, _ in enumerate(run.reports()):
-        assert number < 2 or all(any(layer.graphs._found.values()) for layer in run.trainer.network.encoder.layers)
-    assert all(layer.graphs is None for layer in run.trainer.network.encoder.layers)
-    for n_reports in (10, 15, None):
-        train(make_run(tmp_path / "parts", text, **settings), n_reports, resume=True)
-    assert rows(tmp_path / "graphs") == rows(tmp_path / "loop") == rows(tmp_path / "parts")
-    _same_models(tmp_path / "loop", tmp_path / "graphs")
-    _same_models(tmp_path / "loop", tmp_path / "parts")
 
 
 def test_a_run_that_is_ended_by_its_settings_is_validated_and_saved(text, tmp_path):

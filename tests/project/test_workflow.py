@@ -48,18 +48,6 @@ def test_all_runs_from_the_root(project_copy, tiny_bilm):
 
 
 @pytest.mark.slow
-def test_train_takes_another_dataset_by_one_variable(project_copy, tiny_bilm, tmp_path):
-    folder = tmp_path / "local" / "ner" / "wnut17"
-    folder.mkdir(parents=True)
-    for split in ("train", "dev", "test"):
-        (folder / f"{split}.iob2").write_text("New\tB-location\nYork\tI-location\nsleeps\tO\n\n" * 9, encoding="utf8")
-    variables = ("--vars.max_steps", 2, "--vars.bilm", tiny_bilm, "--vars.assets_dir", "../local")
-    result = _spacy_project("train", ".", "--vars.dataset", "wnut17", *variables, cwd=project_copy)
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert (project_copy / "training" / "wnut17" / "elmo-0" / "model-best" / "ner").is_dir()
-
-
-@pytest.mark.slow
 @pytest.mark.issue(51)
 def test_english_makes_a_package_of_any_treebank(project_copy, tiny_bilm, tmp_path):
     bank = tmp_path / "bank"

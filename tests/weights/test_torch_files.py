@@ -94,9 +94,9 @@ CHECKPOINTS = {
 
 
 @pytest.mark.parametrize("kind", CHECKPOINTS)
-def test_checkpoints_of_every_pickle_protocol_are_read(kind, options, wanted, tmp_path):
+def test_checkpoints_of_old_and_new_pickle_protocols_are_read(kind, options, wanted, tmp_path):
     path = tmp_path / "last.ckpt"
-    for settings, protocol in product(FORMS, [2, 3, 4, 5]):
+    for settings, protocol in product(FORMS, [2, 4]):
         path.write_bytes(to_bytes(CHECKPOINTS[kind](STATE), pickle_protocol=protocol, **settings))
         assert_same(load_bilm(path), wanted)
 
