@@ -1,5 +1,5 @@
-"""Messages with a code, which users may look up, filter or catch. Each says what is wrong, the value found, the value
-expected and what to do, and begins with its code in brackets, as in spaCy."""
+"""Messages with a code, which users may look up, filter or catch. Each states what is wrong, the actual value, the
+expected value and what to do, and begins with its code in brackets, as in spaCy."""
 
 from typing import Any, Dict, Tuple
 

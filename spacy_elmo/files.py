@@ -73,7 +73,7 @@ def hash_file(path: Path, algorithm: str = "sha256") -> str:
     """Hash a file of any size, like `hashlib.file_digest` of Python 3.11.
 
     path (Path): The file.
-    algorithm (str): A name that `hashlib` knows.
+    algorithm (str): A name of `hashlib`.
     RETURNS (str): The digest in hexadecimal digits.
     """
     digest = hashlib.new(algorithm)

@@ -316,7 +316,7 @@ def build_config(
 
 
 class SettingsReader:
-    """Reads settings from nested options, and collects problems: missing ones, and those of `build`.
+    """Reads settings from nested options, and collects problems: missing settings, and those of `build`.
 
     options (Mapping[str, Any]): The parsed JSON.
     """
@@ -341,7 +341,7 @@ class SettingsReader:
         return {**values, **dict.fromkeys(no_clips)}
 
     def build(self, record: Mapping[str, Any]) -> Optional[BiLMConfig]:
-        """record (Mapping[str, Any]): Settings from `read`, in their blocks, and others.
+        """record (Mapping[str, Any]): Settings from `read`, in their blocks, and further settings.
         RETURNS (Optional[BiLMConfig]): The config, None if there are problems.
         """
         config, problems = build_config(_without_missing(record) if self.problems else record, self.names)

@@ -218,15 +218,15 @@ def uses_graphs(device: torch.device) -> bool:
 
 
 class Graph:
-    """A function of tensors with fixed addresses. It must not wait for the device, and needs no gradients.
+    """A function of tensors with fixed addresses. It must not synchronize with the device, and needs no gradients.
 
     function (Callable[[], Any]): Called for the capture; on a CPU in every `replay`.
     device (torch.device): Of all its tensors.
-    pool (Any): Memory that graphs share, from `make_pool`; none of them may be replayed while another one is.
+    pool (Any): Memory that graphs share, from `make_pool`; only one of them may be replayed at a time.
     """
 
     def __init__(self, function: Callable[[], Any], device: torch.device, pool: Any = None) -> None:
-        self._function: Optional[Callable[[], Any]] = None  # a captured one is not kept: it may refer to this object
+        self._function: Optional[Callable[[], Any]] = None  # not kept after a capture: it may refer to this object
         if device.type == "cuda":
             with torch.cuda.device(device), torch.no_grad(), torch.autocast("cuda", enabled=False):
                 self._graph, self._result = _capture(function, pool)

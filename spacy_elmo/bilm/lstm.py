@@ -516,7 +516,7 @@ def _tanh_backward(gradient: Tensor, values: Tensor, out: Tensor) -> None:
 
 
 def _keeps(resets: Optional[Tensor], n_steps: int, dtype: torch.dtype) -> Keeps:
-    """One factor (B, 1) for each step that resets something, None for the others."""
+    """One factor (B, 1) for each step that resets something, None for all other steps."""
     if resets is None:
         return [None] * n_steps
     is_needed = resets.any(dim=1).tolist()

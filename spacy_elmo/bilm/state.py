@@ -119,7 +119,7 @@ class BiLMState:
         return BiLMState(*(torch.nn.functional.pad(tensor, (0, 0, 0, missing)) for tensor in (self.h, self.c)))
 
     def row(self, i: int) -> "BiLMState":
-        """RETURNS (BiLMState): A copy of one row, which does not keep the others in memory."""
+        """RETURNS (BiLMState): A copy of one row, which does not keep the other rows in memory."""
         return BiLMState(self.h[:, [i]], self.c[:, [i]])
 
     def to(self, device: torch.device) -> "BiLMState":

@@ -54,7 +54,7 @@ class Vocabulary:
 
     filename (Optional[PathLike]): One word per line, UTF-8, with `<S>`, `</S>` and `<UNK>`; None for these three words,
         which is enough for character ids.
-    validate_file (bool): Require these three; otherwise the id of a missing one is -1.
+    validate_file (bool): Require these three; otherwise the id of a missing word is -1.
     RAISES (ValueError): For a path without a file, and for a file without one of the three words.
     """
 

@@ -117,7 +117,7 @@ def _sets_weight(hook: Any) -> bool:
 
 
 class Derived(Generic[T]):
-    """Holds one value. A copy and a pickle of a module have an empty one."""
+    """Holds one value. A copy and a pickle of a module have no value."""
 
     def __init__(self) -> None:
         self._value: Optional[T] = None

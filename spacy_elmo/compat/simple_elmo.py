@@ -55,7 +55,7 @@ class ElmoModel:
         """directory (PathLike): Folder with options.json and an HDF5 file (`model.hdf5`, else the first), a zip from
             the NLPL repository, or everything else that `load_bilm` takes.
         max_batch_size (int): Sentences computed at once.
-        limit (int): Without effect: all words are cached when they are met, whether in a vocabulary or not.
+        limit (int): Without effect: all words are cached when they first occur, also without a vocabulary.
         full (bool): Require the softmax of the language model.
         RETURNS (str): A message for the user.
         RAISES (ValueError): For a URL, invalid arguments, and files that cannot be read; EL007 without a softmax.
@@ -175,7 +175,7 @@ def _load(directory: PathLike) -> BiLM:
     folder = to_path(directory)
     sources = list_files(folder) if folder.is_dir() else {}
     weights = [name for name in sources if name.endswith(".hdf5") and not describe_other_hdf5(sources[name].path)]
-    if len(weights) > 1 and OPTIONS_NAME in sources:  # load_bilm refuses to choose one
+    if len(weights) > 1 and OPTIONS_NAME in sources:  # for load_bilm they are ambiguous
         chosen = WEIGHTS_NAME if WEIGHTS_NAME in weights else weights[0]
         return load_bilm(options=sources[OPTIONS_NAME].path, weights=sources[chosen].path)
     return load_bilm(directory)

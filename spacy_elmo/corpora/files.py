@@ -97,7 +97,7 @@ def say_nothing(text: str) -> None:
 def find_files(place: str, on_message: OnMessage = say_nothing, *, output: Optional[AnyPath] = None) -> List[str]:
     """The files of a place, sorted by name: a file, a folder, searched at any depth, a pattern with `*` or `**`, an
     address such as s3://BUCKET/FOLDER (each of these, by `fsspec`), or "-" for stdin. Outputs of this package in a
-    folder are no texts: those of earlier commands, and the one that is being written.
+    folder are not texts: those of earlier commands, and that of this command.
 
     on_message (OnMessage): Called with a message on files of a folder that are not read.
     output (Optional[AnyPath]): The file or folder that is being written.
@@ -166,9 +166,9 @@ def is_address(place: str) -> bool:
 
 
 def filesystem_of(address: str) -> Tuple[Any, str]:
-    """address (str): Of any kind that `fsspec` knows: s3, gs, abfs, hdfs, http, memory and others.
+    """address (str): Of any kind of `fsspec`: s3, gs, abfs, hdfs, http, memory and others.
     RETURNS (Tuple[AbstractFileSystem, str]): The file system, and the path in it.
-    RAISES (ValueError): For an unknown kind, or one that requires a package that is not installed.
+    RAISES (ValueError): For an unknown kind, or if its package is not installed.
     """
     try:
         filesystem: Tuple[Any, str] = import_module("fsspec.core").url_to_fs(address)
@@ -225,7 +225,7 @@ def format_of(file: AnyPath) -> str:
 
 
 def name_some(names: Sequence[str]) -> str:
-    """RETURNS (str): The first names and the number of others."""
+    """RETURNS (str): The first names, and the number of further names."""
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
     return ", ".join(names[:MAX_NAMED]) + more
 
@@ -320,7 +320,7 @@ def skip_items(items: Iterator[ItemT], n_items: int, *, name: str, n_before: int
 
 
 def _select(files: List[Path], folder: Path, place: str, on_message: OnMessage, target: Optional[Path]) -> List[Path]:
-    """The files of a folder that are read, without hidden ones and outputs; other suffixes give a message."""
+    """The files of a folder that are read, without hidden files and outputs; other suffixes give a message."""
     texts = _without_outputs(files, folder, target)
     if n_outputs := sum(_kind_of(file) is not None for file in set(files) - set(texts)):
         on_message(f"Files in '{place}' that commands of this package wrote are not read as texts: {n_outputs:,}")
@@ -388,7 +388,7 @@ def _refuse_wide_text(start: bytes, path: str) -> None:
 
 
 def _zstd_error() -> Any:
-    """The exception for damaged files; without the package, one that is never raised."""
+    """The exception for damaged files; without the package, an exception that is never raised."""
     return import_module("zstandard").ZstdError if util.has_zstandard else EOFError
 
 

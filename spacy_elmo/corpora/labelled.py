@@ -116,7 +116,7 @@ class SenseSentence:
 
     document (str): Name of the document; sentences of a document follow each other.
     tokens (List[str]): All tokens.
-    uses (List[SenseUse]): The annotated ones, which may be none.
+    uses (List[SenseUse]): The annotated tokens, if there are any.
     """
 
     document: str

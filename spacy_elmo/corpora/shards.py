@@ -40,7 +40,7 @@ FORMATS = ("auto", "text", "jsonl", "docbin", "parquet")
 # Data sets of the Hugging Face `datasets` package.
 PREFIX = "hf:"
 TRAIN = "train"  # the default split
-COLUMNS = ("tokens", "words", "text", "sentence")  # tried in this order if none is named
+COLUMNS = ("tokens", "words", "text", "sentence")  # tried in this order if no column is named
 SAVED_NAMES = ("dataset_dict.json", "state.json")  # one of these is in every folder of `save_to_disk`
 
 
@@ -70,7 +70,7 @@ class Shard:
 
         counts (Counts): Empty records and invalid UTF-8 are added to it, when the record is yielded.
         skip (int): Number of records to skip, without tokenizing and counting them.
-        YIELDS (Record): The sentences of each record, empty for an empty one.
+        YIELDS (Record): The sentences of each record; [] for an empty record.
         RAISES (ValueError): If there are fewer records than `skip`.
         """
         raise NotImplementedError
@@ -242,7 +242,7 @@ class DatasetShard(_CutShard):
                 "NAME is an argument of `datasets.load_dataset` (NAME@CONFIG for one of its configurations) or a "
                 "folder written by `save_to_disk`."
             ) from error
-        # A saved folder has several splits, or a single one, whose name may differ from "train".
+        # A saved folder has several splits, or a single split, whose name may differ from "train".
         if not isinstance(saved, dict) and split in ("", TRAIN, str(saved.split)):
             return saved
         splits = saved if isinstance(saved, dict) else {str(saved.split): saved}

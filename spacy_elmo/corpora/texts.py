@@ -78,7 +78,7 @@ SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 WHITE_SPACE = "none"  # in place of a language
 MAX_RUN = 500  # characters without white space that are split into tokens; longer runs are one token
 LONG_RUN = re.compile(rf"(\S{{{MAX_RUN + 1},}})( ?)")
-# Strings in spaCy's vocabulary before it is replaced by an empty one.
+# Strings in spaCy's vocabulary before it is replaced.
 MAX_STRINGS = 300_000
 PARQUET_ROWS = 1000  # read at a time
 WITH_FIELDS = ("jsonl", "parquet")  # kinds of files whose texts have fields
@@ -103,7 +103,7 @@ def read_records(
     file (str): From `find_files`.
     nlp (Language): Its vocabulary is that of the Docs.
     counts (Counts): The number of unpaired surrogates replaced by U+FFFD is added to it.
-    format (str): "text", "jsonl", "docbin" or "parquet"; "auto" infers it from the suffix, stdin and others are text.
+    format (str): "text", "jsonl", "docbin" or "parquet"; "auto" infers it from the suffix, "text" for stdin.
     is_tokenized (bool): Whether tokens are separated by white space.
     keep (Sequence[str]): Fields of JSON objects, or columns of Parquet, that each of their records must have; they are
         None in other files, in which a text has its own "id".
@@ -156,7 +156,7 @@ def tokenize(text: str, nlp: Language) -> Doc:
     by one and search the rest again, so that a line of 10,000 equals signs takes 53 s: for them, a run of more than
     `MAX_RUN` characters without white space is one token.
     """
-    # Tokenizers of Chinese and others are linear.
+    # Other tokenizers, such as that of Chinese, are linear.
     if not isinstance(nlp.tokenizer, Tokenizer) or not LONG_RUN.search(text):
         return nlp.make_doc(text)
     tokens: List[Tuple[str, bool]] = []
@@ -407,7 +407,7 @@ def find_word(
 
 
 def choose_lang(lang: Optional[str], *known: Any) -> str:
-    """The language that the user asks for, or else the first known one, "en" without any.
+    """The language that the user chooses, or else the first known language; "en" if none is known.
 
     *known (Any): Languages in an index, then in the meta data of a biLM; anything but a text is ignored.
     """
@@ -471,7 +471,7 @@ def choose_tokenizer(
     """How a command reads the texts of a corpus: in the language that is asked for; else raw text in that of the biLM,
     and other text at white space.
 
-    lang (Optional[str]): What the user asks for: a language or `WHITE_SPACE`; None for nothing.
+    lang (Optional[str]): The choice of the user: a language or `WHITE_SPACE`; None without a choice.
     sentences (Iterable[List[str]]): The corpus, split at white space. Its first tokens are read.
     places (Sequence[object]): Names of the texts.
     warn (OnMessage): Called with WL103 for raw text.

@@ -48,7 +48,7 @@ BATCH_SIZE = 1024
 BATCH_TOKENS = 16000  # tokens per batch of Docs, a little less than twice the component's `batch_tokens`
 TextT = TypeVar("TextT")
 POOLS = ("mean", "first", "last", "max")
-WORDS = ("words", "tokens")  # columns that have lists of strings, where nothing else says so
+WORDS = ("words", "tokens")  # columns that have lists of strings if their type is unknown
 
 
 class Loaded(NamedTuple):
@@ -98,7 +98,7 @@ class Embedder(VectorSettings):
 
     The settings are those of `VectorSettings`; `model` may also be a spaCy pipeline with an ELMo component, which then
     tokenizes, finds sentences and has its own mix. Without `pool`, strings also get a column OUTPUT_tokens; a
-    batch of nulls, or without rows, has strings unless its type, or the name `words` or `tokens`, says otherwise. A
+    batch of nulls, or without rows, has strings unless it has another type, or the name `words` or `tokens`. A
     pickle changes with the files of the model, so that `datasets.map` computes again when they were replaced.
     column (str): The column of texts: strings, or lists of strings, which are tokens. A null is an empty text.
     output (str): Name of the new column with the mixed vectors; those of layer j are in OUTPUT_layer_j.
@@ -355,7 +355,7 @@ def _to_item(value: Any, where: str) -> Item:
     elif not isinstance(value, str):
         raise ValueError(
             f"{where} is {_describe(value)}, should be a string, a list of strings or null. Cast the column, or name "
-            "another one with `column`."
+            "another column with `column`."
         )
     return replace_surrogates(str(value) if isinstance(value, str) else value)[0]  # spaCy cannot read NumPy's strings
 

@@ -27,7 +27,7 @@ Axes = Sequence[Union[str, int]]
 
 
 class Arrays:
-    """The parameters of a biLM by name, float32. Each is taken once, so that none is forgotten."""
+    """The parameters of a biLM by name, float32. Each is taken once, and `unused` lists the rest."""
 
     def __init__(self, bilm: BiLM) -> None:
         self._arrays: Dict[str, NDArray[Any]] = to_arrays(bilm.network)

@@ -125,7 +125,7 @@ def _add_all(graph: Graph, bilm: BiLM, arrays: Arrays) -> None:
         raw_ids = graph.input("word_ids", INT64, ["batch", "tokens"])
     lengths = graph.input("lengths", INT64, ["batch"])
     sizes = split_shape(graph, raw_ids, 2)
-    # Runtimes refuse arrays without elements in several operators: a row and a column of padding replace none.
+    # Several operators of runtimes raise for arrays without elements: a row and a column of padding are added.
     zero, one = graph.integers(0), graph.integers(1)
     n_rows, n_columns = (graph.add("Where", graph.add("Equal", size, zero), one, zero) for size in sizes)
     ends = [n_rows, n_columns, zero][: 2 if characters is None else 3]

@@ -98,7 +98,7 @@ def make_pipeline(bilm: BiLM, lang: str, *, name: str, version: str, precision: 
     elmo: Any = nlp.add_pipe("elmo", config={"model": {"precision": precision}})
     set_bilm(elmo.model, copy_bilm(bilm))
     nlp.meta.update(describe(bilm.meta), name=f"elmo_{name}", version=version)
-    # The lowest version that is known to read these weights, up to the next one that may change.
+    # The lowest version that is known to read these weights, up to the next version that may change.
     nlp.meta["requirements"] = [__title__ + str(get_minor_version_range(__version__))]
     return nlp
 

@@ -132,15 +132,16 @@ def find_types(settings: PartSettings, inputs: Sequence[str], on_message: OnMess
     with_fields = [name for name in inputs if formats[name] in WITH_FIELDS]
     if not settings.keep or list(inputs) == [str(STDIN)]:
         return replace(settings, keep=tuple((name, kind or "string") for name, kind in settings.keep))
-    others = [name for name in inputs if name not in with_fields]
+    without_fields = [name for name in inputs if name not in with_fields]
     fields = ", ".join(name for name, _ in settings.keep)
     if not with_fields:
         raise ValueError(
-            f"'{others[0]}' is read as {formats[others[0]]}, which has no fields {fields} to keep. Give JSONL or "
+            f"'{inputs[0]}' is read as {formats[inputs[0]]}, which has no fields {fields} to keep. Give JSONL or "
             "Parquet, or keep none."
         )
-    if others:
-        on_message(f"Only JSONL and Parquet have fields: the texts of {name_some(others)} are written without {fields}")
+    if without_fields:
+        names = name_some(without_fields)
+        on_message(f"Only JSONL and Parquet have fields: the texts of {names} are written without {fields}")
     typed = tuple((name, kind or _find_type(settings, with_fields, name)) for name, kind in settings.keep)
     return replace(settings, keep=typed)
 
@@ -409,7 +410,7 @@ class Folder:
             self._files, self._root = filesystem_of(place)
 
     def names(self) -> List[str]:
-        """Its files, without temporary ones; empty if it does not exist."""
+        """Its files, without temporary files; empty if it does not exist."""
         if self.is_remote:
             names = [name.rpartition("/")[2] for name in self._files.find(self._root, maxdepth=1)]
         else:
@@ -436,7 +437,7 @@ class Folder:
 
     @contextmanager
     def part(self, name: str) -> Iterator[Path]:
-        """Provide a path where a file can be written; without a file there, none is put in place."""
+        """Provide a path where a file can be written. If it exists at the end, it is put in place."""
         with temporary_folder(f".{name}", None if self.is_remote else self.path) as place:
             yield place / name
             if not (place / name).exists():
@@ -483,7 +484,7 @@ def embed_parts_on_ray(
     """Write the parts that are missing with Ray Data. Ray restarts workers and tasks that are lost.
 
     settings, description, inputs: See `embed_parts`; inputs and outputs are where all workers can read and write them.
-    address (Optional[str]): Of a running cluster; None for one that runs on this machine, else for a new one.
+    address (Optional[str]): Of a running cluster; None for a cluster that runs on this machine, or for a new cluster.
     n_workers (Optional[int]): Workers, each with one CPU; None for as many as there are CPUs (with GPUs: GPUs).
     gpus_per_worker (float): GPUs that each worker has; a fraction shares a GPU.
     RETURNS (Totals): What was done.

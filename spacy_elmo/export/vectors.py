@@ -148,7 +148,7 @@ def check_choice(format: str, store: str, has_sentences: bool, keep: Sequence[st
         remedy = "layers" if format == "hdf5" else "layers, whose last rows are the top layer"
         problem = f"--store {store} cannot be used here: the output is {format}. Choose --store {remedy}."
     elif format != "hdf5" and not has_sentences:
-        problem = f"--forget-sentences cannot be used here: the output is {format}. Choose one that ends in .hdf5."
+        problem = f"--forget-sentences cannot be used here: the output is {format}. Choose a path that ends in .hdf5."
     elif keep and format not in ("parquet", "docbin"):
         problem = f"--keep cannot be used here: the output is {format}. Choose Parquet or DocBins."
     elif taken := [name for name in keep if name == "tokens" or name.startswith(OUTPUT)]:
@@ -244,7 +244,7 @@ class NpzWriter(Writer):
 
 
 class DocBinWriter(Writer):
-    """Writes a DocBin with the vectors as user data; pooled ones under `POOLED` instead of those of the tokens."""
+    """Writes a DocBin with the vectors as user data; pooled vectors, under `POOLED`, replace those of the tokens."""
 
     def __init__(self, folder: Path, store: str, pool: Optional[str]) -> None:
         super().__init__(folder, store, pool)

@@ -185,7 +185,7 @@ class Elmo(nn.Module):
 
     @property
     def bilm(self) -> BiLM:
-        """RETURNS (BiLM): The biLM, for `config`, `embed`, `token_losses` and others."""
+        """RETURNS (BiLM): The biLM, for `config`, `embed`, `token_losses` and its other methods."""
         return self.encoder.bilm
 
     @property
@@ -299,7 +299,7 @@ class BiLMModule(nn.Module):
 
     @property
     def has_changed(self) -> bool:
-        """Whether the weights are others than when the first module was made of them."""
+        """Whether the weights have changed since the first module was made of them."""
         attributes = vars(self.network)
         return bool(attributes.get(REPLACED)) or bool(attributes[AS_READ] != self._describe_weights())
 
@@ -331,11 +331,11 @@ class BiLMModule(nn.Module):
         return bilm.encode(runs, char_ids=char_ids, state=state, with_grad=with_grad, **settings)
 
     def train_weights(self, trainable: bool) -> None:
-        """Train or freeze the weights, in all modules that share them; WL141 if that changes what another one does."""
-        others = [user for user in self._users if user is not self]
-        if others and any(parameter.requires_grad is not trainable for parameter in self.network.parameters()):
+        """Train or freeze the weights, in all modules that share them; WL141 if that changes another module."""
+        other_users = [user for user in self._users if user is not self]
+        if other_users and any(parameter.requires_grad is not trainable for parameter in self.network.parameters()):
             change, before = ("unfrozen", "froze") if trainable else ("frozen", "trained")
-            text = Warnings.WL141.format(n_others=len(others), change=change, before=before, trainable=trainable)
+            text = Warnings.WL141.format(n_others=len(other_users), change=change, before=before, trainable=trainable)
             warnings.warn(text, stacklevel=4)
         self.requires_grad_(trainable)
 
@@ -381,7 +381,7 @@ class BiLMModule(nn.Module):
         state_dict.update((prefix + name, value) for name, value in self.network.state_dict().items())
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "BiLMModule":
-        """What `.to`, `.cuda`, `.half` and others call: the device changes, the type does not."""
+        """What `.to`, `.cuda`, `.half` and similar methods call: the device changes, the type does not."""
         probe = fn(torch.empty(0, dtype=torch.float32, device=self.bilm.device))
         if probe.dtype != torch.float32:
             warnings.warn(Warnings.WL140.format(dtype=str(probe.dtype).removeprefix("torch.")), stacklevel=2)

@@ -150,7 +150,7 @@ class NumberedText:
         return self.numbers[ranges(starts, lengths)].astype("int64"), lengths
 
 
-Block = Tuple[int, int]  # consecutive sentences that one lane reads: the first one, and the one after the last
+Block = Tuple[int, int]  # consecutive sentences that one lane reads: the first sentence, and that after the last
 
 
 class SentenceLanes:
@@ -244,8 +244,8 @@ class SentenceLanes:
 
 class WholeSentenceLanes(SentenceLanes):
     """Fills the lanes of each chunk with whole sentences, each into the lane with the most room. A sentence that does
-    not fit waits for the next chunk, where it is among the first. The rest of a lane is padding. A sentence has at most
-    n - 1 words for chunks of n steps.
+    not fit is placed in the next chunk, among the first. The rest of a lane is padding. A sentence has at most n - 1
+    words for chunks of n steps.
     """
 
     _held: Sequence[Tuple[int, int]] = ()  # sentences that are not in a chunk yet, with their predictions

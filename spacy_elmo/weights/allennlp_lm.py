@@ -123,7 +123,7 @@ def _find_embedder(reader: SettingsReader) -> str:
 
 
 def _check_indexer(reader: SettingsReader, name: str) -> None:
-    """Characters have to be bytes. Archives without the indexer are judged by the rows of their embedding."""
+    """Characters have to be bytes. Without the indexer, the number of rows of the embedding is checked."""
     for path in ("dataset_reader.token_indexers", "dataset_reader.base_reader.token_indexers"):
         if reader.has(f"{path}.{name}"):
             _choose(reader, f"{path}.{name}.type", ("elmo_characters",))

@@ -145,7 +145,7 @@ def _pick(where: str, files: Mapping[str, File]) -> Optional[ModelFiles]:
     options = find_options(files)
     others = [file for file in files.values() if not file.name.endswith(TOKEN_EMBEDDINGS_NAME)]
     named = [file for file in others if file.name.endswith(HDF5_SUFFIXES)]
-    weights = [file for file in named if file.kind() in ("hdf5", "")]  # damaged ones, too, for their error
+    weights = [file for file in named if file.kind() in ("hdf5", "")]  # damaged files, too, for their error
     if options and not weights:  # another suffix
         weights = [file for file in others if file.kind() == "hdf5"]
     if len(weights) > 1:  # vectors that were computed with the weights may lie beside them
@@ -183,7 +183,7 @@ def only_file(
 
 
 def describe_other_hdf5(path: Path) -> Optional[str]:
-    """The content of an HDF5 file that has no weights of a biLM; None for all others."""
+    """The content of an HDF5 file that has no weights of a biLM; None for all other files."""
     try:
         with h5py.File(path) as file:
             if any(name in file for name in FIRST_VECTORS):

@@ -254,7 +254,7 @@ def _total_bytes(reply: Any, start: int) -> Optional[int]:
     if status == 206 and start:
         match = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", reply.headers.get("Content-Range", ""))
         if match is None or int(match[1]) != start:
-            raise AddressError(f"it answered with another range than the one after byte {start:,}")
+            raise AddressError(f"it answered with another range than that after byte {start:,}")
         return None if match[2] == "*" else int(match[2])
     if status != 200 and not (status == 416 and start):
         what = "too many redirects" if 300 <= status < 400 else "no file"
@@ -293,7 +293,7 @@ def _note_of(partial: Path) -> Path:
 
 
 def _read_note(partial: Path, url: str) -> Dict[str, Any]:
-    """The note of a partial download from this address that can be continued, else an empty one."""
+    """The note of a partial download from this address that can be continued, else an empty note."""
     try:
         note = json.loads(_note_of(partial).read_text(encoding="utf8"))
     except (OSError, ValueError):
@@ -340,7 +340,7 @@ def check_file(path: Path, file: PublishedFile) -> None:
         )
     if file.sha256 is not None and (sha256 := hash_file(path)) != file.sha256:
         raise ValueError(
-            f"'{name}' has the sha256 {sha256}, but should have {file.sha256}. The file is damaged or another one. "
+            f"'{name}' has the sha256 {sha256}, but should have {file.sha256}. The file is damaged or another file. "
             "Download it again, or from another mirror."
         )
     if file.n_bytes is not None and n_bytes != file.n_bytes:

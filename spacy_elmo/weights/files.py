@@ -447,7 +447,7 @@ def read_object(file: File, kind: str) -> Dict[str, Any]:
 
 
 def dump_object(record: Mapping[str, Any], path: object) -> bytes:
-    """The content of a JSON file that `read_object` reads. ValueError EL036 for a larger one."""
+    """The content of a JSON file that `read_object` reads. ValueError EL036 if it is too large."""
     content = json.dumps(record, indent=2).encode("ascii")  # srsly rounds numbers
     check_size(path, len(content), MAX_JSON_BYTES)
     return content

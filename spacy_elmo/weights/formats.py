@@ -68,7 +68,7 @@ class Format:
     read (Callable[..., BiLM]): Reads the output of `detect`, and the files of `takes` by name: float32, on the CPU.
     takes (Sequence[str]): What a user may add: "vocab" (one word per line, in the order of the rows),
         "token_embeddings" (vectors of its words), "softmax" (HDF5), "options", "name" (of one of several biLMs).
-    description (str): Of the files that `detect` looks for.
+    description (str): Of the files of this format.
     required (Sequence[str]): Patterns of names of the files that it needs ("a|b" for either), to list those that are
         missing.
     write (Optional[Callable[[BiLM, Path, str], None]]): Writes a biLM to an empty folder, in a dtype; None for a format
@@ -209,7 +209,7 @@ def load_bilm(
     precision (str): Precision of the computation, "float32", "bfloat16" or "int8", see `BiLM.set_precision`.
     RETURNS (BiLM): The model, in evaluation mode, on the CPU.
     RAISES (ValueError): EL015 for a precision that is not supported; with all problems of the files
-        in one message for others.
+        in one message otherwise.
     """
     if precision != "float32":
         check_precision(precision, torch.device("cpu"))
@@ -265,7 +265,7 @@ def _read(
 
 def load_referenced(content: bytes) -> Tuple[str, BiLM]:
     """The packaged name and the biLM of a reference from `reference_to_bytes`, in a pipeline that was saved without the
-    weights of its biLM. ValueError if this version of the package has no biLM of the name, or another one.
+    weights of its biLM. ValueError if this version of the package has no biLM of the name, or another biLM.
     """
     reference = parse_json(content, "the reference to a packaged biLM")
     name, digest = reference["packaged"], reference.get("digest")
@@ -372,8 +372,7 @@ def detect_pair(weights: Path, options: File) -> Tuple[Format, ModelFiles]:
 
 
 def find_replaceable(folder: Path, known: Collection[str] = ()) -> Set[str]:
-    """Names of the files of the biLM in a folder, which would make two biLMs beside those of another one; empty without
-    a biLM.
+    """Names of the files of the biLM in a folder, which would stay beside those of a new biLM; empty without a biLM.
 
     Only a whole biLM is replaced, as this package writes it: config.json alone may belong to another program, and
     weights under other names were not written here. `known` are names of further files that may be replaced.

@@ -62,7 +62,7 @@ def detect_manylangs(listing: Listing) -> Optional[ModelFiles]:
 
 
 def read_symbols(file: File, needed: Sequence[str]) -> Tuple[Optional[str], ...]:
-    """Symbols by id; None for blank ones that a later line replaces. ValueError with all problems, also for symbols
+    """Symbols by id; None for blank symbols that a later line replaces. ValueError with all problems, also for symbols
     that are needed and missing, EL020 or EL036 for a file that is missing or too large.
     """
     content = file.read_bytes(MAX_BYTES)
@@ -134,10 +134,10 @@ def read_architecture(files: ModelFiles) -> Tuple[Any, str]:
     if last in SAMPLE_NAMES:
         return SAMPLE, last
     names = [name for name in files.by_name if name.endswith(".json") and "/" not in name and name != CONFIG_NAME]
-    others = [(read_json(files.by_name[name]), str(files.by_name[name])) for name in sorted(names)[:8]]
-    others = [(other, where) for other, where in others if isinstance(other, dict) and BLOCKS <= set(other)]
-    if len(others) == 1:
-        return others[0]
+    candidates = [(read_json(files.by_name[name]), str(files.by_name[name])) for name in sorted(names)[:8]]
+    architectures = [pair for pair in candidates if isinstance(pair[0], dict) and BLOCKS <= set(pair[0])]
+    if len(architectures) == 1:
+        return architectures[0]
     problem = f"config_path in config.json is {shorten(repr(named), 80)}, and there is no such file in the folder"
     raise ValueError(INVALID_ARCHITECTURE.format(path=files.where, problems=problem))
 

@@ -377,14 +377,14 @@ def _build(
         make_lexicon_codec(config, lexicon)  # ValueError for a lexicon that does not fit
     network = load_network(config, table, arrays)
     names = [name for name in (*STEADY_KEYS, EMBEDDINGS_KEY) if name in expected]
-    others = {name: from_numpy(as_float32(arrays[name])) for name in names}
+    tensors = {name: from_numpy(as_float32(arrays[name])) for name in names}
     return BiLM(
         network,
         vocabulary=vocabulary,
         head=_load_head(network, settings, arrays),
-        token_embeddings=others.get(EMBEDDINGS_KEY),
+        token_embeddings=tensors.get(EMBEDDINGS_KEY),
         meta=meta,
-        steady_state=BiLMState(*(others[name] for name in STEADY_KEYS)) if STEADY_KEYS[0] in others else None,
+        steady_state=BiLMState(*(tensors[name] for name in STEADY_KEYS)) if STEADY_KEYS[0] in tensors else None,
         lexicon=lexicon,
     )
 

@@ -1,7 +1,7 @@
 """Between the arrays of a file and a network: one table of names for reading and writing, for every format.
 
-A `Dataset` is an array of a file, by its name there, and says where its slices are in our state dict. Also the softmax
-and the vocabulary, whose words are the rows of tables.
+A `Dataset` is an array of a file, by its name there, with the places of its slices in our state dict. The softmax and
+the vocabulary, whose words are the rows of tables, are here, too.
 """
 
 import operator
@@ -246,9 +246,9 @@ def to_arrays(module: nn.Module) -> Dict[str, Array]:
     no format has.
     """
     state = full_state(module) if isinstance(module, BiLMNetwork) else module.state_dict()
-    if isinstance(module, BiLMNetwork) and (others := sorted(state.keys() - network_shapes(module.config).keys())):
+    if isinstance(module, BiLMNetwork) and (unknown := sorted(state.keys() - network_shapes(module.config).keys())):
         raise ValueError(
-            f"The biLM has parametrizations or pruned weights ({shorten(', '.join(others))}), which no format has. "
+            f"The biLM has parametrizations or pruned weights ({shorten(', '.join(unknown))}), which no format has. "
             "Make them permanent before it is saved: `torch.nn.utils.parametrize.remove_parametrizations`, or "
             "`torch.nn.utils.prune.remove`."
         )
@@ -263,7 +263,7 @@ def as_float32(array: Array) -> Array:
 def no_vocabulary(path: object, reason: object) -> ValueError:
     return ValueError(
         f"'{path}' cannot be used as vocabulary, one word per line in UTF-8: {reason} Correct the file, convert it "
-        "to UTF-8, or use another one."
+        "to UTF-8, or use another file."
     )
 
 

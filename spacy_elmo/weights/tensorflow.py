@@ -93,7 +93,7 @@ def find_checkpoint(path: Path) -> Optional[Path]:
     exist itself.
 
     RAISES (ValueError): EL022 for a damaged file `checkpoint`, if the checkpoint that it names is missing, and for
-        several checkpoints of which none is named.
+        several checkpoints without a name of the newest.
     """
     if path.is_dir():
         return _in_folder(path)

@@ -282,7 +282,7 @@ def _read_block(content: memoryview, handle: memoryview) -> memoryview:
 
 
 def _entries(block: memoryview) -> Iterator[Tuple[bytes, memoryview]]:
-    """Keys and values of a block. Each key omits the bytes that it shares with the one before."""
+    """Keys and values of a block. Each key omits the bytes that it shares with the key before."""
     (n_restarts,) = struct.unpack("<I", block[-4:])
     end = len(block) - 4 - 4 * n_restarts
     at, key = 0, b""

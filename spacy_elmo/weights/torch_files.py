@@ -2,8 +2,8 @@
 
 Whatever a pickle names becomes a description: tensors are views of the bytes of the file, within which each must lie,
 and all else is only its name. So a checkpoint may have settings, an optimizer and other objects beside the state dict.
-`torch.load(weights_only=True)` refuses these and protocols 4 and 5. Of the old format, in which AllenNLP and
-ELMoForManyLangs published, it takes the memory that a file declares: 349 bytes may ask for 40 GB (torch 2.13).
+`torch.load(weights_only=True)` raises for these and for protocols 4 and 5. In the old format, in which AllenNLP and
+ELMoForManyLangs published, it allocates what a file declares: 349 bytes may declare 40 GB (torch 2.13).
 """
 
 import io
@@ -198,8 +198,8 @@ def _find_state(value: Any, n_bytes: int) -> Dict[str, TensorView]:
     if not isinstance(value, dict) or not value:
         raise Refused(f"it contains {'nothing' if value == {} else _kind(value)} instead of tensors by name")
     state = {name: view for name, view in value.items() if isinstance(name, str) and isinstance(view, TensorView)}
-    others = [name for name in value if name not in state]
-    problems = [f"{shorten(str(name), 80)} is {_kind(value[name])}, should be a tensor with a name" for name in others]
+    misfits = [name for name in value if name not in state]
+    problems = [f"{shorten(str(name), 80)} is {_kind(value[name])}, should be a tensor with a name" for name in misfits]
     declared = sum(prod(view.shape) * view.storage.n_bytes // max(view.storage.n, 1) for view in state.values())
     if declared > 2 * n_bytes:
         problems.append(f"its tensors declare {declared:,} bytes, but the file has {n_bytes:,}")
@@ -238,7 +238,7 @@ class _Unpickler(pickle._Unpickler):
         self.storages: Dict[str, Storage] = {}
 
     def load(self) -> Any:
-        """The value of the next pickle, which does not refer to the one before."""
+        """The value of the next pickle, which does not refer to earlier pickles."""
         self.memo = {}
         return super().load()
 

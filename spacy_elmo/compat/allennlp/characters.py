@@ -151,7 +151,7 @@ class ELMoTokenCharactersIndexer:
 
 
 _MODEL = "https://allennlp.s3.amazonaws.com/models/elmo/2x4096_512_2048cnn_2xhighway/elmo_2x4096_512_2048cnn_2xhighway_"
-# What AllenNLP downloads if no files are named. Here they are the defaults, too, and an error that says what to do.
+# What AllenNLP downloads if no files are named. Here they are the defaults, too, and raise an error with what to do.
 DEFAULT_OPTIONS_FILE = _MODEL + "options.json"
 DEFAULT_WEIGHT_FILE = _MODEL + "weights.hdf5"
 

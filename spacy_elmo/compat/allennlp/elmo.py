@@ -133,7 +133,7 @@ class ElmoBiLm(DerivingModule):
         self.register_buffer("_eos_embedding", None, persistent=False)
         if vocab_to_cache:
             if requires_grad:
-                logger.warning("The biLM is trained, so the cached word vectors become different from computed ones.")
+                logger.warning("The biLM is trained, so the cached word vectors will differ from computed vectors.")
             self.create_cached_cnn_embeddings(vocab_to_cache)
         self._elmo_lstm = ElmoLstm.from_network(network, requires_grad)
         self.num_layers = network.config.n_layers + 1
@@ -533,7 +533,7 @@ def _read_lines(input_file: IO[str]) -> List[str]:
 def _check_keys(sentences: List[str]) -> List[str]:
     seen = set()
     for sentence in sentences:
-        is_name = sentence != "." and "/" not in sentence and "\0" not in sentence  # as HDF5 understands names
+        is_name = sentence != "." and "/" not in sentence and "\0" not in sentence  # a slash separates names of HDF5
         if sentence in seen or not is_name:
             problem = "is duplicated" if is_name else "is a dot, or has a slash or a null byte"
             raise ConfigurationError(

@@ -338,8 +338,7 @@ def _run_group(
     config: BiLMConfig, layers: Sequence[LayerWeights], vectors: Tensor, lengths: Tensor, start: BiLMState
 ) -> Tuple[Tensor, BiLMState]:
     """Outputs (L, N, 2P), one row after the other, and the states at the ends, of vectors (B, T, P) with lengths (B,),
-    1 or more. Behind the end of a row the gates keep the memory cell as it is, so that the last one is the one at the
-    end.
+    1 or more. Behind the end of a row the gates keep the memory cell as it is, so that the last is that at the end.
     """
     n_rows, n_steps, _ = vectors.shape
     steps = torch.arange(n_steps, device=vectors.device)
