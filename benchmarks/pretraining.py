@@ -22,8 +22,7 @@ from operations import Counter
 from plain_training import PlainLanguageModel, PlainSampler
 
 from spacy_elmo import BiLMConfig
-from spacy_elmo.bilm.lm_head import SoftmaxHead
-from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.bilm.model import BiLMNetwork, SoftmaxHead
 from spacy_elmo.cli.pretrain import _keep_large_blocks as keep_large_blocks
 from spacy_elmo.corpora.shards import TextShard
 from spacy_elmo.pretraining.config import OptimizerConfig, PretrainConfig, ScheduleConfig, SoftmaxConfig

@@ -21,8 +21,7 @@ from trained import read_parameters
 
 from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.lm_head import SoftmaxHead
-from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.bilm.model import BiLMNetwork, SoftmaxHead
 from spacy_elmo.compat import allennlp
 from spacy_elmo.compat.bilm import Batcher, BidirectionalLanguageModel
 from spacy_elmo.compat.elmoformanylangs import Embedder

@@ -33,8 +33,7 @@ from typer.testing import CliRunner
 import spacy_elmo.pipeline.elmo  # noqa: F401  registers the factory
 from spacy_elmo import explorer
 from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
-from spacy_elmo.bilm.lm_head import SoftmaxHead
-from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.bilm.model import BiLMNetwork, SoftmaxHead
 from spacy_elmo.cli._app import COMMANDS
 from spacy_elmo.cli._app import app as elmo_app
 from spacy_elmo.explorer import serving

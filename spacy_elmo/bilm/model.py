@@ -1,6 +1,8 @@
-"""The biLM of Peters et al. (2018), which maps words to the layers of both directions, and the rates of its layers in
-fine-tuning (Howard and Ruder 2018)."""
+"""The biLM of Peters et al. (2018), from words to the layers of both directions; its softmax, with the same weights for
+both directions (sec. 3.1); the rates of its layers in fine-tuning (Howard & Ruder 2018).
+"""
 
+import math
 import re
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
@@ -9,7 +11,7 @@ from torch import Tensor, nn
 
 from .char_cnn import CharCNN, TokenEmbedder
 from .config import BiLMConfig
-from .layers import LSTM, Linear, new_parameter, uniform_
+from .layers import LSTM, Linear, new_parameter, normal_, uniform_
 from .lstm import LSTMStack
 from .state import State
 from .transformer import TransformerStack
@@ -148,6 +150,218 @@ ENCODERS: Dict[str, Callable[[BiLMConfig], nn.Module]] = {
     "bilstm": BiLSTM,
     "transformer": TransformerStack,
 }
+
+
+# The softmax
+
+# Scores in memory at once on a CPU without gradients: rows by words. They fit in the cache, and one array is reused.
+# With 30,000 words, all scores of a row at once take 2.2 times the CPU time, half of it for new pages.
+BLOCK_ROWS, BLOCK_WORDS = 512, 2048
+HALF = (torch.bfloat16, torch.float16)
+
+
+class LMHead(nn.Module):
+    """Base class of all kinds of softmax, over V words for directions of width P."""
+
+    def __init__(self, n_words: int, width: int) -> None:
+        super().__init__()
+        self.n_words = n_words
+        self.width = width
+
+    @property
+    def n_scores(self) -> int:
+        """Number of scores that one row of `row_losses` needs."""
+        return self.n_words
+
+    def forward(self, outputs: Tensor) -> Tensor:
+        """Logits of all words: from (N, P) to (N, V)."""
+        raise NotImplementedError
+
+    def row_losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The same as `token_losses`, for all rows at once."""
+        raise NotImplementedError
+
+    def token_losses(self, outputs: Tensor, targets: Tensor, *, max_scores: int = 2**25) -> Tensor:
+        """Negative log likelihood (N,) of each target (N,), in nats, from outputs (N, P); computed in blocks of rows.
+
+        max_scores (int): Maximum number of scores in memory at once; on a CPU without gradients it is 2^20.
+        """
+        n_rows = max(1, len(outputs) if _has_small_blocks(outputs) else max_scores // self.n_scores)
+        losses = [
+            self.row_losses(rows, row_targets)
+            for rows, row_targets in zip(outputs.split(n_rows), targets.split(n_rows))
+        ]
+        return torch.cat(losses) if losses else outputs.new_zeros(0)
+
+
+class SoftmaxHead(LMHead):
+    """The full softmax."""
+
+    def __init__(self, n_words: int, width: int) -> None:
+        super().__init__(n_words, width)
+        self.weight = new_parameter(n_words, width)
+        self.bias = nn.Parameter(torch.zeros(n_words, dtype=torch.float32))
+        normal_(self.weight, width**-0.5)
+
+    @classmethod
+    def tied(cls, word_table: Optional[nn.Parameter]) -> "SoftmaxHead":
+        """Share the weight (V, P) with the word embedding (Press & Wolf 2017); the bias is its own.
+
+        RAISES (ValueError): For character input, which has no word embedding.
+        """
+        if word_table is None:
+            raise ValueError(
+                "tie_weights is true, but this biLM has character input and no word embedding that the softmax could "
+                "share. Set tie_weights = false, or use word input (n_words in place of char_cnn)."
+            )
+        n_words, width = word_table.shape
+        with torch.device("meta"):
+            head = cls(n_words, width)
+        head.weight = word_table
+        head.bias = nn.Parameter(torch.zeros(n_words, dtype=word_table.dtype, device=word_table.device))
+        return head
+
+    def copy_rows(self, other: "SoftmaxHead", rows: Sequence[int], other_rows: Sequence[int]) -> None:
+        """Overwrite weights and biases of `rows` by those of `other_rows`: the words that two vocabularies share."""
+        with torch.no_grad():
+            self.weight[list(rows)] = other.weight[list(other_rows)].to(self.weight)
+            self.bias[list(rows)] = other.bias[list(other_rows)].to(self.bias)
+
+    def forward(self, outputs: Tensor) -> Tensor:
+        return nn.functional.linear(outputs, self.weight, self.bias)
+
+    def row_losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return _cross_entropy(outputs, self.weight, self.bias, targets)
+
+
+class AdaptiveTail(nn.Module):
+    """A cluster of rarer words. Outputs are first projected to a smaller width, so that a word costs less."""
+
+    def __init__(self, n_words: int, width: int, tail_width: int) -> None:
+        super().__init__()
+        self.narrow = new_parameter(tail_width, width)
+        self.weight = new_parameter(n_words, tail_width)
+        self.bias = nn.Parameter(torch.zeros(n_words, dtype=torch.float32))
+        normal_(self.narrow, width**-0.5)
+        normal_(self.weight, tail_width**-0.5)
+
+    def forward(self, outputs: Tensor) -> Tensor:
+        """From (N, P) to (N, words of the cluster), before the softmax."""
+        return nn.functional.linear(nn.functional.linear(outputs, self.narrow), self.weight, self.bias)
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Losses (N,) in nats, given the cluster; targets are numbers within it."""
+        return _cross_entropy(nn.functional.linear(outputs, self.narrow), self.weight, self.bias, targets)
+
+
+class AdaptiveHead(LMHead):
+    """Adaptive softmax over frequent words and clusters of rarer words, each with its own softmax (Grave et al. 2017).
+
+    P(word) = P(word) for a frequent word, P(cluster) * P(word | cluster) for a word of a cluster. It is exact: nothing
+    is sampled. Words are sorted by frequency.
+
+    cutoffs (Sequence[int]): First word of each cluster, ascending, below V.
+    div_value (float): Cluster k has width P / div_value^(k + 1), k from 0.
+    RAISES (ValueError): For cutoffs that are not ascending between 0 and V, or a divisor below 1.
+    """
+
+    def __init__(self, n_words: int, width: int, cutoffs: Sequence[int], div_value: float = 4.0) -> None:
+        super().__init__(n_words, width)
+        self.cutoffs = [int(cutoff) for cutoff in cutoffs]
+        self.div_value = float(div_value)
+        bounds = [0, *self.cutoffs, n_words]
+        if not self.cutoffs or sorted(set(bounds)) != bounds or self.div_value < 1:
+            raise ValueError(
+                f"An adaptive softmax over {n_words} words cannot have cutoffs {list(cutoffs)} with div_value "
+                f"{div_value}. Set cutoffs to one or more ascending integers from 1 to below the vocabulary size, and "
+                "div_value to 1 or more."
+            )
+        n_first = self.cutoffs[0] + len(self.cutoffs)
+        self.weight = new_parameter(n_first, width)
+        self.bias = nn.Parameter(torch.zeros(n_first, dtype=torch.float32))
+        normal_(self.weight, width**-0.5)
+        self.tails = nn.ModuleList(
+            AdaptiveTail(stop - start, width, max(1, int(width / self.div_value ** (k + 1))))
+            for k, (start, stop) in enumerate(zip(bounds[1:], bounds[2:]))
+        )
+
+    @property
+    def settings(self) -> Dict[str, Any]:
+        """Arguments of the constructor without the width, plain JSON types."""
+        return {"n_words": self.n_words, "cutoffs": list(self.cutoffs), "div_value": self.div_value}
+
+    @property
+    def n_scores(self) -> int:
+        bounds = [*self.cutoffs, self.n_words]
+        return self.cutoffs[0] + len(self.cutoffs) + max(stop - start for start, stop in zip(bounds, bounds[1:]))
+
+    def forward(self, outputs: Tensor) -> Tensor:
+        """Log probabilities, which are also logits: from (N, P) to (N, V)."""
+        first = _log_softmax(nn.functional.linear(outputs, self.weight, self.bias))
+        n_frequent = self.cutoffs[0]
+        log_probs: List[Tensor] = [first[:, :n_frequent]]
+        for k, tail in enumerate(self.tails):
+            log_probs.append(first[:, n_frequent + k, None] + _log_softmax(tail(outputs)))
+        return torch.cat(log_probs, dim=1)
+
+    def row_losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The same as `token_losses`; each cluster is computed for its own targets only.
+
+        Clusters without targets are computed with zero rows, so that all parameters have a gradient in every update.
+        """
+        n_frequent = self.cutoffs[0]
+        cuts = torch.as_tensor(self.cutoffs, device=targets.device)
+        cluster = torch.bucketize(targets, cuts, right=True)  # 0: a frequent word
+        first_targets = torch.where(cluster == 0, targets, n_frequent - 1 + cluster)
+        losses = _cross_entropy(outputs, self.weight, self.bias, first_targets)
+        for k, tail in enumerate(self.tails):
+            rows = (cluster == k + 1).nonzero().squeeze(1)
+            within = tail.losses(outputs[rows], targets[rows] - self.cutoffs[k])  # type: ignore[operator]  # an AdaptiveTail
+            losses = losses.index_add(0, rows, within)
+        return losses
+
+
+def _has_small_blocks(outputs: Tensor) -> bool:
+    return outputs.device.type == "cpu" and outputs.dtype not in HALF and not torch.is_grad_enabled()
+
+
+def _cross_entropy(outputs: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
+    """-log softmax(x W + b) of the targets, shape (N,)."""
+    if not _has_small_blocks(outputs):
+        scores = nn.functional.linear(outputs, weight, bias)
+        return nn.functional.cross_entropy(_exact(scores), targets, reduction="none")
+    losses = outputs.new_empty(len(outputs))
+    buffer = outputs.new_empty(min(BLOCK_ROWS, len(outputs)) * min(BLOCK_WORDS, len(weight)))
+    for rows, row_targets, out in zip(outputs.split(BLOCK_ROWS), targets.split(BLOCK_ROWS), losses.split(BLOCK_ROWS)):
+        _block_losses(rows, row_targets, weight, bias, buffer, out)
+    return losses
+
+
+def _block_losses(rows: Tensor, targets: Tensor, weight: Tensor, bias: Tensor, buffer: Tensor, out: Tensor) -> None:
+    """Keep the largest score and the sum of exponentials relative to it, from block to block of words (Milakov &
+    Gimelshein 2018). These sums are more exact than those of `torch.log_softmax`, which adds 30,000 terms of different
+    size in a few accumulators and loses 3e-6 of the mean loss.
+    """
+    largest = rows.new_full((len(rows), 1), torch.finfo(rows.dtype).min)  # finite: all words of a block may have -inf
+    total, target_scores, columns = torch.zeros_like(largest), largest * math.nan, targets.unsqueeze(1)  # (n, 1)
+    for first in range(0, len(weight), BLOCK_WORDS):
+        words = weight[first : first + BLOCK_WORDS]
+        scores = buffer[: len(rows) * len(words)].view(len(rows), len(words))
+        torch.addmm(bias[first : first + BLOCK_WORDS], rows, words.t(), out=scores)
+        place = (columns - first).clamp_(0, len(words) - 1)
+        target_scores = torch.where(place == columns - first, scores.gather(1, place), target_scores)
+        before, largest = largest, torch.maximum(largest, scores.amax(dim=1, keepdim=True))
+        total.mul_(before.sub_(largest).exp_()).add_(scores.sub_(largest).exp_().sum(dim=1, keepdim=True))
+    torch.sub(total.log_(), target_scores.sub_(largest), out=out.unsqueeze(1))
+
+
+def _log_softmax(scores: Tensor) -> Tensor:
+    return torch.log_softmax(_exact(scores), dim=1)
+
+
+def _exact(scores: Tensor) -> Tensor:
+    """Convert to float32, since sums over many words need it and products under autocast may be in half precision."""
+    return scores.float() if scores.dtype in HALF else scores
 
 
 # Training layer by layer (Howard & Ruder 2018), for pretraining and for the component

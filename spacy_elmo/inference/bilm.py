@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..bilm.config import BiLMConfig
-from ..bilm.lm_head import LMHead
-from ..bilm.model import BiLMNetwork
+from ..bilm.model import BiLMNetwork, LMHead
 from ..bilm.state import BiLMState, State
 from ..errors import Errors
 from ..text.words import Lexicon, Vocabulary

@@ -9,8 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..bilm.lm_head import LMHead
-from ..bilm.model import BiLMNetwork
+from ..bilm.model import BiLMNetwork, LMHead
 from ..errors import Errors
 from ..text.lanes import NumberedText, SentenceLanes
 from ..text.words import SENTENCE_BEGIN, SENTENCE_END, Vocabulary, WordTable

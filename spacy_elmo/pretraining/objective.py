@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..bilm.lm_head import LMHead, SoftmaxHead
+from ..bilm.model import LMHead, SoftmaxHead
 from ..inference.runtime import to_device
 from .config import SoftmaxConfig
 

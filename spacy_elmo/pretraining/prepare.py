@@ -9,8 +9,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 import torch
 
 from ..bilm.config import BiLMConfig
-from ..bilm.lm_head import AdaptiveHead, LMHead, SoftmaxHead
-from ..bilm.model import BiLMNetwork
+from ..bilm.model import AdaptiveHead, BiLMNetwork, LMHead, SoftmaxHead
 from ..bilm.transformer import transformer_of
 from ..corpora.files import STDIN, Counts, OnMessage, say_nothing
 from ..corpora.shards import Shard, find_shards, read_shards

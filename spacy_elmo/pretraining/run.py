@@ -10,8 +10,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional
 import torch
 
 from ..about import __version__
-from ..bilm.lm_head import LMHead
-from ..bilm.model import BiLMNetwork
+from ..bilm.model import BiLMNetwork, LMHead
 from ..corpora.files import Counts
 from ..errors import Errors
 from ..inference.bilm import BiLM

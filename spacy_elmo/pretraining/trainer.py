@@ -14,9 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from ..bilm.layers import uses_graphs
-from ..bilm.lm_head import LMHead
 from ..bilm.lstm import LSTMStack, RecurrenceGraphs
-from ..bilm.model import BiLMNetwork
+from ..bilm.model import BiLMNetwork, LMHead
 from ..bilm.state import State
 from ..inference.products import has_bfloat16_units
 from ..inference.runtime import to_device

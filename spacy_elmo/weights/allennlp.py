@@ -11,8 +11,7 @@ from typing import Dict, Iterable, List, Mapping, Optional, Tuple
 
 import numpy as np
 
-from ..bilm.lm_head import SoftmaxHead
-from ..bilm.model import BiLMNetwork
+from ..bilm.model import BiLMNetwork, SoftmaxHead
 from ..errors import Errors, Warnings
 from ..inference.bilm import BiLM
 from ..settings import AnyNorm

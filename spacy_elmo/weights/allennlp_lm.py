@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 import numpy as np
 
 from ..bilm.config import BiLMConfig, SettingsReader
-from ..bilm.lm_head import SoftmaxHead
+from ..bilm.model import SoftmaxHead
 from ..bilm.transformer import sinusoids, transformer_of
 from ..errors import Warnings
 from ..inference.bilm import BiLM

@@ -15,7 +15,7 @@ import srsly
 from torch import from_numpy
 
 from ..bilm.config import MAX_LAYERS, UTF8_CHARACTERS, BiLMConfig, CharCNNConfig, SettingsReader
-from ..bilm.lm_head import AdaptiveHead, SoftmaxHead
+from ..bilm.model import AdaptiveHead, SoftmaxHead
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..util import shorten

@@ -14,8 +14,7 @@ from safetensors.numpy import load, save
 from torch import from_numpy
 
 from ..bilm.config import MAX_CUTOFFS, MAX_WORDS, BiLMConfig
-from ..bilm.lm_head import AdaptiveHead, LMHead
-from ..bilm.model import BiLMNetwork
+from ..bilm.model import AdaptiveHead, BiLMNetwork, LMHead
 from ..bilm.state import BiLMState
 from ..errors import Errors
 from ..inference.bilm import BiLM

@@ -18,9 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from ..bilm.config import MAX_ABSOLUTE, BiLMConfig
-from ..bilm.lm_head import LMHead, SoftmaxHead
 from ..bilm.lstm import FORGET_BIAS
-from ..bilm.model import BiLMNetwork
+from ..bilm.model import BiLMNetwork, LMHead, SoftmaxHead
 from ..errors import Errors, Warnings
 from ..inference.products import full_state
 from ..text.words import BYTE_ORDER_MARK, Vocabulary

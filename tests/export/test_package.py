@@ -12,7 +12,7 @@ from export.test_onnx import make_bilm
 
 from spacy_elmo import BiLM, load_bilm
 from spacy_elmo.about import __version__
-from spacy_elmo.bilm.lm_head import SoftmaxHead
+from spacy_elmo.bilm.model import SoftmaxHead
 from spacy_elmo.export import package as package_module
 from spacy_elmo.export.package import package_bilm
 

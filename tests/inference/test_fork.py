@@ -8,7 +8,7 @@ import pytest
 
 BILM = """
 from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
-from spacy_elmo.bilm.lm_head import SoftmaxHead
+from spacy_elmo.bilm.model import SoftmaxHead
 from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.text.words import Vocabulary

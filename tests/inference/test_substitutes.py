@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from spacy_elmo import BiLM, BiLMConfig
-from spacy_elmo.bilm.lm_head import SoftmaxHead
-from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.bilm.model import BiLMNetwork, SoftmaxHead
 from spacy_elmo.inference.substitutes import find_substitutes
 from spacy_elmo.text.words import Vocabulary
 

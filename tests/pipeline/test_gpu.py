@@ -8,8 +8,7 @@ from thinc.api import NumpyOps, get_current_ops, require_cpu, require_gpu
 from thinc.util import to_numpy
 
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.lm_head import SoftmaxHead
-from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.bilm.model import BiLMNetwork, SoftmaxHead
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.inference.lanes import LaneRun
 from spacy_elmo.nn import BiLSTM

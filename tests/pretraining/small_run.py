@@ -17,8 +17,7 @@ import torch
 
 import spacy_elmo
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.lm_head import SoftmaxHead
-from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.bilm.model import BiLMNetwork, SoftmaxHead
 from spacy_elmo.corpora.shards import TextShard
 from spacy_elmo.pretraining import run_folder
 from spacy_elmo.pretraining.config import PretrainConfig

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from spacy_elmo.bilm.lm_head import AdaptiveHead, SoftmaxHead
+from spacy_elmo.bilm.model import AdaptiveHead, SoftmaxHead
 from spacy_elmo.pretraining import objective
 from spacy_elmo.pretraining.config import SoftmaxConfig
 from spacy_elmo.pretraining.objective import (

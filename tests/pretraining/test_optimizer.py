@@ -8,8 +8,7 @@ import torch
 from pretraining.small_run import make_run
 
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.lm_head import SoftmaxHead
-from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.bilm.model import BiLMNetwork, SoftmaxHead
 from spacy_elmo.pretraining.config import OptimizerConfig, ScheduleConfig
 from spacy_elmo.pretraining.optimizer import PretrainOptimizer, rate_factor
 

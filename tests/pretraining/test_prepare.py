@@ -3,8 +3,7 @@
 import pytest
 
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.lm_head import AdaptiveHead, SoftmaxHead
-from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.bilm.model import AdaptiveHead, BiLMNetwork, SoftmaxHead
 from spacy_elmo.corpora.files import say_nothing
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.pretraining.config import PathsConfig

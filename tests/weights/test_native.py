@@ -10,7 +10,7 @@ from reference.seeded_weights import SENTENCES, WORDS
 from safetensors.numpy import load_file, save_file
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
-from spacy_elmo.bilm.lm_head import AdaptiveHead
+from spacy_elmo.bilm.model import AdaptiveHead
 from spacy_elmo.inference import products
 from spacy_elmo.inference.products import full_state
 from spacy_elmo.pipeline.model import make_random_bilm

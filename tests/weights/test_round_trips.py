@@ -23,8 +23,7 @@ from weights.test_manylangs import KINDS
 
 from spacy_elmo import BiLM, load_bilm, load_mixes, save_bilm
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.lm_head import AdaptiveHead
-from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.bilm.model import AdaptiveHead, BiLMNetwork
 from spacy_elmo.text.words import Vocabulary
 from spacy_elmo.weights.files import Listing
 from spacy_elmo.weights.formats import FORMATS, detect_format

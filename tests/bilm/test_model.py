@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.lm_head import AdaptiveHead, SoftmaxHead
-from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.bilm.model import AdaptiveHead, BiLMNetwork, SoftmaxHead
 
 N_WORDS, WIDTH = 60, 16
 
