@@ -128,7 +128,6 @@ Entity = Tuple[int, int, str]  # first token, token after the last one, label
 
 
 def _count_tags(n_labels: int) -> int:
-    """RETURNS (int): K, the tags of so many labels."""
     return 1 + N_KINDS * n_labels
 
 

@@ -106,7 +106,6 @@ class SurprisalError(ValueError, AttributeError):
 
 
 def _drop_surprisal(doc: Doc, prefix: str) -> None:
-    """Remove the surprisals of a Doc."""
     for key in _find_keys(doc, prefix):
         del doc.user_data[key]
 
