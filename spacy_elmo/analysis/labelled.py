@@ -90,30 +90,32 @@ class LabelledDocs:
         return np.asarray(ends.searchsorted(self.rows, side="right"), dtype="int64")
 
 
-def label_tokens(docs: Iterable[Doc], attr: str) -> LabelledDocs:
+def label_tokens(docs: Iterable[Doc], attr: str, source: str = "The text") -> LabelledDocs:
     """Take an attribute of spaCy as label, of the tokens that have it.
 
     docs (Iterable[Doc]): Annotated Docs.
     attr (str): "pos", "tag", "morph", "dep" or "ent_type".
+    source (str): Name of the text in errors.
     RETURNS (LabelledDocs): All in one key.
     RAISES (ValueError): For another attribute, or if no token has it.
     """
     _check_attribute(attr, tuple(ATTRIBUTES))
     read, docs = ATTRIBUTES[attr], list(docs)
-    return _build(docs, ([(token.i, "", read(token)) for token in doc] for doc in docs), attr)
+    return _build(docs, ([(token.i, "", read(token)) for token in doc] for doc in docs), attr, source)
 
 
-def label_senses(sentences: Iterable[SenseSentence], vocab: Vocab) -> LabelledDocs:
+def label_senses(sentences: Iterable[SenseSentence], vocab: Vocab, source: str = "The text") -> LabelledDocs:
     """Make a Doc of each document, with its senses as labels and lemma and part of speech as key.
 
     sentences (Iterable[SenseSentence]): Those of a document follow each other.
     vocab (Vocab): Of the Docs.
+    source (str): Name of the text in errors.
     RETURNS (LabelledDocs): With sentence boundaries.
     RAISES (ValueError): If no token has a sense.
     """
     groups = groupby(sentences, key=lambda sentence: sentence.document)
     joined = [_join(list(group), vocab) for _, group in groups]
-    return _build([doc for doc, _ in joined], (annotations for _, annotations in joined), SENSE)
+    return _build([doc for doc, _ in joined], (annotations for _, annotations in joined), SENSE, source)
 
 
 def _check_attribute(attr: str, known: Sequence[str]) -> None:
@@ -132,7 +134,7 @@ def _join(sentences: Sequence[SenseSentence], vocab: Vocab) -> Tuple[Doc, List[A
     return Doc(vocab, words=words, sent_starts=starts), annotations
 
 
-def _build(docs: List[Doc], annotations: Iterable[List[Annotation]], attr: str) -> LabelledDocs:
+def _build(docs: List[Doc], annotations: Iterable[List[Annotation]], attr: str, source: str) -> LabelledDocs:
     rows, labels, keys, sentences = [], [], [], []
     first_row = first_sentence = 0
     for doc, labels_of_doc in zip(docs, annotations):
@@ -146,9 +148,10 @@ def _build(docs: List[Doc], annotations: Iterable[List[Annotation]], attr: str) 
         first_row += len(doc)
         first_sentence += sentence_of_token[-1] + 1 if sentence_of_token else 0
     if not labels:
+        others = [name for name, read in ATTRIBUTES.items() if any(read(token) for doc in docs for token in doc)]
         raise ValueError(
-            f"None of the {len(docs)} Docs has a token with the label '{attr}'. Give annotated Docs, or another "
-            "attribute; `doc.to_json()` shows what a Doc is annotated with."
+            f"{source} has no token with the attribute '{attr}' ({len(docs)} documents). Its tokens have: "
+            f"{', '.join(others) or 'nothing'}. Give annotated text, or another attribute."
         )
     return LabelledDocs(docs, np.asarray(rows, dtype="int64"), labels, keys, np.asarray(sentences, dtype="int64"))
 
@@ -213,21 +216,11 @@ def read_labelled(path: Path, attr: str) -> LabelledDocs:
             f"'{path}' cannot be read for --attr {attr}: its suffix should be {known}. Give a file in that "
             "format, or another attribute."
         )
-    nlp, docs = spacy.blank("xx"), []
+    nlp = spacy.blank("xx")
     if attr == SENSE:
-        sentences = list(read_senses(path))
-        if any(sentence.uses for sentence in sentences):
-            return label_senses(sentences, nlp.vocab)
-        described, n_docs = "tokens without senses", len({sentence.document for sentence in sentences})
-    else:
-        docs = list(read_docbin(str(path), nlp) if suffix == ".spacy" else read_conllu(path, nlp.vocab))
-        if _has_label(docs, attr):
-            return label_tokens(docs, attr)
-        described, n_docs = ", ".join(name for name in ATTRIBUTES if _has_label(docs, name)), len(docs)
-    raise ValueError(
-        f"'{path}' has no token with the attribute '{attr}' ({n_docs} documents). Its tokens have: "
-        f"{described if described and n_docs else 'nothing'}. Give annotated text, or another attribute."
-    )
+        return label_senses(read_senses(path), nlp.vocab, f"'{path}'")
+    docs = read_docbin(str(path), nlp) if suffix == ".spacy" else read_conllu(path, nlp.vocab)
+    return label_tokens(docs, attr, f"'{path}'")
 
 
 def split_documents(labelled: LabelledDocs, path: Path, seed: int) -> Tuple[LabelledDocs, LabelledDocs]:
@@ -254,11 +247,6 @@ def sample_documents(labelled: LabelledDocs, limit: Optional[int], seed: int) ->
     drawn = np.random.default_rng(seed).permutation(len(labelled.docs))
     n_docs = int(counts[drawn].cumsum().searchsorted(limit)) + 1
     return labelled.select(np.sort(drawn[:n_docs]).tolist(), limit)
-
-
-def _has_label(docs: Sequence[Doc], attr: str) -> bool:
-    read = ATTRIBUTES[attr]
-    return any(read(token) and not token.is_space for doc in docs for token in doc)
 
 
 def check_labels(labels: Iterable[str]) -> None:

@@ -222,7 +222,8 @@ class NeighborIndex:
         if not 0 <= position < len(sentence):
             raise ValueError(Errors.EL018.format(position=position, n_words=len(sentence)))
         self.check_bilm(bilm)
-        return _embed_word(bilm, sentence, position, self.layer)
+        vector: Vectors = bilm.embed([sentence], layers=self.layer)[0][position]
+        return vector
 
     def check_bilm(self, bilm: BiLM) -> None:
         """RAISES (ValueError): EL394 if it is not the biLM of the index."""
@@ -297,12 +298,6 @@ def _find_exactly(
     return best_ids, best
 
 
-def _embed_word(bilm: BiLM, words: Sequence[str], position: int, layer: Layer) -> Vectors:
-    """RETURNS (Vectors): Shape (D,), of a layer (0 to L) or of the "mean"."""
-    vectors: Vectors = bilm.embed([words], layers=layer)[0][position]
-    return vectors
-
-
 def to_key(word: str) -> str:
     """RETURNS (str): A word as the index counts it: in lower case, unpaired surrogates replaced."""
     return word.lower().encode("utf8", "replace").decode("utf8")
@@ -351,11 +346,11 @@ def check_recall(index: NeighborIndex, *, k: int = 10, n_queries: int = 100, see
     best = np.empty((len(units), 0), dtype="float32")  # cosines of the k true neighbors, all vectors compared
     for _, stored in index.store.iter_vectors(index.width):
         best = np.sort(np.concatenate([best, units @ stored.T], axis=1), axis=1)[:, -k:]
-    hits, times = 0, [0.0][len(units) :]
+    hits, times = 0, []
     for unit, cosines in zip(units, best):
         begin = time.perf_counter()
         neighbors = index.query(unit, k)
         times.append(time.perf_counter() - begin)
         hits += sum(neighbor.cosine >= cosines[0] - TOLERANCE for neighbor in neighbors)
     n_true = max(1, len(units) * min(k, index.n_tokens))
-    return Recall(hits / n_true, k, len(units), 1000 * float(np.median(times)))
+    return Recall(hits / n_true, k, len(units), 1000 * float(np.median(times or [0.0])))

@@ -269,7 +269,6 @@ def draw_perplexities(runs: Sequence[Run], path: Path, *, source: str = "") -> N
 
 
 def _perplexity_title(runs: Sequence[Run]) -> str:
-    """RETURNS (str): The finding: whether the perplexity falls, and where it ends."""
     pairs = [(_mean(run[0]), _mean(run[-1])) for run in runs]
     n_tokens = sum(run[-1]["n_tokens"] for run in runs) / MILLION
     falls = all(last < first for first, last in pairs)

@@ -152,7 +152,6 @@ def shorten(use: Use, n_words: int = 6) -> str:
 
 
 def _cluster(points: Floats, n_senses: int, seed: int) -> Tuple[NDArray[np.int64], float]:
-    """RETURNS (Tuple[NDArray[np.int64], float]): Labels, and the mean silhouette."""
     from sklearn.cluster import KMeans
     from sklearn.metrics import silhouette_score
 

@@ -72,7 +72,6 @@ def download_cli(
 
 
 def _show_next(published: Published, files: Tuple[Downloaded, ...], dest: Path) -> None:
-    """Print what is documented of the files, and the next command."""
     if not all(file.is_documented for file in files):
         _common.msg.info(
             "No checksum is documented for these files. The checksums above are those of this download, recorded in "

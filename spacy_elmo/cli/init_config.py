@@ -201,7 +201,6 @@ def init_config_cli(
 
 
 def _output_of(config_path: Path) -> str:
-    """RETURNS (str): The output folder of a training that has a baseline."""
     return f"runs/{config_path.stem}"
 
 

@@ -1,11 +1,11 @@
 """`elmo neighbors`: the uses of words in an index that are most similar to a word in its sentence."""
 
 from pathlib import Path
-from typing import List, Optional, Tuple
+from typing import Optional
 
 import srsly
 
-from ..analysis.neighbors import Neighbor, to_printable
+from ..analysis.neighbors import to_printable
 from ..analysis.shares import Group, make_groups
 from ..corpora.texts import choose_lang, find_word, make_splitter
 from . import _common
@@ -75,10 +75,7 @@ def neighbors_cli(
         if group_by is not None:
             _common.msg.divider(to_printable(f"{group_by} {group.label}"))
         if group_neighbors:
-            _common.msg.table(_rows(group_neighbors), header=header, divider=True, aligns=tuple("rrlll"), max_col=80)
+            rows = [(f"{cosine:.3f}", *to_line(use), to_printable(use.document)) for use, cosine in group_neighbors]
+            _common.msg.table(rows, header=header, divider=True, aligns=tuple("rrlll"), max_col=80)
         else:
             _common.msg.text("no use")
-
-
-def _rows(neighbors: List[Neighbor]) -> List[Tuple[str, ...]]:
-    return [(f"{cosine:.3f}", *to_line(use), to_printable(use.document)) for use, cosine in neighbors]

@@ -158,7 +158,6 @@ def make_rows(record: Record) -> List[List[str]]:
 
 
 def _make_header(record: Record) -> List[str]:
-    """RETURNS (List[str]): Titles of the columns."""
     if record["attr"] == SENSE:
         return ["layer", f"{NEAREST_SENSE}, F1", "several senses", "difference from baseline", f"{NEAREST_USE}, F1"]
     return ["layer", "linear probe", "1-NN", "control task", "selectivity"]

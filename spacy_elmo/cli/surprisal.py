@@ -2,7 +2,7 @@
 
 import math
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import List, Optional, Tuple
 
 import srsly
 
@@ -57,7 +57,8 @@ def surprisal_cli(
         if picture is not None:
             draw_surprisal(rows, picture, title=default_title, look=look)
     if as_json:
-        print(srsly.json_dumps({"tokens": [_record(text, surprisal) for text, surprisal in rows]}))
+        values = [{name: finite(value) for name, value in surprisal._asdict().items()} for _, surprisal in rows]
+        print(srsly.json_dumps({"tokens": [{"token": text, **record} for (text, _), record in zip(rows, values)]}))
     else:
         _common.msg.table(
             _rows(rows), header=("token", "forward", "backward", "mean", " "), divider=True, aligns=tuple("lrrrl")
@@ -74,7 +75,3 @@ def _rows(rows: List[Tuple[str, Surprisal]]) -> List[Tuple[str, ...]]:
 
 def _format(bits: float) -> str:
     return "" if math.isnan(bits) else f"{bits:.1f}"
-
-
-def _record(text: str, surprisal: Surprisal) -> Dict[str, Any]:
-    return {"token": text, **{name: finite(value) for name, value in surprisal._asdict().items()}}

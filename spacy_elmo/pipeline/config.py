@@ -271,7 +271,6 @@ def _add_elmo(config: Config, bilm: Optional[str], *, fine_tune: bool) -> None:
 
 
 def _add_logs(config: Config, folder: str, *, has_mixes: bool) -> None:
-    """Add the logs that `elmo report` draws."""
     config["paths"]["logs"] = folder
     console = {
         "@loggers": "spacy.ConsoleLogger.v3",

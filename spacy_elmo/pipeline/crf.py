@@ -127,11 +127,6 @@ Mask = NDArray[numpy.bool_]
 Entity = Tuple[int, int, str]  # first token, token after the last one, label
 
 
-def _count_tags(n_labels: int) -> int:
-    """RETURNS (int): K, the tags of so many labels."""
-    return 1 + N_KINDS * n_labels
-
-
 def find_words(doc: Doc) -> Rows:
     """RETURNS (Rows): The tokens that are not white space."""
     if len(doc) == 0:
@@ -225,7 +220,7 @@ def CRFTagger(tok2vec: Model[List[Doc], List[Floats2d]]) -> Model[List[Doc], CRF
 def set_label_count(model: Model[List[Doc], CRFScores], n_labels: int) -> None:
     """Set the number of entity labels of a `CRFTagger`, before it is initialized."""
     for name in ("emit", "crf"):
-        model.get_ref(name).set_dim("nO", _count_tags(n_labels))
+        model.get_ref(name).set_dim("nO", 1 + N_KINDS * n_labels)
 
 
 def init(model: Model[List[Floats2d], CRFScores], X: Any = None, Y: Any = None) -> None:

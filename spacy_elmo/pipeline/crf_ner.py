@@ -270,7 +270,6 @@ def _warn_of_unused(name: str, labels: Sequence[str], examples: Iterable[Example
 
 
 def _shorten(value: Any) -> str:
-    """RETURNS (str): A value for a message."""
     text = ", ".join(map(repr, value)) if isinstance(value, list) else repr(value)
     return shorten(text, MAX_SHOWN)
 

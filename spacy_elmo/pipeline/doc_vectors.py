@@ -62,7 +62,6 @@ def _drop_vectors(doc: Doc, prefix: str) -> None:
 
 
 def _drop_layers(doc: Doc, prefix: str) -> None:
-    """Remove the layers of a Doc, and keep its mixed vectors."""
     for _, record in _find_records(doc, prefix):
         if "layers" in record:
             record["mixed"] = mixed_rows(record, slice(None))
@@ -345,7 +344,6 @@ def _has_vector(prefix: str, owner: Owner) -> bool:
 
 
 def _vector_norm(owner: Owner) -> float:
-    """RETURNS (float): The length of the vector of a Doc, span or token."""
     vector = owner.vector.astype("float32")
     return float(get_array_module(vector).sqrt((vector**2).sum()))
 

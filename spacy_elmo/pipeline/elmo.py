@@ -554,7 +554,6 @@ def _restore(
     state: Dict[str, Any],
     is_in_worker: bool = False,
 ) -> Elmo:
-    """RETURNS (Elmo): A component from a pickle, for example in a spawned worker."""
     if is_in_worker:  # Python has not yet set the state of a worker process
         torch.set_num_threads(1)  # as in forked workers, not as many as the machine has cores
         _load_encoders_once()

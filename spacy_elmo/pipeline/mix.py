@@ -97,7 +97,6 @@ def softmax(weights: Floats1d) -> Floats1d:
 
 
 def _softmax_backward(shares: Floats1d, d_shares: Floats1d) -> Floats1d:
-    """The gradient of the raw weights, from the output of `softmax` and its gradient."""
     return shares * (d_shares - (shares * d_shares).sum())
 
 
@@ -244,7 +243,6 @@ def _check_count(settings: MixSettings, mixture_size: int, owner: str = "") -> N
 
 
 def _get_mix_settings(model: Model[Floats3d, Floats2d]) -> MixSettings:
-    """RETURNS (MixSettings): The settings of a `ScalarMix`."""
     settings: MixSettings = model.attrs["mix"]
     return settings
 

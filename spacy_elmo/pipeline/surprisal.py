@@ -48,16 +48,6 @@ class Surprisal(NamedTuple):
     is_unk: bool
 
 
-def _load_language_model(weights: Optional[str]) -> BiLM:
-    """The biLM with its softmax, on the device of Thinc; the packaged one for None.
-
-    RAISES (ValueError): EL007 without a softmax or a vocabulary; errors of reading the files.
-    """
-    bilm = load_bilm(weights or PACKAGED_BILM)
-    require_language_model(bilm.head, bilm.vocabulary, "surprisal")
-    return bilm.to(get_torch_default_device())
-
-
 def compute_surprisal(bilm: BiLM, reading: Reading, docs: Sequence[Doc]) -> List[Bits]:
     """For each Doc the surprisal in bits, shape (d, n), NaN for white space.
 
@@ -106,7 +96,6 @@ class SurprisalError(ValueError, AttributeError):
 
 
 def _drop_surprisal(doc: Doc, prefix: str) -> None:
-    """Remove the surprisals of a Doc."""
     for key in _find_keys(doc, prefix):
         del doc.user_data[key]
 
@@ -195,7 +184,9 @@ class ElmoSurprisal:
         RAISES (ValueError): EL007 without a softmax or a vocabulary; errors of reading the files.
         """
         if self._bilm is None:
-            self._bilm = _load_language_model(self._path)
+            bilm = load_bilm(self._path or PACKAGED_BILM)
+            require_language_model(bilm.head, bilm.vocabulary, "surprisal")
+            self._bilm = bilm.to(get_torch_default_device())
         return self._bilm
 
     def initialize(self, get_examples: Callable[[], Iterable[Example]], *, nlp: Optional[Language] = None) -> None:

@@ -128,7 +128,6 @@ def _forward_bilstm(
 
 
 def _divide(model: Model[Any, Any], rows: Floats2d, lengths: List[int]) -> Sequences:
-    """RETURNS (List[Floats2d]): An array for each sequence."""
     sequences: Sequences = model.ops.unflatten(rows, model.ops.asarray1i(lengths))
     return sequences
 

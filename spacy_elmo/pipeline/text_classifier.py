@@ -83,7 +83,6 @@ def skip_empty_docs(classifier: DocModel) -> DocModel:
 
 
 def _init_classifier(model: DocModel, X: Optional[List[Doc]] = None, Y: Optional[Floats2d] = None) -> None:
-    """X (Optional[List[Doc]]), Y (Optional[Floats2d]): A sample of Docs, and their categories for the width."""
     (classifier,) = model.layers
     sample = [doc for doc in X or [] if len(doc)] or [Doc(doc.vocab, ["."]) for doc in X or []]
     classifier.initialize(X=sample or None, Y=Y)
@@ -92,7 +91,6 @@ def _init_classifier(model: DocModel, X: Optional[List[Doc]] = None, Y: Optional
 
 
 def _forward_classifier(model: DocModel, docs: List[Doc], is_train: bool) -> Tuple[Floats2d, Callable[[Floats2d], Any]]:
-    """docs (List[Doc]): The batch. RETURNS (Tuple[Floats2d, Callable[[Floats2d], Any]]): Scores, backward pass."""
     (classifier,) = model.layers
     with_tokens = [i for i, doc in enumerate(docs) if len(doc)]
     if len(with_tokens) == len(docs):

@@ -125,7 +125,6 @@ class PretrainOptimizer:
         self._rule.step()
 
     def _freeze(self) -> None:
-        """Set `requires_grad` to False for the layers that are not trained yet."""
         for depth, group in enumerate(self.groups.values()):
             for parameter in group.values():
                 parameter.requires_grad_(depth < self.n_trained)
@@ -244,7 +243,6 @@ def _make_rule(groups: List[Dict[str, nn.Parameter]], settings: OptimizerConfig)
 def _update_rows(
     rule: torch.optim.Optimizer, parameter: nn.Parameter, learn_rate: float, settings: OptimizerConfig
 ) -> None:
-    """Update the rows of a coalesced sparse gradient."""
     grad: Tensor = parameter.grad  # type: ignore[assignment]  # parameters with a gradient only
     rows, values, slots = grad.indices()[0], grad.values(), rule.state[parameter]
     if not slots:

@@ -133,7 +133,6 @@ def _make_network(
     pretraining: PretrainConfig,
     on_message: OnMessage,
 ) -> Tuple[BiLMNetwork, LMHead]:
-    """The network and the softmax, new or from `init`."""
     torch.manual_seed(pretraining.seed)
     network = init.network if init else BiLMNetwork(_with_words(bilm, len(vocabulary)))
     if init is not None and init.head is not None and not settings.vocabulary.new_head:
@@ -228,7 +227,6 @@ def _check_encoder_fit(config: PretrainConfig, bilm: BiLMConfig) -> None:
 
 
 def _check_head(init: BiLM, head: LMHead, settings: SoftmaxConfig, name: str) -> None:
-    """Compare the softmax that training starts from with that of the config."""
     stored = {"kind": "adaptive" if isinstance(head, AdaptiveHead) else "sampled or full"}
     stored["tie_weights"] = str(is_head_shared(init.network, head)).lower()
     config_values: Dict[str, str] = {"kind": settings.kind if settings.kind == "adaptive" else "sampled or full"}

@@ -119,9 +119,7 @@ class BestSoFar:
 
 
 @dataclass
-class _Interval:
-    """Statistics since the last report."""
-
+class _Interval:  # since the last report
     losses: List[float]
     began: float
     n_tokens: int

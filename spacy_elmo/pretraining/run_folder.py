@@ -163,7 +163,7 @@ def stored_precision(output: Path) -> Optional[TrainingPrecision]:
     RAISES (ValueError): EL129 if all checkpoints are damaged.
     """
     snapshot, _ = load_checkpoint(output)
-    return None if snapshot is None else snapshot.record["settings"]["precision"]
+    return None if snapshot is None else snapshot.record["settings"].get("precision")
 
 
 class RunLog:

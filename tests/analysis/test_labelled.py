@@ -71,7 +71,7 @@ def test_mistakes_have_codes(tagged, tmp_path):
         ("A probe cannot be trained on.*DET", (one, "pos"), same),
         ("has no token with the attribute.*10 documents.*have: pos", (tagged, "dep"), None),
         ("has no token with the attribute.*0 documents.*nothing", (empty, "pos"), None),
-        ("has no token with the attribute.*without senses", (lines, "sense"), None),
+        ("has no token with the attribute.*nothing", (lines, "sense"), None),
     ]
     for pattern, (path, attr), train in cases:
         with pytest.raises(ValueError, match=pattern):
