@@ -58,6 +58,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: "list[pytest.Ite
         for name in ("slow", "gpu"):
             if item.get_closest_marker(name) is not None and not config.getoption(f"--{name}"):
                 item.add_marker(pytest.mark.skip(reason=f"needs --{name}"))
+        if item.get_closest_marker("gpu") is not None and not torch.cuda.is_available():
+            item.add_marker(pytest.mark.skip(reason="torch sees no GPU"))
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterator, List
+from typing import Iterator, List, Sequence
 
 import pytest
 
@@ -14,10 +14,13 @@ PEAKS = Path("/proc/self/clear_refs")
 needs_peaks = pytest.mark.skipif(not os.access(PEAKS, os.W_OK), reason="no peak memory without Linux's /proc")
 
 
-def run_script(code: str, *arguments: str, n_threads: int = 1) -> str:
-    """Run Python code that may import the package and the tests. RETURNS (str): What it printed."""
+def run_script(code: str, *arguments: str, n_threads: int = 1, without: Sequence[str] = (), **variables: str) -> str:
+    """Run Python code that may import the package and the tests, with environment variables and without some.
+    RETURNS (str): What it printed.
+    """
     paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests")))
-    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": str(n_threads)}
+    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": str(n_threads), **variables}
+    environment = {name: value for name, value in environment.items() if name not in without}
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code, *arguments]
     run = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
     assert run.returncode == 0, run.stderr

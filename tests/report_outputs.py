@@ -2,22 +2,18 @@
 
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 import spacy
 import srsly
+from nn.tiny import SIZES
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 
 from spacy_elmo.pipeline import elmo  # noqa: F401  registers the factory where the package is not installed
 
-BILM: Dict[str, Any] = {
-    "char_cnn": {"embedding_width": 4, "filters": [[1, 8]], "n_highway": 1},
-    "cell_width": 16,
-    "projection_width": 8,
-}
-LOADER = {"@misc": "spacy-elmo.RandomBiLM.v1", "bilm": BILM}
+LOADER = {"@misc": "spacy-elmo.RandomBiLM.v1", "bilm": SIZES}
 LISTENER = {"@architectures": "spacy-elmo.ElmoListener.v1"}
 TAGS = {"Acme": "PROPN", "hires": "VERB", "Ada": "PROPN", "today": "NOUN", "<b>": "X"}
 
@@ -29,12 +25,14 @@ class Elements(HTMLParser):
         super().__init__()
         self.tags: List[str] = []
         self.attributes: List[Tuple[str, Optional[str]]] = []
+        self.places: Set[Tuple[str, str, str]] = set()  # tag, name and value
         self.text = ""
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
         self.tags.append(tag)
         self.attributes += attrs
+        self.places |= {(tag, name, value or "") for name, value in attrs}
 
     def handle_data(self, data: str) -> None:
         self.text += data

@@ -20,12 +20,10 @@ def make_sentences(n: int, seed: int = 0) -> List[List[str]]:
 
 
 def make_document(name: str, sentences: List[List[str]], digest: str = "1") -> Document:
-    """RETURNS (Document): A record per sentence."""
     return Document(name, digest, lambda skip: iter([[sentence] for sentence in sentences[skip:]]))
 
 
 def open_builder(path: Path, bilm: BiLM, *, layer: Any = 2, **choices: Any) -> IndexBuilder:
-    """RETURNS (IndexBuilder): Of an index in a folder, new or not."""
     settings = make_settings(bilm, name="tiny", layer=layer, content_words="")
     return IndexBuilder(open_for_writing(path, settings), bilm, **{"batch_tokens": 60, **choices})
 

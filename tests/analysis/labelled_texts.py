@@ -4,22 +4,20 @@ from typing import Any, List, Sequence, Tuple
 
 import numpy as np
 import spacy
+from nn.tiny import SIZES
 from spacy.tokens import Doc
 
 from spacy_elmo.corpora.labelled import SenseSentence, SenseUse
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.pipeline.model import make_random_bilm
 
-CHARACTERS = {"embedding_width": 4, "filters": [[1, 8], [2, 8]], "n_highway": 1}
-BILM = {"char_cnn": CHARACTERS, "n_layers": 2, "cell_width": 16, "projection_width": 8}
-N_LAYERS, WIDTH = 3, 16
 VOCAB = spacy.blank("en").vocab
 RIVER, MONEY, PIECE = "bank.river", "bank.money", "piece.part"
 Tagged = Sequence[Tuple[str, str]]
 
 
 def make_bilm(seed: int = 1) -> BiLM:
-    return make_random_bilm(BILM, seed)
+    return make_random_bilm(SIZES, seed)
 
 
 def make_doc(*sentences: Tagged) -> Doc:

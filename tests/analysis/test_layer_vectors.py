@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from nn.tiny import N_LAYERS, WIDTH
 
 from spacy_elmo.analysis.labelled import label_tokens
 from spacy_elmo.analysis.layer_vectors import (
@@ -12,7 +13,7 @@ from spacy_elmo.analysis.layer_vectors import (
 )
 from spacy_elmo.pipeline.model import ElmoSettings
 
-from .labelled_texts import N_LAYERS, WIDTH, make_bilm, make_doc, read_all
+from .labelled_texts import make_bilm, make_doc, read_all
 
 SENTENCES = [["We", "sat"], ["Rain", "fell", "on", "us"], ["Yes"], ["Then", "it", "stopped"]]
 

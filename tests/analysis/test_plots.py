@@ -1,12 +1,10 @@
 """All pictures have one style, and say what they show."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import srsly
+from own_process import run_script
 
 from spacy_elmo.analysis import layer_weights, plots
 from spacy_elmo.analysis.layer_weights import draw_course, draw_layer_weights
@@ -146,9 +144,6 @@ def test_a_picture_needs_no_backend(backend, tmp_path):
         "save_figure(figure, sys.argv[1]); import os, matplotlib\n"
         "print(os.environ['MPLBACKEND'], matplotlib.get_backend())"
     )
-    command = [sys.executable, "-c", code, str(tmp_path / "a.png")]
-    environment = {**os.environ, "MPLBACKEND": backend}
-    run = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert run.stdout.split()[:1] == [backend], run.stderr
+    name, chosen = run_script(code, str(tmp_path / "a.png"), MPLBACKEND=backend).split()
+    assert name == backend and (backend != "svg" or chosen == "svg")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
-    assert backend != "svg" or run.stdout.split()[1] == "svg"

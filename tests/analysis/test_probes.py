@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import spacy
+from nn.tiny import SIZES, WIDTH
 from spacy.training import Example
 
 from spacy_elmo.analysis import vectors as vectors_module
@@ -22,7 +23,7 @@ from spacy_elmo.pipeline.model import ElmoSettings
 from spacy_elmo.weights import save_bilm
 from spacy_elmo.weights.identity import digest_bilm
 
-from .labelled_texts import BILM, WIDTH, make_bilm, make_doc
+from .labelled_texts import make_bilm, make_doc
 
 pytest.importorskip("sklearn", reason="needs scikit-learn")
 TRAIN = [
@@ -99,7 +100,7 @@ def test_component_with_a_biLM_of_its_own_is_probed(tmp_path) -> None:
     nlp.add_pipe("elmo", config={"model": {"contexts": "doc"}})
     listener = {"@architectures": "spacy-elmo.ElmoListener.v1"}
     nlp.add_pipe("tagger", config={"model": {"@architectures": "spacy.Tagger.v2", "tok2vec": listener}})
-    nlp.config["initialize"]["components"]["elmo"] = {"loader": {"@misc": "spacy-elmo.RandomBiLM.v1", "bilm": BILM}}
+    nlp.config["initialize"]["components"]["elmo"] = {"loader": {"@misc": "spacy-elmo.RandomBiLM.v1", "bilm": SIZES}}
     examples = [Example.from_dict(nlp.make_doc("the bank"), {"tags": ["DT", "NN"]})]
     nlp.initialize(lambda: examples)
     words = [["the", "bank"]]
@@ -121,7 +122,7 @@ def test_pipeline_brings_its_biLM_and_its_reading(tmp_path) -> None:
     nlp.add_pipe("elmo", config={"model": {"contexts": "doc", "state": "carry"}}).initialize(
         lambda: [], loader=make_bilm
     )
-    nlp.config["initialize"]["components"]["elmo"] = {"loader": {"@misc": "spacy-elmo.RandomBiLM.v1", "bilm": BILM}}
+    nlp.config["initialize"]["components"]["elmo"] = {"loader": {"@misc": "spacy-elmo.RandomBiLM.v1", "bilm": SIZES}}
     nlp.to_disk(tmp_path / "pipeline")
     opened = open_pipeline(str(tmp_path / "pipeline"))
     assert opened.reading == ElmoSettings(contexts="doc", state="carry") and opened.digest is None

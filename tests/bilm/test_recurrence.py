@@ -93,20 +93,6 @@ def test_gradients_equal_autograd_through_the_equations(resets, with_projection,
         torch.testing.assert_close(got, want, **({} if dtype == torch.float64 else {"atol": 1e-5, "rtol": 1e-4}))
 
 
-@pytest.mark.parametrize("with_projection, has_mask", [(True, True), (False, False)], ids=["all", "plain"])
-def test_gradients_equal_finite_differences(with_projection, has_mask):
-    weights, h, c = _inputs(torch.float64, with_projection=with_projection)
-    mask = _mask(h.shape[2]).double() if has_mask else None
-
-    def outputs(gates, recurrent, projection=None):
-        found, _, _ = run_recurrence(
-            gates, recurrent, projection, h, c, resets=_resets(), mask=mask, cell_clip=0.8, projection_clip=0.9
-        )
-        return found
-
-    assert torch.autograd.gradcheck(outputs, weights, fast_mode=True)
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("place, has_gradient", [("inside", True), ("at", True), ("beyond", False)])
@@ -150,16 +136,13 @@ def _zeros(dtype, cells):
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-@pytest.mark.parametrize("with_projection", [True, False], ids=["projected", "plain"])
-def test_values_that_are_not_finite_do_not_go_unnoticed(value, with_projection):
-    weights, h, c = _inputs(torch.float32, with_projection=with_projection)
-    weights[0].data[0, 1, 2, 3] = value
-    weights[0].data[0, 1, 2, 3 + CELL] = value
-    found, _, _ = run_recurrence(weights[0], weights[1], (*weights, None)[2], h, c, cell_clip=1.0, projection_clip=1.0)
+def test_values_that_are_not_finite_do_not_go_unnoticed(value):
+    weights, h, c = _inputs(torch.float32)
+    weights[0].data[0, 1, 2, [3, 3 + CELL]] = value
+    found, _, _ = run_recurrence(*weights, h, c, cell_clip=1.0, projection_clip=1.0)
     is_finite = found.isfinite().all(dim=-1)
     assert is_finite[1].all() and is_finite[0, :, :2].all() and is_finite[0, 0].all()
-    if value != value:
-        assert not is_finite[0, 1:, 2].any()
+    assert value == value or not is_finite[0, 1:, 2].any()
 
 
 @pytest.mark.parametrize("resets", [None, _resets()], ids=["carried", "reset"])

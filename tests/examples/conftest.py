@@ -15,7 +15,6 @@ EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
 @pytest.fixture
 def load_recipe():
-    """Imports a recipe by name."""
     with scripts_of(EXAMPLES) as import_by_name:
         yield import_by_name
 
@@ -59,6 +58,5 @@ def read_lines(load_recipe, tmp_path):
 
 @pytest.fixture
 def tiny_bilm(tmp_path):
-    """Path of a biLM with random weights."""
     save_bilm(make_bilm(), tmp_path / "bilm")
     return tmp_path / "bilm"

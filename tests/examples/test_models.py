@@ -57,16 +57,6 @@ def test_answers_are_compared_as_in_squad(load_recipe, found, wanted, exact, f1)
     assert load_recipe("qa").compare_answers(found, wanted) == pytest.approx((exact, f1))
 
 
-def test_best_span_of_an_answer_is_ordered_and_short(load_recipe):
-    qa = load_recipe("qa")
-    n = qa.MAX_ANSWER + 3
-    firsts, lasts = torch.zeros(3, n), torch.zeros(3, n)
-    firsts[0, 4], lasts[0, 2], lasts[0, 6] = 5.0, 5.0, 3.0  # the best last word is before the best first word
-    firsts[1, 0], lasts[1, n - 1], lasts[1, 1] = 5.0, 4.0, 1.0  # the best last word is too far
-    firsts[2, 1], lasts[2, qa.MAX_ANSWER] = 5.0, 5.0  # just near enough
-    assert qa.best_spans(firsts, lasts).tolist() == [[4, 6], [0, 1], [1, qa.MAX_ANSWER]]
-
-
 def is_valid(tags):
     return all(
         not tag.startswith("I-") or (i > 0 and tags[i - 1] in (f"B-{tag[2:]}", tag)) for i, tag in enumerate(tags)
@@ -96,27 +86,3 @@ def test_arguments_are_spans_without_the_predicate_and_continued_ones_are_one(lo
     tags = ["B-A", "O", "B-A", "B-V", "B-C-A", "I-C-A", "B-C-V", "B-C-A", "B-C-B", "B-R-A"]
     continued = ("A", ((2, 3), (4, 6), (7, 8)))  # of the last A before it; without a B before it, C-B is one itself
     assert srl.find_arguments(tags) == {("A", ((0, 1),)), continued, ("C-B", ((8, 9),)), ("R-A", ((9, 10),))}
-
-
-def test_configs_of_text_categories_are_equal_without_their_elmo_blocks(load_recipe, tmp_path):
-    sentiment = load_recipe("sentiment")
-    settings = {"corpus": tmp_path, "n_tokens": 5000, "bilm": "en_elmo_sm", "seed": 0, "epochs": 2}
-    for task in sentiment.TASKS.values():
-        configs = [sentiment.make_config(task, with_elmo=with_elmo, **settings) for with_elmo in (True, False)]
-        reads = [config["components"]["textcat"]["model"].pop("tok2vec") for config in configs]
-        assert reads[0]["embed"] == reads[1]["embed"]
-        # The dropout of the encoder's input, which ElmoTaskEncoder has of its own.
-        assert reads[1]["encode"]["*"] == {"dropout": {"@layers": "Dropout.v1"}, "encode": reads[0]["encode"]}
-        for config in configs:
-            config["nlp"].pop("pipeline")
-            config["components"].pop("elmo", None)
-            config["initialize"]["components"].pop("elmo", None)
-        assert configs[0] == configs[1]
-
-
-@pytest.mark.issue(16)
-def test_category_that_the_training_part_lacks_is_named(load_recipe):
-    sentiment = load_recipe("sentiment")
-    found, wanted = [sentiment.Text("a", ("good",)), sentiment.Text("b", ("bad",))], [sentiment.Text("c", ("odd",))]
-    with pytest.raises(SystemExit, match="'test' of 'reviews' has a text of odd, the part 'train' none.*--limit"):
-        sentiment.find_labels({"train": found, "dev": found, "test": wanted}, "reviews")

@@ -37,7 +37,6 @@ class Page:
         return self.wait(view)
 
     def wait(self, view):
-        """Wait for the answer of a view."""
         self.page.wait_for_function(DONE, arg=view)
         return self
 
@@ -46,7 +45,6 @@ class Page:
         return str(self.page.inner_text(selector))
 
     def press(self, *keys):
-        """Press keys, one after the other."""
         for key in keys:
             self.page.keyboard.press(key)
         return self

@@ -16,7 +16,7 @@ WORDS = ["<S>", "</S>", "<UNK>", "the", "He", "sat", "on", "bank", "of", "river"
 BROWSER_OPTIONS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
-).split() + ["--host-resolver-rules=MAP rebound.example 127.0.0.1"]
+).split()
 BROWSER_VARIABLE = "SPACY_ELMO_CHROMIUM"
 BROWSER_NAMES = ("chromium", "chromium-browser", "google-chrome")
 MIX = TaskMix("ner", 1, (0.1, 0.7, 0.2), (-1.0, 0.95, -0.31), 2.5)
@@ -24,19 +24,16 @@ MIX = TaskMix("ner", 1, (0.1, 0.7, 0.2), (-1.0, 0.95, -0.31), 2.5)
 
 @pytest.fixture(scope="session")
 def tiny():
-    """16 wide, two layers, seeded."""
     return make_language_model(WORDS)
 
 
 @pytest.fixture(scope="session")
 def explorer(tiny):
-    """With an index and the mix of a pipeline."""
     return Explorer(tiny, "tiny", index=StubIndex(), mixes=[MIX])
 
 
 @pytest.fixture(scope="session")
 def client(explorer):
-    """Asks the explorer through its server."""
     with running(explorer) as address:
         yield Client(address)
 

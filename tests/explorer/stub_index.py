@@ -1,28 +1,13 @@
 """An index of a few sentences about banks, with made-up vectors: what the explorer asks of an index, and no more."""
 
-from typing import List, NamedTuple
-
 import numpy as np
+
+from spacy_elmo.analysis.neighbors import Neighbor
+from spacy_elmo.analysis.token_store import Use
 
 PLACES = ("the muddy bank of the river", "a grassy bank near the stream", "the bank of the lake was steep")
 MONEY = ("the bank lent him money", "her bank raised its rates", "a bank account with no fee")
 HOSTILE = 'the <script>alert(1)</script> bank \u202e of "><img src=x onerror=alert(1)> \U0001f30a \x00 end'
-
-
-class StubUse(NamedTuple):
-    """A use of a word."""
-
-    word: str
-    words: List[str]
-    position: int
-    document: str
-
-
-class StubNeighbor(NamedTuple):
-    """A use and its cosine."""
-
-    use: StubUse
-    cosine: float
 
 
 class StubIndex:
@@ -35,20 +20,15 @@ class StubIndex:
     bilm_digest = "0" * 12
 
     def __init__(self, n_copies=4):
-        sentences = [*PLACES, *MONEY, HOSTILE] * n_copies
-        self._uses = [self._make_use(sentence, i) for i, sentence in enumerate(sentences)]
+        sentences = [sentence.split(" ") for sentence in [*PLACES, *MONEY, HOSTILE] * n_copies]
+        self._uses = [Use("bank", s, s.index("bank"), f"<b>doc</b> {i}") for i, s in enumerate(sentences)]
         self.n_tokens, self.n_documents = len(self._uses), min(len(self._uses), 7)
         self.words = {"bank": len(self._uses)} if self._uses else {}
-
-    @staticmethod
-    def _make_use(sentence, i):
-        words = sentence.split(" ")
-        return StubUse("bank", words, words.index("bank"), f"<b>doc</b> {i}")
 
     def find(self, bilm, words, position, k=10, *, uses="any"):
         """The first k uses; those of another word do not exist."""
         found = [] if uses == "other" else self._uses[:k]
-        return [StubNeighbor(use, 0.9 - 0.01 * i) for i, use in enumerate(found)]
+        return [Neighbor(use, 0.9 - 0.01 * i) for i, use in enumerate(found)]
 
     def uses(self, word, limit=1000):
         """Uses about places and about money lie apart."""
@@ -59,5 +39,4 @@ class StubIndex:
         return found, (np.reshape(centres, (-1, 3)) + rng.normal(size=(len(found), 3))).astype("float32")
 
     def count_uses(self, word):
-        """All uses of a word."""
         return len(self.uses(word, len(self._uses))[0])

@@ -19,7 +19,6 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def bilm_path(tiny, tmp_path):
-    """The tiny biLM on disk."""
     save_bilm(tiny, tmp_path / "bilm")
     return tmp_path / "bilm"
 

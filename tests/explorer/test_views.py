@@ -2,7 +2,7 @@
 
 import json
 import socket
-from threading import Thread
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -192,17 +192,10 @@ def test_a_lost_connection_is_no_failure(client, caplog):
 def test_requests_of_two_users_do_not_mix(client):
     texts = ["the bank . " * 100, "He sat ! " * 100]
     expected = [client.ask("surprisal", text=text)[1] for text in texts]
-    found = [None] * 6
-
-    def ask(i):
-        found[i] = client.ask("surprisal", text=texts[i % 2])[1]
-
-    threads = [Thread(target=ask, args=(i,)) for i in range(len(found))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert found == expected * 3
+    with ThreadPoolExecutor(6) as pool:
+        assert [
+            found for _, found in pool.map(lambda text: client.ask("surprisal", text=text), texts * 3)
+        ] == expected * 3
 
 
 def test_a_request_does_not_wait_forever(tiny):

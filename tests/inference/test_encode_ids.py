@@ -19,16 +19,23 @@ def bilm():
     return load_bilm("en_elmo_sm")
 
 
+RUNS = [[WORDS[number] for number in run] for run in INDEX]
+
+
+@pytest.mark.parametrize("boundaries", [False, True])
 @pytest.mark.parametrize("state", ["reset", "steady", "carry"])
 @pytest.mark.parametrize("batch_tokens", [1, 4, 8192])
-def test_ids_give_the_layers_of_their_words(bilm, state, batch_tokens):
-    runs = [[WORDS[number] for number in run] for run in INDEX]
-    groups = [2, 3]
-    wanted = bilm.encode(runs, state=state, batch_tokens=batch_tokens, group_lengths=groups)
-    ids = character_ids(WORDS)
+def test_ids_give_the_layers_of_their_words(bilm, state, batch_tokens, boundaries):
+    ids, settings = character_ids(WORDS), {"state": state, "boundaries": boundaries, "batch_tokens": batch_tokens}
+    wanted = bilm.encode(RUNS, group_lengths=[5], **settings)
+    embedded = np.concatenate(bilm.embed(RUNS, **settings), axis=1)
+    np.testing.assert_allclose(wanted.numpy(), embedded, atol=5e-6, rtol=0.0)
     for given in (ids, torch.from_numpy(ids), ids.astype("int32")):
-        found = bilm.encode(INDEX, char_ids=given, state=state, batch_tokens=batch_tokens, group_lengths=groups)
+        found = bilm.encode(INDEX, char_ids=given, group_lengths=[5], **settings)
         torch.testing.assert_close(found, wanted, atol=5e-6, rtol=0.0)
+    if state == "reset":
+        trained = bilm.encode(RUNS, boundaries=boundaries, with_grad=True)
+        torch.testing.assert_close(trained, wanted, atol=5e-6, rtol=0.0)
 
 
 def test_rows_of_any_ids_are_read_to_their_end(bilm):
@@ -64,26 +71,13 @@ def test_a_bilm_of_whole_words_has_no_character_ids():
         BiLM(network, vocabulary=Vocabulary(["<S>", "</S>", "<UNK>"])).encode(INDEX, char_ids=character_ids(WORDS))
 
 
-@pytest.mark.parametrize("state", ["reset", "steady", "carry"])
-def test_rows_of_boundaries_are_kept_on_request(bilm, state):
-    runs = [[WORDS[number] for number in run] for run in INDEX]
-    found = bilm.encode(runs, state=state, boundaries=True, group_lengths=[5])
-    wanted = np.concatenate(bilm.embed(runs, state=state, boundaries=True), axis=1)
-    np.testing.assert_allclose(found.numpy(), wanted, atol=5e-6, rtol=0.0)
-    by_ids = bilm.encode(INDEX, char_ids=character_ids(WORDS), state=state, boundaries=True, group_lengths=[5])
-    torch.testing.assert_close(by_ids, found, atol=5e-6, rtol=0.0)
-    if state == "reset":
-        torch.testing.assert_close(bilm.encode(runs, boundaries=True, with_grad=True), found, atol=5e-6, rtol=0.0)
-
-
 def test_ids_have_gradients(bilm):
-    runs = [[WORDS[number] for number in run] for run in INDEX]
     parameters = list(bilm.network.parameters())
     found, wanted = (
         torch.autograd.grad(layers.square().mean(), parameters)
         for layers in (
             bilm.encode(INDEX, char_ids=character_ids(WORDS), with_grad=True),
-            bilm.encode(runs, with_grad=True),
+            bilm.encode(RUNS, with_grad=True),
         )
     )
     for one, other in zip(found, wanted):
@@ -91,7 +85,8 @@ def test_ids_have_gradients(bilm):
 
 
 @pytest.mark.issue(16)
-def test_sentences_without_words_need_no_ids(bilm):
-    assert bilm.encode([[], []], char_ids=character_ids([])).shape == (3, 0, 256)
-    assert bilm.encode([[]], char_ids=character_ids([]), boundaries=True).shape == (3, 2, 256)
-    assert bilm.encode([[]], char_ids=character_ids([]), with_grad=True).shape == (3, 0, 256)
+@pytest.mark.parametrize("with_grad", [False, True])
+def test_sentences_without_words_need_no_ids(bilm, with_grad):
+    for runs, settings, n_rows in (([[], []], {}, 0), ([[]], {"boundaries": True}, 2), ([], {}, 0)):
+        found = bilm.encode(runs, char_ids=character_ids([]), with_grad=with_grad, **settings)
+        assert found.shape == (3, n_rows, 256) == bilm.encode(runs, with_grad=with_grad, **settings).shape

@@ -12,18 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from inference.forcing import ENGINES, force_engine, needs_kernel
+from inference.forcing import ALL_ENGINES, ENGINES, force_engine, needs_kernel
+from nn.tiny import make_network
 
-from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.lstm import full_bias
-from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.bilm.state import BiLMState
 from spacy_elmo.inference import kernel, kernel_stack
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.inference.products import KernelProduct
 
-CHARACTERS = {"embedding_width": 4, "filters": [[1, 8], [2, 8]], "n_highway": 1}
-SIZES = {"char_cnn": CHARACTERS, "cell_width": 24, "projection_width": 8}
 VARIANTS = {
     "plain": {},
     "forward": {"directions": "forward"},
@@ -44,8 +41,7 @@ N_THREADS = (1, 2, 3, 8)
 
 
 def make_bilm(**changes):
-    torch.manual_seed(3)
-    network = BiLMNetwork(BiLMConfig.from_dict({**SIZES, **changes}))
+    network = make_network(3, **{"cell_width": 24, **changes})
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.mul_(2.0)  # so that gates move and clips clip
@@ -59,7 +55,7 @@ def threads():
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ALL_ENGINES)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_layers_are_those_with_gradients_in_float64(variant, engine, monkeypatch):
     force_engine(monkeypatch, engine)
@@ -71,7 +67,7 @@ def test_layers_are_those_with_gradients_in_float64(variant, engine, monkeypatch
     np.testing.assert_allclose(np.concatenate(vectors, axis=1), expected, rtol=1e-5, atol=5e-6)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ALL_ENGINES)
 def test_a_forget_gate_keeps_its_share_whatever_the_other_gates_are(engine, monkeypatch):
     """The quotients of a cell share one division, whose denominators must not overflow."""
     force_engine(monkeypatch, engine)
@@ -100,7 +96,7 @@ def test_a_forget_gate_keeps_its_share_whatever_the_other_gates_are(engine, monk
 def test_vectors_are_bit_identical_in_every_batch(variant, state):
     bilm = make_bilm(**VARIANTS[variant])
     single = [bilm.embed([sentence], state=state)[0] for sentence in SENTENCES]
-    for n_threads, n, batch_tokens in itertools.product(N_THREADS, (2, 5, 6, 7, 12, 13, 43), (8192, 30)):
+    for n_threads, n, batch_tokens in itertools.product((1, 2, 8), (2, 6, 7, 13, 43), (8192, 30)):
         torch.set_num_threads(n_threads)
         for vectors, expected in zip(bilm.embed(SENTENCES[:n], state=state, batch_tokens=batch_tokens), single):
             np.testing.assert_array_equal(vectors, expected)
@@ -139,7 +135,7 @@ def test_states_go_in_and_come_out(engine, n, monkeypatch):
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ALL_ENGINES)
 def test_nan_and_infinity_stay_in_their_sentence(engine, bad, monkeypatch):
     force_engine(monkeypatch, engine)
     bilm = make_bilm()

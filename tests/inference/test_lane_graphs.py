@@ -2,15 +2,12 @@
 
 import numpy
 import pytest
-import torch
 from inference.forcing import force_engine
+from nn.tiny import make_network
 
-from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.inference.bilm import BiLM
 
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
-DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, needs_gpu])]
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 KINDS = {
     "skip": {},
     "highway": {"has_skip": False, "highway_between": True},
@@ -27,10 +24,7 @@ def without_kernel(monkeypatch):
 
 
 def make_bilm(device, **sizes):
-    characters = {"embedding_width": 4, "filters": [[1, 8], [3, 8]], "n_highway": 1}
-    torch.manual_seed(0)
-    config = {"char_cnn": characters, "cell_width": 24, "projection_width": 8, "n_layers": 2, **sizes}
-    return BiLM(BiLMNetwork(BiLMConfig.from_dict(config))).to(device)
+    return BiLM(make_network(**{"cell_width": 24, **sizes})).to(device)
 
 
 def make_sentences(n, seed=0, longest=45):
@@ -64,7 +58,6 @@ def test_vectors_are_those_of_the_loop(monkeypatch, device, kind, state):
 
 
 @pytest.mark.gpu
-@needs_gpu
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 def test_vectors_in_reduced_precision_are_those_of_the_loop(monkeypatch, precision):
     bilm = make_bilm("cuda").set_precision(precision)

@@ -1,4 +1,4 @@
-"""Reduced precision: effects of rounding; nothing else changes."""
+"""Reduced precision: effects of rounding; nothing else changes. What oneDNN keeps."""
 
 import copy
 import pickle
@@ -7,21 +7,13 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from nn.tiny import make_bilm
+from own_process import run_script
 
 from spacy_elmo import load_bilm
-from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
-from spacy_elmo.bilm.model import BiLMNetwork
 from spacy_elmo.inference import products
-from spacy_elmo.inference.bilm import BiLM
-from spacy_elmo.inference.products import Int8Matrix, check_precision, quantize, to_int8
+from spacy_elmo.inference.products import Int8Matrix, check_precision, to_int8
 
-CHAR_CNN = CharCNNConfig(embedding_width=4, filters=((1, 8), (2, 8)), activation="relu", n_highway=2)
-CONFIGS = {
-    "skip": BiLMConfig(CHAR_CNN, None, 2, 16, 8, 3.0, 3.0),
-    "highway": BiLMConfig(CHAR_CNN, None, 3, 16, 8, 3.0, 3.0, has_skip=False, highway_between=True),
-    "words, no projection": BiLMConfig(n_words=9, n_layers=1, cell_width=8, projection_width=8),
-    "forward": BiLMConfig(CHAR_CNN, None, 2, 16, 8, 3.0, 3.0, directions="forward"),
-}
 needs_bfloat16 = pytest.mark.skipif(not products.works("bfloat16"), reason="torch without bfloat16 products")
 needs_int8 = pytest.mark.skipif(not products.works("int8"), reason="torch without int8 products")
 
@@ -34,11 +26,6 @@ PRECISIONS = [pytest.param("bfloat16", marks=needs_bfloat16), pytest.param("int8
 
 def make_weight(d=1, n_in=40, n_out=24):
     return torch.randn(d, n_in, n_out, generator=torch.Generator().manual_seed(0)) / n_in**0.5
-
-
-def make_network(name="skip"):
-    torch.manual_seed(0)
-    return BiLMNetwork(CONFIGS[name]).eval()
 
 
 @pytest.mark.parametrize("most", LEVELS)
@@ -108,7 +95,7 @@ def test_bfloat16_is_native_only_with_instructions_that_onednn_may_use(variables
 def test_a_precision_that_is_slow_on_this_processor_is_told_where_it_is_set(precision, missing, message, monkeypatch):
     for name, value in missing.items():
         monkeypatch.setattr(products, name, lambda *_, value=value: value)
-    bilm = BiLM(make_network())
+    bilm = make_bilm()
     with pytest.warns(UserWarning, match=message) as caught:
         bilm.set_precision(precision)
     assert len(caught) == 1
@@ -117,40 +104,21 @@ def test_a_precision_that_is_slow_on_this_processor_is_told_where_it_is_set(prec
         bilm.set_precision(precision).set_precision("float32")
 
 
-def test_weights_quantized_and_restored_in_inference_mode_can_be_trained():
-    network = make_network()
-    with torch.inference_mode():
-        quantize(network, "bfloat16" if products.works("bfloat16") else "float32")
-        quantize(network, "float32")
-    inputs = torch.ones(1, 3, 8, requires_grad=True)  # so that the weight is kept for the backward pass
-    network.encoder.layers[0].input_gates(inputs).sum().backward()
-    assert network.encoder.layers[0].input_weight.grad is not None
-
-
-@pytest.mark.skipif(
-    torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512") or not torch.backends.mkldnn.is_available(),
-    reason="needs an x86 processor with AVX2, and oneDNN",
-)
-def test_int8_is_there_on_any_x86_with_avx2():
-    """Otherwise a trial that is wrong would only skip the tests of int8."""
-    assert products.most_levels() in products.LEVELS and products.works("int8")
-
-
 @pytest.fixture
-def trials():
-    forget_trials()
-    yield
-    forget_trials()
-
-
 def forget_trials():
-    products.most_levels.cache_clear()
-    products.works.cache_clear()
+    """Whether products work is tried once in a process."""
+
+    def forget():
+        products.most_levels.cache_clear()
+        products.works.cache_clear()
+
+    forget()
+    yield forget
+    forget()
 
 
 @needs_int8
-@pytest.mark.usefixtures("trials")
-def test_int8_products_that_overflow_are_detected(monkeypatch):
+def test_int8_products_that_overflow_are_detected(monkeypatch, forget_trials):
     """A processor that adds pairs of products in 16 bits gets fewer levels; one that adds all in 16 bits, no int8."""
     right, narrow = products.linear_int8, products.LEVELS[1]
     monkeypatch.setattr(products, "linear_int8", lambda rows, *rest: right(rows.clamp(max=2 * narrow + 1), *rest))
@@ -225,18 +193,6 @@ def test_int8_vectors_do_not_depend_on_batch_or_order(state):
         np.testing.assert_array_equal(one, other)
 
 
-@needs_int8
-@pytest.mark.issue(41)
-def test_int8_weights_and_scores_do_not_depend_on_instructions_for_bfloat16(exact, monkeypatch):
-    first = load_bilm("en_elmo_sm", precision="int8")
-    monkeypatch.setattr(products, "has_bfloat16_units", lambda: False)
-    other = load_bilm("en_elmo_sm", precision="int8")
-    for bilm in (first, other):
-        assert LOWEST_COSINE["int8"] < lowest_cosine(bilm.embed(SENTENCES), exact)
-    states = [products.full_state(bilm.network) for bilm in (first, other)]
-    assert all(torch.equal(states[0][name], states[1][name]) for name in states[1])
-
-
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_perplexity_of_sentences_is_near_and_what_needs_float32_is_refused(precision):
     bilm = load_bilm("en_elmo_sm")
@@ -265,3 +221,14 @@ def test_moving_keeps_the_precision_and_refuses_a_device_without_it_before_anyth
         bilm.to("cuda")
     assert bilm.to("cpu").precision == "int8"
     assert all(np.array_equal(one, two) for one, two in zip(found, bilm.embed(SENTENCES)))
+
+
+NAMES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+
+
+@pytest.mark.parametrize("given, kept", [({}, "16"), ({NAMES[0]: "99"}, "99")])
+def test_what_onednn_keeps_is_bounded_unless_the_user_says_otherwise(given, kept):
+    """It would keep something for each of a thousand shapes, and a text has no end of them."""
+    code = f"import os, spacy_elmo.bilm.model, spacy_elmo.inference.lstm; print(*[os.environ[n] for n in {NAMES}])"
+    without = [name for name in NAMES if name not in given]
+    assert run_script(code, without=without, **given).split() == [kept, "16"]

@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 import torch
+from nn.tiny import make_network
 
-from spacy_elmo import BiLM, BiLMConfig
-from spacy_elmo.bilm.model import BiLMNetwork, SoftmaxHead
+from spacy_elmo import BiLM
+from spacy_elmo.bilm.model import SoftmaxHead
 from spacy_elmo.inference.substitutes import find_substitutes
 from spacy_elmo.text.words import Vocabulary
 
@@ -16,14 +17,9 @@ SENTENCE = ["the", "bank", "of", "Xanadu"]
 
 
 def _bilm(directions: str = "both") -> BiLM:
-    torch.manual_seed(3)
-    sizes = {"embedding_width": 4, "filters": [[1, 8], [2, 8]], "n_highway": 1}
-    config = BiLMConfig.from_dict(
-        {"char_cnn": sizes, "cell_width": 16, "projection_width": 8, "directions": directions}
-    )
     head = SoftmaxHead(len(WORDS), 8)
-    torch.nn.init.normal_(head.weight, std=2.0)
-    return BiLM(BiLMNetwork(config).eval(), vocabulary=Vocabulary(WORDS), head=head)
+    torch.nn.init.normal_(head.weight, std=2.0, generator=torch.Generator().manual_seed(3))
+    return BiLM(make_network(3, directions=directions).eval(), vocabulary=Vocabulary(WORDS), head=head)
 
 
 @pytest.mark.parametrize("position", range(len(SENTENCE)))

@@ -1,13 +1,10 @@
 """Directions in parallel threads: the same numbers, on torch's threads."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import torch
 from inference.forcing import ENGINES, force_engine
+from own_process import run_script
 
 from spacy_elmo import load_bilm
 from spacy_elmo.inference import kernel_stack, runner
@@ -55,11 +52,8 @@ threading.Thread(target=work).start()
 
 
 @pytest.mark.parametrize("is_warm", [pytest.param(True, marks=pytest.mark.slow), False])
-def test_a_thread_that_outlives_the_main_thread_can_compute(is_warm, pytestconfig):
-    script = SCRIPT + ("run_parallel(int, [1, 2])\n" if is_warm else "")
-    environment = {**os.environ, "PYTHONPATH": str(pytestconfig.rootpath)}
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, timeout=60)
-    assert (found.stdout.strip(), found.stderr) == ("[2, 3]", "")
+def test_a_thread_that_outlives_the_main_thread_can_compute(is_warm):
+    assert run_script(SCRIPT + ("run_parallel(int, [1, 2])\n" if is_warm else "")) == "[2, 3]\n"
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from nn.tiny import make_bilm
 from unicode_texts import random_words
 
 from spacy_elmo.bilm.char_cnn import CharCNN
-from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
-from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.bilm.config import CharCNNConfig
 from spacy_elmo.inference import words as word_encoder
-from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.inference.words import ConstantWords
 from spacy_elmo.text.words import Utf8Codec
 
@@ -47,20 +46,14 @@ def test_vectors_are_those_of_the_network(char_cnn):
     torch.testing.assert_close(encode(constant, MIXED), encode(char_cnn, MIXED), atol=1e-5, rtol=0)
 
 
-CONFIG = BiLMConfig(
-    char_cnn=CharCNNConfig(embedding_width=4, filters=((1, 8), (2, 8)), n_highway=1),
-    n_layers=1,
-    cell_width=8,
-    projection_width=6,
-)
-BYTES_PER_WORD = 4 * CONFIG.projection_width
+WIDTH = 8
+BYTES_PER_WORD = 4 * WIDTH
 WORDS = [f"w{i}" for i in range(500)]
 
 
 @pytest.fixture
 def encoder():
-    torch.manual_seed(0)
-    return BiLM(BiLMNetwork(CONFIG))._encoder.words
+    return make_bilm()._encoder.words
 
 
 @pytest.mark.issue(37)
@@ -69,7 +62,7 @@ def test_after_an_error_no_word_is_without_its_vector(encoder, n_kept):
     encoder.cache.max_bytes = n_kept * BYTES_PER_WORD
     encoder.encode(WORDS[:3])
     with pytest.raises(RuntimeError):
-        encoder.cache.add(["new", "words"], torch.zeros(2, CONFIG.projection_width + 1))
+        encoder.cache.add(["new", "words"], torch.zeros(2, WIDTH + 1))
     for words in (["new", "words"], WORDS[:3], ["words", WORDS[1]]):
         torch.testing.assert_close(encoder.encode(words), encoder.compute(words))
 

@@ -178,39 +178,31 @@ def test_invalid_settings_are_an_error(settings, message):
         Elmo(make_bilm(), **settings)
 
 
-def test_layers_and_masks_that_are_not_from_encode_are_an_error():
-    elmo = make_elmo()
-    layers, mask = elmo.encode(SENTENCES)
-    with pytest.raises(ValueError, match=r"layers of width 16, but found 5 \(shape \(3, 4, 6, 5\)\)"):
-        elmo.mix(layers[..., :5], mask)
-    with pytest.raises(ValueError, match="layers of width 16, but found 5"):
-        elmo.mix(list(layers[..., :5]), mask)
-    for settings in ({}, {"boundaries": True}, {"layer_norm": "allennlp"}):
-        with pytest.raises(ValueError, match="type NoneType.*bool"):
-            make_elmo(**settings).mix(layers, None)
+MIXED, MASK = torch.zeros(3, 4, 6, 5), torch.ones(4, 6, dtype=torch.bool)
 
 
-@pytest.mark.parametrize("max_characters", [3, None, 50.0, True])
-def test_ids_of_no_width_are_an_error(max_characters):
-    with pytest.raises(ValueError, match=f"EL060.*batch_to_ids.*max_characters is {max_characters!r}, should be"):
-        batch_to_ids(SENTENCES, max_characters)
-    with pytest.raises(ValueError, match="given as"):
-        batch_to_ids(None)
-
-
-def test_a_bilm_in_reduced_precision_or_steady_state_cannot_be_trained():
-    with pytest.raises(ValueError, match="EL060.*precision of the biLM is 'int8'"):
-        Elmo(make_bilm().set_precision("int8"), trainable=True)
-    elmo = make_elmo(state="steady")
-    elmo.encoder.requires_grad_(True)
-    with pytest.raises(ValueError, match="'steady'"):
-        elmo(SENTENCES)
-
-
-@pytest.mark.parametrize("name", ["n_mixes", "initial_weights", "initial_gamma", "layer_norm"])
-def test_settings_of_mixes_that_are_read_from_allennlp_are_an_error(name, tmp_path):
-    with pytest.raises(ValueError, match=f"EL060.*{name} cannot be set"):
-        Elmo.from_allennlp(tmp_path, **{name: 1})
+@pytest.mark.parametrize(
+    "use, message",
+    [
+        *((lambda n=n: batch_to_ids(SENTENCES, n), f"batch_to_ids.*max_characters is {n!r},") for n in (3, None, 50.0)),
+        (lambda: batch_to_ids(None), "given as"),
+        (lambda: Elmo(make_bilm().set_precision("int8"), trainable=True), "EL060.*precision of the biLM is 'int8'"),
+        (lambda: make_elmo(state="steady").requires_grad_(True)(SENTENCES), "'steady'"),
+        *(
+            (lambda name=name: Elmo.from_allennlp("nowhere", **{name: 1}), f"EL060.*{name} cannot be set")
+            for name in ("n_mixes", "initial_weights", "initial_gamma", "layer_norm")
+        ),
+        (lambda: make_elmo().mix(MIXED, MASK), r"layers of width 16, but found 5 \(shape \(3, 4, 6, 5\)\)"),
+        (lambda: make_elmo().mix(list(MIXED), MASK), "layers of width 16, but found 5"),
+        *(
+            (lambda s=s: make_elmo(**s).mix(make_elmo(**s).encode(SENTENCES)[0], None), "type NoneType.*bool")
+            for s in ({}, {"boundaries": True}, {"layer_norm": "allennlp"})
+        ),
+    ],
+)
+def test_what_does_not_fit_is_an_error(use, message):
+    with pytest.raises(ValueError, match=message):
+        use()
 
 
 @pytest.mark.parametrize("layer_norm", [None, "token", "bilm-tf", "allennlp"])

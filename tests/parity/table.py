@@ -15,7 +15,6 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def main() -> None:
-    """Print a Markdown table."""
     shared = (ROOT / os.environ.get("SPACY_ELMO_SHARED", "../shared")).resolve()
     if not (shared / "data").is_dir():
         sys.exit(f"No directory {shared / 'data'}: set SPACY_ELMO_SHARED to the directory that holds data/.")

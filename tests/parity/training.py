@@ -129,7 +129,6 @@ def _id_difference(bilm: BiLM, words: List[List[str]], wanted: Any) -> float:
 
 
 def _arrays(bilm: BiLM) -> Dict[str, Any]:
-    """Weights under the names of bilm-tf."""
     head = to_arrays(bilm.head)  # type: ignore[arg-type]
     arrays = export_arrays(tf_datasets(bilm.config), to_arrays(bilm.network))
     return {**arrays, SOFTMAX_WEIGHT: head["weight"], SOFTMAX_BIAS: head["bias"]}

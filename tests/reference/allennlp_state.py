@@ -55,7 +55,6 @@ def elmo_state(
 
 
 def task_state() -> Dict[str, torch.Tensor]:
-    """Tensors of a task that uses the `Elmo`."""
     return {"encoder._module.weight_ih_l0": torch.ones(6, 4), "tag_projection_layer._module.bias": torch.zeros(3)}
 
 
@@ -67,7 +66,6 @@ def make_config(**elmo: Any) -> Dict[str, Any]:
 
 
 def to_bytes(state: Any, **settings: Any) -> bytes:
-    """A file of `torch.save`."""
     stream = io.BytesIO()
     torch.save(state, stream, **settings)
     return stream.getvalue()

@@ -38,7 +38,6 @@ Arrays = Dict[str, np.ndarray]
 
 
 def make_architecture(**changes: Any) -> Dict[str, Any]:
-    """BASE with nested changes."""
     return merge_options(BASE, changes)
 
 
@@ -132,7 +131,6 @@ def write_manylangs(
 
 
 def write_zip(path: Path, folder: Path, inner: str = "") -> Path:
-    """A compressed zip of a folder."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(folder.iterdir()):
             archive.write(file, inner + file.name)

@@ -67,7 +67,6 @@ VARIANTS: Dict[str, Dict[str, Any]] = {
 
 
 def make_options(**changes: Any) -> Dict[str, Any]:
-    """OPTIONS with nested changes."""
     return merge_options(OPTIONS, changes)
 
 
@@ -122,7 +121,6 @@ def make_highways(options: Mapping[str, Any], seed: int = 0) -> Dict[str, np.nda
 
 
 def make_softmax(options: Mapping[str, Any], seed: int = 0, n_words: int = len(WORDS)) -> Dict[str, np.ndarray]:
-    """softmax/W and softmax/b."""
     draw = np.random.default_rng(seed + 1000).normal
     width = options["lstm"]["projection_dim"]
     weight, bias = draw(0, width**-0.5, (n_words, width)), draw(0, 0.5, n_words)
@@ -130,7 +128,6 @@ def make_softmax(options: Mapping[str, Any], seed: int = 0, n_words: int = len(W
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> Path:
-    """An HDF5 file."""
     with h5py.File(path, "w") as file:
         for name, array in arrays.items():
             file.create_dataset(name, data=array)
@@ -138,7 +135,6 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> Path:
 
 
 def read_arrays(path: Path) -> Dict[str, np.ndarray]:
-    """All datasets of an HDF5 file."""
     arrays: Dict[str, np.ndarray] = {}
     with h5py.File(path, "r") as file:
         file.visititems(lambda name, node: arrays.update({name: node[()]}) if isinstance(node, h5py.Dataset) else None)

@@ -45,7 +45,6 @@ def fixed32(number: int, value: int) -> bytes:
 
 
 def slow_crc32c(content: bytes) -> int:
-    """Bit by bit."""
     state = 0xFFFFFFFF
     for byte in content:
         state ^= byte

@@ -101,28 +101,6 @@ def test_steady(pair):
         assert_close(found, plain.layers(words, settled)[0])
 
 
-@few
-def test_layers_setting(pair):
-    bilm, plain = pair
-    for words in SENTENCES[:3]:
-        wanted = plain.layers(words)[0][:, 1:-1]
-        assert_close(bilm.embed([words], layers="top")[0], wanted[-1])
-        assert_close(bilm.embed([words], layers="mean")[0], wanted.mean(0))
-        for i in range(len(wanted)):
-            assert_close(bilm.embed([words], layers=i)[0], wanted[i])
-
-
-@few
-def test_with_gradients(pair):
-    bilm, plain = pair
-    layers = bilm.encode(SENTENCES, with_grad=True)
-    wanted = np.concatenate([plain.layers(words)[0][:, 1:-1] for words in SENTENCES], axis=1)
-    assert_close(layers.detach().numpy(), wanted)
-    layers.square().sum().backward()
-    gradients = [parameter.grad for parameter in bilm.network.parameters()]
-    assert all(gradient is not None and torch.isfinite(gradient).all() for gradient in gradients)
-
-
 @pytest.mark.parametrize("state", ["carry", "reset"])
 @few
 def test_perplexity(pair, state):
