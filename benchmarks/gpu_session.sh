@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Ten minutes on a GPU: tests, speed, and a training run that ends in time. The package must be installed.
+# Ten minutes on a GPU: tests, speed, and a run that trains en_elmo_sm further and ends in time. The package must be
+# installed.
 #
 # bash benchmarks/gpu_session.sh OUT TEXT [SECONDS]
 #
@@ -12,10 +13,8 @@ cd "$(dirname "$0")/.." && mkdir -p "$out"
 shared=${SPACY_ELMO_SHARED:-shared} && export SPACY_ELMO_SHARED=$shared
 pretrain=(python -m spacy elmo pretrain configs/pretrain_en_elmo_sm.cfg)
 settings=(--gpu-id "$gpu" --force --paths.train "$text/train-*.txt.gz" --paths.valid "$text/valid.txt.gz"
-    --paths.vocab "$out/vocab.txt" --pretraining.batch_size "${LANES:-1024}" --pretraining.softmax.n_negatives "${NEGATIVES:-8192}"
+    --paths.cache "$out/text" --paths.init en_elmo_sm --pretraining.batch_size "${LANES:-1024}" --pretraining.softmax.n_negatives "${NEGATIVES:-8192}"
     --pretraining.report_every 5 --pretraining.dropout 0.1)
-python -m spacy elmo vocab "$text/train-*.txt.gz" "$out/vocab.txt" --n-words 30000 --force > "$out/vocab.log" 2>&1 &
-vocab=$!
 
 if [[ $gpu -ge 0 ]]; then
     # Prints the number of passed tests; every failure is a defect to note.
@@ -29,7 +28,6 @@ else
         --repeats 1 2>&1 | tee "$out/embed.txt"
 fi
 
-wait $vocab || { tail -n 5 "$out/vocab.log"; exit 1; }
 # Prints tokens/s of training without validations: the median of the last reports.
 timeout 60 "${pretrain[@]}" "$out/speed" "${settings[@]}" --pretraining.eval_every 100000 \
     --pretraining.schedule.name constant --pretraining.schedule.warmup_steps 0 --pretraining.max_tokens "${SPEED_TOKENS:-12000000}" > "$out/speed.txt" 2>&1
@@ -40,13 +38,33 @@ END
 ) || { tail -n 5 "$out/speed.txt"; exit 1; }
 echo "training: $rate tokens/s"
 
-# Trains for the time that is left, less 60 s for start, validations and the test: `model-best`, and its log. If it is
-# stopped for being late, the last of five validations counts.
+# Trains for the time that is left, less 60 s for start, validations and the tests: `model-best`, and its log. If it is
+# stopped for being late, the last of five validations counts. Five checkpoints remain, of the last eighth.
 left=$((until - SECONDS - 60))
 left=$((left > 30 ? left : 30))
-steps=$((rate * left / (${LANES:-1024} * 32) / 5))
+steps=$((rate * left / (${LANES:-1024} * 32)))
 timeout -s TERM $((left + 30)) "${pretrain[@]}" "$out/run" "${settings[@]}" --pretraining.max_tokens $((rate * left)) \
-    --pretraining.eval_every $((steps > 0 ? steps : 1)) --pretraining.optimizer.learn_rate 0.005 \
+    --pretraining.eval_every $((steps / 5 + 1)) --pretraining.checkpoint_every $((steps / 40 + 1)) \
+    --pretraining.keep_checkpoints 5 --pretraining.optimizer.learn_rate "${LEARN_RATE:-0.005}" \
     --pretraining.schedule.warmup_steps "${WARM_UP:-200}" 2>&1 | tee "$out/run.txt" | tail -n 5
+# The mean of the weights of these checkpoints: `model-average`.
+python - "$out/run" << 'END'
+import sys
+from pathlib import Path
+import torch
+from safetensors import safe_open
+from spacy_elmo import load_bilm, save_bilm
+
+run = Path(sys.argv[1])
+bilm = load_bilm(run / "model-last")
+states = [safe_open(path, "pt") for path in run.glob("checkpoints/step-*/state.safetensors")]
+for module, prefix in ((bilm.network, "network"), (bilm.head, "head")):
+    for name, weight in module.named_parameters():
+        weight.data.copy_(torch.stack([state.get_tensor(f"{prefix}.{name}") for state in states]).mean(0))
+bilm.clear_caches()
+save_bilm(bilm, run / "model-average")
+END
 # Prints both perplexities on the test text; en_elmo_sm has 60.5 and 58.8.
-python -m spacy elmo perplexity "$out/run/model-best" "$text/test.txt.gz" --state carry --gpu-id "$gpu"
+for name in best average; do
+    python -m spacy elmo perplexity "$out/run/model-$name" "$text/test.txt.gz" --state carry --gpu-id "$gpu"
+done

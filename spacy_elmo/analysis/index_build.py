@@ -25,7 +25,7 @@ from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..util import batched, describe_changes, has_faiss
 from .neighbors import Layer
-from .token_store import DOCUMENT, FILE, LockedError, TokenStore, Value, to_stored
+from .token_store import DOCUMENT, FILE, LockedError, StoredDocument, TokenStore, Value, to_stored
 from .vector_search import EXACT_TOKENS, is_search_lost, require_faiss, write_search
 from .vectors import Vectors, to_units
 
@@ -49,7 +49,7 @@ class Document:
     name (str): Unique in the index.
     digest (str): Changes with the text; "" if unknown, so that the document is always read again.
     read (Callable[[int], Iterator[Record]]): Its records, without the first n.
-    fields (Fields): What else is known of it. A change does not change the digest.
+    fields (Fields): Further metadata. A change does not change the digest.
     """
 
     name: str
@@ -301,39 +301,37 @@ class IndexBuilder:
             write_search(self.store, width, exact_tokens=self.exact_tokens, progress=progress)
 
     def _batches(self, documents: Iterable[Document]) -> "Iterator[_Batch]":
+        """Batches of the sentences that the index does not have."""
         batch = _Batch()
         for document in documents:
-            begun = self.store.find_document(document.name)
-            is_same = begun is not None and begun[0] == document.digest != ""
-            fields = self._pick(document)
-            if is_same and begun is not None and begun[2]:
+            name, fields = document.name, self._pick(document)
+            stored = self.store.find_document(name)
+            has_changed = stored is not None and (document.digest == "" or stored.digest != document.digest)
+            if stored is not None and stored.is_complete and not has_changed:
                 self.n_unchanged += 1
-                if (
-                    self.fields
-                    and {DOCUMENT: document.name, **fields} != self.store.read_fields([document.name])[document.name]
-                ):
-                    batch.fields[document.name] = fields
+                if self.fields and {DOCUMENT: name, **fields} != self.store.read_fields([name])[name]:
+                    batch.fields[name] = fields
                     self.n_updated += 1
                 if len(batch.fields) >= MAX_DOCUMENTS:
                     yield batch
                     batch = _Batch()
                 continue
-            batch.fields[document.name] = fields
-            n_records = begun[1] if is_same and begun is not None else 0
-            if begun is not None and not is_same:
-                batch.replaced.append(document.name)
+            if has_changed:
+                batch.replaced.append(name)
                 self.n_replaced += 1
+            batch.fields[name] = fields
+            n_records = 0 if stored is None or has_changed else stored.n_records
             rows = getattr(document.fields, "vectors", None)
             for record in document.read(n_records):
                 for sentence in record:
-                    batch.add(document.name, sentence, rows)
+                    batch.add(name, sentence, rows)
                     rows = None if rows is None else rows[len(sentence) :]
                 n_records += 1
                 if batch.n_tokens >= self.batch_tokens:
-                    batch.progress[document.name] = (document.digest, n_records, False)
+                    batch.progress[name] = StoredDocument(document.digest, n_records, is_complete=False)
                     yield batch
                     batch = _Batch()
-            batch.progress[document.name] = (document.digest, n_records, True)
+            batch.progress[name] = StoredDocument(document.digest, n_records, is_complete=True)
         if batch.progress or batch.fields:
             yield batch
 
@@ -382,7 +380,7 @@ class _Batch:
 
     def __init__(self) -> None:
         self.sentences: List[Tuple[str, List[str]]] = []
-        self.progress: Dict[str, Tuple[str, int, bool]] = {}
+        self.progress: Dict[str, StoredDocument] = {}
         self.fields: Dict[str, Dict[str, Value]] = {}
         self.replaced: List[str] = []
         self.vectors: List[Vectors] = []  # of the sentences, if they were read

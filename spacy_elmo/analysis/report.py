@@ -417,8 +417,8 @@ def _find_notes(report: TrainingReport) -> Iterator[str]:
 def _note_baseline(report: TrainingReport, their_nlp: Optional[Language]) -> Iterator[str]:
     if their_nlp is None:
         return
-    if _describe_bilms(their_nlp):
-        yield "The baseline has a biLM, too: differences are not those between with and without ELMo."
+    if any(get_bilm(model) is not None for _, model in find_models(their_nlp)):
+        yield "The baseline has a biLM, too, so the differences do not measure the effect of ELMo."
     n_ours, n_theirs = len(report.runs), len(report.baseline_runs)
     if n_ours == n_theirs == 1:
         yield (

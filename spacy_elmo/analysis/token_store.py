@@ -61,6 +61,14 @@ JOIN token ON token.id BETWEEN sentence.id AND sentence.id + sentence.n_tokens -
 """
 
 
+class StoredDocument(NamedTuple):
+    """How far a document has been read: its digest, the number of records read, and whether these are all."""
+
+    digest: str
+    n_records: int
+    is_complete: bool
+
+
 class Use(NamedTuple):
     """One use of a word.
 
@@ -247,10 +255,10 @@ class TokenStore:
 
     # Reading.
 
-    def find_document(self, name: str) -> Optional[Tuple[str, int, bool]]:
-        """RETURNS (Optional[Tuple[str, int, bool]]): Digest, records read, and whether all are; None if unknown."""
+    def find_document(self, name: str) -> Optional[StoredDocument]:
+        """How far a document has been read; None if it is not in the index."""
         rows = self.fetch("SELECT digest, n_records, is_complete FROM document WHERE name = ?", (name,))
-        return None if not rows else (rows[0][0], int(rows[0][1]), bool(rows[0][2]))
+        return StoredDocument(rows[0][0], int(rows[0][1]), bool(rows[0][2])) if rows else None
 
     def read_fields(self, documents: Sequence[str]) -> Dict[str, Dict[str, Value]]:
         """RETURNS (Dict[str, Dict[str, Value]]): The fields of documents, by their names."""

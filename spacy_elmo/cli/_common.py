@@ -142,14 +142,22 @@ def _exit_on_sigterm() -> Iterator[None]:
     def leave(signal_number: int, frame: Optional[FrameType]) -> None:
         raise SystemExit(128 + signal_number)
 
+    with _handle_signals([signal.SIGTERM], leave):
+        yield
+
+
+@contextmanager
+def _handle_signals(signals: Sequence[int], handler: Callable[[int, Optional[FrameType]], None]) -> Iterator[None]:
+    """Replace the handlers of signals in the main thread, the only one in which Python allows handlers."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, leave)
+    before = {signal_number: signal.signal(signal_number, handler) for signal_number in signals}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)  # None: not set by Python
+        for signal_number, previous in before.items():
+            signal.signal(signal_number, signal.SIG_DFL if previous is None else previous)  # None: not set by Python
 
 
 def _show_warning(otherwise: Callable[..., None], message: Any, category: Type[Warning], *place: Any) -> None:
@@ -183,9 +191,6 @@ def stop_on_signals(stop: Callable[[], None], notice: bytes) -> Iterator[None]:
     stop (Callable[[], None]): Requests the stop and returns at once.
     notice (bytes): Written to stderr.
     """
-    if threading.current_thread() is not threading.main_thread():  # the only thread in which Python allows handlers
-        yield
-        return
 
     def handle(signal_number: int, frame: Optional[FrameType]) -> None:
         stop()
@@ -193,12 +198,8 @@ def stop_on_signals(stop: Callable[[], None], notice: bytes) -> Iterator[None]:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         os.write(STDERR, notice)  # print is not reentrant
 
-    before = {signal_number: signal.signal(signal_number, handle) for signal_number in SIGNALS}
-    try:
+    with _handle_signals(SIGNALS, handle):
         yield
-    finally:
-        for signal_number, handler in before.items():
-            signal.signal(signal_number, handler)
 
 
 def import_code(path: Optional[Path]) -> None:

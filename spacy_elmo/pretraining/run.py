@@ -5,7 +5,7 @@ import shutil
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Mapping, Optional
+from typing import Any, Dict, Iterator, List, Mapping, NoReturn, Optional
 
 import torch
 
@@ -217,7 +217,7 @@ class Pretraining:
         while not (is_end or self.is_stopped):
             update = trainer.update()
             if not update.is_finite:
-                raise ValueError(self._diverged("The loss or its gradient"))
+                self._raise_diverged("The loss or its gradient")
             self._verify_checkpoint()
             interval.data_s += update.data_s
             if not update.is_skipped:
@@ -248,7 +248,7 @@ class Pretraining:
         mean_loss = torch.tensor(interval.losses or [math.nan], dtype=torch.float64).mean()
         loss = float(ranks.average(mean_loss.to(ranks.device)))
         if interval.losses and not math.isfinite(loss):
-            raise ValueError(self._diverged("The loss"))
+            self._raise_diverged("The loss")
         validation = self._validate() if is_eval else None
         self._validated_at = trainer.step if is_eval else self._validated_at
         is_best = validation is not None and self.best.add(trainer.step, validation)
@@ -284,7 +284,7 @@ class Pretraining:
         validation: Perplexity = self.ranks.from_writer(perplexity)
         if not (math.isfinite(validation.forward + validation.mean) and not math.isinf(validation.backward)):
             scores = f"forward {validation.forward:.4g}, backward {validation.backward:.4g}"
-            raise ValueError(self._diverged(f"The held-out perplexity ({scores})"))
+            self._raise_diverged(f"The held-out perplexity ({scores})")
         return validation
 
     def _save_models(self, validation: Optional[Perplexity] = None, *, is_best: bool = False) -> None:
@@ -382,20 +382,22 @@ class Pretraining:
 
     def _check_weights(self) -> None:
         if not self.trainer.has_finite_weights():
-            raise ValueError(self._diverged("A weight"))
+            self._raise_diverged("A weight")
 
-    def _diverged(self, what: str) -> str:
-        """RETURNS (str): The error; a checkpoint whose weights have not given a finite result is removed."""
+    def _raise_diverged(self, what: str) -> NoReturn:
+        """EL103, after the removal of a checkpoint whose weights have not given a finite result."""
         if self._unverified is not None:
             shutil.rmtree(self._unverified)
         checkpoint = next(iter(list_checkpoints(self.output)), "none yet")
         best = self.output / BEST
-        return Errors.EL103.format(
-            what=what,
-            step=self.trainer.step,
-            n_tokens=self.trainer.n_tokens,
-            checkpoint=checkpoint,
-            best=best if best.exists() else "none yet",
+        raise ValueError(
+            Errors.EL103.format(
+                what=what,
+                step=self.trainer.step,
+                n_tokens=self.trainer.n_tokens,
+                checkpoint=checkpoint,
+                best=best if best.exists() else "none yet",
+            )
         )
 
 

@@ -394,7 +394,7 @@ def find_replaceable(folder: Path, known: Collection[str] = ()) -> Set[str]:
 
 def check_source(source: str, target: Path) -> None:
     """ValueError if the conversion of a biLM, from its path or packaged name, would replace what is read."""
-    read, written = Path(source.partition("#")[0]).resolve(), target.resolve()
+    read, written = to_path(split_name(source)[0]).resolve(), target.resolve()
     if read.exists() and (read == written or written in read.parents):
         raise ValueError(
             f"'{target}' has the biLM that is read, '{source}', and would be replaced by it. Choose another folder, "

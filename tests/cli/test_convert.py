@@ -21,7 +21,7 @@ def test_warnings_are_shown_without_source_lines(bilm, tmp_path):
 
 @pytest.mark.issue(17)
 def test_what_is_read_is_not_replaced(bilm_path, tmp_path):
-    folder = tmp_path / "model"
+    folder = tmp_path / "run#2" / "model"
     call("convert", bilm_path, folder, "--to", "bilm-tf")
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
     for source in (folder, folder / "weights.hdf5"):
