@@ -24,7 +24,7 @@ Settings = Tuple[Tuple[str, Any], ...]
 TEXTS: Settings = (("training.max_steps", 1000), ("training.patience", 0), ("training.eval_frequency", 50))
 GAMMAS = (0.04, 0.2)
 # configs/elmo_ner_finetune.cfg as it is.
-AVERAGED: Settings = (
+FINETUNING: Settings = (
     ("training.max_steps", 1000),
     ("training.patience", 0),
     ("training.eval_frequency", 100),
@@ -183,10 +183,10 @@ def _language(dataset: str, lang: str) -> List[Run]:
 
 
 def _finetuned(pair: List[Run], config: Optional[str] = None) -> List[Run]:
-    """config (Optional[str]): A config with fine-tuning; None for its rates in the config of the pair."""
+    """config (Optional[str]): A config with fine-tuning, as it is; None for its rates in the config of the pair."""
     with_elmo = replace(pair[1], condition="elmo-finetuned")
     if config is not None:
-        return [*pair, replace(with_elmo, config=config)]
+        return [*pair, replace(with_elmo, config=config, settings=FINETUNING)]
     rates = {"@misc": "spacy-elmo.FineTuning.v1", "top_rate": 0.385, "layer_decay": 0.385}  # as in configs/
     settings = (("components.elmo.model.frozen", False), ("components.elmo.model.fine_tuning", rates))
     return [*pair, replace(with_elmo, settings=(*pair[1].settings, *settings))]
@@ -244,31 +244,28 @@ MACRO_F = (
 )
 WNUT17 = _pair("wnut17", "wnut17", "ner")
 WIKIGOLD = _pair("wikigold", "wikigold", "ner")
+WNUT17_CRF = _finetuned(_pair("wnut17-crf", "wnut17", "crf_ner"), config="elmo_ner_finetune.cfg")
+WIKIGOLD_CRF = _finetuned(_pair("wikigold-crf", "wikigold", "crf_ner"), config="elmo_ner_finetune.cfg")
 NCBI_CRF = _pair("ncbi-disease-crf", "ncbi_disease", "crf_ner")
 EWT_TAGS = _pair("ewt-tags", "ud_en_ewt", "tagger_morphologizer")
 GOEMOTIONS = _bilstm_pair("goemotions", "goemotions", "init-config:textcat_multilabel", "textcat_multilabel", MACRO_F)
-FINETUNED_WNUT17 = _finetuned(WNUT17, config="elmo_ner_finetune.cfg")
 LISTENER = "components.ner.model.tok2vec.elmo"
 
 
-def _choice(pair: List[Run], config: Optional[str], block: str, kind: str, **schedule: int) -> List[Run]:
-    floret, finetuned = replace(pair[0], condition="floret", source="floret"), _finetuned(pair, config)[-1]
-    averaged = [replace(finetuned, condition="elmo-averaged", settings=AVERAGED)] if config else []
-    return [pair[0], floret, pair[1], finetuned, *averaged, *_minilm(pair, block, kind, tuple(schedule.items()))]
+def _choice(pair: List[Run], block: str, kind: str, **schedule: int) -> List[Run]:
+    floret = replace(pair[0], condition="floret", source="floret")
+    return [pair[0], floret, pair[1], *_minilm(pair, block, kind, tuple(schedule.items()))]
 
 
 # What to choose: networks of spaCy's features, of floret vectors, of ELMo and of MiniLM. A CRF is one more setting.
 CHOICE: Dict[str, List[Run]] = {
-    "choice-wnut17": [
-        *_choice(WNUT17, "elmo_ner_finetune.cfg", LISTENER, "ents", epochs=3),
-        *_pair("wnut17-crf", "wnut17", "crf_ner"),
-    ],
-    "choice-wikigold": [
-        *_choice(WIKIGOLD, "elmo_ner_finetune.cfg", LISTENER, "ents", epochs=6),
-        *_pair("wikigold-crf", "wikigold", "crf_ner"),
-    ],
+    "choice-wnut17": [*_choice(WNUT17, LISTENER, "ents", epochs=3), *WNUT17_CRF],
+    "choice-wikigold": [*_choice(WIKIGOLD, LISTENER, "ents", epochs=6), *WIKIGOLD_CRF],
     # Docs of EWT have ten sentences: with 16 in a batch, two passes are 276 updates, too few (UPOS 94.7, seed 0).
-    "choice-ewt-tags": _choice(EWT_TAGS, None, "components.tok2vec.model.elmo", "pos", epochs=2, batch=4),
+    "choice-ewt-tags": [
+        *_choice(EWT_TAGS, "components.tok2vec.model.elmo", "pos", epochs=2, batch=4),
+        _finetuned(EWT_TAGS)[-1],
+    ],
     "choice-hwu64": _texts("hwu64", 10),
 }
 EXPERIMENTS: Dict[str, List[Run]] = {
@@ -276,16 +273,16 @@ EXPERIMENTS: Dict[str, List[Run]] = {
     "gains-wnut17": WNUT17,
     "gains-wikigold": WIKIGOLD,
     "gains-ncbi": _pair("ncbi-disease", "ncbi_disease", "ner"),
-    "gains-wnut17-crf": _pair("wnut17-crf", "wnut17", "crf_ner"),
-    "gains-wikigold-crf": _pair("wikigold-crf", "wikigold", "crf_ner"),
+    "gains-wnut17-crf": WNUT17_CRF[:2],
+    "gains-wikigold-crf": WIKIGOLD_CRF[:2],
     "gains-ncbi-crf": NCBI_CRF,
     "gains-ewt-tags": EWT_TAGS,
     "gains-ewt-parser": _bilstm_pair("ewt-parser", "ud_en_ewt", "task_parser.cfg", "parser"),
     "gains-goemotions": GOEMOTIONS,
     "alternatives-wnut17": _alternatives(WNUT17),
     "alternatives-ewt-tags": _alternatives(EWT_TAGS),
-    "finetuned-wnut17": FINETUNED_WNUT17,
-    "finetuned-wikigold": _finetuned(WIKIGOLD, config="elmo_ner_finetune.cfg"),
+    "finetuned-wnut17-crf": WNUT17_CRF,
+    "finetuned-wikigold-crf": WIKIGOLD_CRF,
     "finetuned-ncbi-crf": _finetuned(NCBI_CRF),
     "finetuned-ewt-tags": _finetuned(EWT_TAGS),
     "finetuned-goemotions": _finetuned(GOEMOTIONS),

@@ -41,7 +41,7 @@ LANGUAGES: Tasks = {
 }
 NETWORKS = {"UPOS": "tags", "UAS": "parser", "macro F": "categories"}  # of tasks with several scores
 SHARE_TASKS = ("wnut17", "ewt-tags")
-FINETUNED_TASKS = ("wnut17", "wikigold", "ncbi-disease-crf", "ewt-tags")
+FINETUNED_TASKS = ("wnut17-crf", "wikigold-crf", "ncbi-disease-crf", "ewt-tags")
 # Rows of a table: condition and label.
 MIXES = {
     "elmo": "learned, no L2",
@@ -57,7 +57,6 @@ ALTERNATIVES = {
     "floret": "without ELMo, static floret vectors",
     "elmo-timed": "with ELMo, a biLM pretrained as long on the same text",
     "elmo": "with ELMo",
-    "elmo-finetuned": "with ELMo, fine-tuned",
 }
 PLACES = {
     "bilstm-input": "input of the BiLSTM",
@@ -71,7 +70,7 @@ SYSTEMS = {
     "tok2vec": ("baseline",),
     "tok2vec, floret vectors": ("floret",),
     "`en_elmo_sm`, frozen": ("elmo", "elmo-gamma-0.04", "elmo-gamma-0.2"),
-    "`en_elmo_sm`, fine-tuned": ("elmo-finetuned", "elmo-averaged"),
+    "`en_elmo_sm`, fine-tuned": ("elmo-finetuned",),
     "MiniLM, frozen": ("minilm-frozen",),
     "MiniLM, fine-tuned": ("minilm-finetuned-0.0001", "minilm-finetuned-0.0003", "minilm-spacy"),
 }
