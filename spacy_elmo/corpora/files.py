@@ -9,14 +9,14 @@ import re
 import sys
 import zlib
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from glob import glob
 from importlib import import_module
 from io import BufferedReader, RawIOBase
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, cast
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar, cast
 
 import srsly
 
@@ -69,15 +69,6 @@ class Counts:
     n_empty: int = 0
     n_long: int = 0
     n_undecodable: int = 0
-
-    def to_dict(self) -> Dict[str, int]:
-        """RETURNS (Dict[str, int]): Plain JSON types, the inverse of `from_dict`."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, int]) -> "Counts":
-        """RETURNS (Counts): The inverse of `to_dict`."""
-        return cls(**{item.name: int(record.get(item.name, 0)) for item in fields(cls)})
 
     def describe(self) -> str:
         """RETURNS (str): A summary of the text, with empty records, long sentences and undecodable bytes."""

@@ -509,20 +509,13 @@ def _read_meta(file: Optional[File]) -> Dict[str, Any]:
 
 
 def find_foreign_parts(config: BiLMConfig) -> List[str]:
-    """Properties of a biLM that bilm-tf and AllenNLP do not have."""
+    """Properties of a biLM that bilm-tf and AllenNLP's ELMo do not have."""
+    characters = config.char_cnn or CharCNNConfig()
     checks = [
         (config.token_embedder is None, "it reads words and characters by tables of its own"),
         (config.encoder == "lstm", f"its encoder is '{config.encoder}'"),
         (not config.highway_between, "it has highways between its layers"),
         (not config.always_project or config.projection_width < config.cell_width, "its LSTM projects to more than H"),
-    ]
-    return [text for is_fine, text in checks if not is_fine] + _find_other_characters(config)
-
-
-def _find_other_characters(config: BiLMConfig) -> List[str]:
-    """Properties of the character CNN that only transformers of AllenNLP have."""
-    characters = config.char_cnn or CharCNNConfig()
-    checks = [
         (not characters.has_layer_norm, "its character CNN has a layer norm (char_cnn.has_layer_norm)"),
         (
             characters.projection == "after_highway",
