@@ -100,10 +100,10 @@ def find_files(place: str, on_message: OnMessage = say_nothing, *, output: Optio
     if is_address(place):
         files, root = filesystem_of(place)
         if not files.isdir(root):
-            names = _some([name for name in files.glob(root) if files.isfile(name)], place)
+            names = _require_files([name for name in files.glob(root) if files.isfile(name)], place)
             return sorted(map(files.unstrip_protocol, names))
         remote = _select([Path(name) for name in files.find(root)], Path(root), place, on_message, target)
-        return sorted(files.unstrip_protocol(str(file)) for file in _some(remote, place))
+        return sorted(files.unstrip_protocol(str(file)) for file in _require_files(remote, place))
     path = to_path(place)
     if path == STDIN or (path.exists() and not path.is_dir()):
         return [str(path)]
@@ -112,7 +112,7 @@ def find_files(place: str, on_message: OnMessage = say_nothing, *, output: Optio
     else:
         local = [file for file in map(Path, glob(str(path), recursive=True)) if file.is_file()]
         local = _without_outputs(local, None, target)
-    return list(map(str, sorted(_some(local, place), key=lambda file: file.parts)))
+    return list(map(str, sorted(_require_files(local, place), key=lambda file: file.parts)))
 
 
 def _without_outputs(files: List[Path], folder: Optional[Path], target: Optional[Path]) -> List[Path]:
@@ -142,7 +142,7 @@ def _is_vocabulary(file: Path) -> bool:
         return False
 
 
-def _some(items: List[ItemT], place: str) -> List[ItemT]:
+def _require_files(items: List[ItemT], place: str) -> List[ItemT]:
     if not items:
         suffixes = ", ".join([*SUFFIXES, *COMPRESSED])
         raise ValueError(
