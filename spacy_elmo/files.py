@@ -40,9 +40,9 @@ def check_output_folder(path: Path) -> None:
     """path (Path): A folder that exists or can be created.
     RAISES (ValueError): EL178 if it or one of its parents is a file.
     """
-    there = next((parent for parent in (path, *path.parents) if parent.exists()), path)
-    if there.exists() and not there.is_dir():
-        raise ValueError(Errors.EL178.format(path=path, taken=there))
+    existing = next((parent for parent in (path, *path.parents) if parent.exists()), path)
+    if existing.exists() and not existing.is_dir():
+        raise ValueError(Errors.EL178.format(path=path, taken=existing))
 
 
 def check_output_file(path: Path, *, force: bool) -> None:

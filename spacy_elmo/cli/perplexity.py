@@ -64,7 +64,7 @@ def perplexity_cli(
             result = bilm.perplexity(sentences, state=state, batch_size=batch_size, on_progress=bar.update)
     if as_json:
         scores = {key: finite(value) for key, value in asdict(result).items()}
-        print(srsly.json_dumps({**scores, "text": counts.to_dict()}))
+        print(srsly.json_dumps({**scores, "text": asdict(counts)}))
         return
     rows = [
         (name, f"{getattr(result, name):,.2f}", f"{getattr(result, f'{name}_error'):,.2f}")

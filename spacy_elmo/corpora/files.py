@@ -9,14 +9,14 @@ import re
 import sys
 import zlib
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from glob import glob
 from importlib import import_module
 from io import BufferedReader, RawIOBase
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, cast
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar, cast
 
 import srsly
 
@@ -70,15 +70,6 @@ class Counts:
     n_long: int = 0
     n_undecodable: int = 0
 
-    def to_dict(self) -> Dict[str, int]:
-        """RETURNS (Dict[str, int]): Plain JSON types, the inverse of `from_dict`."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, int]) -> "Counts":
-        """RETURNS (Counts): The inverse of `to_dict`."""
-        return cls(**{item.name: int(record.get(item.name, 0)) for item in fields(cls)})
-
     def describe(self) -> str:
         """RETURNS (str): A summary of the text, with empty records, long sentences and undecodable bytes."""
         exceptions = [
@@ -109,10 +100,10 @@ def find_files(place: str, on_message: OnMessage = say_nothing, *, output: Optio
     if is_address(place):
         files, root = filesystem_of(place)
         if not files.isdir(root):
-            names = _some([name for name in files.glob(root) if files.isfile(name)], place)
+            names = _require_files([name for name in files.glob(root) if files.isfile(name)], place)
             return sorted(map(files.unstrip_protocol, names))
         remote = _select([Path(name) for name in files.find(root)], Path(root), place, on_message, target)
-        return sorted(files.unstrip_protocol(str(file)) for file in _some(remote, place))
+        return sorted(files.unstrip_protocol(str(file)) for file in _require_files(remote, place))
     path = to_path(place)
     if path == STDIN or (path.exists() and not path.is_dir()):
         return [str(path)]
@@ -121,7 +112,7 @@ def find_files(place: str, on_message: OnMessage = say_nothing, *, output: Optio
     else:
         local = [file for file in map(Path, glob(str(path), recursive=True)) if file.is_file()]
         local = _without_outputs(local, None, target)
-    return list(map(str, sorted(_some(local, place), key=lambda file: file.parts)))
+    return list(map(str, sorted(_require_files(local, place), key=lambda file: file.parts)))
 
 
 def _without_outputs(files: List[Path], folder: Optional[Path], target: Optional[Path]) -> List[Path]:
@@ -151,7 +142,7 @@ def _is_vocabulary(file: Path) -> bool:
         return False
 
 
-def _some(items: List[ItemT], place: str) -> List[ItemT]:
+def _require_files(items: List[ItemT], place: str) -> List[ItemT]:
     if not items:
         suffixes = ", ".join([*SUFFIXES, *COMPRESSED])
         raise ValueError(

@@ -41,13 +41,13 @@ def read_conllu(path: AnyPath, vocab: Vocab) -> Iterator[Doc]:
     has_documents, name = False, os.fsdecode(path)
     with open_bytes(path) as file:
         words: List[Word] = []
-        for number, raw in enumerate(read_lines(file, longest=sys.maxsize), start=1):
+        for n_lines, raw in enumerate(read_lines(file, longest=sys.maxsize), start=1):
             if raw.startswith(b"#"):
                 if raw.startswith(NEW_DOCUMENT):
                     yield from _make_docs(document, vocab, is_one=has_documents)
                     document, has_documents = [], True
             elif raw.strip():
-                words += _parse_word(raw, f"{name}:{number}")
+                words += _parse_word(raw, f"{name}:{n_lines}")
             elif words:
                 document, words = [*document, words], []
                 if not has_documents:
@@ -61,15 +61,15 @@ def _parse_word(raw: bytes, where: str) -> List[Word]:
     """RETURNS (List[Word]): The word, nothing for a multiword token or an empty node."""
     line, n_undecodable = decode(raw)
     columns = line.rstrip("\r\n").split("\t")
-    number, form, _, pos, tag, morph, _, dep = [*columns, *[""] * 8][:8]
+    word_id, form, _, pos, tag, morph, _, dep = [*columns, *[""] * 8][:8]
     problem = ""
     if n_undecodable:
         problem = "it is not UTF-8"
     elif len(columns) != N_COLUMNS:
         problem = f"it has {len(columns)} columns, divided by tabs, not {N_COLUMNS}"
-    elif "-" in number or "." in number:
+    elif "-" in word_id or "." in word_id:
         return []
-    elif not number.isdigit() or not form:
+    elif not word_id.isdigit() or not form:
         problem = "it has no number or no form"
     elif pos != NONE and pos not in UPOS:
         problem = f"'{pos}' is not a universal part of speech"

@@ -117,29 +117,23 @@ def read_records(
     else:
         raw = read_parquet(file, keep) if kind == "parquet" else _read_lines(file, kind, opened)
     nothing = dict.fromkeys(name for name in keep if name != "id")
-    number = 0
     with closing(raw):  # an error keeps this frame, and the open file with it
-        while True:
-            number += 1
-            try:
-                place, content = next(raw)
-            except StopIteration:
-                return
-            except ValueError as error:  # of a file that is damaged here
-                yield TextRecord(file, "", error=error)
-                return
-            try:
-                item, n_replaced, fields = _parse(content, kind, place, keep)
-            except ValueError as error:
-                yield TextRecord(place, "", error=error)
-                continue
-            counts.n_undecodable += n_replaced
-            yield TextRecord(
-                place,
-                item.split() if is_tokenized and isinstance(item, str) else item,
-                fields if kind in WITH_FIELDS else nothing,
-                id=place if kind == "text" else f"{file}#{number}",
-            )
+        try:
+            for n_records, (place, content) in enumerate(raw, start=1):
+                try:
+                    item, n_replaced, fields = _parse(content, kind, place, keep)
+                except ValueError as error:
+                    yield TextRecord(place, "", error=error)
+                    continue
+                counts.n_undecodable += n_replaced
+                yield TextRecord(
+                    place,
+                    item.split() if is_tokenized and isinstance(item, str) else item,
+                    fields if kind in WITH_FIELDS else nothing,
+                    id=place if kind == "text" else f"{file}#{n_records}",
+                )
+        except ValueError as error:  # of a file that is damaged from here
+            yield TextRecord(file, "", error=error)
 
 
 def to_doc(item: Item, nlp: Language) -> Doc:
@@ -181,7 +175,7 @@ def read_json(file: BinaryIO, path: object) -> Iterator[Tuple[str, bytes]]:
         if line.strip():
             break
     if not start or not start[-1].lstrip().startswith(b"["):
-        yield from ((f"{path}:{number}", line) for number, line in enumerate(chain(start, lines), start=1))
+        yield from ((f"{path}:{n_lines}", line) for n_lines, line in enumerate(chain(start, lines), start=1))
         return
     try:
         records = json.loads(b"".join(chain(start, lines)))
@@ -190,8 +184,8 @@ def read_json(file: BinaryIO, path: object) -> Iterator[Tuple[str, bytes]]:
             f"Line {path}:{len(start)} is not valid JSON: {error}. Correct it: a .jsonl file has one JSON object "
             "per line, or is one JSON array of objects."
         ) from error
-    for number, record in enumerate(records, start=1):
-        yield f"{path}, element {number}", json.dumps(record).encode("ascii")
+    for n_records, record in enumerate(records, start=1):
+        yield f"{path}, element {n_records}", json.dumps(record).encode("ascii")
 
 
 def parse_json(line: str, where: str) -> Read:
@@ -297,15 +291,15 @@ def read_parquet(
                 "Cast it, or rename the column of the texts to `text` or `words`."
             )
         columns = list(dict.fromkeys([text, *keep]))
-        number = 0
+        n_rows = 0
         for batch in table.iter_batches(PARQUET_ROWS, columns=columns if vectors is None else [*columns, vectors]):
             arrays = _vectors_of(batch.column(vectors)) if vectors is not None else None
             for i, row in enumerate(map(Row, batch.select(columns).to_pylist())):
-                number += 1
+                n_rows += 1
                 item = row[text] if row[text] is not None else ""
                 if arrays is not None and isinstance(item, list):
                     row.vectors = arrays[i][[bool(word) and not word.isspace() for word in item]]
-                yield f"{file}, row {number}", (item, row)
+                yield f"{file}, row {n_rows}", (item, row)
 
 
 def _holds_texts(kind: Any, types: Any) -> bool:
@@ -402,8 +396,8 @@ def find_word(
         )
     token = places[occurrence - 1]
     sentence: Span = token.sent
-    words = [other for other in sentence if not other.is_space]
-    return [other.text for other in words], words.index(token)
+    words = [word_token for word_token in sentence if not word_token.is_space]
+    return [word_token.text for word_token in words], words.index(token)
 
 
 def choose_lang(lang: Optional[str], *known: Any) -> str:
@@ -564,7 +558,7 @@ def _read_lines(file: str, kind: str, opened: Callable[[BinaryIO], object]) -> G
             yield from read_json(content, file)
         else:  # a text of any length is one item
             lines = enumerate(read_lines(content, longest=sys.maxsize), start=1)
-            yield from ((f"{file}:{number}", line) for number, line in lines)
+            yield from ((f"{file}:{n_lines}", line) for n_lines, line in lines)
 
 
 def _decode(line: bytes, where: str) -> str:

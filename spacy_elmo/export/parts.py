@@ -278,13 +278,13 @@ def embed_file(
     by_part (Tuple[int, int]): Write only the parts k with k = first number modulo second number.
     """
     folder, counts, total = Folder(settings.folder), Counts(), Totals()
-    there = set(folder.names())
+    existing = set(folder.names())
     with closing(_read(settings, nlp, name, counts, progress)) as records:
         for k, part in enumerate(_cut(records, settings.texts_per_file)):
             stem = f"part-{file_number:05}-{k:05}"
             if (k - by_part[0]) % by_part[1]:
                 _exhaust(part)
-            elif stem + FORMATS[settings.format] in there:
+            elif stem + FORMATS[settings.format] in existing:
                 _exhaust(part)
                 total = total.plus(Totals(n_found=1))
             else:
@@ -358,9 +358,9 @@ def _exhaust(part: Iterator[TextRecord]) -> None:
 
 def _check_manifest(folder: "Folder", place: str, description: Mapping[str, Any], file_number: int, name: str) -> None:
     """ValueError if another command has restarted the folder with other settings or texts."""
-    there = json.loads(folder.read(MANIFEST))
-    is_same_text = [item["name"] for item in there["inputs"][file_number : file_number + 1]] == [name]
-    if not is_same_text or _differences(there, json.loads(json.dumps(description))):
+    manifest = json.loads(folder.read(MANIFEST))
+    is_same_text = [item["name"] for item in manifest["inputs"][file_number : file_number + 1]] == [name]
+    if not is_same_text or _differences(manifest, json.loads(json.dumps(description))):
         raise ValueError(
             f"The folder '{place}' was restarted by another command, with another biLM, other settings or other texts. "
             "Run one of the two commands again, or give each a folder of its own."
@@ -499,8 +499,9 @@ def embed_parts_on_ray(
     if not ray.is_initialized():
         ray.init(address=address, log_to_driver=False)
     if n_workers is None:
-        there = ray.cluster_resources()
-        n_workers = max(1, int(there.get("GPU", 0) / gpus_per_worker if gpus_per_worker else there.get("CPU", 1)))
+        resources = ray.cluster_resources()
+        n_gpus, n_cpus = resources.get("GPU", 0), resources.get("CPU", 1)
+        n_workers = max(1, int(n_gpus / gpus_per_worker if gpus_per_worker else n_cpus))
     if gpus_per_worker:
         settings = replace(settings, gpu_id=0)  # Ray shows each worker its own GPU only
     rows = [{"number": i, "name": name} for i, name in enumerate(inputs)]

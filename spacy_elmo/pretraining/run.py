@@ -89,7 +89,7 @@ class Report:
         }
         if self.validation is not None:
             row.update(perplexities(self.validation))
-            row.update(n_dropped=self.validation.n_dropped, read=self.read.to_dict())
+            row.update(n_dropped=self.validation.n_dropped, read=asdict(self.read))
         return row
 
 
@@ -300,7 +300,7 @@ class Pretraining:
         return {
             "spacy_elmo_version": __version__,
             "corpus": [source["name"] for source in self.text.sources],
-            "corpus_counts": self.trainer.batch.counts.to_dict(),
+            "corpus_counts": asdict(self.trainer.batch.counts),
             "settings": self.config.to_dict(),
             "n_tokens": self.trainer.n_tokens,
             "n_updates": self.trainer.step,

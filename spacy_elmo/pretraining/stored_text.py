@@ -10,7 +10,7 @@ import hashlib
 import json
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
@@ -131,7 +131,7 @@ def store_text(
             record = {
                 "source": source,
                 "size_bytes": _sizes(place),
-                "counts": counts.to_dict(),
+                "counts": asdict(counts),
                 "sources": sources,
                 "sha256": sha256,
             }
@@ -239,7 +239,7 @@ def _sizes(folder: Path) -> Dict[str, int]:
 
 def _open(folder: Path, record: Dict[str, Any]) -> StoredText:
     text = NumberedText(_map(folder, NUMBERS), _map(folder, SENTENCES))
-    counts = Counts.from_dict(record["counts"])
+    counts = Counts(**record["counts"])
     return StoredText(folder, text, _map(folder, COUNTS), counts, record["sources"], record["sha256"])
 
 

@@ -273,9 +273,9 @@ class _Numbers(Dict[str, int]):
         self.words: List[str] = []
 
     def __missing__(self, word: str) -> int:
-        number = self[word] = len(self.words)
+        word_number = self[word] = len(self.words)
         self.words.append(word)
-        return number
+        return word_number
 
 
 class WordTable:

@@ -134,20 +134,20 @@ def _beside_weights(weights: File, beside: Mapping[str, File]) -> ModelFiles:
 def _beside_options(options: File, beside: Mapping[str, File]) -> Optional[ModelFiles]:
     """The files in the folder of the options: those with the same prefix, if weights are among them."""
     prefix = options.name.removesuffix(OPTIONS_NAME)
-    others = {name: file for name, file in beside.items() if not name.endswith(OPTIONS_NAME)}
-    named = {name: others[name] for name in others if name.startswith(prefix) or not name.endswith(HDF5_SUFFIXES)}
+    rest = {name: file for name, file in beside.items() if not name.endswith(OPTIONS_NAME)}
+    named = {name: rest[name] for name in rest if name.startswith(prefix) or not name.endswith(HDF5_SUFFIXES)}
     is_named = any(name.endswith(HDF5_SUFFIXES) for name in named)
-    return _pick(str(options), {options.name: options, **(named if is_named else others)})
+    return _pick(str(options), {options.name: options, **(named if is_named else rest)})
 
 
 def _pick(where: str, files: Mapping[str, File]) -> Optional[ModelFiles]:
     """Exactly one options file and one weights file among the files of a folder or zip, or None."""
     options = find_options(files)
-    others = [file for file in files.values() if not file.name.endswith(TOKEN_EMBEDDINGS_NAME)]
-    named = [file for file in others if file.name.endswith(HDF5_SUFFIXES)]
+    candidates = [file for file in files.values() if not file.name.endswith(TOKEN_EMBEDDINGS_NAME)]
+    named = [file for file in candidates if file.name.endswith(HDF5_SUFFIXES)]
     weights = [file for file in named if file.kind() in ("hdf5", "")]  # damaged files, too, for their error
     if options and not weights:  # another suffix
-        weights = [file for file in others if file.kind() == "hdf5"]
+        weights = [file for file in candidates if file.kind() == "hdf5"]
     if len(weights) > 1:  # vectors that were computed with the weights may lie beside them
         weights = [file for file in weights if file.member or not describe_other_hdf5(file.path)] or weights
     if not weights or not options:
@@ -509,20 +509,13 @@ def _read_meta(file: Optional[File]) -> Dict[str, Any]:
 
 
 def find_foreign_parts(config: BiLMConfig) -> List[str]:
-    """Properties of a biLM that bilm-tf and AllenNLP do not have."""
+    """Properties of a biLM that bilm-tf and AllenNLP's ELMo do not have."""
+    characters = config.char_cnn or CharCNNConfig()
     checks = [
         (config.token_embedder is None, "it reads words and characters by tables of its own"),
         (config.encoder == "lstm", f"its encoder is '{config.encoder}'"),
         (not config.highway_between, "it has highways between its layers"),
         (not config.always_project or config.projection_width < config.cell_width, "its LSTM projects to more than H"),
-    ]
-    return [text for is_fine, text in checks if not is_fine] + _find_other_characters(config)
-
-
-def _find_other_characters(config: BiLMConfig) -> List[str]:
-    """Properties of the character CNN that only transformers of AllenNLP have."""
-    characters = config.char_cnn or CharCNNConfig()
-    checks = [
         (not characters.has_layer_norm, "its character CNN has a layer norm (char_cnn.has_layer_norm)"),
         (
             characters.projection == "after_highway",

@@ -127,7 +127,7 @@ class Bundle:
         entries = [_read_entry(value, variable.name) for key, value in self._slices if key.startswith(start)]
         boxes = [_box(variable, extents) for extents in sorted(variable.slices)]
         shapes = [tuple(rows.stop - rows.start for rows in box) for box in boxes]
-        overlaps = any(_overlap(one, other) for i, one in enumerate(boxes) for other in boxes[:i])
+        overlaps = any(_overlap(box, earlier) for i, box in enumerate(boxes) for earlier in boxes[:i])
         if overlaps or sum(map(prod, shapes)) != prod(variable.shape):
             raise ValueError(
                 f"the slices of {variable.name} do not cover its shape {list(variable.shape)} exactly once"
@@ -158,8 +158,8 @@ def _box(variable: Variable, extents: Tuple[Tuple[int, int], ...]) -> Box:
     return tuple(box)
 
 
-def _overlap(one: Box, other: Box) -> bool:
-    return all(max(a.start, b.start) < min(a.stop, b.stop) for a, b in zip(one, other))
+def _overlap(box: Box, earlier: Box) -> bool:
+    return all(max(a.start, b.start) < min(a.stop, b.stop) for a, b in zip(box, earlier))
 
 
 def _read_values(entry: Variable, path: Path) -> Array:
