@@ -286,9 +286,9 @@ def _write_trained(path, *, elmo=None, first="tagger", second="ner"):
 
 @pytest.mark.issue(40)
 @pytest.mark.issue(48)
-@pytest.mark.parametrize("is_elmo", [False, True])
 @pytest.mark.parametrize(
-    "component, second", [("ner", "ner"), ("entities", "entities"), ("textcat", "ner"), ("tagger,ner", "ner")]
+    "component, second, is_elmo",
+    [("ner", "ner", False), ("entities", "entities", True), ("textcat", "ner", False), ("tagger,ner", "ner", True)],
 )
 def test_one_component_of_a_trained_pipeline_moves_to_elmo(component, second, is_elmo, bilm_path, tmp_path):
     before = _write_trained(tmp_path / "base", elmo=bilm_path if is_elmo else None, second=second)

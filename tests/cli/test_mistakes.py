@@ -25,6 +25,8 @@ FILES = {
     "cut.txt.gz": gzip.compress(b"the cat sat\n" * 99)[:-9],
     "plain.txt.gz": b"the cat sat",
     "csv/a.csv": b"a",
+    "damaged/config.cfg": b"",
+    "damaged/meta.json": b"[",
     "log.jsonl": b'{"step": 0, "component": "tagger", "number": 1, "shares": [0.5, 0.3, 0.2]}\n',
 }
 PARTS = [  # a folder needs pyarrow
@@ -137,6 +139,12 @@ MISTAKES = [
     ("probe none tagged.spacy -a pos", "EL020"),
     ("probe bilm tagged.spacy -a pos -p new.doc", "A picture cannot be written"),
     ("probe bilm tagged.spacy -a pos -o new.png -p csv/../new.png", "would write the same"),
+    *((f"report {place} --html new.html", "EL430") for place in ("csv", "nowhere", "bad.spacy")),
+    ("report training --baseline csv --html new.html", "EL430"),
+    ("report damaged --html new.html", "EL431"),
+    ("report training --data bad.spacy --html new.html", "cannot be read as annotated Docs"),
+    (f"report training --baseline {PIPELINE} --html new.html", "is the trained pipeline itself"),
+    ("report training --html bad.spacy/page.html", "cannot be a folder"),
     ("substitutes bilm 'The bank.' --word river", "has 0 occurrences of the word 'river'"),
     ("substitutes bilm 'The bank.' --word bank -n 2", "has 1 occurrence of"),
     (f"substitutes bilm {TEXT} --word bank --lang zz", "There is no tokenizer"),

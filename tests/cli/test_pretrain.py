@@ -57,7 +57,6 @@ def test_model_knows_its_origin(text, tmp_path):
     [
         ([], "cannot be a folder"),
         (["--paths.train", "no/such.txt"], "There are no texts"),
-        (["--pretraining.optimizer.lern_rate", "1"], "did you mean learn_rate?"),
         (["--corpus.langs", "en"], "did you mean lang?"),
         (["--paths.valid", "-"], "is '-' (stdin)"),
         (["--bilm.cell_width", "0"], "cell_width"),
@@ -68,9 +67,7 @@ def test_model_knows_its_origin(text, tmp_path):
             ["--pretraining.unroll_steps", "2.5", "--vocabulary.n_words", "all"],
             "unroll_steps is 2.5, should be a valid integer",
         ),
-        (["--pretraning.batch_size", "4"], "did you mean pretraining?"),
         (["--paths.vocab", "nope.txt"], "does not exist"),
-        (["--pretraining.optimizer.sparse", "true"], "no gradient would be sparse"),
         (["--pretraining.softmax.kind", "half"], "softmax.kind is 'half', should be 'auto'"),
     ],
 )

@@ -10,7 +10,6 @@ from compat.tiny import BATCHES, N_LAYERS, WIDTH
 
 from spacy_elmo.compat.allennlp import (
     ConfigurationError,
-    ELMoCharacterMapper,
     ElmoEmbedder,
     ELMoTokenCharactersIndexer,
     batch_to_ids,
@@ -77,16 +76,6 @@ def test_a_failure_leaves_the_old_file(embedder, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="not an array"):
         embedder.embed_file(io.StringIO("a\nb"), path)
     assert path.read_bytes() == b"old" and len(list(tmp_path.iterdir())) == 1
-
-
-def test_mapper_spells_words():
-    mapper = ELMoCharacterMapper()
-    assert mapper.convert_word_to_char_ids("<S>")[:4] == [259, 257, 260, 261]
-    assert mapper.convert_word_to_char_ids(chr(256) + "t")[:6] == [259, 197, 129, 117, 260, 261]
-    assert ELMoCharacterMapper({"<first>": 1}).convert_word_to_char_ids("<first>")[:4] == [259, 2, 260, 261]
-    assert mapper == ELMoCharacterMapper() and mapper != ELMoCharacterMapper({"a": 1})
-    with pytest.raises(ConfigurationError, match="300.*0 to 260"):
-        ELMoCharacterMapper({"<first>": 300})
 
 
 def test_indexer_gives_the_ids_of_batch_to_ids():

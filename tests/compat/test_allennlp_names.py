@@ -38,6 +38,11 @@ def test_the_attributes_of_the_character_mapper():
     assert mapper.end_of_sentence_characters == [258, 257, 259, *[260] * 47]
     for token, ids in (("<S>", "beginning_of_sentence_characters"), ("</S>", "end_of_sentence_characters")):
         assert mapper().convert_word_to_char_ids(token) == [number + 1 for number in getattr(mapper, ids)]
+    assert mapper().convert_word_to_char_ids(chr(256) + "t")[:6] == [259, 197, 129, 117, 260, 261]
+    assert mapper({"<first>": 1}).convert_word_to_char_ids("<first>")[:4] == [259, 2, 260, 261]
+    assert mapper() == mapper() and mapper() != mapper({"a": 1})
+    with pytest.raises(ConfigurationError, match="300.*0 to 260"):
+        mapper({"<first>": 300})
 
 
 @pytest.mark.parametrize("requires_grad", [False, True])
