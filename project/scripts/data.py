@@ -21,8 +21,8 @@ from spacy.vocab import Vocab
 from wasabi import msg
 
 from spacy_elmo.corpora.files import decode, open_bytes
+from spacy_elmo.corpora.records import parse_json, read_json
 from spacy_elmo.corpora.shards import find_shards, read_shards
-from spacy_elmo.corpora.texts import parse_json, read_json
 from spacy_elmo.files import write_text
 from spacy_elmo.weights.identity import digest_bilm
 

@@ -19,8 +19,9 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 import numpy as np
 
 from ..corpora.files import REPLACEMENT, STDIN, Counts, import_arrow, open_bytes
+from ..corpora.records import SURROGATE, Fields, find_field
 from ..corpora.shards import FileShard, Shard
-from ..corpora.texts import SURROGATE, Fields, Record, find_field, make_nlp
+from ..corpora.texts import Record, make_nlp
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..util import batched, describe_changes, has_faiss

@@ -17,7 +17,7 @@ from spacy.vocab import Vocab
 
 from ..corpora.files import COMPRESSED
 from ..corpora.labelled import SenseSentence, read_conllu, read_senses
-from ..corpora.texts import read_docbin
+from ..corpora.records import read_docbin
 from ..files import AnyPath
 
 Rows = NDArray[np.int64]

@@ -9,8 +9,9 @@ from typing import Any, Dict, Iterator, Literal, Optional
 from spacy.tokens import Doc
 
 from ..corpora.files import find_files
+from ..corpora.records import read_docbin
 from ..corpora.shards import find_shards
-from ..corpora.texts import make_nlp, read_docbin
+from ..corpora.texts import make_nlp
 from ..files import check_output_file, write_text
 from ..pipeline.config import (
     choose_bilm,

@@ -10,7 +10,7 @@ from spacy.vocab import Vocab
 
 from ..files import AnyPath
 from .files import decode, open_bytes, parse_line, read_lines
-from .texts import read_json
+from .records import read_json
 
 N_COLUMNS = 10
 NEW_DOCUMENT = b"# newdoc"

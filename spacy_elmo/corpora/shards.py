@@ -22,19 +22,9 @@ from .files import (
     say_nothing,
     skip_items,
 )
-from .texts import (
-    Fields,
-    Item,
-    Read,
-    Record,
-    SentenceCutter,
-    check_words,
-    make_nlp,
-    parse_json,
-    read_docbin,
-    read_json,
-    read_parquet,
-)
+from .parquet import read_parquet
+from .records import Fields, Read, check_words, parse_json, read_docbin, read_json
+from .texts import Item, Record, SentenceCutter, make_nlp
 
 FORMATS = ("auto", "text", "jsonl", "docbin", "parquet")
 # Data sets of the Hugging Face `datasets` package.

@@ -35,7 +35,8 @@ from spacy.tokens import Doc
 from thinc.api import require_gpu, to_numpy
 
 from ..corpora.files import import_arrow
-from ..corpora.texts import Item, check_words, is_missing, make_nlp, replace_surrogates, to_doc
+from ..corpora.records import check_words, is_missing, replace_surrogates
+from ..corpora.texts import Item, make_nlp, to_doc
 from ..files import hash_file
 from ..inference.bilm import BiLM
 from ..pipeline.elmo import Elmo

@@ -45,7 +45,8 @@ from ..corpora.files import (
     name_some,
     say_nothing,
 )
-from ..corpora.texts import WITH_FIELDS, TextRecord, make_nlp, read_records, to_text
+from ..corpora.records import WITH_FIELDS, TextRecord, read_records, to_text
+from ..corpora.texts import make_nlp
 from ..files import temporary_folder, write_text
 from ..inference.bilm import BiLM
 from ..util import find_changes

@@ -19,7 +19,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
 from ..corpora.files import import_arrow
-from ..corpora.texts import TextRecord
+from ..corpora.records import TextRecord
 from ..files import check_output_file, check_space, naming, temporary_folder
 from .embedder import BATCH_SIZE, name_rows, pipe_texts, read_vectors, to_arrow
 

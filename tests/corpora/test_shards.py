@@ -17,16 +17,9 @@ from typer.testing import CliRunner
 from spacy_elmo import util
 from spacy_elmo.cli._app import app
 from spacy_elmo.corpora.files import Counts
+from spacy_elmo.corpora.records import read_records
 from spacy_elmo.corpora.shards import find_shards, read_shards
-from spacy_elmo.corpora.texts import (
-    PunctuationCheck,
-    SentenceCutter,
-    find_word,
-    make_nlp,
-    make_splitter,
-    read_records,
-    to_doc,
-)
+from spacy_elmo.corpora.texts import PunctuationCheck, SentenceCutter, find_word, make_nlp, make_splitter, to_doc
 from spacy_elmo.explorer.reading import TextReader
 
 RUNNING = "She sat on the bank. It was late!\nNobody came."
