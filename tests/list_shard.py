@@ -19,7 +19,6 @@ class ListShard(Shard):
         self.sentences = sentences
 
     def read_records(self, counts: Counts, *, skip: int = 0) -> Iterator[Record]:
-        """See `Shard.read_records`."""
         for tokens in skip_items(iter(self.sentences), skip, name=self.name):
             counts.n_empty += not tokens
             yield [list(tokens)] if tokens else []

@@ -1,8 +1,7 @@
 """Every code block of README.md and docs/ runs.
 
 The blocks of a page run one after the other, Python and commands alike, with what the page takes for granted around
-them: tiny weights, a small corpus, annotated Docs. Without --slow, commands that train are left out. While the
-packaged biLM is absent, a tiny random one stands in for it.
+them: tiny weights, a small corpus, annotated Docs. Without --slow, commands that train are left out.
 """
 
 import gzip
@@ -17,7 +16,7 @@ import numpy as np
 import pytest
 import spacy
 import srsly
-import torch
+from nn.tiny import make_language_model
 from reference.allennlp_state import elmo_state, make_config, write_archive
 from reference.seeded_manylangs import make_architecture, write_manylangs, write_zip
 from reference.seeded_weights import read_arrays
@@ -32,14 +31,11 @@ from typer.testing import CliRunner
 
 import spacy_elmo.pipeline.elmo  # noqa: F401  registers the factory
 from spacy_elmo import explorer
-from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
-from spacy_elmo.bilm.model import BiLMNetwork, SoftmaxHead
 from spacy_elmo.cli._app import COMMANDS
 from spacy_elmo.cli._app import app as elmo_app
 from spacy_elmo.explorer import serving
 from spacy_elmo.inference.bilm import BiLM
-from spacy_elmo.text.words import Vocabulary
-from spacy_elmo.weights import formats, save_bilm
+from spacy_elmo.weights import save_bilm
 
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))]
@@ -97,7 +93,8 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_zip(folder / "weights" / "179.zip", folder / "manylangs")
     options = srsly.read_json(folder / "weights" / "elmo_small" / "options.json")
     arrays = read_arrays(folder / "weights" / "elmo_small" / "weights.hdf5")
-    write_checkpoint(folder / "training", options, arrays, bilm.vocabulary.words, accumulators=_ones(arrays))
+    accumulators = {name: np.ones_like(array) for name, array in arrays.items()}
+    write_checkpoint(folder / "training", options, arrays, bilm.vocabulary.words, accumulators=accumulators)
     own = {name: array for name, array in arrays.items() if not name.startswith("softmax")}
     mix = {"weights": np.zeros(3, dtype="float32"), "scaling": np.array(1, dtype="float32")}
     write_module(folder / "elmo_module", own, mix)
@@ -136,23 +133,11 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(folder)
     for module in (explorer, serving):
         monkeypatch.setattr(module, "serve", lambda explorer, bound: None)  # which would wait for Ctrl+C
-    if not (formats.MODELS_DIR / "en_elmo_sm").is_dir():
-        save_bilm(bilm, folder / "models" / "en_elmo_sm")
-        monkeypatch.setattr(formats, "MODELS_DIR", folder / "models")
     return folder
 
 
-def _ones(arrays: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
-    return {name: np.ones_like(array) for name, array in arrays.items()}
-
-
 def _make_bilm() -> BiLM:
-    torch.manual_seed(0)
-    characters = CharCNNConfig(embedding_width=4, filters=((1, 8), (2, 8)), n_highway=1)
-    config = BiLMConfig(char_cnn=characters, n_layers=2, cell_width=16, projection_width=8)
-    words = ["<S>", "</S>", "<UNK>", *sorted(set(" ".join(SENTENCES).split()))]
-    head = SoftmaxHead(len(words), 8).eval()
-    return BiLM(BiLMNetwork(config).eval(), vocabulary=Vocabulary(words), head=head)
+    return make_language_model(["<S>", "</S>", "<UNK>", *sorted(set(" ".join(SENTENCES).split()))])
 
 
 def _make_pipeline(bilm_path: Path) -> Language:

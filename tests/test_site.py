@@ -5,13 +5,13 @@ import json
 import re
 import subprocess
 import sys
-from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Set
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from report_outputs import Elements
 from typer.main import get_command
 
 from spacy_elmo.cli._app import COMMANDS, app
@@ -22,26 +22,6 @@ SITE = ROOT / "docs" / "site"
 COMPAT = [f"spacy_elmo.compat.{name}" for name in ("allennlp", "bilm", "elmoformanylangs", "simple_elmo")]
 # Attributes of elements that make a browser fetch something when it shows a page; links are followed on a click only.
 FETCHED = {("link", "href"), ("script", "src"), ("img", "src"), ("iframe", "src"), ("source", "src"), ("video", "src")}
-
-
-class PageReader(HTMLParser):
-    """Links, anchors and fetched addresses of a page of HTML."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.links: List[str] = []
-        self.anchors: Set[str] = set()
-        self.fetched: List[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: List[Tuple[str, Optional[str]]]) -> None:
-        for name, value in attrs:
-            if name == "id":
-                self.anchors.add(value or "")
-            if (tag, name) == ("a", "href"):
-                self.links.append(value or "")
-            if (tag, name) in FETCHED:
-                self.fetched.append(value or "")
 
 
 @pytest.fixture(scope="module")
@@ -55,32 +35,33 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def pages(site: Path) -> Dict[Path, PageReader]:
-    return {path: PageReader(path.read_text(encoding="utf8")) for path in sorted(site.rglob("*.html"))}
+def pages(site: Path) -> Dict[Path, Elements]:
+    return {path: Elements(path.read_text(encoding="utf8")) for path in sorted(site.rglob("*.html"))}
 
 
 @pytest.mark.slow
-def test_every_document_is_a_page_and_links_lead_somewhere(site: Path, pages: Dict[Path, PageReader]) -> None:
+def test_every_document_is_a_page_and_links_lead_somewhere(site: Path, pages: Dict[Path, Elements]) -> None:
     written = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "tutorial").glob("*.ipynb")]
     assert {path.stem for path in written} <= {path.stem for path in pages}
     n_checked, broken = 0, []
+    anchors = {path: {value for _, name, value in page.places if name == "id"} for path, page in pages.items()}
     for path, page in pages.items():
-        for link in page.links:
+        for link in [value for *place, value in page.places if place == ["a", "href"]]:
             parts = urlsplit(link)
             if parts.scheme or parts.netloc:
                 continue
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             is_anchor = not parts.fragment or target.suffix != ".html" or not target.exists()
             n_checked += 1
-            if not target.exists() or not (is_anchor or unquote(parts.fragment) in pages[target].anchors):
+            if not target.exists() or not (is_anchor or unquote(parts.fragment) in anchors[target]):
                 broken.append(f"{path.name}: {link}")
     assert not broken
     assert n_checked > 1000
 
 
 @pytest.mark.slow
-def test_pages_fetch_nothing_from_elsewhere(site: Path, pages: Dict[Path, PageReader]) -> None:
-    fetched = {address for page in pages.values() for address in page.fetched}
+def test_pages_fetch_nothing_from_elsewhere(site: Path, pages: Dict[Path, Elements]) -> None:
+    fetched = {value for page in pages.values() for tag, name, value in page.places if (tag, name) in FETCHED}
     assert [address for address in fetched if re.match(r"(\w+:)?//", address)] == []
     styles = [path.read_text(encoding="utf8") for path in site.rglob("*.css")]
     assert not any(re.search(r"(?:url\(|@import )[\"']?(?:https?:)?//", text) for text in styles)
@@ -92,7 +73,6 @@ def test_pages_fetch_nothing_from_elsewhere(site: Path, pages: Dict[Path, PageRe
 
 @pytest.fixture(scope="module")
 def markdown() -> Dict[str, str]:
-    """The Markdown of all pages, with what is made from the code, before Sphinx reads it."""
     program = "import json; from pages import read_pages; print(json.dumps(dict(read_pages())))"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=SITE, check=True)
     pages: Dict[str, str] = json.loads(result.stdout)

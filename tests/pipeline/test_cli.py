@@ -61,7 +61,6 @@ def write_config(path, corpus, elmo=None):
 
 
 def fill(tmp_path, elmo=None):
-    """The filled config of a training."""
     write_corpus(tmp_path / "train.spacy")
     write_config(tmp_path / "base.cfg", tmp_path / "train.spacy", elmo)
     fill_config(tmp_path / "config.cfg", tmp_path / "base.cfg", silent=True)

@@ -1,19 +1,25 @@
-"""Fine-tuning in pipelines: what moves, what is saved, what a resumed training begins with."""
+"""Fine-tuning: what moves and how far, what is saved, what a resumed training begins with, schedules of the rate."""
 
 import pickle
+from itertools import islice
 
 import numpy
 import pytest
 import spacy
+import torch
+from nn.tiny import make_network
 from spacy.training.initialize import init_nlp
-from thinc.api import Adam, Config
+from thinc.api import SGD, Adam, Config, RAdam
 
-from spacy_elmo.pipeline.fine_tuning import FineTuning, slanted_triangular
+from spacy_elmo.bilm.model import layer_parameters
+from spacy_elmo.inference.bilm import BiLM
+from spacy_elmo.pipeline.fine_tuning import FineTuner, FineTuning, slanted_triangular
 from spacy_elmo.pipeline.model import get_bilm
 
 from .tiny import listening, loader_block, make_examples, make_tagger
 
 BLOCK = {"@misc": "spacy-elmo.FineTuning.v1"}
+OWNER, RATE = 7, 0.01
 
 
 def make_pipeline(owned=False, **settings):
@@ -35,7 +41,10 @@ def get_shim(nlp):
 
 
 def get_weights(nlp):
-    network = get_bilm(elmo_model(nlp)).network
+    return get_parameters(get_bilm(elmo_model(nlp)).network)
+
+
+def get_parameters(network):
     return {name: parameter.detach().clone().numpy() for name, parameter in network.named_parameters()}
 
 
@@ -49,7 +58,6 @@ def train(nlp, n_updates=1, optimizer=None):
 
 
 def moved(nlp, before):
-    """Layers with a weight that changed."""
     after = get_weights(nlp)
     names = [name for name in before if not numpy.array_equal(before[name], after[name])]
     return sorted({int(name.split(".")[2]) + 1 if name.startswith("encoder.") else 0 for name in names})
@@ -88,7 +96,6 @@ def test_copies_have_the_settings_but_neither_count_nor_pretrained_weights(owned
 
 
 def resumed_config(path):
-    """A config that trains the components of a saved pipeline further."""
     config = config_with({})
     config["components"] = {name: {"source": str(path)} for name in ("elmo", "tagger")}
     config["initialize"]["components"] = {}
@@ -113,14 +120,6 @@ def test_a_resumed_training_begins_anew_with_the_weights_it_found(tmp_path):
     train(resumed, 4)
     assert moved(resumed, saved) == [0, 1, 2]
     assert all(numpy.array_equal(tuner._pretrained[name], saved[name]) for name in saved)
-
-
-def test_the_strongest_pull_as_weight_decay_is_back_to_the_pretrained_weights():
-    nlp = make_pipeline(l2_to_pretrained=1e6)
-    before, optimizer = get_weights(nlp), Adam(0.01, L2_is_weight_decay=True)
-    train(nlp, 6, optimizer)
-    largest = max(abs(weights - before[name]).max() for name, weights in get_weights(nlp).items())
-    assert 0 < largest < 0.05  # one step of Adam
 
 
 @pytest.mark.parametrize("owned, lag", [(False, 1), (True, 0)])
@@ -151,7 +150,6 @@ def test_an_error_while_averages_are_used_leaves_the_weights():
 
 
 def config_with(model):
-    """A config of ELMo and a tagger."""
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo")
     nlp.add_pipe("tagger", config=listening())
@@ -206,3 +204,116 @@ def test_unfreezing_after_the_end_of_training_is_told():
                 init_nlp(config)
         else:
             init_nlp(config)
+
+
+# Which weights an update changes, and by how much, compared with steps computed by hand
+
+
+def make_tuner(network, bilm=None, **settings):
+    tuner = FineTuner(FineTuning(**settings))
+    tuner.begin(bilm or BiLM(network))
+    return tuner
+
+
+def set_gradients(network, seed):
+    """Random gradients for what takes one, zeros for seed None."""
+    generator = torch.Generator().manual_seed(seed or 0)
+    for parameter in network.parameters():
+        gradient = torch.randn(parameter.shape, generator=generator) * (seed is not None)
+        parameter.grad = gradient if parameter.requires_grad else None
+
+
+def changed_layers(network, before):
+    layers = layer_parameters(network)
+    is_same = [[numpy.array_equal(parameter.detach(), before[name]) for name, parameter in p.items()] for p in layers]
+    assert all(len(set(found)) == 1 for found in is_same)
+    return [number for number, found in enumerate(is_same) if not found[0]]
+
+
+def number_of(network, name):
+    return next(number for number, layer in enumerate(layer_parameters(network)) if name in layer)
+
+
+@pytest.mark.parametrize("make", [Adam, RAdam, SGD])
+@pytest.mark.parametrize("is_decay", [True, False])
+def test_each_layer_moves_as_with_an_optimizer_of_its_rate(make, is_decay):
+    """Weight decay included; RAdam of Thinc ignores `lr_scale`."""
+    network, shared = make_network(), {"L2": 0.1, "L2_is_weight_decay": is_decay, "grad_clip": 0.0}
+    tuner, optimizer = make_tuner(network, top_rate=0.5, layer_decay=0.25), make(RATE, **shared)
+    others = [make_network() for _ in range(3)]
+    plain = [make_tuner(other, layers=[number]) for number, other in enumerate(others)]
+    scaled = [make(RATE * share, **shared) for share in (0.03125, 0.125, 0.5)]
+    for step in range(6):
+        set_gradients(network, step)
+        assert tuner.update(network, optimizer, OWNER)
+        for one, other, single in zip(plain, others, scaled):
+            set_gradients(other, step)
+            one.update(other, single, OWNER)
+    for name, weights in get_parameters(network).items():
+        wanted = get_parameters(others[number_of(network, name)])[name]
+        numpy.testing.assert_allclose(weights, wanted, rtol=1e-5, atol=1e-7, err_msg=name)
+    assert optimizer.learn_rate == RATE and all(parameter.grad is None for parameter in network.parameters())
+
+
+@pytest.mark.issue(51)
+def test_averages_start_at_the_pretrained_weights_and_not_at_zero():
+    network, optimizer = make_network(), Adam(RATE, use_averages=True)
+    tuner, pretrained = make_tuner(network, unfreeze_every=1), get_parameters(network)
+    for step in range(4):
+        set_gradients(network, step)
+        tuner.update(network, optimizer, OWNER)
+    assert len(optimizer.averages) == len(pretrained)
+    for (_, name), average in optimizer.averages.items():
+        assert abs(average - pretrained[name]).max() < 4 * RATE, name  # a step of Adam is about as long as the rate
+
+
+@pytest.mark.parametrize("l2, is_decay", [(0.5, True), (0.5, False), (1e6, True)])
+def test_l2_pulls_towards_the_pretrained_weights(l2, is_decay):
+    """Without a gradient SGD shrinks w - w0 by 1 - rate * l2 at every update; the strongest pull goes no further."""
+    network = make_network()
+    rate, settings = 0.1, {"L2": 0.3, "L2_is_weight_decay": is_decay, "grad_clip": 0.0}
+    tuner = make_tuner(network, layer_decay=0.5, l2_to_pretrained=l2)
+    optimizer, pretrained = SGD(rate, **settings), get_parameters(network)
+    set_gradients(network, None)
+    tuner.update(network, optimizer, OWNER)
+    assert changed_layers(network, pretrained) == []  # nothing pulls, not even the optimizer's L2 towards zero
+    for parameter in network.parameters():
+        parameter.data += 1.0
+    for _ in range(5):
+        set_gradients(network, None)
+        tuner.update(network, optimizer, OWNER)
+    for name, weights in get_parameters(network).items():
+        share = max(0.0, 1 - rate * [0.25, 0.5, 1.0][number_of(network, name)] * l2) ** 5
+        numpy.testing.assert_allclose(weights - pretrained[name], share, atol=1e-5, err_msg=name)
+    assert optimizer.L2 == 0.3
+
+
+# The slanted triangular schedule has the values of the paper, and ends where it should
+
+
+def eq_3(t, T, max_rate, cut_frac, ratio):
+    """Howard & Ruder (2018), eq. 3, as printed."""
+    cut = int(T * cut_frac)
+    p = t / cut if t < cut else 1 - (t - cut) / (cut * (1 / cut_frac - 1))
+    return max_rate * (1 + p * (ratio - 1)) / ratio
+
+
+@pytest.mark.parametrize(
+    "num_steps, cut_frac, ratio, t", [(100, 0.1, 32, 0), (40, 0.25, 10.0, 0), (10, 0.5, 2.0, 0), (20, 0.1, 32, 7)]
+)
+def test_slanted_triangular_has_the_values_of_eq_3_from_any_step_on(num_steps, cut_frac, ratio, t):
+    rates = list(islice(slanted_triangular(0.01, num_steps, cut_frac=cut_frac, ratio=ratio, t=t), num_steps - t))
+    assert rates == pytest.approx([eq_3(i, num_steps, 0.01, cut_frac, ratio) for i in range(t, num_steps)])
+    assert t or max(rates) == rates[int(num_steps * cut_frac)] == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize("num_steps, t", [(1, 0), (2, 0), (15, 0), (100, 0), (20, 7), (20, 20), (20, 50)])
+def test_slanted_triangular_stays_at_the_lowest_rate_after_the_last_step_with_a_warning(num_steps, t):
+    """`spacy train` makes max_steps + 1 updates, and asks for a rate after the last one: that is silent."""
+    if t < num_steps:
+        assert list(islice(slanted_triangular(1.0, num_steps, t=t), num_steps - t + 2))[-2:] == [1 / 32] * 2
+    begins = "WL071.*" if t < num_steps else f"t is {t}, "
+    with pytest.warns(UserWarning, match=f"{begins}num_steps is {num_steps},.*lowest rate, 0.03125") as told:
+        rates = list(islice(slanted_triangular(1.0, num_steps, t=t), max(0, num_steps - t) + 30))
+    assert rates[-30:] == [1 / 32] * 30 and len(told) == 1
+    assert set(islice(slanted_triangular(0.1, 20, ratio=1.0, t=t), 40)) == {0.1}  # a constant rate has no end

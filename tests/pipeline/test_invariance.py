@@ -1,6 +1,5 @@
 """Vectors do not depend on the batch, its order, or the process, and no Doc keeps a batch alive."""
 
-import gzip
 import itertools
 import random
 
@@ -9,10 +8,12 @@ import pytest
 import spacy
 from inference.forcing import ENGINES, force_engine
 from spacy.tokens import Doc
+from spacy.vocab import Vocab
 
+from spacy_elmo.corpora.labelled import read_conllu
 from spacy_elmo.pipeline.model import split_windows
 
-from .tiny import BILM, TEXTS, add_elmo, listening, make_examples
+from .tiny import BILM, TEXTS, add_elmo, listening, make_examples, with_elmo
 
 N_DOCS, TOLERANCE = 25, 1e-5
 SETTINGS = [{}, {"batch_tokens": 50}, {"state": "steady"}, {"state": "carry", "overlap": 0, "max_tokens": 16}]
@@ -60,14 +61,14 @@ def test_vectors_do_not_depend_on_batches_or_order(settings, engine, monkeypatch
 def test_vectors_of_real_sentences_do_not_depend_on_the_batch(shared_data, engine, monkeypatch):
     """200 sentences of UD EWT dev."""
     force_engine(monkeypatch, engine)
-    path = shared_data / "ud" / "en_ewt" / "dev.conllu.gz"
-    sentences = read_conllu(path)[:200]
-    nlp = spacy.blank("en")
-    add_elmo(nlp, bilm={**BILM, "cell_width": 256, "projection_width": 64})
+    docs = read_conllu(shared_data / "ud" / "en_ewt" / "dev.conllu.gz", Vocab())
+    sentences = [[token.text for token in sent] for doc in docs for sent in doc.sents]
+    sentences, rest = sentences[:200], sentences[200:]
+    nlp = with_elmo(bilm={**BILM, "cell_width": 256, "projection_width": 64})
     alone = [nlp(doc) for doc in make_docs(nlp, sentences)]
     order = list(range(len(sentences)))
     random.Random(0).shuffle(order)
-    long_doc = [word for words in read_conllu(path)[200:] for word in words][:2000]
+    long_doc = [word for words in rest for word in words][:2000]
     found = {
         "batches": list(nlp.pipe(make_docs(nlp, sentences), batch_size=32)),
         "long company": list(nlp.pipe(make_docs(nlp, [long_doc, *sentences])))[1:],
@@ -85,7 +86,6 @@ def test_vectors_of_real_sentences_do_not_depend_on_the_batch(shared_data, engin
 
 
 def arrays_of(doc):
-    """All arrays of a Doc that ELMo has made."""
     pieces = [value for key, value in doc.user_data.items() if "elmo_data" in key]
     found = [array for piece in pieces for array in piece.values() if isinstance(array, numpy.ndarray)]
     return [array for array in [*found, doc.tensor] if array.size]
@@ -99,8 +99,7 @@ def kept_bytes(array):
 
 
 def make_stored(store, dtype, has_listener=False, set_vectors=True):
-    nlp = spacy.blank("en")
-    add_elmo(nlp, store=store, dtype=dtype, set_vectors=set_vectors)
+    nlp = with_elmo(store=store, dtype=dtype, set_vectors=set_vectors)
     if has_listener:
         nlp.add_pipe("tagger", config=listening())
         nlp.initialize(lambda: make_examples(nlp))
@@ -134,38 +133,20 @@ def test_a_token_vector_does_not_keep_its_doc_alive(store):
     assert not any(vector.flags.writeable for vector in vectors)
 
 
-def read_conllu(path):
-    sentences = [[]]
-    for line in gzip.decompress(path.read_bytes()).decode("utf8").splitlines():
-        fields = line.split("\t")
-        if not line:
-            sentences.append([])
-        elif fields[0].isdigit():
-            sentences[-1].append(fields[1])
-    return [words for words in sentences if words]
-
-
 @pytest.mark.parametrize("n_tokens", [0, 1, 7, 10, 11, 19, 20, 21, 100, 1003])
 @pytest.mark.parametrize("overlap", [0, 1, 4])
-def test_kept_slices_cover_the_run_once(n_tokens, overlap):
+def test_kept_slices_cover_the_run_once_each_token_where_it_is_most_central(n_tokens, overlap):
     windows = split_windows(n_tokens, 10, overlap)
-    kept = [i for window in windows for i in range(window.keep_start, window.keep_end)]
-    assert kept == list(range(n_tokens))
-    for window in windows:
-        assert window.start <= window.keep_start and window.keep_end <= window.end
-        assert window.end - window.start <= 10
+    kept = [(i, window) for window in windows for i in range(window.keep_start, window.keep_end)]
+    assert [i for i, _ in kept] == list(range(n_tokens))
+    assert all(window.end - window.start <= 10 for window in windows)
     assert all(b.start <= a.end - overlap for a, b in zip(windows, windows[1:]))
-
-
-def test_each_token_comes_from_the_window_where_it_is_most_central():
-    windows = split_windows(1000, 100, 30)
 
     def distance(window, i):
         left = i - window.start if window.start else 10**6
-        right = window.end - 1 - i if window.end < 1000 else 10**6
+        right = window.end - 1 - i if window.end < n_tokens else 10**6
         return min(left, right)
 
-    for window in windows:
-        for i in range(window.keep_start, window.keep_end):
-            best = max(distance(other, i) for other in windows if other.start <= i < other.end)
-            assert distance(window, i) >= best - 1  # the middle of an overlap is a tie
+    for i, window in kept:
+        best = max(distance(other, i) for other in windows if other.start <= i < other.end)
+        assert distance(window, i) >= best - 1  # the middle of an overlap is a tie

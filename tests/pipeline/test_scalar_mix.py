@@ -14,8 +14,7 @@ from spacy_elmo.analysis.layer_weights import name_mixes
 from spacy_elmo.pipeline.layer_weights import LayerWeightsLogger, find_task_mixes
 from spacy_elmo.pipeline.mix import MixSettings, ScalarMix, mix_layers
 
-from .placements import task_encoder
-from .tiny import LISTENER, make_examples, make_tagger
+from .tiny import LISTENER, make_examples, make_tagger, task_encoder
 
 N_LAYERS, N_TOKENS, WIDTH = 3, 5, 4
 WEIGHTS = [0.3, -0.5, 0.9]

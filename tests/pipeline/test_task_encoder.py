@@ -11,9 +11,20 @@ from torch.nn.utils import vector_to_parameters
 from spacy_elmo.pipeline.mix import mix_layers
 from spacy_elmo.pipeline.task_layers import BiLSTM, BiLSTMEncoder, Tok2VecWithElmo
 
-from .placements import BILSTM, EMBED, INPUT, PLACEMENTS, WINDOW, task_encoder
 from .test_listener import CNN
-from .tiny import TEXTS, loader_block, make_examples, make_tagger, train
+from .tiny import (
+    BILSTM,
+    EMBED,
+    INPUT,
+    PLACEMENTS,
+    TEXTS,
+    WINDOW,
+    loader_block,
+    make_examples,
+    make_tagger,
+    task_encoder,
+    train,
+)
 
 TEXT = "She sat on the bank of the river."
 

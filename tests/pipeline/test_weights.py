@@ -102,21 +102,23 @@ def test_a_saved_pipeline_does_not_need_the_path(path, tmp_path):
     check(spacy.util.load_model_from_config(loaded.config, auto_fill=True).from_bytes(loaded.to_bytes()))
 
 
-def test_a_loader_beside_weights_is_an_error(path):
+@pytest.mark.parametrize(
+    "name, config, message",
+    [
+        ("elmo", {"weights": "bilm"}, r"weights = .*components.elmo.*\[initialize.components.elmo.loader\]"),
+        ("bilm", {}, r"\(bilm\) has no component 'elmo'.*Rename.*components.bilm.loader"),
+        ("elmo", {"model": {"bilm": {**BILM, "cell_width": 20}}}, "cell_width is 16, not 20"),
+    ],
+    ids=["beside weights", "of no component", "with other sizes"],
+)
+def test_a_loader_that_does_not_fit_is_an_error(name, config, message, path, elsewhere):
     nlp = spacy.blank("en")
-    nlp.add_pipe("elmo", config={"weights": str(path)})
+    nlp.add_pipe("elmo", name=name, config=config)
     nlp.config["initialize"]["components"]["elmo"] = loader_block(seed=3)
-    with pytest.raises(ValueError, match=r"load_weights\(path\)"):
-        nlp(TEXT)
-    with pytest.raises(ValueError, match=r"weights = .*components.elmo.*\[initialize.components.elmo.loader\]"):
-        nlp.initialize()
-
-
-def test_a_loader_of_a_component_that_is_not_there_is_an_error():
-    nlp = spacy.blank("en")
-    nlp.add_pipe("elmo", name="bilm")
-    nlp.config["initialize"]["components"]["elmo"] = loader_block(seed=3)
-    with pytest.raises(ValueError, match=r"\(bilm\) has no component 'elmo'.*Rename.*components.bilm.loader"):
+    if "weights" in config:
+        with pytest.raises(ValueError, match=r"load_weights\(path\)"):
+            nlp(TEXT)
+    with pytest.raises(ValueError, match=message):
         nlp.initialize()
 
 
@@ -176,14 +178,6 @@ def test_loader_of_the_config_is_never_passed_over(packaged):
         assert nlp.get_pipe("elmo").sizes is None
     nlp.initialize()
     assert nlp("text")._.elmo.any()
-
-
-def test_loader_with_other_sizes_than_the_config_is_an_error():
-    nlp = spacy.blank("en")
-    nlp.add_pipe("elmo", config={"model": {"bilm": {**BILM, "cell_width": 20}}})
-    nlp.config["initialize"]["components"]["elmo"] = loader_block()
-    with pytest.raises(ValueError, match="cell_width is 16, not 20"):
-        nlp.initialize()
 
 
 # Languages

@@ -4,6 +4,9 @@ from typing import Any, Dict, List, Optional
 
 import numpy
 import spacy
+from nn.tiny import N_LAYERS as N_LAYERS
+from nn.tiny import SIZES as BILM
+from nn.tiny import WIDTH as WIDTH
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.training import Example
@@ -12,14 +15,7 @@ from thinc.api import Adam
 from spacy_elmo.pipeline import crf_ner, elmo  # noqa: F401  registers factories where the package is not installed
 from spacy_elmo.pipeline.model import get_bilm, make_random_bilm
 
-BILM: Dict[str, Any] = {
-    "char_cnn": {"embedding_width": 4, "filters": [[1, 8], [2, 8]], "n_highway": 1},
-    "n_layers": 2,
-    "cell_width": 16,
-    "projection_width": 8,
-}
 WIDE = {**BILM, "projection_width": 12}
-N_LAYERS, WIDTH = 3, 16
 LISTENER = {"@architectures": "spacy-elmo.ElmoListener.v1"}
 TEXTS = [
     "She sat on the bank of the river.",
@@ -43,11 +39,17 @@ def loader_block(seed: int = 1, bilm: Optional[Dict[str, Any]] = None) -> Dict[s
 def add_elmo(
     nlp: Language, name: str = "elmo", seed: int = 1, bilm: Optional[Dict[str, Any]] = None, **config: Any
 ) -> Any:
-    """Add an ELMo component with random weights."""
     component = nlp.add_pipe("elmo", name=name, config=config)
     nlp.config["initialize"]["components"][name] = loader_block(seed, bilm)
     component.initialize(lambda: [make_example(nlp)], nlp=nlp, loader=lambda: make_random_bilm(bilm or BILM, seed))
     return component
+
+
+def with_elmo(name: str = "elmo", **settings: Any) -> Language:
+    """RETURNS (Language): A blank pipeline with a component of `add_elmo`."""
+    nlp = spacy.blank("en")
+    add_elmo(nlp, name, **settings)
+    return nlp
 
 
 def make_example(nlp: Language) -> Example:
@@ -73,14 +75,11 @@ def make_examples(nlp: Language) -> List[Example]:
 
 
 def listening(architecture: str = "spacy.Tagger.v2", **listener: Any) -> Dict[str, Any]:
-    """Config of a component whose `tok2vec` is a listener."""
     return {"model": {"@architectures": architecture, "tok2vec": {**LISTENER, **listener}}}
 
 
 def make_tagger(tok2vec: Optional[Dict[str, Any]] = None, **settings: Any) -> Language:
-    """An initialized pipeline of ELMo and a tagger."""
-    nlp = spacy.blank("en")
-    add_elmo(nlp, **settings)
+    nlp = with_elmo(**settings)
     nlp.add_pipe("tagger", config={"model": {"@architectures": "spacy.Tagger.v2", "tok2vec": tok2vec or LISTENER}})
     nlp.initialize(lambda: make_examples(nlp))
     return nlp
@@ -95,11 +94,41 @@ def train(nlp: Language, n_updates: int = 3, sgd: Any = None, **settings: Any) -
 
 
 def get_bilm_weights(nlp: Language, name: str = "elmo") -> Dict[str, Any]:
-    """Copies of all weights of a biLM."""
     network = get_bilm(nlp.get_pipe(name).model).network
     return {key: value.detach().clone().numpy() for key, value in network.state_dict().items()}
 
 
 def are_equal(one: Dict[str, Any], other: Dict[str, Any]) -> bool:
-    """Whether all arrays are the same."""
     return all(numpy.array_equal(array, other[key]) for key, array in one.items())
+
+
+# Components on a task encoder: ELMo beside the input, the output, or both
+
+EMBED: Dict[str, Any] = {
+    "@architectures": "spacy.MultiHashEmbed.v2",
+    "width": 6,
+    "attrs": ["NORM", "SHAPE"],
+    "rows": [50, 20],
+    "include_static_vectors": False,
+}
+BILSTM: Dict[str, Any] = {"@architectures": "spacy-elmo.BiLSTMEncoder.v1", "width": 10, "depth": 1}
+WINDOW: Dict[str, Any] = {
+    "@architectures": "spacy.MaxoutWindowEncoder.v2",
+    "width": 8,
+    "window_size": 1,
+    "maxout_pieces": 2,
+    "depth": 1,
+}
+# Different settings, so that mixes that are mistaken for each other are noticed.
+INPUT = {**LISTENER, "initial_weights": [0.5, -0.5, 1.0], "layer_norm": "token"}
+OUTPUT = {**LISTENER, "initial_gamma": 2.0, "projection_width": 5}
+PLACEMENTS: Dict[str, Dict[str, Any]] = {
+    "input": {"elmo_input": INPUT},
+    "output": {"elmo_output": OUTPUT},
+    "both": {"elmo_input": INPUT, "elmo_output": OUTPUT},
+}
+
+
+def task_encoder(placement: str = "both", encode: Dict[str, Any] = BILSTM, **settings: Any) -> Dict[str, Any]:
+    encoder = {"@architectures": "spacy-elmo.ElmoTaskEncoder.v1", "embed": EMBED, "encode": encode}
+    return {**encoder, **PLACEMENTS[placement], **settings}
