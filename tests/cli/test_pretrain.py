@@ -4,8 +4,6 @@ import math
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -96,19 +94,12 @@ def test_the_text_is_tokenized_once(text, tmp_path):
 
 @pytest.mark.issue(52)
 def test_a_text_from_stdin_is_stored(text, tmp_path):
-    command = [sys.executable, "-m", "spacy_elmo", "pretrain", CONFIG, tmp_path / "a", "--paths.train", "-"]
-    command += ["--paths.valid", text, *SMALL]
-
-    def run(content, *options):
-        environ = {**os.environ, "PYTHONPATH": str(CONFIG.parents[1])}
-        result = subprocess.run([*map(str, command), *options], input=content, capture_output=True, env=environ)
-        return " ".join((result.stdout + result.stderr).decode().split())
-
-    assert "Read 420 tokens in 60 sentences" in run(text.read_bytes())
+    command = ("pretrain", CONFIG, tmp_path / "a", "--paths.train", "-", "--paths.valid", text, *SMALL)
+    assert "Read 420 tokens in 60 sentences" in told(*command, input=text.read_bytes())
     _run(tmp_path / "b", text)
     assert _log(tmp_path / "b", "loss") == _log(tmp_path / "a", "loss")
-    assert "Resumed at step 10" in run(b"", "--pretraining.max_tokens", "640", "--resume")
-    assert "Read 3 tokens" in run(b"the cat sat\n", "--force")
+    assert "Resumed at step 10" in told(*command, "--pretraining.max_tokens", "640", "--resume", input=b"")
+    assert "Read 3 tokens" in told(*command, "--force", input=b"the cat sat\n")
 
 
 def test_a_run_made_longer_is_one_that_was_long_from_the_start(text, tmp_path):

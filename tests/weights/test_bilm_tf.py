@@ -223,6 +223,12 @@ def read(**changes):
     return read_options(make_options(**changes), "options.json", n_words=12 if "char_cnn" in changes else None)
 
 
+def test_options_absent_means_what_bilm_tf_means():
+    config = read(lstm={"use_skip_connections": ..., "n_layers": ..., "cell_clip": ..., "proj_clip": 0})
+    assert not config.has_skip and config.n_layers == 1
+    assert config.cell_clip is None and config.projection_clip is None
+
+
 def test_options_lists_all_problems_at_once():
     with pytest.raises(ValueError) as error:
         read(

@@ -25,6 +25,7 @@ from spacy_elmo import BiLM, load_bilm, load_mixes, save_bilm
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.model import AdaptiveHead, BiLMNetwork
 from spacy_elmo.text.words import Vocabulary
+from spacy_elmo.weights.contents import read_contents
 from spacy_elmo.weights.files import Listing
 from spacy_elmo.weights.formats import FORMATS, detect_format
 from spacy_elmo.weights.native import bilm_from_bytes, bilm_to_bytes
@@ -151,6 +152,7 @@ NATIVE = {
 def test_native_files_and_bytes_hold_every_kind(kind: str, tmp_path: Path) -> None:
     make, reason = NATIVE[kind]
     bilm = make(tmp_path / "source")
+    assert ("highway around LSTM layer 2" in read_contents(bilm).n_parameters) == kind.startswith("highways")
     content = bilm_to_bytes(bilm)
     assert content == bilm_to_bytes(bilm_from_bytes(content))
     save_bilm(bilm, tmp_path / "native")
