@@ -8,13 +8,16 @@ LSTMs of cuDNN are computed in float32. By default torch lets cuDNN round their 
 mantissa.
 """
 
+import logging
 import os
 import threading
 from contextlib import contextmanager
-from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import torch
 from torch import Tensor, nn
+
+logger = logging.getLogger("spacy_elmo")
 
 # Added to the variance. AllenNLP adds 1e-13 to the standard deviation, which is equal within float32 rounding.
 NORM_EPS = 1e-12
@@ -208,6 +211,7 @@ def _restore_tf32() -> None:
 
 CUDA_GRAPHS = "SPACY_ELMO_CUDA_GRAPHS"  # 0 launches kernels one by one; 1 uses graphs on CPUs, too, which tests need
 ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+MAX_GRAPHS = 16  # of a cache
 N_WARM_UPS = 2  # calls before a capture, in which libraries allocate their memory
 
 
@@ -222,7 +226,7 @@ class Graph:
 
     function (Callable[[], Any]): Called for the capture; on a CPU in every `replay`.
     device (torch.device): Of all its tensors.
-    pool (Any): Memory that graphs share, from `make_pool`; only one of them may be replayed at a time.
+    pool (Any): Memory that graphs share; only one of them may be replayed at a time.
     """
 
     def __init__(self, function: Callable[[], Any], device: torch.device, pool: Any = None) -> None:
@@ -242,9 +246,41 @@ class Graph:
         return self._result
 
 
-def make_pool(device: torch.device) -> Any:
-    """Memory for several graphs; None on a CPU."""
-    return torch.cuda.graph_pool_handle() if device.type == "cuda" else None
+class GraphCache:
+    """Graphs that share memory, by a key such as their shape. A key is captured the second time it occurs. If a graph
+    does not fit in memory, all are discarded. A copy is empty.
+
+    device (torch.device): Of all graphs.
+    name (str): Of the computation, for the warning.
+    """
+
+    def __init__(self, device: torch.device, name: str) -> None:
+        self.graphs: Dict[Any, Any] = {}  # None for a key that occurred once
+        self._device, self._name, self._is_off = device, name, False
+        self._pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
+
+    def __reduce__(self) -> Any:
+        return GraphCache, (self._device, self._name)
+
+    def find(self, key: Any, capture: Callable[[Any], Any]) -> Any:
+        """What `capture(pool)` returned for this key; None for a new key, or without memory for it."""
+        if self._is_off:
+            return None
+        if key not in self.graphs:
+            uncaptured = [known for known, graph in self.graphs.items() if graph is None]
+            if len(self.graphs) == MAX_GRAPHS and uncaptured:
+                del self.graphs[uncaptured[0]]
+            if len(self.graphs) < MAX_GRAPHS:
+                self.graphs[key] = None
+        elif self.graphs[key] is None:
+            try:
+                with torch.inference_mode(False), torch.no_grad():
+                    self.graphs[key] = capture(self._pool)
+            except RuntimeError as error:  # mostly too little memory
+                logger.warning("%s computed without CUDA graphs: %s", self._name, error)
+                self._is_off = True
+                self.graphs.clear()
+        return self.graphs.get(key)
 
 
 def _capture(function: Callable[[], Any], pool: Any) -> Tuple[Any, Any]:

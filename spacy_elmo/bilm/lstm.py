@@ -10,8 +10,7 @@ compiler was found at installation, `_recurrence.c` computes the elements of a s
 In a training loop on a GPU the loop over time is launched at once, as a CUDA graph.
 """
 
-import logging
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -19,7 +18,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from .config import BiLMConfig
-from .layers import CUDA_GRAPHS, Graph, LayerHighway, constant_, make_pool, new_parameter, uniform_
+from .layers import CUDA_GRAPHS, Graph, GraphCache, LayerHighway, constant_, new_parameter, uniform_
 from .state import LSTMState, State
 
 try:
@@ -32,10 +31,11 @@ FORGET_BIAS = 1.0  # added at run time and not part of the stored bias, as in th
 
 class LSTMLayer(nn.Module):
     """The weights of one layer. The first dimension is the direction; columns are in the order i, j (candidate), f, o.
-    The attribute `graphs` has CUDA graphs of a training loop whose chunks have one shape.
+    The attribute `graphs` has CUDA graphs of a training loop: two for each layer, shape and dtype. They keep the values
+    of all steps, the gates, and copies of the weights in memory.
     """
 
-    graphs: Optional["RecurrenceGraphs"] = None
+    graphs: Optional[GraphCache] = None
 
     def __init__(self, config: BiLMConfig) -> None:
         super().__init__()
@@ -184,9 +184,6 @@ HALF = (torch.bfloat16, torch.float16)
 NO_CLIP = torch.finfo(torch.float32).max
 ONE_PASS_THREADS = 4  # more threads of torch are faster than one pass in one thread
 Keeps = List[Optional[Tensor]]
-MAX_GRAPHS = 16  # layers times shapes
-
-logger = logging.getLogger("spacy_elmo")
 
 
 def run_recurrence(
@@ -200,7 +197,7 @@ def run_recurrence(
     mask: Optional[Tensor] = None,
     cell_clip: Optional[float] = None,
     projection_clip: Optional[float] = None,
-    graphs: Optional["RecurrenceGraphs"] = None,
+    graphs: Optional[GraphCache] = None,
 ) -> Tuple[Tensor, Tensor, Tensor]:
     """Run over time: i, j, f, o = gates + h W; c = clip(i j + f c); h = clip(W_P (o tanh(c))).
 
@@ -218,12 +215,12 @@ def run_recurrence(
         dropout (Gal & Ghahramani 2016). Outputs and states are not masked.
     cell_clip (Optional[float]): Bound of c.
     projection_clip (Optional[float]): Bound of h.
-    graphs (Optional[RecurrenceGraphs]): CUDA graphs of a training loop.
+    graphs (Optional[GraphCache]): CUDA graphs of a training loop.
     RETURNS (Tuple[Tensor, Tensor, Tensor]): Outputs (d, S, B, R) float32, last h, last c (both detached).
     """
     constants = _Constants(h, c, resets, mask, cell_clip, None if projection_weight is None else projection_clip)
     weights = recurrent_weight, projection_weight
-    graph = None if graphs is None else graphs.find(gates, weights, constants)
+    graph = None if graphs is None else _find_graph(graphs, gates, weights, constants)
     outputs, last_c = _Recurrence.apply(gates, *weights, constants, graph)  # type: ignore[no-untyped-call]  # torch gives apply no types
     return outputs, outputs[:, -1].detach(), last_c
 
@@ -534,46 +531,16 @@ def _read_outputs(outputs: Tensor, h: Tensor, mask: Optional[Tensor], keeps: Kee
     return read.flatten(1, 2)
 
 
-class RecurrenceGraphs:
-    """CUDA graphs of the recurrence of the layers that are trained: two for each layer, shape and dtype. A shape is
-    captured the second time it occurs. A graph keeps its memory: the values of all steps, the gates, and copies of the
-    weights. If a shape does not fit in memory, all graphs are discarded, and the loop computes.
-
-    Each shape has one backward pass at a time: that of the last forward pass.
-    """
-
-    def __init__(self, device: torch.device) -> None:
-        self._device, self._pool = device, make_pool(device)
-        self._is_off = False
-        self._graphs: Dict[Any, Optional[_RecurrenceGraph]] = {}
-
-    def __reduce__(self) -> Any:
-        return RecurrenceGraphs, (self._device,)  # a copy captures again
-
-    def find(
-        self, gates: Tensor, weights: Tuple[Tensor, Optional[Tensor]], constants: _Constants
-    ) -> Optional["_RecurrenceGraph"]:
-        """None if there are no gradients, or for a new or an unusual shape."""
-        is_trained = torch.is_grad_enabled() and (gates.requires_grad or weights[0].requires_grad) and not self._is_off
-        if not is_trained or (gates.is_leaf and gates.requires_grad):  # a leaf would keep our memory as its gradient
-            return None
-        key = (weights[0].data_ptr(), gates.shape, gates.dtype, constants.resets is None, constants.mask is None)
-        if self._graphs.get(key) is None:
-            if key not in self._graphs:
-                seen_once = [shape for shape, graph in self._graphs.items() if graph is None]
-                if len(self._graphs) == MAX_GRAPHS and seen_once:
-                    del self._graphs[seen_once[0]]
-                if len(self._graphs) < MAX_GRAPHS:
-                    self._graphs[key] = None  # captured if it occurs again
-            else:
-                try:
-                    with torch.inference_mode(False), torch.no_grad():
-                        self._graphs[key] = _RecurrenceGraph(gates, weights, constants, self._pool)
-                except RuntimeError as error:  # mostly too little memory
-                    logger.warning("The recurrence is computed without CUDA graphs: %s", error)
-                    self._is_off = True
-                    self._graphs.clear()
-        return self._graphs.get(key)
+def _find_graph(
+    graphs: GraphCache, gates: Tensor, weights: Tuple[Tensor, Optional[Tensor]], constants: _Constants
+) -> Optional["_RecurrenceGraph"]:
+    """None if there are no gradients, or for a new or an unusual shape."""
+    has_gradients = torch.is_grad_enabled() and (gates.requires_grad or weights[0].requires_grad)
+    if not has_gradients or (gates.is_leaf and gates.requires_grad):  # a leaf would keep our memory as its gradient
+        return None
+    key = (weights[0].data_ptr(), gates.shape, gates.dtype, constants.resets is None, constants.mask is None)
+    graph: Optional[_RecurrenceGraph] = graphs.find(key, lambda pool: _RecurrenceGraph(gates, weights, constants, pool))
+    return graph
 
 
 class _RecurrenceGraph:

@@ -53,8 +53,8 @@ static bool read_fields(PyObject *const *args, Py_ssize_t n_args, void *fields, 
         return false;
     }
     for (Py_ssize_t k = 0; k < n_numbers; k++) {
-        int64_t number = PyLong_AsLongLong(args[k]);
-        memcpy((char *)fields + 8 * k, &number, 8);
+        int64_t value = PyLong_AsLongLong(args[k]);
+        memcpy((char *)fields + 8 * k, &value, 8);
     }
     for (Py_ssize_t k = 0; k < n_floats; k++)
         floats[k] = (float)PyFloat_AsDouble(args[n_numbers + k]);

@@ -77,7 +77,7 @@ struct Kernel {
 
 namespace {
 
-enum { PANEL = 2 * W, CHUNK = 16, GAP = 16 }; /* GAP: rows whose distance is a power of two would share few sets of the L1 cache */
+enum { PANEL = 2 * W, CHUNK = 16, GAP = 16, HOLDS_TOTALS = W == 16 }; /* GAP: rows whose distance is a power of two would share few sets of the L1 cache */
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -101,11 +101,11 @@ struct Operands {
     Size panel_size, start_column, out_stride;
 };
 
-/* Add products to M rows of `out`, for Q panels. The inputs are divided into chunks with a sum each, which rounds less than
-one long sum. */
+/* Add products to the totals of M rows, for Q panels. The inputs are divided into chunks with a sum each, which rounds less
+than one long sum. */
 template <int M, int Q>
-INLINE void add_products(const float *rows, Size stride, Size width, const float *panel, Size panel_size, float *out,
-                         Size out_stride) {
+INLINE void add_products(const float *rows, Size stride, Size width, const float *panel, Size panel_size, Vec *totals,
+                         Size totals_stride) {
     for (Size first = 0; first < width; first += CHUNK) {
         Vec sums[M][2 * Q] = {};
         const Size end = first + CHUNK < width ? first + CHUNK : width;
@@ -121,20 +121,24 @@ INLINE void add_products(const float *rows, Size stride, Size width, const float
         }
         for (int m = 0; m < M; m++)
             for (int q = 0; q < 2 * Q; q++)
-                store(out + m * out_stride + q * W, sums[m][q] + load(out + m * out_stride + q * W));
+                totals[m * totals_stride + q] += sums[m][q];
     }
 }
 
-/* M rows from `row` on times Q panels. */
+/* M rows from `row` on times Q panels. Totals are in registers where there are enough of them, otherwise in `out`. */
 template <int M, int Q>
 void multiply_tile(const Operands &t, Size row) {
-    float *out = t.out + row * t.out_stride;
+    Vec registers[M * 2 * Q], *out = (Vec *)(t.out + row * t.out_stride), *totals = HOLDS_TOTALS ? registers : out;
+    const Size out_stride = t.out_stride / W, stride = HOLDS_TOTALS ? 2 * Q : out_stride;
     for (int m = 0; m < M; m++)
         for (int q = 0; q < 2 * Q; q++)
-            store(out + m * t.out_stride + q * W, load(t.starts[row + m] + t.start_column + q * W));
-    add_products<M, Q>(t.a.first + row * t.a.stride, t.a.stride, t.a.width, t.panels, t.panel_size, out, t.out_stride);
+            totals[m * stride + q] = load(t.starts[row + m] + t.start_column + q * W);
+    add_products<M, Q>(t.a.first + row * t.a.stride, t.a.stride, t.a.width, t.panels, t.panel_size, totals, stride);
     add_products<M, Q>(t.b.first + row * t.b.stride, t.b.stride, t.b.width, t.panels + t.a.width * PANEL, t.panel_size,
-                       out, t.out_stride);
+                       totals, stride);
+    for (int m = 0; m < M && HOLDS_TOTALS; m++)
+        for (int q = 0; q < 2 * Q; q++)
+            out[m * out_stride + q] = totals[m * stride + q];
 }
 
 template <int M, int Q>
@@ -270,18 +274,18 @@ void fill_slot_gates(const Task &t, Work &w, Size layer, Size begin, Size end) {
 }
 
 /* One step of n lanes of a layer. gate_rows: the row of the table of each lane, or null: gates are computed from inputs. */
-void run_step(const Task &t, const Work &w, Size number, Size step, Size n, const int32_t *gate_rows) {
-    const Layer &layer = t.layers[number];
+void run_step(const Task &t, const Work &w, Size index, Size step, Size n, const int32_t *gate_rows) {
+    const Layer &layer = t.layers[index];
     const Size at = step * t.n_plan_lanes + t.first_lane;
     const int32_t *tokens = t.tokens + at, *begins = t.begins + at;
     const int n_panels = count_panels(n) == 4 ? 4 : 2, n_cells = n_panels * W / 2;
-    float *all_h = w.h + number * t.n_lanes * w.h_stride, *all_c = w.c + number * t.n_lanes * w.c_stride;
+    float *all_h = w.h + index * t.n_lanes * w.h_stride, *all_c = w.c + index * t.n_lanes * w.c_stride;
     for (Size m = 0; m < n; m++) {
         if (begins[m] >= 0) {
             memcpy(all_h + m * w.h_stride, layer.start_h + begins[m] * t.width, 4 * t.width);
             memcpy(all_c + m * w.c_stride, layer.start_c + begins[m] * t.cell_width, 4 * t.cell_width);
         }
-        memcpy(w.inputs + m * w.h_stride, t.rows + number * t.layer_stride + tokens[m] * t.rows_stride, 4 * t.width);
+        memcpy(w.inputs + m * w.h_stride, t.rows + index * t.layer_stride + tokens[m] * t.rows_stride, 4 * t.width);
         w.starts[m] = gate_rows ? t.gates + gate_rows[m] * 4 * w.H : layer.bias;
     }
     const Rows inputs = {w.inputs, w.h_stride, t.width}, cell_outputs = {w.cell_outputs, w.c_stride, t.cell_width};
@@ -308,8 +312,8 @@ void run_step(const Task &t, const Work &w, Size number, Size step, Size n, cons
         multiply_all({inputs, {}, layer.highway, w.highway_starts, w.cell_outputs, t.width * PANEL, 0, w.h_stride}, n, w.P / PANEL);
     for (Size m = 0; m < n; m++) {
         const float *h = all_h + m * w.h_stride, *scores = layer.highway ? w.cell_outputs + m * w.h_stride : nullptr;
-        write_outputs(h, w.inputs + m * w.h_stride, scores, t.has_skip && number, t.width,
-                      t.rows + (number + 1) * t.layer_stride + tokens[m] * t.rows_stride);
+        write_outputs(h, w.inputs + m * w.h_stride, scores, t.has_skip && index, t.width,
+                      t.rows + (index + 1) * t.layer_stride + tokens[m] * t.rows_stride);
         const int32_t end = t.ends ? t.ends[at + m] : -1;
         if (end >= 0) {
             memcpy(layer.end_h + end * t.width, h, 4 * t.width);
@@ -320,16 +324,16 @@ void run_step(const Task &t, const Work &w, Size number, Size step, Size n, cons
 
 Size run_steps(const Task &t, Work &w, Size begin) {
     const Size end = fill_word_gates(t, w, begin);
-    for (Size number = 0; number < t.n_layers; number++) {
-        const bool has_table = number == 0 || w.has_few_lanes;
-        if (number && w.has_few_lanes)
-            fill_slot_gates(t, w, number, begin, end);
+    for (Size index = 0; index < t.n_layers; index++) {
+        const bool has_table = index == 0 || w.has_few_lanes;
+        if (index && w.has_few_lanes)
+            fill_slot_gates(t, w, index, begin, end);
         for (Size m = 0; m < t.n_lanes; m++)
-            w.highway_starts[m] = t.layers[number].highway_bias;
+            w.highway_starts[m] = t.layers[index].highway_bias;
         const int32_t *gate_rows = w.gate_of_slot;
         for (Size step = begin; step < end; step++) {
             const Size n = count_lanes(t, step);
-            run_step(t, w, number, step, n, has_table ? gate_rows : nullptr);
+            run_step(t, w, index, step, n, has_table ? gate_rows : nullptr);
             gate_rows += n;
         }
     }

@@ -3,7 +3,7 @@
 import hashlib
 from itertools import count
 from numbers import Integral
-from typing import Any, Callable, Collection, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
@@ -16,9 +16,9 @@ from ..bilm.state import BiLMState, State
 from ..errors import Errors
 from ..text.words import Lexicon, Vocabulary
 from ..util import STATES
-from .encoder import Encoder, Runs, check_state_of, refuse_state
+from .encoder import Encoder, check_state_of, refuse_state
 from .perplexity import Perplexity, finite, require_language_model, split_losses, summarize, text_losses
-from .products import check_precision, precision_of, quantizable_names, quantize, require_float32
+from .products import check_precision, quantizable_names, quantize, require_float32
 from .runtime import isolated, to_host
 from .words import WeightVersions, WordCache
 
@@ -88,7 +88,7 @@ class BiLM:
     @property
     def precision(self) -> str:
         """RETURNS (str): Precision of the matrix products, see `set_precision`."""
-        return precision_of(self.network)
+        return self.network.precision
 
     @property
     def word_cache(self) -> WordCache:
@@ -235,8 +235,8 @@ class BiLM:
             sizes = [len(words) + 2 * part.has_boundaries for words in text[part.start : part.stop]]
             chosen = to_host(choose(part.rows))  # (N, D) or (L+1, N, D), at once: one wait for a GPU
             for rows in chosen.split(sizes, dim=-2):
-                kept = rows[..., 1:-1, :] if part.has_boundaries and not boundaries else rows
-                vectors.append(kept.numpy().astype("float32", copy=True))
+                inner = rows[..., 1:-1, :] if part.has_boundaries and not boundaries else rows
+                vectors.append(inner.numpy().astype("float32", copy=True))
         if not return_state:
             return vectors
         end = ends[-1] if ends else self.network.zero_state(1)
@@ -283,12 +283,21 @@ class BiLM:
         encoder = self._encoder
         with torch.set_grad_enabled(with_grad and torch.is_grad_enabled()):
             if char_ids is None:
-                encoder_runs = encoder.runs(check_runs(runs), has_gradients=with_grad)
+                encoder_runs = encoder.runs(check_sentences(runs), has_gradients=with_grad)
             else:
                 encoder_runs = encoder.id_runs(char_ids, runs)
             if with_grad:
                 return encoder.with_grad(encoder_runs, with_boundaries=boundaries)
-            return self._encode(encoder, encoder_runs, state, batch_tokens, group_lengths, boundaries)
+            n_rows = sum(encoder_runs.lengths) + 2 * boundaries * len(encoder_runs.lengths)
+            sizes = (self.config.n_layers + 1, n_rows, self.config.output_width)
+            layers = torch.empty(sizes, dtype=torch.float32, device=self.device)
+            choices: Dict[str, Any] = {"group_lengths": group_lengths, "with_boundaries": boundaries}
+            row = 0
+            for part in encoder.slices(encoder_runs, check_state(state), batch_tokens, **choices):
+                rows = part.rows if boundaries else part.inner(encoder_runs.lengths)
+                layers[:, row : row + rows.shape[1]] = rows
+                row += rows.shape[1]
+            return layers
 
     @isolated
     def iter_encode(
@@ -308,12 +317,12 @@ class BiLM:
         RAISES (ValueError): See `encode`.
         """
         check_positive("batch_tokens", batch_tokens)
-        encoder, runs = self._encoder, check_runs(runs)
-        found = encoder.runs(runs)
-        for part in encoder.slices(found, check_state(state), batch_tokens, group_lengths=group_lengths):
-            is_kept = reuse_memory or part.has_boundaries
-            rows = part.inner(found.lengths)
-            yield part.start, part.stop, rows if is_kept else rows.clone()
+        encoder = self._encoder
+        encoder_runs = encoder.runs(check_sentences(runs))
+        for part in encoder.slices(encoder_runs, check_state(state), batch_tokens, group_lengths=group_lengths):
+            is_copied = not (reuse_memory or part.has_boundaries)  # without boundaries, `inner` is a copy
+            rows = part.inner(encoder_runs.lengths)
+            yield part.start, part.stop, rows.clone() if is_copied else rows
 
     @isolated
     def perplexity(
@@ -361,26 +370,6 @@ class BiLM:
         losses = text_losses(self._encoder, head, vocabulary, text, state, 1 if state == "carry" else batch_size)
         return split_losses(losses, text, state)
 
-    def _encode(
-        self,
-        encoder: Encoder,
-        runs: Runs,
-        state: str,
-        batch_tokens: int,
-        group_lengths: Optional[Sequence[int]],
-        boundaries: bool,
-    ) -> Tensor:
-        n_rows = sum(runs.lengths) + 2 * boundaries * len(runs.lengths)
-        sizes = (self.config.n_layers + 1, n_rows, self.config.output_width)
-        layers = torch.empty(sizes, dtype=torch.float32, device=self.device)
-        choices: Dict[str, Any] = {"group_lengths": group_lengths, "with_boundaries": boundaries}
-        row = 0
-        for part in encoder.slices(runs, check_state(state), batch_tokens, **choices):
-            kept = part.rows if boundaries else part.inner(runs.lengths)
-            layers[:, row : row + kept.shape[1]] = kept
-            row += kept.shape[1]
-        return layers
-
     @property
     def _encoder(self) -> Encoder:
         """The encoder of the current weights; built again if these have changed."""
@@ -413,34 +402,19 @@ NO_LISTS = (str, bytes, Mapping, set, frozenset)  # that can be iterated, but ha
 
 def check_sentences(sentences: Iterable[Sequence[str]]) -> List[List[str]]:
     """The words of each sentence; EL011 for input that is not tokenized, ValueError for what has no sentences."""
-    _require_iterable(sentences)
-    found: List[List[str]] = []
-    for i, sentence in enumerate(sentences):
-        is_list = type(sentence) is list or isinstance(sentence, Iterable) and not isinstance(sentence, NO_LISTS)
-        words = sentence if isinstance(sentence, list) else list(sentence) if is_list else []
-        if not is_list or not _are_words(words):
-            raise ValueError(Errors.EL011.format(i=i, kind=_kind(sentence)))
-        found.append(words)
-    return found
-
-
-def check_runs(runs: Iterable[Sequence[str]]) -> Sequence[Sequence[str]]:
-    """The same for runs, which are not copied: in a list only if they are not in a sequence."""
-    _require_iterable(runs)
-    found = runs if isinstance(runs, Sequence) else list(runs)
-    for i, run in enumerate(found):
-        is_list = type(run) is list or isinstance(run, Collection) and not isinstance(run, NO_LISTS)
-        if not is_list or not _are_words(run):
-            raise ValueError(Errors.EL011.format(i=i, kind=_kind(run)))
-    return found
-
-
-def _require_iterable(sentences: Any) -> None:
     if not isinstance(sentences, Iterable):
         raise ValueError(
             f"The sentences are given as {_kind(sentences)}, but should be a list of lists of strings. Pass tokenized "
             "text, one list of words per sentence."
         )
+    text: List[List[str]] = []
+    for i, sentence in enumerate(sentences):
+        is_list = type(sentence) is list or isinstance(sentence, Iterable) and not isinstance(sentence, NO_LISTS)
+        words = sentence if isinstance(sentence, list) else list(sentence) if is_list else []
+        if not is_list or not _are_words(words):
+            raise ValueError(Errors.EL011.format(i=i, kind=_kind(sentence)))
+        text.append(words)
+    return text
 
 
 def _are_words(words: Iterable[Any]) -> bool:
@@ -457,10 +431,10 @@ def check_positive(name: str, value: int) -> None:
 def check_state(state: Any) -> str:
     """RAISES (ValueError): For a policy that is not known."""
     if not isinstance(state, str) or state not in STATES:
-        found = f"'{state}'" if isinstance(state, str) else f"a {type(state).__name__}"
+        described = f"'{state}'" if isinstance(state, str) else f"a {type(state).__name__}"
         known = ", ".join(f"'{name}'" for name in STATES)
         raise ValueError(
-            f"The state is {found}, but should be one of {known}, a BiLMState returned by `embed(..., "
+            f"The state is {described}, but should be one of {known}, a BiLMState returned by `embed(..., "
             "return_state=True)` of this biLM, or None for a zero state. Choose one of these."
         )
     return state
@@ -486,8 +460,8 @@ def layer_choice(layers: Union[str, int], n_layers: int) -> Callable[[Tensor], T
     if layers == "mean":
         return lambda rows: rows.mean(dim=0)
     if isinstance(layers, (int, np.integer)) and not isinstance(layers, bool) and 0 <= layers <= n_layers:
-        number = int(layers)
-        return lambda rows: rows[number]
+        layer = int(layers)
+        return lambda rows: rows[layer]
     raise ValueError(
         f"The setting layers is {layers!r}, but should be 'all', 'top', 'mean' or an int from 0 to {n_layers}."
     )

@@ -20,7 +20,6 @@ from ..text.lanes import Chunk, SentenceLanes, plan_lanes
 from ..text.words import CharacterCodec, Ids, Lexicon, Utf8Codec, Vocabulary, WordTable
 from ..util import shorten
 from .dispatch import GPU_MAX_LANES, MAX_LANES
-from .products import precision_of
 from .runner import Runner, make_runner
 from .runtime import HeapTrimmer, Workspace, WorkspacePool, register_fork_handlers
 from .words import BOUNDARIES, WordEncoder
@@ -52,12 +51,12 @@ class NumberedRuns(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """Sequences that are converted to numbers slice by slice: `number(start, stop)`. Each distinct word of a slice has
-    one vector. `lengths` are without boundaries.
+    """Sequences that are converted to numbers slice by slice, by `number_slice(start, stop)`. Each distinct word of a
+    slice has one vector. `lengths` are without boundaries.
     """
 
     lengths: List[int]
-    number: Callable[[int, int], NumberedRuns]
+    number_slice: Callable[[int, int], NumberedRuns]
 
 
 class Slice(NamedTuple):
@@ -122,11 +121,11 @@ class Encoder:
         words = self.words
         encode = words.compute if has_gradients else words.encode
 
-        def number(start: int, stop: int) -> NumberedRuns:
+        def number_slice(start: int, stop: int) -> NumberedRuns:
             distinct, numbers = number_words(runs[start:stop], words.boundaries)
             return NumberedRuns(encode(distinct), numbers)
 
-        return Runs([len(run) for run in runs], number)
+        return Runs([len(run) for run in runs], number_slice)
 
     def id_runs(self, char_ids: Union[Tensor, NDArray[np.int64]], index: Sequence[Sequence[int]]) -> Runs:
         """Sequences as rows of character ids (U, C) of the codec: `index` has those of each sequence. Word vectors have
@@ -136,22 +135,22 @@ class Encoder:
         """
         ids = np.asarray(char_ids.cpu() if isinstance(char_ids, Tensor) else char_ids, dtype="int64")
         codec = self.words.codec
-        problem = _id_problem(ids, [number for run in index for number in run], codec)
+        problem = _id_problem(ids, [row for run in index for row in run], codec)
         if problem or codec is None:
             raise ValueError(Errors.EL017.format(problem=problem))
         rows = np.concatenate([codec.encode(self.words.boundaries, ids.shape[1])[0], ids])
         vectors = self.words.encode_ids(rows, codec.lengths(rows))  # (U + 2, P), boundaries first
 
-        def number(start: int, stop: int) -> NumberedRuns:
+        def number_slice(start: int, stop: int) -> NumberedRuns:
             parts = index[start:stop]
             used, numbers = np.unique(np.fromiter(chain.from_iterable(parts), dtype="int64"), return_inverse=True)
-            kept = np.concatenate([[BOS, EOS], used + 2])
+            used_rows = np.concatenate([[BOS, EOS], used + 2])
             flat = (numbers + 2).tolist()
             stops = np.cumsum([len(run) for run in parts]).tolist()
             runs = [flat[first:last] for first, last in zip([0, *stops], stops)]
-            return NumberedRuns(vectors[torch.from_numpy(kept).to(vectors.device)], runs)
+            return NumberedRuns(vectors[torch.from_numpy(used_rows).to(vectors.device)], runs)
 
-        return Runs([len(run) for run in index], number)
+        return Runs([len(run) for run in index], number_slice)
 
     def start(self, state: str) -> State:
         """RETURNS (State): Initial state of a sequence under a policy, one row."""
@@ -188,13 +187,13 @@ class Encoder:
         self._check(runs, state)
         with self._workspaces.borrow() as workspace:
             if self._calls_modules(state):
-                found = self._each_with_modules(runs, batch_tokens, with_boundaries)
+                slices = self._each_with_modules(runs, batch_tokens, with_boundaries)
             elif self.config.has_state and not isinstance(state, State) and state == "carry":
                 groups = group_lengths or [1] * len(runs.lengths)
-                found = self._carry(runs, groups, batch_tokens, workspace, ends)
+                slices = self._carry(runs, groups, batch_tokens, workspace, ends)
             else:
-                found = self._each(runs, state, batch_tokens, workspace, with_boundaries, ends)
-            for part in found:
+                slices = self._each(runs, state, batch_tokens, workspace, with_boundaries, ends)
+            for part in slices:
                 yield part
                 self._trimmer.count(sum(runs.lengths[part.start : part.stop]))
 
@@ -210,15 +209,14 @@ class Encoder:
         with self._workspaces.borrow() as workspace:
             while (chunk := lanes.next_chunk(n_steps)) is not None:
                 numbers, index = np.unique(chunk.inputs, return_inverse=True)
-                known = table.words
-                vectors = self.words.encode([known[number] for number in numbers])
+                words = table.words
+                vectors = self.words.encode([words[i] for i in numbers])
                 steps, n_lanes = chunk.begins.shape
                 plan = plan_lanes([steps] * n_lanes, MAX_LANES)
                 slots = plan.slots().reshape(n_lanes, steps).T.reshape(-1)
                 forward, backward = index.reshape(2, -1)
-                words, places = (forward, backward), (slots, slots)
                 layers, end = self.runner.run(
-                    vectors, words, plan, state, slots=places, with_end=True, workspace=workspace
+                    vectors, (forward, backward), plan, state, slots=(slots, slots), with_end=True, workspace=workspace
                 )
                 state = state if end is None else end
                 yield chunk, layers
@@ -230,38 +228,39 @@ class Encoder:
         if not runs.lengths:
             sizes = (self.config.n_layers + 1, 0, self.config.output_width)
             return torch.zeros(sizes, dtype=torch.float32, device=self.device)
-        return self._call_modules(runs.number(0, len(runs.lengths)), with_boundaries=with_boundaries)
+        return self._call_modules(runs.number_slice(0, len(runs.lengths)), with_boundaries=with_boundaries)
 
     def _call_modules(self, numbered: NumberedRuns, *, with_boundaries: bool) -> Tensor:
         """Layers (L+1, N, D) of every sequence from zero, by the modules of the network."""
         vectors, tokens = numbered.vectors, numbered.tokens(with_boundaries=True)
-        is_whole = with_boundaries
-        kept = np.arange(len(tokens)) if is_whole else inner_places(numbered.lengths(with_boundaries=False))
+        places = np.arange(len(tokens))  # of the rows to return
+        if not with_boundaries:
+            places = inner_places(numbered.lengths(with_boundaries=False))
         encoder: Any = self.network.encoder
         if isinstance(encoder, BiLSTM):
             lengths = numbered.lengths(with_boundaries=True)
             layers: Tensor = encoder.encode(vectors, torch.from_numpy(tokens).to(self.device), lengths)  # (L+1, N, D)
-            return layers[:, torch.from_numpy(kept).to(self.device)]
-        return self._lanes_with_grad(vectors, tokens, numbered.lengths(with_boundaries=True), kept)
+            return layers[:, torch.from_numpy(places).to(self.device)]
+        return self._lanes_with_grad(vectors, tokens, numbered.lengths(with_boundaries=True), places)
 
-    def _lanes_with_grad(self, vectors: Tensor, tokens: Ids, lengths: List[int], kept: Ids) -> Tensor:
-        """kept (Ids): Places of the tokens whose rows are returned."""
+    def _lanes_with_grad(self, vectors: Tensor, tokens: Ids, lengths: List[int], places: Ids) -> Tensor:
+        """places (Ids): Of the tokens whose rows are returned."""
         plan = plan_lanes(lengths, MAX_LANES)
         d = self.config.n_directions
         slots = [plan.slots(backward=k == 1) for k in range(d)]
-        places = np.zeros((d, plan.n_steps * plan.n_lanes), dtype="int64")
+        words = np.zeros((d, plan.n_steps * plan.n_lanes), dtype="int64")
         resets = np.zeros((plan.n_steps, plan.n_lanes), dtype=bool)
         for k in range(d):
-            places[k, slots[k]] = tokens
+            words[k, slots[k]] = tokens
         resets[plan.offsets, plan.lanes] = True
         ends = plan.offsets + np.asarray(plan.lengths)
         resets[ends[ends < plan.n_steps], plan.lanes[ends < plan.n_steps]] = True  # slots without a token are apart
-        index = torch.from_numpy(places.reshape(d, plan.n_steps, plan.n_lanes)).to(self.device)
+        index = torch.from_numpy(words.reshape(d, plan.n_steps, plan.n_lanes)).to(self.device)
         layers, _ = self.network(
             vectors, index, self.network.zero_state(plan.n_lanes), resets=torch.from_numpy(resets).to(self.device)
         )
-        rows = [torch.from_numpy(slot[kept]).to(self.device) for slot in slots]
-        first = torch.cat([vectors[torch.from_numpy(tokens[kept]).to(self.device)]] * d, dim=1)  # (N, D)
+        rows = [torch.from_numpy(slot[places]).to(self.device) for slot in slots]
+        first = torch.cat([vectors[torch.from_numpy(tokens[places]).to(self.device)]] * d, dim=1)  # (N, D)
         upper = [torch.cat([layer[k].flatten(0, 1)[rows[k]] for k in range(d)], dim=1) for layer in layers]
         return torch.stack([first, *upper])
 
@@ -271,7 +270,7 @@ class Encoder:
         """
         hooked = find_hooked(self.words.modules)
         is_possible = state == "reset" or not self.config.has_state
-        precision = precision_of(self.network)
+        precision = self.network.precision
         if hooked and not (is_possible and precision == "float32"):
             names = ", ".join(name for name, module in self.network.named_modules() if name and module in hooked)
             policy = state if isinstance(state, str) else "given"
@@ -283,7 +282,7 @@ class Encoder:
         """`_each` from zero by the modules of the network, so that their hooks are called."""
         for first, stop in _split_by_budget(runs.lengths, batch_tokens):
             with torch.no_grad():
-                rows = self._call_modules(runs.number(first, stop), with_boundaries=with_boundaries)
+                rows = self._call_modules(runs.number_slice(first, stop), with_boundaries=with_boundaries)
             yield Slice(first, stop, rows, with_boundaries)
 
     def _check(self, runs: Runs, state: Union[str, State]) -> None:
@@ -311,7 +310,7 @@ class Encoder:
             start = self.start(state) if has_boundaries else self._state_after_boundary(state)
         for first, stop in _split_by_budget(runs.lengths, batch_tokens):
             part = start.rows(first, stop) if is_by_row else start
-            numbered = runs.number(first, stop)
+            numbered = runs.number_slice(first, stop)
             tokens = numbered.tokens(with_boundaries=has_boundaries)
             plan = plan_lanes(numbered.lengths(with_boundaries=has_boundaries), self._max_lanes)
             rows, end = self.runner.run(
@@ -335,7 +334,7 @@ class Encoder:
             first, stop = segments[0][0], segments[-1][1]
             start = State.cat([last if is_continued else zero for _, _, is_continued in segments])
             sizes = [segment_stop - segment_first for segment_first, segment_stop, _ in segments]
-            rows, end = self._run_groups(runs.number(first, stop), sizes, start, workspace)
+            rows, end = self._run_groups(runs.number_slice(first, stop), sizes, start, workspace)
             last = end.rows(len(sizes) - 1, len(sizes))
             if ends is not None:
                 ends.append(last)
@@ -395,29 +394,28 @@ def check_state_of(config: BiLMConfig, state: Any, *, return_state: bool = False
     """The state; "reset" instead of None if the encoder has no state. EL340 if it has none and one is wanted."""
     if config.has_state:
         return state
-    is_given = state is not None and not isinstance(state, str)
-    if return_state or state == "carry" or is_given:
-        wanted = "return_state=True" if return_state else "a state" if is_given else 'state = "carry"'
-        refuse_state(config, wanted)
+    is_value = state is not None and not isinstance(state, str)
+    if return_state or state == "carry" or is_value:
+        refuse_state(config, "return_state=True" if return_state else "a state" if is_value else 'state = "carry"')
     return "reset" if state is None else state
 
 
-def refuse_state(config: BiLMConfig, wanted: str) -> None:
-    """RAISES (ValueError): EL340 if the encoder has no state. `wanted` is what the user asks for."""
+def refuse_state(config: BiLMConfig, request: str) -> None:
+    """RAISES (ValueError): EL340 if the encoder has no state. `request` is what the user asks for."""
     if not config.has_state:
-        raise ValueError(Errors.EL340.format(setting=wanted, encoder=config.encoder))
+        raise ValueError(Errors.EL340.format(setting=request, encoder=config.encoder))
 
 
 def number_words(
     runs: Sequence[Sequence[str]], boundaries: Tuple[str, str] = BOUNDARIES
 ) -> Tuple[List[str], List[List[int]]]:
     """Distinct words, boundaries first, and the number of each word of each sequence."""
-    number: Dict[str, int] = defaultdict(count().__next__)
-    look_up = number.__getitem__
+    number_of: Dict[str, int] = defaultdict(count().__next__)
+    look_up = number_of.__getitem__
     for word in boundaries:
         look_up(word)
     numbers = [list(map(look_up, run)) for run in runs]
-    return list(number), numbers
+    return list(number_of), numbers
 
 
 def inner_places(lengths: Sequence[int]) -> Ids:

@@ -69,10 +69,10 @@ class KernelStack:
             n_rows = max(n_lanes, min(GATE_BYTES // (4 * self._gates_width), n_lanes * plan.n_steps))
             states: Any = zip(starts, ends) if ends else ((pair, (None, None)) for pair in starts)
             stack = [
-                [*layer, *(_row(state, k) for pair in pairs for state in pair)]
+                [*layer, *(None if state is None else state[k] for pair in pairs for state in pair)]
                 for layer, pairs in zip(self._directions[k], states)
             ]
-            addresses = np.array([[_address(tensor) for tensor in layer] for layer in stack], dtype="int64")
+            addresses = np.array([[0 if x is None else x.data_ptr() for x in layer] for layer in stack], dtype="int64")
             with self._workspaces.borrow() as workspace:
                 gates = workspace.take("gates", n_rows * self._gates_width)
                 native.run(
@@ -122,14 +122,6 @@ def _pack_layer(layer: Any, highway: Any, k: int) -> List[Optional[Tensor]]:
         None if highway is None else pack_panels(highway.weight[k]),
         None if highway is None else pad_columns(highway.bias[k]).clone(),
     ]
-
-
-def _row(state: Optional[Tensor], k: int) -> Optional[Tensor]:
-    return None if state is None else state[k]
-
-
-def _address(tensor: Optional[Tensor]) -> int:
-    return 0 if tensor is None else tensor.data_ptr()
 
 
 def divide_lanes(n_lanes: int, n_directions: int) -> List[Tuple[int, int]]:

@@ -6,7 +6,6 @@ depends only on the word: it is computed once per distinct word of a block. On a
 at once, as a CUDA graph.
 """
 
-import logging
 import threading
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -14,15 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..bilm.layers import Graph, make_pool
+from ..bilm.layers import Graph, GraphCache
 from ..bilm.state import State
 from ..text.lanes import LanePlan
 from ..text.words import Ids
 from .dispatch import BLOCK_BYTES, GRAPH_GATE_BYTES, GRAPH_MIN_LANES, GRAPH_STEPS, MIN_BLOCK_STEPS
 from .lstm import ConstantStack, Pairs
 from .runtime import Workspace, stream_of, to_device
-
-logger = logging.getLogger("spacy_elmo")
 
 OnStep = Callable[[int, int, Tensor, Tensor], Tuple[Tensor, Tensor]]  # (layer, step of the block, h, 2c) to (h, 2c)
 
@@ -53,8 +50,8 @@ class Batch(NamedTuple):
         words = np.zeros((len(self.words), n_steps, n_lanes), dtype="int64")
         n = max(1, self.plan.n_lanes)
         slots = [slots // n * n_lanes + slots % n for slots in self.slots]
-        for of_slots, own_slots, of_tokens in zip(words, slots, self.words):
-            of_slots.reshape(-1)[own_slots] = of_tokens
+        for by_slot, slots_of_tokens, tokens in zip(words, slots, self.words):
+            by_slot.reshape(-1)[slots_of_tokens] = tokens
         return words, slots
 
 
@@ -102,19 +99,19 @@ class LaneRun:
         states = [(h[:, :n_lanes], c2[:, :n_lanes]) for h, c2 in self._states]
         outputs = [layer[:, first : first + n_steps, :n_lanes] for layer in self._outputs]
 
-        def begin(number: int, step: int, h: Tensor, c2: Tensor) -> Tuple[Tensor, Tensor]:
+        def begin(i: int, step: int, h: Tensor, c2: Tensor) -> Tuple[Tensor, Tensor]:
             lanes, sequences = self._begins[first + step]
             if len(lanes):
-                for state, start in zip((h, c2), self._start[number]):  # a single row is used for all
+                for state, start in zip((h, c2), self._start[i]):  # a single row is used for all
                     rows = start.expand(-1, len(lanes), -1) if start.shape[1] == 1 else start[:, sequences]
                     state.index_copy_(1, lanes, rows)
             return h, c2
 
-        def end(number: int, step: int, h: Tensor, c2: Tensor) -> Tuple[Tensor, Tensor]:
+        def end(i: int, step: int, h: Tensor, c2: Tensor) -> Tuple[Tensor, Tensor]:
             if self._ends and len(self._ends[first + step][0]):
                 lanes, sequences = self._ends[first + step]
-                self.ends[number][0][:, sequences] = h[:, lanes]
-                self.ends[number][1][:, sequences] = 0.5 * c2[:, lanes]
+                self.ends[i][0][:, sequences] = h[:, lanes]
+                self.ends[i][1][:, sequences] = 0.5 * c2[:, lanes]
             return h, c2
 
         self._states = run_block(self.stack, gates, states, outputs, begin, end)
@@ -155,12 +152,12 @@ def write_tokens(layers: Tensor, first: int, batch: Batch, outputs: Sequence[Ten
     slots (Sequence[Ids]): For each direction shape (N,), the slot of each token in `outputs`.
     """
     width = batch.vectors.shape[1]
-    for k, (words, own_slots) in enumerate(zip(batch.words, slots)):
+    for k, (words, slots_of_tokens) in enumerate(zip(batch.words, slots)):
         columns = slice((first + k) * width, (first + k + 1) * width)
-        rows, read = to_device(own_slots, layers.device), to_device(words, layers.device)
+        rows, read = to_device(slots_of_tokens, layers.device), to_device(words, layers.device)
         torch.index_select(batch.vectors, 0, read, out=layers[0, :, columns])
-        for number, layer in enumerate(outputs, start=1):
-            torch.index_select(layer[k].reshape(-1, width), 0, rows, out=layers[number, :, columns])
+        for i, layer in enumerate(outputs, start=1):
+            torch.index_select(layer[k].reshape(-1, width), 0, rows, out=layers[i, :, columns])
 
 
 class LaneGraphs:
@@ -172,16 +169,14 @@ class LaneGraphs:
 
     def __init__(self, stack: ConstantStack, device: torch.device) -> None:
         self._stack, self._device = stack, device
-        self._pools: Dict[Any, Any] = {}  # of each stream: graphs of a pool must not run at the same time
-        self._blocks: Dict[Any, Optional[_Block]] = {}
+        self._caches: Dict[int, GraphCache] = {}  # by stream: graphs that share memory must not run at the same time
         self._lock = threading.Lock()  # graphs have their own memory: one plan at a time
-        self._is_off = False
 
     def run(self, batch: Batch, layers: Tensor, workspace: Workspace) -> bool:
         """Compute layers (L+1, N, D) of a plan. False if they are not computed: a new number of lanes, several initial
         states, or another thread that uses the graphs.
         """
-        if self._is_off or batch.start.layers[0][0].shape[1] != 1 or not self._lock.acquire(blocking=False):
+        if batch.start.layers[0][0].shape[1] != 1 or not self._lock.acquire(blocking=False):
             return False
         try:
             block = self._find(batch.plan.n_lanes)
@@ -192,22 +187,13 @@ class LaneGraphs:
             self._lock.release()
 
     def _find(self, n_lanes: int) -> Optional["_Block"]:
-        size = max(GRAPH_MIN_LANES, 1 << (n_lanes - 1).bit_length())
-        stream = stream_of(self._device)
-        key = size, stream
-        if key not in self._blocks:
-            self._blocks[key] = None
-        elif self._blocks[key] is None:
-            if stream not in self._pools:
-                self._pools[stream] = make_pool(self._device)
-            try:
-                with torch.inference_mode(False), torch.no_grad():
-                    self._blocks[key] = _Block(self._stack, size, self._device, self._pools[stream])
-            except RuntimeError as error:  # mostly too little memory
-                logger.warning("Vectors are computed without CUDA graphs: %s", error)
-                self._is_off = True
-                self._blocks.clear()
-        return self._blocks.get(key)
+        size, stream = max(GRAPH_MIN_LANES, 1 << (n_lanes - 1).bit_length()), stream_of(self._device)
+        if stream not in self._caches:
+            self._caches[stream] = GraphCache(self._device, "Vectors are")
+        block: Optional[_Block] = self._caches[stream].find(
+            size, lambda pool: _Block(self._stack, size, self._device, pool)
+        )
+        return block
 
     def _run(self, block: "_Block", batch: Batch, layers: Tensor, workspace: Workspace) -> None:
         plan, vectors, n_lanes, n_steps = batch.plan, batch.vectors, block.n_lanes, block.n_steps
@@ -220,9 +206,9 @@ class LaneGraphs:
         shape = len(block.outputs), len(words), n_blocks * n_steps, n_lanes, vectors.shape[1]
         outputs = workspace.take("outputs", *shape)
         block.begin(batch.start)
-        for number in range(n_blocks):
-            steps = slice(number * n_steps, (number + 1) * n_steps)
-            outputs[:, :, steps] = block.replay(vectors, rows[:, number], resets[number])
+        for k in range(n_blocks):
+            steps = slice(k * n_steps, (k + 1) * n_steps)
+            outputs[:, :, steps] = block.replay(vectors, rows[:, k], resets[k])
         write_tokens(layers, 0, batch, outputs.unbind(), slots)
 
 
@@ -248,9 +234,9 @@ class _Block:
 
     def begin(self, start: State) -> None:
         """Set the initial states, one row each."""
-        for (h, c2), (given_h, given_c) in zip(self._start, start.layers):
-            h.copy_(given_h)
-            torch.mul(given_c, 2.0, out=c2)
+        for (h, c2), (start_h, start_c) in zip(self._start, start.layers):
+            h.copy_(start_h)
+            torch.mul(start_c, 2.0, out=c2)
 
     def replay(self, vectors: Tensor, words: Tensor, resets: Tensor) -> Tensor:
         """words (Tensor): Shape (d, K * B), the word of each slot.
@@ -264,8 +250,8 @@ class _Block:
         return self.outputs
 
     def _compute(self) -> None:
-        def begin(number: int, step: int, h: Tensor, c2: Tensor) -> Tuple[Tensor, Tensor]:
-            start_h, start_c2 = self._start[number]
+        def begin(i: int, step: int, h: Tensor, c2: Tensor) -> Tuple[Tensor, Tensor]:
+            start_h, start_c2 = self._start[i]
             return torch.where(self._resets[step], start_h, h), torch.where(self._resets[step], start_c2, c2)
 
         gates = self._stack.layers[0].input_gates(self._inputs.flatten(1, 2)).view(*self._inputs.shape[:3], -1)

@@ -66,8 +66,8 @@ class ConstantLayer:
     @torch.no_grad()
     def __init__(self, layer: Any, directions: slice) -> None:
         scale = gate_scale(layer.bias)
-        self._from_input = make_product(layer.input_weight, directions, scale)
-        self._from_output = make_product(layer.recurrent_weight, directions, scale)
+        self._from_input = make_product(layer.input_weight, directions, scale, for_gates=True)
+        self._from_output = make_product(layer.recurrent_weight, directions, scale, for_gates=True)
         self._project: Optional[Product] = None  # from half of the cell's output to the outputs
         if layer.projection_weight is not None:
             self._project = make_product(layer.projection_weight, directions, PROJECTION_SCALE)
@@ -77,7 +77,7 @@ class ConstantLayer:
 
     def input_gates(self, inputs: Tensor) -> Tensor:
         """From inputs (d, N, P), or (1, N, P) for all directions, to (d, N, 4H)."""
-        return self._from_input.gates(inputs.expand(len(self._bias), -1, -1), self._bias)
+        return self._from_input(inputs.expand(len(self._bias), -1, -1), self._bias)
 
     def step(self, gates: Tensor, h: Tensor, c2: Tensor) -> Tensor:
         """Compute one step of b lanes.
@@ -88,7 +88,7 @@ class ConstantLayer:
         RETURNS (Tensor): Shape (d, b, P), the outputs, new.
         """
         if gates.device.type == "cpu":  # one pass over the gates less
-            half = update_cell(self._from_output.gates(h), c2, self._clip2, added=gates)
+            half = update_cell(self._from_output(h), c2, self._clip2, added=gates)
         else:
             half = update_cell(self._from_output(h, gates), c2, self._clip2)
         if self._project is None:
@@ -109,11 +109,11 @@ class ConstantStack:
             for highway in highways
         ]
 
-    def combine_(self, number: int, inputs: Tensor, outputs: Tensor) -> None:
+    def combine_(self, i: int, inputs: Tensor, outputs: Tensor) -> None:
         """Apply the skip connection or the highway of a layer above the first to outputs (d, K, b, P), in place."""
         if self.config.has_skip:
             outputs += inputs
         elif self._highways:
-            product, bias = self._highways[number - 1]
+            product, bias = self._highways[i - 1]
             gate = product(inputs.flatten(1, 2), bias).sigmoid_()  # (d, K * b, P)
             outputs.sub_(inputs).mul_(gate.view(inputs.shape)).add_(inputs)

@@ -116,6 +116,6 @@ def _call(inputs: Tensor, batch_sizes: Optional[Tensor], n_sequences: int, matri
 
 def _invert(places: Rows, n_rows: int) -> Rows:
     """The place of each row, shape (n_rows,); rows from `n_rows` on are padding."""
-    found = numpy.empty(max(n_rows, int(places.max()) + 1), dtype="int64")
-    found[places] = numpy.arange(len(places))
-    return found[:n_rows]
+    inverse = numpy.empty(max(n_rows, int(places.max()) + 1), dtype="int64")
+    inverse[places] = numpy.arange(len(places))
+    return inverse[:n_rows]

@@ -14,7 +14,7 @@ from ..errors import Errors
 from ..text.lanes import NumberedText, SentenceLanes
 from ..text.words import SENTENCE_BEGIN, SENTENCE_END, Vocabulary, WordTable
 from .encoder import Encoder, Slice, check_state_of
-from .products import precision_of, require_float32
+from .products import require_float32
 from .words import check_has_targets
 
 STEPS = 64
@@ -132,7 +132,7 @@ def text_losses(
     network = encoder.network
     if check_state_of(network.config, state) == "carry":
         what, remedy = "The state 'carry' of perplexities", "Choose state 'reset' or 'steady'."
-        require_float32(precision_of(network), what, remedy)
+        require_float32(network.precision, what, remedy)
         return carried_losses(encoder, head, vocabulary, sentences, batch_size=batch_size)
     slices = encoder.slices(encoder.runs(sentences), state, STEPS * batch_size, with_boundaries=True)
     return sentence_losses(slices, head, vocabulary, sentences, network.config.n_directions)
@@ -224,9 +224,8 @@ def split_losses(parts: Iterable[Losses], sentences: Sequence[Sequence[str]], st
 
 def _score(head: LMHead, outputs: Sequence[Tensor], targets: NDArray[np.int64]) -> NDArray[np.float32]:
     """outputs d x (N, P), targets (d, N): losses (d, N)."""
-    wanted = torch.from_numpy(targets).to(outputs[0].device)
-    rows = [head.token_losses(rows, words).cpu().numpy() for rows, words in zip(outputs, wanted)]
-    return np.stack(rows)
+    ids = torch.from_numpy(targets).to(outputs[0].device)
+    return np.stack([head.token_losses(rows, words).cpu().numpy() for rows, words in zip(outputs, ids)])
 
 
 def _exp_mean(nll: NDArray[np.float64]) -> Tuple[float, float]:

@@ -39,36 +39,35 @@ def gate_scale(bias: Tensor) -> Tensor:
     return scale.view(-1)
 
 
-class Product:
+class Product(Protocol):
     """x -> x W for d directions."""
 
     def __call__(self, rows: Tensor, added: Optional[Tensor] = None) -> Tensor:
         """From rows (d, N, n_in), and a bias (d, 1, n_out) or a tensor (d, N, n_out) to add, to (d, N, n_out), new."""
-        raise NotImplementedError
-
-    def gates(self, rows: Tensor, bias: Optional[Tensor] = None) -> Tensor:
-        """Like a call with a bias, but without conversion to float32, which `lstm.update_cell` does not need."""
-        return self(rows, bias)
 
 
 class QuantizedMatrix(Protocol):
     """d matrices in reduced precision. They are immutable, so that copies share them."""
 
-    def product(self, directions: slice) -> Product:
-        """Product with the matrices of these directions, with the factors of the columns."""
+    def product(self, directions: slice, *, for_gates: bool = False) -> Product:
+        """See `make_product`."""
 
     def dense(self) -> Tensor:
         """Shape (d, n_in, n_out), float32, without the factors of the columns."""
 
 
-def make_product(weight: Union[Tensor, QuantizedMatrix], directions: slice, scale: Scale = 1.0) -> Product:
-    """The product of some directions of a weight (d, n_in, n_out), in its precision. `scale` is one factor, or one per
-    column; a quantized matrix contains it already.
+def make_product(
+    weight: Union[Tensor, QuantizedMatrix], directions: slice, scale: Scale = 1.0, *, for_gates: bool = False
+) -> Product:
+    """The product of some directions of a weight (d, n_in, n_out), in its precision.
+
+    scale (Union[float, Tensor]): One factor, or one per column; a quantized matrix contains it already.
+    for_gates (bool): Results may be bfloat16, which `lstm.update_cell` reads; on a CPU only a bias is added.
     """
     if not isinstance(weight, Tensor):
-        return weight.product(directions)
+        return weight.product(directions, for_gates=for_gates)
     scaled = weight.detach()[directions] * scale
-    return KernelProduct(scaled[0]) if has_kernel(weight) else BatchedProduct(scaled.contiguous())
+    return _kernel_product(scaled[0]) if has_kernel(weight) else _batched_product(scaled.contiguous())
 
 
 def split_directions(weight: Union[Tensor, QuantizedMatrix], bias: Tensor) -> List[slice]:
@@ -77,40 +76,32 @@ def split_directions(weight: Union[Tensor, QuantizedMatrix], bias: Tensor) -> Li
     return [slice(0, len(bias))] if is_batched else [slice(k, k + 1) for k in range(len(bias))]
 
 
-class KernelProduct(Product):
-    """x -> x W for one direction, by the native kernel. A row gives the same bits whatever the number of rows, which
-    threads divide; only a bias can be added.
-
-    weight (Tensor): Shape (n_in, n_out), copied.
+def _kernel_product(weight: Tensor) -> Product:
+    """x -> x W for one direction with a weight (n_in, n_out), by the native kernel. A row gives the same bits in every
+    batch; threads divide the rows. Only a bias can be added.
     """
+    n_out = weight.shape[1]
+    panels, zeros = pack_panels(weight), pad_columns(weight.new_zeros(n_out))
 
-    def __init__(self, weight: Tensor) -> None:
-        self._n_out = weight.shape[1]
-        self._panels = pack_panels(weight)
-        self._zeros = pad_columns(weight.new_zeros(self._n_out))
-
-    def __call__(self, rows: Tensor, added: Optional[Tensor] = None) -> Tensor:
+    def product(rows: Tensor, added: Optional[Tensor] = None) -> Tensor:
         inputs = rows[0].contiguous()
-        bias = self._zeros if added is None else pad_columns(added[0, 0]).contiguous()
+        bias = zeros if added is None else pad_columns(added[0, 0]).contiguous()
         outputs = inputs.new_empty(len(inputs), len(bias))
-        n_threads = min(torch.get_num_threads(), 1 + inputs.numel() * self._n_out // MIN_THREAD_MULTIPLICATIONS)
+        n_threads = min(torch.get_num_threads(), 1 + inputs.numel() * n_out // MIN_THREAD_MULTIPLICATIONS)
         edges = [len(inputs) * k // n_threads for k in range(n_threads + 1)]
         run_parallel(
-            lambda part: multiply(inputs[part], self._panels, bias, outputs[part]),
+            lambda block: multiply(inputs[block], panels, bias, outputs[block]),
             [slice(*pair) for pair in zip(edges, edges[1:])],
             uses_torch=False,
         )
-        return outputs[None, :, : self._n_out]
+        return outputs[None, :, :n_out]
+
+    return product
 
 
-class BatchedProduct(Product):
-    """x -> x W, all directions at once, by torch's operations. The weight (d, n_in, n_out) is not copied."""
-
-    def __init__(self, weight: Tensor) -> None:
-        self._weight = weight
-
-    def __call__(self, rows: Tensor, added: Optional[Tensor] = None) -> Tensor:
-        return torch.bmm(rows, self._weight) if added is None else torch.baddbmm(added, rows, self._weight)
+def _batched_product(weight: Tensor) -> Product:
+    """x -> x W with a weight (d, n_in, n_out), all directions at once, by torch."""
+    return lambda rows, added=None: torch.bmm(rows, weight) if added is None else torch.baddbmm(added, rows, weight)
 
 
 def to_int8(weight: Tensor, dim: int) -> Tuple[Tensor, Tensor]:
@@ -141,33 +132,32 @@ class Int8Matrix:
     def __reduce__(self) -> Tuple[Any, ...]:
         return Int8Matrix, (self.dense(), self._fold)
 
-    def product(self, directions: slice) -> "Int8Product":
+    def product(self, directions: slice, *, for_gates: bool = False) -> Product:
         """Of a single direction."""
         (k,) = range(*directions.indices(len(self._packed)))
-        return Int8Product(self._packed[k], self._scale[k] * self._fold)
+        return _int8_product(self._packed[k], self._scale[k] * self._fold)
 
     def dense(self) -> Tensor:
         parts = [packed.to_dense().float() * scale for packed, scale in zip(self._packed, self._scale)]
         return torch.stack(parts)
 
 
-class Int8Product(Product):
+def _int8_product(packed: Tensor, column_scale: Tensor) -> Product:
     """x -> x W in integers, for one direction. Each row is quantized with its own scale, so results do not depend on
     other rows. It is rounded to 255 levels, or to 127 on processors without int8 dot products, see `LEVELS`.
     """
+    shift = torch.zeros(len(column_scale), dtype=torch.int32, device=column_scale.device)
+    n_levels = most_levels()  # either side of zero
 
-    def __init__(self, packed: Tensor, scale: Tensor) -> None:
-        self._packed, self._scale = packed, scale
-        self._shift = torch.zeros(len(scale), dtype=torch.int32, device=scale.device)
-        self._levels = most_levels()  # either side of zero
-
-    def __call__(self, rows: Tensor, added: Optional[Tensor] = None) -> Tensor:
+    def product(rows: Tensor, added: Optional[Tensor] = None) -> Tensor:
         inputs = rows[0]
-        scale = inputs.abs().amax(1, keepdim=True).clamp_(min=SMALLEST_SCALE).div_(self._levels)  # (N, 1)
-        zero = self._levels + 1
+        scale = inputs.abs().amax(1, keepdim=True).clamp_(min=SMALLEST_SCALE).div_(n_levels)  # (N, 1)
+        zero = n_levels + 1
         levels = torch.mul(inputs, scale.reciprocal()).round_().to(torch.int8).view(torch.uint8).add_(zero)  # wraps
-        sums = linear_int8(levels, zero, self._packed, self._scale, self._shift)  # (N, n_out)
+        sums = linear_int8(levels, zero, packed, column_scale, shift)  # (N, n_out)
         return (sums.mul_(scale) if added is None else torch.addcmul(added[0], sums, scale, out=sums)).unsqueeze(0)
+
+    return product
 
 
 class HalfMatrix:
@@ -193,14 +183,22 @@ class HalfMatrix:
     def __reduce__(self) -> Tuple[Any, ...]:
         return HalfMatrix, (self.dense(), self._fold, self._dtype, self._scale)
 
-    def product(self, directions: slice) -> "HalfProduct":
+    def product(self, directions: slice, *, for_gates: bool = False) -> Product:
         """Of a single direction if weights are packed, otherwise of any."""
-        if self._weight is None:
-            # Vectors from int8 weights are the same in every batch.
-            is_split = self._scale is not None and self._packed[0].shape[1] > SAME_SUMS_COLUMNS
-            return PackedHalfProduct(self._packed[directions.start], SAME_SUMS_ROWS if is_split else None)
-        weight = self._weight[directions]
-        return HalfProduct(lambda rows: torch.bmm(rows.to(weight.dtype), weight))
+        if self._weight is not None:
+            weight = self._weight[directions]
+            return _rounded_product(lambda rows: torch.bmm(rows.to(weight.dtype), weight))
+        packed = self._packed[directions.start]
+        # Vectors from int8 weights are the same in every batch.
+        is_split = self._scale is not None and packed.shape[1] > SAME_SUMS_COLUMNS
+
+        def multiply_half(rows: Tensor, added: Optional[Tensor] = None) -> Tensor:
+            inputs, bias = rows[0].bfloat16(), None if added is None else added[0, 0].bfloat16()
+            if not is_split:
+                return linear(inputs, packed, bias).unsqueeze(0)
+            return torch.cat([linear(block, packed, bias) for block in inputs.split(SAME_SUMS_ROWS)]).unsqueeze(0)
+
+        return multiply_half if for_gates else _rounded_product(multiply_half)
 
     def dense(self) -> Tensor:
         folded = self._weight
@@ -210,31 +208,13 @@ class HalfMatrix:
         return weight if self._scale is None else weight.div_(self._scale).round_().mul_(self._scale)
 
 
-class HalfProduct(Product):
-    """x -> x W, rounded to 16 bits by `multiply`; sums with other tensors, and results, are float32."""
+def _rounded_product(multiply_half: Callable[[Tensor], Tensor]) -> Product:
+    """A product that is rounded to 16 bits; sums with other tensors, and results, are float32."""
 
-    def __init__(self, multiply: Callable[[Tensor], Tensor]) -> None:
-        self._multiply = multiply
+    def product(rows: Tensor, added: Optional[Tensor] = None) -> Tensor:
+        return multiply_half(rows).float() if added is None else torch.add(added, multiply_half(rows))
 
-    def __call__(self, rows: Tensor, added: Optional[Tensor] = None) -> Tensor:
-        return self._multiply(rows).float() if added is None else torch.add(added, self._multiply(rows))
-
-
-class PackedHalfProduct(HalfProduct):
-    """The same for one direction in bfloat16, with a prepacked weight; at most `n_rows` rows at once."""
-
-    def __init__(self, packed: Tensor, n_rows: Optional[int] = None) -> None:
-        super().__init__(self._linear)
-        self._packed, self._n_rows = packed, n_rows
-
-    def gates(self, rows: Tensor, bias: Optional[Tensor] = None) -> Tensor:
-        return self._linear(rows, None if bias is None else bias[0, 0].bfloat16())
-
-    def _linear(self, rows: Tensor, bias: Optional[Tensor] = None) -> Tensor:
-        rows = rows[0].bfloat16()
-        if self._n_rows is None or len(rows) <= self._n_rows:
-            return linear(rows, self._packed, bias).unsqueeze(0)
-        return torch.cat([linear(part, self._packed, bias) for part in rows.split(self._n_rows)]).unsqueeze(0)
+    return product
 
 
 # Operations of oneDNN that torch.compile uses for linear layers. They are not public API of PyTorch; `works` tests each
@@ -287,7 +267,9 @@ def linear_int8(levels: Tensor, zero: int, packed: Tensor, scale: Tensor, shift:
 @cache
 def works(precision: str) -> bool:
     """Whether products of oneDNN in "bfloat16" or "int8" are available and correct."""
-    return torch.backends.mkldnn.is_available() and _try(_TRIALS[precision])
+    if not torch.backends.mkldnn.is_available():
+        return False
+    return most_levels() > 0 if precision == "int8" else _try(_bfloat16_works)
 
 
 @cache
@@ -320,8 +302,8 @@ def _try(trial: Callable[[], bool]) -> bool:
 def _bfloat16_works() -> bool:
     weight = torch.arange(12.0).view(3, 4).bfloat16()
     packed = pack(weight)
-    found = linear(torch.ones(2, 3).bfloat16(), packed)
-    return torch.equal(packed.to_dense(), weight.t()) and torch.equal(found[1], weight.sum(dim=0))
+    product = linear(torch.ones(2, 3).bfloat16(), packed)
+    return torch.equal(packed.to_dense(), weight.t()) and torch.equal(product[1], weight.sum(dim=0))
 
 
 def _are_exact(levels: int) -> bool:
@@ -332,15 +314,9 @@ def _are_exact(levels: int) -> bool:
     packed = pack_int8(values)
     rows = torch.full((2, n_in), 2 * levels + 1, dtype=torch.uint8)
     scale = torch.tensor([1.0, 2.0], dtype=torch.float32)
-    found = linear_int8(rows, levels + 1, packed, scale, torch.zeros(2, dtype=torch.int32))
-    wanted = 127.0 * levels * n_in * torch.tensor([1.0, -2.0], dtype=torch.float32)
-    return torch.equal(packed.to_dense(), values) and torch.equal(found[1], wanted)
-
-
-_TRIALS: Dict[str, Callable[[], bool]] = {
-    "bfloat16": _bfloat16_works,
-    "int8": lambda: most_levels() > 0,
-}
+    product = linear_int8(rows, levels + 1, packed, scale, torch.zeros(2, dtype=torch.int32))
+    exact = 127.0 * levels * n_in * torch.tensor([1.0, -2.0], dtype=torch.float32)
+    return torch.equal(packed.to_dense(), values) and torch.equal(product[1], exact)
 
 
 # Networks in reduced precision
@@ -364,8 +340,8 @@ def check_precision(precision: str, device: torch.device) -> None:
             if precision != "float16":
                 reason = f"this processor, or this build of PyTorch, has no fast {precision} products"
         reduced = [name for name in ("bfloat16", "int8") if name != precision]
-        found = [name for name in reduced if (works(name) if is_cpu else name != "int8")]
-        others = " or ".join(f"'{name}'" for name in ["float32", *found])
+        supported = [name for name in reduced if (works(name) if is_cpu else name != "int8")]
+        others = " or ".join(f"'{name}'" for name in ["float32", *supported])
         raise ValueError(Errors.EL015.format(precision=precision, device=device, reason=reason, others=others))
 
 
@@ -381,11 +357,6 @@ def warn_if_slow(precision: str, device: torch.device) -> None:
         )
     if reason:
         warnings.warn(Warnings.WL021.format(precision=precision, device=device, reason=reason), stacklevel=2)
-
-
-def precision_of(network: BiLMNetwork) -> str:
-    """The precision that `quantize` has set, by default "float32"."""
-    return network.precision
 
 
 def require_float32(precision: str, what: str, remedy: str) -> None:
@@ -404,7 +375,7 @@ def quantize(network: BiLMNetwork, precision: str) -> None:
         modules whose matrices would be replaced have hooks or parametrizations.
     """
     check_precision(precision, network.device)
-    if precision == precision_of(network):
+    if precision == network.precision:
         return
     if precision != "float32" and network.config.encoder == "bilstm":
         reason = f"the encoder '{network.config.encoder}' is computed in float32 only"
@@ -414,7 +385,7 @@ def quantize(network: BiLMNetwork, precision: str) -> None:
     if hooked := [prefix for prefix, module in _quantizable(network) if is_hooked(module)]:
         raise ValueError(
             f"Modules of the biLM have hooks or parametrizations ({shorten(', '.join(hooked))}), which a change from "
-            f"{precision_of(network)} to {precision} would lose. Remove them before it."
+            f"{network.precision} to {precision} would lose. Remove them before it."
         )
     warn_if_slow(precision, network.device)
     for _, module in _quantizable(network):
@@ -434,7 +405,7 @@ def quantize(network: BiLMNetwork, precision: str) -> None:
 def full_state(network: BiLMNetwork) -> Dict[str, Tensor]:
     """The state dict in float32, with the rounded values of quantized matrices."""
     state: Dict[str, Tensor] = dict(network.state_dict())
-    if precision_of(network) != "float32":
+    if network.precision != "float32":
         for prefix, module in _quantizable(network):
             state.update((f"{prefix}.{name}", weight) for name, weight in _dense_matrices(module).items())
     return state

@@ -16,7 +16,7 @@ from .kernel import has_kernel
 from .kernel_stack import KernelStack
 from .lanes import Batch, LaneGraphs, LaneRun
 from .lstm import ConstantStack, Pairs
-from .products import make_product, precision_of, split_directions
+from .products import make_product, split_directions
 from .runtime import Workspace, WorkspacePool, run_parallel, to_device
 
 HIDDEN_BYTES = 8 * 2**20  # of a block of rows of the hidden layer of a transformer
@@ -67,7 +67,7 @@ class LSTMRunner(Runner):
     def __init__(self, network: BiLMNetwork) -> None:
         super().__init__(network)
         config, layers, highways = network.config, list(self.encoder.layers), list(self.encoder.highways)
-        is_exact = precision_of(network) == "float32"
+        is_exact = network.precision == "float32"
         self._kernel = KernelStack(config, layers, highways) if is_exact and has_kernel(layers[0].bias) else None
         self._stacks: List[ConstantStack] = []
         if self._kernel is None:
@@ -161,17 +161,17 @@ class TransformerRunner(Runner):
         readings = [to_device(reading, self.device) for reading in (np.arange(n_tokens), ends - np.arange(n_tokens))]
         for part, stack in zip(self._directions, self._layers):
             columns = slice(part.start * width, part.stop * width)
-            words = [to_device(own, self.device) for own in batch.words[part]]
-            inputs = [batch.vectors.index_select(0, own) for own in words]  # (N, P), in text order
+            words = [to_device(ids, self.device) for ids in batch.words[part]]
+            inputs = [batch.vectors.index_select(0, ids) for ids in words]  # (N, P), in text order
             layers[0, :, columns] = torch.cat(inputs, dim=1)
             reading = readings[part]
             rows = torch.stack([(row + positions).index_select(0, by) for row, by in zip(inputs, reading)])  # (d, N, P)
-            for number, layer in enumerate(stack, start=1):
+            for i, layer in enumerate(stack, start=1):
                 rows = layer.run(rows, groups)
-                is_top = number == len(stack)
-                found = normalize(rows, self._norm[0][part], self._norm[1][part]) if is_top else rows
-                in_text_order = [row.index_select(0, by) for row, by in zip(found, reading)]
-                layers[number, :, columns] = torch.cat(in_text_order, dim=1)
+                is_top = i == len(stack)
+                outputs = normalize(rows, self._norm[0][part], self._norm[1][part]) if is_top else rows
+                in_text_order = [row.index_select(0, by) for row, by in zip(outputs, reading)]
+                layers[i, :, columns] = torch.cat(in_text_order, dim=1)
         return State(()) if with_end else None
 
 

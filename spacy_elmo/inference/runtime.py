@@ -108,13 +108,13 @@ class Workspace:
         self._held: Dict[str, Tensor] = {}
 
     @torch.inference_mode(False)  # arrays are reused after the inference mode in which they are created
-    def take(self, name: str, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-        """An uninitialized array, in float32 or a smaller dtype. One taken before by this name becomes invalid."""
+    def take(self, name: str, *shape: int) -> Tensor:
+        """An uninitialized float32 array. One taken before by this name becomes invalid."""
         n_numbers = math.prod(shape)
         if name not in self._held or len(self._held[name]) < n_numbers:
             self._held.pop(name, None)  # freed before the new one is allocated
             self._held[name] = self._new(-(-n_numbers // WORKSPACE_STEP) * WORKSPACE_STEP)
-        return self._held[name].view(dtype)[:n_numbers].view(shape)
+        return self._held[name][:n_numbers].view(shape)
 
     def _new(self, n_numbers: int) -> Tensor:
         """On a CPU, allocate by mmap, so that the pages are returned to the system with the array."""
@@ -253,12 +253,12 @@ def run_parallel(function: Callable[[Item], Result], items: Sequence[Item], *, u
     if n_threads < 2 or not _busy.acquire(blocking=False):
         return [function(item) for item in items]
     results: Dict[int, Result] = {}
-    numbers = count()
+    places = count()
 
     @torch.no_grad()  # it applies to one thread
     def work() -> None:
-        while (number := next(numbers)) < len(items):
-            results[number] = function(items[number])
+        while (place := next(places)) < len(items):
+            results[place] = function(items[place])
 
     try:
         futures = _submit(work, n_threads - (not uses_torch), torch.get_num_threads() // n_threads)
@@ -269,7 +269,7 @@ def run_parallel(function: Callable[[Item], Result], items: Sequence[Item], *, u
         _busy.release()
     for future in futures:
         future.result()
-    return [results[number] for number in range(len(items))]
+    return [results[place] for place in range(len(items))]
 
 
 def _submit(work: Callable[[], None], n_workers: int, n_torch_threads: int) -> "List[Future[None]]":

@@ -87,8 +87,6 @@ class WordEncoder:
             return self.compute(words)
         with CACHE_LOCK:
             missing = self.cache.missing(words)
-            if missing:
-                self.cache.touch(words)  # so that words of other calls are evicted first
             for start in range(0, len(missing), WORDS_AT_ONCE):
                 part = missing[start : start + WORDS_AT_ONCE]
                 self.cache.add(part, self.compute(part))
@@ -113,8 +111,8 @@ class WordEncoder:
         calls_modules = is_exact and (torch.is_grad_enabled() or find_hooked(self.modules))
         compute = self.network.word_vectors if calls_modules else self._constant_words()
         parts = [
-            compute(torch.from_numpy(char_ids[some]).to(device), lengths[some].tolist())
-            for some in np.split(order, range(WORDS_AT_ONCE, len(order), WORDS_AT_ONCE))
+            compute(torch.from_numpy(char_ids[rows]).to(device), lengths[rows].tolist())
+            for rows in np.split(order, range(WORDS_AT_ONCE, len(order), WORDS_AT_ONCE))
         ]
         inverse = torch.from_numpy(np.argsort(order, kind="stable")).to(device)
         return torch.cat(parts)[inverse]
@@ -195,14 +193,15 @@ class WordCache:
         return self.max_bytes // (self._table.shape[1] * self._table.element_size())
 
     def missing(self, words: Sequence[str]) -> List[str]:
+        """Words that are not cached; the others are now the most recently used ones."""
         slots = self._slots
-        return [word for word in words if word not in slots]
-
-    def touch(self, words: Sequence[str]) -> None:
-        """Mark cached words as most recently used; other words are ignored."""
+        missing: List[str] = []
         for word in words:
-            if word in self._slots:
-                self._slots.move_to_end(word)
+            if word in slots:
+                slots.move_to_end(word)
+            else:
+                missing.append(word)
+        return missing
 
     @torch.no_grad()
     def add(self, words: Sequence[str], vectors: Tensor) -> None:
@@ -226,10 +225,7 @@ class WordCache:
 
     def get(self, words: Sequence[str]) -> Tensor:
         """Vectors of cached words, shape (len(words), P), a copy."""
-        slots = self._slots
-        for word in words:
-            slots.move_to_end(word)
-        places = np.fromiter(map(slots.__getitem__, words), dtype="int64", count=len(words))
+        places = np.fromiter(map(self._slots.__getitem__, words), dtype="int64", count=len(words))
         return self._table.index_select(0, torch.from_numpy(places).to(self._table.device))
 
     @isolated
@@ -326,13 +322,13 @@ class WeightVersions:
         return is_other or not has_same_modules or self._seen != self._read()
 
     def _read(self) -> List[Tuple[int, int, int]]:
-        found = [] if self._counted_table is None else [(0, self._counted_table._version, 0)]
+        versions = [] if self._counted_table is None else [(0, self._counted_table._version, 0)]
         for weights, name, last_value in self._weights:
             weight = weights.get(name)
             if weight is not None:
                 version = weight._version if self._is_counted else 0
-                found.append((weight.data_ptr(), version, 0 if last_value is None else int(last_value)))
-        return found
+                versions.append((weight.data_ptr(), version, 0 if last_value is None else int(last_value)))
+        return versions
 
 
 def _watch_fused_optimizers() -> None:

@@ -13,8 +13,8 @@ from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional,
 import torch
 from torch import Tensor, nn
 
-from ..bilm.layers import uses_graphs
-from ..bilm.lstm import LSTMStack, RecurrenceGraphs
+from ..bilm.layers import GraphCache, uses_graphs
+from ..bilm.lstm import LSTMStack
 from ..bilm.model import BiLMNetwork, LMHead
 from ..bilm.state import State
 from ..inference.products import has_bfloat16_units
@@ -218,7 +218,7 @@ class Trainer:
 
     def _use_graphs(self, is_on: bool) -> None:
         if isinstance(self.network.encoder, LSTMStack):
-            graphs = RecurrenceGraphs(self.ranks.device) if is_on else None
+            graphs = GraphCache(self.ranks.device, "The recurrence is") if is_on else None
             for layer in self.network.encoder.layers:
                 layer.graphs = graphs  # type: ignore[assignment]  # ModuleList knows Modules
 

@@ -7,8 +7,8 @@ import torch
 
 from spacy_elmo.bilm import lstm
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.layers import CUDA_GRAPHS, no_tf32, uses_graphs
-from spacy_elmo.bilm.lstm import LSTMStack, RecurrenceGraphs
+from spacy_elmo.bilm.layers import CUDA_GRAPHS, GraphCache, no_tf32, uses_graphs
+from spacy_elmo.bilm.lstm import LSTMStack
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 SIZES = {"plain": {"projection_width": 24}, "projected": {}, "clipped": {"cell_clip": 0.05, "projection_clip": 0.02}}
@@ -19,7 +19,7 @@ def make_stack(device, graphs=True, **sizes):
     torch.manual_seed(0)
     stack = LSTMStack(BiLMConfig.from_dict(config)).to(device).train()
     for layer in stack.layers if graphs else ():
-        layer.graphs = graphs if isinstance(graphs, RecurrenceGraphs) else RecurrenceGraphs(torch.device(device))
+        layer.graphs = graphs if isinstance(graphs, GraphCache) else GraphCache(torch.device(device), "Layers are")
     return stack
 
 
@@ -70,7 +70,7 @@ def test_updates_equal_those_of_the_loop(device, precision, settings, sizes):
     wanted = train(make_stack(device, graphs=False, **sizes), device, precision=precision, **settings)
     stack = make_stack(device, **sizes)
     check(device, train(stack, device, precision=precision, **settings), wanted, precision)
-    assert all(any(layer.graphs._graphs.values()) for layer in stack.layers)
+    assert all(any(layer.graphs.graphs.values()) for layer in stack.layers)
 
 
 def test_the_loop_computes_when_a_capture_fails(monkeypatch, caplog):
@@ -82,7 +82,7 @@ def test_the_loop_computes_when_a_capture_fails(monkeypatch, caplog):
     monkeypatch.setattr(lstm, "Graph", fail)
     stack = make_stack("cpu")
     check("cpu", train(stack, "cpu"), wanted)
-    assert "out of memory" in caplog.text and not any(layer.graphs._graphs for layer in stack.layers)
+    assert "out of memory" in caplog.text and not any(layer.graphs.graphs for layer in stack.layers)
 
 
 @pytest.mark.parametrize(
@@ -138,12 +138,12 @@ def test_without_gradients_and_in_a_copy(device):
     wanted = train(make_stack(device, graphs=False), device)
     check(device, train(stack, device), wanted)
     with torch.no_grad():
-        n_graphs = [len(layer.graphs._graphs) for layer in stack.layers]
+        n_graphs = [len(layer.graphs.graphs) for layer in stack.layers]
         stack(
             torch.ones(1, 8, device=device), torch.zeros(2, 3, 2, dtype=torch.long, device=device), stack.zero_state(2)
         )
-        assert n_graphs == [len(layer.graphs._graphs) for layer in stack.layers]
+        assert n_graphs == [len(layer.graphs.graphs) for layer in stack.layers]
     stack.zero_grad()  # which a copy does not have
     again = copy.deepcopy(stack)
-    assert not any(layer.graphs._graphs for layer in again.layers)
+    assert not any(layer.graphs.graphs for layer in again.layers)
     check(device, train(again, device), train(stack, device))

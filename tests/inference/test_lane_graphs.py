@@ -39,8 +39,9 @@ def embed(monkeypatch, bilm, is_on, batches, **choices):
 
 
 def n_graphs(bilm):
-    graphs = bilm._encoder.runner._graphs
-    return 0 if graphs is None else sum(block is not None for block in graphs._blocks.values())
+    lanes = bilm._encoder.runner._graphs
+    caches = [] if lanes is None else lanes._caches.values()
+    return sum(block is not None for cache in caches for block in cache.graphs.values())
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -32,7 +32,7 @@ def _losses(output):
 def _finish(run):
     run.begin(resume=True)
     for number, _ in enumerate(run.reports()):
-        assert number < 4 or any(any(layer.graphs._found.values()) for layer in run.trainer.network.encoder.layers)
+        assert number < 4 or any(any(layer.graphs.graphs.values()) for layer in run.trainer.network.encoder.layers)
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
