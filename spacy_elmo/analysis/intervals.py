@@ -80,7 +80,7 @@ def bootstrap(
     RAISES (ValueError): For no sentences, or settings out of range.
     """
     require(
-        (bool(len(sums)), "there are no tokens to score, should be one or more"),
+        (bool(len(sums)), "no interval can be computed: there are no tokens to score, should be one or more"),
         (n_samples >= 1, f"n_samples is {n_samples}, should be 1 or more"),
         (0 < confidence < 1, f"confidence is {confidence}, should be between 0 and 1"),
     )

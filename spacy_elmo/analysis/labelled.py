@@ -148,7 +148,8 @@ def _build(docs: List[Doc], annotations: Iterable[List[Annotation]], attr: str, 
         first_row += len(doc)
         first_sentence += sentence_of_token[-1] + 1 if sentence_of_token else 0
     if not labels:
-        others = [name for name, read in ATTRIBUTES.items() if any(read(token) for doc in docs for token in doc)]
+        words = [token for doc in docs for token in doc if not token.is_space]
+        others = [name for name, read in ATTRIBUTES.items() if any(map(read, words))]
         raise ValueError(
             f"{source} has no token with the attribute '{attr}' ({len(docs)} documents). Its tokens have: "
             f"{', '.join(others) or 'nothing'}. Give annotated text, or another attribute."

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 import numpy as np
 
 from ..errors import Errors
-from ..files import atomic_file, hash_file
+from ..files import hash_file
 from ..util import has_faiss
 from .token_store import Ids, TokenStore
 from .vectors import Vectors
@@ -111,8 +111,9 @@ def write_search(
             if progress is not None:
                 progress(len(ids))
         name = f"vectors-{meta['next_id']}-{n_tokens}.faiss"
-        with atomic_file(store.path / name) as temporary:
-            faiss.write_index(index, str(temporary))
+        temporary = store.path / f"{name}.part"  # removed below after a kill, whatever the next name
+        faiss.write_index(index, str(temporary))
+        temporary.replace(store.path / name)
         digest = _digest(store.path / name)
         state = {**state, "file": name, "digest": digest, "n_trained": n_trained, "last_id": meta["next_id"] - 1}
     with store.change():

@@ -4,7 +4,7 @@ import shutil
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence
 
 import srsly
 import typer
@@ -26,9 +26,8 @@ from ..analysis.neighbors import NeighborIndex, check_recall, to_printable
 from ..analysis.token_store import DOCUMENT, FILE, LockedError
 from ..analysis.vector_search import repair_search
 from ..corpora.files import Counts
-from ..corpora.shards import Shard, find_shards, read_first
+from ..corpora.shards import find_shards, read_first
 from ..corpora.texts import WHITE_SPACE, PunctuationCheck, choose_lang, choose_tokenizer, warn_of_raw_text
-from ..inference.bilm import BiLM
 from ..settings import Precision
 from . import _common
 from ._app import Arg, Opt, app
@@ -143,9 +142,19 @@ def _change_index(
     before = _read_kept(path) if is_replaced else read_settings(path, is_needed=not places)
     is_new = is_replaced or not before
     name = bilm or before.get("bilm", BILM)
+    reading = {} if is_replaced else before.get("reading", {})
+    if places:  # texts are split according to the options, else like those in the index
+        reading = {key: corpus[key] or reading.get(key, corpus[key]) for key in ("lang", "running_text")}
+    is_plain = reading.get("lang") == WHITE_SPACE
+    is_chosen = bool(places) and "-" not in places and is_new and reading["lang"] is None
+    reading = {**reading, "lang": None} if is_plain else reading
+    texts = {**corpus, **reading}
+    shards = find_shards(places, on_message=_common.msg.info, output=path, **texts) if places else []
+    # After the texts: an error in a path comes before the biLM is loaded.
     model = _common.open_bilm(name, gpu_id=gpu_id).set_precision(precision or before.get("precision", "float32"))
-    stored = {} if is_replaced else before.get("reading", {})
-    shards, reading, is_checked = _find_texts(places, corpus, stored, path, model, is_new=is_new)
+    if is_chosen:
+        reading["lang"] = choose_tokenizer(None, read_first(shards), places, _common.msg.warn, model.meta)
+        shards = find_shards(places, output=path, **{**texts, **reading}) if reading["lang"] else shards
     stop_words = before.get("content_words", "")
     if content_words is not None:
         lang = None if corpus["lang"] == WHITE_SPACE else corpus["lang"]
@@ -166,7 +175,7 @@ def _change_index(
             field_names = dict.fromkeys([*before.get("fields", []), *fields])
             builder = IndexBuilder(store, model, keep=make_filter(stop_words), fields=list(field_names))
             is_complete = _fill(builder, shards, delete, check)
-            if is_checked:
+            if not (is_chosen or is_plain):
                 warn_of_raw_text(check, places, reading.get("lang"), _common.msg.warn, model.meta)
         if is_complete and target != path:
             replace_index(path, target)
@@ -174,27 +183,6 @@ def _change_index(
     finally:
         if target != path:
             shutil.rmtree(target, ignore_errors=True)
-
-
-def _find_texts(
-    places: List[str], corpus: Dict[str, Any], stored: Dict[str, Any], path: Path, bilm: BiLM, *, is_new: bool
-) -> Tuple[List[Shard], Dict[str, Any], bool]:
-    """Texts are split according to the options, else like those in the index (`stored`). The language of a new index
-    depends on the first tokens, if no option sets it.
-
-    RETURNS (Tuple[List[Shard], Dict[str, Any], bool]): The texts, how they are split, and whether it is to be checked
-        that their tokens do not end in punctuation.
-    """
-    if not places:
-        return [], stored, False
-    reading = {key: corpus[key] or stored.get(key, corpus[key]) for key in ("lang", "running_text")}
-    is_unknown, is_plain = reading["lang"] is None, reading["lang"] == WHITE_SPACE
-    reading["lang"] = None if is_plain else reading["lang"]
-    shards = find_shards(places, on_message=_common.msg.info, output=path, **{**corpus, **reading})
-    if not (is_new and is_unknown) or "-" in places:
-        return shards, reading, not is_plain
-    reading["lang"] = choose_tokenizer(None, read_first(shards), places, _common.msg.warn, bilm.meta)
-    return find_shards(places, output=path, **{**corpus, **reading}) if reading["lang"] else shards, reading, False
 
 
 def _read_kept(path: Path) -> Dict[str, Any]:

@@ -392,7 +392,7 @@ class BiLMModule(nn.Module):
         return self
 
     def _compare(self, stored: Tensor, key: str) -> None:
-        digests = bytes(stored.tolist()).hex(), self.bilm.digest
+        digests = bytes(stored.to(torch.uint8).tolist()).hex(), self.bilm.digest  # a state dict may be cast
         if digests[0] != digests[1]:
             raise ValueError(
                 f"The state dict was saved with another biLM, of digest {digests[0]}, this one has {digests[1]}. Its "

@@ -42,7 +42,7 @@ NGRAMS = "# Differs from it: text categories from n-grams of words and character
 SCORES = """\
 # Scores: 300 sentences of WNUT-17, test F1 23.7 with ELMo, 5.5 without (seeds 0 to 2), 2026-11-27; two minutes each.
 """
-FINE_TUNED = "# Differs from it: trains the biLM too, ends after {max_steps} updates, and saves averaged weights.\n"
+FINE_TUNED = "# Differs from it: {bilm}ends after {max_steps} updates, and saves averaged weights.\n"
 BASE = "# All other components are those of {base}, and are not trained.\n"
 PLACES = {"input": "at the input", "output": "at the output", "both": "at the input and at the output"}
 # Names to ignore: shared layers, which ELMo replaces, and empty names.
@@ -143,8 +143,8 @@ def make_pipeline_config(
     is_measured = names == ["ner"] and lang == "en" and optimize == "efficiency" and not base
     is_measured &= not fine_tune and (is_baseline or bilm == find_packaged(lang))
     more = SCORES if is_measured else "" if placement is None else NETWORK.format(place=place)
-    if fine_tune and not is_baseline:
-        more += FINE_TUNED.format(**FINE_TUNING_UPDATES)
+    if fine_tune:
+        more += FINE_TUNED.format(bilm="" if is_baseline else "trains the biLM too, ", **FINE_TUNING_UPDATES)
     blocks = filled["components"].values()
     if any("TextCatNgrams" in block.get("model", {}).get("@architectures", "") for block in blocks):
         more += NGRAMS.format(beside="" if is_baseline else ", and from all layers, without a mix of their own")

@@ -9,6 +9,7 @@ In `span.as_doc(copy_user_data=True)` and `Doc.from_docs`, spaCy shifts both cha
 - The first read of a copy (`_merge_records`) replaces its records by one with the rows of its own tokens.
 - After two copies without a read between them, rows are ambiguous: "the cat", cut from "the cat the dog" and joined
   with another Doc "the dog", looks like the Doc it was cut from. Reading is then an error.
+- A record from bytes is checked before its first use.
 """
 
 import math
@@ -22,6 +23,7 @@ from spacy.tokens import Doc, Span, Token
 from thinc.types import Floats2d, Floats3d
 from thinc.util import get_array_module, to_numpy
 
+from .record_checks import find_problems, has_unusable_values
 from .vector_record import (
     FLAGS,
     DocVectors,
@@ -42,7 +44,7 @@ Owner = Union[Doc, Span, Token]
 
 
 def set_vectors(doc: Doc, prefix: str, vectors: DocVectors) -> None:
-    """Store vectors, one row per token, on a Doc; existing vectors are replaced."""
+    """Store vectors, one row per token, on a Doc, in place of existing ones."""
     starts, orths = read_tokens(doc, 0, len(doc))
     fields = {name: getattr(vectors, name) or None for name in FLAGS}
     fields.update(mixed=vectors.mixed, layers=vectors.layers)
@@ -62,6 +64,7 @@ def _drop_vectors(doc: Doc, prefix: str) -> None:
 
 
 def _drop_layers(doc: Doc, prefix: str) -> None:
+    """Remove the layers of a Doc, and keep its mixed vectors. VectorsError for damaged data."""
     for _, record in _find_records(doc, prefix):
         if "layers" in record:
             record["mixed"] = mixed_rows(record, slice(None))
@@ -84,7 +87,7 @@ def _is_tensor(doc: Doc, prefix: str) -> bool:
 
 
 def has_layers(doc: Doc, prefix: str) -> bool:
-    """Whether the Doc has layers, for all or some of its tokens."""
+    """Whether the Doc has layers, for all or some of its tokens. VectorsError for damaged data."""
     merged = _find_merged(doc, prefix)
     records = [merged] if merged else [record for _, record in _find_records(doc, prefix)]
     return any("layers" in record for record in records)
@@ -94,7 +97,7 @@ def get_mixed(doc: Doc, prefix: str, start: int, end: int) -> Floats2d:
     """The mixed vectors of the tokens from `start` to before `end`, shape (end - start, D).
 
     RAISES (VectorsError): EL062 without data, EL063 after retokenization, EL074 if copied records are ambiguous; for
-        vectors of different sizes.
+        damaged data, and for vectors of different sizes.
     """
     mixed: Floats2d = read_rows(doc, prefix, _get_record(doc, prefix), start, end, mixed_rows)
     return mixed
@@ -131,19 +134,23 @@ def _get_record(doc: Doc, prefix: str) -> VectorRecord:
 
 def _find_merged(doc: Doc, prefix: str) -> Optional[VectorRecord]:
     record: Any = doc.user_data.get(_make_key(doc, prefix))
-    return record if getattr(record, "is_merged", False) and not record["n_carried"] else None
+    return record if getattr(record, "is_checked", False) and not record["n_carried"] else None
 
 
 def _find_records(doc: Doc, prefix: str) -> List[Tuple[int, Dict[str, Any]]]:
-    """RETURNS (List[Tuple[int, Dict[str, Any]]]): The character at which each record begins, and the record."""
-    return [(key[2], doc.user_data[key]) for key in _find_keys(doc, prefix)]
+    """RETURNS (List[Tuple[int, Dict[str, Any]]]): The character at which each record begins, and the checked record."""
+    keys: List[Any] = _find_keys(doc, prefix)
+    for key in keys:
+        if not getattr(doc.user_data[key], "is_checked", False):
+            _check_record(doc, prefix, key[2], doc.user_data[key])
+    return [(key[2], doc.user_data[key]) for key in keys]
 
 
 def _put_record(doc: Doc, prefix: str, record: VectorRecord) -> None:
-    """Store a record; all other records are removed."""
+    """Store a record in place of all others."""
     for key in _find_keys(doc, prefix):
         del doc.user_data[key]
-    record.is_merged = True
+    record.is_checked = True
     doc.user_data[_make_key(doc, prefix)] = record
 
 
@@ -177,6 +184,25 @@ def _merge_records(doc: Doc, prefix: str) -> VectorRecord:
         locate(doc, prefix, merged, 0, len(doc))
     _put_record(doc, prefix, merged)
     return merged
+
+
+def _check_record(doc: Doc, prefix: str, first: Any, record: Any) -> None:
+    """RAISES (VectorsError): For a record with problems, for one with unusable values."""
+    problems = find_problems(first, record)
+    if problems:
+        raise VectorsError(
+            f"The stored ELMo data of the Doc '{doc.text[:40]}' (extension prefix '{prefix}') is damaged: "
+            f"{'; '.join(problems)}. Read the Doc from an intact copy, or compute its vectors again with the "
+            "ELMo component (`nlp.get_pipe(NAME)(doc)`)."
+        )
+    if has_unusable_values(record):
+        raise VectorsError(
+            f"The stored ELMo vectors of the Doc '{doc.text[:40]}' (extension prefix '{prefix}') contain NaN, "
+            "infinity or very large values that would overflow. Read the Doc from an intact copy, or compute "
+            "its vectors again with the ELMo component (`nlp.get_pipe(NAME)(doc)`)."
+        )
+    if isinstance(record, VectorRecord):
+        record.is_checked = True
 
 
 # Extension attributes, read-only as their arrays are; `doc._.elmo = None` removes the vectors
@@ -253,7 +279,7 @@ def read_only(array: Any) -> Any:
 
 
 def _place(owner: Owner, prefix: str) -> Tuple[Doc, str, int, int]:
-    """RETURNS (Tuple[Doc, str, int, int]): The Doc, the prefix, the first token, and the token after the last."""
+    """RETURNS (Tuple[Doc, str, int, int]): The Doc, the prefix, the first token, and the one after the last."""
     if isinstance(owner, Token):
         return owner.doc, prefix, owner.i, owner.i + 1
     if isinstance(owner, Span):
@@ -268,7 +294,7 @@ def _of_owner(owner: Owner, rows: Any) -> Any:
 
 
 def _mean(rows: Any) -> Any:
-    """RETURNS (Any): The mean over tokens in float32, zeros without tokens."""
+    """RETURNS (Any): The mean over tokens in float32, zeros if there are none."""
     return rows.sum(axis=-2, dtype="float32") / max(rows.shape[-2], 1)
 
 
@@ -281,6 +307,7 @@ def set_vector_hooks(doc: Doc, prefix: str = "elmo") -> None:
     The hooks read what `._.elmo` reads; `doc.tensor` may be another component's. They are functions of this module, so
     that a Doc with hooks can be pickled. spaCy does not write hooks to bytes (warning W109), nor copy them in
     `Doc.from_docs`; the first read of `._.elmo` sets them again.
+    doc (Doc): A Doc with ELMo vectors.
     prefix (str): The component's extension prefix.
     """
     hooks: Dict[str, Callable[..., Any]] = {
@@ -328,7 +355,7 @@ def _mean_of_doc(doc: Doc, prefix: str) -> Any:
 
 
 def _is_in_merge(doc: Doc) -> bool:
-    """Whether spaCy is merging tokens: it has shortened `doc.tensor`, but not yet the Doc, when it reads the vectors
+    """Whether spaCy is merging tokens: it has shortened `doc.tensor`, but not yet the Doc, when it asks for the vectors
     of spans, to store them in the vocabulary as static vectors of the merged words.
     """
     tensor = doc.tensor

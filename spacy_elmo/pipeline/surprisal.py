@@ -1,6 +1,7 @@
 """The component `elmo_surprisal`: how unexpected each token is to a biLM."""
 
 import math
+import os
 from dataclasses import asdict
 from functools import partial
 from itertools import accumulate, islice
@@ -172,6 +173,8 @@ class ElmoSurprisal:
 
     def __init__(self, name: str = "elmo_surprisal", **settings: Any) -> None:
         self.name = name
+        if isinstance(settings.get("weights"), os.PathLike):
+            settings["weights"] = os.fspath(settings["weights"])
         self.settings = read_block(SurprisalSettings, settings, f"[components.{name}] block")
         self._path = None if self.settings.weights is None else resolve(self.settings.weights)
         self._bilm: Any = None

@@ -20,6 +20,7 @@ from thinc.util import get_array_module
 
 from ..errors import Errors
 from .mix import mix_layers
+from .record_checks import is_count
 
 FLAGS = ("averages_merged", "sets_hooks")
 Rows = NDArray[numpy.int64]
@@ -59,24 +60,25 @@ class VectorRecord(Dict[str, Any]):
     n_carried (int): Number of copies into another Doc since.
     unclear (optional): First characters of tokens whose vectors are ambiguous.
 
-    is_merged (bool): Whether its rows are those of the tokens of its Doc; unknown (false) for a record from bytes.
+    is_checked (bool): Whether this process created or checked the record; false for one read from bytes.
     mean (Optional[Tuple[bytes, Any]]): See `_mean_of_doc`.
     """
 
-    is_merged = False
+    is_checked = False
     mean: Optional[Tuple[bytes, Any]] = None
 
     def __copy__(self) -> "VectorRecord":
         """spaCy calls this for each record of a Doc in `Span.as_doc` and `Doc.from_docs`, and nowhere else."""
         copied = VectorRecord(self)
         copied["n_carried"] += 1
+        copied.is_checked = self.is_checked
         return copied
 
 
 @msgpack_decoders("spacy-elmo.VectorRecord.v1")
 def _decode_record(record: Any, chain: Optional[Callable[[Any], Any]] = None) -> Any:
     """RETURNS (Any): A `VectorRecord`, which counts its copies, for a dictionary from bytes; else the same value."""
-    if isinstance(record, dict) and "orths" in record and "n_carried" in record:
+    if isinstance(record, dict) and "orths" in record and is_count(record.get("n_carried")):
         return VectorRecord(record)
     return record if chain is None else chain(record)
 
@@ -199,7 +201,7 @@ def count_chars(doc: Doc) -> int:
 
 
 def join_records(doc: Doc, prefix: str, records: List[Tuple[int, Dict[str, Any]]], unclear: Rows) -> VectorRecord:
-    """The rows of records within a Doc, in new arrays. VectorsError EL062 or EL074 without rows; if sizes differ."""
+    """The rows of records within a Doc, in arrays of its own. VectorsError EL062 or EL074 for none; if sizes differ."""
     n_chars, slices = count_chars(doc), []
     for first, record in sorted(records, key=lambda placed: placed[0]):
         rows = slice(*numpy.searchsorted(record["starts"], [-first, n_chars - first]).tolist())

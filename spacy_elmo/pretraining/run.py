@@ -317,7 +317,7 @@ class Pretraining:
             **snapshot.record,
             **self._settings(),
             "text": self._describe_text(),
-            "best": asdict(self.best),
+            "best": {**asdict(self.best), "mean": _known(self.best.mean)},
             "validated_at": self._validated_at,
             "losses": self._losses,
             "elapsed_s": self.elapsed_s,
@@ -361,7 +361,8 @@ class Pretraining:
             text = changed_text(record["text"], self._describe_text())
             if not settings and not text:
                 self.trainer.restore(snapshot)
-                self.best = BestSoFar(**record["best"])
+                best_mean = record["best"]["mean"]  # null before the first validation
+                self.best = BestSoFar(**{**record["best"], "mean": math.inf if best_mean is None else best_mean})
                 self._validated_at = int(record["validated_at"])
                 self._losses = list(map(float, record["losses"]))
                 self.elapsed_s = float(record["elapsed_s"])

@@ -11,7 +11,7 @@ import shutil
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, Union
 
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -29,6 +29,11 @@ from .stored_text import StoredText
 FOLDER = "checkpoints"
 TENSORS, RECORD, CHECKSUMS = "state.safetensors", "state.json", "checksums.json"
 NAMES = (TENSORS, RECORD, CHECKSUMS)
+# Keys that every `state.json` has.
+KEYS = frozenset(
+    ("step", "n_tokens", "optimizer", "loss_scale", "n_ranks", "settings", "bilm", "vocabulary", "text")
+    + ("best", "losses", "elapsed_s", "log_bytes", "validated_at")
+)
 
 
 @dataclass(frozen=True)
@@ -85,22 +90,42 @@ def load_checkpoint(output: Path) -> Tuple[Optional[Snapshot], List[str]]:
     """
     damaged: List[str] = []
     for path in list_checkpoints(output):
-        try:
-            return _read(path), damaged
-        # Files may be missing or damaged; JSON and safetensors have error classes of their own.
-        except Exception as error:
-            damaged.append(f"{path.name}: {error}")
+        problem = _problem(path)
+        snapshot = _read(path) if problem is None else problem
+        if isinstance(snapshot, Snapshot):
+            return snapshot, damaged
+        damaged.append(f"{path.name}: {snapshot}")
     if damaged:
         raise ValueError(Errors.EL129.format(path=output / FOLDER, problems="; ".join(damaged)))
     return None, damaged
 
 
-def _read(path: Path) -> Snapshot:
-    sums = _read_json(path / CHECKSUMS)
-    changed = [name for name in (TENSORS, RECORD) if sums[name] != hash_file(path / name)]
-    if changed:
-        raise ValueError(f"checksum of {', '.join(changed)} differs")
-    return Snapshot(load_file(path / TENSORS), _read_json(path / RECORD), path)
+def _read(path: Path) -> Union[Snapshot, str]:
+    """The checkpoint, or its problems if it is invalid despite correct checksums."""
+    try:
+        record = _read_json(path / RECORD)
+        tensors = load_file(path / TENSORS)
+    # safetensors has its own error class, deeply nested JSON raises RecursionError.
+    except Exception as error:
+        return f"it cannot be read: {error}"
+    if not isinstance(record, dict):
+        return f"{RECORD} is not a JSON object"
+    missing = ", ".join(sorted(KEYS - set(record)))
+    return f"{RECORD} has no {missing}" if missing else Snapshot(tensors, record, path)
+
+
+def _problem(path: Path) -> Optional[str]:
+    missing = [name for name in NAMES if not (path / name).is_file()]
+    if missing:
+        return f"{', '.join(missing)} missing"
+    try:
+        sums = _read_json(path / CHECKSUMS)
+    except (ValueError, RecursionError):
+        return f"{CHECKSUMS} is not valid JSON"
+    if not isinstance(sums, dict):
+        return f"{CHECKSUMS} is not a JSON object"
+    changed = [name for name in (TENSORS, RECORD) if sums.get(name) != hash_file(path / name)]
+    return f"checksum of {', '.join(changed)} differs" if changed else None
 
 
 def _read_json(path: Path) -> Any:
@@ -109,7 +134,7 @@ def _read_json(path: Path) -> Any:
 
 def _write_json(path: Path, record: Any) -> None:
     """Write floats exactly; srsly writes ten decimals, which would turn an epsilon of 1e-12 into zero."""
-    path.write_text(json.dumps(record), encoding="utf8")
+    path.write_text(json.dumps(record, allow_nan=False), encoding="utf8")
 
 
 # The folder
@@ -163,7 +188,8 @@ def stored_precision(output: Path) -> Optional[TrainingPrecision]:
     RAISES (ValueError): EL129 if all checkpoints are damaged.
     """
     snapshot, _ = load_checkpoint(output)
-    return None if snapshot is None else snapshot.record["settings"].get("precision")
+    settings = {} if snapshot is None else snapshot.record["settings"]
+    return settings.get("precision") if isinstance(settings, dict) else None
 
 
 class RunLog:

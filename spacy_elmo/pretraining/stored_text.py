@@ -96,9 +96,9 @@ def open_text(folder: Path, source: str = "") -> Optional[StoredText]:
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf8"))
         is_complete = record["source"] == source and record["size_bytes"] == _sizes(folder)
-    except (OSError, ValueError, KeyError, TypeError):
+        return _open(folder, record) if is_complete else None
+    except (OSError, ValueError, KeyError, TypeError):  # also of another version
         return None
-    return _open(folder, record) if is_complete else None
 
 
 def store_text(

@@ -22,6 +22,7 @@ from ..weights.tensor_map import read_vocabulary, write_vocabulary
 from .config import PathsConfig
 
 SPECIAL = (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN)
+MAX_NAMED = 5  # line numbers in an error message
 Entry = Tuple[str, int]
 
 
@@ -180,7 +181,7 @@ def choose_vocabulary(
     n_rows = _n_rows(init, is_new_head)
     if init is None or n_rows is None:
         if vocabulary is not None:
-            _warn_of_order(vocabulary, str(paths.vocab), warn)
+            _check_words(vocabulary, str(paths.vocab), warn)
         return vocabulary
     if init.vocabulary is None:
         if vocabulary is None or len(vocabulary) != n_rows:
@@ -229,8 +230,14 @@ def _read_words(path: str) -> Vocabulary:
     return cast(Vocabulary, read_vocabulary(File(to_path(path)), is_needed=True))
 
 
-def _warn_of_order(vocabulary: Vocabulary, path: str, warn: OnMessage) -> None:
-    """Warn if a vocabulary for a new softmax is not in the order of `elmo vocab`."""
+def _check_words(vocabulary: Vocabulary, path: str, warn: OnMessage) -> None:
+    """ValueError for blank lines of a vocabulary for a new softmax; warn if it is not in the order of `elmo vocab`."""
+    blank = [str(line) for line, word in enumerate(vocabulary.words, start=1) if not word.strip()]
+    if blank:
+        raise ValueError(
+            f"The vocabulary '{path}' has {len(blank)} blank line(s): {', '.join(blank[:MAX_NAMED])}. Tokens are never "
+            "blank, so the rows of these lines would not be trained. Remove the lines."
+        )
     if tuple(vocabulary.words[: len(SPECIAL)]) != SPECIAL:
         first, expected = ", ".join(vocabulary.words[: len(SPECIAL)]), ", ".join(SPECIAL)
         warn(

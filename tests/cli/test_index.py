@@ -93,7 +93,7 @@ def test_mistakes_are_clear(folder, novels, tmp_path):
         ("would write the same file", ("senses", index, "bank", *two)),
         ("Nothing to do with the index", ("index", index)),
         ("has no layer '7'", (*new, "--layer", 7)),
-        ("There are no texts", ("index", tmp_path / "absent.txt", *new[2:])),
+        ("There are no texts", ("index", tmp_path / "absent.txt", tmp_path / "new", "--bilm", tmp_path / "absent")),
         ("has a field 'yaer'", (*senses, "--group-by", "yaer")),
         ("does not fit the field 'author'", (*senses, "--group-by", "author", "--bin-width", 10)),
         ("Name it with --group-by", (*senses, "--bin-width", 10)),

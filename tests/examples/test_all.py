@@ -38,7 +38,7 @@ def test_frequent_words_count_little_in_vectors_of_texts():
     vectors = space["to_vectors"](["rain", "the rain", "the the the rain .", "Qwertyuiop", "the"])
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     assert (units[:3] @ units[0] > 0.9).all() and units[4] @ units[0] < 0.7
-    many = [f"{verb} {name} {when}" for verb in ("Call", "Ask") for name in ("Ada", "Bob") for when in "abcdefgh"]
+    many = [f"{verb} {name} {when}" for verb in ("Call", "Ask") for name in ("Ada", "Bob") for when in "abcdefghij"]
     exec(block.replace(block[block.index("texts = [") :].splitlines()[0], f"texts = {many}"), space)
     assert space["axes"].shape == (2, 256) and np.abs(space["vectors"] @ space["axes"].T).max() < 1e-5
 

@@ -70,6 +70,8 @@ def test_another_bilm_under_trained_mixes_is_an_error():
     state = Elmo(make_bilm(0), store_bilm=False).state_dict()
     with pytest.raises(ValueError, match=r"another biLM, of digest.*delete 'encoder.digest'"):
         Elmo(make_bilm(1), store_bilm=False).load_state_dict(state)
+    cast = {name: tensor.bfloat16() for name, tensor in state.items()}
+    Elmo(make_bilm(0), store_bilm=False).load_state_dict(cast)
     sizes = {"char_cnn": {"filters": [[1, 8]]}, "n_layers": 1, "cell_width": 8, "projection_width": 4}
     with pytest.raises(ValueError, match="another biLM, of digest"):
         Elmo(make_bilm(0, BiLMConfig.from_dict(sizes)), store_bilm=False).load_state_dict(state)

@@ -43,14 +43,16 @@ def _sign(folder):
 @pytest.mark.parametrize(
     "name, content, message",
     [
-        (RECORD, "[" * 100_000, "recursion"),
-        (RECORD, "\u00e9", "Expecting value"),
-        (TENSORS, "nothing", "header"),
-        (CHECKSUMS, "[" * 100_000, "recursion"),
-        (CHECKSUMS, "[]", "list indices"),
-        (CHECKSUMS, '{"state.safetensors": [1], "state.json": 1}', "checksum of state.safetensors, state.json differs"),
+        (RECORD, "[]", "is not a JSON object"),
+        (RECORD, '{"step": 7}', "has no best, bilm"),
+        (RECORD, "[" * 100_000, "cannot be read"),
+        (RECORD, "\u00e9", "cannot be read"),
+        (TENSORS, "nothing", "cannot be read"),
+        (CHECKSUMS, "[" * 100_000, "is not valid JSON"),
+        (CHECKSUMS, "[]", "is not a JSON object"),
+        (CHECKSUMS, '{"state.json": [1]}', "checksum"),
     ],
-    ids=["deep", "text", "tensors", "deep sums", "list of sums", "other sums"],
+    ids=["list", "keys", "deep", "text", "tensors", "deep sums", "list of sums", "other sums"],
 )
 def test_a_file_of_another_structure_is_told(run_path, name, content, message):
     (folder,) = list_checkpoints(run_path)

@@ -76,10 +76,11 @@ def test_a_head_that_is_kept_keeps_its_words(tmp_path):
 @pytest.mark.parametrize(
     "content, told",
     [
+        ("\n".join(WORDS) + "\n \n\n", r"has 2 blank line\(s\): 7, 8"),
         (None, r"words\.txt'"),
         ("\n".join([*MARKS, "B\udce4r"]), r"words\.txt'.*UTF-8"),
     ],
-    ids=["missing", "latin-1"],
+    ids=["blank lines", "missing", "latin-1"],
 )
 def test_a_file_that_is_no_vocabulary_is_named(tmp_path, content, told):
     path = tmp_path / "words.txt"
