@@ -142,7 +142,7 @@ class Errors(metaclass=Catalogue):
         "that ended first for the cause. Run the same command with --resume to continue from the last checkpoint."
     )
     EL129 = (
-        "Every checkpoint in '{path}' is damaged: {problems}. Start again with --force, or start from a saved biLM "
+        "No checkpoint in '{path}' can be used: {problems}. Start again with --force, or start from a saved biLM "
         "with --paths.init."
     )
     EL146 = (

@@ -52,6 +52,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: "list[pytest.Ite
     """Skip what was not asked for, and mark everything in tests/parity."""
     if issue := config.getoption("--issue"):
         items[:] = [item for item in items if any(issue in mark.args for mark in item.iter_markers("issue"))]
+        config.option.slow = True
+        if not items:
+            raise pytest.UsageError(f"no test has the marker issue({issue})")
     for item in items:
         if (ROOT / "tests" / "parity") in item.path.parents:
             item.add_marker("parity")

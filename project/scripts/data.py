@@ -24,7 +24,7 @@ from spacy_elmo.corpora.files import decode, open_bytes
 from spacy_elmo.corpora.records import parse_json, read_json
 from spacy_elmo.corpora.shards import find_shards, read_shards
 from spacy_elmo.files import write_text
-from spacy_elmo.weights.identity import digest_bilm
+from spacy_elmo.weights.identity import hash_weights
 
 SPLITS = ("train", "dev", "test")
 PROJECT_DIR = Path(__file__).resolve().parent.parent
@@ -135,7 +135,7 @@ def read_result(path: Path) -> Dict[str, Any]:
 
 def identify(bilm: str) -> Dict[str, str]:
     """RETURNS (Dict[str, str]): How results name a biLM: the last part of its path, and the digest of its weights."""
-    return {"bilm": Path(bilm).name, "bilm_digest": digest_bilm(bilm)}
+    return {"bilm": Path(bilm).name, "bilm_digest": hash_weights(bilm)}
 
 
 def is_finished(path: Path, bilm: str) -> bool:
@@ -153,7 +153,7 @@ def is_finished(path: Path, bilm: str) -> bool:
             f"'{path}' has the scores of the biLM '{known.get('bilm')}', not '{Path(bilm).name}'. Give another file, "
             "or remove it."
         )
-    return bool(known.get("bilm_digest") == digest_bilm(bilm))
+    return bool(known.get("bilm_digest") == hash_weights(bilm))
 
 
 @app.command("prepare")

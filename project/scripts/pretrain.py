@@ -34,7 +34,7 @@ from thinc.api import Config
 from wasabi import msg
 
 from spacy_elmo.pretraining.vocabulary import save_vocabulary as vocab
-from spacy_elmo.weights.identity import digest_bilm
+from spacy_elmo.weights.identity import hash_weights
 
 ALTERNATIVES_DIR = PROJECT_DIR / "training" / "alternatives"
 LANGUAGES_DIR = PROJECT_DIR / "training" / "languages"
@@ -162,7 +162,7 @@ def make_source(
         make = _train_floret if kind == "floret" else _pretrain_bilm
         words, made = make(partial(read_sentences, texts, share), output_dir, start_s + limit_s)
     elapsed_s, cpu_s = round(time.monotonic() - start_s, 1), round(_cpu_seconds() - cpu_start_s, 1)
-    digest = digest_bilm(made) if kind == "bilm" else hashlib.sha256(made.read_bytes()).hexdigest()[:12]
+    digest = hash_weights(made) if kind == "bilm" else hashlib.sha256(made.read_bytes()).hexdigest()[:12]
     # The last two parts of a path say what was read without naming a machine's folders.
     name = ", ".join("/".join(Path(text).parts[-2:]) for text in texts)
     source = Source(kind, name, share, words, limit_s, elapsed_s, cpu_s, digest)

@@ -14,7 +14,7 @@ from paper_experiments import SHARES
 
 from spacy_elmo.pipeline.layer_weights import TaskMix
 from spacy_elmo.weights.formats import PACKAGED_NAMES, locate
-from spacy_elmo.weights.identity import digest_bilm
+from spacy_elmo.weights.identity import hash_weights
 
 Result = Dict[str, Any]
 N_SEEDS = 3  # of a score that does not say how many it has
@@ -397,4 +397,4 @@ def _is_of(settings: Dict[str, Any], in_use: Dict[str, Optional[str]]) -> bool:
 
 
 def _packaged(name: str) -> Optional[str]:
-    return digest_bilm(name) if name in PACKAGED_NAMES else None
+    return hash_weights(name) if name in PACKAGED_NAMES else None

@@ -24,8 +24,7 @@ from ..inference.bilm import BiLM
 from ..pipeline.elmo import find_model
 from ..pipeline.model import ElmoSettings, ensure_bilm, get_settings
 from ..weights import load_bilm
-from ..weights.formats import PACKAGED_NAMES, split_name
-from ..weights.identity import digest_bilm
+from ..weights.formats import PACKAGED_NAMES
 from .intervals import Score, bootstrap_accuracy
 from .labelled import SENSE, LabelledDocs, ProbeData, check_labels, compare_labels
 from .layer_vectors import MEAN, collect_layers, group_layers, name_all, predict_nearest
@@ -360,12 +359,10 @@ def _make_curves(
 class OpenedBiLM(NamedTuple):
     """bilm (BiLM): The biLM, in the precision of the pipeline.
     reading (Optional[ElmoSettings]): How the pipeline reads Docs; None for weights, which have no such settings.
-    digest (Optional[str]): Of the file or folder of weights; None for a pipeline, and for a prefix of file names.
     """
 
     bilm: BiLM
     reading: Optional[ElmoSettings]
-    digest: Optional[str]
 
 
 def open_pipeline(name: AnyPath) -> OpenedBiLM:
@@ -375,11 +372,7 @@ def open_pipeline(name: AnyPath) -> OpenedBiLM:
     """
     name = os.fsdecode(name)
     if not is_pipeline(name):
-        bilm, path = load_bilm(name), split_name(name)[0]
-        try:
-            return OpenedBiLM(bilm, None, digest_bilm(path))
-        except FileNotFoundError:  # a prefix of file names (TensorFlow checkpoints)
-            return OpenedBiLM(bilm, None, None)
+        return OpenedBiLM(load_bilm(name), None)
     nlp = spacy.load(name)
     model = find_model(nlp)
     if model is None:
@@ -387,7 +380,7 @@ def open_pipeline(name: AnyPath) -> OpenedBiLM:
             f"The pipeline '{name}' has no component `elmo`; its components are: "
             f"{', '.join(nlp.component_names) or 'none'}. Give a pipeline with `elmo`, or a biLM."
         )
-    return OpenedBiLM(ensure_bilm(model), get_settings(model), None)
+    return OpenedBiLM(ensure_bilm(model), get_settings(model))
 
 
 def is_pipeline(name: str) -> bool:

@@ -22,7 +22,7 @@ from ..pipeline.elmo import find_models
 from ..pipeline.layer_weights import TaskMix, find_task_mixes
 from ..pipeline.model import get_bilm
 from ..util import is_number
-from ..weights.identity import digest_bilm
+from ..weights.identity import hash_weights
 from .answers import QUESTIONS, DocAnswers, Outcome, read_answers, score_answers
 from .layer_weights import read_course
 
@@ -331,7 +331,7 @@ def _describe_bilms(nlp: Language) -> List[Fact]:
         block = config["components"].get(name, {})
         source = str(loader.get("weights") or loader.get("path") or block.get("weights") or "")
         try:
-            now = f", whose weights are sha256 {digest_bilm(source)} now" if source else ""
+            now = f", whose weights are sha256 {hash_weights(source)} now" if source else ""
         except (ValueError, OSError):  # the weights are on another machine, or gone
             now = ""
         meta: Dict[str, Any] = dict(bilm.meta or {})

@@ -4,7 +4,7 @@ import shutil
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import srsly
 import typer
@@ -83,9 +83,8 @@ def index_cli(
     """Store the contextual vectors of a corpus with their sentences, to search them for neighbors and senses.
 
     A file of plain text is one document, and so is every line of JSON, every Doc and every row of a data set. Documents
-    that the index has are skipped, changed documents are replaced; if a file has fewer lines or Docs than before, its last documents are
-    deleted. A build that was stopped or killed continues with the
-    same command. Without a corpus, a missing search file is rebuilt. Ctrl+C and SIGTERM stop it after the current batch.
+    that the index has are skipped, changed documents are replaced; if a file has fewer lines or Docs than before, its
+    last documents are deleted. A build that was stopped or killed continues with the same command. Without a corpus, a missing search file is rebuilt. Ctrl+C and SIGTERM stop it after the current batch.
     """
     with _common.show_errors():
         places = corpus_path or []
@@ -142,19 +141,16 @@ def _change_index(
     before = _read_kept(path) if is_replaced else read_settings(path, is_needed=not places)
     is_new = is_replaced or not before
     name = bilm or before.get("bilm", BILM)
-    reading = {} if is_replaced else before.get("reading", {})
-    if places:  # texts are split according to the options, else like those in the index
-        reading = {key: corpus[key] or reading.get(key, corpus[key]) for key in ("lang", "running_text")}
-    is_plain = reading.get("lang") == WHITE_SPACE
-    is_chosen = bool(places) and "-" not in places and is_new and reading["lang"] is None
-    reading = {**reading, "lang": None} if is_plain else reading
-    texts = {**corpus, **reading}
-    shards = find_shards(places, on_message=_common.msg.info, output=path, **texts) if places else []
-    # After the texts: an error in a path comes before the biLM is loaded.
+    reading, is_plain = _choose_reading(places, corpus, {} if is_replaced else before.get("reading", {}))
+    shards = []
+    if places:  # an error in a path comes before the biLM is loaded
+        shards = find_shards(places, on_message=_common.msg.info, output=path, **{**corpus, **reading})
     model = _common.open_bilm(name, gpu_id=gpu_id).set_precision(precision or before.get("precision", "float32"))
+    is_chosen = bool(places) and "-" not in places and is_new and not is_plain and reading["lang"] is None
     if is_chosen:
         reading["lang"] = choose_tokenizer(None, read_first(shards), places, _common.msg.warn, model.meta)
-        shards = find_shards(places, output=path, **{**texts, **reading}) if reading["lang"] else shards
+        if reading["lang"]:
+            shards = find_shards(places, output=path, **{**corpus, **reading})
     stop_words = before.get("content_words", "")
     if content_words is not None:
         lang = None if corpus["lang"] == WHITE_SPACE else corpus["lang"]
@@ -183,6 +179,17 @@ def _change_index(
     finally:
         if target != path:
             shutil.rmtree(target, ignore_errors=True)
+
+
+def _choose_reading(places: List[str], corpus: Dict[str, Any], stored: Dict[str, Any]) -> Tuple[Dict[str, Any], bool]:
+    """How texts are split: according to the options, else like those in the index; and whether that is at white space
+    by choice.
+    """
+    if not places:
+        return stored, False
+    reading = {key: corpus[key] or stored.get(key, corpus[key]) for key in ("lang", "running_text")}
+    is_plain = reading["lang"] == WHITE_SPACE
+    return {**reading, "lang": None if is_plain else reading["lang"]}, is_plain
 
 
 def _read_kept(path: Path) -> Dict[str, Any]:

@@ -100,7 +100,7 @@ def probe_cli(
             watch=partial(tqdm, desc="Layers", disable=None),
         )
         files = {"train": (train or data).name, "test": data.name, "is_split": texts.is_split}
-        names = {"bilm": Path(pipeline).name, "bilm_digest": opened.digest, "version": __version__}
+        names = {"bilm": Path(pipeline).name, "bilm_digest": opened.bilm.digest, "version": __version__}
         record = {**names, **files, "limit": limit, "seed": seed, **scores}
         _warn_of_probes(record)
         if output is not None:

@@ -41,7 +41,8 @@ from ..files import hash_file
 from ..inference.bilm import BiLM
 from ..pipeline.elmo import Elmo
 from ..pipeline.model import ensure_bilm, set_bilm
-from ..util import shorten
+from ..settings import require
+from ..util import PRECISIONS, shorten
 from ..weights import load_bilm
 from ..weights.formats import locate
 
@@ -104,8 +105,8 @@ class Embedder(VectorSettings):
     column (str): The column of texts: strings, or lists of strings, which are tokens. A null is an empty text.
     output (str): Name of the new column with the mixed vectors; those of layer j are in OUTPUT_layer_j.
     threads (Optional[int]): Threads of torch in the worker; None leaves them as they are.
-    RAISES (ValueError): For an unknown `store`, `pool` or `dtype`; when called, if there is no such model or column,
-        for values of other types, and for another `lang` than that of a pipeline.
+    RAISES (ValueError): For an unknown `store`, `pool`, `dtype` or `precision`, and numbers below 1; when called, if
+        there is no such model or column, for values of other types, and for another `lang` than that of a pipeline.
     """
 
     column: str = "text"
@@ -117,7 +118,12 @@ class Embedder(VectorSettings):
             "store": ("mixed", "layers", "both"),
             "pool": (None, *POOLS),
             "dtype": ("float32", "float16"),
+            "precision": PRECISIONS,
         }
+        require(
+            (self.batch_size >= 1, f"batch_size is {self.batch_size}, should be 1 or more"),
+            (self.threads is None or self.threads >= 1, f"threads is {self.threads}, should be 1 or more, or None"),
+        )
         for name, values in allowed.items():
             if getattr(self, name) not in values:
                 known = ", ".join(map(repr, values))

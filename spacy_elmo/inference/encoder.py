@@ -113,7 +113,7 @@ class Encoder:
         use. Of an encoder without state, the empty state.
         """
         if self.known_steady_state is None:
-            self.known_steady_state = self._settle()
+            self.known_steady_state = self._compute_steady_state()
         return self.known_steady_state
 
     def runs(self, runs: Sequence[Sequence[str]], *, has_gradients: bool = False) -> Runs:
@@ -369,7 +369,7 @@ class Encoder:
             self._after_boundary[state] = end if end is not None else self.start(state)
         return self._after_boundary[state]
 
-    def _settle(self) -> State:
+    def _compute_steady_state(self) -> State:
         """A chunk of empty sentences is one sequence, `<S> </S> <S> </S> ...`, so that the state is carried on."""
         state = self.network.zero_state(1)
         tokens = np.tile(np.array([BOS, EOS]), STEADY_CHUNK)

@@ -110,6 +110,9 @@ def _read(path: Path) -> Union[Snapshot, str]:
         return f"it cannot be read: {error}"
     if not isinstance(record, dict):
         return f"{RECORD} is not a JSON object"
+    if "stream" in record:  # before texts were stored
+        last = path.parents[1] / LAST
+        return f"it was written by an earlier version. A new run can start from its biLM, with --paths.init '{last}'"
     missing = ", ".join(sorted(KEYS - set(record)))
     return f"{RECORD} has no {missing}" if missing else Snapshot(tensors, record, path)
 

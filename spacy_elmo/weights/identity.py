@@ -14,7 +14,7 @@ N_DIGITS = 12
 BESIDE = (".json", ".txt", ".md", ".tsv", ".jsonl")
 
 
-def digest_bilm(bilm: PathLike) -> str:
+def hash_weights(bilm: PathLike) -> str:
     """The first 12 hexadecimal digits of the sha256 of the file of weights, as `sha256sum` prints it; of several files,
     of their names and sums. Descriptions and settings are left out. FileNotFoundError if there is no file of weights.
     """

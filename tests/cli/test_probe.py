@@ -10,7 +10,7 @@ import srsly
 from cli.calls import call
 from spacy.tokens import Doc, DocBin
 
-from spacy_elmo.weights.identity import digest_bilm
+from spacy_elmo.weights import load_bilm
 
 pytest.importorskip("sklearn", reason="probes need scikit-learn")
 TAGGED = [("the", "DET"), ("cat", "NOUN"), ("sat", "VERB"), (".", "PUNCT")]
@@ -41,7 +41,7 @@ def test_table_json_and_picture(bilm_path: Path, tagged: Path, tmp_path: Path) -
     told = " ".join(result.stderr.split())
     assert "split with seed 0 into 8 documents to train on and 2 to test on" in told
     record = srsly.read_json(out)
-    assert record["bilm_digest"] == digest_bilm(bilm_path) and record["is_split"] and record["seed"] == 0
+    assert record["bilm_digest"] == load_bilm(bilm_path).digest and record["is_split"] and record["seed"] == 0
     assert [len(row["control"]) for row in record["layers"]] == [1] * 4
     assert picture.read_bytes().startswith(b"\x89PNG") and sorted(out.parent.iterdir()) == [out, picture]
     assert "--force" in _run(*arguments, code=1).stderr

@@ -54,7 +54,8 @@ def test_forward_model_uses_the_words_before() -> None:
     found = find_substitutes(_bilm("forward"), SENTENCE, 1, k=2)
     assert len(found) == 2
     assert all(math.isnan(one.backward) and one.probability == pytest.approx(one.forward) for one in found)
-    assert found == find_substitutes(_bilm("forward"), ["the", "bank", "in", "the"], 1, k=2) or math.isnan(found[0][3])
+    others = find_substitutes(_bilm("forward"), [SENTENCE[0], "zebra", "in"], 1, k=2)
+    assert [one[:3] for one in found] == [one[:3] for one in others]
 
 
 def test_other_bad_input_is_an_error() -> None:

@@ -166,7 +166,7 @@ def test_two_ranks_give_the_losses_of_one(text, tmp_path, settings):
 def test_a_rank_that_dies_stops_the_others_and_the_run_resumes_with_another_number(text, tmp_path):
     result = _torchrun(tmp_path / "run", text, 2, "--kill-at", 20, "--kill-rank", 1)
     assert result.returncode != 0
-    assert "EL127" in result.stderr or "Signal 9 (SIGKILL)" in result.stderr
+    assert "Signal 9 (SIGKILL)" in result.stderr
     assert 14 <= len(_losses(tmp_path / "run")) < 60
     result = _torchrun(tmp_path / "run", text, 1)
     assert result.returncode == 0, result.stderr

@@ -16,7 +16,7 @@ from spacy.util import load_model_from_config
 from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.bilm.model import SoftmaxHead
 from spacy_elmo.text.words import Vocabulary
-from spacy_elmo.weights.identity import digest_bilm
+from spacy_elmo.weights.identity import hash_weights
 
 SPLITS = ("train", "dev", "test")
 VOCAB = spacy.blank("en").vocab
@@ -210,37 +210,12 @@ def experiment(import_script, tmp_path):
     return train
 
 
-FROZEN = (
-    ("training.frozen_components", ["transformer"]),
-    ("training.annotating_components", ["transformer"]),
-    ("components.tagger.model.tok2vec.elmo.grad_factor", 0.0),
-)
-
-
 @pytest.mark.issue(51)
-@pytest.mark.parametrize("kind", ["ents", "pos", "cats", "frozen transformer", "transformer"])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
-def test_minilm_is_trained(kind, experiment, import_script, tmp_path):
-    if kind == "cats":
-        pytest.importorskip("sklearn", reason="logistic regression needs scikit-learn")
-        docs = [Doc(VOCAB, words) for words in (["the", "t"], ["a", "l"]) * 3]
-        for i, doc in enumerate(docs):
-            doc.cats = {"x": 1.0 - i % 2, "y": float(i % 2)}
-        write_docs(tmp_path / "corpus", *docs)
-        settings = (("kind", "cats"), ("frozen", True))
-        result, nlp = experiment("t", "t", "m", "minilm", settings=settings, per_category=2)
-        assert result["train_docs"] == 4 and result["test"]["cats_micro_f"] == 1.0  # the two words of each are enough
-        assert nlp("").cats.keys() == {"x", "y"} and sum(nlp("the").cats.values()) == pytest.approx(1)
-    elif "transformer" in kind:
-        pytest.importorskip("spacy_transformers", reason="a transformer in spaCy needs spacy-transformers")
-        settings = FROZEN if "frozen" in kind else import_script("paper_experiments").MINILM_UPDATES
-        result, nlp = experiment("sample", "sample", "minilm", "minilm_tagger_ner.cfg", settings=settings)
-        assert nlp.pipe_names == ["transformer", "tagger", "ner"] and nlp("the Turin is a").has_annotation("TAG")
-    else:
-        result, nlp = experiment("sample", "sample", "minilm", "minilm", settings=(("kind", kind), ("rate", 0.01)))
-        assert result["last_step"] == 2 and 0 <= result["test"]["ents_f" if kind == "ents" else "pos_acc"] <= 1
-        docs = list(nlp.pipe(["the Turin", "", " \n", "a " * 300]))
-        assert kind == "ents" or all(token.pos_ for doc in docs for token in doc)
+def test_minilm_is_trained(experiment):
+    result, nlp = experiment("sample", "sample", "minilm", "minilm", settings=(("kind", "ents"), ("rate", 0.01)))
+    assert result["last_step"] == 2 and 0 <= result["test"]["ents_f"] <= 1
+    assert len(list(nlp.pipe(["the Turin", "", " \n", "a " * 300]))) == 4
 
 
 @pytest.fixture
@@ -392,7 +367,7 @@ def test_senses_and_parts_of_speech_of_each_layer_beside_baselines(import_script
         output = tmp_path / f"{name}.json"
         invoke(import_script("layers").layers_cli, name, output, "--assets-dir", tmp_path, "--bilm", tiny_bilm)
         stored = srsly.read_json(output)
-        assert stored["bilm_digest"] == digest_bilm(tiny_bilm)
+        assert stored["bilm_digest"] == hash_weights(tiny_bilm)
         scores[name] = {row["layer"]: row["value"] for row in stored["rows"]}
     assert list(scores["senses"]) == ["first sense", 0, 1, 2, "mean"]
     # Only the words around differ, which the token layer does not see: its three vectors of "bank" are equal.

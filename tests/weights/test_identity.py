@@ -10,7 +10,7 @@ import pytest
 from spacy_elmo.inference import products
 from spacy_elmo.pipeline.model import make_random_bilm
 from spacy_elmo.weights.contents import read_origin
-from spacy_elmo.weights.identity import digest_bilm
+from spacy_elmo.weights.identity import hash_weights
 from spacy_elmo.weights.native import bilm_from_bytes, bilm_to_bytes
 
 CONTENT = b"weights"
@@ -26,25 +26,25 @@ def test_digest_is_that_of_sha256sum(tmp_path: Path) -> None:
     (tmp_path / "weights.hdf5").write_bytes(CONTENT)
     (tmp_path / "options.json").write_text("{}")
     wanted = hashlib.sha256(CONTENT).hexdigest()[:12]
-    assert digest_bilm(tmp_path) == digest_bilm(str(tmp_path / "weights.hdf5")) == wanted
+    assert hash_weights(tmp_path) == hash_weights(str(tmp_path / "weights.hdf5")) == wanted
     (tmp_path / "options.json").write_text('{"changed": true}')
-    assert digest_bilm(tmp_path) == wanted
+    assert hash_weights(tmp_path) == wanted
 
 
 def test_digest_of_several_files_depends_on_their_names_and_contents(tmp_path: Path) -> None:
     for name in ("a.pkl", "b.pkl"):
         (tmp_path / name).write_bytes(CONTENT)
-    first = digest_bilm(tmp_path)
+    first = hash_weights(tmp_path)
     (tmp_path / "b.pkl").rename(tmp_path / "c.pkl")
-    renamed = digest_bilm(tmp_path)
+    renamed = hash_weights(tmp_path)
     (tmp_path / "c.pkl").write_bytes(b"other")
-    assert len({first, renamed, digest_bilm(tmp_path)}) == 3
+    assert len({first, renamed, hash_weights(tmp_path)}) == 3
 
 
 def test_missing_weights_are_named(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(FileNotFoundError, match="Give the name of a packaged biLM, or the path of"):
-            digest_bilm(path)
+            hash_weights(path)
 
 
 @pytest.mark.issue(50)

@@ -14,7 +14,7 @@ from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.compat.bilm import dump_bilm_embeddings, dump_token_embeddings
 from spacy_elmo.compat.simple_elmo import ElmoModel
 from spacy_elmo.weights.formats import FORMATS, detect_format
-from spacy_elmo.weights.identity import digest_bilm
+from spacy_elmo.weights.identity import hash_weights
 
 
 def assert_is_model(bilm, folder):
@@ -157,7 +157,7 @@ def test_a_tilde_is_the_home_folder(folder, monkeypatch):
     names = {"options": "options.json", "weights": "weights.hdf5", "vocab": "vocab.txt"}
     assert_is_model(load_bilm(**{key: f"~/original/{name}" for key, name in names.items()}), folder)
     save_bilm(load_bilm("~/original"), "~/copy")
-    assert digest_bilm("~/copy") == digest_bilm(folder.parent / "copy")
+    assert hash_weights("~/copy") == hash_weights(folder.parent / "copy")
     with pytest.raises(ValueError, match="EL020.*~nobody-of-this-name/model"):
         load_bilm("~nobody-of-this-name/model")
 

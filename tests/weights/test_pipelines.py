@@ -8,7 +8,7 @@ from weights.same import assert_same
 from spacy_elmo import load_bilm
 from spacy_elmo.pipeline.elmo import find_model
 from spacy_elmo.weights.formats import detect_format
-from spacy_elmo.weights.identity import digest_bilm
+from spacy_elmo.weights.identity import hash_weights
 
 pytestmark = pytest.mark.issue(48)
 SENTENCES = [["She", "sat", "on", "the", "bank", "."], ["Yes"]]
@@ -55,11 +55,11 @@ def test_a_pipeline_for_surprisal_has_a_softmax(tmp_path):
 
 def test_a_digest_is_that_of_the_weights_of_a_pipeline(nlp, tmp_path):
     nlp.to_disk(tmp_path / "p")
-    before = digest_bilm(tmp_path / "p")
+    before = hash_weights(tmp_path / "p")
     (tmp_path / "p" / "tagger" / "model").write_bytes(b"trained on")
-    assert digest_bilm(tmp_path / "p") == before
+    assert hash_weights(tmp_path / "p") == before
     (tmp_path / "p" / "first" / "model").write_bytes(b"trained on")
-    assert digest_bilm(tmp_path / "p") != before
+    assert hash_weights(tmp_path / "p") != before
 
 
 def test_pipelines_without_a_bilm_and_damaged_ones_say_so(nlp, tmp_path):
