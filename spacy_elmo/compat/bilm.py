@@ -267,12 +267,16 @@ class BidirectionalLanguageModel:
         distinct, numbers = np.unique(ids[mask], axis=0, return_inverse=True)
         vectors, tokens = self._encode(distinct), numbers.reshape(-1).astype("int64")
         rows = self._run(vectors, tokens, lengths)  # (L+1, N, D)
-        words, inner = without_boundaries(rows, torch.from_numpy(mask))
+        words, is_word = without_boundaries(rows, torch.from_numpy(mask))
+        inner = is_word.numpy()
+        layers = np.zeros((len(mask), len(words), inner.shape[1], rows.shape[2]), dtype="float32")
+        for k, layer in enumerate(words):  # without another copy of all layers
+            layers[:, k][inner] = layer.numpy()
         return {
-            "lm_embeddings": pad_rows(torch.stack(words, dim=0), inner).transpose(0, 1).contiguous().numpy(),
+            "lm_embeddings": layers,
             "lengths": lengths - 2,
             "token_embeddings": pad_rows(vectors[tokens], torch.from_numpy(mask)).numpy(),
-            "mask": inner.numpy(),
+            "mask": inner,
         }
 
     def _run(self, vectors: Tensor, tokens: Ids, lengths: Ids) -> Tensor:
