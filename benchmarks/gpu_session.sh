@@ -49,20 +49,21 @@ timeout -s TERM $((left + 30)) "${pretrain[@]}" "$out/run" "${settings[@]}" --pr
     --pretraining.schedule.warmup_steps "${WARM_UP:-200}" 2>&1 | tee "$out/run.txt" | tail -n 5
 # The mean of the weights of these checkpoints: `model-average`.
 python - "$out/run" << 'END'
-import sys
+import shutil, sys
 from pathlib import Path
 import torch
-from safetensors import safe_open
-from spacy_elmo import load_bilm, save_bilm
+from safetensors.torch import load_file, save_file
 
 run = Path(sys.argv[1])
-bilm = load_bilm(run / "model-last")
-states = [safe_open(path, "pt") for path in run.glob("checkpoints/step-*/state.safetensors")]
-for module, prefix in ((bilm.network, "network"), (bilm.head, "head")):
-    for name, weight in module.named_parameters():
-        weight.data.copy_(torch.stack([state.get_tensor(f"{prefix}.{name}") for state in states]).mean(0))
-bilm.clear_caches()
-save_bilm(bilm, run / "model-average")
+states = [load_file(path) for path in run.glob("checkpoints/step-*/state.safetensors")]
+names = {"bilm": "network", "softmax": "head"}  # in the file of weights and in a checkpoint; steady states are derived
+weights = {}
+for name in load_file(run / "model-last/weights.safetensors"):
+    part, _, rest = name.partition(".")
+    if part in names:
+        weights[name] = torch.stack([state[f"{names[part]}.{rest}"] for state in states]).mean(0)
+shutil.copytree(run / "model-last", run / "model-average")
+save_file(weights, run / "model-average/weights.safetensors")
 END
 # Prints both perplexities on the test text; en_elmo_sm has 60.5 and 58.8.
 for name in best average; do
