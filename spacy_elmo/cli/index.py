@@ -49,14 +49,14 @@ def index_cli(
         None,
         "--bilm",
         "-b",
-        help="Folder, file or zip with biLM weights, or the name of a packaged biLM; by default that of the index, en_elmo_sm for a new one.",
+        help="Folder, file or zip with biLM weights, or the name of a packaged biLM; by default that of the index, en_elmo_sm for a new index.",
     ),
     layer: Optional[str] = LAYER_OPT,
     content_words: Optional[bool] = Opt(
         None,
         "--content-words/--all-words",
         "-w/-W",
-        help="Store only words with a letter that are not stop words of spaCy for --lang, or without it for the language of the biLM (or English); by default as in the index, all words in a new one.",
+        help="Store only words with a letter that are not stop words of spaCy for --lang, or without it for the language of the biLM (or English); by default as in the index, all words in a new index.",
     ),
     precision: Optional[Precision] = Opt(
         None,
@@ -84,7 +84,8 @@ def index_cli(
 
     A file of plain text is one document, and so is every line of JSON, every Doc and every row of a data set. Documents
     that the index has are skipped, changed documents are replaced; if a file has fewer lines or Docs than before, its
-    last documents are deleted. A build that was stopped or killed continues with the same command. Without a corpus, a missing search file is rebuilt. Ctrl+C and SIGTERM stop it after the current batch.
+    last documents are deleted. A build that was stopped or killed continues with the same command. Without a corpus, a
+    missing search file is rebuilt. Ctrl+C and SIGTERM stop it after the current batch.
     """
     with _common.show_errors():
         places = corpus_path or []

@@ -480,7 +480,7 @@ def _is_deeper(value: Any, n_levels: int) -> bool:
 
 
 def read_hdf5(file: File) -> Dict[str, Array]:
-    """All datasets of a file by their path in it. ValueError EL020 if there is no file, EL022 if it is truncated or not
+    """All datasets of a file by their path in it. ValueError EL020 without a file, EL022 if it is truncated or not
     HDF5, also for anything but plain datasets: links, external and virtual storage, shapes larger than the file.
     """
     return _read_each(file, lambda dataset: np.asarray(dataset[()]))

@@ -16,7 +16,7 @@ BESIDE = (".json", ".txt", ".md", ".tsv", ".jsonl")
 
 def hash_weights(bilm: PathLike) -> str:
     """The first 12 hexadecimal digits of the sha256 of the file of weights, as `sha256sum` prints it; of several files,
-    of their names and sums. Descriptions and settings are left out. FileNotFoundError if there is no file of weights.
+    of their names and sums. Descriptions and settings are left out. FileNotFoundError without such files.
     """
     path = locate(split_name(bilm)[0])
     files = _find_weights(path)
