@@ -55,7 +55,7 @@ setup(
                 optional=True,
             )
             for name, suffixes, flags in (
-                ("inference/_kernel", [".cpp", "_avx2.cpp", "_avx512.cpp"], KERNEL_FLAGS),
+                ("inference/_kernel", [".cpp", "_avx2.cpp", "_avx512.cpp", "_avx512_bf16.cpp"], KERNEL_FLAGS),
                 ("inference/_cell", [".c"], FLAGS),
                 ("bilm/_recurrence", [".c"], FLAGS),
             )

@@ -14,14 +14,14 @@
 #include "_kernel.h"
 
 #if defined(__x86_64__)
-extern const Kernel avx2_kernel, avx512_kernel;
+extern const Kernel avx2_kernel, avx512_kernel, avx512_bf16_kernel;
 #endif
 
 static const Kernel *kernel = &generic_kernel;
 
 /* The fastest kernel for this processor, or the one that is named by an environment variable. */
 static bool choose_kernel() {
-    const Kernel *kernels[3] = {&generic_kernel};
+    const Kernel *kernels[4] = {&generic_kernel};
     int n = 1;
 #if defined(__x86_64__)
     __builtin_cpu_init();
@@ -29,6 +29,8 @@ static bool choose_kernel() {
         kernels[n++] = &avx2_kernel;
     if (n == 2 && __builtin_cpu_supports("avx512f"))
         kernels[n++] = &avx512_kernel;
+    if (n == 3 && __builtin_cpu_supports("avx512bf16"))
+        kernels[n++] = &avx512_bf16_kernel;
 #endif
     kernel = kernels[n - 1];
     const char *name = getenv("SPACY_ELMO_CPU_ISA");
@@ -69,17 +71,18 @@ static PyObject *run(PyObject *, PyObject *const *args, Py_ssize_t n_args) {
     if (!read_fields(args, n_args, &task, offsetof(Task, cell_clip) / 8, clips, 2))
         return nullptr;
     task.cell_clip = clips[0], task.projection_clip = clips[1];
+    const Functions &functions = task.is_bfloat16 ? kernel->bfloat16 : kernel->float32;
     Py_BEGIN_ALLOW_THREADS
-    has_memory = kernel->begin(task, work);
+    has_memory = functions.begin(task, work);
     Py_END_ALLOW_THREADS
     if (!has_memory)
         return PyErr_NoMemory();
     for (Size step = 0; step < task.n_steps && !PyErr_CheckSignals();) {
         Py_BEGIN_ALLOW_THREADS
-        step = kernel->run(task, work, step);
+        step = functions.run(task, work, step);
         Py_END_ALLOW_THREADS
     }
-    kernel->end(work);
+    functions.end(work);
     if (PyErr_Occurred())
         return nullptr;
     Py_RETURN_NONE;
@@ -87,11 +90,14 @@ static PyObject *run(PyObject *, PyObject *const *args, Py_ssize_t n_args) {
 
 static PyObject *multiply(PyObject *, PyObject *const *args, Py_ssize_t n_args) {
     Product fields = {};
+    bool has_memory;
     if (!read_fields(args, n_args, &fields, sizeof(Product) / 8, nullptr, 0))
         return nullptr;
     Py_BEGIN_ALLOW_THREADS
-    kernel->multiply(fields);
+    has_memory = (fields.is_bfloat16 ? kernel->bfloat16 : kernel->float32).multiply(fields);
     Py_END_ALLOW_THREADS
+    if (!has_memory)
+        return PyErr_NoMemory();
     Py_RETURN_NONE;
 }
 

@@ -1,12 +1,16 @@
 /* The recurrence of an LSTM with projection (Sak et al. 2014) over many steps, and products with prepacked weights.
 
-This file is compiled once per instruction set: `_kernel.cpp` (generic: SSE2, NEON, ...), `_kernel_avx2.cpp` and
-`_kernel_avx512.cpp` define KERNEL, W (floats of a vector register) and MAX_ROWS, and include it.
+This file is compiled once per instruction set: `_kernel.cpp` (generic: SSE2, NEON, ...), `_kernel_avx2.cpp`,
+`_kernel_avx512.cpp` and `_kernel_avx512_bf16.cpp` define KERNEL, W (floats of a vector register) and MAX_ROWS, and
+include it.
 
 Weights are packed into panels of PANEL = 2 W columns, (n_in, PANEL) each, which stay in the caches while all rows are
 multiplied. The columns of the gates are ordered by groups of W cells, with the W columns of i, j, f and o in turn: two
 panels hold the gates of W cells, which are updated while these gates are in the L1 cache. Columns are padded with zeros
 to whole panels, cells to multiples of PANEL.
+
+Weights are float32, or pairs of bfloat16, of two inputs that follow one another, in 32 bits: everything else is the same,
+with half the inputs. AVX512-BF16 multiplies such pairs of weights with pairs of inputs; elsewhere weights are expanded.
 
 The sum of each row and column runs over the inputs in one order, whatever the number of rows: a result is bit-identical
 in every batch. AVX2, AVX-512 and NEON round alike. */
@@ -32,12 +36,12 @@ struct Product {
     Rows rows;
     const float *weights, *bias;
     float *out;
-    Size n_rows, n_panels, panel_size, out_stride;
+    Size n_rows, n_panels, panel_size, out_stride, is_bfloat16;
 };
 
 /* A layer of one direction. */
 struct Layer {
-    const float *weights, *bias, *projection, *highway, *highway_bias, *start_h, *start_c;
+    const float *input_weights, *recurrent_weights, *bias, *projection, *highway, *highway_bias, *start_h, *start_c;
     float *end_h, *end_c;
 };
 
@@ -49,7 +53,7 @@ struct Task {
     const int32_t *words, *tokens, *n_active, *begins, *ends;
     float *rows, *gates;
     Size n_layers, width, cell_width, has_skip, n_words, rows_stride, layer_stride, n_steps, n_plan_lanes, first_lane, n_lanes,
-        max_gates, max_slots, few_lanes;
+        max_gates, max_slots, few_lanes, is_bfloat16;
     float cell_clip, projection_clip;
 };
 
@@ -57,18 +61,23 @@ struct Task {
 struct Work {
     Size H, P, h_stride, c_stride, n_gates;
     bool has_few_lanes;
-    float *h, *c, *inputs, *cell_outputs, *cell_gates, *zeros, *gate_inputs;
+    float *h, *c, *inputs, *cell_outputs, *cell_gates, *zeros, *gate_inputs, *pairs;
     int32_t *gate_of_word, *gate_of_slot;
     const float **starts, **zero_starts, **highway_starts;
+};
+
+/* What is computed with weights of one type. */
+struct Functions {
+    bool (*multiply)(const Product &); /* false without memory */
+    bool (*begin)(const Task &, Work &); /* false without memory */
+    Size (*run)(const Task &, Work &, Size); /* some steps from this one on; returns the next one */
+    void (*end)(Work &);
 };
 
 struct Kernel {
     const char *name;
     int panel_width;
-    void (*multiply)(const Product &);
-    bool (*begin)(const Task &, Work &); /* false without memory */
-    Size (*run)(const Task &, Work &, Size); /* some steps from this one on; returns the next one */
-    void (*end)(Work &);
+    Functions float32, bfloat16;
 };
 
 #endif
@@ -77,7 +86,7 @@ struct Kernel {
 
 namespace {
 
-enum { PANEL = 2 * W, CHUNK = 16, GAP = 16, HOLDS_TOTALS = W == 16 }; /* GAP: rows whose distance is a power of two would share few sets of the L1 cache */
+enum { PANEL = 2 * W, CHUNK = 16, GAP = 16 }; /* GAP: rows whose distance is a power of two would share few sets of the L1 cache */
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -91,86 +100,6 @@ INLINE Size round_up(Size n, Size step) { return (n + step - 1) / step * step; }
 INLINE Vec clip(Vec x, float bound) { /* NaN stays */
     x = x < -bound ? all(-bound) : x;
     return x > bound ? all(bound) : x;
-}
-
-/* Rows [a, b] times some panels, of which each has the weights of a above those of b, added to the starts. */
-struct Operands {
-    Rows a, b;
-    const float *panels, *const *starts; /* starts: a pointer for each row */
-    float *out;
-    Size panel_size, start_column, out_stride;
-};
-
-/* Add products to the totals of M rows, for Q panels. The inputs are divided into chunks with a sum each, which rounds less
-than one long sum. */
-template <int M, int Q>
-INLINE void add_products(const float *rows, Size stride, Size width, const float *panel, Size panel_size, Vec *totals,
-                         Size totals_stride) {
-    for (Size first = 0; first < width; first += CHUNK) {
-        Vec sums[M][2 * Q] = {};
-        const Size end = first + CHUNK < width ? first + CHUNK : width;
-        for (Size k = first; k < end; k++, panel += PANEL) {
-            Vec weights[2 * Q];
-            for (int q = 0; q < 2 * Q; q++)
-                weights[q] = load(panel + q / 2 * panel_size + q % 2 * W);
-            for (int m = 0; m < M; m++) {
-                float x = rows[m * stride + k];
-                for (int q = 0; q < 2 * Q; q++)
-                    sums[m][q] += x * weights[q];
-            }
-        }
-        for (int m = 0; m < M; m++)
-            for (int q = 0; q < 2 * Q; q++)
-                totals[m * totals_stride + q] += sums[m][q];
-    }
-}
-
-/* M rows from `row` on times Q panels. Totals are in registers where there are enough of them, otherwise in `out`. */
-template <int M, int Q>
-void multiply_tile(const Operands &t, Size row) {
-    Vec registers[M * 2 * Q], *out = (Vec *)(t.out + row * t.out_stride), *totals = HOLDS_TOTALS ? registers : out;
-    const Size out_stride = t.out_stride / W, stride = HOLDS_TOTALS ? 2 * Q : out_stride;
-    for (int m = 0; m < M; m++)
-        for (int q = 0; q < 2 * Q; q++)
-            totals[m * stride + q] = load(t.starts[row + m] + t.start_column + q * W);
-    add_products<M, Q>(t.a.first + row * t.a.stride, t.a.stride, t.a.width, t.panels, t.panel_size, totals, stride);
-    add_products<M, Q>(t.b.first + row * t.b.stride, t.b.stride, t.b.width, t.panels + t.a.width * PANEL, t.panel_size,
-                       totals, stride);
-    for (int m = 0; m < M && HOLDS_TOTALS; m++)
-        for (int q = 0; q < 2 * Q; q++)
-            out[m * out_stride + q] = totals[m * stride + q];
-}
-
-template <int M, int Q>
-void multiply_rows(const Operands &t, Size row, Size n_rows) {
-    if (n_rows == M)
-        multiply_tile<M, Q>(t, row);
-    else if constexpr (M > 1)
-        multiply_rows<M - 1, Q>(t, row, n_rows);
-}
-
-/* All rows times Q panels, in tiles of about equal height. */
-template <int Q>
-void multiply_panels(const Operands &t, Size n_rows) {
-    const Size n_tiles = (n_rows + MAX_ROWS - 1) / MAX_ROWS;
-    for (Size row = 0, tile = 0; tile < n_tiles; tile++) {
-        Size height = (n_rows - row + n_tiles - tile - 1) / (n_tiles - tile);
-        multiply_rows<MAX_ROWS / Q, Q>(t, row, height);
-        row += height;
-    }
-}
-
-/* Panels to multiply at once, more for few rows: enough independent sums to hide the latency of an addition. */
-INLINE int count_panels(Size n_rows) { return n_rows * 4 <= MAX_ROWS ? 4 : n_rows * 2 <= MAX_ROWS ? 2 : 1; }
-
-void multiply_all(Operands t, Size n_rows, Size n_panels) {
-    while (n_panels > 0) {
-        int n = count_panels(n_rows);
-        while (n > n_panels)
-            n /= 2;
-        n == 4 ? multiply_panels<4>(t, n_rows) : n == 2 ? multiply_panels<2>(t, n_rows) : multiply_panels<1>(t, n_rows);
-        n_panels -= n, t.panels += n * t.panel_size, t.start_column += n * PANEL, t.out += n * PANEL;
-    }
 }
 
 /* exp(-x) = 2^n 2^r with integer n and |r| <= 1/2, with relative error 1e-7. It is clipped to 2^-42 and 2^42, so that a
@@ -215,16 +144,164 @@ INLINE void write_outputs(const float *h, const float *x, const float *scores, b
     }
 }
 
-/* In blocks of rows that stay in the L2 cache. */
-void compute_product(const Product &p) {
-    const float *starts[20 * MAX_ROWS];
+/* Rows and the panels they are multiplied with. */
+struct Side {
+    Rows rows;
+    const float *panels;
+    Size panel_size;
+};
+
+/* Two products, of which the second may be empty, that are added to the starts. */
+struct Operands {
+    Side a, b;
+    const float *const *starts; /* a pointer for each row */
+    float *out;
+    Size start_column, out_stride;
+};
+
+/* A number of a pair for each column. */
+INLINE Vec expand(const float *pairs, bool is_second) {
+    const Ints both = *(const Ints *)pairs;
+    return (Vec)(is_second ? both & -65536 : both << 16);
+}
+
+/* AVX512-BF16: sums + products of two numbers of each pair, and pairs of bfloat16, rounded from 2 W numbers in order. */
+#ifdef PAIR_ROWS
+INLINE Vec add_pairs(Vec sums, float pair, Vec weights) {
+    return (Vec)_mm512_dpbf16_ps((__m512)sums, (__m512bh)_mm512_set1_ps(pair), (__m512bh)weights);
+}
+INLINE Vec round_to_pairs(Vec low, Vec high) { return (Vec)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low); }
+#else
+enum { PAIR_ROWS = 0 };
+INLINE Vec add_pairs(Vec sums, float, Vec) { return sums; }
+INLINE Vec round_to_pairs(Vec low, Vec) { return low; }
+#endif
+
+/* With weights of one type. */
+template <bool IS_BFLOAT16>
+struct Recurrence {
+
+/* ROWS: of a tile, whose sums are in registers. BLOCK: rows that stay in the L2 cache. */
+enum { IS_PAIRED = IS_BFLOAT16 && PAIR_ROWS, IS_EXPANDED = IS_BFLOAT16 && !PAIR_ROWS };
+enum { ROWS = IS_PAIRED ? PAIR_ROWS : MAX_ROWS, HOLDS_TOTALS = W == 16 || IS_PAIRED, BLOCK = 20 * ROWS };
+
+/* Add products to the totals of M rows, for Q panels. The inputs are divided into chunks with a sum each, which rounds less
+than one long sum; pairs are not, which are rounded more. */
+template <int M, int Q>
+INLINE void add_products(const Side &side, Size row, Vec *totals, Size totals_stride) {
+    const Size stride = side.rows.stride, n_in = IS_BFLOAT16 ? (side.rows.width + 1) / 2 : side.rows.width;
+    const Size chunk = IS_BFLOAT16 ? n_in + 1 : (Size)CHUNK;
+    const float *rows = side.rows.first + row * stride;
+    for (Size first = 0; first < n_in; first += chunk) {
+        Vec sums[M][2 * Q] = {};
+        const Size end = first + chunk < n_in ? first + chunk : n_in;
+        const float *panel = side.panels + first * PANEL;
+        for (Size k = first; k < end; k++, panel += PANEL) {
+            for (int part = 0; part <= IS_EXPANDED; part++) {
+                Vec weights[2 * Q];
+                for (int q = 0; q < 2 * Q; q++) {
+                    const float *p = panel + q / 2 * side.panel_size + q % 2 * W;
+                    weights[q] = IS_EXPANDED ? expand(p, part) : load(p);
+                }
+                for (int m = 0; m < M; m++) {
+                    const float x = rows[m * stride + (IS_EXPANDED ? 2 * k + part : k)];
+                    for (int q = 0; q < 2 * Q; q++)
+                        sums[m][q] = IS_PAIRED ? add_pairs(sums[m][q], x, weights[q]) : sums[m][q] + x * weights[q];
+                }
+            }
+        }
+        for (int m = 0; m < M; m++)
+            for (int q = 0; q < 2 * Q; q++)
+                totals[m * totals_stride + q] += sums[m][q];
+    }
+}
+
+/* M rows from `row` on times Q panels. Totals are in registers where there are enough of them, otherwise in `out`. */
+template <int M, int Q>
+static void multiply_tile(const Operands &t, Size row) {
+    Vec registers[M * 2 * Q], *out = (Vec *)(t.out + row * t.out_stride), *totals = HOLDS_TOTALS ? registers : out;
+    const Size out_stride = t.out_stride / W, stride = HOLDS_TOTALS ? 2 * Q : out_stride;
+    for (int m = 0; m < M; m++)
+        for (int q = 0; q < 2 * Q; q++)
+            totals[m * stride + q] = load(t.starts[row + m] + t.start_column + q * W);
+    add_products<M, Q>(t.a, row, totals, stride);
+    add_products<M, Q>(t.b, row, totals, stride);
+    for (int m = 0; m < M && HOLDS_TOTALS; m++)
+        for (int q = 0; q < 2 * Q; q++)
+            out[m * out_stride + q] = totals[m * stride + q];
+}
+
+template <int M, int Q>
+static void multiply_rows(const Operands &t, Size row, Size n_rows) {
+    if (n_rows == M)
+        multiply_tile<M, Q>(t, row);
+    else if constexpr (M > 1)
+        multiply_rows<M - 1, Q>(t, row, n_rows);
+}
+
+/* All rows times Q panels, in tiles of about equal height. */
+template <int Q>
+static void multiply_panels(const Operands &t, Size n_rows) {
+    const Size n_tiles = (n_rows + ROWS - 1) / ROWS;
+    for (Size row = 0, tile = 0; tile < n_tiles; tile++) {
+        Size height = (n_rows - row + n_tiles - tile - 1) / (n_tiles - tile);
+        multiply_rows<ROWS / Q, Q>(t, row, height);
+        row += height;
+    }
+}
+
+/* Panels to multiply at once, more for few rows: enough independent sums to hide the latency of an addition. */
+INLINE int count_panels(Size n_rows) { return n_rows * 4 <= ROWS ? 4 : n_rows * 2 <= ROWS ? 2 : 1; }
+
+static void multiply_all(Operands t, Size n_rows, Size n_panels) {
+    while (n_panels > 0) {
+        int n = count_panels(n_rows);
+        while (n > n_panels)
+            n /= 2;
+        n == 4 ? multiply_panels<4>(t, n_rows) : n == 2 ? multiply_panels<2>(t, n_rows) : multiply_panels<1>(t, n_rows);
+        n_panels -= n, t.a.panels += n * t.a.panel_size, t.b.panels += n * t.b.panel_size;
+        t.start_column += n * PANEL, t.out += n * PANEL;
+    }
+}
+
+/* Rows as an operand: where the processor multiplies pairs, rounded to pairs of bfloat16. Rows are padded with zeros. */
+INLINE Rows make_operand(const Rows &rows, Size n_rows, float *pairs) {
+    for (Size m = 0; m < n_rows && IS_PAIRED; m++)
+        for (Size k = 0; k < rows.width; k += PANEL) {
+            const float *numbers = rows.first + m * rows.stride + k;
+            store(pairs + m * rows.stride + k / 2, round_to_pairs(load(numbers), load(numbers + W)));
+        }
+    return {IS_PAIRED ? pairs : rows.first, rows.stride, rows.width};
+}
+
+static void compute_product(const Product &p) {
+    const float *starts[BLOCK];
     for (const float *&start : starts)
         start = p.bias;
-    for (Size row = 0; row < p.n_rows; row += 20 * MAX_ROWS) {
-        Size n = p.n_rows - row < 20 * MAX_ROWS ? p.n_rows - row : 20 * MAX_ROWS;
+    for (Size row = 0; row < p.n_rows; row += BLOCK) {
+        Size n = p.n_rows - row < BLOCK ? p.n_rows - row : (Size)BLOCK;
         Rows rows = {p.rows.first + row * p.rows.stride, p.rows.stride, p.rows.width};
-        multiply_all({rows, {}, p.weights, starts, p.out + row * p.out_stride, p.panel_size, 0, p.out_stride}, n, p.n_panels);
+        multiply_all({{rows, p.weights, p.panel_size}, {}, starts, p.out + row * p.out_stride, 0, p.out_stride}, n, p.n_panels);
     }
+}
+
+static bool multiply(const Product &p) {
+    const Size stride = round_up(p.rows.width, PANEL) + GAP;
+    float *copies = IS_BFLOAT16 ? (float *)calloc(BLOCK * stride, sizeof(float)) : nullptr;
+    if (!IS_BFLOAT16)
+        compute_product(p);
+    for (Size row = 0; row < p.n_rows && copies; row += BLOCK) {
+        Product block = p;
+        block.n_rows = p.n_rows - row < BLOCK ? p.n_rows - row : (Size)BLOCK, block.out += row * p.out_stride;
+        for (Size m = 0; m < block.n_rows; m++) {
+            memcpy(copies + m * stride, p.rows.first + (row + m) * p.rows.stride, 4 * p.rows.width);
+            memset(copies + m * stride + p.rows.width, 0, 4 * (stride - p.rows.width)); /* pairs may be there */
+        }
+        block.rows = make_operand({copies, stride, p.rows.width}, block.n_rows, copies);
+        compute_product(block);
+    }
+    free(copies);
+    return copies || !IS_BFLOAT16;
 }
 
 INLINE Size count_lanes(const Task &t, Size step) {
@@ -232,14 +309,17 @@ INLINE Size count_lanes(const Task &t, Size step) {
     return n < 0 ? 0 : n < t.n_lanes ? n : t.n_lanes;
 }
 
-void fill_gates(const Task &t, const Work &w, const Layer &layer, Size n_rows) {
-    compute_product({{w.gate_inputs, w.h_stride, t.width}, layer.weights, layer.bias, t.gates, n_rows, 4 * w.H / PANEL,
-                     2 * t.width * PANEL, 4 * w.H});
+/* Of weights with so many inputs. */
+INLINE Size size_panel(Size n_in) { return (IS_BFLOAT16 ? (n_in + 1) / 2 : n_in) * PANEL; }
+
+static void fill_gates(const Task &t, const Work &w, const Layer &layer, Size n_rows) {
+    const Rows inputs = make_operand({w.gate_inputs, w.h_stride, t.width}, n_rows, w.gate_inputs);
+    compute_product({inputs, layer.input_weights, layer.bias, t.gates, n_rows, 4 * w.H / PANEL, size_panel(t.width), 4 * w.H, 0});
 }
 
 /* The gates of each slot from `begin` to before `end`, without the side of the previous outputs, are rows of a table.
 Layer 1 has a row for each distinct word of as many steps as the table has room for; returns the end of these steps. */
-Size fill_word_gates(const Task &t, Work &w, Size begin) {
+static Size fill_word_gates(const Task &t, Work &w, Size begin) {
     Size n_rows = 0, slot = 0, step = begin;
     memset(w.gate_of_word, 0xff, sizeof(int32_t) * t.n_words);
     for (; step < t.n_steps; step++) {
@@ -262,7 +342,7 @@ Size fill_word_gates(const Task &t, Work &w, Size begin) {
 }
 
 /* An upper layer has a row for each slot, so that weights are read once for all steps of a few lanes. */
-void fill_slot_gates(const Task &t, Work &w, Size layer, Size begin, Size end) {
+static void fill_slot_gates(const Task &t, Work &w, Size layer, Size begin, Size end) {
     Size slot = 0;
     for (Size step = begin; step < end; step++)
         for (Size m = 0; m < count_lanes(t, step); m++, slot++) {
@@ -274,7 +354,7 @@ void fill_slot_gates(const Task &t, Work &w, Size layer, Size begin, Size end) {
 }
 
 /* One step of n lanes of a layer. gate_rows: the row of the table of each lane, or null: gates are computed from inputs. */
-void run_step(const Task &t, const Work &w, Size index, Size step, Size n, const int32_t *gate_rows) {
+static void run_step(const Task &t, const Work &w, Size index, Size step, Size n, const int32_t *gate_rows) {
     const Layer &layer = t.layers[index];
     const Size at = step * t.n_plan_lanes + t.first_lane;
     const int32_t *tokens = t.tokens + at, *begins = t.begins + at;
@@ -288,28 +368,33 @@ void run_step(const Task &t, const Work &w, Size index, Size step, Size n, const
         memcpy(w.inputs + m * w.h_stride, t.rows + index * t.layer_stride + tokens[m] * t.rows_stride, 4 * t.width);
         w.starts[m] = gate_rows ? t.gates + gate_rows[m] * 4 * w.H : layer.bias;
     }
-    const Rows inputs = {w.inputs, w.h_stride, t.width}, cell_outputs = {w.cell_outputs, w.c_stride, t.cell_width};
-    const Size panel_size = 2 * t.width * PANEL;
-    Operands gates = {inputs, {all_h, w.h_stride, t.width}, layer.weights, w.starts, w.cell_gates, panel_size, 0, n_panels * PANEL};
+    const Rows inputs = make_operand({w.inputs, w.h_stride, t.width}, n, w.pairs);
+    const Rows outputs = make_operand({all_h, w.h_stride, t.width}, n, w.pairs + t.n_lanes * w.h_stride);
+    const Size panel_size = size_panel(t.width);
+    Operands gates = {{inputs, layer.input_weights, panel_size}, {outputs, layer.recurrent_weights, panel_size},
+                      w.starts, w.cell_gates, 0, n_panels * PANEL};
     if (gate_rows)
-        gates.a = {}, gates.panels += t.width * PANEL;
+        gates.a = {};
     for (Size cell = 0; cell < w.H; cell += n_cells) {
         multiply_all(gates, n, n_panels);
         for (Size m = 0; m < n; m++)
             for (Size k = 0; k < n_cells; k += W)
                 update_cells(w.cell_gates + m * n_panels * PANEL + 4 * k, all_c + m * w.c_stride + cell + k,
                              w.cell_outputs + m * w.c_stride + cell + k, t.cell_clip);
-        gates.panels += n_panels * panel_size, gates.start_column += n_panels * PANEL;
+        gates.a.panels += n_panels * gates.a.panel_size, gates.b.panels += n_panels * panel_size;
+        gates.start_column += n_panels * PANEL;
     }
-    if (layer.projection)
-        multiply_all({cell_outputs, {}, layer.projection, w.zero_starts, all_h, t.cell_width * PANEL, 0, w.h_stride}, n, w.P / PANEL);
+    if (layer.projection) {
+        const Rows cell_outputs = make_operand({w.cell_outputs, w.c_stride, t.cell_width}, n, w.cell_outputs);
+        multiply_all({{cell_outputs, layer.projection, size_panel(t.cell_width)}, {}, w.zero_starts, all_h, 0, w.h_stride}, n, w.P / PANEL);
+    }
     for (Size m = 0; m < n; m++)
         for (Size k = 0; k < w.P; k += W) {
             float *h = all_h + m * w.h_stride + k;
             store(h, layer.projection ? clip(load(h), t.projection_clip) : load(w.cell_outputs + m * w.c_stride + k));
         }
     if (layer.highway) /* its scores take the place of the outputs of the cells */
-        multiply_all({inputs, {}, layer.highway, w.highway_starts, w.cell_outputs, t.width * PANEL, 0, w.h_stride}, n, w.P / PANEL);
+        multiply_all({{inputs, layer.highway, panel_size}, {}, w.highway_starts, w.cell_outputs, 0, w.h_stride}, n, w.P / PANEL);
     for (Size m = 0; m < n; m++) {
         const float *h = all_h + m * w.h_stride, *scores = layer.highway ? w.cell_outputs + m * w.h_stride : nullptr;
         write_outputs(h, w.inputs + m * w.h_stride, scores, t.has_skip && index, t.width,
@@ -322,7 +407,7 @@ void run_step(const Task &t, const Work &w, Size index, Size step, Size n, const
     }
 }
 
-Size run_steps(const Task &t, Work &w, Size begin) {
+static Size run_steps(const Task &t, Work &w, Size begin) {
     const Size end = fill_word_gates(t, w, begin);
     for (Size index = 0; index < t.n_layers; index++) {
         const bool has_table = index == 0 || w.has_few_lanes;
@@ -340,17 +425,17 @@ Size run_steps(const Task &t, Work &w, Size begin) {
     return end;
 }
 
-void end_task(Work &w) { free(w.h), free(w.gate_of_word), free(w.starts); }
+static void end_task(Work &w) { free(w.h), free(w.gate_of_word), free(w.starts); }
 
-bool begin_task(const Task &t, Work &w) {
+static bool begin_task(const Task &t, Work &w) {
     const Size n = t.n_lanes;
     w.H = round_up(t.cell_width, PANEL), w.P = round_up(t.width, PANEL), w.h_stride = w.P + GAP, w.c_stride = w.H + GAP;
     w.n_gates = t.max_gates / (4 * w.H) > n ? t.max_gates / (4 * w.H) : n;
     w.has_few_lanes = n <= t.few_lanes;
     const Size n_outputs = w.c_stride > w.h_stride ? w.c_stride : w.h_stride;
     const Size sizes[] = {t.n_layers * n * w.h_stride, t.n_layers * n * w.c_stride, n * w.h_stride, n * n_outputs, n * 4 * PANEL,
-                          w.P, w.n_gates * w.h_stride};
-    float **arrays[] = {&w.h, &w.c, &w.inputs, &w.cell_outputs, &w.cell_gates, &w.zeros, &w.gate_inputs};
+                          w.P, w.n_gates * w.h_stride, IS_PAIRED ? 2 * n * w.h_stride : 0};
+    float **arrays[] = {&w.h, &w.c, &w.inputs, &w.cell_outputs, &w.cell_gates, &w.zeros, &w.gate_inputs, &w.pairs};
     Size total = 0;
     for (Size size : sizes)
         total += size;
@@ -362,7 +447,7 @@ bool begin_task(const Task &t, Work &w) {
         end_task(w);
         return false;
     }
-    for (int k = 0; k < 7; k++)
+    for (int k = 0; k < 8; k++)
         *arrays[k] = memory, memory += sizes[k];
     w.gate_of_slot = w.gate_of_word + t.n_words;
     w.zero_starts = w.starts + n, w.highway_starts = w.starts + 2 * n;
@@ -371,9 +456,13 @@ bool begin_task(const Task &t, Work &w) {
     return true;
 }
 
+static constexpr Functions functions() { return {multiply, begin_task, run_steps, end_task}; }
+
+};
+
 }  // namespace
 
 extern const Kernel KERNEL;
-const Kernel KERNEL = {NAME, PANEL, compute_product, begin_task, run_steps, end_task};
+const Kernel KERNEL = {NAME, PANEL, Recurrence<false>::functions(), Recurrence<true>::functions()};
 
 #endif

@@ -1,7 +1,7 @@
 PANEL_WIDTH: int
 """Columns of a panel of weights; cells are padded to a multiple of it."""
 INSTRUCTION_SET: str
-"""The kernel that is used: "avx512", "avx2" or "generic"; `SPACY_ELMO_CPU_ISA` selects another one."""
+"""The kernel that is used: "avx512_bf16", "avx512", "avx2" or "generic"; `SPACY_ELMO_CPU_ISA` selects another one."""
 
 def run(
     layers: int,
@@ -27,17 +27,19 @@ def run(
     max_gates: int,
     max_slots: int,
     few_lanes: int,
+    is_bfloat16: bool,
     cell_clip: float,
     projection_clip: float,
 ) -> None:
     """Compute all steps of a stack in one direction for some lanes of a plan. Arrays are passed by address, floats are
-    float32 and indices int32, 0 is no array. Sizes are not checked.
+    float32 and indices int32, 0 is no array. Sizes are not checked. Weights are float32, or pairs of bfloat16: then
+    panels have half the rows, rounded up.
 
     P is `width`, H is `cell_width`; P* and H* are padded to whole panels; S steps and B lanes are those of the plan.
 
-    layers (int): For each layer nine addresses: panels of (2P, 4H*), the input side first; bias (4H*,); projection,
-        panels of (H, P*), or 0: then P is H; highway, panels of (P, P*), or 0; its bias (P*,); initial states (any, P)
-        and (any, H); states after sequences (any, P) and (any, H), or 0.
+    layers (int): For each layer ten addresses: panels of the weights of inputs and of previous outputs (P, 4H*); bias
+        (4H*,); projection, panels of (H, P*), or 0: then P is H; highway, panels of (P, P*), or 0; its bias (P*,);
+        initial states (any, P) and (any, H); states after sequences (any, P) and (any, H), or 0.
     vectors (int): (n_words, P), of the distinct words.
     words (int): The word of each token.
     tokens (int): (S, B), the token in each slot.
@@ -51,6 +53,7 @@ def run(
     first_lane (int), n_lanes (int): The lanes to compute.
     max_slots (int): Slots to compute between two checks for signals.
     few_lanes (int): Lanes up to which the input side of an upper layer is one product of many steps.
+    is_bfloat16 (bool): Type of the weights.
     cell_clip (float), projection_clip (float): Bounds; infinity for none.
     RAISES (MemoryError): If there is no memory for the lanes.
     """
@@ -66,11 +69,14 @@ def multiply(
     n_panels: int,
     panel_size: int,
     outputs_stride: int,
+    is_bfloat16: bool,
 ) -> None:
     """Multiply rows with panels of weights, and add a bias.
 
     rows (int): (n_rows, n_in), `rows_stride` numbers apart.
-    weights (int): `n_panels` panels, each `panel_size` numbers after the one before; its first n_in rows are used.
+    weights (int): `n_panels` panels, each `panel_size` times 4 bytes after the one before.
     bias (int): (n_panels * PANEL_WIDTH,).
     outputs (int): (n_rows, n_panels * PANEL_WIDTH), `outputs_stride` numbers apart.
+    is_bfloat16 (bool): Type of the weights, as in `run`.
+    RAISES (MemoryError): If there is no memory for the pairs of some rows.
     """

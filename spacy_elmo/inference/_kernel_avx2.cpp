@@ -5,6 +5,7 @@
 #pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
 #else
 #pragma GCC target("avx2,fma")
+#pragma GCC optimize("ira-region=one") /* otherwise GCC spills sums with bfloat16 weights */
 #endif
 #define KERNEL avx2_kernel
 #define NAME "avx2"

@@ -26,13 +26,8 @@ GRAPH_MIN_LANES = 16
 BLOCK_BYTES = 32 * 2**20
 MIN_BLOCK_STEPS = 4
 
-# Recurrent weights per direction up to which products of an LSTM in int8 are computed in bfloat16, where the processor
-# has instructions for it: quantizing the rows takes longer than is gained. Integers: 0.7 times the speed (en_elmo_sm).
+# Weights of a matrix up to which products of an LSTM in int8 are computed in bfloat16.
 INT8_WEIGHTS = 2**20
-# Number of columns above which AMX sums bfloat16 rows in an order that depends on their number, if it is larger than
-# the second. int8 weights split them: 0.95 times the speed (en_elmo_sm).
-SAME_SUMS_COLUMNS = 256
-SAME_SUMS_ROWS = 32
 
 # Sizes of arrays of the working memory are rounded up to multiples of the first (in floats). Arrays larger than the
 # second are freed after use.

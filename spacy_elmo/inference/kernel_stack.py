@@ -1,4 +1,4 @@
-"""Run an LSTM stack over lanes in float32 on a CPU, by the native kernel (`_kernel.h`).
+"""Run an LSTM stack over lanes on a CPU, by the native kernel (`_kernel.h`), with weights in float32 or bfloat16.
 
 One call computes many steps of a layer for some lanes. Directions and lanes are divided among threads, which share only
 what they read. The input side of layer 1 depends only on the word: it is computed once per distinct word.
@@ -29,7 +29,9 @@ class Part(NamedTuple):
 
 
 class KernelStack:
-    """The layers of an LSTM stack, packed for the kernel when the stack is made."""
+    """The layers of an LSTM stack. Weights in float32 are packed for the kernel when the stack is made, those in
+    bfloat16 are packed.
+    """
 
     @torch.no_grad()
     def __init__(self, config: BiLMConfig, layers: Sequence[Any], highways: Sequence[Any]) -> None:
@@ -39,6 +41,7 @@ class KernelStack:
             [_pack_layer(layer, highway, k) for layer, highway in zip(layers, around)]
             for k in range(config.n_directions)
         ]
+        self._is_bfloat16 = not isinstance(layers[0].recurrent_weight, Tensor)
         self._clips = [math.inf if clip is None else clip for clip in (config.cell_clip, config.projection_clip)]
         self._gates_width = 4 * pad_width(config.cell_width)
         self._workspaces = WorkspacePool(torch.device("cpu"), config.n_directions)
@@ -99,6 +102,7 @@ class KernelStack:
                     len(gates),
                     BLOCK_MULTIPLICATIONS // n_multiplications,
                     FEW_LANES,
+                    self._is_bfloat16,
                     *self._clips,
                 )
 
@@ -113,15 +117,22 @@ class KernelStack:
 
 def _pack_layer(layer: Any, highway: Any, k: int) -> List[Optional[Tensor]]:
     """One direction of an `LSTMLayer` and the `LayerHighway` around it: the first fields of a layer in `_kernel.h`."""
-    sides = torch.cat([layer.input_weight[k], layer.recurrent_weight[k]])  # (2P, 4H)
-    projection = layer.projection_weight
     return [
-        pack_panels(order_gates(sides)),
+        _pack(layer.input_weight, k, are_gates=True),
+        _pack(layer.recurrent_weight, k, are_gates=True),
         order_gates(full_bias(layer.bias)[k]),
-        None if projection is None else pack_panels(projection[k]),
-        None if highway is None else pack_panels(highway.weight[k]),
+        _pack(layer.projection_weight, k),
+        None if highway is None else _pack(highway.weight, k),
         None if highway is None else pad_columns(highway.bias[k]).clone(),
     ]
+
+
+def _pack(weight: Any, k: int, *, are_gates: bool = False) -> Optional[Tensor]:
+    """Panels of one direction of a parameter, or of a matrix that has its panels, in bfloat16."""
+    if isinstance(weight, Tensor):
+        return pack_panels(order_gates(weight[k]) if are_gates else weight[k])
+    panels: Optional[Tensor] = None if weight is None else weight.panels[k]
+    return panels
 
 
 def divide_lanes(n_lanes: int, n_directions: int) -> List[Tuple[int, int]]:

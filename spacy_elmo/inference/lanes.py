@@ -1,4 +1,4 @@
-"""Run an LSTM stack over lanes by torch's products: on GPUs, in reduced precision, and without the native kernel.
+"""Run an LSTM stack over lanes by torch's products: on GPUs, in int8, and without the native kernel.
 
 In lanes there is no padding. They are computed in blocks of steps, each in all layers before the next block: the input
 products of a block are one product, and only the recurrent product is in a loop over time. The input side of layer 1

@@ -1,5 +1,5 @@
 """LSTM layers for inference by torch's products, without gradients (Sak et al. 2014, without peepholes): on GPUs, in
-reduced precision, and where the native kernel was not compiled.
+int8, and where the native kernel was not compiled.
 
 tanh(x) = 2 sigmoid(2x) - 1, so one sigmoid over all gates is enough if the pre-activations of the candidate and the
 memory cell are doubled. The factor is folded into the weights of the products; factors that are powers of two are
@@ -13,7 +13,8 @@ from torch import Tensor
 
 from ..bilm.config import BiLMConfig
 from ..bilm.lstm import full_bias
-from .products import PROJECTION_SCALE, Product, gate_scale, make_product
+from .kernel import Product
+from .products import PROJECTION_SCALE, gate_scale, make_product
 
 try:
     from ._cell import update as update_in_one_pass
@@ -22,22 +23,20 @@ except ImportError:  # installed without a compiler
 
 Pairs = List[Tuple[Tensor, Tensor]]  # h (d, rows, P) and 2c, or c, (d, rows, H) of each layer
 
-CELL_DTYPES = (torch.float32, torch.bfloat16)  # of pre-activations and outputs in `_cell.c`
 NO_CLIP = torch.finfo(torch.float32).max
 
 
 def update_cell(acts: Tensor, c2: Tensor, clip2: Optional[float], *, added: Optional[Tensor] = None) -> Tensor:
     """One step: c = clip(i j + f c), and half of o tanh(c).
 
-    acts (Tensor): Shape (d, b, 4H), pre-activations of i, j (candidate), f, o; contiguous, overwritten. float32, or
-        bfloat16 as `added` then is; `c2` is float32.
+    acts (Tensor): Shape (d, b, 4H), pre-activations of i, j (candidate), f, o; contiguous, overwritten.
     c2 (Tensor): Shape (d, b, H), twice the memory cell; updated in place.
     clip2 (Optional[float]): Bound of `c2`, None for no clip.
     added (Optional[Tensor]): Shape (d, b, 4H), added to `acts`; each direction is contiguous.
-    RETURNS (Tensor): Shape (d, b, H), half of o * tanh(c), in float32 or the dtype of `acts`.
+    RETURNS (Tensor): Shape (d, b, H), half of o * tanh(c).
     """
-    if update_in_one_pass is not None and acts.dtype in CELL_DTYPES and acts.device.type == "cpu":
-        half = torch.empty(c2.shape, dtype=acts.dtype)
+    if update_in_one_pass is not None and acts.dtype == torch.float32 and acts.device.type == "cpu":
+        half = torch.empty_like(c2)
         d, n_rows, width = c2.shape
         for k in range(d):
             update_in_one_pass(
@@ -48,7 +47,6 @@ def update_cell(acts: Tensor, c2: Tensor, clip2: Optional[float], *, added: Opti
                 n_rows,
                 width,
                 NO_CLIP if clip2 is None else clip2,
-                acts.dtype is torch.bfloat16,
             )
         return half
     acts = acts.float() if added is None else acts + added.float()
@@ -66,8 +64,8 @@ class ConstantLayer:
     @torch.no_grad()
     def __init__(self, layer: Any, directions: slice) -> None:
         scale = gate_scale(layer.bias)
-        self._from_input = make_product(layer.input_weight, directions, scale, for_gates=True)
-        self._from_output = make_product(layer.recurrent_weight, directions, scale, for_gates=True)
+        self._from_input = make_product(layer.input_weight, directions, scale)
+        self._from_output = make_product(layer.recurrent_weight, directions, scale)
         self._project: Optional[Product] = None  # from half of the cell's output to the outputs
         if layer.projection_weight is not None:
             self._project = make_product(layer.projection_weight, directions, PROJECTION_SCALE)
@@ -92,7 +90,7 @@ class ConstantLayer:
         else:
             half = update_cell(self._from_output(h, gates), c2, self._clip2)
         if self._project is None:
-            return half.float().mul_(2.0)
+            return half.mul_(2.0)
         outputs, clip = self._project(half), self._projection_clip
         return outputs if clip is None else outputs.clamp_(-clip, clip)
 

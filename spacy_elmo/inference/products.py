@@ -1,8 +1,8 @@
 """Matrix products with constant weights: by the native kernel, by torch, or in reduced precision.
 
 In reduced precision a weight is int8 with a scale per column, or has 16 bits; those of small LSTMs are multiplied in
-bfloat16 where the processor has instructions for it. `quantize` replaces the matrices of the encoder and of highways of
-a network; everything else stays float32. `quantize(network, "float32")` restores parameters, with rounded values.
+bfloat16 by the native kernel. `quantize` replaces the matrices of the encoder and of highways of a network; everything
+else stays float32. `quantize(network, "float32")` restores parameters, with rounded values.
 """
 
 import os
@@ -19,9 +19,10 @@ from ..bilm.model import BiLMNetwork
 from ..bilm.transformer import TransformerLayer
 from ..errors import Errors, Warnings
 from ..util import PRECISIONS, shorten
-from .dispatch import INT8_WEIGHTS, MIN_THREAD_MULTIPLICATIONS, SAME_SUMS_COLUMNS, SAME_SUMS_ROWS
-from .kernel import has_kernel, multiply, pack_panels, pad_columns
-from .runtime import isolated, run_parallel
+from . import kernel
+from .dispatch import INT8_WEIGHTS
+from .kernel import Bfloat16Matrix, Product, has_kernel, kernel_product, pack_panels
+from .runtime import isolated
 
 Scale = Union[float, Tensor]
 
@@ -39,64 +40,33 @@ def gate_scale(bias: Tensor) -> Tensor:
     return scale.view(-1)
 
 
-class Product(Protocol):
-    """x -> x W for d directions."""
-
-    def __call__(self, rows: Tensor, added: Optional[Tensor] = None) -> Tensor:
-        """From rows (d, N, n_in), and a bias (d, 1, n_out) or a tensor (d, N, n_out) to add, to (d, N, n_out), new."""
-
-
 class QuantizedMatrix(Protocol):
     """d matrices in reduced precision. They are immutable, so that copies share them."""
 
-    def product(self, directions: slice, *, for_gates: bool = False) -> Product:
+    def product(self, directions: slice) -> Product:
         """See `make_product`."""
 
     def dense(self) -> Tensor:
         """Shape (d, n_in, n_out), float32, without the factors of the columns."""
 
 
-def make_product(
-    weight: Union[Tensor, QuantizedMatrix], directions: slice, scale: Scale = 1.0, *, for_gates: bool = False
-) -> Product:
+def make_product(weight: Union[Tensor, QuantizedMatrix], directions: slice, scale: Scale = 1.0) -> Product:
     """The product of some directions of a weight (d, n_in, n_out), in its precision.
 
     scale (Union[float, Tensor]): One factor, or one per column; a quantized matrix contains it already.
-    for_gates (bool): Results may be bfloat16, which `lstm.update_cell` reads; on a CPU only a bias is added.
     """
     if not isinstance(weight, Tensor):
-        return weight.product(directions, for_gates=for_gates)
+        return weight.product(directions)
     scaled = weight.detach()[directions] * scale
-    return _kernel_product(scaled[0]) if has_kernel(weight) else _batched_product(scaled.contiguous())
+    if has_kernel(weight):
+        return kernel_product(pack_panels(scaled[0]), scaled.shape[2])
+    return _batched_product(scaled.contiguous())
 
 
 def split_directions(weight: Union[Tensor, QuantizedMatrix], bias: Tensor) -> List[slice]:
     """Directions of a weight and its bias that share a product: all of them in torch's batched products."""
     is_batched = bias.device.type != "cpu" or (isinstance(weight, Tensor) and not has_kernel(bias))
     return [slice(0, len(bias))] if is_batched else [slice(k, k + 1) for k in range(len(bias))]
-
-
-def _kernel_product(weight: Tensor) -> Product:
-    """x -> x W for one direction with a weight (n_in, n_out), by the native kernel. A row gives the same bits in every
-    batch; threads divide the rows. Only a bias can be added.
-    """
-    n_out = weight.shape[1]
-    panels, zeros = pack_panels(weight), pad_columns(weight.new_zeros(n_out))
-
-    def product(rows: Tensor, added: Optional[Tensor] = None) -> Tensor:
-        inputs = rows[0].contiguous()
-        bias = zeros if added is None else pad_columns(added[0, 0]).contiguous()
-        outputs = inputs.new_empty(len(inputs), len(bias))
-        n_threads = min(torch.get_num_threads(), 1 + inputs.numel() * n_out // MIN_THREAD_MULTIPLICATIONS)
-        edges = [len(inputs) * k // n_threads for k in range(n_threads + 1)]
-        run_parallel(
-            lambda block: multiply(inputs[block], panels, bias, outputs[block]),
-            [slice(*pair) for pair in zip(edges, edges[1:])],
-            uses_torch=False,
-        )
-        return outputs[None, :, :n_out]
-
-    return product
 
 
 def _batched_product(weight: Tensor) -> Product:
@@ -132,7 +102,7 @@ class Int8Matrix:
     def __reduce__(self) -> Tuple[Any, ...]:
         return Int8Matrix, (self.dense(), self._fold)
 
-    def product(self, directions: slice, *, for_gates: bool = False) -> Product:
+    def product(self, directions: slice) -> Product:
         """Of a single direction."""
         (k,) = range(*directions.indices(len(self._packed)))
         return _int8_product(self._packed[k], self._scale[k] * self._fold)
@@ -161,60 +131,30 @@ def _int8_product(packed: Tensor, column_scale: Tensor) -> Product:
 
 
 class HalfMatrix:
-    """d matrices (d, n_in, n_out) in 16 bits; factors to `fold`, powers of two, are applied in products.
+    """d matrices in 16 bits on a GPU; factors to `fold`, powers of two, are applied in products."""
 
-    scale (Optional[Tensor]): Shape (d, 1, n_out), if the weight is int8 values times this scale. `dense` restores it
-        exactly.
-    """
-
-    def __init__(self, weight: Tensor, fold: Tensor, dtype: torch.dtype, scale: Optional[Tensor] = None) -> None:
-        self._fold, self._dtype, self._scale = fold.to(weight.device), dtype, scale
-        folded = (weight * self._fold).to(dtype)
-        self._packed: List[Tensor] = []
-        self._weight: Optional[Tensor] = None
-        if weight.device.type == "cpu" and dtype == torch.bfloat16:
-            self._packed = [pack(part) for part in folded]
-        else:
-            self._weight = folded.contiguous()
+    def __init__(self, weight: Tensor, fold: Tensor, dtype: torch.dtype) -> None:
+        self._fold = fold.to(weight.device)
+        self._weight = (weight * self._fold).to(dtype).contiguous()
 
     def __deepcopy__(self, memo: Any) -> "HalfMatrix":
         return self
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return HalfMatrix, (self.dense(), self._fold, self._dtype, self._scale)
+        return HalfMatrix, (self.dense(), self._fold, self._weight.dtype)
 
-    def product(self, directions: slice, *, for_gates: bool = False) -> Product:
-        """Of a single direction if weights are packed, otherwise of any."""
-        if self._weight is not None:
-            weight = self._weight[directions]
-            return _rounded_product(lambda rows: torch.bmm(rows.to(weight.dtype), weight))
-        packed = self._packed[directions.start]
-        # Vectors from int8 weights are the same in every batch.
-        is_split = self._scale is not None and packed.shape[1] > SAME_SUMS_COLUMNS
+    def product(self, directions: slice) -> Product:
+        """Rounded to 16 bits; sums with other tensors, and results, are float32."""
+        weight = self._weight[directions]
 
-        def multiply_half(rows: Tensor, added: Optional[Tensor] = None) -> Tensor:
-            inputs, bias = rows[0].bfloat16(), None if added is None else added[0, 0].bfloat16()
-            if not is_split:
-                return linear(inputs, packed, bias).unsqueeze(0)
-            return torch.cat([linear(block, packed, bias) for block in inputs.split(SAME_SUMS_ROWS)]).unsqueeze(0)
+        def product(rows: Tensor, added: Optional[Tensor] = None) -> Tensor:
+            sums = torch.bmm(rows.to(weight.dtype), weight)
+            return sums.float() if added is None else torch.add(added, sums)
 
-        return multiply_half if for_gates else _rounded_product(multiply_half)
+        return product
 
     def dense(self) -> Tensor:
-        folded = self._weight
-        if folded is None:
-            folded = torch.stack([packed.to_dense().t() for packed in self._packed])
-        weight = folded.float() / self._fold
-        return weight if self._scale is None else weight.div_(self._scale).round_().mul_(self._scale)
-
-
-def _rounded_product(multiply_half: Callable[[Tensor], Tensor]) -> Product:
-    """A product that is rounded to 16 bits; sums with other tensors, and results, are float32."""
-
-    def product(rows: Tensor, added: Optional[Tensor] = None) -> Tensor:
-        return multiply_half(rows).float() if added is None else torch.add(added, multiply_half(rows))
-
-    return product
+        return self._weight.float() / self._fold
 
 
 # Operations of oneDNN that torch.compile uses for linear layers. They are not public API of PyTorch; `works` tests each
@@ -226,24 +166,11 @@ def _rounded_product(multiply_half: Callable[[Tensor], Tensor]) -> Product:
 for _name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
     os.environ.setdefault(_name, "16")
 
-ROWS_HINT = 128
 # Levels of int8 inputs on either side of zero, the most precise first. Processors without int8 dot products (x86
 # before VNNI) add pairs of products in 16 bits: with 63 levels they do not overflow, as 2 * 127 * 127 < 2^15.
 LEVELS = (127, 63)
-# Limits of oneDNN (ONEDNN_MAX_CPU_ISA) with bfloat16 products, but without their instructions.
-EMULATING_ISAS = ("AVX512_CORE", "AVX512_CORE_VNNI")
-
-
-def pack(weight: Tensor) -> Tensor:
-    """From (n_in, n_out) in bfloat16 to a prepacked weight; `to_dense` returns the transposed weight."""
-    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.t().contiguous(), ROWS_HINT)
-    return packed
-
-
-def linear(rows: Tensor, packed: Tensor, bias: Optional[Tensor] = None) -> Tensor:
-    """From rows (N, n_in), in bfloat16, to (N, n_out)."""
-    product: Tensor = torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "")
-    return product
+# Limits of oneDNN (ONEDNN_MAX_CPU_ISA) without instructions for bfloat16 products.
+ISAS_WITHOUT_BFLOAT16 = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "AVX512_CORE_VNNI")
 
 
 def pack_int8(values: Tensor) -> Tensor:
@@ -264,26 +191,24 @@ def linear_int8(levels: Tensor, zero: int, packed: Tensor, scale: Tensor, shift:
     return product
 
 
-@cache
 def works(precision: str) -> bool:
-    """Whether products of oneDNN in "bfloat16" or "int8" are available and correct."""
-    if not torch.backends.mkldnn.is_available():
-        return False
-    return most_levels() > 0 if precision == "int8" else _try(_bfloat16_works)
+    """Whether products in "bfloat16" (native kernel) or "int8" (oneDNN) are available on a CPU, and correct."""
+    if precision == "bfloat16":
+        return kernel.native is not None
+    return torch.backends.mkldnn.is_available() and most_levels() > 0
 
 
 @cache
 def has_bfloat16_units(device: torch.device = torch.device("cpu")) -> bool:
-    """Whether the device has instructions for bfloat16, on a CPU AVX512-BF16, which all with AMX have. Otherwise
-    bfloat16 is emulated, at many times the cost of float32. The limit of oneDNN is read as well: it emulates
-    instructions above it.
+    """Whether torch's products in bfloat16 use instructions of the device, on a CPU AVX512-BF16, which all with AMX
+    have. Otherwise they are emulated, at many times the cost of float32. The limit of oneDNN is read as well.
     """
     if device.type == "cuda":
         with torch.cuda.device(device):
             return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     limit = os.environ.get("ONEDNN_MAX_CPU_ISA", os.environ.get("DNNL_MAX_CPU_ISA", ""))
     is_known = bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
-    return works("bfloat16") and is_known and limit.upper() not in EMULATING_ISAS
+    return torch.backends.mkldnn.is_available() and is_known and limit.upper() not in ISAS_WITHOUT_BFLOAT16
 
 
 @cache
@@ -297,13 +222,6 @@ def _try(trial: Callable[[], bool]) -> bool:
         return isolated(torch.no_grad()(trial))()
     except (AttributeError, NotImplementedError, RuntimeError, TypeError):  # another version of torch
         return False
-
-
-def _bfloat16_works() -> bool:
-    weight = torch.arange(12.0).view(3, 4).bfloat16()
-    packed = pack(weight)
-    product = linear(torch.ones(2, 3).bfloat16(), packed)
-    return torch.equal(packed.to_dense(), weight.t()) and torch.equal(product[1], weight.sum(dim=0))
 
 
 def _are_exact(levels: int) -> bool:
@@ -321,7 +239,8 @@ def _are_exact(levels: int) -> bool:
 
 # Networks in reduced precision
 
-KINDS = (LSTMLayer, TransformerLayer, LayerHighway, Highway)
+RECURRENT = (LSTMLayer, LayerHighway)
+KINDS = (*RECURRENT, TransformerLayer, Highway)
 MATRICES = tuple(f"{part}weight" for part in ("recurrent_", "projection_", "", "input_", "output_", "up_", "down_"))
 
 
@@ -336,21 +255,25 @@ def check_precision(precision: str, device: torch.device) -> None:
     if is_cpu or precision == "int8":
         reason = "it is for CPUs only"
         if is_cpu:
-            reason = "CPUs compute it many times slower than float32"
-            if precision != "float16":
-                reason = f"this processor, or this build of PyTorch, has no fast {precision} products"
+            reason = {
+                "float16": "CPUs compute it many times slower than float32",
+                "bfloat16": "the native kernel was not compiled at installation",
+                "int8": "this processor, or this build of PyTorch, has no fast int8 products",
+            }[precision]
         reduced = [name for name in ("bfloat16", "int8") if name != precision]
         supported = [name for name in reduced if (works(name) if is_cpu else name != "int8")]
         others = " or ".join(f"'{name}'" for name in ["float32", *supported])
         raise ValueError(Errors.EL015.format(precision=precision, device=device, reason=reason, others=others))
 
 
-def warn_if_slow(precision: str, device: torch.device) -> None:
+def _warn_if_slow(network: BiLMNetwork) -> None:
     """Warn of a precision that `check_precision` accepts, and that is slower than float32 on this device (WL021)."""
-    reason = ""
-    if precision == "bfloat16" and not has_bfloat16_units(device):
-        reason = "it has no instructions for bfloat16; with AVX-512, products take 3 times as long as in float32"
-    if precision == "int8" and most_levels() < LEVELS[0]:
+    precision, device, reason = network.precision, network.device, ""
+    if precision == "bfloat16" and device.type != "cpu" and not has_bfloat16_units(device):
+        reason = "it has no instructions for bfloat16"
+    modules = [module for _, module in _quantizable(network) if not isinstance(module, Highway)]
+    has_int8 = any(isinstance(matrix, Int8Matrix) for module in modules for matrix in _matrices(module).values())
+    if has_int8 and most_levels() < LEVELS[0]:
         reason = (
             "without VNNI instructions, one sentence at a time has 0.18 to 0.6 times the speed of float32; batches of "
             "a large biLM are faster, and all need less memory"
@@ -387,11 +310,10 @@ def quantize(network: BiLMNetwork, precision: str) -> None:
             f"Modules of the biLM have hooks or parametrizations ({shorten(', '.join(hooked))}), which a change from "
             f"{network.precision} to {precision} would lose. Remove them before it."
         )
-    warn_if_slow(precision, network.device)
     for _, module in _quantizable(network):
         is_trained = any(parameter.requires_grad for parameter in module.parameters())
         weights = _dense_matrices(module)
-        is_small = isinstance(module, LSTMLayer) and max(w[0].numel() for w in weights.values()) <= INT8_WEIGHTS
+        is_small = isinstance(module, RECURRENT) and max(w[0].numel() for w in weights.values()) <= INT8_WEIGHTS
         for name, weight in weights.items():
             vars(module).pop(name, None)
             module._parameters[name] = None  # hidden by the quantized matrix; keeps its place among the others
@@ -400,6 +322,7 @@ def quantize(network: BiLMNetwork, precision: str) -> None:
             else:
                 vars(module)[name] = _quantize(module, name, weight, precision, is_small)
     network.precision = precision
+    _warn_if_slow(network)
 
 
 def full_state(network: BiLMNetwork) -> Dict[str, Tensor]:
@@ -438,14 +361,15 @@ def _dense_matrices(module: nn.Module) -> Dict[str, Tensor]:
 
 
 def _quantize(module: nn.Module, name: str, weight: Tensor, precision: str, is_small: bool) -> QuantizedMatrix:
-    fold = weight.new_ones(1)
+    fold, is_on_cpu = weight.new_ones(1), weight.device.type == "cpu"
+    are_gates = isinstance(module, LSTMLayer) and name != "projection_weight"
     if isinstance(module, LSTMLayer):
-        fold = fold * PROJECTION_SCALE if name == "projection_weight" else gate_scale(module.bias)
+        fold = gate_scale(module.bias) if are_gates else fold * PROJECTION_SCALE
     if isinstance(module, Highway):
         weight = weight.t().unsqueeze(0)
-    if precision != "int8":
-        return HalfMatrix(weight, fold, HALF_DTYPES[precision])
-    if is_small and has_bfloat16_units():
+    if precision == "int8" and is_small and works("bfloat16"):
         values, scale = to_int8(weight, 1)
-        return HalfMatrix(values * scale, fold, torch.bfloat16, scale)
-    return Int8Matrix(weight, fold)
+        return Bfloat16Matrix(values * scale, scale, are_gates)
+    if precision == "int8":
+        return Int8Matrix(weight, fold)
+    return Bfloat16Matrix(weight, None, are_gates) if is_on_cpu else HalfMatrix(weight, fold, HALF_DTYPES[precision])

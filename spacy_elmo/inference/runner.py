@@ -62,13 +62,14 @@ class Runner:
 
 
 class LSTMRunner(Runner):
-    """Runs an LSTM stack: by the native kernel in float32 on a CPU, otherwise by torch's products."""
+    """Runs an LSTM stack: by the native kernel in float32 or bfloat16 on a CPU, otherwise by torch's products."""
 
     def __init__(self, network: BiLMNetwork) -> None:
         super().__init__(network)
         config, layers, highways = network.config, list(self.encoder.layers), list(self.encoder.highways)
-        is_exact = network.precision == "float32"
-        self._kernel = KernelStack(config, layers, highways) if is_exact and has_kernel(layers[0].bias) else None
+        self._kernel: Optional[KernelStack] = None
+        if has_kernel(layers[0].recurrent_weight):
+            self._kernel = KernelStack(config, layers, highways)
         self._stacks: List[ConstantStack] = []
         if self._kernel is None:
             parts = split_directions(layers[0].recurrent_weight, layers[0].bias)

@@ -1,7 +1,11 @@
 /* Checks the kernel without Python: numbers against double precision, whether a lane is bit-identical whatever the number
 of lanes, and with sanitizers that no read or write leaves its array. `test_kernel.py` compiles it for several instruction
-sets: c++ -std=c++17 -DKERNEL=checked -DNAME=\"x\" -DW=8 -DMAX_ROWS=6 -march=native check_kernel.cpp */
+sets: c++ -std=c++17 -DKERNEL=checked -DNAME=\"x\" -DW=8 -DMAX_ROWS=6 -march=native check_kernel.cpp; -DPAIR_ROWS=12 is for
+AVX512-BF16. */
 
+#ifdef PAIR_ROWS
+#include <immintrin.h>
+#endif
 #include "../../spacy_elmo/inference/_kernel.h"
 
 #include <cmath>
@@ -20,18 +24,64 @@ static Floats random_numbers(size_t n, float scale) {
     return numbers;
 }
 
+/* Numbers with the 16 high bits only. */
+static Floats random_weights(size_t n, float scale) {
+    Floats numbers = random_numbers(n, scale);
+    for (float &number : numbers) {
+        uint32_t bits;
+        memcpy(&bits, &number, 4);
+        bits &= 0xffff0000;
+        memcpy(&number, &bits, 4);
+    }
+    return numbers;
+}
+
 /* Panels of weights (n_in, n_out), whose columns are in the order of `source`; -1 is a column of zeros. */
-static Floats pack(const Floats &weights, Size n_in, Size n_out, const std::vector<Size> &source) {
-    Floats packed(n_in * source.size());
+static Floats pack(const Floats &weights, Size n_in, Size n_out, const std::vector<Size> &source, bool is_bfloat16) {
+    const Size n_rows = is_bfloat16 ? (n_in + 1) / 2 : n_in;
+    Floats packed(n_rows * source.size());
     for (Size column = 0; column < (Size)source.size(); column++)
-        for (Size row = 0; row < n_in; row++)
-            packed[(column / PANEL * n_in + row) * PANEL + column % PANEL] = source[column] < 0 ? 0 : weights[row * n_out + source[column]];
+        for (Size row = 0; row < n_in && source[column] >= 0; row++) {
+            const float *weight = &weights[row * n_out + source[column]];
+            float *place = &packed[(column / PANEL * n_rows + (is_bfloat16 ? row / 2 : row)) * PANEL + column % PANEL];
+            if (is_bfloat16)
+                memcpy((uint16_t *)place + row % 2, (const uint16_t *)weight + 1, 2);
+            else
+                *place = *weight;
+        }
     return packed;
 }
 
+/* A product of rows, with rows of other numbers above and below the outputs. */
+static bool check_product(Size n_rows, Size n_in, Size n_out, bool is_bfloat16, double tolerance) {
+    const Size padded = round_up(n_out, PANEL);
+    std::vector<Size> columns(padded);
+    for (Size column = 0; column < padded; column++)
+        columns[column] = column < n_out ? column : -1;
+    const Floats weights = random_weights(n_in * n_out, 1 / std::sqrt((float)n_in)), rows = random_numbers(n_rows * n_in, 1);
+    const Floats bias = random_numbers(padded, 1), packed = pack(weights, n_in, n_out, columns, is_bfloat16);
+    Floats out((n_rows + 2) * padded, 7);
+    const Size n_pairs = is_bfloat16 ? (n_in + 1) / 2 : n_in;
+    Product product = {{rows.data(), n_in, n_in}, packed.data(), bias.data(), out.data() + padded, n_rows, padded / PANEL,
+                       n_pairs * PANEL, padded, is_bfloat16};
+    bool is_right = (is_bfloat16 ? KERNEL.bfloat16 : KERNEL.float32).multiply(product);
+    double largest = 0;
+    for (Size m = 0; m < n_rows; m++)
+        for (Size k = 0; k < n_out; k++) {
+            double sum = bias[k];
+            for (Size row = 0; row < n_in; row++)
+                sum += (double)rows[m * n_in + row] * weights[row * n_out + k];
+            largest = std::fmax(largest, std::fabs(sum - out[(m + 1) * padded + k]));
+        }
+    for (Size k = 0; k < padded; k++)
+        is_right = is_right && out[k] == 7 && out[(n_rows + 1) * padded + k] == 7;
+    std::printf("%d rows of %d to %d: largest error %.1e, %s\n", (int)n_rows, (int)n_in, (int)n_out, largest, is_right ? "inside" : "WRONG");
+    return is_right && largest < tolerance;
+}
+
 /* L layers of widths H and P over n lanes: the lengths differ, and a second sequence begins in the middle of each. */
-static bool check(Size L, Size H, Size P, bool has_projection, bool has_highway, Size few_lanes) {
-    const Size S = 9, N = 2 * MAX_ROWS + 2, D = P + 3, padded_H = round_up(H, PANEL), padded_P = round_up(P, PANEL), U = 5;
+static bool check(Size L, Size H, Size P, bool has_projection, bool has_highway, Size few_lanes, bool is_bfloat16, double tolerance) {
+    const Size S = 9, N = 2 * MAX_ROWS + 14, D = P + 3, padded_H = round_up(H, PANEL), padded_P = round_up(P, PANEL), U = 5;
     std::vector<Size> gates(4 * padded_H), outputs(padded_P);
     for (Size column = 0; column < 4 * padded_H; column++) {
         Size cell = column / (4 * W) * W + column % W;
@@ -41,17 +91,19 @@ static bool check(Size L, Size H, Size P, bool has_projection, bool has_highway,
         outputs[column] = column < P ? column : -1;
     std::vector<Floats> weights, biases, projections, highways, start_h, start_c, packed;
     for (Size l = 0; l < L; l++) {
-        weights.push_back(random_numbers(2 * P * 4 * H, 1 / std::sqrt(2.0f * P))), biases.push_back(random_numbers(4 * H, 0.1f));
-        projections.push_back(random_numbers(H * P, 1 / std::sqrt((float)H))), highways.push_back(random_numbers(P * P, 0.3f));
+        weights.push_back(random_weights(2 * P * 4 * H, 1 / std::sqrt(2.0f * P))), biases.push_back(random_numbers(4 * H, 0.1f));
+        projections.push_back(random_weights(H * P, 1 / std::sqrt((float)H))), highways.push_back(random_weights(P * P, 0.3f));
         start_h.push_back(random_numbers(2 * N * P, 0.1f)), start_c.push_back(random_numbers(2 * N * H, 1));
-        packed.push_back(pack(weights[l], 2 * P, 4 * H, gates)), packed.push_back(pack(biases[l], 1, 4 * H, gates));
-        packed.push_back(pack(projections[l], H, P, outputs)), packed.push_back(pack(highways[l], P, P, outputs));
+        const Floats inputs(weights[l].begin(), weights[l].begin() + P * 4 * H), previous(weights[l].begin() + P * 4 * H, weights[l].end());
+        packed.push_back(pack(inputs, P, 4 * H, gates, is_bfloat16)), packed.push_back(pack(previous, P, 4 * H, gates, is_bfloat16));
+        packed.push_back(pack(biases[l], 1, 4 * H, gates, false));
+        packed.push_back(pack(projections[l], H, P, outputs, is_bfloat16)), packed.push_back(pack(highways[l], P, P, outputs, is_bfloat16));
     }
     const Floats no_bias(padded_P), vectors = random_numbers(U * P, 1);
     bool is_right = true;
     double largest = 0;
     Floats first_lane;
-    for (Size n : {(Size)1, (Size)MAX_ROWS - 1, (Size)MAX_ROWS, (Size)MAX_ROWS + 1, N}) {
+    for (Size n : {(Size)1, (Size)MAX_ROWS - 1, (Size)MAX_ROWS, (Size)MAX_ROWS + 1, (Size)13, N}) {
         std::vector<int32_t> tokens(S * n), words(S * n), n_active(S), begins(S * n, -1), ends(S * n, -1);
         for (Size step = 0; step < S; step++) {
             n_active[step] = (int32_t)(step < S - 2 ? n : (n + 1) / 2);
@@ -66,18 +118,19 @@ static bool check(Size L, Size H, Size P, bool has_projection, bool has_highway,
         std::vector<Floats> end_h(L, Floats(N * P)), end_c(L, Floats(N * H));
         std::vector<Layer> layers;
         for (Size l = 0; l < L; l++)
-            layers.push_back({packed[4 * l].data(), packed[4 * l + 1].data(), has_projection ? packed[4 * l + 2].data() : nullptr,
-                              has_highway && l ? packed[4 * l + 3].data() : nullptr, no_bias.data(), start_h[l].data(),
+            layers.push_back({packed[5 * l].data(), packed[5 * l + 1].data(), packed[5 * l + 2].data(),
+                              has_projection ? packed[5 * l + 3].data() : nullptr, has_highway && l ? packed[5 * l + 4].data() : nullptr, no_bias.data(), start_h[l].data(),
                               start_c[l].data(), end_h[l].data(), end_c[l].data()});
         Task task = {layers.data(), vectors.data(), words.data(), tokens.data(), n_active.data(), begins.data(), ends.data(),
                      rows.data(), table.data(), L, P, H, !has_highway, U, D, S * n * D, S, n, 0, n, (Size)table.size(), 4 * n,
-                     few_lanes, 3, 2};
+                     few_lanes, is_bfloat16, 3, 2};
         Work work = {};
-        if (!KERNEL.begin(task, work))
+        const Functions &functions = is_bfloat16 ? KERNEL.bfloat16 : KERNEL.float32;
+        if (!functions.begin(task, work))
             return false;
         for (Size step = 0; step < S;)
-            step = KERNEL.run(task, work, step);
-        KERNEL.end(work);
+            step = functions.run(task, work, step);
+        functions.end(work);
         for (Size m = 0; m < n; m++) {
             std::vector<std::vector<double>> h(L, std::vector<double>(P)), c(L, std::vector<double>(H));
             for (Size step = 0; step < S && m < n_active[step]; step++) {
@@ -140,14 +193,21 @@ static bool check(Size L, Size H, Size P, bool has_projection, bool has_highway,
         }
     }
     std::printf("%d layers of %d/%d: largest error %.1e, %s\n", (int)L, (int)H, (int)P, largest, is_right ? "identical" : "WRONG");
-    return is_right && largest < 5e-6;
+    return is_right && largest < tolerance;
 }
 
 int main() {
     bool is_right = true;
-    for (Size few_lanes : {0, 3}) {
-        is_right &= check(1, 40, 8, true, false, few_lanes) && check(2, 33, 7, true, false, few_lanes);
-        is_right &= check(2, 70, 70, false, true, few_lanes) && check(3, 300, 17, true, true, few_lanes);
+    for (bool is_bfloat16 : {false, true}) {
+        const double tolerance = is_bfloat16 && PAIR_ROWS ? 0.03 : 5e-6; /* inputs are rounded, too */
+        for (Size few_lanes : {0, 3}) {
+            is_right &= check(1, 40, 8, true, false, few_lanes, is_bfloat16, tolerance) &&
+                        check(2, 33, 7, true, false, few_lanes, is_bfloat16, tolerance);
+            is_right &= check(2, 70, 70, false, true, few_lanes, is_bfloat16, tolerance) &&
+                        check(3, 300, 17, true, true, few_lanes, is_bfloat16, tolerance);
+        }
+        for (Size n_rows : {1, 2, 3, 12, 13, 250})
+            is_right &= check_product(n_rows, 37, 51, is_bfloat16, tolerance) && check_product(n_rows, 1, 1, is_bfloat16, tolerance);
     }
-    return !is_right;
+    return is_right ? 0 : 1;
 }

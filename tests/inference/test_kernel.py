@@ -19,6 +19,7 @@ from spacy_elmo.bilm.lstm import full_bias
 from spacy_elmo.bilm.state import BiLMState
 from spacy_elmo.inference import kernel, kernel_stack
 from spacy_elmo.inference.bilm import BiLM
+from spacy_elmo.inference.kernel import Bfloat16Matrix
 from spacy_elmo.inference.products import make_product
 
 VARIANTS = {
@@ -67,6 +68,19 @@ def test_layers_are_those_with_gradients_in_float64(variant, engine, monkeypatch
     np.testing.assert_allclose(np.concatenate(vectors, axis=1), expected, rtol=1e-5, atol=5e-6)
 
 
+@needs_kernel
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_layers_in_bfloat16_are_those_of_rounded_weights(variant):
+    """AVX512-BF16 rounds the inputs of products, too."""
+    bilm = make_bilm(**VARIANTS[variant])
+    exact = np.concatenate(bilm.embed(SENTENCES), axis=1)
+    vectors = np.concatenate(bilm.set_precision("bfloat16").embed(SENTENCES), axis=1)
+    rounded = np.concatenate(bilm.set_precision("float32").embed(SENTENCES), axis=1)
+    tolerance = 0.02 * np.abs(exact).max() if kernel.native.INSTRUCTION_SET == "avx512_bf16" else 2e-5
+    np.testing.assert_allclose(vectors, rounded, rtol=1e-5, atol=tolerance)
+    assert not np.array_equal(exact, rounded)
+
+
 @pytest.mark.parametrize("engine", ALL_ENGINES)
 def test_a_forget_gate_keeps_its_share_whatever_the_other_gates_are(engine, monkeypatch):
     """The quotients of a cell share one division, whose denominators must not overflow."""
@@ -91,10 +105,10 @@ def test_a_forget_gate_keeps_its_share_whatever_the_other_gates_are(engine, monk
 
 
 @needs_kernel
-@pytest.mark.parametrize("state", ["reset", "steady"])
+@pytest.mark.parametrize("state, precision", [("reset", "float32"), ("steady", "float32"), ("reset", "bfloat16")])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_vectors_are_bit_identical_in_every_batch(variant, state):
-    bilm = make_bilm(**VARIANTS[variant])
+def test_vectors_are_bit_identical_in_every_batch(variant, state, precision):
+    bilm = make_bilm(**VARIANTS[variant]).set_precision(precision)
     single = [bilm.embed([sentence], state=state)[0] for sentence in SENTENCES]
     for n_threads, n, batch_tokens in itertools.product((1, 2, 8), (2, 6, 7, 13, 43), (8192, 30)):
         torch.set_num_threads(n_threads)
@@ -150,11 +164,13 @@ def test_nan_and_infinity_stay_in_their_sentence(engine, bad, monkeypatch):
 
 
 @needs_kernel
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("n_in, n_out", [(24, 96), (128, 640), (7, 5), (2048, 24), (512, 4096), (4096, 512)])
-def test_a_row_of_a_product_is_exact_and_identical_in_any_batch(n_in, n_out):
+def test_a_row_of_a_product_is_exact_and_identical_in_any_batch(n_in, n_out, dtype):
     generator = torch.Generator().manual_seed(0)
-    weight, rows = torch.randn(n_in, n_out, generator=generator) / n_in**0.5, torch.randn(1, 250, n_in)
-    product, bias = make_product(weight.unsqueeze(0), slice(0, 1)), torch.randn(1, 1, n_out)
+    weight = (torch.randn(1, n_in, n_out, generator=generator) / n_in**0.5).to(dtype).float()
+    rows, bias = torch.randn(1, 250, n_in).to(dtype).float(), torch.randn(1, 1, n_out)
+    product = make_product(weight if dtype is torch.float32 else Bfloat16Matrix(weight), slice(0, 1))
     expected = product(rows, bias)
     exact = rows.double() @ weight.double()
     torch.testing.assert_close(expected.double(), exact + bias, rtol=0, atol=1e-5)
@@ -188,7 +204,7 @@ vectors = load_bilm("en_elmo_sm").embed([["The", "bank", "raised", "its", "rates
 sums = sum(float(abs(array).sum()) for array in vectors)
 print(native.INSTRUCTION_SET, hashlib.sha256(b"".join(array.tobytes() for array in vectors)).hexdigest(), sums)
 """
-INSTRUCTION_SETS = ("generic", "avx2", "avx512")
+INSTRUCTION_SETS = ("generic", "avx2", "avx512", "avx512_bf16")
 
 
 def run_script(name):
@@ -249,10 +265,16 @@ COMPILERS = {
     "sanitizers": (["g++", *SANITIZERS.split()], []),
     "avx2, sanitizers": (["g++", "-mavx2", "-mfma", *SANITIZERS.split()], []),
     "avx512, sanitizers": (["g++", "-mavx512f", "-mfma", *SANITIZERS.split()], []),
+    "avx512_bf16, sanitizers": (["g++", "-mavx512bf16", "-mfma", "-DPAIR_ROWS=12", *SANITIZERS.split()], []),
     "clang": (["clang++", "-O2"], []),
     "neon": (["aarch64-linux-gnu-g++", "-O2", "-fno-tree-vectorize", "-static"], ["qemu-aarch64"]),
 }
-REGISTERS = {"avx2, sanitizers": (8, 6), "avx512, sanitizers": (16, 12), "neon": (4, 12)}
+REGISTERS = {
+    "avx2, sanitizers": (8, 6),
+    "avx512, sanitizers": (16, 6),
+    "avx512_bf16, sanitizers": (16, 6),
+    "neon": (4, 12),
+}
 
 
 @pytest.mark.slow
@@ -271,4 +293,4 @@ def test_kernel_is_exact_and_stays_in_its_memory(name, tmp_path):
     subprocess.run([*compiler, *flags, *defined, "-o", str(program), str(source)], check=True)
     result = subprocess.run([*runner, str(program)], capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert result.stdout.count("identical") == 8
+    assert result.stdout.count("identical") == 16 and result.stdout.count("inside") == 24

@@ -11,7 +11,7 @@ from nn.tiny import make_bilm
 from own_process import run_script
 
 from spacy_elmo import load_bilm
-from spacy_elmo.inference import products
+from spacy_elmo.inference import kernel, products
 from spacy_elmo.inference.products import Int8Matrix, check_precision, to_int8
 
 needs_bfloat16 = pytest.mark.skipif(not products.works("bfloat16"), reason="torch without bfloat16 products")
@@ -61,6 +61,13 @@ def test_what_cannot_be_computed_is_refused(precision, device, message):
         check_precision(precision, torch.device(device))
 
 
+@pytest.mark.issue(49)
+def test_bfloat16_on_a_cpu_needs_the_kernel(monkeypatch):
+    monkeypatch.setattr(kernel, "native", None)
+    with pytest.raises(ValueError, match="EL015.*bfloat16.*native kernel was not compiled.*'float32'"):
+        load_bilm("en_elmo_sm", precision="bfloat16")
+
+
 @pytest.mark.issue(48)
 @pytest.mark.parametrize(
     "variables, is_native",
@@ -68,12 +75,13 @@ def test_what_cannot_be_computed_is_refused(precision, device, message):
         ({}, True),
         ({"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}, True),
         ({"ONEDNN_MAX_CPU_ISA": "avx512_core_vnni"}, False),
+        ({"ONEDNN_MAX_CPU_ISA": "AVX2"}, False),
         ({"DNNL_MAX_CPU_ISA": "AVX512_CORE"}, False),
         ({"DNNL_MAX_CPU_ISA": "AVX512_CORE", "ONEDNN_MAX_CPU_ISA": "ALL"}, True),
     ],
 )
 def test_bfloat16_is_native_only_with_instructions_that_onednn_may_use(variables, is_native, monkeypatch):
-    monkeypatch.setattr(products, "works", lambda precision: True)
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True, raising=False)
     for name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"):
         monkeypatch.delenv(name, raising=False)
@@ -82,39 +90,33 @@ def test_bfloat16_is_native_only_with_instructions_that_onednn_may_use(variables
     assert products.has_bfloat16_units.__wrapped__() is is_native
 
 
+@needs_int8
 @pytest.mark.issue(48)
-@pytest.mark.parametrize(
-    "precision, missing, message",
-    [
-        pytest.param("int8", {"most_levels": 63}, "WL021.*without VNNI.*0.18 to 0.6 times", marks=needs_int8),
-        pytest.param(
-            "bfloat16", {"has_bfloat16_units": False}, "WL021.*bfloat16.*3 times as long", marks=needs_bfloat16
-        ),
-    ],
-)
-def test_a_precision_that_is_slow_on_this_processor_is_told_where_it_is_set(precision, missing, message, monkeypatch):
-    for name, value in missing.items():
-        monkeypatch.setattr(products, name, lambda *_, value=value: value)
+def test_a_precision_that_is_slow_on_this_processor_is_told_where_it_is_set(monkeypatch):
+    monkeypatch.setattr(products, "most_levels", lambda: 63)
+    monkeypatch.setattr(products, "INT8_WEIGHTS", 0)
     bilm = make_bilm()
-    with pytest.warns(UserWarning, match=message) as caught:
-        bilm.set_precision(precision)
+    with pytest.warns(UserWarning, match="WL021.*without VNNI.*0.18 to 0.6 times") as caught:
+        bilm.set_precision("int8")
     assert len(caught) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        bilm.set_precision(precision).set_precision("float32")
+        bilm.set_precision("int8").set_precision("float32")
+
+
+@needs_bfloat16
+@needs_int8
+def test_int8_of_a_small_lstm_needs_no_instructions(monkeypatch):
+    monkeypatch.setattr(products, "most_levels", lambda: 63)
+    assert make_bilm().set_precision("int8").precision == "int8"
 
 
 @pytest.fixture
 def forget_trials():
-    """Whether products work is tried once in a process."""
-
-    def forget():
-        products.most_levels.cache_clear()
-        products.works.cache_clear()
-
-    forget()
-    yield forget
-    forget()
+    """What products can do is tried once in a process."""
+    products.most_levels.cache_clear()
+    yield products.most_levels.cache_clear
+    products.most_levels.cache_clear()
 
 
 @needs_int8
@@ -178,17 +180,16 @@ def test_changing_the_precision_forgets_what_was_computed_before(exact, precisio
     assert 0 < max(np.abs(one - two).max() for one, two in zip(rounded, exact) if one.size) < 0.1
 
 
-@needs_int8
 @pytest.mark.issue(41)
+@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("state", ["reset", "steady"])
-def test_int8_vectors_do_not_depend_on_batch_or_order(state):
-    """Small matrices are multiplied in bfloat16, whose sums may have another order for another number of rows."""
-    bilm = load_bilm("en_elmo_sm", precision="int8")
+def test_vectors_do_not_depend_on_batch_or_order(state, precision):
+    bilm = load_bilm("en_elmo_sm", precision=precision)
     many = [*SENTENCES, *([word] * n for n, word in enumerate("abcdefghijkl")), *(["bank", str(n)] for n in range(130))]
     together = bilm.embed(many, state=state)
     for n_lanes in (1, 33, 66, 130):
         for one, other in zip(bilm.embed(many[:n_lanes], state=state), together):
-            np.testing.assert_array_equal(one, other)  # sums of integers
+            np.testing.assert_array_equal(one, other)
     for one, other in zip(bilm.embed(many[::-1], state=state, batch_tokens=7)[::-1], together):
         np.testing.assert_array_equal(one, other)
 
