@@ -48,7 +48,7 @@ setup(
             Extension(
                 f"spacy_elmo.{name.replace('/', '.')}",
                 sources=[f"spacy_elmo/{name}{suffix}" for suffix in suffixes],
-                depends=["spacy_elmo/_elements.h", "spacy_elmo/inference/_kernel.h"],
+                depends=["spacy_elmo/inference/_kernel.h"],
                 define_macros=[("Py_LIMITED_API", "0x030A0000")],
                 extra_compile_args=flags,
                 py_limited_api=True,
@@ -56,7 +56,6 @@ setup(
             )
             for name, suffixes, flags in (
                 ("inference/_kernel", [".cpp", "_avx2.cpp", "_avx512.cpp", "_avx512_bf16.cpp"], KERNEL_FLAGS),
-                ("inference/_cell", [".c"], FLAGS),
                 ("bilm/_recurrence", [".c"], FLAGS),
             )
         )

@@ -157,8 +157,8 @@ class BiLM:
         inference only.
 
         The matrices of LSTMs and highways are quantized, and their inputs too (in bfloat16 on CPUs with AVX512-BF16);
-        states, gates and everything else stay float32. Rounding is final: after a change back to float32 the weights keep the rounded values. WL021 warns of a
-        precision that is slower than float32 on this processor.
+        states, gates and everything else stay float32. Rounding is final: after a change back to float32 the weights
+        keep the rounded values. WL021 warns of a precision that is slower than float32 on this processor.
 
         precision (str): "float32", "bfloat16", "int8" (CPUs: weights rounded to 255 levels, inputs to 255 or 127) or
             "float16" (GPUs).

@@ -3,7 +3,7 @@ int8, and where the native kernel was not compiled.
 
 tanh(x) = 2 sigmoid(2x) - 1, so one sigmoid over all gates is enough if the pre-activations of the candidate and the
 memory cell are doubled. The factor is folded into the weights of the products; factors that are powers of two are
-exact. If a C compiler was found at installation, `_cell.c` does the same in one pass over the gates.
+exact.
 """
 
 from typing import Any, List, Optional, Sequence, Tuple
@@ -16,40 +16,17 @@ from ..bilm.lstm import full_bias
 from .kernel import Product
 from .products import PROJECTION_SCALE, gate_scale, make_product
 
-try:
-    from ._cell import update as update_in_one_pass
-except ImportError:  # installed without a compiler
-    update_in_one_pass = None  # type: ignore[assignment]  # a function or None
-
 Pairs = List[Tuple[Tensor, Tensor]]  # h (d, rows, P) and 2c, or c, (d, rows, H) of each layer
 
-NO_CLIP = torch.finfo(torch.float32).max
 
-
-def update_cell(acts: Tensor, c2: Tensor, clip2: Optional[float], *, added: Optional[Tensor] = None) -> Tensor:
+def update_cell(acts: Tensor, c2: Tensor, clip2: Optional[float]) -> Tensor:
     """One step: c = clip(i j + f c), and half of o tanh(c).
 
-    acts (Tensor): Shape (d, b, 4H), pre-activations of i, j (candidate), f, o; contiguous, overwritten.
+    acts (Tensor): Shape (d, b, 4H), pre-activations of i, j (candidate), f, o; overwritten.
     c2 (Tensor): Shape (d, b, H), twice the memory cell; updated in place.
     clip2 (Optional[float]): Bound of `c2`, None for no clip.
-    added (Optional[Tensor]): Shape (d, b, 4H), added to `acts`; each direction is contiguous.
     RETURNS (Tensor): Shape (d, b, H), half of o * tanh(c).
     """
-    if update_in_one_pass is not None and acts.dtype == torch.float32 and acts.device.type == "cpu":
-        half = torch.empty_like(c2)
-        d, n_rows, width = c2.shape
-        for k in range(d):
-            update_in_one_pass(
-                acts[k].data_ptr(),
-                0 if added is None else added[k].data_ptr(),
-                c2[k].data_ptr(),
-                half[k].data_ptr(),
-                n_rows,
-                width,
-                NO_CLIP if clip2 is None else clip2,
-            )
-        return half
-    acts = acts.float() if added is None else acts + added.float()
     i, j, f, o = acts.chunk(4, dim=2)
     acts.sigmoid_()
     c2.mul_(f).addcmul_(i, j.sub_(0.5), value=4.0)
@@ -85,10 +62,7 @@ class ConstantLayer:
         c2 (Tensor): Shape (d, b, H), twice the memory cell; updated in place.
         RETURNS (Tensor): Shape (d, b, P), the outputs, new.
         """
-        if gates.device.type == "cpu":  # one pass over the gates less
-            half = update_cell(self._from_output(h), c2, self._clip2, added=gates)
-        else:
-            half = update_cell(self._from_output(h, gates), c2, self._clip2)
+        half = update_cell(self._from_output(h, gates), c2, self._clip2)
         if self._project is None:
             return half.mul_(2.0)
         outputs, clip = self._project(half), self._projection_clip

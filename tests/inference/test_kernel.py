@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from inference.forcing import ALL_ENGINES, ENGINES, force_engine, needs_kernel
+from inference.forcing import ENGINES, force_engine, needs_kernel
 from nn.tiny import make_network
 
 from spacy_elmo.bilm.lstm import full_bias
@@ -56,7 +56,7 @@ def threads():
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("engine", ALL_ENGINES)
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_layers_are_those_with_gradients_in_float64(variant, engine, monkeypatch):
     force_engine(monkeypatch, engine)
@@ -81,7 +81,7 @@ def test_layers_in_bfloat16_are_those_of_rounded_weights(variant):
     assert not np.array_equal(exact, rounded)
 
 
-@pytest.mark.parametrize("engine", ALL_ENGINES)
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_forget_gate_keeps_its_share_whatever_the_other_gates_are(engine, monkeypatch):
     """The quotients of a cell share one division, whose denominators must not overflow."""
     force_engine(monkeypatch, engine)
@@ -149,7 +149,7 @@ def test_states_go_in_and_come_out(engine, n, monkeypatch):
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
-@pytest.mark.parametrize("engine", ALL_ENGINES)
+@pytest.mark.parametrize("engine", ENGINES)
 def test_nan_and_infinity_stay_in_their_sentence(engine, bad, monkeypatch):
     force_engine(monkeypatch, engine)
     bilm = make_bilm()
