@@ -29,8 +29,10 @@ static bool choose_kernel() {
         kernels[n++] = &avx2_kernel;
     if (n == 2 && __builtin_cpu_supports("avx512f"))
         kernels[n++] = &avx512_kernel;
+#if defined(__clang__) || __GNUC__ >= 10
     if (n == 3 && __builtin_cpu_supports("avx512bf16"))
         kernels[n++] = &avx512_bf16_kernel;
+#endif
 #endif
     kernel = kernels[n - 1];
     const char *name = getenv("SPACY_ELMO_CPU_ISA");

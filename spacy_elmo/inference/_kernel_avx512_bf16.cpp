@@ -1,6 +1,6 @@
-/* The kernel for AVX-512 with bfloat16: 24 sums of products of pairs in 32 registers. */
+/* The kernel for AVX-512 with bfloat16: 24 sums of products of pairs in 32 registers. Not for GCC before 10. */
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && (defined(__clang__) || __GNUC__ >= 10)
 #include <immintrin.h>
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx512f,avx512bf16,fma"))), apply_to = function)
