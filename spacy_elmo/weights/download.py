@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import time
 import urllib.request
 from codecs import BOM_UTF8
 from dataclasses import asdict, dataclass
@@ -31,6 +32,8 @@ from .tensor_map import count_numbers, network_shapes
 
 TIMEOUT_S = 30.0
 N_TRIES = 3  # per address
+WAIT_S = 1.0  # before the second try, twice as long before the third
+BUSY = (408, 425, 429)  # statuses after which another try may succeed (RFC 9110, 6585, 8470), beside those from 500 on
 MAX_BYTES: Dict[str, int] = {".json": MAX_JSON_BYTES, ".txt": 256 * MIB, ".meta": 256 * MIB, ".index": 16 * MIB}
 MAX_FILE_BYTES = 8 * 1024 * MIB  # of all other files; the largest published ones have less than 5 GB
 BEGINNINGS: Dict[str, bytes] = {".hdf5": HDF5_MAGIC, ".zip": ZIP_MAGIC, ".gz": b"\x1f\x8b", ".json": b"{"}
@@ -207,6 +210,7 @@ def _fetch_file(addresses: Sequence[str], partial: Path, file: PublishedFile, op
                 return url
             except (AddressError, ValueError) as error:
                 if isinstance(error, Interrupted) and attempt < N_TRIES:
+                    time.sleep(WAIT_S * attempt)
                     continue
                 if isinstance(error, ValueError):
                     _discard(partial, on_bytes)
@@ -258,7 +262,7 @@ def _total_bytes(reply: Any, start: int) -> Optional[int]:
         return None if match[2] == "*" else int(match[2])
     if status != 200 and not (status == 416 and start):
         what = "too many redirects" if 300 <= status < 400 else "no file"
-        raise (Interrupted if 500 <= status < 600 else AddressError)(f"status {status}, {what}")
+        raise (Interrupted if status >= 500 or status in BUSY else AddressError)(f"status {status}, {what}")
     length = reply.headers.get("Content-Length", "")
     return int(length) if length.isdigit() else None
 

@@ -5,6 +5,7 @@ import re
 import urllib.request
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Iterator, List, Mapping, Optional
 
 import pytest
@@ -22,6 +23,14 @@ from spacy_elmo.weights.published import Published, PublishedFile, find_publishe
 @pytest.fixture(autouse=True)
 def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
+
+
+@pytest.fixture(autouse=True)
+def waits(monkeypatch: pytest.MonkeyPatch) -> List[float]:
+    """Seconds before each further try, which a test does not wait."""
+    waits: List[float] = []
+    monkeypatch.setattr(fetch, "time", SimpleNamespace(sleep=waits.append))
+    return waits
 
 
 @pytest.fixture
@@ -134,9 +143,12 @@ def test_a_later_call_continues_the_same_version(
     assert (tmp_path / "out" / "weights.hdf5").read_bytes() == site.files["elmo/tiny_weights.hdf5"]
 
 
-def test_mirrors_are_tried_in_turn_a_given_one_first(published: Published, site: Site, tmp_path: Path) -> None:
-    site.statuses = [404, 503, 500]  # a server error is tried again
+def test_mirrors_are_tried_in_turn_a_given_one_first(
+    published: Published, site: Site, waits: List[float], tmp_path: Path
+) -> None:
+    site.statuses = [404, 503, 429]  # a server that fails or is busy is tried again after a while
     files = download(published, tmp_path / "out", mirrors=[f"{site.address}mine"])
+    assert waits == [1.0, 2.0]
     names = [path for path, _ in site.requests]
     assert names[:4] == ["mine/tiny_options.json"] + ["elmo/tiny_options.json"] * 3
     assert all("mine" not in file.url for file in files)
