@@ -264,14 +264,17 @@ static void multiply_all(Operands t, Size n_rows, Size n_panels) {
     }
 }
 
-/* Rows as an operand: where the processor multiplies pairs, rounded to pairs of bfloat16. Rows are padded with zeros. */
-INLINE Rows make_operand(const Rows &rows, Size n_rows, float *pairs) {
+/* Rows as an operand: where the processor multiplies pairs, rounded to pairs of bfloat16. The second number of the last
+pair of an odd width is padding, which has a weight of 0, but is not finite after inputs that are not: it is set to 0. */
+INLINE Rows make_operand(float *rows, Size stride, Size width, Size n_rows, float *pairs) {
+    for (Size m = 0; m < n_rows && IS_BFLOAT16; m++)
+        rows[m * stride + width] = 0;
     for (Size m = 0; m < n_rows && IS_PAIRED; m++)
-        for (Size k = 0; k < rows.width; k += PANEL) {
-            const float *numbers = rows.first + m * rows.stride + k;
-            store(pairs + m * rows.stride + k / 2, round_to_pairs(load(numbers), load(numbers + W)));
+        for (Size k = 0; k < width; k += PANEL) {
+            const float *numbers = rows + m * stride + k;
+            store(pairs + m * stride + k / 2, round_to_pairs(load(numbers), load(numbers + W)));
         }
-    return {IS_PAIRED ? pairs : rows.first, rows.stride, rows.width};
+    return {IS_PAIRED ? pairs : rows, stride, width};
 }
 
 static void compute_product(const Product &p) {
@@ -293,11 +296,9 @@ static bool multiply(const Product &p) {
     for (Size row = 0; row < p.n_rows && copies; row += BLOCK) {
         Product block = p;
         block.n_rows = p.n_rows - row < BLOCK ? p.n_rows - row : (Size)BLOCK, block.out += row * p.out_stride;
-        for (Size m = 0; m < block.n_rows; m++) {
+        for (Size m = 0; m < block.n_rows; m++)
             memcpy(copies + m * stride, p.rows.first + (row + m) * p.rows.stride, 4 * p.rows.width);
-            memset(copies + m * stride + p.rows.width, 0, 4 * (stride - p.rows.width)); /* pairs may be there */
-        }
-        block.rows = make_operand({copies, stride, p.rows.width}, block.n_rows, copies);
+        block.rows = make_operand(copies, stride, p.rows.width, block.n_rows, copies);
         compute_product(block);
     }
     free(copies);
@@ -313,7 +314,7 @@ INLINE Size count_lanes(const Task &t, Size step) {
 INLINE Size size_panel(Size n_in) { return (IS_BFLOAT16 ? (n_in + 1) / 2 : n_in) * PANEL; }
 
 static void fill_gates(const Task &t, const Work &w, const Layer &layer, Size n_rows) {
-    const Rows inputs = make_operand({w.gate_inputs, w.h_stride, t.width}, n_rows, w.gate_inputs);
+    const Rows inputs = make_operand(w.gate_inputs, w.h_stride, t.width, n_rows, w.gate_inputs);
     compute_product({inputs, layer.input_weights, layer.bias, t.gates, n_rows, 4 * w.H / PANEL, size_panel(t.width), 4 * w.H, 0});
 }
 
@@ -368,8 +369,8 @@ static void run_step(const Task &t, const Work &w, Size index, Size step, Size n
         memcpy(w.inputs + m * w.h_stride, t.rows + index * t.layer_stride + tokens[m] * t.rows_stride, 4 * t.width);
         w.starts[m] = gate_rows ? t.gates + gate_rows[m] * 4 * w.H : layer.bias;
     }
-    const Rows inputs = make_operand({w.inputs, w.h_stride, t.width}, n, w.pairs);
-    const Rows outputs = make_operand({all_h, w.h_stride, t.width}, n, w.pairs + t.n_lanes * w.h_stride);
+    const Rows inputs = make_operand(w.inputs, w.h_stride, t.width, n, w.pairs);
+    const Rows outputs = make_operand(all_h, w.h_stride, t.width, n, w.pairs + t.n_lanes * w.h_stride);
     const Size panel_size = size_panel(t.width);
     Operands gates = {{inputs, layer.input_weights, panel_size}, {outputs, layer.recurrent_weights, panel_size},
                       w.starts, w.cell_gates, 0, n_panels * PANEL};
@@ -385,7 +386,7 @@ static void run_step(const Task &t, const Work &w, Size index, Size step, Size n
         gates.start_column += n_panels * PANEL;
     }
     if (layer.projection) {
-        const Rows cell_outputs = make_operand({w.cell_outputs, w.c_stride, t.cell_width}, n, w.cell_outputs);
+        const Rows cell_outputs = make_operand(w.cell_outputs, w.c_stride, t.cell_width, n, w.cell_outputs);
         multiply_all({{cell_outputs, layer.projection, size_panel(t.cell_width)}, {}, w.zero_starts, all_h, 0, w.h_stride}, n, w.P / PANEL);
     }
     for (Size m = 0; m < n; m++)

@@ -149,10 +149,19 @@ def test_states_go_in_and_come_out(engine, n, monkeypatch):
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
-@pytest.mark.parametrize("engine", ENGINES)
-def test_nan_and_infinity_stay_in_their_sentence(engine, bad, monkeypatch):
+@pytest.mark.parametrize("variant", ["plain", "odd widths", "highway, no projection"])
+@pytest.mark.parametrize(
+    "engine, precision",
+    [
+        ("torch", "float32"),
+        pytest.param("kernel", "float32", marks=needs_kernel),
+        pytest.param("kernel", "bfloat16", marks=needs_kernel),
+    ],
+)
+def test_nan_and_infinity_stay_in_their_sentence(engine, precision, variant, bad, monkeypatch):
+    """Also if another sentence follows in the lane, as the first one here."""
     force_engine(monkeypatch, engine)
-    bilm = make_bilm()
+    bilm = make_bilm(**VARIANTS[variant]).set_precision(precision)
     sentences = [["mill"], ["the", "bad", "bank"], SENTENCE]
     expected = bilm.embed(sentences)
     vectors = bilm._encoder.words.encode(["<S>", "</S>", "bad"])
