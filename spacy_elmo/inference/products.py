@@ -157,8 +157,8 @@ class HalfMatrix:
         return self._weight.float() / self._fold
 
 
-# Operations of oneDNN that torch.compile uses for linear layers. They are not public API of PyTorch; `works` tests each
-# kind before it is used.
+# Operations of oneDNN that torch.compile uses for linear layers. They are not public API of PyTorch;
+# `most_levels` tests them before they are used.
 
 # oneDNN and PyTorch cache a prepared primitive for each shape of a product, by default 1,024 of them, which takes one
 # or two gigabytes here, since nearly every product has another number of rows. Both read these variables on first use.
@@ -310,11 +310,12 @@ def quantize(network: BiLMNetwork, precision: str) -> None:
             f"Modules of the biLM have hooks or parametrizations ({shorten(', '.join(hooked))}), which a change from "
             f"{network.precision} to {precision} would lose. Remove them before it."
         )
+    width, cell_width = network.config.projection_width, network.config.cell_width
+    are_small = width * max(width, 4 * cell_width) <= INT8_WEIGHTS  # all alike: one engine computes them
     for _, module in _quantizable(network):
         is_trained = any(parameter.requires_grad for parameter in module.parameters())
-        weights = _dense_matrices(module)
-        is_small = isinstance(module, RECURRENT) and max(w[0].numel() for w in weights.values()) <= INT8_WEIGHTS
-        for name, weight in weights.items():
+        is_small = are_small and isinstance(module, RECURRENT)
+        for name, weight in _dense_matrices(module).items():
             vars(module).pop(name, None)
             module._parameters[name] = None  # hidden by the quantized matrix; keeps its place among the others
             if precision == "float32":

@@ -7,14 +7,15 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from nn.tiny import make_bilm
+from nn.tiny import make_bilm, make_network
 from own_process import run_script
 
 from spacy_elmo import load_bilm
 from spacy_elmo.inference import kernel, products
+from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.inference.products import Int8Matrix, check_precision, to_int8
 
-needs_bfloat16 = pytest.mark.skipif(not products.works("bfloat16"), reason="torch without bfloat16 products")
+needs_bfloat16 = pytest.mark.skipif(not products.works("bfloat16"), reason="installed without a compiler")
 needs_int8 = pytest.mark.skipif(not products.works("int8"), reason="torch without int8 products")
 
 LEVELS = [
@@ -108,7 +109,20 @@ def test_a_precision_that_is_slow_on_this_processor_is_told_where_it_is_set(monk
 @needs_int8
 def test_int8_of_a_small_lstm_needs_no_instructions(monkeypatch):
     monkeypatch.setattr(products, "most_levels", lambda: 63)
-    assert make_bilm().set_precision("int8").precision == "int8"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # WL021
+        make_bilm().set_precision("int8")
+
+
+@needs_int8
+@pytest.mark.issue(49)
+@pytest.mark.parametrize("cell_width, width", [(64, 1100), (1100, 300)])
+def test_a_large_matrix_beside_small_ones_is_computed_in_int8(cell_width, width):
+    sizes = {"cell_width": cell_width, "projection_width": width, "always_project": True}
+    bilm = BiLM(make_network(**sizes, has_skip=False, highway_between=True))
+    vectors = bilm.embed(SENTENCES)
+    for one, other in zip(bilm.set_precision("int8").embed(SENTENCES), vectors):
+        np.testing.assert_allclose(one, other, rtol=0, atol=0.01)
 
 
 @pytest.fixture
