@@ -74,7 +74,7 @@ def embed_cli(
         "float32",
         "--precision",
         "-p",
-        help="Precision of the computation: reduced precision is less exact, and faster for large biLMs.",
+        help="Precision of the computation: reduced precision is less exact and faster.",
     ),
     batch_size: int = Opt(
         BATCH_SIZE,
