@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, List, Optional, Protocol, Tuple, Union
 import torch
 from torch import Tensor, nn
 
+from ..bilm.config import BiLMConfig
 from ..bilm.layers import Highway, LayerHighway, is_hooked
 from ..bilm.lstm import LSTMLayer
 from ..bilm.model import BiLMNetwork
@@ -266,14 +267,12 @@ def check_precision(precision: str, device: torch.device) -> None:
         raise ValueError(Errors.EL015.format(precision=precision, device=device, reason=reason, others=others))
 
 
-def _warn_if_slow(network: BiLMNetwork) -> None:
+def _warn_if_slow(precision: str, device: torch.device, has_small_lstms: bool) -> None:
     """Warn of a precision that `check_precision` accepts, and that is slower than float32 on this device (WL021)."""
-    precision, device, reason = network.precision, network.device, ""
+    reason = ""
     if precision == "bfloat16" and device.type != "cpu" and not has_bfloat16_units(device):
         reason = "it has no instructions for bfloat16"
-    modules = [module for _, module in _quantizable(network) if not isinstance(module, Highway)]
-    has_int8 = any(isinstance(matrix, Int8Matrix) for module in modules for matrix in _matrices(module).values())
-    if has_int8 and most_levels() < LEVELS[0]:
+    if precision == "int8" and not has_small_lstms and most_levels() < LEVELS[0]:
         reason = (
             "without VNNI instructions, one sentence at a time has 0.18 to 0.6 times the speed of float32; batches of "
             "a large biLM are faster, and all need less memory"
@@ -310,11 +309,11 @@ def quantize(network: BiLMNetwork, precision: str) -> None:
             f"Modules of the biLM have hooks or parametrizations ({shorten(', '.join(hooked))}), which a change from "
             f"{network.precision} to {precision} would lose. Remove them before it."
         )
-    width, cell_width = network.config.projection_width, network.config.cell_width
-    are_small = width * max(width, 4 * cell_width) <= INT8_WEIGHTS  # all alike: one engine computes them
+    has_small_lstms = _has_small_lstms(network.config)
+    _warn_if_slow(precision, network.device, has_small_lstms)
     for _, module in _quantizable(network):
         is_trained = any(parameter.requires_grad for parameter in module.parameters())
-        is_small = are_small and isinstance(module, RECURRENT)
+        is_small = has_small_lstms and isinstance(module, RECURRENT)
         for name, weight in _dense_matrices(module).items():
             vars(module).pop(name, None)
             module._parameters[name] = None  # hidden by the quantized matrix; keeps its place among the others
@@ -323,7 +322,6 @@ def quantize(network: BiLMNetwork, precision: str) -> None:
             else:
                 vars(module)[name] = _quantize(module, name, weight, precision, is_small)
     network.precision = precision
-    _warn_if_slow(network)
 
 
 def full_state(network: BiLMNetwork) -> Dict[str, Tensor]:
@@ -361,6 +359,12 @@ def _dense_matrices(module: nn.Module) -> Dict[str, Tensor]:
     return weights
 
 
+def _has_small_lstms(config: BiLMConfig) -> bool:
+    """Whether all products of the LSTMs, and of highways between them, are computed in bfloat16 if weights are int8."""
+    largest = config.projection_width * max(4 * config.cell_width, config.projection_width)
+    return config.encoder == "lstm" and largest <= INT8_WEIGHTS and works("bfloat16")
+
+
 def _quantize(module: nn.Module, name: str, weight: Tensor, precision: str, is_small: bool) -> QuantizedMatrix:
     fold, is_on_cpu = weight.new_ones(1), weight.device.type == "cpu"
     are_gates = isinstance(module, LSTMLayer) and name != "projection_weight"
@@ -368,7 +372,7 @@ def _quantize(module: nn.Module, name: str, weight: Tensor, precision: str, is_s
         fold = gate_scale(module.bias) if are_gates else fold * PROJECTION_SCALE
     if isinstance(module, Highway):
         weight = weight.t().unsqueeze(0)
-    if precision == "int8" and is_small and works("bfloat16"):
+    if precision == "int8" and is_small:
         values, scale = to_int8(weight, 1)
         return Bfloat16Matrix(values * scale, scale, are_gates)
     if precision == "int8":

@@ -97,6 +97,10 @@ def test_a_precision_that_is_slow_on_this_processor_is_told_where_it_is_set(monk
     monkeypatch.setattr(products, "most_levels", lambda: 63)
     monkeypatch.setattr(products, "INT8_WEIGHTS", 0)
     bilm = make_bilm()
+    with warnings.catch_warnings(), pytest.raises(UserWarning, match="WL021"):
+        warnings.simplefilter("error")
+        bilm.set_precision("int8")
+    assert bilm.precision == "float32"
     with pytest.warns(UserWarning, match="WL021.*without VNNI.*0.18 to 0.6 times") as caught:
         bilm.set_precision("int8")
     assert len(caught) == 1
