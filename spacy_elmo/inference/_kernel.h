@@ -23,6 +23,8 @@ in every batch. AVX2, AVX-512 and NEON round alike. */
 #include <stdlib.h>
 #include <string.h>
 
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first of a pair is in the lower bits");
+
 typedef int64_t Size;
 
 /* Rows of floats: the first of them, floats from row to row, columns. */
