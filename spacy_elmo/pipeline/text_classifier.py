@@ -148,6 +148,7 @@ def TextCatNgrams(
     )
     if tok2vec is not None:
         vectors = concatenate(vectors, chain(tok2vec, list2ragged(), reduce_mean()))
+        vectors.init = partial(_init_without_scores, vectors.init)
     scorer = Softmax(nO) if exclusive_classes else Linear(nO, init_W=zero_init, init_b=_init_prior)
     output = resizable(scorer, resize_layer=partial(resize_linear_weighted, fill_defaults={"W": 0.0, "b": RARE}))
     classifier = (
@@ -161,6 +162,11 @@ def TextCatNgrams(
     if nO is not None:
         classifier.set_dim("nO", nO)
     return skip_empty_docs(classifier)
+
+
+def _init_without_scores(init: Callable[..., None], model: DocModel, X: Any = None, Y: Any = None) -> None:
+    """Static vectors would take the number of categories for their width."""
+    init(model, X)
 
 
 def _resize_output(output: Model[Floats2d, Floats2d], classifier: DocModel, new_nO: int) -> DocModel:

@@ -51,6 +51,24 @@ def vectors_of(texts, seen, width=8192):
     return layer.predict([nlp.make_doc(text) for text in texts])
 
 
+STATIC = {"@architectures": "spacy.MultiHashEmbed.v2", "width": 8, "attrs": ["NORM"], "rows": [50]}
+
+
+@pytest.mark.issue(51)
+def test_token_vectors_beside_ngrams_may_contain_static_vectors():
+    """Of another width than there are categories."""
+    nlp = spacy.blank("en")
+    nlp.vocab.set_vector("song", numpy.ones(5, dtype="float32"))
+    tok2vec = {**STATIC, "include_static_vectors": True}
+    nlp.add_pipe("textcat", config={"model": {**NGRAMS, "tok2vec": tok2vec, "exclusive_classes": True}})
+    cats = [{"music": float(label == "music"), "weather": float(label == "weather")} for label in LABELS]
+    examples = [Example.from_dict(nlp.make_doc(text), {"cats": each}) for text, each in zip(TEXTS, cats)]
+    optimizer = nlp.initialize(lambda: examples)
+    for _ in range(20):
+        nlp.update(examples, sgd=optimizer)
+    assert scores(nlp, ["the song"])[0, 0] > 0.5
+
+
 @pytest.mark.parametrize("factory", ["textcat", "textcat_multilabel"])
 @pytest.mark.parametrize("tok2vec", [LISTENER, None], ids=["with ELMo", "n-grams alone"])
 def test_it_learns_words_parts_of_words_and_is_saved(factory, tok2vec, tmp_path):
