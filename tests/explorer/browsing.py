@@ -3,7 +3,7 @@
 from contextlib import contextmanager
 from urllib.parse import urlencode
 
-MS = 20_000
+MS = 60_000
 # Whether a view has answered: with a result, or with an error.
 DONE = """name => {
     const view = document.getElementById(name);
