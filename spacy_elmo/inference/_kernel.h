@@ -63,7 +63,7 @@ struct Task {
 struct Work {
     Size H, P, h_stride, c_stride, n_gates;
     bool has_few_lanes;
-    float *h, *c, *inputs, *cell_outputs, *cell_gates, *zeros, *gate_inputs, *pairs;
+    float *memory, *h, *c, *inputs, *cell_outputs, *cell_gates, *zeros, *gate_inputs, *pairs;
     int32_t *gate_of_word, *gate_of_slot;
     const float **starts, **zero_starts, **highway_starts;
 };
@@ -88,7 +88,7 @@ struct Kernel {
 
 namespace {
 
-enum { PANEL = 2 * W, CHUNK = 16, GAP = 16 }; /* GAP: rows whose distance is a power of two would share few sets of the L1 cache */
+enum { PANEL = 2 * W, CHUNK = 16, LINE = 16, GAP = LINE }; /* GAP: rows whose distance is a power of two would share few sets of the L1 cache */
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -223,9 +223,13 @@ template <int M, int Q>
 static void multiply_tile(const Operands &t, Size row) {
     Vec registers[M * 2 * Q], *out = (Vec *)(t.out + row * t.out_stride), *totals = HOLDS_TOTALS ? registers : out;
     const Size out_stride = t.out_stride / W, stride = HOLDS_TOTALS ? 2 * Q : out_stride;
-    for (int m = 0; m < M; m++)
+    for (int m = 0; m < M; m++) {
+        const float *start = t.starts[row + m] + t.start_column;
         for (int q = 0; q < 2 * Q; q++)
-            totals[m * stride + q] = load(t.starts[row + m] + t.start_column + q * W);
+            totals[m * stride + q] = load(start + q * W);
+        for (int q = 2 * Q; q < 4 * Q; q += 2)
+            __builtin_prefetch(start + q * W); /* of the next panels: rows of a table lie anywhere */
+    }
     add_products<M, Q>(t.a, row, totals, stride);
     add_products<M, Q>(t.b, row, totals, stride);
     for (int m = 0; m < M && HOLDS_TOTALS; m++)
@@ -428,7 +432,7 @@ static Size run_steps(const Task &t, Work &w, Size begin) {
     return end;
 }
 
-static void end_task(Work &w) { free(w.h), free(w.gate_of_word), free(w.starts); }
+static void end_task(Work &w) { free(w.memory), free(w.gate_of_word), free(w.starts); }
 
 static bool begin_task(const Task &t, Work &w) {
     const Size n = t.n_lanes;
@@ -442,14 +446,14 @@ static bool begin_task(const Task &t, Work &w) {
     Size total = 0;
     for (Size size : sizes)
         total += size;
-    float *memory = (float *)calloc(total, sizeof(float));
+    w.memory = (float *)calloc(total + LINE, sizeof(float));
     w.gate_of_word = (int32_t *)malloc(sizeof(int32_t) * (t.n_words + t.max_slots + n));
     w.starts = (const float **)calloc(3 * n, sizeof(float *));
-    w.h = memory;
-    if (!memory || !w.gate_of_word || !w.starts) {
+    if (!w.memory || !w.gate_of_word || !w.starts) {
         end_task(w);
         return false;
     }
+    float *memory = (float *)round_up((Size)w.memory, 4 * LINE); /* no vector lies in two lines of a cache */
     for (int k = 0; k < 8; k++)
         *arrays[k] = memory, memory += sizes[k];
     w.gate_of_slot = w.gate_of_word + t.n_words;
