@@ -88,7 +88,7 @@ struct Kernel {
 
 namespace {
 
-enum { PANEL = 2 * W, CHUNK = 16, LINE = 16, GAP = LINE }; /* GAP: rows whose distance is a power of two would share few sets of the L1 cache */
+enum { PANEL = 2 * W, CHUNK = 16, LINE = 16, GAP = LINE }; /* LINE: floats of a line of the cache. GAP: rows whose distance is a power of two would share few sets of the L1 cache */
 
 #define INLINE static inline __attribute__((always_inline))
 
