@@ -48,7 +48,6 @@ def main(
     torch.set_num_threads(threads)
     sentences = flatten(read_documents(default_shared(), n_sentences))
     print(f"{len(sentences)} sentences, {sum(map(len, sentences))} tokens, {threads} thread(s), {bilm_path}")
-    print(f"int8: {2 * products.most_levels() + 1} levels of a row")
     _compare(bilm_path, sentences, repeats)
     for path, docs in zip(pipelines, data):
         _evaluate(path, docs)

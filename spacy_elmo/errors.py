@@ -228,8 +228,9 @@ class Warnings(metaclass=Catalogue):
         "vocabulary, which its vectors do not need. Correct the file, or pass vocab=... (`--vocab`) to use another one."
     )
     WL021 = (
-        "The precision '{precision}' is slower than float32 on this {device}: {reason}. Choose 'float32' if speed "
-        "matters (for a saved pipeline: components.NAME.model.precision in the `config` of `spacy.load`)."
+        "The precision '{precision}' is slower than float32 on this {device}, which has no instructions for it. Choose "
+        "'float32' if speed matters (for a saved pipeline: components.NAME.model.precision in the `config` of "
+        "`spacy.load`)."
     )
     WL060 = (
         "{listener} found no layers on {n_docs} Docs and uses zeros. Is an ELMo component in the pipeline, before the "

@@ -73,7 +73,7 @@ static PyObject *run(PyObject *, PyObject *const *args, Py_ssize_t n_args) {
     if (!read_fields(args, n_args, &task, offsetof(Task, cell_clip) / 8, clips, 2))
         return nullptr;
     task.cell_clip = clips[0], task.projection_clip = clips[1];
-    const Functions &functions = task.is_bfloat16 ? kernel->bfloat16 : kernel->float32;
+    const Functions &functions = kernel->functions[task.type];
     Py_BEGIN_ALLOW_THREADS
     has_memory = functions.begin(task, work);
     Py_END_ALLOW_THREADS
@@ -96,7 +96,7 @@ static PyObject *multiply(PyObject *, PyObject *const *args, Py_ssize_t n_args) 
     if (!read_fields(args, n_args, &fields, sizeof(Product) / 8, nullptr, 0))
         return nullptr;
     Py_BEGIN_ALLOW_THREADS
-    has_memory = (fields.is_bfloat16 ? kernel->bfloat16 : kernel->float32).multiply(fields);
+    has_memory = kernel->functions[fields.type].multiply(fields);
     Py_END_ALLOW_THREADS
     if (!has_memory)
         return PyErr_NoMemory();

@@ -9,8 +9,9 @@ multiplied. The columns of the gates are ordered by groups of W cells, with the 
 panels hold the gates of W cells, which are updated while these gates are in the L1 cache. Columns are padded with zeros
 to whole panels, cells to multiples of PANEL.
 
-Weights are float32, or pairs of bfloat16, of two inputs that follow one another, in 32 bits: everything else is the same,
-with half the inputs. AVX512-BF16 multiplies such pairs of weights with pairs of inputs; elsewhere weights are expanded.
+Weights have 32, 16 or 8 bits (`Type`): one, two or four inputs that follow one another are in 32 bits, and everything else
+is the same, with fewer inputs. They are expanded to float32 in registers, or to pairs of bfloat16, which AVX512-BF16
+multiplies with pairs of inputs. In a panel of int8 the first PANEL numbers are scales, float32, one for each column.
 
 The sum of each row and column runs over the inputs in one order, whatever the number of rows: a result is bit-identical
 in every batch. AVX2, AVX-512 and NEON round alike. */
@@ -27,6 +28,9 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first of a pair is
 
 typedef int64_t Size;
 
+/* Of weights: float32, bfloat16, and int8 with a scale for each column. */
+enum Type { FLOAT32, BFLOAT16, INT8, N_TYPES };
+
 /* Rows of floats: the first of them, floats from row to row, columns. */
 struct Rows {
     const float *first;
@@ -38,7 +42,7 @@ struct Product {
     Rows rows;
     const float *weights, *bias;
     float *out;
-    Size n_rows, n_panels, panel_size, out_stride, is_bfloat16;
+    Size n_rows, n_panels, panel_size, out_stride, type;
 };
 
 /* A layer of one direction. */
@@ -55,7 +59,7 @@ struct Task {
     const int32_t *words, *tokens, *n_active, *begins, *ends;
     float *rows, *gates;
     Size n_layers, width, cell_width, has_skip, n_words, rows_stride, layer_stride, n_steps, n_plan_lanes, first_lane, n_lanes,
-        max_gates, max_slots, few_lanes, is_bfloat16;
+        max_gates, max_slots, few_lanes, type;
     float cell_clip, projection_clip;
 };
 
@@ -79,7 +83,7 @@ struct Functions {
 struct Kernel {
     const char *name;
     int panel_width;
-    Functions float32, bfloat16;
+    Functions functions[N_TYPES];
 };
 
 #endif
@@ -161,11 +165,9 @@ struct Operands {
     Size start_column, out_stride;
 };
 
-/* A number of a pair for each column. */
-INLINE Vec expand(const float *pairs, bool is_second) {
-    const Ints both = *(const Ints *)pairs;
-    return (Vec)(is_second ? both & -65536 : both << 16);
-}
+/* A number of a pair of bfloat16, or of four int8, for each column. */
+INLINE Vec expand_pair(Ints pairs, int part) { return (Vec)(part ? pairs & -65536 : pairs << 16); }
+INLINE Vec expand_four(Ints fours, int part) { return __builtin_convertvector(fours << (24 - 8 * part) >> 24, Vec); }
 
 /* AVX512-BF16: sums + products of two numbers of each pair, and pairs of bfloat16, rounded from 2 W numbers in order. */
 #ifdef PAIR_ROWS
@@ -180,41 +182,57 @@ INLINE Vec round_to_pairs(Vec low, Vec) { return low; }
 #endif
 
 /* With weights of one type. */
-template <bool IS_BFLOAT16>
+template <Type TYPE>
 struct Recurrence {
 
+/* Inputs in 32 bits, and the parts that are multiplied one after the other: numbers, or pairs of bfloat16. */
+enum { N_PACKED = TYPE == FLOAT32 ? 1 : TYPE == BFLOAT16 ? 2 : 4, IS_PAIRED = TYPE != FLOAT32 && PAIR_ROWS };
+enum { N_PARTS = IS_PAIRED ? N_PACKED / 2 : N_PACKED, N_SCALES = TYPE == INT8 };
+
 /* ROWS: of a tile, whose sums are in registers. BLOCK: rows that stay in the L2 cache. */
-enum { IS_PAIRED = IS_BFLOAT16 && PAIR_ROWS, IS_EXPANDED = IS_BFLOAT16 && !PAIR_ROWS };
 enum { ROWS = IS_PAIRED ? PAIR_ROWS : MAX_ROWS, HOLDS_TOTALS = W == 16 || IS_PAIRED, BLOCK = 20 * ROWS };
 
-/* Add products to the totals of M rows, for Q panels. The inputs are divided into chunks with a sum each, which rounds less
-than one long sum; pairs are not, which are rounded more. */
+/* A part of the weights of some columns. Numbers up to 127 are exact in bfloat16. */
+INLINE Vec expand(const float *weights, int part) {
+    const Ints packed = *(const Ints *)weights;
+    if (N_PARTS == 1)
+        return load(weights);
+    if (TYPE == BFLOAT16)
+        return expand_pair(packed, part);
+    if (!IS_PAIRED)
+        return expand_four(packed, part);
+    typedef uint32_t Bits __attribute__((vector_size(4 * W)));
+    return (Vec)((Bits)expand_four(packed, 2 * part) >> 16 | (Bits)expand_four(packed, 2 * part + 1));
+}
+
+/* Add products to the totals of M rows, for Q panels. Inputs in float32 are divided into chunks with a sum each, which
+rounds less than one long sum; rounded weights are further from exact than that. */
 template <int M, int Q>
 INLINE void add_products(const Side &side, Size row, Vec *totals, Size totals_stride) {
-    const Size stride = side.rows.stride, n_in = IS_BFLOAT16 ? (side.rows.width + 1) / 2 : side.rows.width;
-    const Size chunk = IS_BFLOAT16 ? n_in + 1 : (Size)CHUNK;
+    const Size stride = side.rows.stride, n_in = (side.rows.width + N_PACKED - 1) / N_PACKED;
+    const Size chunk = TYPE == FLOAT32 ? (Size)CHUNK : n_in + 1;
     const float *rows = side.rows.first + row * stride;
     for (Size first = 0; first < n_in; first += chunk) {
         Vec sums[M][2 * Q] = {};
         const Size end = first + chunk < n_in ? first + chunk : n_in;
-        const float *panel = side.panels + first * PANEL;
+        const float *panel = side.panels + (N_SCALES + first) * PANEL;
         for (Size k = first; k < end; k++, panel += PANEL) {
-            for (int part = 0; part <= IS_EXPANDED; part++) {
+            for (int part = 0; part < N_PARTS; part++) {
                 Vec weights[2 * Q];
-                for (int q = 0; q < 2 * Q; q++) {
-                    const float *p = panel + q / 2 * side.panel_size + q % 2 * W;
-                    weights[q] = IS_EXPANDED ? expand(p, part) : load(p);
-                }
+                for (int q = 0; q < 2 * Q; q++)
+                    weights[q] = expand(panel + q / 2 * side.panel_size + q % 2 * W, part);
                 for (int m = 0; m < M; m++) {
-                    const float x = rows[m * stride + (IS_EXPANDED ? 2 * k + part : k)];
+                    const float x = rows[m * stride + N_PARTS * k + part];
                     for (int q = 0; q < 2 * Q; q++)
                         sums[m][q] = IS_PAIRED ? add_pairs(sums[m][q], x, weights[q]) : sums[m][q] + x * weights[q];
                 }
             }
         }
-        for (int m = 0; m < M; m++)
-            for (int q = 0; q < 2 * Q; q++)
-                totals[m * totals_stride + q] += sums[m][q];
+        for (int q = 0; q < 2 * Q; q++) {
+            const Vec scale = N_SCALES ? load(side.panels + q / 2 * side.panel_size + q % 2 * W) : all(1.0f);
+            for (int m = 0; m < M; m++)
+                totals[m * totals_stride + q] += N_SCALES ? sums[m][q] * scale : sums[m][q];
+        }
     }
 }
 
@@ -270,11 +288,12 @@ static void multiply_all(Operands t, Size n_rows, Size n_panels) {
     }
 }
 
-/* Rows as an operand: where the processor multiplies pairs, rounded to pairs of bfloat16. The second number of the last
-pair of an odd width is padding, which has a weight of 0, but is not finite after inputs that are not: it is set to 0. */
+/* Rows as an operand: where the processor multiplies pairs, rounded to pairs of bfloat16. Inputs beyond the width in its last
+32 bits of weights are padding, whose weights are 0, but not finite after inputs that are not: they are set to 0. */
 INLINE Rows make_operand(float *rows, Size stride, Size width, Size n_rows, float *pairs) {
-    for (Size m = 0; m < n_rows && IS_BFLOAT16; m++)
-        rows[m * stride + width] = 0;
+    for (Size m = 0; m < n_rows; m++)
+        for (Size k = width; k < round_up(width, N_PACKED); k++)
+            rows[m * stride + k] = 0;
     for (Size m = 0; m < n_rows && IS_PAIRED; m++)
         for (Size k = 0; k < width; k += PANEL) {
             const float *numbers = rows + m * stride + k;
@@ -296,8 +315,8 @@ static void compute_product(const Product &p) {
 
 static bool multiply(const Product &p) {
     const Size stride = round_up(p.rows.width, PANEL) + GAP;
-    float *copies = IS_BFLOAT16 ? (float *)calloc(BLOCK * stride, sizeof(float)) : nullptr;
-    if (!IS_BFLOAT16)
+    float *copies = TYPE == FLOAT32 ? nullptr : (float *)calloc(BLOCK * stride, sizeof(float));
+    if (TYPE == FLOAT32)
         compute_product(p);
     for (Size row = 0; row < p.n_rows && copies; row += BLOCK) {
         Product block = p;
@@ -308,7 +327,7 @@ static bool multiply(const Product &p) {
         compute_product(block);
     }
     free(copies);
-    return copies || !IS_BFLOAT16;
+    return copies || TYPE == FLOAT32;
 }
 
 INLINE Size count_lanes(const Task &t, Size step) {
@@ -317,7 +336,7 @@ INLINE Size count_lanes(const Task &t, Size step) {
 }
 
 /* Of weights with so many inputs. */
-INLINE Size size_panel(Size n_in) { return (IS_BFLOAT16 ? (n_in + 1) / 2 : n_in) * PANEL; }
+INLINE Size size_panel(Size n_in) { return ((n_in + N_PACKED - 1) / N_PACKED + N_SCALES) * PANEL; }
 
 static void fill_gates(const Task &t, const Work &w, const Layer &layer, Size n_rows) {
     const Rows inputs = make_operand(w.gate_inputs, w.h_stride, t.width, n_rows, w.gate_inputs);
@@ -470,6 +489,7 @@ static constexpr Functions functions() { return {multiply, begin_task, run_steps
 }  // namespace
 
 extern const Kernel KERNEL;
-const Kernel KERNEL = {NAME, PANEL, Recurrence<false>::functions(), Recurrence<true>::functions()};
+const Kernel KERNEL = {
+    NAME, PANEL, {Recurrence<FLOAT32>::functions(), Recurrence<BFLOAT16>::functions(), Recurrence<INT8>::functions()}};
 
 #endif

@@ -27,13 +27,13 @@ def run(
     max_gates: int,
     max_slots: int,
     few_lanes: int,
-    is_bfloat16: bool,
+    type: int,
     cell_clip: float,
     projection_clip: float,
 ) -> None:
     """Compute all steps of a stack in one direction for some lanes of a plan. Arrays are passed by address, floats are
-    float32 and indices int32, 0 is no array. Sizes are not checked. Weights are float32, or pairs of bfloat16: then
-    panels have half the rows, rounded up.
+    float32 and indices int32, 0 is no array. Sizes are not checked. Panels of bfloat16 and int8 have a half and a
+    quarter of the rows, rounded up; see `PackedMatrix`.
 
     P is `width`, H is `cell_width`; P* and H* are padded to whole panels; S steps and B lanes are those of the plan.
 
@@ -53,7 +53,7 @@ def run(
     first_lane (int), n_lanes (int): The lanes to compute.
     max_slots (int): Slots to compute between two checks for signals.
     few_lanes (int): Lanes up to which the input side of an upper layer is one product of many steps.
-    is_bfloat16 (bool): Type of the weights.
+    type (int): Of the weights, in `kernel.TYPES`.
     cell_clip (float), projection_clip (float): Bounds; infinity for none.
     RAISES (MemoryError): If there is no memory for the lanes.
     """
@@ -69,7 +69,7 @@ def multiply(
     n_panels: int,
     panel_size: int,
     outputs_stride: int,
-    is_bfloat16: bool,
+    type: int,
 ) -> None:
     """Multiply rows with panels of weights, and add a bias.
 
@@ -77,6 +77,6 @@ def multiply(
     weights (int): `n_panels` panels, each `panel_size` times 4 bytes after the one before.
     bias (int): (n_panels * PANEL_WIDTH,).
     outputs (int): (n_rows, n_panels * PANEL_WIDTH), `outputs_stride` numbers apart.
-    is_bfloat16 (bool): Type of the weights, as in `run`.
-    RAISES (MemoryError): If there is no memory for the pairs of some rows.
+    type (int): Of the weights, as in `run`.
+    RAISES (MemoryError): If there is no memory for copies of some rows.
     """

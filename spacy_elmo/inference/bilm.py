@@ -19,7 +19,7 @@ from ..util import STATES
 from .encoder import Encoder, check_state_of, refuse_state
 from .perplexity import Perplexity, finite, require_language_model, split_losses, summarize, text_losses
 from .products import check_precision, quantizable_names, quantize, require_float32
-from .runtime import isolated, to_host
+from .runtime import isolated, to_host, trim_heap
 from .words import WeightVersions, WordCache
 
 Vectors = List[NDArray[np.float32]]
@@ -153,14 +153,14 @@ class BiLM:
 
     @isolated
     def set_precision(self, precision: str) -> "BiLM":
-        """Compute in reduced precision, in place. It needs less memory, and is less exact and faster (int8 of a large
-        biLM in batches only). It is for inference only.
+        """Compute in reduced precision, in place. It needs less memory, is faster, and less exact. It is for
+        inference only.
 
-        The matrices of LSTMs and highways are quantized, and their inputs too (in bfloat16 on CPUs with AVX512-BF16);
-        states, gates and everything else stay float32. Rounding is final: after a change back to float32 the weights
-        keep the rounded values. WL021 warns of a precision that is slower than float32 on this processor.
+        The matrices of LSTMs and highways are quantized, and their inputs on GPUs and CPUs with AVX512-BF16; states,
+        gates and everything else stay float32. Rounding is final: after a change back to float32 the weights keep the
+        rounded values. WL021 warns of bfloat16 that is slower than float32 on a GPU.
 
-        precision (str): "float32", "bfloat16", "int8" (CPUs: weights rounded to 255 levels, inputs to 255 or 127) or
+        precision (str): "float32", "bfloat16", "int8" (CPUs; weights have 255 levels and a scale for each column) or
             "float16" (GPUs).
         RETURNS (BiLM): The same object.
         RAISES (ValueError): For an unknown precision; EL015 if the device does not support it.
@@ -168,6 +168,7 @@ class BiLM:
         if precision != self.precision:
             quantize(self.network, precision)
             self.clear_caches()
+            trim_heap()  # copies of the weights
         return self
 
     def compute_steady_state(self) -> BiLMState:

@@ -26,9 +26,6 @@ GRAPH_MIN_LANES = 16
 BLOCK_BYTES = 32 * 2**20
 MIN_BLOCK_STEPS = 4
 
-# Weights of a matrix up to which products of an LSTM in int8 are computed in bfloat16.
-INT8_WEIGHTS = 2**20
-
 # Sizes of arrays of the working memory are rounded up to multiples of the first (in floats). Arrays larger than the
 # second are freed after use.
 WORKSPACE_STEP = 2**18

@@ -1,7 +1,7 @@
 """Products of float32 rows with constant weights on a CPU, by the native kernel (`_kernel.h`).
 
-Weights are packed once, in float32, or in bfloat16, of which two are an int32. Every sum has one order, so a row gives
-the same bits in every batch.
+Weights are packed once, in float32, or in bfloat16 or int8, of which two or four are an int32. Every sum has one order,
+so a row gives the same bits in every batch.
 """
 
 from typing import Any, Optional, Protocol, Tuple
@@ -27,40 +27,70 @@ class Product(Protocol):
         """From rows (d, N, n_in), and a bias (d, 1, n_out) or a tensor (d, N, n_out) to add, to (d, N, n_out), new."""
 
 
-class Bfloat16Matrix:
-    """d matrices (d, n_in, n_out) in bfloat16, packed for the kernel. They are immutable, so that copies share them.
+TYPES = ("float32", "bfloat16", "int8")  # of weights, in the order of `Type` in `_kernel.h`
+N_PACKED = {"bfloat16": 2, "int8": 4}  # inputs in 32 bits
+LARGEST = 127  # largest absolute int8 weight
+SMALLEST_SCALE = 1e-30
+SCALE_MASK = 0xFF  # low bits of a scale; cleared, it has 16 significant bits, so that 127 times the scale is exact
 
-    scale (Optional[Tensor]): Shape (d, 1, n_out), if the weight is int8 values times this scale. `dense` restores it
-        exactly.
+
+def to_int8(weight: Tensor, dim: int) -> Tuple[Tensor, Tensor]:
+    """Round a float32 weight to 255 levels, evenly spaced up to the largest absolute value along a dimension.
+
+    dim (int): The dimension that products sum over; values along it share a scale.
+    RETURNS (Tuple[Tensor, Tensor]): int8 values of the same shape, and their float32 scales with `dim` of size 1.
+        Rounding is idempotent: the product of both rounds to the same values and scales.
+    """
+    scale = weight.abs().amax(dim, keepdim=True).clamp_(min=SMALLEST_SCALE).div_(LARGEST)
+    bits = scale.view(torch.int32)
+    scale = bits.add_(SCALE_MASK).bitwise_and_(~SCALE_MASK).view(torch.float32)  # rounded up
+    return weight.div(scale).round_().to(torch.int8), scale
+
+
+class PackedMatrix:
+    """d matrices (d, n_in, n_out) in bfloat16, or in int8 with a scale for each column, packed for the kernel. They are
+    immutable, so that copies share them.
+
+    precision (str): "bfloat16" or "int8".
     are_gates (bool): Whether columns are the gates of LSTMs, whose panels `KernelStack` reads.
+    panels (Tensor): Shape (d, panels, n_packed, PANEL_WIDTH), int32; those of int8 begin with the scales, as float32.
     """
 
-    def __init__(self, weight: Tensor, scale: Optional[Tensor] = None, are_gates: bool = False) -> None:
-        self._sizes, self._scale, self._are_gates = weight.shape[1:], scale, are_gates
-        self.panels = pack_panels(pair_inputs(order_gates(weight) if are_gates else weight))
+    def __init__(self, weight: Tensor, precision: str, are_gates: bool = False) -> None:
+        self.precision, self._sizes, self._are_gates = precision, weight.shape[1:], are_gates
+        columns = order_gates(weight) if are_gates else weight
+        if precision == "bfloat16":
+            self.panels = pack_panels(_pack_inputs(columns.bfloat16(), precision))
+        else:
+            values, scale = to_int8(columns, 1)
+            self.panels = pack_panels(torch.cat([scale.view(torch.int32), _pack_inputs(values, precision)], dim=1))
 
-    def __deepcopy__(self, memo: Any) -> "Bfloat16Matrix":
+    def __deepcopy__(self, memo: Any) -> "PackedMatrix":
         return self
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return Bfloat16Matrix, (self.dense(), self._scale, self._are_gates)
+        return PackedMatrix, (self.dense(), self.precision, self._are_gates)
 
     def product(self, directions: slice) -> Product:
         """Of a single direction."""
-        return kernel_product(self.panels[directions.start], self._sizes[1])
+        return kernel_product(self.panels[directions.start], self._sizes[1], self.precision)
 
     def dense(self) -> Tensor:
         """RETURNS (Tensor): Shape (d, n_in, n_out), float32."""
         n_in, n_out = self._sizes
-        weight = unpair_inputs(unpack_panels(self.panels), n_in)
-        weight = restore_gates(weight, n_out // 4) if self._are_gates else weight[..., :n_out].contiguous()
-        return weight if self._scale is None else weight.div_(self._scale).round_().mul_(self._scale)
+        packed = unpack_panels(self.panels)
+        if self.precision == "bfloat16":
+            weight = _unpack_inputs(packed, torch.bfloat16)[:, :n_in]
+        else:
+            values = _unpack_inputs(packed[:, 1:], torch.int8)[:, :n_in]
+            weight = values * packed[:, :1].contiguous().view(torch.float32)
+        return restore_gates(weight, n_out // 4) if self._are_gates else weight[..., :n_out].contiguous()
 
 
 def has_kernel(weight: Any) -> bool:
     """RETURNS (bool): Whether the kernel multiplies with this parameter, float32 on a CPU, or matrix that it packed."""
     if not isinstance(weight, Tensor):
-        return isinstance(weight, Bfloat16Matrix)
+        return isinstance(weight, PackedMatrix)
     return native is not None and weight.device.type == "cpu" and weight.dtype == torch.float32
 
 
@@ -85,17 +115,18 @@ def unpack_panels(panels: Tensor) -> Tensor:
     return panels.transpose(-3, -2).flatten(-2)
 
 
-def pair_inputs(weight: Tensor) -> Tensor:
-    """Round (..., n_in, n_out) to bfloat16; two inputs that follow one another are an int32 (..., n_in / 2, n_out)."""
-    rounded = torch.nn.functional.pad(weight, (0, 0, 0, weight.shape[-2] % 2)).bfloat16()
-    pairs: Tensor = rounded.unflatten(-2, (-1, 2)).transpose(-2, -1).contiguous().view(torch.int32)
-    return pairs.squeeze(-1)
+def _pack_inputs(weight: Tensor, precision: str) -> Tensor:
+    """From (d, n_in, n_out), bfloat16 or int8, to int32 of inputs that follow one another, the first lowest."""
+    n_packed = N_PACKED[precision]
+    padded = torch.nn.functional.pad(weight, (0, 0, 0, -weight.shape[1] % n_packed))
+    numbers: Tensor = padded.unflatten(1, (-1, n_packed)).transpose(2, 3)  # (d, packed, n_out, n_packed)
+    return numbers.flatten().view(torch.int32).view(numbers.shape[:3])
 
 
-def unpair_inputs(pairs: Tensor, n_in: int) -> Tensor:
-    """The inverse of `pair_inputs`, in float32."""
-    numbers: Tensor = pairs.contiguous().unsqueeze(-1).view(torch.bfloat16)  # (..., pairs, n_out, 2)
-    return numbers.transpose(-2, -1).flatten(-3, -2)[..., :n_in, :].float()
+def _unpack_inputs(packed: Tensor, dtype: torch.dtype) -> Tensor:
+    """The inverse of `_pack_inputs`, but for the padding, in float32."""
+    numbers = packed.flatten().view(dtype).view(*packed.shape, -1)  # (d, packed, n_out, n_packed)
+    return numbers.transpose(2, 3).flatten(1, 2).float()
 
 
 def order_gates(columns: Tensor) -> Tensor:
@@ -111,7 +142,7 @@ def restore_gates(columns: Tensor, n_cells: int) -> Tensor:
     return groups.transpose(-3, -2).flatten(-2)[..., :n_cells].flatten(-2)
 
 
-def kernel_product(panels: Tensor, n_out: int) -> Product:
+def kernel_product(panels: Tensor, n_out: int, precision: str = "float32") -> Product:
     """x -> x W for one direction. A row gives the same bits in every batch; threads divide the rows. Only a bias can be
     added.
     """
@@ -124,20 +155,19 @@ def kernel_product(panels: Tensor, n_out: int) -> Product:
         n_threads = min(torch.get_num_threads(), 1 + inputs.numel() * n_out // MIN_THREAD_MULTIPLICATIONS)
         edges = [len(inputs) * k // n_threads for k in range(n_threads + 1)]
         run_parallel(
-            lambda block: multiply(inputs[block], panels, bias, outputs[block]),
+            lambda block: multiply(inputs[block], panels, bias, outputs[block], precision),
             [slice(*pair) for pair in zip(edges, edges[1:])],
-            uses_torch=False,
         )
         return outputs[None, :, :n_out]
 
     return product
 
 
-def multiply(rows: Tensor, panels: Tensor, bias: Tensor, outputs: Tensor) -> None:
+def multiply(rows: Tensor, panels: Tensor, bias: Tensor, outputs: Tensor, precision: str) -> None:
     """Write x W + b to outputs (N, n_out*).
 
     rows (Tensor): Shape (N, n_in).
-    panels (Tensor): Shape (panels, n_in, PANEL_WIDTH), float32, or (panels, n_in / 2, PANEL_WIDTH), pairs of bfloat16.
+    panels (Tensor): Shape (panels, n_in, PANEL_WIDTH), float32, or those of a direction of a `PackedMatrix`.
     bias (Tensor): Shape (n_out*,).
     """
     native.multiply(
@@ -151,5 +181,5 @@ def multiply(rows: Tensor, panels: Tensor, bias: Tensor, outputs: Tensor) -> Non
         len(panels),
         panels.stride(0),
         outputs.stride(0),
-        panels.dtype == torch.int32,
+        TYPES.index(precision),
     )

@@ -1,4 +1,4 @@
-"""Run an LSTM stack over lanes on a CPU, by the native kernel (`_kernel.h`), with weights in float32 or bfloat16.
+"""Run an LSTM stack over lanes on a CPU, by the native kernel (`_kernel.h`), with weights in float32, bfloat16 or int8.
 
 One call computes many steps of a layer for some lanes. Directions and lanes are divided among threads, which share only
 what they read. The input side of layer 1 depends only on the word: it is computed once per distinct word.
@@ -15,7 +15,7 @@ from ..bilm.config import BiLMConfig
 from ..bilm.lstm import full_bias
 from ..bilm.state import LSTMState, State
 from .dispatch import BLOCK_MULTIPLICATIONS, FEW_LANES, GATE_BYTES, MIN_THREAD_LANES
-from .kernel import native, order_gates, pack_panels, pad_columns, pad_width
+from .kernel import TYPES, native, order_gates, pack_panels, pad_columns, pad_width
 from .lanes import Batch
 from .runtime import WorkspacePool, run_parallel
 
@@ -29,8 +29,8 @@ class Part(NamedTuple):
 
 
 class KernelStack:
-    """The layers of an LSTM stack. Weights in float32 are packed for the kernel when the stack is made, those in
-    bfloat16 are packed.
+    """The layers of an LSTM stack. Weights in float32 are packed for the kernel when the stack is made, others
+    are packed.
     """
 
     @torch.no_grad()
@@ -41,7 +41,8 @@ class KernelStack:
             [_pack_layer(layer, highway, k) for layer, highway in zip(layers, around)]
             for k in range(config.n_directions)
         ]
-        self._is_bfloat16 = not isinstance(layers[0].recurrent_weight, Tensor)
+        weight = layers[0].recurrent_weight
+        self._type = TYPES.index("float32" if isinstance(weight, Tensor) else weight.precision)
         self._clips = [math.inf if clip is None else clip for clip in (config.cell_clip, config.projection_clip)]
         self._gates_width = 4 * pad_width(config.cell_width)
         self._workspaces = WorkspacePool(torch.device("cpu"), config.n_directions)
@@ -102,7 +103,7 @@ class KernelStack:
                     len(gates),
                     BLOCK_MULTIPLICATIONS // n_multiplications,
                     FEW_LANES,
-                    self._is_bfloat16,
+                    self._type,
                     *self._clips,
                 )
 
@@ -110,7 +111,6 @@ class KernelStack:
         run_parallel(
             run_part,
             [Part(k, start, stop - start) for k in range(len(words)) for start, stop in edges],
-            uses_torch=False,
         )
         return State(tuple(ends)) if with_end else None
 
@@ -128,7 +128,7 @@ def _pack_layer(layer: Any, highway: Any, k: int) -> List[Optional[Tensor]]:
 
 
 def _pack(weight: Any, k: int, *, are_gates: bool = False) -> Optional[Tensor]:
-    """Panels of one direction of a parameter, or of a matrix that has its panels, in bfloat16."""
+    """Panels of one direction of a parameter, or of a matrix that has its panels."""
     if isinstance(weight, Tensor):
         return pack_panels(order_gates(weight[k]) if are_gates else weight[k])
     panels: Optional[Tensor] = None if weight is None else weight.panels[k]

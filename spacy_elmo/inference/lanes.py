@@ -1,4 +1,4 @@
-"""Run an LSTM stack over lanes by torch's products: on GPUs, in int8, and without the native kernel.
+"""Run an LSTM stack over lanes by torch's products: on GPUs, and without the native kernel.
 
 In lanes there is no padding. They are computed in blocks of steps, each in all layers before the next block: the input
 products of a block are one product, and only the recurrent product is in a loop over time. The input side of layer 1
@@ -40,11 +40,6 @@ class Batch(NamedTuple):
     start: State
     slots: Tuple[Ids, ...]
 
-    def of(self, part: slice) -> "Batch":
-        """Words, slots and states of some directions; the states as pairs."""
-        start = State(tuple((h[part], c[part]) for h, c in self.start.layers))
-        return Batch(self.vectors, self.words[part], self.plan, start, self.slots[part])
-
     def by_slot(self, n_steps: int, n_lanes: int) -> Tuple[Ids, List[Ids]]:
         """The word in each slot of a plan of at least this size, (d, S, B), 0 in empty slots; and the slots there."""
         words = np.zeros((len(self.words), n_steps, n_lanes), dtype="int64")
@@ -56,7 +51,7 @@ class Batch(NamedTuple):
 
 
 class LaneRun:
-    """Computes one plan with one stack. Here d is the number of directions of the stack, and of the batch."""
+    """Computes one plan."""
 
     def __init__(self, stack: ConstantStack, batch: Batch, workspace: Workspace, with_end: bool) -> None:
         self.stack, self.batch = stack, batch
@@ -81,11 +76,11 @@ class LaneRun:
         return list(zip(lanes, sequences))
 
     def run(self, layers: Tensor) -> None:
-        """Set the columns of these directions in layers (L+1, N, D), tokens in text order."""
+        """Set layers (L+1, N, D), tokens in text order."""
         first, n_steps, n_active = 0, self.batch.plan.n_steps, self.batch.plan.n_active.tolist()
         while first < n_steps:
             first = self._run_block(first, n_active[first])
-        write_tokens(layers, self.stack.directions.start, self.batch, self._outputs.unbind(), self._slots)
+        write_tokens(layers, self.batch, self._outputs.unbind(), self._slots)
 
     def _run_block(self, first: int, n_lanes: int) -> int:
         """Compute steps from `first` on; return the step after them. Lanes that end meanwhile give unused results."""
@@ -144,16 +139,15 @@ def run_block(
     return after
 
 
-def write_tokens(layers: Tensor, first: int, batch: Batch, outputs: Sequence[Tensor], slots: Sequence[Ids]) -> None:
+def write_tokens(layers: Tensor, batch: Batch, outputs: Sequence[Tensor], slots: Sequence[Ids]) -> None:
     """Write the outputs of all tokens to layers (L+1, N, D), in text order.
 
-    first (int): The first direction of the batch.
     outputs (Sequence[Tensor]): For each layer shape (d, S, B, P).
     slots (Sequence[Ids]): For each direction shape (N,), the slot of each token in `outputs`.
     """
     width = batch.vectors.shape[1]
     for k, (words, slots_of_tokens) in enumerate(zip(batch.words, slots)):
-        columns = slice((first + k) * width, (first + k + 1) * width)
+        columns = slice(k * width, (k + 1) * width)
         rows, read = to_device(slots_of_tokens, layers.device), to_device(words, layers.device)
         torch.index_select(batch.vectors, 0, read, out=layers[0, :, columns])
         for i, layer in enumerate(outputs, start=1):
@@ -209,7 +203,7 @@ class LaneGraphs:
         for k in range(n_blocks):
             steps = slice(k * n_steps, (k + 1) * n_steps)
             outputs[:, :, steps] = block.replay(vectors, rows[:, k], resets[k])
-        write_tokens(layers, 0, batch, outputs.unbind(), slots)
+        write_tokens(layers, batch, outputs.unbind(), slots)
 
 
 class _Block:

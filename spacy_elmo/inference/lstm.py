@@ -1,5 +1,5 @@
-"""LSTM layers for inference by torch's products, without gradients (Sak et al. 2014, without peepholes): on GPUs, in
-int8, and where the native kernel was not compiled.
+"""LSTM layers for inference by torch's products, without gradients (Sak et al. 2014, without peepholes): on GPUs, and
+where the native kernel was not compiled. Here d is the number of directions.
 
 tanh(x) = 2 sigmoid(2x) - 1, so one sigmoid over all gates is enough if the pre-activations of the candidate and the
 memory cell are doubled. The factor is folded into the weights of the products; factors that are powers of two are
@@ -17,6 +17,8 @@ from .kernel import Product
 from .products import PROJECTION_SCALE, gate_scale, make_product
 
 Pairs = List[Tuple[Tensor, Tensor]]  # h (d, rows, P) and 2c, or c, (d, rows, H) of each layer
+
+ALL = slice(None)  # directions
 
 
 def update_cell(acts: Tensor, c2: Tensor, clip2: Optional[float]) -> Tensor:
@@ -36,17 +38,17 @@ def update_cell(acts: Tensor, c2: Tensor, clip2: Optional[float]) -> Tensor:
 
 
 class ConstantLayer:
-    """Some directions of a layer, whose parameters may be quantized."""
+    """A layer, whose parameters may be quantized."""
 
     @torch.no_grad()
-    def __init__(self, layer: Any, directions: slice) -> None:
+    def __init__(self, layer: Any) -> None:
         scale = gate_scale(layer.bias)
-        self._from_input = make_product(layer.input_weight, directions, scale)
-        self._from_output = make_product(layer.recurrent_weight, directions, scale)
+        self._from_input = make_product(layer.input_weight, ALL, scale)
+        self._from_output = make_product(layer.recurrent_weight, ALL, scale)
         self._project: Optional[Product] = None  # from half of the cell's output to the outputs
         if layer.projection_weight is not None:
-            self._project = make_product(layer.projection_weight, directions, PROJECTION_SCALE)
-        self._bias = (full_bias(layer.bias)[directions] * scale).unsqueeze(1)  # (d, 1, 4H)
+            self._project = make_product(layer.projection_weight, ALL, PROJECTION_SCALE)
+        self._bias = (full_bias(layer.bias) * scale).unsqueeze(1)  # (d, 1, 4H)
         self._clip2 = None if layer.cell_clip is None else 2.0 * layer.cell_clip
         self._projection_clip = layer.projection_clip
 
@@ -70,14 +72,14 @@ class ConstantLayer:
 
 
 class ConstantStack:
-    """The layers of some directions, which are computed together, lowest first; they may be quantized."""
+    """The layers, lowest first; they may be quantized."""
 
     @torch.no_grad()
-    def __init__(self, config: BiLMConfig, layers: Sequence[Any], highways: Sequence[Any], directions: slice) -> None:
-        self.config, self.directions = config, directions
-        self.layers = [ConstantLayer(layer, directions) for layer in layers]
+    def __init__(self, config: BiLMConfig, layers: Sequence[Any], highways: Sequence[Any]) -> None:
+        self.config = config
+        self.layers = [ConstantLayer(layer) for layer in layers]
         self._highways = [
-            (make_product(highway.weight, directions), highway.bias.detach()[directions].unsqueeze(1))  # bias (d, 1, P)
+            (make_product(highway.weight, ALL), highway.bias.detach().unsqueeze(1))  # bias (d, 1, P)
             for highway in highways
         ]
 

@@ -1,6 +1,6 @@
 """Run the encoder of a network with constant weights; for an LSTM `dispatch` selects the path for each plan."""
 
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 import numpy as np
 import torch
@@ -15,9 +15,9 @@ from ..text.words import Ids
 from .kernel import has_kernel
 from .kernel_stack import KernelStack
 from .lanes import Batch, LaneGraphs, LaneRun
-from .lstm import ConstantStack, Pairs
+from .lstm import ConstantStack
 from .products import make_product, split_directions
-from .runtime import Workspace, WorkspacePool, run_parallel, to_device
+from .runtime import Workspace, WorkspacePool, to_device
 
 HIDDEN_BYTES = 8 * 2**20  # of a block of rows of the hidden layer of a transformer
 MIN_BLOCK_ROWS = 64
@@ -62,7 +62,7 @@ class Runner:
 
 
 class LSTMRunner(Runner):
-    """Runs an LSTM stack: by the native kernel in float32 or bfloat16 on a CPU, otherwise by torch's products."""
+    """Runs an LSTM stack: by the native kernel on a CPU, otherwise by torch's products."""
 
     def __init__(self, network: BiLMNetwork) -> None:
         super().__init__(network)
@@ -70,34 +70,20 @@ class LSTMRunner(Runner):
         self._kernel: Optional[KernelStack] = None
         if has_kernel(layers[0].recurrent_weight):
             self._kernel = KernelStack(config, layers, highways)
-        self._stacks: List[ConstantStack] = []
-        if self._kernel is None:
-            parts = split_directions(layers[0].recurrent_weight, layers[0].bias)
-            self._stacks = [ConstantStack(config, layers, highways, part) for part in parts]
-        self._workspaces = WorkspacePool(self.device, len(self._stacks))
-        self._graphs: Optional[LaneGraphs] = None
-        if len(self._stacks) == 1 and uses_graphs(self.device):
-            self._graphs = LaneGraphs(self._stacks[0], self.device)
+            return
+        self._stack = ConstantStack(config, layers, highways)
+        self._workspaces = WorkspacePool(self.device, 1)
+        self._graphs = LaneGraphs(self._stack, self.device) if uses_graphs(self.device) else None
 
     def _run(self, batch: Batch, layers: Tensor, with_end: bool) -> Optional[State]:
         if self._kernel is not None:
             return self._kernel.run(batch, layers, with_end)
-        if self._graphs is not None and not with_end:
-            with self._workspaces.borrow() as workspace:
-                if self._graphs.run(batch, layers, workspace):
-                    return None
-
-        def run_stack(stack: ConstantStack) -> Pairs:
-            with self._workspaces.borrow() as workspace:
-                run = LaneRun(stack, batch.of(stack.directions), workspace, with_end)
-                run.run(layers)
-                return run.ends
-
-        ends = run_parallel(run_stack, self._stacks)
-        if not with_end:
-            return None
-        joined = (map(torch.cat, zip(*pairs)) for pairs in zip(*ends))  # for each layer h and c of all directions
-        return State(tuple(LSTMState(*layer) for layer in joined))
+        with self._workspaces.borrow() as workspace:
+            if self._graphs is not None and not with_end and self._graphs.run(batch, layers, workspace):
+                return None
+            run = LaneRun(self._stack, batch, workspace, with_end)
+            run.run(layers)
+        return State(tuple(LSTMState(*layer) for layer in run.ends)) if with_end else None
 
 
 class BiLSTMRunner(Runner):
@@ -144,7 +130,7 @@ class TransformerRunner(Runner):
     def __init__(self, network: BiLMNetwork) -> None:
         super().__init__(network)
         norm = self.encoder.norm
-        self._directions = split_directions(self.encoder.blocks[0].input_weight, norm.bias)
+        self._directions = split_directions(self.encoder.blocks[0].input_weight, len(norm.bias))
         self._layers = [
             [PackedTransformerLayer(block, part) for block in self.encoder.blocks] for part in self._directions
         ]

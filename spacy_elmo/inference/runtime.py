@@ -9,10 +9,9 @@ Large arrays that are allocated and freed fragment the heap: a slightly larger n
 blocks, and the memory of the process grows. Reused arrays (`Workspace`) avoid this, and their pages are not cleared
 again.
 
-PyTorch releases the GIL while it computes. Two concurrent products with one core each are faster than two consecutive
-products with two cores each, since no thread waits for another at the end of each small operation: `run_parallel`. The
-OpenMP threads of PyTorch do not exist in a forked process, which would wait for them forever: it computes with one
-thread. A lock held by another thread of the parent would block it too, so a fork waits for the lock of the word caches.
+The native kernel releases the GIL while it computes: `run_parallel` divides its work among threads. The OpenMP threads
+of PyTorch do not exist in a forked process, which would wait for them forever: it computes with one thread. A lock held
+by another thread of the parent would block it too, so a fork waits for the lock of the word caches.
 """
 
 import ctypes
@@ -27,7 +26,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial, wraps
 from itertools import count
-from typing import Any, Callable, ContextManager, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar, cast
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, Optional, Sequence, TypeVar, cast
 
 import numpy as np
 import torch
@@ -175,7 +174,7 @@ def map_pages(n_bytes: int) -> mmap.mmap:
 class HeapTrimmer:
     """Returns free memory of the heap to the system at intervals, in a long stream.
 
-    The operations of oneDNN allocate their results, without an output argument. The GNU C library rarely reuses the
+    Torch's operations allocate their results. The GNU C library rarely reuses the
     memory of a freed aligned array for one of the same size, so the heap fragments: a process would keep several times
     as many free pages as it needs.
 
@@ -190,17 +189,23 @@ class HeapTrimmer:
     def count(self, n_tokens: int) -> None:
         """Count tokens computed since the last call; or anything else that `every` is meant for."""
         self._n_counted += n_tokens
-        trim = _trim()
-        if self._n_counted < self._n_between or trim is None:
+        if self._n_counted < self._n_between:
             return
         started = time.perf_counter()
-        trim(0)
+        trim_heap()
         ended = time.perf_counter()
         if ended - started > TRIM_TIME * (started - self._ended):
             self._n_between *= 2  # trimming is slow if the process has much other memory
         else:
             self._n_between = max(self._every, self._n_between // 2)
         self._n_counted, self._ended = 0, ended
+
+
+def trim_heap() -> None:
+    """Return free memory of the heap to the system, if the C library can."""
+    trim = _trim()
+    if trim is not None:
+        trim(0)
 
 
 @cache
@@ -237,17 +242,16 @@ def to_host(rows: Tensor) -> Tensor:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_pools: Dict[Tuple[int, int], ThreadPoolExecutor] = {}  # by number of workers and torch threads of each
+MAX_THREADS = 1024  # they start when they are needed
+_pool = ThreadPoolExecutor(MAX_THREADS, "spacy-elmo")
 _busy = threading.Lock()  # one caller at a time; concurrent callers already use several cores
 CACHE_LOCK = threading.RLock()  # held while a word cache is read or changed
 _fork = {"is_registered": False, "is_held": False}  # not held if the handlers are registered during the fork itself
 
 
-def run_parallel(function: Callable[[Item], Result], items: Sequence[Item], *, uses_torch: bool = True) -> List[Result]:
-    """Call a thread-safe function for each item, without gradients; in parallel on as many threads as torch has.
-
-    uses_torch (bool): Whether the function computes with torch, whose threads are then divided among the items.
-        Otherwise the calling thread takes part.
+def run_parallel(function: Callable[[Item], Result], items: Sequence[Item]) -> List[Result]:
+    """Call a thread-safe function for each item, without gradients; in parallel on as many threads as torch has, the
+    calling thread among them. The function computes without torch's own threads.
     """
     n_threads = min(len(items), torch.get_num_threads())
     if n_threads < 2 or not _busy.acquire(blocking=False):
@@ -260,53 +264,20 @@ def run_parallel(function: Callable[[Item], Result], items: Sequence[Item], *, u
         while (place := next(places)) < len(items):
             results[place] = function(items[place])
 
+    futures: List[Future[None]] = []
     try:
-        futures = _submit(work, n_threads - (not uses_torch), torch.get_num_threads() // n_threads)
-        if not uses_torch or not futures:
-            work()
+        try:
+            for _ in range(n_threads - 1):
+                futures.append(_pool.submit(work))
+        except RuntimeError:  # no more threads, or at interpreter shutdown
+            pass
+        work()
         wait(futures)
     finally:
         _busy.release()
     for future in futures:
         future.result()
     return [results[place] for place in range(len(items))]
-
-
-def _submit(work: Callable[[], None], n_workers: int, n_torch_threads: int) -> "List[Future[None]]":
-    """Futures of as many workers as can be started; none at interpreter shutdown."""
-    futures: List[Future[None]] = []
-    try:
-        key = n_workers, n_torch_threads
-        if key not in _pools:
-            _pools[key] = _make_pool(*key)
-        for _ in range(n_workers):
-            futures.append(_pools[key].submit(work))
-    except RuntimeError:
-        pass
-    return futures
-
-
-def _make_pool(n_workers: int, n_threads: int) -> ThreadPoolExecutor:
-    """Start threads that compute with `n_threads` torch threads each; the caller's own number does not change.
-
-    RAISES (RuntimeError): If a thread cannot be started.
-    """
-    ready = threading.Barrier(n_workers)
-    before = torch.get_num_threads()
-
-    def begin() -> None:
-        torch.get_num_threads()  # initializes this thread from the global number before that changes
-        torch.set_num_threads(n_threads)
-        ready.wait()
-
-    pool = ThreadPoolExecutor(n_workers, "spacy-elmo", initializer=begin)
-    try:
-        wait([pool.submit(int) for _ in range(n_workers)])
-    except RuntimeError:
-        ready.abort()  # so that no thread waits for one that was not started
-        raise
-    torch.set_num_threads(before)  # the global number, for threads that start later
-    return pool
 
 
 def register_fork_handlers() -> None:
@@ -332,8 +303,8 @@ def _release() -> None:
 
 
 def _begin_child() -> None:
-    global _busy
+    global _busy, _pool
     _release()
-    _pools.clear()  # their threads do not exist here
+    _pool = ThreadPoolExecutor(MAX_THREADS, "spacy-elmo")  # the threads of the parent do not exist here
     _busy = threading.Lock()
     torch.set_num_threads(1)  # other workers use the other cores

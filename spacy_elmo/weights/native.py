@@ -18,7 +18,8 @@ from ..bilm.model import AdaptiveHead, BiLMNetwork, LMHead
 from ..bilm.state import BiLMState
 from ..errors import Errors
 from ..inference.bilm import BiLM
-from ..inference.products import quantizable_names, to_int8
+from ..inference.kernel import to_int8
+from ..inference.products import quantizable_names
 from ..inference.runtime import isolated
 from ..inference.words import make_lexicon_codec
 from ..settings import KNOWN_NAMES, Count, Factor, Flag, Whole, check_record, require

@@ -1,10 +1,46 @@
 /* Checks the kernel without Python: numbers against double precision, whether a lane is bit-identical whatever the number
 of lanes, and with sanitizers that no read or write leaves its array. `test_kernel.py` compiles it for several instruction
-sets: c++ -std=c++17 -DKERNEL=checked -DNAME=\"x\" -DW=8 -DMAX_ROWS=6 -march=native check_kernel.cpp; -DPAIR_ROWS=12 is for
-AVX512-BF16. */
+sets: c++ -std=c++17 -DKERNEL=checked -DNAME=\"x\" -DW=8 -DMAX_ROWS=6 -march=native check_kernel.cpp; -DPAIR_ROWS=12 (and W=16)
+is for AVX512-BF16, whose instructions are emulated on other processors. */
 
-#ifdef PAIR_ROWS
+#if defined(__AVX512BF16__)
 #include <immintrin.h>
+#elif defined(PAIR_ROWS)
+#include <stdint.h>
+#include <string.h>
+typedef float __m512 __attribute__((vector_size(64)));
+typedef uint32_t __m512bh __attribute__((vector_size(64)));
+
+static float to_float(uint32_t bits) {
+    float number;
+    memcpy(&number, &bits, 4);
+    return number;
+}
+
+static __m512 _mm512_set1_ps(float x) {
+    __m512 all;
+    for (int k = 0; k < 16; k++)
+        memcpy((float *)&all + k, &x, 4);
+    return all;
+}
+
+static __m512 _mm512_dpbf16_ps(__m512 sums, __m512bh a, __m512bh b) {
+    for (int k = 0; k < 16; k++)
+        sums[k] += to_float(a[k] << 16) * to_float(b[k] << 16) + to_float(a[k] & 0xffff0000) * to_float(b[k] & 0xffff0000);
+    return sums;
+}
+
+static __m512bh _mm512_cvtne2ps_pbh(__m512 high, __m512 low) {
+    __m512bh pairs = {};
+    for (int k = 0; k < 32; k++) {
+        const float number = k < 16 ? low[k] : high[k - 16];
+        uint32_t bits;
+        memcpy(&bits, &number, 4);
+        bits = (bits + 0x7fff + (bits >> 16 & 1)) >> 16; /* to the nearest, ties to even; all numbers are finite */
+        pairs[k / 2] |= bits << 16 * (k % 2);
+    }
+    return pairs;
+}
 #endif
 #include "../../spacy_elmo/inference/_kernel.h"
 
@@ -24,47 +60,54 @@ static Floats random_numbers(size_t n, float scale) {
     return numbers;
 }
 
-/* Numbers with the 16 high bits only. */
-static Floats random_weights(size_t n, float scale) {
-    Floats numbers = random_numbers(n, scale);
-    for (float &number : numbers) {
-        uint32_t bits;
-        memcpy(&bits, &number, 4);
-        bits &= 0xffff0000;
-        memcpy(&number, &bits, 4);
+/* The scale of the levels of a column in int8, a power of two. */
+static float scale_of(Size column) { return 1.0f / (256 << column % 3); }
+
+/* Numbers that all types represent exactly: whole levels up to 127. */
+static Floats random_weights(Size n_in, Size n_out, float scale) {
+    Floats numbers = random_numbers(n_in * n_out, scale);
+    for (size_t k = 0; k < numbers.size(); k++) {
+        const float level = std::round(numbers[k] / scale_of(k % n_out));
+        numbers[k] = scale_of(k % n_out) * std::fmax(-127.0f, std::fmin(127.0f, level));
     }
     return numbers;
 }
 
+static Size count_packed(int type) { return type == FLOAT32 ? 1 : type == BFLOAT16 ? 2 : 4; }
+static Size count_rows(int type, Size n_in) { return (n_in + count_packed(type) - 1) / count_packed(type) + (type == INT8); }
+
 /* Panels of weights (n_in, n_out), whose columns are in the order of `source`; -1 is a column of zeros. */
-static Floats pack(const Floats &weights, Size n_in, Size n_out, const std::vector<Size> &source, bool is_bfloat16) {
-    const Size n_rows = is_bfloat16 ? (n_in + 1) / 2 : n_in;
+static Floats pack(const Floats &weights, Size n_in, Size n_out, const std::vector<Size> &source, int type) {
+    const Size n_rows = count_rows(type, n_in), n_packed = count_packed(type);
     Floats packed(n_rows * source.size());
-    for (Size column = 0; column < (Size)source.size(); column++)
+    for (Size column = 0; column < (Size)source.size(); column++) {
+        float *panel = &packed[column / PANEL * n_rows * PANEL + column % PANEL];
+        if (type == INT8)
+            *panel = source[column] < 0 ? 1 : scale_of(source[column]), panel += PANEL;
         for (Size row = 0; row < n_in && source[column] >= 0; row++) {
-            const float *weight = &weights[row * n_out + source[column]];
-            float *place = &packed[(column / PANEL * n_rows + (is_bfloat16 ? row / 2 : row)) * PANEL + column % PANEL];
-            if (is_bfloat16)
-                memcpy((uint16_t *)place + row % 2, (const uint16_t *)weight + 1, 2);
+            const float weight = weights[row * n_out + source[column]];
+            char *place = (char *)(panel + row / n_packed * PANEL) + row % n_packed * (4 / n_packed);
+            if (type == INT8)
+                *(int8_t *)place = (int8_t)(weight / scale_of(source[column]));
             else
-                *place = *weight;
+                memcpy(place, (const char *)&weight + 4 - 4 / n_packed, 4 / n_packed);
         }
+    }
     return packed;
 }
 
 /* A product of rows, with rows of other numbers above and below the outputs. */
-static bool check_product(Size n_rows, Size n_in, Size n_out, bool is_bfloat16, double tolerance) {
+static bool check_product(Size n_rows, Size n_in, Size n_out, int type, double tolerance) {
     const Size padded = round_up(n_out, PANEL);
     std::vector<Size> columns(padded);
     for (Size column = 0; column < padded; column++)
         columns[column] = column < n_out ? column : -1;
-    const Floats weights = random_weights(n_in * n_out, 1 / std::sqrt((float)n_in)), rows = random_numbers(n_rows * n_in, 1);
-    const Floats bias = random_numbers(padded, 1), packed = pack(weights, n_in, n_out, columns, is_bfloat16);
+    const Floats weights = random_weights(n_in, n_out, 1 / std::sqrt((float)n_in)), rows = random_numbers(n_rows * n_in, 1);
+    const Floats bias = random_numbers(padded, 1), packed = pack(weights, n_in, n_out, columns, type);
     Floats out((n_rows + 2) * padded, 7);
-    const Size n_pairs = is_bfloat16 ? (n_in + 1) / 2 : n_in;
     Product product = {{rows.data(), n_in, n_in}, packed.data(), bias.data(), out.data() + padded, n_rows, padded / PANEL,
-                       n_pairs * PANEL, padded, is_bfloat16};
-    bool is_right = (is_bfloat16 ? KERNEL.bfloat16 : KERNEL.float32).multiply(product);
+                       count_rows(type, n_in) * PANEL, padded, type};
+    bool is_right = KERNEL.functions[type].multiply(product);
     double largest = 0;
     for (Size m = 0; m < n_rows; m++)
         for (Size k = 0; k < n_out; k++) {
@@ -80,7 +123,7 @@ static bool check_product(Size n_rows, Size n_in, Size n_out, bool is_bfloat16, 
 }
 
 /* L layers of widths H and P over n lanes: the lengths differ, and a second sequence begins in the middle of each. */
-static bool check(Size L, Size H, Size P, bool has_projection, bool has_highway, Size few_lanes, bool is_bfloat16, double tolerance) {
+static bool check(Size L, Size H, Size P, bool has_projection, bool has_highway, Size few_lanes, int type, double tolerance) {
     const Size S = 9, N = 2 * MAX_ROWS + 14, D = P + 3, padded_H = round_up(H, PANEL), padded_P = round_up(P, PANEL), U = 5;
     std::vector<Size> gates(4 * padded_H), outputs(padded_P);
     for (Size column = 0; column < 4 * padded_H; column++) {
@@ -91,13 +134,13 @@ static bool check(Size L, Size H, Size P, bool has_projection, bool has_highway,
         outputs[column] = column < P ? column : -1;
     std::vector<Floats> weights, biases, projections, highways, start_h, start_c, packed;
     for (Size l = 0; l < L; l++) {
-        weights.push_back(random_weights(2 * P * 4 * H, 1 / std::sqrt(2.0f * P))), biases.push_back(random_numbers(4 * H, 0.1f));
-        projections.push_back(random_weights(H * P, 1 / std::sqrt((float)H))), highways.push_back(random_weights(P * P, 0.3f));
+        weights.push_back(random_weights(2 * P, 4 * H, 1 / std::sqrt(2.0f * P))), biases.push_back(random_numbers(4 * H, 0.1f));
+        projections.push_back(random_weights(H, P, 1 / std::sqrt((float)H))), highways.push_back(random_weights(P, P, 0.3f));
         start_h.push_back(random_numbers(2 * N * P, 0.1f)), start_c.push_back(random_numbers(2 * N * H, 1));
         const Floats inputs(weights[l].begin(), weights[l].begin() + P * 4 * H), previous(weights[l].begin() + P * 4 * H, weights[l].end());
-        packed.push_back(pack(inputs, P, 4 * H, gates, is_bfloat16)), packed.push_back(pack(previous, P, 4 * H, gates, is_bfloat16));
-        packed.push_back(pack(biases[l], 1, 4 * H, gates, false));
-        packed.push_back(pack(projections[l], H, P, outputs, is_bfloat16)), packed.push_back(pack(highways[l], P, P, outputs, is_bfloat16));
+        packed.push_back(pack(inputs, P, 4 * H, gates, type)), packed.push_back(pack(previous, P, 4 * H, gates, type));
+        packed.push_back(pack(biases[l], 1, 4 * H, gates, FLOAT32));
+        packed.push_back(pack(projections[l], H, P, outputs, type)), packed.push_back(pack(highways[l], P, P, outputs, type));
     }
     const Floats no_bias(padded_P), vectors = random_numbers(U * P, 1);
     bool is_right = true;
@@ -123,9 +166,9 @@ static bool check(Size L, Size H, Size P, bool has_projection, bool has_highway,
                               start_c[l].data(), end_h[l].data(), end_c[l].data()});
         Task task = {layers.data(), vectors.data(), words.data(), tokens.data(), n_active.data(), begins.data(), ends.data(),
                      rows.data(), table.data(), L, P, H, !has_highway, U, D, S * n * D, S, n, 0, n, (Size)table.size(), 4 * n,
-                     few_lanes, is_bfloat16, 3, 2};
+                     few_lanes, type, 3, 2};
         Work work = {};
-        const Functions &functions = is_bfloat16 ? KERNEL.bfloat16 : KERNEL.float32;
+        const Functions &functions = KERNEL.functions[type];
         if (!functions.begin(task, work))
             return false;
         for (Size step = 0; step < S;)
@@ -198,16 +241,16 @@ static bool check(Size L, Size H, Size P, bool has_projection, bool has_highway,
 
 int main() {
     bool is_right = true;
-    for (bool is_bfloat16 : {false, true}) {
-        const double tolerance = is_bfloat16 && PAIR_ROWS ? 0.03 : 5e-6; /* inputs are rounded, too */
+    for (int type = 0; type < N_TYPES; type++) {
+        const double tolerance = type != FLOAT32 && PAIR_ROWS ? 0.03 : 5e-6; /* inputs are rounded, too */
         for (Size few_lanes : {0, 3}) {
-            is_right &= check(1, 40, 8, true, false, few_lanes, is_bfloat16, tolerance) &&
-                        check(2, 33, 7, true, false, few_lanes, is_bfloat16, tolerance);
-            is_right &= check(2, 70, 70, false, true, few_lanes, is_bfloat16, tolerance) &&
-                        check(3, 300, 17, true, true, few_lanes, is_bfloat16, tolerance);
+            is_right &= check(1, 40, 8, true, false, few_lanes, type, tolerance) &&
+                        check(2, 33, 7, true, false, few_lanes, type, tolerance);
+            is_right &= check(2, 70, 70, false, true, few_lanes, type, tolerance) &&
+                        check(3, 300, 17, true, true, few_lanes, type, tolerance);
         }
         for (Size n_rows : {1, 2, 3, 12, 13, 250})
-            is_right &= check_product(n_rows, 37, 51, is_bfloat16, tolerance) && check_product(n_rows, 1, 1, is_bfloat16, tolerance);
+            is_right &= check_product(n_rows, 37, 51, type, tolerance) && check_product(n_rows, 1, 1, type, tolerance);
     }
     return is_right ? 0 : 1;
 }

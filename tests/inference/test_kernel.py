@@ -19,7 +19,7 @@ from spacy_elmo.bilm.lstm import full_bias
 from spacy_elmo.bilm.state import BiLMState
 from spacy_elmo.inference import kernel, kernel_stack
 from spacy_elmo.inference.bilm import BiLM
-from spacy_elmo.inference.kernel import Bfloat16Matrix
+from spacy_elmo.inference.kernel import PackedMatrix
 from spacy_elmo.inference.products import make_product
 
 VARIANTS = {
@@ -69,12 +69,13 @@ def test_layers_are_those_with_gradients_in_float64(variant, engine, monkeypatch
 
 
 @needs_kernel
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_layers_in_bfloat16_are_those_of_rounded_weights(variant):
+def test_layers_in_reduced_precision_are_those_of_rounded_weights(variant, precision):
     """AVX512-BF16 rounds the inputs of products, too."""
     bilm = make_bilm(**VARIANTS[variant])
     exact = np.concatenate(bilm.embed(SENTENCES), axis=1)
-    vectors = np.concatenate(bilm.set_precision("bfloat16").embed(SENTENCES), axis=1)
+    vectors = np.concatenate(bilm.set_precision(precision).embed(SENTENCES), axis=1)
     rounded = np.concatenate(bilm.set_precision("float32").embed(SENTENCES), axis=1)
     tolerance = 0.02 * np.abs(exact).max() if kernel.native.INSTRUCTION_SET == "avx512_bf16" else 2e-5
     np.testing.assert_allclose(vectors, rounded, rtol=1e-5, atol=tolerance)
@@ -105,7 +106,15 @@ def test_a_forget_gate_keeps_its_share_whatever_the_other_gates_are(engine, monk
 
 
 @needs_kernel
-@pytest.mark.parametrize("state, precision", [("reset", "float32"), ("steady", "float32"), ("reset", "bfloat16")])
+@pytest.mark.parametrize(
+    "state, precision",
+    [
+        ("reset", "float32"),
+        ("steady", "float32"),
+        ("reset", "bfloat16"),
+        ("reset", "int8"),
+    ],
+)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_vectors_are_bit_identical_in_every_batch(variant, state, precision):
     bilm = make_bilm(**VARIANTS[variant]).set_precision(precision)
@@ -156,6 +165,7 @@ def test_states_go_in_and_come_out(engine, n, monkeypatch):
         ("torch", "float32"),
         pytest.param("kernel", "float32", marks=needs_kernel),
         pytest.param("kernel", "bfloat16", marks=needs_kernel),
+        pytest.param("kernel", "int8", marks=needs_kernel),
     ],
 )
 def test_nan_and_infinity_stay_in_their_sentence(engine, precision, variant, bad, monkeypatch):
@@ -173,13 +183,17 @@ def test_nan_and_infinity_stay_in_their_sentence(engine, precision, variant, bad
 
 
 @needs_kernel
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("n_in, n_out", [(24, 96), (128, 640), (7, 5), (2048, 24), (512, 4096), (4096, 512)])
-def test_a_row_of_a_product_is_exact_and_identical_in_any_batch(n_in, n_out, dtype):
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("n_in, n_out", [(24, 96), (128, 640), (7, 5), (1, 1), (2048, 24), (512, 4096), (4096, 512)])
+def test_a_row_of_a_product_is_exact_and_identical_in_any_batch(n_in, n_out, precision):
     generator = torch.Generator().manual_seed(0)
-    weight = (torch.randn(1, n_in, n_out, generator=generator) / n_in**0.5).to(dtype).float()
-    rows, bias = torch.randn(1, 250, n_in).to(dtype).float(), torch.randn(1, 1, n_out)
-    product = make_product(weight if dtype is torch.float32 else Bfloat16Matrix(weight), slice(0, 1))
+    weight = torch.randn(1, n_in, n_out, generator=generator) / n_in**0.5
+    rows, bias = torch.randn(1, 250, n_in), torch.randn(1, 1, n_out)
+    matrix = weight
+    if precision != "float32":
+        matrix = PackedMatrix(weight, precision)
+        weight, rows = matrix.dense(), rows.bfloat16().float()
+    product = make_product(matrix, slice(0, 1))
     expected = product(rows, bias)
     exact = rows.double() @ weight.double()
     torch.testing.assert_close(expected.double(), exact + bias, rtol=0, atol=1e-5)
@@ -275,6 +289,7 @@ COMPILERS = {
     "avx2, sanitizers": (["g++", "-mavx2", "-mfma", *SANITIZERS.split()], []),
     "avx512, sanitizers": (["g++", "-mavx512f", "-mfma", *SANITIZERS.split()], []),
     "avx512_bf16, sanitizers": (["g++", "-mavx512bf16", "-mfma", "-DPAIR_ROWS=12", *SANITIZERS.split()], []),
+    "pairs, emulated": (["g++", "-DPAIR_ROWS=12", "-Wno-psabi", *SANITIZERS.split()], []),
     "clang": (["clang++", "-O2"], []),
     "neon": (["aarch64-linux-gnu-g++", "-O2", "-fno-tree-vectorize", "-static"], ["qemu-aarch64"]),
 }
@@ -282,6 +297,7 @@ REGISTERS = {
     "avx2, sanitizers": (8, 6),
     "avx512, sanitizers": (16, 6),
     "avx512_bf16, sanitizers": (16, 6),
+    "pairs, emulated": (16, 6),
     "neon": (4, 12),
 }
 
@@ -302,4 +318,4 @@ def test_kernel_is_exact_and_stays_in_its_memory(name, tmp_path):
     subprocess.run([*compiler, *flags, *defined, "-o", str(program), str(source)], check=True)
     result = subprocess.run([*runner, str(program)], capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert result.stdout.count("identical") == 16 and result.stdout.count("inside") == 24
+    assert result.stdout.count("identical") == 24 and result.stdout.count("inside") == 36

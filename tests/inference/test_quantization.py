@@ -7,46 +7,38 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from nn.tiny import make_bilm, make_network
+from inference.forcing import needs_kernel
+from nn.tiny import make_network
 from own_process import run_script
 
 from spacy_elmo import load_bilm
 from spacy_elmo.inference import kernel, products
-from spacy_elmo.inference.bilm import BiLM
-from spacy_elmo.inference.products import Int8Matrix, check_precision, to_int8
+from spacy_elmo.inference.kernel import PackedMatrix, to_int8
+from spacy_elmo.inference.products import check_precision, quantize
 
-needs_bfloat16 = pytest.mark.skipif(not products.works("bfloat16"), reason="installed without a compiler")
-needs_int8 = pytest.mark.skipif(not products.works("int8"), reason="torch without int8 products")
-
-LEVELS = [
-    pytest.param(n, marks=pytest.mark.skipif(n > products.most_levels(), reason="a processor without VNNI"))
-    for n in products.LEVELS
-]
-PRECISIONS = [pytest.param("bfloat16", marks=needs_bfloat16), pytest.param("int8", marks=needs_int8)]
+PRECISIONS = [pytest.param(name, marks=needs_kernel) for name in ("bfloat16", "int8")]
 
 
 def make_weight(d=1, n_in=40, n_out=24):
     return torch.randn(d, n_in, n_out, generator=torch.Generator().manual_seed(0)) / n_in**0.5
 
 
-@pytest.mark.parametrize("most", LEVELS)
-def test_int8_product_is_that_of_the_rounded_numbers(monkeypatch, most):
-    monkeypatch.setattr(products, "most_levels", lambda: most)
-    weight, rows = make_weight(), torch.randn(7, 40)
-    bias, other = torch.randn(1, 1, 24), torch.randn(1, 7, 24)
-    rows[2] = 0.0
-    product = Int8Matrix(weight, torch.full((24,), 2.0)).product(slice(0, 1))
-    row_scale = rows.abs().amax(1, keepdim=True).clamp(min=1e-30) / most
-    levels = (rows / row_scale).round()
-    assert levels.abs().max() == most
-    values, scale = to_int8(weight[0], 0)
-    wanted = 2.0 * (levels.double() @ values.double()) * row_scale * scale
-    for found, added in (
-        (product(rows[None]), 0.0),
-        (product(rows[None], bias), bias),
-        (product(rows[None], other), other),
-    ):
-        torch.testing.assert_close(found, (wanted + added).float().view(1, 7, 24), atol=2e-4, rtol=1e-4)
+@needs_kernel
+@pytest.mark.parametrize("are_gates", [False, True])
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_rounded_weights_are_what_is_packed_and_round_to_themselves(precision, are_gates):
+    weight = make_weight(2, 37, 44)
+    matrix = PackedMatrix(weight, precision, are_gates)
+    if precision == "bfloat16":
+        wanted = weight.bfloat16().float()
+    else:
+        values, scale = to_int8(weight, 1)
+        assert values.abs().amax(1).eq(127).all() and scale.shape == (2, 1, 44)
+        wanted = values * scale
+        assert (wanted - weight).abs().max() <= scale.max() / 2
+    assert torch.equal(matrix.dense(), wanted)
+    for other in (PackedMatrix(matrix.dense(), precision, are_gates), pickle.loads(pickle.dumps(matrix))):
+        assert torch.equal(other.panels, matrix.panels)
 
 
 @pytest.mark.parametrize(
@@ -63,10 +55,11 @@ def test_what_cannot_be_computed_is_refused(precision, device, message):
 
 
 @pytest.mark.issue(49)
-def test_bfloat16_on_a_cpu_needs_the_kernel(monkeypatch):
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_reduced_precision_on_a_cpu_needs_the_kernel(precision, monkeypatch):
     monkeypatch.setattr(kernel, "native", None)
-    with pytest.raises(ValueError, match="EL015.*bfloat16.*native kernel was not compiled.*'float32'"):
-        load_bilm("en_elmo_sm", precision="bfloat16")
+    with pytest.raises(ValueError, match=f"EL015.*{precision}.*native kernel was not compiled.*'float32'"):
+        load_bilm("en_elmo_sm", precision=precision)
 
 
 @pytest.mark.issue(48)
@@ -91,62 +84,18 @@ def test_bfloat16_is_native_only_with_instructions_that_onednn_may_use(variables
     assert products.has_bfloat16_units.__wrapped__() is is_native
 
 
-@needs_int8
 @pytest.mark.issue(48)
-def test_a_precision_that_is_slow_on_this_processor_is_told_where_it_is_set(monkeypatch):
-    monkeypatch.setattr(products, "most_levels", lambda: 63)
-    monkeypatch.setattr(products, "INT8_WEIGHTS", 0)
-    bilm = make_bilm()
+def test_bfloat16_that_a_gpu_emulates_is_told_where_it_is_set(monkeypatch):
+    """The device "meta" stands for a GPU: it has shapes and no numbers."""
+    monkeypatch.setattr(products, "has_bfloat16_units", lambda device: False)
+    network = make_network().to("meta")
     with warnings.catch_warnings(), pytest.raises(UserWarning, match="WL021"):
         warnings.simplefilter("error")
-        bilm.set_precision("int8")
-    assert bilm.precision == "float32"
-    with pytest.warns(UserWarning, match="WL021.*without VNNI.*0.18 to 0.6 times") as caught:
-        bilm.set_precision("int8")
-    assert len(caught) == 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        bilm.set_precision("int8").set_precision("float32")
-
-
-@needs_bfloat16
-@needs_int8
-def test_int8_of_a_small_lstm_needs_no_instructions(monkeypatch):
-    monkeypatch.setattr(products, "most_levels", lambda: 63)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # WL021
-        make_bilm().set_precision("int8")
-
-
-@needs_int8
-@pytest.mark.issue(49)
-@pytest.mark.parametrize("cell_width, width", [(64, 1100), (1100, 300)])
-def test_a_large_matrix_beside_small_ones_is_computed_in_int8(cell_width, width):
-    sizes = {"cell_width": cell_width, "projection_width": width, "always_project": True}
-    bilm = BiLM(make_network(**sizes, has_skip=False, highway_between=True))
-    vectors = bilm.embed(SENTENCES)
-    for one, other in zip(bilm.set_precision("int8").embed(SENTENCES), vectors):
-        np.testing.assert_allclose(one, other, rtol=0, atol=0.01)
-
-
-@pytest.fixture
-def forget_trials():
-    """What products can do is tried once in a process."""
-    products.most_levels.cache_clear()
-    yield products.most_levels.cache_clear
-    products.most_levels.cache_clear()
-
-
-@needs_int8
-def test_int8_products_that_overflow_are_detected(monkeypatch, forget_trials):
-    """A processor that adds pairs of products in 16 bits gets fewer levels; one that adds all in 16 bits, no int8."""
-    right, narrow = products.linear_int8, products.LEVELS[1]
-    monkeypatch.setattr(products, "linear_int8", lambda rows, *rest: right(rows.clamp(max=2 * narrow + 1), *rest))
-    assert products.most_levels() == narrow and products.works("int8")
-    forget_trials()
-    monkeypatch.setattr(products, "linear_int8", lambda *args: right(*args).clamp(-32768.0, 32767.0))
-    with pytest.raises(ValueError, match="no fast int8 products"):
-        load_bilm("en_elmo_sm", precision="int8")
+        quantize(network, "bfloat16")
+    assert network.precision == "float32"
+    with pytest.warns(UserWarning, match="WL021.*'bfloat16' is slower than float32 on this meta") as caught:
+        quantize(network, "bfloat16")
+    assert len(caught) == 1 and network.precision == "bfloat16"
 
 
 SENTENCES = [
@@ -232,7 +181,7 @@ def test_a_float32_bilm_that_was_used_can_be_pickled():
     assert all(np.array_equal(one, two) for one, two in zip(wanted, other.embed(SENTENCES), strict=True))
 
 
-@needs_int8
+@needs_kernel
 def test_moving_keeps_the_precision_and_refuses_a_device_without_it_before_anything_changes():
     bilm = load_bilm("en_elmo_sm", precision="int8")
     found = bilm.embed(SENTENCES)
