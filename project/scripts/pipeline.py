@@ -41,7 +41,7 @@ from spacy_elmo.files import hash_file
 from spacy_elmo.pipeline.config import make_pipeline_config
 from spacy_elmo.weights.formats import PACKAGED_NAMES
 
-VERSION = "1.0.0"  # of the package; trained again, the pipeline gets another one
+VERSION = __version__  # of the package: each release trains it again
 TRAINING_SENTENCES = 4  # per Doc at most: longer Docs cost the parser an oracle sequence for each update
 TREEBANK, ENTITIES = "treebank", "entities"  # the two trainings
 STAGE = "stage.json"  # in the folder of a training that has ended: its settings, its time, its scores by update
@@ -77,6 +77,7 @@ ENTITY_SETTINGS: Dict[str, Any] = {
 LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "upstream": "tok2vec"}
 LAYER_CACHE_MB = 4096.0  # all layers of EWT, so that no epoch computes them again
 N_WARM_UP = 20  # texts
+LANGUAGES = {"no": "nb", "no_elmo_nynorsk": "nn", "no_elmo_nynorsklia": "nn"}  # codes of spaCy, where UD has others
 ENTITY_SOURCES = [
     {"name": "Wikigold (Balasuriya et al. 2009)", "license": "CC BY 4.0"},
     {"name": "Universal NER, English-EWT, development part (Mayhew et al. 2024)", "license": "CC BY-SA 4.0"},
@@ -104,6 +105,17 @@ def name_of(treebank: str, assets_dir: str) -> str:
     stem = path.name.split("-ud-")[0] if "-ud-" in path.name else path.parent.name
     lang, _, rest = stem.lower().replace("-", "_").replace(".", "_").partition("_")
     return f"{lang}_elmo_{rest or 'treebank'}"
+
+
+def lang_of(name: str) -> str:
+    """RETURNS (str): Code of the language of a pipeline in spaCy, "xx" for one that spaCy does not have."""
+    code = LANGUAGES.get(name, name.partition("_")[0])
+    code = LANGUAGES.get(code, code)
+    try:
+        spacy.util.get_lang_class(code)
+    except ImportError:
+        return "xx"
+    return code
 
 
 @app.command("prepare")
@@ -137,7 +149,7 @@ def train_cli(
     name = name_of(treebank, assets_dir)
     corpus, output = PROJECT_DIR / "corpus" / name, folder_of(name, seed)
     bilm = bilm if bilm in PACKAGED_NAMES else str((PROJECT_DIR / bilm).resolve())
-    config = make_treebank_config(corpus / "train.spacy", name.split("_")[0], bilm)
+    config = make_treebank_config(corpus / "train.spacy", lang_of(name), bilm)
     paths = {"paths.train": str(corpus / "train.spacy"), "paths.dev": str(corpus / "dev.spacy")}
     base_settings = train_stage(config, output / TREEBANK, paths, bilm, seed, max_steps)
     if (corpus / "entities-train.spacy").is_file():
@@ -457,7 +469,8 @@ def check_cli(
         )
         site = Path(subprocess.run([python, "-c", SITE], check=True, capture_output=True, text=True).stdout.strip())
         installed = [path for path in sys.path if path and Path(path).is_dir() and path != str(Path(__file__).parent)]
-        (site / "installed.pth").write_text("\n".join(installed), encoding="utf8")
+        lines = [f"import site; site.addsitedir({path!r})" for path in installed]  # with the .pth files of these
+        (site / "installed.pth").write_text("\n".join(lines), encoding="utf8")
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", site, wheel]
         subprocess.run(pip, check=True)
         subprocess.run([python, "-I", "-c", CHECK, name, text], check=True, cwd=work)

@@ -96,6 +96,16 @@ def test_sample_is_tokenized_as_spacy_does_and_has_no_sentence_twice(import_scri
     assert all([token.text for token in tokenizer(" ".join(words))] == list(words) for words in sentences)
 
 
+@pytest.mark.issue(51)
+@pytest.mark.parametrize(
+    "name, lang",
+    [("de_elmo_gsd", "de"), ("no_elmo_bokmaal", "nb"), ("no_elmo_nynorsk", "nn"), ("be_elmo_hse", "xx")],
+)
+def test_a_treebank_of_any_language_has_a_language_of_spacy(import_script, name, lang):
+    """UD has others, and other codes for some."""
+    assert import_script("pipeline").lang_of(name) == lang
+
+
 # What a pipeline annotates in place of a text of the treebank, and the scores that are below 1.
 UNDIVIDED = "2\tdidn't\tdo\tAUX\tVBD\tTense=Past\t0\troot\t_\t_\n"
 CHANGES = {
