@@ -35,7 +35,7 @@ class BuildWithConfigs(build_py):
 
 def read_without_links(path: Path) -> str:
     """RETURNS (str): A page; its links into the repository become plain text, since the files are not there."""
-    return re.sub(r"\[([^\]]*)\]\((?!https?://|#)[^)]*\)", r"\1", path.read_text(encoding="utf8"))
+    return re.sub(r"!?\[([^\]]*)\]\((?!https?://|#)[^)]*\)", r"\1", path.read_text(encoding="utf8"))
 
 
 setup(
