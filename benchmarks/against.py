@@ -27,7 +27,7 @@ from inference import Places
 
 SIZES = (PACKAGED, "small", "medium", "original")
 LIMIT = 2e-5  # that of the parity tests
-LIMITS = {"reduced precision": 0.1}  # vectors are within 4; a changed order of sums moves some by a quantization step
+LIMITS = {"reduced precision": 0.01}  # AVX512-BF16 rounds inputs, whose last bit may change
 
 
 class Side:

@@ -98,7 +98,7 @@ def embeddings(weights: str) -> Dict[str, Any]:
 
 
 def reduced_precision(weights: str) -> Dict[str, Any]:
-    """Vectors from quantized weights: a difference in the last bit can move an activation by a quantization step."""
+    """Vectors from quantized weights."""
     sentences = flatten(documents())[:150]
     precisions = ("bfloat16", "int8")
     return {one: np.concatenate(bilm_of(PACKAGED, one).embed(sentences), axis=1) for one in precisions}

@@ -116,6 +116,7 @@ PyMODINIT_FUNC PyInit__kernel(void) {
         return nullptr;
     PyObject *module = PyModule_Create(&definition);
     if (module && (PyModule_AddIntConstant(module, "PANEL_WIDTH", kernel->panel_width) < 0 ||
+                   PyModule_AddIntConstant(module, "N_TYPES", N_TYPES) < 0 ||
                    PyModule_AddStringConstant(module, "INSTRUCTION_SET", kernel->name) < 0)) {
         Py_DECREF(module);
         return nullptr;

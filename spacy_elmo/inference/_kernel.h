@@ -98,6 +98,7 @@ enum { PANEL = 2 * W, CHUNK = 16, LINE = 16, GAP = LINE }; /* LINE: floats of a 
 
 typedef float Vec __attribute__((vector_size(4 * W), aligned(4), may_alias));
 typedef int32_t Ints __attribute__((vector_size(4 * W), aligned(4), may_alias));
+typedef uint32_t Bits __attribute__((vector_size(4 * W), aligned(4), may_alias));
 
 INLINE Vec load(const float *p) { return *(const Vec *)p; }
 INLINE void store(float *p, Vec v) { *(Vec *)p = v; }
@@ -167,7 +168,17 @@ struct Operands {
 
 /* A number of a pair of bfloat16, or of four int8, for each column. */
 INLINE Vec expand_pair(Ints pairs, int part) { return (Vec)(part ? pairs & -65536 : pairs << 16); }
-INLINE Vec expand_four(Ints fours, int part) { return __builtin_convertvector(fours << (24 - 8 * part) >> 24, Vec); }
+INLINE Vec expand_four(Ints fours, int part) {
+    const Ints numbers = fours << (24 - 8 * part) >> 24;
+#if defined(__clang__) || __GNUC__ >= 9
+    return __builtin_convertvector(numbers, Vec);
+#else
+    Vec converted;
+    for (int k = 0; k < W; k++)
+        converted[k] = (float)numbers[k];
+    return converted;
+#endif
+}
 
 /* AVX512-BF16: sums + products of two numbers of each pair, and pairs of bfloat16, rounded from 2 W numbers in order. */
 #ifdef PAIR_ROWS
@@ -201,7 +212,6 @@ INLINE Vec expand(const float *weights, int part) {
         return expand_pair(packed, part);
     if (!IS_PAIRED)
         return expand_four(packed, part);
-    typedef uint32_t Bits __attribute__((vector_size(4 * W)));
     return (Vec)((Bits)expand_four(packed, 2 * part) >> 16 | (Bits)expand_four(packed, 2 * part + 1));
 }
 

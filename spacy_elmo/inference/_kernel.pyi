@@ -1,5 +1,7 @@
 PANEL_WIDTH: int
 """Columns of a panel of weights; cells are padded to a multiple of it."""
+N_TYPES: int
+"""Types of weights; their order is that of `kernel.TYPES`."""
 INSTRUCTION_SET: str
 """The kernel that is used: "avx512_bf16", "avx512", "avx2" or "generic"; `SPACY_ELMO_CPU_ISA` selects another one."""
 

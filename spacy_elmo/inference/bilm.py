@@ -153,8 +153,8 @@ class BiLM:
 
     @isolated
     def set_precision(self, precision: str) -> "BiLM":
-        """Compute in reduced precision, in place. It needs less memory, is faster, and less exact. It is for
-        inference only.
+        """Compute in reduced precision, in place. It needs less memory and is less exact; bfloat16 is faster. It is
+        for inference only.
 
         The matrices of LSTMs and highways are quantized, and their inputs on GPUs and CPUs with AVX512-BF16; states,
         gates and everything else stay float32. Rounding is final: after a change back to float32 the weights keep the

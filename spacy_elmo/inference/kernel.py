@@ -9,6 +9,7 @@ from typing import Any, Optional, Protocol, Tuple
 import torch
 from torch import Tensor
 
+from ..errors import Errors
 from .dispatch import MIN_THREAD_MULTIPLICATIONS
 from .runtime import run_parallel
 
@@ -29,6 +30,8 @@ class Product(Protocol):
 
 TYPES = ("float32", "bfloat16", "int8")  # of weights, in the order of `Type` in `_kernel.h`
 N_PACKED = {"bfloat16": 2, "int8": 4}  # inputs in 32 bits
+if native is not None and getattr(native, "N_TYPES", 0) != len(TYPES):  # it would read the arguments in another way
+    raise ImportError("The compiled kernel is of another version of spacy-elmo. Install it again: `pip install -e .`.")
 LARGEST = 127  # largest absolute int8 weight
 SMALLEST_SCALE = 1e-30
 SCALE_MASK = 0xFF  # low bits of a scale; cleared, it has 16 significant bits, so that 127 times the scale is exact
@@ -57,6 +60,7 @@ class PackedMatrix:
     """
 
     def __init__(self, weight: Tensor, precision: str, are_gates: bool = False) -> None:
+        check_kernel(precision)  # also of what is unpickled
         self.precision, self._sizes, self._are_gates = precision, weight.shape[1:], are_gates
         columns = order_gates(weight) if are_gates else weight
         if precision == "bfloat16":
@@ -73,7 +77,8 @@ class PackedMatrix:
 
     def product(self, directions: slice) -> Product:
         """Of a single direction."""
-        return kernel_product(self.panels[directions.start], self._sizes[1], self.precision)
+        (k,) = range(*directions.indices(len(self.panels)))
+        return kernel_product(self.panels[k], self._sizes[1], self.precision)
 
     def dense(self) -> Tensor:
         """RETURNS (Tensor): Shape (d, n_in, n_out), float32."""
@@ -85,6 +90,13 @@ class PackedMatrix:
             values = _unpack_inputs(packed[:, 1:], torch.int8)[:, :n_in]
             weight = values * packed[:, :1].contiguous().view(torch.float32)
         return restore_gates(weight, n_out // 4) if self._are_gates else weight[..., :n_out].contiguous()
+
+
+def check_kernel(precision: str) -> None:
+    """RAISES (ValueError): EL015 for bfloat16 or int8 on a CPU if the kernel was not compiled."""
+    if native is None:
+        reason = "the native kernel was not compiled at installation"
+        raise ValueError(Errors.EL015.format(precision=precision, device="cpu", reason=reason, others="'float32'"))
 
 
 def has_kernel(weight: Any) -> bool:

@@ -30,7 +30,7 @@ class Part(NamedTuple):
 
 class KernelStack:
     """The layers of an LSTM stack. Weights in float32 are packed for the kernel when the stack is made, others
-    are packed.
+    are packed already.
     """
 
     @torch.no_grad()

@@ -20,7 +20,7 @@ from ..bilm.transformer import TransformerLayer
 from ..errors import Errors, Warnings
 from ..util import PRECISIONS, shorten
 from . import kernel
-from .kernel import PackedMatrix, Product, has_kernel, kernel_product, pack_panels
+from .kernel import PackedMatrix, Product, check_kernel, has_kernel, kernel_product, pack_panels
 
 Scale = Union[float, Tensor]
 
@@ -136,13 +136,14 @@ def check_precision(precision: str, device: torch.device) -> None:
     if precision not in PRECISIONS:
         known = ", ".join(f'"{name}"' for name in PRECISIONS)
         raise ValueError(f"The precision is '{precision}', but should be one of: {known}. Choose one of these.")
-    if device.type != "cpu":
-        supported, reason = ["float32", *HALF_DTYPES], "it is for CPUs only"
-    else:
+    if device.type == "cpu":
+        if precision in PACKED:
+            check_kernel(precision)
         supported = [name for name in PRECISIONS if works(name)]
-        reason = "the native kernel was not compiled at installation"
-        if precision == "float16":
-            reason = "CPUs compute it many times slower than float32"
+        reason = "CPUs compute it many times slower than float32"
+    else:
+        supported = [name for name in PRECISIONS if name != "int8"]
+        reason = "it is for CPUs only"
     if precision not in supported:
         others = " or ".join(f"'{name}'" for name in supported)
         raise ValueError(Errors.EL015.format(precision=precision, device=device, reason=reason, others=others))

@@ -1,4 +1,4 @@
-"""Run the encoder of a network with constant weights; for an LSTM `dispatch` selects the path for each plan."""
+"""Run the encoder of a network with constant weights."""
 
 from typing import Any, Callable, Dict, Optional, Tuple
 

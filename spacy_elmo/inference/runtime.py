@@ -22,7 +22,7 @@ import os
 import sys
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial, wraps
 from itertools import count
@@ -174,9 +174,8 @@ def map_pages(n_bytes: int) -> mmap.mmap:
 class HeapTrimmer:
     """Returns free memory of the heap to the system at intervals, in a long stream.
 
-    Torch's operations allocate their results. The GNU C library rarely reuses the
-    memory of a freed aligned array for one of the same size, so the heap fragments: a process would keep several times
-    as many free pages as it needs.
+    Torch's operations allocate their results. The GNU C library rarely reuses the memory of a freed aligned array for
+    one of the same size, so the heap fragments: a process would keep several times as many free pages as it needs.
 
     every (Optional[int]): Minimum count between two calls; `TRIM_TOKENS` by default.
     """
@@ -253,30 +252,37 @@ def run_parallel(function: Callable[[Item], Result], items: Sequence[Item]) -> L
     """Call a thread-safe function for each item, without gradients; in parallel on as many threads as torch has, the
     calling thread among them. The function computes without torch's own threads.
     """
+    global _pool
     n_threads = min(len(items), torch.get_num_threads())
     if n_threads < 2 or not _busy.acquire(blocking=False):
         return [function(item) for item in items]
     results: Dict[int, Result] = {}
-    places = count()
+    errors: List[Exception] = []
+    places, finished = count(), threading.Semaphore(0)
 
     @torch.no_grad()  # it applies to one thread
     def work() -> None:
         while (place := next(places)) < len(items):
-            results[place] = function(items[place])
+            try:
+                results[place] = function(items[place])
+            except Exception as error:
+                errors.append(error)
+            finally:
+                finished.release()
 
-    futures: List[Future[None]] = []
     try:
         try:
             for _ in range(n_threads - 1):
-                futures.append(_pool.submit(work))
-        except RuntimeError:  # no more threads, or at interpreter shutdown
-            pass
+                _pool.submit(work)
+        except RuntimeError:  # no more threads, or at interpreter shutdown: the caller computes what is left
+            _pool = ThreadPoolExecutor(MAX_THREADS, "spacy-elmo")  # the other one keeps what it could not start
         work()
-        wait(futures)
+        for _ in items:
+            finished.acquire()
     finally:
         _busy.release()
-    for future in futures:
-        future.result()
+    if errors:
+        raise errors[0]
     return [results[place] for place in range(len(items))]
 
 

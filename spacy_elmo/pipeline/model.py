@@ -79,7 +79,7 @@ class ElmoSettings(Reading):
     bilm (Optional[Dict[str, Any]]): Sizes that the weights must have (the keys of `BiLMConfig`); null accepts any.
     frozen (bool): Whether the biLM is frozen; false trains it with the components that listen.
     precision (str): Precision of a frozen biLM: "float32", "bfloat16", "int8" (CPUs) or "float16" (GPUs). Reduced
-        precision needs less memory, is faster, and changes the vectors slightly.
+        precision needs less memory and changes the vectors slightly; bfloat16 is faster.
     batch_tokens (int): Tokens computed at once; affects the working memory, not the result.
     word_cache_mb (float): Maximum size of the cache of word vectors in megabytes; 0 for no cache.
     layer_cache_mb (float): Maximum size in megabytes of a temporary file with the layers of training Docs, which later

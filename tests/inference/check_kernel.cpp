@@ -36,7 +36,7 @@ static __m512bh _mm512_cvtne2ps_pbh(__m512 high, __m512 low) {
         const float number = k < 16 ? low[k] : high[k - 16];
         uint32_t bits;
         memcpy(&bits, &number, 4);
-        bits = (bits + 0x7fff + (bits >> 16 & 1)) >> 16; /* to the nearest, ties to even; all numbers are finite */
+        bits = number != number ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16; /* to the nearest, ties to even */
         pairs[k / 2] |= bits << 16 * (k % 2);
     }
     return pairs;
@@ -83,7 +83,7 @@ static Floats pack(const Floats &weights, Size n_in, Size n_out, const std::vect
     for (Size column = 0; column < (Size)source.size(); column++) {
         float *panel = &packed[column / PANEL * n_rows * PANEL + column % PANEL];
         if (type == INT8)
-            *panel = source[column] < 0 ? 1 : scale_of(source[column]), panel += PANEL;
+            *panel = source[column] < 0 ? 0 : scale_of(source[column]), panel += PANEL;
         for (Size row = 0; row < n_in && source[column] >= 0; row++) {
             const float weight = weights[row * n_out + source[column]];
             char *place = (char *)(panel + row / n_packed * PANEL) + row % n_packed * (4 / n_packed);
@@ -122,7 +122,8 @@ static bool check_product(Size n_rows, Size n_in, Size n_out, int type, double t
     return is_right && largest < tolerance;
 }
 
-/* L layers of widths H and P over n lanes: the lengths differ, and a second sequence begins in the middle of each. */
+/* L layers of widths H and P over n lanes: the lengths differ, and a second sequence begins in the middle of each. The first
+of lane 1 is not finite from its third word on, the second is. */
 static bool check(Size L, Size H, Size P, bool has_projection, bool has_highway, Size few_lanes, int type, double tolerance) {
     const Size S = 9, N = 2 * MAX_ROWS + 14, D = P + 3, padded_H = round_up(H, PANEL), padded_P = round_up(P, PANEL), U = 5;
     std::vector<Size> gates(4 * padded_H), outputs(padded_P);
@@ -142,7 +143,9 @@ static bool check(Size L, Size H, Size P, bool has_projection, bool has_highway,
         packed.push_back(pack(biases[l], 1, 4 * H, gates, FLOAT32));
         packed.push_back(pack(projections[l], H, P, outputs, type)), packed.push_back(pack(highways[l], P, P, outputs, type));
     }
-    const Floats no_bias(padded_P), vectors = random_numbers(U * P, 1);
+    const Floats no_bias(padded_P);
+    Floats vectors = random_numbers(U * P, 1);
+    vectors.resize((U + 1) * P, NAN);
     bool is_right = true;
     double largest = 0;
     Floats first_lane;
@@ -157,6 +160,8 @@ static bool check(Size L, Size H, Size P, bool has_projection, bool has_highway,
         }
         for (Size m = 0; m < n; m++)
             ends[4 * n - n + m] = (int32_t)m;
+        if (n > 1)
+            words[2 * n + 1] = U;
         Floats rows((L + 1) * S * n * D, 7), table((Size)4 * padded_H * n);
         std::vector<Floats> end_h(L, Floats(N * P)), end_c(L, Floats(N * H));
         std::vector<Layer> layers;
@@ -165,7 +170,7 @@ static bool check(Size L, Size H, Size P, bool has_projection, bool has_highway,
                               has_projection ? packed[5 * l + 3].data() : nullptr, has_highway && l ? packed[5 * l + 4].data() : nullptr, no_bias.data(), start_h[l].data(),
                               start_c[l].data(), end_h[l].data(), end_c[l].data()});
         Task task = {layers.data(), vectors.data(), words.data(), tokens.data(), n_active.data(), begins.data(), ends.data(),
-                     rows.data(), table.data(), L, P, H, !has_highway, U, D, S * n * D, S, n, 0, n, (Size)table.size(), 4 * n,
+                     rows.data(), table.data(), L, P, H, !has_highway, U + 1, D, S * n * D, S, n, 0, n, (Size)table.size(), 4 * n,
                      few_lanes, type, 3, 2};
         Work work = {};
         const Functions &functions = KERNEL.functions[type];
@@ -195,7 +200,7 @@ static bool check(Size L, Size H, Size P, bool has_projection, bool has_highway,
                             pre[k] += x[row] * weights[l][row * 4 * H + k] + h[l][row] * weights[l][(P + row) * 4 * H + k];
                     }
                     auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
-                    auto clipped = [](double v, double bound) { return std::fmax(-bound, std::fmin(bound, v)); };
+                    auto clipped = [](double v, double bound) { return v < -bound ? -bound : v > bound ? bound : v; };
                     for (Size k = 0; k < H; k++) {
                         c[l][k] = clipped(sigmoid(pre[2 * H + k]) * c[l][k] + sigmoid(pre[k]) * std::tanh(pre[H + k]), 3);
                         cell[k] = sigmoid(pre[3 * H + k]) * std::tanh(c[l][k]);
@@ -218,8 +223,10 @@ static bool check(Size L, Size H, Size P, bool has_projection, bool has_highway,
                         const float value = rows[((l + 1) * S * n + at) * D + k];
                         if (k >= P)
                             is_right = is_right && value == 7; /* columns of the other direction */
+                        else if (std::isnan(value) != std::isnan(x[k]))
+                            is_right = false;
                         else
-                            largest = std::fmax(largest, std::fabs(value - x[k]));
+                            largest = std::fmax(largest, std::fabs(value - x[k])); /* which ignores NaN */
                         if (m == 0)
                             first_lane.push_back(value);
                     }

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from inference.forcing import needs_kernel
 from reference.seeded_weights import SENTENCES, WORDS
 from safetensors.numpy import load_file, save_file
 
@@ -83,7 +84,7 @@ def test_values_beyond_float16_are_refused(bilm, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["original"]
 
 
-@pytest.mark.skipif(not products.works("int8"), reason="torch without int8 products")
+@needs_kernel
 def test_int8_files_hold_what_the_products_use(tmp_path):
     bilm = make_random_bilm(WIDE, 0)
     save_bilm(bilm, tmp_path / "full")
