@@ -69,7 +69,7 @@ PLACES = {
 SYSTEMS = {
     "tok2vec": ("baseline",),
     "tok2vec, floret vectors": ("floret",),
-    "`en_elmo_sm`, frozen": ("elmo", "elmo-gamma-0.04", "elmo-gamma-0.2"),
+    "`en_elmo_sm`, frozen": ("elmo", "elmo-averaged", "elmo-gamma-0.04", "elmo-gamma-0.2"),
     "`en_elmo_sm`, fine-tuned": ("elmo-finetuned",),
     "MiniLM, frozen": ("minilm-frozen",),
     "MiniLM, fine-tuned": ("minilm-finetuned-0.0001", "minilm-finetuned-0.0003", "minilm-spacy"),
@@ -271,8 +271,11 @@ def find_best(results: List[Result], system: str, column: str) -> List[Result]:
 
 
 def find_speed(results: List[Result], measured: List[Result]) -> Optional[Result]:
-    """RETURNS (Optional[Result]): The row of choice.py of a pipeline with these settings."""
-    settings = [(result["settings"]["task"], result["settings"]["condition"]) for result in results[:1]]
+    """RETURNS (Optional[Result]): The row of choice.py of a pipeline with these settings, or without averages."""
+    settings = [
+        (result["settings"]["task"], result["settings"]["condition"].removesuffix("-averaged"))
+        for result in results[:1]
+    ]
     return next((row for row in measured if (row["task"], row["condition"]) in settings), None)
 
 
