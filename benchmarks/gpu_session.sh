@@ -14,7 +14,8 @@ shared=${SPACY_ELMO_SHARED:-shared} && export SPACY_ELMO_SHARED=$shared
 pretrain=(python -m spacy elmo pretrain configs/pretrain_en_elmo_sm.cfg)
 settings=(--gpu-id "$gpu" --force --paths.train "$text/train-*.txt.gz" --paths.valid "$text/valid.txt.gz"
     --paths.cache "$out/text" --paths.init en_elmo_sm --pretraining.batch_size "${LANES:-1024}" --pretraining.softmax.n_negatives "${NEGATIVES:-8192}"
-    --pretraining.report_every 5 --pretraining.dropout 0.1)
+    --pretraining.report_every 5 --pretraining.dropout 0.1
+    --pretraining.shuffle_blocks 1000000) # all text, whose files are of different kinds: the last ones would count most
 
 if [[ $gpu -ge 0 ]]; then
     # Prints the number of passed tests; every failure is a defect to note.
