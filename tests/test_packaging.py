@@ -100,6 +100,7 @@ def test_wheel_and_sdist_hold_the_model(built: Path) -> None:
     links = re.findall(r"\]\(([^)]+)\)", description)
     assert links and all(link.startswith(("https://", "#")) for link in links), "a package index has no other files"
     assert "All commands" in description, "the text of a link stays"
+    assert re.search(r"^!", description, re.MULTILINE) is None, "a picture in the repository leaves its text"
     assert f"\nVersion: {__version__}\n" in metadata
     assert (MODEL.relative_to(ROOT) / "README.md").as_posix() in in_wheel, "the model card"
     wanted = {path.relative_to(ROOT).as_posix() for path in MODEL.iterdir()}

@@ -109,8 +109,8 @@ def name_of(treebank: str, assets_dir: str) -> str:
 
 def lang_of(name: str) -> str:
     """RETURNS (str): Code of the language of a pipeline in spaCy, "xx" for one that spaCy does not have."""
-    code = LANGUAGES.get(name, name.partition("_")[0])
-    code = LANGUAGES.get(code, code)
+    prefix = name.partition("_")[0]
+    code = LANGUAGES.get(name, LANGUAGES.get(prefix, prefix))
     try:
         spacy.util.get_lang_class(code)
     except ImportError:

@@ -24,7 +24,6 @@ from .kernel import PackedMatrix, Product, check_kernel, has_kernel, kernel_prod
 
 Scale = Union[float, Tensor]
 
-PACKED = ("bfloat16", "int8")  # by the native kernel
 HALF_DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 PROJECTION_SCALE = 2.0  # folded into the projection, since `lstm.update_cell` returns half of the cell's output
 
@@ -109,7 +108,7 @@ ISAS_WITHOUT_BFLOAT16 = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AV
 
 def works(precision: str) -> bool:
     """Whether products in this precision are available on a CPU."""
-    return precision == "float32" or (precision in PACKED and kernel.native is not None)
+    return precision == "float32" or (precision in kernel.TYPES and kernel.native is not None)
 
 
 @cache
@@ -137,7 +136,7 @@ def check_precision(precision: str, device: torch.device) -> None:
         known = ", ".join(f'"{name}"' for name in PRECISIONS)
         raise ValueError(f"The precision is '{precision}', but should be one of: {known}. Choose one of these.")
     if device.type == "cpu":
-        if precision in PACKED:
+        if precision in kernel.N_PACKED:
             check_kernel(precision)
         supported = [name for name in PRECISIONS if works(name)]
         reason = "CPUs compute it many times slower than float32"

@@ -241,8 +241,8 @@ def to_host(rows: Tensor) -> Tensor:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-MAX_THREADS = 1024  # they start when they are needed
-_pool = ThreadPoolExecutor(MAX_THREADS, "spacy-elmo")
+_make_pool = partial(ThreadPoolExecutor, 1024, "spacy-elmo")  # of at most so many threads, which start when needed
+_pool = _make_pool()
 _busy = threading.Lock()  # one caller at a time; concurrent callers already use several cores
 CACHE_LOCK = threading.RLock()  # held while a word cache is read or changed
 _fork = {"is_registered": False, "is_held": False}  # not held if the handlers are registered during the fork itself
@@ -275,7 +275,7 @@ def run_parallel(function: Callable[[Item], Result], items: Sequence[Item]) -> L
             for _ in range(n_threads - 1):
                 _pool.submit(work)
         except RuntimeError:  # no more threads, or at interpreter shutdown: the caller computes what is left
-            _pool = ThreadPoolExecutor(MAX_THREADS, "spacy-elmo")  # the other one keeps what it could not start
+            _pool = _make_pool()  # the other one keeps what it could not start
         work()
         for _ in items:
             finished.acquire()
@@ -311,6 +311,6 @@ def _release() -> None:
 def _begin_child() -> None:
     global _busy, _pool
     _release()
-    _pool = ThreadPoolExecutor(MAX_THREADS, "spacy-elmo")  # the threads of the parent do not exist here
+    _pool = _make_pool()  # the threads of the parent do not exist here
     _busy = threading.Lock()
     torch.set_num_threads(1)  # other workers use the other cores

@@ -248,6 +248,19 @@ def test_each_instruction_set_can_be_chosen_and_those_with_fma_round_alike():
 
 
 @needs_kernel
+def test_a_kernel_of_another_version_is_an_error():
+    """It would take int8 for bfloat16."""
+    code = "import spacy_elmo.inference._kernel as native; native.N_TYPES = 2; import spacy_elmo.inference.kernel"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert run.returncode == 1 and "ImportError: The compiled kernel is of another version" in run.stderr
+
+
+@needs_kernel
 def test_an_unknown_instruction_set_is_an_error():
     assert "SPACY_ELMO_CPU_ISA is 'avx3'" in run_script("avx3").stderr
 

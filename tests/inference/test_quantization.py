@@ -36,6 +36,7 @@ def test_rounded_weights_are_what_is_packed_and_round_to_themselves(precision, a
         values, scale = to_int8(weight, 1)
         assert values.abs().amax(1).eq(127).all() and scale.shape == (2, 1, 44)
         wanted = values * scale
+        assert torch.equal(wanted.double(), values.double() * scale.double())  # exact, so that it can be restored
         assert (wanted - weight).abs().max() <= scale.max() / 2
     assert torch.equal(matrix.dense(), wanted)
     for other in (PackedMatrix(matrix.dense(), precision, are_gates), pickle.loads(pickle.dumps(matrix))):
