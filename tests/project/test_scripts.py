@@ -2,7 +2,9 @@
 
 import gzip
 import sys
+import zipfile
 from dataclasses import replace
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
@@ -227,6 +229,27 @@ def test_minilm_is_trained(experiment):
     result, nlp = experiment("sample", "sample", "minilm", "minilm", settings=(("kind", "ents"), ("rate", 0.01)))
     assert result["last_step"] == 2 and 0 <= result["test"]["ents_f"] <= 1
     assert len(list(nlp.pipe(["the Turin", "", " \n", "a " * 300]))) == 4
+
+
+@pytest.mark.issue(51)
+def test_minilm_is_unpacked_by_two_at_once(import_script, tmp_path, monkeypatch):
+    minilm = import_script("minilm")
+    with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
+        archive.writestr("config.json", "{}")
+        archive.writestr("model.safetensors", "weights")
+    found = ModuleSpec(minilm.PACKAGE, None, is_package=True)
+    found.submodule_search_locations = [str(tmp_path)]
+    monkeypatch.setattr(minilm, "find_spec", lambda name: found)
+    unpack, folder = zipfile.ZipFile.extractall, tmp_path / "training" / "minilm"
+
+    def unpack_slowly(archive, place):
+        assert not folder.exists()  # so that nobody reads half of the weights
+        unpack(archive, place)
+        unpack(archive, folder)  # another process is faster
+
+    monkeypatch.setattr(zipfile.ZipFile, "extractall", unpack_slowly)
+    assert (minilm.find_minilm(folder) / "model.safetensors").read_text() == "weights"
+    assert [path.name for path in folder.parent.iterdir()] == ["minilm"]
 
 
 @pytest.fixture
