@@ -268,7 +268,7 @@ def _choice(pair: List[Run], block: str, kind: str, **schedule: int) -> List[Run
 CHOICE: Dict[str, List[Run]] = {
     "choice-wnut17": [*_choice(WNUT17, LISTENER, "ents", epochs=3), *WNUT17_CRF, _averaged(WNUT17_CRF[1])],
     "choice-wikigold": [*_choice(WIKIGOLD, LISTENER, "ents", epochs=12), *WIKIGOLD_CRF, _averaged(WIKIGOLD_CRF[1])],
-    # Docs of EWT have ten sentences: with 16 in a batch, two passes are 276 updates: too few (UPOS 94.7, seed 0).
+    # Docs of EWT have ten sentences: with 16 in a batch, two passes are 276 updates, too few (UPOS 94.7, seed 0).
     "choice-ewt-tags": [
         *_choice(EWT_TAGS, "components.tok2vec.model.elmo", "pos", epochs=4, batch=4),
         EWT_TAGS_FINETUNED,

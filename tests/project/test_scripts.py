@@ -243,13 +243,23 @@ def test_minilm_is_unpacked_by_two_at_once(import_script, tmp_path, monkeypatch)
     unpack, folder = zipfile.ZipFile.extractall, tmp_path / "training" / "minilm"
 
     def unpack_slowly(archive, place):
-        assert not folder.exists()  # so that nobody reads half of the weights
         unpack(archive, place)
+        assert not folder.exists()  # so that nobody reads half of the weights
         unpack(archive, folder)  # another process is faster
 
     monkeypatch.setattr(zipfile.ZipFile, "extractall", unpack_slowly)
     assert (minilm.find_minilm(folder) / "model.safetensors").read_text() == "weights"
     assert [path.name for path in folder.parent.iterdir()] == ["minilm"]
+
+
+@pytest.mark.issue(51)
+@pytest.mark.parametrize("config, named", [("minilm", "MiniLM"), ("elmo_ner.cfg", "the biLM 'en_elmo_sm'")])
+def test_weights_that_change_during_a_training_are_named(import_script, monkeypatch, config, named):
+    paper_run, experiments = import_script("paper_run"), import_script("paper_experiments")
+    monkeypatch.setattr(paper_run, "describe_settings", lambda *arguments: {"digest": "new"})
+    run = experiments.Run("sample", "sample", "elmo", config)
+    with pytest.raises(ValueError, match=f"The weights of {named} changed during"):
+        paper_run._check_weights(run, 0, experiments.Options(), {"digest": "old", "config_digest": ""})
 
 
 @pytest.fixture
