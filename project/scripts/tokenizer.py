@@ -15,8 +15,9 @@ from spacy.tokenizer import Tokenizer
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
-# New rules: several symbols as one token, repeated ones ("!!!", "---") and ends of sentences ("?!").
-RUNS = (r"(?P<symbol>[^\w\s]|_)(?P=symbol)+", r"[.?!…]{2,}")
+# New rules: several symbols as one token, repeated ones ("!!!", "---"), ends of sentences ("?!") and lines ("=---");
+# and brackets and quotes, which are wanted inside of a text ("late)(See").
+NEW_RULES = (r"(?P<symbol>[^\w\s]|_)(?P=symbol)+", r"[.?!…]{2,}", r"[-=~*#_]{2,}", r"[()\[\]{}<>\"]")
 COMPILERS: Dict[str, Tuple[str, Callable[[Sequence[str]], Any]]] = {
     "prefixes": ("prefix_search", lambda rules: util.compile_prefix_regex(rules).search),
     "suffixes": ("suffix_search", lambda rules: util.compile_suffix_regex(rules).search),
@@ -51,7 +52,7 @@ def fit_tokenizer(nlp: Language, docs: Iterable[Doc]) -> None:
     n_right = count_right(nlp.tokenizer, with_symbols)
     for name, (attribute, compile_rules) in COMPILERS.items():
         rules = list(getattr(nlp.Defaults, name) or ())
-        for rule in (rule for rule in [*RUNS, *rules] if re.search(rule, joined)):
+        for rule in (rule for rule in [*NEW_RULES, *rules] if re.search(rule, joined)):
             changed = [other for other in rules if other != rule] if rule in rules else [rule, *rules]
             before = getattr(nlp.tokenizer, attribute)
             setattr(nlp.tokenizer, attribute, compile_rules(changed))

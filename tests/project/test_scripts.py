@@ -108,6 +108,17 @@ def test_a_treebank_of_any_language_has_a_language_of_spacy(import_script, name,
     assert import_script("pipeline").lang_of(name) == lang
 
 
+@pytest.mark.issue(51)
+def test_a_fitted_tokenizer_divides_texts_that_it_has_not_seen(import_script):
+    """Each kind of text once, so that none is an exception."""
+    seen = "draft ) ( See|lion < lion@zoo|----==|---=|--- Dear|$$$ off|Hi !!!!|what ?!|well - known"
+    wanted = "end ) ( Next|cat < cat@zoo|--===|--- Hello|$$$$ fine|No !!!|why ??|far - off|( so )".split("|")
+    nlp = spacy.blank("en")
+    docs = [Doc(VOCAB, text.split(), [False] * len(text.split())) for text in seen.split("|")]
+    import_script("tokenizer").fit_tokenizer(nlp, docs)
+    assert [" ".join(token.text for token in nlp.tokenizer(text.replace(" ", ""))) for text in wanted] == wanted
+
+
 # What a pipeline annotates in place of a text of the treebank, and the scores that are below 1.
 UNDIVIDED = "2\tdidn't\tdo\tAUX\tVBD\tTense=Past\t0\troot\t_\t_\n"
 CHANGES = {
