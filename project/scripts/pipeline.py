@@ -1,8 +1,8 @@
 """A whole pipeline from a UD treebank: tags, features, lemmas, dependencies and sentences, for English also entities.
 
 All components listen to one frozen biLM. The components of the treebank are trained together, on one encoder; then the
-entity recognizer beside them, on other texts. `training/<name>-<seed>` has a folder for each of the two trainings. One
-that has ended with the same settings is not repeated.
+entity recognizer beside them, on other texts. `training/<name>-<seed>` has a folder for each of the two trainings, and
+the scores. A training that has ended is not repeated; with other settings it is an error.
 """
 
 import shutil
@@ -11,18 +11,20 @@ import sys
 import tempfile
 import time
 import venv
+from importlib.metadata import requires
 from itertools import chain
 from pathlib import Path
 from statistics import median
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import spacy
 import srsly
 import torch
 import typer
 from conll18 import evaluate
-from data import ASSETS, PROJECT_DIR, RESULTS_DIR, SPLITS, identify, report_errors, write_json
+from data import ASSETS, PROJECT_DIR, SPLITS, identify, report_errors, write_json
 from entities import TESTS, read_entities
+from packaging.requirements import Requirement
 from paper_run import digest_config, find_processor, train_pipeline
 from spacy.cli.package import package as spacy_package
 from spacy.language import Language
@@ -45,6 +47,7 @@ VERSION = __version__  # of the package: each release trains it again
 TRAINING_SENTENCES = 4  # per Doc at most: longer Docs cost the parser an oracle sequence for each update
 TREEBANK, ENTITIES = "treebank", "entities"  # the two trainings
 STAGE = "stage.json"  # in the folder of a training that has ended: its settings, its time, its scores by update
+SCORES = "scores.json"  # beside the two trainings
 # The network and the training of the components of the treebank; dotted names in the config.
 ENCODER_WIDTH = 256
 TREEBANK_SETTINGS: Dict[str, Any] = {
@@ -149,6 +152,8 @@ def train_cli(
     name = name_of(treebank, assets_dir)
     corpus, output = PROJECT_DIR / "corpus" / name, folder_of(name, seed)
     bilm = bilm if bilm in PACKAGED_NAMES else str((PROJECT_DIR / bilm).resolve())
+    if not (corpus / "train.spacy").is_file():
+        raise FileNotFoundError(f"There are no Docs in '{corpus}'. Write them with {command('prepare', treebank)}.")
     config = make_treebank_config(corpus / "train.spacy", lang_of(name), bilm)
     paths = {"paths.train": str(corpus / "train.spacy"), "paths.dev": str(corpus / "dev.spacy")}
     base_settings = train_stage(config, output / TREEBANK, paths, bilm, seed, max_steps)
@@ -163,19 +168,25 @@ def folder_of(name: str, seed: int) -> Path:
     return PROJECT_DIR / "training" / f"{name}-{seed}"
 
 
-def result_path(results: Path, name: str, seed: int) -> Path:
-    return results / f"pipeline-{name}-seed{seed}.json"
+def command(name: str, treebank: str, seed: Optional[int] = None) -> str:
+    """RETURNS (str): A command of this script, as it is typed."""
+    return f"`python scripts/pipeline.py {name} --treebank {treebank}{'' if seed is None else f' --seed {seed}'}`"
 
 
-def find_pipeline(name: str, seed: int) -> Path:
+def find_pipeline(treebank: str, seed: int, assets_dir: str) -> Path:
     """RETURNS (Path): The trained pipeline. RAISES (FileNotFoundError): If there is none."""
-    folder = folder_of(name, seed)
+    folder = folder_of(name_of(treebank, assets_dir), seed)
     for stage in (ENTITIES, TREEBANK):
         if (folder / stage / STAGE).is_file():
             return folder / stage / "out" / "model-best"
     raise FileNotFoundError(
-        f"There is no trained pipeline in '{folder}'. Train it with `python scripts/pipeline.py train`."
+        f"There is no trained pipeline in '{folder}'. Train it with {command('train', treebank, seed)}."
     )
+
+
+def read_stages(folder: Path) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): Of each training that has ended its settings, its time and its scores by update."""
+    return {path.parent.name: srsly.read_json(path) for path in sorted(folder.glob(f"*/{STAGE}"))}
 
 
 def make_treebank_config(train_path: Path, lang: str, bilm: str) -> Config:
@@ -188,11 +199,11 @@ def make_treebank_config(train_path: Path, lang: str, bilm: str) -> Config:
     has_lemmas = any(token.lemma_ not in ("", NONE) for token in tokens)
     names = [*(["tagger"] if has_xpos else []), "morphologizer"]
     names += [*(["trainable_lemmatizer"] if has_lemmas else []), "parser"]
+    width = ENCODER_WIDTH + load_bilm(bilm).config.output_width
     text = make_pipeline_config(",".join(names), lang=lang, bilm=bilm, placement="both")
     config = Config().from_str(text, interpolate=False)
     encoder = config["components"][names[0]]["model"]["tok2vec"]
     encoder["encode"]["width"] = ENCODER_WIDTH
-    width = ENCODER_WIDTH + load_bilm(bilm).config.output_width
     for name in names:
         config["components"][name]["model"]["tok2vec"] = {**LISTENER, "width": width}
     config["components"]["tok2vec"] = {"factory": "tok2vec", "model": encoder}
@@ -230,10 +241,19 @@ def train_stage(
     """Train, and store settings, CPU time and scores by update, unless they are stored already.
 
     RETURNS (Dict[str, Any]): The settings, with digests of all files in place of their paths.
+    RAISES (FileExistsError): If a training with other settings is there.
     """
     settings = {"config_digest": digest_config(config), **identify(bilm), "seed": seed, "max_steps": max_steps, **more}
     settings.update({name: hash_file(Path(path))[:12] for name, path in paths.items()})
-    if (folder / STAGE).is_file() and srsly.read_json(folder / STAGE)["settings"] == settings:
+    if (folder / STAGE).is_file():
+        stored = srsly.read_json(folder / STAGE)["settings"]
+        names = [name for name in {**stored, **settings} if stored.get(name) != settings.get(name)]
+        if names:
+            changed = ", ".join(f"{name} {settings.get(name)}, there {stored.get(name)}" for name in names)
+            raise FileExistsError(
+                f"'{folder}' has a training with other settings: {changed}. Move or remove '{folder.parent}' to train "
+                "with these."
+            )
         msg.info(f"{folder}: trained already")
         return settings
     shutil.rmtree(folder, ignore_errors=True)
@@ -268,14 +288,13 @@ def evaluate_cli(
     treebank: str = TREEBANK_OPTION,
     seed: int = SEED,
     assets_dir: str = ASSETS,
-    results: Path = typer.Option(RESULTS_DIR, "--results", "-R", help="Folder for pipeline-<name>-seed<seed>.json"),
     # fmt: on
 ) -> None:
     """Score the pipeline on the test data by the measures of CoNLL 2018: of predicted words and sentences ("raw"), and
-    of given ones ("gold"); entities by their F1.
+    of given ones ("gold"); entities by their F1: training/<name>-<seed>/scores.json.
     """
     name = name_of(treebank, assets_dir)
-    nlp = spacy.load(find_pipeline(name, seed))
+    nlp = spacy.load(find_pipeline(treebank, seed, assets_dir))
     path = find_treebank(treebank, assets_dir)["test"]
     record: Dict[str, Any] = {"name": name, "seed": seed, **score_treebank(nlp, path)}
     corpus = PROJECT_DIR / "corpus" / name
@@ -283,8 +302,8 @@ def evaluate_cli(
         with nlp.select_pipes(enable=["elmo", "ner"]):
             scores = nlp.evaluate(list(Corpus(corpus / f"entities-{test}.spacy")(nlp)))
         record[test] = {key: round(scores[key], 5) for key in ("ents_p", "ents_r", "ents_f")}
-    stages = {path.parent.name: srsly.read_json(path) for path in folder_of(name, seed).glob(f"*/{STAGE}")}
-    write_json(result_path(results, name, seed), {**record, "stages": stages})
+    folder = folder_of(name, seed)
+    write_json(folder / SCORES, {**record, "stages": read_stages(folder)})
     measures = list(record["raw"])
     rows = [(kind, *(f"{100 * record[kind].get(measure, 0):.2f}" for measure in measures)) for kind in ("raw", "gold")]
     msg.table(rows, header=("", *measures))
@@ -329,7 +348,7 @@ def speed_cli(
     name = name_of(treebank, assets_dir)
     torch.set_num_threads(threads)
     texts = [doc.text for doc in make_docs(find_treebank(treebank, assets_dir)["test"])]
-    full = spacy.load(find_pipeline(name, seed))
+    full = spacy.load(find_pipeline(treebank, seed, assets_dir))
     corpus = PROJECT_DIR / "corpus" / name
     docs = [*_read(full.vocab, corpus / "train.spacy"), *_read(full.vocab, corpus / "entities-dev.spacy")]
     pipelines = {name: full, "without ELMo": make_baseline(full, docs)}
@@ -394,7 +413,7 @@ def package_cli(
     packages = PROJECT_DIR / "packages"
     packages.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as work:
-        nlp = spacy.load(find_pipeline(name, seed))
+        nlp = spacy.load(find_pipeline(treebank, seed, assets_dir))
         nlp.meta.update(describe(name, treebank, seed, has_entities="ner" in nlp.pipe_names))
         round_parameters(nlp)
         nlp.config["paths"] = dict.fromkeys(nlp.config["paths"])  # those of this machine
@@ -409,17 +428,26 @@ def package_cli(
         spacy_package(Path(work) / "pipeline", packages, name=short_name, version=VERSION, force=True, **no_builds)
     folder = packages / f"{name}-{VERSION}"
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index", "--no-build-isolation"]
-    subprocess.run([*pip, "--wheel-dir", str(folder / "dist"), str(folder)], check=True)
-    wheel = find_wheel(name)
+    _run(
+        [*pip, "--wheel-dir", folder / "dist", folder],
+        "If the tools for it are missing: `pip install setuptools wheel`.",
+    )
+    wheel = find_wheel(treebank, assets_dir)
     msg.good(f"{wheel}: {wheel.stat().st_size / 1e6:.1f} MB")
 
 
-def find_wheel(name: str) -> Path:
+def _run(arguments: Sequence[Any], remedy: str, cwd: Optional[str] = None) -> None:
+    done = subprocess.run(arguments, stderr=subprocess.PIPE, text=True, cwd=cwd)
+    if done.returncode:
+        raise ChildProcessError(f"{done.stderr.strip()}\n{remedy}")
+
+
+def find_wheel(treebank: str, assets_dir: str) -> Path:
     """RETURNS (Path): The wheel. RAISES (FileNotFoundError): If there is none."""
-    folder = PROJECT_DIR / "packages" / f"{name}-{VERSION}" / "dist"
+    folder = PROJECT_DIR / "packages" / f"{name_of(treebank, assets_dir)}-{VERSION}" / "dist"
     wheel = next(iter(folder.glob("*.whl")), None)
     if wheel is None:
-        raise FileNotFoundError(f"There is no wheel in '{folder}'. Build it with `python scripts/pipeline.py package`.")
+        raise FileNotFoundError(f"There is no wheel in '{folder}'. Build it with {command('package', treebank)}.")
     return wheel
 
 
@@ -432,9 +460,16 @@ def round_parameters(nlp: Language) -> None:
 
 
 def describe(name: str, treebank: str, seed: int, *, has_entities: bool) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): Meta data of the package, with its scores on the test data if they were measured."""
-    path = result_path(RESULTS_DIR, name, seed)
-    record = srsly.read_json(path) if path.is_file() else {}
+    """RETURNS (Dict[str, Any]): Meta data of the package, with its scores on the test data if they were measured.
+    RAISES (ValueError): If they are those of another training.
+    """
+    folder = folder_of(name, seed)
+    record = srsly.read_json(folder / SCORES) if (folder / SCORES).is_file() else {}
+    evaluate_again = f"Measure them with {command('evaluate', treebank, seed)}."
+    if not record:
+        msg.warn(f"The package has no scores. {evaluate_again}")
+    elif record["stages"] != read_stages(folder):
+        raise ValueError(f"'{folder / SCORES}' has the scores of another training. {evaluate_again}")
     scores = {kind: record[kind] for kind in ("raw", "gold", *TESTS) if kind in record}
     sources = [{"name": f"Universal Dependencies, {Path(treebank).name}", "url": "https://universaldependencies.org"}]
     if has_entities:
@@ -446,6 +481,9 @@ def describe(name: str, treebank: str, seed: int, *, has_entities: bool) -> Dict
         "sources": sources,
         "performance": {f"{kind}_{key}".lower(): value for kind in scores for key, value in scores[kind].items()},
         "requirements": [__title__ + str(get_minor_version_range(__version__))],
+        "spacy_version": next(
+            str(item.specifier) for item in map(Requirement, requires(__title__) or ()) if item.name == "spacy"
+        ),
     }
 
 
@@ -460,7 +498,7 @@ def check_cli(
 ) -> None:
     """Install the wheel in a new virtual environment, which sees the packages that are installed here, and use it."""
     name = name_of(treebank, assets_dir)
-    wheel = find_wheel(name)
+    wheel = find_wheel(treebank, assets_dir)
     text = text or next(make_docs(find_treebank(treebank, assets_dir)["test"])).text
     with tempfile.TemporaryDirectory() as work:
         venv.create(work, with_pip=False)
@@ -472,8 +510,9 @@ def check_cli(
         lines = [f"import site; site.addsitedir({path!r})" for path in installed]  # with the .pth files of these
         (site / "installed.pth").write_text("\n".join(lines), encoding="utf8")
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", site, wheel]
-        subprocess.run(pip, check=True)
-        subprocess.run([python, "-I", "-c", CHECK, name, text], check=True, cwd=work)
+        remedy = f"Build the wheel again with {command('package', treebank)}."
+        _run(pip, remedy)
+        _run([python, "-I", "-c", CHECK, name, text], remedy, cwd=work)
     msg.good(f"{wheel.name} works")
 
 

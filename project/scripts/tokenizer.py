@@ -28,6 +28,7 @@ Pieces = Tuple[str, ...]
 Texts = Dict[str, "Counter[Pieces]"]
 
 
+# The name is part of the settings of a training: change it with the rules, so that trainings of before are not taken.
 @util.registry.callbacks("fit_tokenizer")
 def create_fitting(path: str) -> Callable[[Language], None]:
     """path (str): Docs of a language with spaces between words, a .spacy file.

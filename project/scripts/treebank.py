@@ -48,16 +48,23 @@ def find_treebank(folder: str, assets_dir: str = "") -> Dict[str, Path]:
     RETURNS (Dict[str, Path]): The file of each split. RAISES (FileNotFoundError): If the folder or a file is missing.
     """
     assets = PROJECT_DIR / assets_dir if assets_dir else DOWNLOAD_DIR
-    folders = [PROJECT_DIR / folder, assets / "ud" / folder, assets / folder, assets / f"ud_{folder}"]
+    names = [f"ud/{folder}", folder, f"ud_{folder}"]
+    folders = [(PROJECT_DIR / folder).resolve()]
+    folders += [] if Path(folder).is_absolute() else [(assets / name).resolve() for name in names]
+    incomplete: List[str] = []
     for place in folders:
         paths = {split: [*place.glob(f"*{split}.conllu"), *place.glob(f"*{split}.conllu.gz")] for split in SPLITS}
         if all(paths.values()):
             return {split: files[0].resolve() for split, files in paths.items()}
-    tried = ", ".join(f"'{place.resolve()}'" for place in folders)
+        missing = ", ".join(f"'*{split}.conllu'" for split, files in paths.items() if not files)
+        incomplete += [f"The treebank in '{place}' has no {missing}, plain or '.gz'."] if any(paths.values()) else []
+    if incomplete:
+        raise FileNotFoundError(f"{' '.join(incomplete)} Without a part, divide the training part into two.")
     raise FileNotFoundError(
         f"The treebank '{folder}' is in none of these folders, as files '*train.conllu', '*dev.conllu' and "
-        f"'*test.conllu', or with '.gz': {tried}. Give its folder with `--vars.treebank`, and that of local copies "
-        f"with `--vars.assets_dir`; `python -m spacy project assets {PROJECT_DIR}` downloads en_ewt."
+        f"'*test.conllu', or with '.gz': {', '.join(repr(str(place)) for place in folders)}. Give its folder with "
+        f"`--vars.treebank`, and that of local copies with `--vars.assets_dir`; `python -m spacy project assets "
+        f"{PROJECT_DIR}` downloads en_ewt."
     )
 
 

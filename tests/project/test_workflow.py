@@ -76,8 +76,18 @@ def test_english_makes_a_package_of_any_treebank(project_copy, tiny_bilm, tmp_pa
     result = _spacy_project("english", ".", *variables, cwd=project_copy)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "Ada\tPROPN\tNNP" in result.stdout and "works" in result.stdout
-    scores = srsly.read_json(project_copy / "results" / "pipeline-en_elmo_bank-seed0.json")
+    scores = srsly.read_json(project_copy / "training" / "en_elmo_bank-0" / "scores.json")
     assert scores["gold"]["Words"] == 1.0 and {"UPOS", "XPOS", "UFeats", "Lemmas", "LAS"} <= set(scores["raw"])
     assert {"ents_f"} <= set(scores["wikigold"]) and set(scores["stages"]) == {"treebank", "entities"}
     again = _spacy_project("pipeline-train", ".", *variables, cwd=project_copy)
     assert again.returncode == 0 and again.stdout.count("trained already") == 2, again.stdout + again.stderr
+    other = _spacy_project("pipeline-train", ".", *variables[:-1], 2, cwd=project_copy)
+    assert other.returncode == 1 and "other settings: max_steps 2, there 1" in other.stdout, other.stdout
+    scores["stages"]["treebank"]["settings"]["max_steps"] = 2
+    srsly.write_json(project_copy / "training" / "en_elmo_bank-0" / "scores.json", scores)
+    package = _spacy_project("pipeline-package", ".", *variables, cwd=project_copy)
+    assert package.returncode == 1 and "scores of another training" in package.stdout, package.stdout
+    wheel = next((project_copy / "packages" / "en_elmo_bank-0.1.0" / "dist").glob("*.whl"))
+    wheel.write_bytes(b"PK")
+    check = _spacy_project("pipeline-check", ".", *variables, cwd=project_copy)
+    assert check.returncode == 1 and "Build the wheel again" in check.stdout, check.stdout
