@@ -192,9 +192,12 @@ def _finetuned(pair: List[Run], config: Optional[str] = None) -> List[Run]:
     return [*pair, replace(with_elmo, settings=(*pair[1].settings, *settings))]
 
 
-def _averaged(run: Run) -> Run:
-    """The updates, evaluations and averages of fine-tuning, with a frozen biLM."""
-    return replace(run, condition=f"{run.condition}-averaged", settings=FINETUNING)
+def _as_configured(run: Run) -> List[Run]:
+    """configs/elmo_crf_ner.cfg as it is, and with the averages of fine-tuning."""
+    return [
+        replace(run, condition=f"{run.condition}-configured", settings=FINETUNING[:-1]),
+        replace(run, condition=f"{run.condition}-averaged", settings=FINETUNING),
+    ]
 
 
 def _minilm(pair: List[Run], block: str, kind: str, schedule: Settings) -> List[Run]:
@@ -266,8 +269,12 @@ def _choice(pair: List[Run], block: str, kind: str, **schedule: int) -> List[Run
 
 # What to choose: networks of spaCy's features, of floret vectors, of ELMo and of MiniLM. A CRF is one more setting.
 CHOICE: Dict[str, List[Run]] = {
-    "choice-wnut17": [*_choice(WNUT17, LISTENER, "ents", epochs=3), *WNUT17_CRF, _averaged(WNUT17_CRF[1])],
-    "choice-wikigold": [*_choice(WIKIGOLD, LISTENER, "ents", epochs=12), *WIKIGOLD_CRF, _averaged(WIKIGOLD_CRF[1])],
+    "choice-wnut17": [*_choice(WNUT17, LISTENER, "ents", epochs=3), *WNUT17_CRF, *_as_configured(WNUT17_CRF[1])],
+    "choice-wikigold": [
+        *_choice(WIKIGOLD, LISTENER, "ents", epochs=12),
+        *WIKIGOLD_CRF,
+        *_as_configured(WIKIGOLD_CRF[1]),
+    ],
     # Docs of EWT have ten sentences: with 16 in a batch, two passes are 276 updates, too few (UPOS 94.7, seed 0).
     "choice-ewt-tags": [
         *_choice(EWT_TAGS, "components.tok2vec.model.elmo", "pos", epochs=4, batch=4),

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Optional
 import srsly
 from errors import MISSED
 from pictures import draw_choice
-from tables import make_choice, make_table, note_earlier
+from tables import list_processors, make_choice, make_table, note_earlier
 
 Record = Dict[str, Any]
 ERROR_TITLES = {
@@ -200,11 +200,12 @@ def choice_section(results: List[Record], measured: List[Record], image_dir: Pat
     table = make_choice(results, measured)
     if table is None or not measured:
         return table
-    told = (
+    others = "; ".join(list_processors(results, measured))
+    preface = (
         f"One thread of an {measured[0]['processor']}. Words per second of CPU time, peak memory, CPU minutes of "
-        "training (*: another processor) and size are those of the pipeline of WNUT-17. HWU64 has 10 examples of each "
-        "intent. Of several settings the best on development data count."
+        f"training{f' (* {others})' if others else ''} and size are those of the pipeline of WNUT-17. HWU64 has 10 "
+        "examples of each intent. Of several settings the best on development data count."
     )
     drawn = draw_choice(results, measured, image_dir)
     picture = "" if drawn is None else f"\n\n![{drawn[0]}](images/{drawn[1]})"
-    return f"{told}\n\n{table}{picture}"
+    return f"{preface}\n\n{table}{picture}"
