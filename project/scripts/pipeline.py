@@ -49,7 +49,7 @@ TREEBANK, ENTITIES = "treebank", "entities"  # the two trainings
 STAGE = "stage.json"  # in the folder of a training that has ended: its settings, its time, its scores by update
 SCORES = "scores.json"  # beside the two trainings
 # The network and the training of the components of the treebank; dotted names in the config.
-ENCODER_WIDTH = 256
+ENCODER_WIDTH = 384
 TREEBANK_SETTINGS: Dict[str, Any] = {
     "training.max_steps": 1500,
     "training.patience": 0,

@@ -2,8 +2,10 @@
 
 import re
 from pathlib import Path
+from statistics import mean, stdev
 
 import pytest
+import srsly
 
 SCRIPT = "results"
 ROOT = Path(__file__).parents[2]
@@ -23,6 +25,25 @@ def test_pages_are_what_is_drawn_from_the_stored_results(script, tmp_path):
     drawn = script.draw(script.read_results(script.RESULTS_DIR), list(written), script.RESULTS_DIR)
     assert len(drawn) == n_sections > 10
     assert {page: page.read_text(encoding="utf8") for page in written} == written
+
+
+@pytest.mark.issue(51)
+def test_scores_of_the_english_pipeline_are_of_one_recipe_and_on_its_page(script):
+    results = [srsly.read_json(path) for path in sorted(script.RESULTS_DIR.glob("pipeline-en_elmo_ewt-seed*.json"))]
+    assert [result["seed"] for result in results] == [0, 1, 2]
+    for stage in ("treebank", "entities"):
+        settings = [dict(result["stages"][stage]["settings"], seed=None, base=None) for result in results]
+        assert settings == settings[:1] * len(results)
+    page = (ROOT / "docs" / "en_elmo_ewt.md").read_text(encoding="utf8")
+
+    def cell(*keys):
+        values = [100 * result[keys[0]][keys[1]] for result in results]
+        return "100" if set(values) == {100} else f"{mean(values):.1f} ± {stdev(values):.1f}"
+
+    for kind in ("raw", "gold"):
+        assert f"| **en_elmo_ewt**, {kind} | {' | '.join(cell(kind, name) for name in results[0][kind])} |" in page
+    entities = [cell(test, "ents_f") for test in ("uner_ewt", "wikigold")]
+    assert "F1 {} on the test data of Universal NER for English-EWT, {} on those of Wikigold".format(*entities) in page
 
 
 # Pictures
