@@ -23,13 +23,9 @@ Settings = Tuple[Tuple[str, Any], ...]
 # Texts, few of each category: as in examples/README.md; the weight of ELMo beside n-grams is chosen.
 TEXTS: Settings = (("training.max_steps", 1000), ("training.patience", 0), ("training.eval_frequency", 50))
 GAMMAS = (0.04, 0.2)
-# configs/elmo_ner_finetune.cfg as it is.
-FINETUNING: Settings = (
-    ("training.max_steps", 1000),
-    ("training.patience", 0),
-    ("training.eval_frequency", 100),
-    ("training.optimizer.use_averages", True),
-)
+# configs/elmo_crf_ner.cfg and configs/elmo_ner_finetune.cfg as they are.
+CONFIGURED: Settings = (("training.max_steps", 1000), ("training.patience", 0), ("training.eval_frequency", 100))
+FINETUNING: Settings = (*CONFIGURED, ("training.optimizer.use_averages", True))
 MINILM_RATES = (1e-4, 3e-4)  # of the encoder in the plain classifier
 # Fine-tuning in spaCy: about ten passes over WNUT-17 in batches of 1,000 words. The rate of the encoder is a tenth of
 # that of the other layers; with one rate for both, either the encoder forgets or the transitions are not learned.
@@ -195,7 +191,7 @@ def _finetuned(pair: List[Run], config: Optional[str] = None) -> List[Run]:
 def _as_configured(run: Run) -> List[Run]:
     """configs/elmo_crf_ner.cfg as it is, and with the averages of fine-tuning."""
     return [
-        replace(run, condition=f"{run.condition}-configured", settings=FINETUNING[:-1]),
+        replace(run, condition=f"{run.condition}-configured", settings=CONFIGURED),
         replace(run, condition=f"{run.condition}-averaged", settings=FINETUNING),
     ]
 

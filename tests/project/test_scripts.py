@@ -109,6 +109,18 @@ def test_a_treebank_of_any_language_has_a_language_of_spacy(import_script, name,
 
 
 @pytest.mark.issue(51)
+def test_a_missing_part_and_missing_docs_are_named(import_script, invoke, tmp_path):
+    pipeline = import_script("pipeline")
+    for split in ("train", "test"):
+        (tmp_path / f"en_bank-ud-{split}.conllu").touch()
+    train = ("train", "--treebank", tmp_path)
+    assert "has no '*dev.conllu'" in invoke(pipeline.app, *train, code=1).output
+    (tmp_path / "en_bank-ud-dev.conllu").touch()
+    assert "Write them with `python scripts/pipeline.py prepare" in invoke(pipeline.app, *train, code=1).output
+    assert "scripts/pipeline.py train" in invoke(pipeline.app, "evaluate", *train[1:], code=1).output
+
+
+@pytest.mark.issue(51)
 def test_a_fitted_tokenizer_divides_texts_that_it_has_not_seen(import_script):
     """Each kind of text once, so that none is an exception."""
     seen = "draft ) ( See|lion < lion@zoo|----==|---=|--- Dear|$$$ off|Hi !!!!|what ?!|well - known"
@@ -181,7 +193,7 @@ def test_every_run_makes_a_pipeline(import_script, tmp_path):
         script.make_config(run, experiments.Options()).to_disk(tmp_path / "run.cfg")
         config = script.Config().from_disk(tmp_path / "run.cfg", interpolate=True, overrides=overrides)
         has_elmo[run.task, run.condition] = "elmo" in load_model_from_config(config, auto_fill=True).pipe_names
-        is_as_configured = all(setting in run.settings for setting in experiments.FINETUNING[:-1])
+        is_as_configured = all(setting in run.settings for setting in experiments.CONFIGURED)
         has_fixed_length = is_as_configured or run.dataset == "hwu64"
         assert config["training"]["patience"] == (0 if has_fixed_length else 1600), run
     without = ("baseline", "tok2vec", "floret", "bilstm-none")

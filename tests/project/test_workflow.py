@@ -79,6 +79,8 @@ def test_english_makes_a_package_of_any_treebank(project_copy, tiny_bilm, tmp_pa
     scores = srsly.read_json(project_copy / "training" / "en_elmo_bank-0" / "scores.json")
     assert scores["gold"]["Words"] == 1.0 and {"UPOS", "XPOS", "UFeats", "Lemmas", "LAS"} <= set(scores["raw"])
     assert {"ents_f"} <= set(scores["wikigold"]) and set(scores["stages"]) == {"treebank", "entities"}
+    meta = srsly.read_json(project_copy / "packages" / "en_elmo_bank-0.1.0" / "meta.json")
+    assert meta["performance"]["gold_words"] == 1.0 and "3.8.13" in meta["spacy_version"]
     again = _spacy_project("pipeline-train", ".", *variables, cwd=project_copy)
     assert again.returncode == 0 and again.stdout.count("trained already") == 2, again.stdout + again.stderr
     other = _spacy_project("pipeline-train", ".", *variables[:-1], 2, cwd=project_copy)
