@@ -49,6 +49,7 @@ PAGES: Dict[str, Tuple[str, str, Tuple[str, ...]]] = {
 REGISTRIES = {
     "spacy_factories": "Settings of components",
     "spacy_architectures": "Settings of architectures",
+    "spacy_callbacks": "Settings of callbacks",
     "spacy_loggers": "Settings of loggers",
     "spacy_misc": "Settings of loaders and of fine-tuning",
     "thinc_schedules": "Settings of schedules",

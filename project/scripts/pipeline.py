@@ -41,6 +41,7 @@ from spacy_elmo import load_bilm
 from spacy_elmo.about import __title__, __version__
 from spacy_elmo.files import hash_file
 from spacy_elmo.pipeline.config import make_pipeline_config
+from spacy_elmo.pipeline.noun_chunks import NOUN_CHUNKS, lacks_ud_rules
 from spacy_elmo.weights.formats import PACKAGED_NAMES
 
 VERSION = __version__  # of the package: each release trains it again
@@ -258,6 +259,7 @@ def train_stage(
         return settings
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    read_ud_chunks(config)  # behind the digest: it is not about training
     config.to_disk(folder / "config.cfg")
     overrides: Dict[str, Any] = {
         **paths,
@@ -279,6 +281,12 @@ def train_stage(
     write_json(folder / STAGE, {"settings": settings, **elapsed, "curve": curve})
     msg.good(f"{folder}: {elapsed['cpu_seconds']:.0f} s of CPU time")
     return settings
+
+
+def read_ud_chunks(config: Config) -> None:
+    """Let `doc.noun_chunks` read UD's labels, which spaCy's rules for English and German do not have."""
+    if lacks_ud_rules(config["nlp"]["lang"]):
+        config["nlp"]["after_creation"] = {"@callbacks": NOUN_CHUNKS}
 
 
 @app.command("evaluate")
@@ -419,6 +427,7 @@ def package_cli(
         nlp.config["paths"] = dict.fromkeys(nlp.config["paths"])  # those of this machine
         nlp.config["training"]["logger"] = {"@loggers": "spacy.ConsoleLogger.v1", "progress_bar": False}
         nlp.config["initialize"]["before_init"] = None  # a callback of this project
+        read_ud_chunks(nlp.config)
         nlp.to_disk(Path(work) / "pipeline")
         licence = find_treebank(treebank, assets_dir)["train"].parent / "LICENSE.txt"  # as in UD's folders
         text = licence.read_text(encoding="utf8") if licence.is_file() else f"{nlp.meta['license']}\n"

@@ -19,6 +19,7 @@ from ..pipeline.config import (
     make_pipeline_config,
     read_lang,
 )
+from ..pipeline.noun_chunks import has_ud_labels
 from ..pretraining.config import SMALL_TEXT_MB, make_adaptation_config, make_pretraining_config, measure_text
 from . import _common
 from ._app import Arg, Opt, app
@@ -159,7 +160,9 @@ def init_config_cli(
         chosen = lang or read_lang(bilm) or "en"
         tokenizer = None if lang is None or kind == "pipeline" else _find_tokenizer(lang)
         corpus: Dict[str, Any] = {"lang": chosen, "tokenizer": tokenizer}
-        names = pipeline or (_find_components(text) if text is not None and kind == "pipeline" else "")
+        is_annotated = text is not None and kind == "pipeline"
+        names = pipeline or (_find_components(text) if is_annotated else "")
+        is_ud = is_annotated and has_ud_labels(_read_docs(text))
         for file in paths:
             config_path = "config.cfg" if is_stdout else shlex.quote(str(file))
             if kind == "pipeline":
@@ -173,6 +176,7 @@ def init_config_cli(
                     fine_tune=fine_tune,
                     is_baseline=file != output_path,
                     logs=_output_of(file) if baseline else None,
+                    has_ud_labels=is_ud,
                     use_gpu=gpu,
                     code=code_path,
                     config_path=config_path,

@@ -27,6 +27,7 @@ from ..weights.formats import PACKAGED_NAMES, locate
 from ..weights.published import describe_published
 from .elmo import OwnMix, make_elmo
 from .layer_weights import load_trained
+from .noun_chunks import NOUN_CHUNKS, lacks_ud_rules
 from .text_classifier import BAG_OF_WORDS
 
 HEADER = """\
@@ -58,7 +59,8 @@ KB_LOADER = {"@misc": "spacy.KBFromFile.v1", "kb_path": "${paths.kb}"}
 ANNOTATED = {"TAG": "tagger", "POS": "morphologizer", "MORPH": "morphologizer"}
 ANNOTATED |= {"LEMMA": "trainable_lemmatizer", "DEP": "parser"}
 OTHERS = ("senter", "ner", "spancat", "textcat", "textcat_multilabel")
-BOUNDARIES = ("sentencizer", "senter", "parser", "beam_parser")  # components that set sentence boundaries
+PARSERS = ("parser", "beam_parser")
+BOUNDARIES = ("sentencizer", "senter", *PARSERS)  # components that set sentence boundaries
 LINKER = "entity_linker"
 ENCODER_WIDTH = 200  # of the BiLSTM, both directions together
 BATCH_SIZE = 256  # Docs per batch of `nlp.pipe`; with spaCy's 1,000 the layers need four times as much memory
@@ -79,6 +81,7 @@ def make_pipeline_config(
     fine_tune: bool = False,
     is_baseline: bool = False,
     logs: Optional[str] = None,
+    has_ud_labels: bool = False,
     use_gpu: bool = False,
     code: Optional[AnyPath] = None,
     config_path: str = "config.cfg",
@@ -97,6 +100,7 @@ def make_pipeline_config(
     fine_tune (bool): Train the biLM too.
     is_baseline (bool): Without ELMo: the components read word features through an encoder.
     logs (Optional[str]): Output folder of the training, for the logs that `elmo report` draws; None for no logs.
+    has_ud_labels (bool): A parser will learn the labels of Universal Dependencies: `doc.noun_chunks` will read them.
     use_gpu (bool): Let PyTorch and Thinc share the memory of a GPU.
     code (Optional[AnyPath]): Python file that the caller has imported for the pipeline, for that command.
     config_path (str): Path of the config, for the command in its header.
@@ -133,6 +137,8 @@ def make_pipeline_config(
         config["training"]["optimizer"]["use_averages"] = True
     if logs is not None:
         _add_logs(config, logs, has_mixes=not is_baseline)
+    if has_ud_labels and lacks_ud_rules(lang) and set(names) & set(PARSERS):
+        config["nlp"]["after_creation"] = {"@callbacks": NOUN_CHUNKS}
     config["system"]["gpu_allocator"] = "pytorch" if use_gpu else None
     filled = load_model_from_config(config, auto_fill=True).config
     filled["components"].update(kept)  # spaCy fills in their settings
@@ -404,6 +410,8 @@ COMMENTS = {
     "paths.logs": "Folder for the logs that `elmo report` draws: the output folder of the training.",
     "paths.kb": "The knowledge base of the entity linker, a folder that `kb.to_disk` wrote: pass --paths.kb when you "
     "train.",
+    "nlp.after_creation": "With a parser of Universal Dependencies: a block [nlp.after_creation] with "
+    f'@callbacks = "{NOUN_CHUNKS}", so that `doc.noun_chunks` reads its labels.',
     "nlp.batch_size": "Docs per batch of `nlp.pipe`; their layers are in memory together.",
     "components.entity_linker.entity_vector_length": "Width of the entity vectors, that of the knowledge base.",
     "training.frozen_components": "Components that are not trained; the biLM has its own setting, `frozen`.",

@@ -16,12 +16,14 @@ from spacy.cli.train import train
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
+from spacy.vocab import Vocab
 from thinc.api import Config
 
 from spacy_elmo import load_bilm
 from spacy_elmo.pipeline.config import make_pipeline_config
 from spacy_elmo.pipeline.listener import get_listeners
 from spacy_elmo.pipeline.model import get_bilm
+from spacy_elmo.pipeline.noun_chunks import find_noun_chunks
 from spacy_elmo.pretraining import config as templates
 from spacy_elmo.pretraining.config import check_config
 
@@ -212,6 +214,43 @@ def test_components_are_those_that_the_data_have_annotations_for(tmp_path):
         assert _read(tmp_path / f"{name}.cfg")["nlp"]["pipeline"] == ["elmo", *wanted]
         assert f"--paths.train {tmp_path / name}.spacy" in shown
     assert "no annotations" in refused("init-config", tmp_path / "b.cfg", "--data", tmp_path / "none.spacy")
+
+
+@pytest.mark.issue(59)
+@pytest.mark.parametrize(
+    "options, label, is_ud",
+    [
+        (["--component", "parser"], "obj", True),
+        (["--component", "tagger,beam_parser", "--lang", "de", "--bilm", "en_elmo_sm"], "obl:agent", True),
+        (["--baseline"], "obj", True),
+        (["--component", "parser"], "dobj", False),
+        (["--component", "tagger"], "obj", False),
+        (["--component", "parser", "--lang", "fr", "--bilm", "en_elmo_sm"], "obj", False),  # spaCy's rules are for UD
+    ],
+)
+def test_parser_of_ud_gets_its_noun_chunks(options, label, is_ud, tmp_path):
+    words = Doc(
+        Vocab(),
+        words=["Bob", "saw", "Ada"],
+        deps=["nsubj", "ROOT", label],
+        heads=[1, 1, 1],
+        pos=["PROPN", "VERB", "PROPN"],
+    )
+    DocBin(docs=[words]).to_disk(tmp_path / "train.spacy")
+    call("init-config", tmp_path / "one.cfg", "--data", tmp_path / "train.spacy", *options)
+    for path in tmp_path.glob("*.cfg"):
+        nlp = spacy.util.load_model_from_config(_read(path), auto_fill=True)
+        doc = Doc(
+            nlp.vocab,
+            words=["Bob", "saw", "Ada"],
+            deps=["nsubj", "ROOT", "obj"],
+            heads=[1, 1, 1],
+            pos=["PROPN", "VERB", "PROPN"],
+        )
+        has_rules = nlp.vocab.get_noun_chunks is find_noun_chunks
+        assert has_rules == is_ud, path
+        assert not is_ud or [chunk.text for chunk in doc.noun_chunks] == ["Bob", "Ada"]
+        assert ("\n# Let `doc.noun_chunks` read the labels" in path.read_text(encoding="utf8")) == is_ud
 
 
 @pytest.mark.issue(40)

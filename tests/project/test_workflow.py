@@ -7,7 +7,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+import spacy
 import srsly
+from spacy.tokens import Doc
 
 import spacy_elmo
 
@@ -81,6 +83,15 @@ def test_english_makes_a_package_of_any_treebank(project_copy, tiny_bilm, tmp_pa
     assert {"ents_f"} <= set(scores["wikigold"]) and set(scores["stages"]) == {"treebank", "entities"}
     meta = srsly.read_json(project_copy / "packages" / "en_elmo_bank-0.1.0" / "meta.json")
     assert meta["performance"]["gold_words"] == 1.0 and "3.8.13" in meta["spacy_version"]
+    nlp = spacy.load(project_copy / "packages" / "en_elmo_bank-0.1.0" / "en_elmo_bank" / "en_elmo_bank-0.1.0")
+    doc = Doc(
+        nlp.vocab,
+        words=["Bob", "saw", "Ada"],
+        deps=["nsubj", "ROOT", "obj"],
+        heads=[1, 1, 1],
+        pos=["PROPN", "VERB", "PROPN"],
+    )
+    assert [chunk.text for chunk in doc.noun_chunks] == ["Bob", "Ada"]
     again = _spacy_project("pipeline-train", ".", *variables, cwd=project_copy)
     assert again.returncode == 0 and again.stdout.count("trained already") == 2, again.stdout + again.stderr
     other = _spacy_project("pipeline-train", ".", *variables[:-1], 2, cwd=project_copy)
