@@ -115,6 +115,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / corpus).mkdir(parents=True, exist_ok=True)
         for name in ("train.spacy", "dev.spacy", "test.spacy"):
             _make_docs().to_disk(folder / corpus / name)
+    (folder / "train.csv").write_text('text,label\n"Good, really",joy\nOh no,fear\n', encoding="utf8")
     _write_labelled(folder)
     for block in read_blocks("docs/quickstart.md"):
         if block.language == "ini" and "[nlp]" in block.text:  # the last one is saved under this name
