@@ -232,6 +232,11 @@ class Warnings(metaclass=Catalogue):
         "'float32' if speed matters (for a saved pipeline: components.NAME.model.precision in the `config` of "
         "`spacy.load`)."
     )
+    WL022 = (
+        "Vectors are computed by torch's operations, about 2.5 times slower than by the native kernel, in float32 "
+        "only, and their last bits depend on the batch. There is no kernel, since {reason}. {remedy}. "
+        "`python -m spacy elmo inspect en_elmo_sm` names the kernel in use."
+    )
     WL060 = (
         "{listener} found no layers on {n_docs} Docs and uses zeros. Is an ELMo component in the pipeline, before the "
         'component with the listener, under the name in `upstream` ("*" for the nearest one), and enabled?'

@@ -8,6 +8,7 @@ from typing import Optional
 import srsly
 
 from ..export.onnx_model import find_onnx_problem
+from ..inference.installation import describe_kernel
 from ..weights.contents import Capability, Contents, Origin, read_contents, read_origin
 from . import _common
 from ._app import app
@@ -27,7 +28,7 @@ def inspect_cli(
     """Show the sizes and the contents of biLM weights, and any problems with them.
 
     Prints format, files with checksums, config, parameters per module, mean gate activations, vocabulary, meta data,
-    and what can be done with the biLM. If the weights cannot be loaded, lists all problems and exits with code 1.
+    the native kernel that computes on this CPU, and what can be done with the biLM. If the weights cannot be loaded, lists all problems and exits with code 1.
     """
     with _common.show_errors():
         bilm = _common.open_bilm(
@@ -37,7 +38,7 @@ def inspect_cli(
         problem = find_onnx_problem(bilm)
     report.capabilities.append(Capability("export to onnx", problem is None, problem or "float32"))
     if as_json:
-        print(srsly.json_dumps(asdict(report)))
+        print(srsly.json_dumps({**asdict(report), "kernel": describe_kernel()}))
     else:
         _print_report(report, bilm_path)
 
@@ -48,6 +49,7 @@ def _print_report(report: Contents, title: str) -> None:
     if report.origin is not None:
         _print_files(report.origin)
     msg.text(f"Architecture: {report.architecture}")
+    print(f"Native kernel: {describe_kernel()}")  # not wrapped, since it ends in a path
     msg.table([(key, str(value)) for key, value in report.settings.items()], header=("Setting", "Value"), divider=True)
     counts = [(name, f"{n:,}") for name, n in report.n_parameters.items()]
     msg.table(counts, header=("Part", "Parameters"), aligns=("l", "r"), divider=True)

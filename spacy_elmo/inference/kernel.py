@@ -11,14 +11,10 @@ from torch import Tensor
 
 from ..errors import Errors
 from .dispatch import MIN_THREAD_MULTIPLICATIONS
+from .installation import explain_missing_kernel, import_kernel, warn_missing_kernel
 from .runtime import run_parallel
 
-try:
-    from . import _kernel
-
-    native: Any = _kernel
-except ImportError:  # installed without a compiler
-    native = None
+native: Any = import_kernel()
 
 
 class Product(Protocol):
@@ -93,10 +89,22 @@ class PackedMatrix:
 
 
 def check_kernel(precision: str) -> None:
-    """RAISES (ValueError): EL015 for bfloat16 or int8 on a CPU if the kernel was not compiled."""
+    """RAISES (ValueError): EL015 for bfloat16 or int8 on a CPU without a kernel."""
     if native is None:
-        reason = "the native kernel was not compiled at installation"
-        raise ValueError(Errors.EL015.format(precision=precision, device="cpu", reason=reason, others="'float32'"))
+        reason, remedy = explain_missing_kernel()
+        message = Errors.EL015.format(
+            precision=precision,
+            device="cpu",
+            reason=f"there is no native kernel, since {reason}. {remedy}",
+            others="'float32'",
+        )
+        raise ValueError(message)
+
+
+def warn_without_kernel(device: torch.device) -> None:
+    """Warn with WL022, once in a process, that the kernel is missing on a CPU, which would compute faster with it."""
+    if native is None and device.type == "cpu":
+        warn_missing_kernel()
 
 
 def has_kernel(weight: Any) -> bool:

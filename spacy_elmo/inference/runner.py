@@ -12,7 +12,7 @@ from ..bilm.state import LSTMState, State
 from ..bilm.transformer import SequenceGroups, attend, group_sequences, sinusoids
 from ..text.lanes import LanePlan
 from ..text.words import Ids
-from .kernel import has_kernel
+from .kernel import has_kernel, warn_without_kernel
 from .kernel_stack import KernelStack
 from .lanes import Batch, LaneGraphs, LaneRun
 from .lstm import ConstantStack
@@ -29,6 +29,7 @@ class Runner:
     def __init__(self, network: BiLMNetwork) -> None:
         self.config, self.device = network.config, network.device
         self.encoder: Any = network.encoder
+        warn_without_kernel(self.device)
 
     @torch.no_grad()
     def run(

@@ -3,12 +3,13 @@
 import pytest
 
 from spacy_elmo.inference import kernel
+from spacy_elmo.inference.installation import describe_kernel
 
-needs_kernel = pytest.mark.skipif(kernel.native is None, reason="installed without a compiler")
+needs_kernel = pytest.mark.skipif(kernel.native is None, reason=f"native kernel: {describe_kernel()}")
 ENGINES = [pytest.param("kernel", marks=needs_kernel), "torch"]
 
 
 def force_engine(monkeypatch, engine):
-    """The engine of all runners made from now on: "torch" as where the package was installed without a compiler."""
+    """The engine of all runners made from now on: "torch" as in an installation without the kernel."""
     if engine != "kernel":
         monkeypatch.setattr(kernel, "native", None)

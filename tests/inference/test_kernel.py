@@ -265,11 +265,10 @@ def test_an_unknown_instruction_set_is_an_error():
     assert "SPACY_ELMO_CPU_ISA is 'avx3'" in run_script("avx3").stderr
 
 
+@needs_kernel
 def test_an_interrupt_ends_a_batch(monkeypatch):
     """And the biLM can be used after it. No garbage is collected, as Python ignores what is raised in the callbacks of
     a collection, as those of Hypothesis."""
-    if kernel.native is None:
-        pytest.skip("installed without a compiler")
     signal = pytest.importorskip("signal")
     bilm = make_bilm()
     bilm.embed(SENTENCES)

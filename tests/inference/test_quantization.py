@@ -60,7 +60,7 @@ def test_what_cannot_be_computed_is_refused(precision, device, message):
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 def test_reduced_precision_on_a_cpu_needs_the_kernel(precision, monkeypatch):
     monkeypatch.setattr(kernel, "native", None)
-    with pytest.raises(ValueError, match=f"EL015.*{precision}.*native kernel was not compiled.*'float32'"):
+    with pytest.raises(ValueError, match=f"EL015.*{precision}.*no native kernel, since.*'float32'"):
         load_bilm("en_elmo_sm", precision=precision)
 
 
@@ -69,7 +69,7 @@ def test_reduced_precision_on_a_cpu_needs_the_kernel(precision, monkeypatch):
 def test_a_pickle_in_reduced_precision_needs_the_kernel(precision, monkeypatch):
     content = pickle.dumps(BiLM(make_network()).set_precision(precision))
     monkeypatch.setattr(kernel, "native", None)
-    with pytest.raises(ValueError, match=f"EL015.*{precision}.*native kernel was not compiled"):
+    with pytest.raises(ValueError, match=f"EL015.*{precision}.*no native kernel, since"):
         pickle.loads(content)
 
 
