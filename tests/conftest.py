@@ -49,7 +49,7 @@ def pytest_make_parametrize_id(val: object) -> "str | None":
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: "list[pytest.Item]") -> None:
-    """Skip what was not asked for, and mark everything in tests/parity."""
+    """Skip what was not asked for, and mark everything in tests/parity and what reads shared data."""
     if issue := config.getoption("--issue"):
         items[:] = [item for item in items if any(issue in mark.args for mark in item.iter_markers("issue"))]
         config.option.slow = True
@@ -58,6 +58,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: "list[pytest.Ite
     for item in items:
         if (ROOT / "tests" / "parity") in item.path.parents:
             item.add_marker("parity")
+        if "shared_data" in getattr(item, "fixturenames", ()):
+            item.add_marker("shared")
         for name in ("slow", "gpu"):
             if item.get_closest_marker(name) is not None and not config.getoption(f"--{name}"):
                 item.add_marker(pytest.mark.skip(reason=f"needs --{name}"))

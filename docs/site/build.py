@@ -1,6 +1,6 @@
 """Build the documentation site, with warnings as errors. It opens from the disk, without a server or a network.
 
-pip install -c constraints.txt ".[docs]"
+pip install -c constraints.txt -e ".[docs]"
 python docs/site/build.py [OUTPUT]
 """
 
