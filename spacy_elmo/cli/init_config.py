@@ -160,9 +160,9 @@ def init_config_cli(
         chosen = lang or read_lang(bilm) or "en"
         tokenizer = None if lang is None or kind == "pipeline" else _find_tokenizer(lang)
         corpus: Dict[str, Any] = {"lang": chosen, "tokenizer": tokenizer}
-        is_annotated = text is not None and kind == "pipeline"
-        names = pipeline or (_find_components(text) if is_annotated else "")
-        is_ud = is_annotated and has_ud_labels(_read_docs(text))
+        annotated = text if kind == "pipeline" else None
+        names = pipeline or ("" if annotated is None else _find_components(annotated))
+        is_ud = annotated is not None and has_ud_labels(_read_docs(annotated))
         for file in paths:
             config_path = "config.cfg" if is_stdout else shlex.quote(str(file))
             if kind == "pipeline":

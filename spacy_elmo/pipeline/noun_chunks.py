@@ -36,7 +36,7 @@ def UDNounChunks() -> Callable[[Language], Language]:
 
 
 def _use_ud_labels(nlp: Language) -> Language:
-    nlp.vocab.get_noun_chunks = find_noun_chunks
+    nlp.vocab.get_noun_chunks = find_noun_chunks  # type: ignore[assignment]  # spaCy's stub has Spans, its rules have not
     return nlp
 
 
