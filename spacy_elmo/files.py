@@ -8,12 +8,14 @@ import platform
 import re
 import secrets
 import shutil
+import stat
+import sys
 import tempfile
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
-from typing import Any, Iterator, Optional, Sequence, Set, Union
+from typing import Any, Dict, Iterable, Iterator, Optional, Sequence, Set, Tuple, Union
 
 from .errors import Errors
 
@@ -23,6 +25,8 @@ CHUNK_BYTES = 2**20
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 SPARE_BYTES = 2**20  # for what HDF5 holds back, and its index
 RESOURCE_FORKS = "__MACOSX"  # folder of zips made on macOS
+# Suffixes of pictures, pages and tables: a file of them in a folder of weights or of a pipeline is never read.
+RESULTS = (".png", ".svg", ".pdf", ".html", ".htm", ".csv")
 # A path as Python programs have it: text, bytes (`os.fsencode`), `pathlib.Path`. `os.fsdecode` makes it text.
 AnyPath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
@@ -45,20 +49,88 @@ def check_output_folder(path: Path) -> None:
         raise ValueError(Errors.EL178.format(path=path, taken=existing))
 
 
-def check_output_file(path: Path, *, force: bool) -> None:
+def check_output_file(path: Path, *, force: bool, sources: Iterable[AnyPath] = ()) -> None:
     """path (Path): A file that will be written under a temporary name, then renamed.
     force (bool): Replace an existing file.
-    RAISES (ValueError): EL134 if the file exists, EL178 if its parent cannot be a folder; for anything but a regular
-        file, since renaming would replace a device or a pipe.
+    sources (Iterable[AnyPath]): What the command reads, see `check_not_read`.
+    RAISES (ValueError): If the command reads the file, EL134 if it exists, EL178 if its parent cannot be a folder; for
+        anything but a regular file, since renaming would replace a device or a pipe.
     """
     if path.exists() and not path.is_file():
         raise ValueError(
             f"'{path}' is not a regular file but a device, a pipe or a folder, and cannot be replaced. Choose another "
             "path, or write to a file first."
         )
+    check_not_read(path, sources)
     if path.exists() and not force:
         raise ValueError(Errors.EL134.format(path=path, remedy="Choose another path, or replace it with --force."))
-    check_output_folder(path.parent)
+    check_output_folder(follow_links(path).parent)
+
+
+def check_not_read(output: Path, sources: Iterable[AnyPath]) -> None:
+    """Keep a command from replacing what it reads, whatever the names: other spellings, links, hard links, stdin that
+    is redirected from a file.
+
+    output (Path): A file or folder that will be written.
+    sources (Iterable[AnyPath]): Files and folders that are read, "-" for stdin; names that are not paths are ignored,
+        and so are files of `RESULTS` in a folder that is read.
+    RAISES (ValueError): If a source is the output, is in it, or has it. A folder may have an output folder.
+    """
+    if not output.exists():
+        return
+    written = {_identity_of(path) for path in ([output, *output.iterdir()] if output.is_dir() else [output])}
+    place = _identity_of(output) if output.is_dir() else None
+    parents: Dict[Path, bool] = {}  # whether they are in the output
+    for source in sources:
+        for path, identity in _list_identities(source, output):
+            folder = Path(os.path.realpath(path)).parent
+            if folder not in parents:
+                parents[folder] = any(_identity_of(parent) == place for parent in (folder, *folder.parents))
+            if identity in written or (place is not None and parents[folder]):
+                raise ValueError(
+                    f"The output '{output}' would replace a file that is read: '{path}'. Choose another path for the "
+                    "output."
+                )
+
+
+Identity = Tuple[int, int]  # device and number of a file, the same for all of its names
+
+
+def _identity_of(path: Path) -> Optional[Identity]:
+    try:
+        status = os.stat(path)
+    except OSError:  # a dangling link, or a folder without permission
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _list_identities(source: AnyPath, output: Path) -> Iterator[Tuple[Path, Identity]]:
+    """YIELDS (Tuple[Path, Identity]): A file, or a folder and the files in it, without those of the output folder."""
+    path = to_path(os.fsdecode(source))
+    if str(path) == "-":
+        status = _status_of_stdin()
+        if status is not None and stat.S_ISREG(status.st_mode):
+            yield path, (status.st_dev, status.st_ino)
+        return
+    if (identity := _identity_of(path)) is not None:
+        yield path, identity
+    for folder, subfolders, names in os.walk(path) if path.is_dir() else ():
+        subfolders[:] = [name for name in subfolders if _identity_of(Path(folder, name)) != _identity_of(output)]
+        for name in names:
+            if not name.lower().endswith(RESULTS) and (identity := _identity_of(Path(folder, name))) is not None:
+                yield Path(folder, name), identity
+
+
+def _status_of_stdin() -> Optional[os.stat_result]:
+    try:
+        return None if sys.stdin is None else os.fstat(sys.stdin.fileno())
+    except (OSError, ValueError):  # a stream without a file, or closed
+        return None
+
+
+def follow_links(path: Path) -> Path:
+    """RETURNS (Path): The file that a linked output stands for: it is replaced, and the links to it stay."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 def is_hidden(name: str) -> bool:
@@ -172,9 +244,11 @@ if fcntl is not None:
 def atomic_file(path: Path) -> Iterator[Path]:
     """Provide a temporary path of the same name next to the target, and rename it to the target at the end.
 
-    path (Path): The file, which is complete or as before; its folder is created.
+    path (Path): The file, which is complete or as before; its folder is created. A link to a file stays, and the file
+        is replaced.
     YIELDS (Path): Where to write it, in a hidden folder that is removed in any case.
     """
+    path = follow_links(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with naming(path), temporary_folder(f".{path.name}", path.parent) as folder:
         yield (temporary := folder / path.name)

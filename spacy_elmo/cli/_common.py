@@ -11,7 +11,7 @@ from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, Callable, Dict, Iterator, List, Literal, Optional, Sequence, Type, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Literal, Optional, Sequence, Type, Union
 
 import torch
 import typer
@@ -20,7 +20,7 @@ from wasabi import Printer
 
 from ..analysis.plots import DPI, Look, check_picture
 from ..errors import Errors
-from ..files import check_output_file
+from ..files import AnyPath, check_output_file
 from ..inference.bilm import BiLM
 from ..text.words import BYTE_ORDER_MARK
 from ..weights import load_bilm
@@ -228,15 +228,16 @@ def counted(n: int, noun: str) -> str:
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
-def check_output_files(*, force: bool, **paths: Optional[Path]) -> None:
+def check_output_files(*, force: bool, sources: Iterable[AnyPath] = (), **paths: Optional[Path]) -> None:
     """paths (Optional[Path]): By option; None for outputs that are not written.
-    RAISES (ValueError): If two of them are the same file; see `check_output_file`.
+    RAISES (ValueError): If two of them are the same file; see `check_output_file`, also for `sources`.
     """
+    sources = list(sources)
     options: Dict[str, str] = {}
     for name, path in paths.items():
         if path is None:
             continue
-        check_output_file(path, force=force)
+        check_output_file(path, force=force, sources=sources)
         other = options.setdefault(os.path.normcase(path.resolve()), name)
         if other != name:
             raise ValueError(

@@ -5,9 +5,10 @@ from typing import Literal, Optional
 
 from ..errors import Errors
 from ..export import export_onnx
+from ..files import check_not_read
 from ..weights import save_bilm
 from ..weights.contents import count_parameters
-from ..weights.formats import check_source
+from ..weights.formats import list_sources
 from . import _common
 from ._app import Arg, Opt, app
 
@@ -54,7 +55,7 @@ def convert_cli(
         if to != "onnx" and output_path.suffix in FILE_SUFFIXES and not output_path.is_dir():
             reason = f"it ends in {output_path.suffix}"
             raise ValueError(Errors.EL354.format(path=output_path, format=to, reason=reason))
-        check_source(bilm_path, output_path)
+        check_not_read(output_path, list_sources(bilm_path, options, vocab, softmax, token_embeddings))
         bilm = _common.open_bilm(
             bilm_path, options=options, vocab=vocab, softmax=softmax, token_embeddings=token_embeddings
         )

@@ -18,6 +18,7 @@ from ..export.parts import (
     PartSettings,
     Progress,
     begin_folder,
+    check_output,
     describe,
     embed_parts,
     embed_parts_on_ray,
@@ -28,6 +29,7 @@ from ..export.parts import (
 )
 from ..export.vectors import STDOUT, check_choice, choose_format, open_vectors
 from ..settings import DType, Precision
+from ..weights.formats import list_sources
 from . import _common
 from ._app import Arg, Opt, app
 
@@ -171,6 +173,9 @@ def embed_cli(
         check_choice(kind, store, not forget_sentences, [name for name, _ in settings.keep])
         if kind == "parquet":
             import_arrow("pyarrow", output_path)
+        if not is_folder:
+            bilm_files = list_sources(bilm_path, options, vocab, token_embeddings)
+            check_output(output_path, input_path, bilm_files, force=force)
         inputs = find_files(input_path, _common.msg.info, output=output_path)
         settings = find_types(settings, inputs, _common.msg.info)
         job = _read_shard(shard, force=force)

@@ -28,6 +28,7 @@ from ..analysis.vector_search import repair_search
 from ..corpora.files import Counts
 from ..corpora.shards import find_shards, read_first
 from ..corpora.texts import WHITE_SPACE, PunctuationCheck, choose_lang, choose_tokenizer, warn_of_raw_text
+from ..files import check_not_read
 from ..settings import Precision
 from . import _common
 from ._app import Arg, Opt, app
@@ -146,6 +147,7 @@ def _change_index(
     shards = []
     if places:  # an error in a path comes before the biLM is loaded
         shards = find_shards(places, on_message=_common.msg.info, output=path, **{**corpus, **reading})
+        check_not_read(path / FILE, [shard.path for shard in shards if shard.path is not None])
     model = _common.open_bilm(name, gpu_id=gpu_id).set_precision(precision or before.get("precision", "float32"))
     is_chosen = bool(places) and "-" not in places and is_new and not is_plain and reading["lang"] is None
     if is_chosen:

@@ -12,7 +12,7 @@ from ..corpora.files import find_files
 from ..corpora.records import read_docbin
 from ..corpora.shards import find_shards
 from ..corpora.texts import make_nlp
-from ..files import check_output_file, write_text
+from ..files import check_output_file, to_path, write_text
 from ..pipeline.config import (
     choose_bilm,
     find_annotated,
@@ -21,6 +21,7 @@ from ..pipeline.config import (
 )
 from ..pipeline.noun_chunks import has_ud_labels
 from ..pretraining.config import SMALL_TEXT_MB, make_adaptation_config, make_pretraining_config, measure_text
+from ..weights.formats import list_sources
 from . import _common
 from ._app import Arg, Opt, app
 
@@ -150,8 +151,10 @@ def init_config_cli(
             raise ValueError(f"--from cannot be combined with --lang: the language is that of {base}. Remove --lang.")
         if baseline and is_stdout:
             raise ValueError("--baseline writes two files, which stdout cannot hold. Give a path for the first one.")
+        sources = [] if bilm is None else list_sources(bilm)
+        sources += [to_path(source) for source in (text, base, code_path) if source is not None]
         for file in [] if is_stdout else paths:
-            check_output_file(file, force=force)
+            check_output_file(file, force=force, sources=sources)
         if text is not None and kind == "pipeline":
             next(_read_docs(text), None)
         elif text is not None:

@@ -7,7 +7,7 @@ from typing import List, Optional, Sequence
 import srsly
 
 from ..analysis.layer_weights import check_log, draw_course, draw_layer_weights, join_mixes, load_mixes, name_layers
-from ..files import check_output_file
+from ..files import AnyPath, check_output_file
 from . import _common
 from ._app import Arg, Opt, app
 
@@ -58,7 +58,8 @@ def layer_weights_cli(
             raise ValueError(f"The pipeline '{twice[0]}' is named twice. Name each pipeline once.")
         look = _common.make_look(picture, title, size, dpi, label)
         if picture is not None:
-            check_output_file(picture, force=force)
+            sources: List[AnyPath] = [*pipelines, *(file for file in (log, code_path) if file is not None)]
+            check_output_file(picture, force=force, sources=sources)
         _common.import_code(code_path)
         named_mixes = [(name, load_mixes(path)) for name, path in zip(_shorten(pipelines), pipelines)]
         mixes, names = join_mixes(named_mixes)

@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any, Dict, Literal, Optional
 
-from ..export.package import check_package, package_bilm
+from ..export.package import check_package, find_folder, package_bilm
+from ..files import check_not_read
 from ..settings import Precision
+from ..weights.formats import list_sources
 from . import _common
 from ._app import Arg, Opt, app
 
@@ -48,8 +50,10 @@ def package_cli(
         # Before the weights are read: "xx" stands for the language of the biLM, which is valid.
         names: Dict[str, Any] = {"name": name, "version": version, "build": build, "force": force}
         check_package(output_path, lang=lang or "xx", **names)
+        sources = list_sources(bilm_path, options, vocab, token_embeddings)
         bilm = _common.open_bilm(bilm_path, options=options, vocab=vocab, token_embeddings=token_embeddings)
         lang = lang or str(bilm.meta.get("lang") or "xx")
+        check_not_read(find_folder(output_path, lang=lang, name=name, version=version), sources)
         made = package_bilm(bilm, output_path, lang=lang, precision=precision, **names)
     _common.msg.good("Saved a spaCy package", str(made))
     text = (

@@ -23,6 +23,7 @@ from ..analysis.probes import (
     probe_data,
 )
 from ..files import write_text
+from ..weights.formats import list_sources
 from . import _common
 from ._app import Arg, Opt, app
 
@@ -79,7 +80,8 @@ def probe_cli(
     the nearest mean of the uses of a sense, and by the nearest use.
     """
     with _common.show_errors():
-        _common.check_output_files(output=output, picture=picture, force=force)
+        sources = [file for file in (data, train, code_path) if file is not None] + list_sources(pipeline)
+        _common.check_output_files(output=output, picture=picture, force=force, sources=sources)
         look = _common.make_look(picture, title, size, dpi, label)
         if attr == SENSE and control_seeds is not None:
             raise ValueError(

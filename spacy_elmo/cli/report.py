@@ -41,7 +41,8 @@ def report_cli(
     path = output_dir / DEFAULT_NAME if html is None else html
     with _common.show_errors():
         if output_dir.is_dir():  # the page in the folder of the training is made again
-            check_output_file(path, force=force or html is None)
+            sources = [source for source in (output_dir, baseline, data, code_path) if source is not None]
+            check_output_file(path, force=force or html is None, sources=sources)
         _common.import_code(code_path)
         report = make_report(output_dir, baseline=baseline, data=data, code=code_path)
         write_text(path, render_report(report), errors="replace")

@@ -72,7 +72,7 @@ def senses_cli(
         check_bin_width(bin_width, group_by)
         if table is not None and group_by is None:
             raise ValueError("--table is for the shares of --group-by. Add for instance --group-by year.")
-        _common.check_output_files(picture=picture, html=html, table=table, force=force)
+        _common.check_output_files(picture=picture, html=html, table=table, force=force, sources=[index_path])
         look = _common.make_look(picture, title, size, dpi, label)
         with open_index(index_path) as index:
             for word in words:

@@ -12,6 +12,7 @@ from ..corpora.texts import choose_lang, make_splitter, tokenize
 from ..files import write_text
 from ..pipeline.surprisal import ElmoSurprisal, Surprisal
 from ..util import finite
+from ..weights.formats import list_sources
 from . import _common
 from ._app import Opt, app
 
@@ -41,7 +42,7 @@ def surprisal_cli(
     those of <UNK>.
     """
     with _common.show_errors():
-        _common.check_output_files(html=html, picture=picture, force=force)
+        _common.check_output_files(html=html, picture=picture, force=force, sources=[text, *list_sources(bilm_path)])
         look = _common.make_look(picture, title, size, dpi, label)
         content = _common.read_text(text)
         component = ElmoSurprisal(weights=bilm_path)

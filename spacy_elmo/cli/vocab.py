@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import List, Optional
 
-from ..files import check_output_file
 from ..pretraining.vocabulary import save_vocabulary
 from . import _common
 from ._app import Arg, Opt, app
@@ -51,7 +50,6 @@ def vocab_cli(
     kept, not on the size of the text; with --n-words 0 all distinct words are in memory.
     """
     with _common.show_errors():
-        check_output_file(output_path, force=force)
         counts, vocabulary = save_vocabulary(
             corpus_path,
             output_path,
@@ -61,6 +59,7 @@ def vocab_cli(
             lang=lang,
             running_text=running_text,
             max_entries=max_entries,
+            force=force,
             on_message=_common.msg.info,
             warn=_common.msg.warn,
         )

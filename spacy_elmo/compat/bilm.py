@@ -350,7 +350,7 @@ def dump_bilm_embeddings(
     text = File(check_file("dataset_file", dataset_file)).read_text()
     model = BidirectionalLanguageModel(options_file, weight_file, max_batch_size=1)
     batcher = Batcher(vocab_file, model._characters.max_characters)
-    with new_hdf5(outfile) as file:
+    with new_hdf5(outfile, [vocab_file, dataset_file, options_file, weight_file]) as file:
         for i, line in enumerate(StringIO(text, newline=None)):
             layers = model(batcher.batch_sentences([line.split()]))["lm_embeddings"][0]
             add_dataset(file, str(i), layers)
@@ -373,5 +373,5 @@ def dump_token_embeddings(
     words = [vocabulary.id_to_word(word_id) for word_id in range(vocabulary.size)]
     ids = np.stack([vocabulary.word_to_char_ids(word) for word in words]).astype("int64") + 1
     vectors = list(map(model._encode, np.array_split(ids, range(WORDS_AT_ONCE, len(ids), WORDS_AT_ONCE))))
-    with new_hdf5(outfile) as file:
+    with new_hdf5(outfile, [vocab_file, options_file, weight_file]) as file:
         add_dataset(file, WORD_TABLE, torch.cat(vectors).numpy())

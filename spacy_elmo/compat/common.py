@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ..bilm.state import BiLMState
 from ..errors import Warnings
-from ..files import atomic_file, check_space, to_path
+from ..files import AnyPath, atomic_file, check_not_read, check_space, to_path
 from ..inference.bilm import check_sentences
 from ..inference.dispatch import MAX_LANES
 from ..inference.runner import Runner
@@ -175,11 +175,12 @@ def run_sequences(
 
 
 @contextmanager
-def new_hdf5(path: PathLike) -> Iterator[h5py.File]:
+def new_hdf5(path: PathLike, sources: Iterable[AnyPath]) -> Iterator[h5py.File]:
     """An empty HDF5 file, open for writing. A file at `path` is replaced, as in the original programs, once the new one
-    is complete. ValueError for a URL.
+    is complete. ValueError for a URL, and for one of the files that are read.
     """
     check_no_url("output file", path)
+    check_not_read(to_path(path), sources)
     with atomic_file(to_path(path)) as temporary:
         with h5py.File(temporary, "w") as file:
             yield file

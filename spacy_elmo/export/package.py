@@ -17,7 +17,7 @@ from spacy.util import get_minor_version_range
 from ..about import __title__, __version__
 from ..corpora.texts import make_nlp
 from ..errors import Errors
-from ..files import to_path
+from ..files import follow_links, to_path
 from ..inference.bilm import BiLM
 from ..pipeline import elmo as _elmo  # noqa: F401  registers the factory
 from ..pipeline.model import set_bilm
@@ -65,11 +65,11 @@ def package_bilm(
     with tempfile.TemporaryDirectory(prefix=".package.", dir=folder) as work:
         nlp = make_pipeline(bilm, lang, name=name, version=version, precision=precision)
         nlp.to_disk(Path(work) / "pipeline")
-        made = _write_package(Path(work), f"{lang}_elmo_{name}-{version}")
+        target = find_folder(path, lang=lang, name=name, version=version)
+        made = _write_package(Path(work), target.name)
         if build != "none":
             _build(made, build)
-        target = folder / made.name
-        _put_in_place(made, target, Path(work) / "old")
+        _put_in_place(made, follow_links(target), Path(work) / "old")
     return next((target / "dist").iterdir()) if build != "none" else target
 
 
@@ -82,7 +82,7 @@ def check_package(path: PathLike, *, name: str, lang: str, version: str, build: 
     expected = "lower-case letters a-z, digits and single underscores between them (PEP 503)"
     _check(NAME, "name", name, expected, "news or de_wiki_2018")
     _check(VERSION, "version", version, "a version as in PEP 440, in its normal form", "1.0.0 or 2.1rc1")
-    target = to_path(path) / f"{lang}_elmo_{name}-{version}"
+    target = find_folder(path, lang=lang, name=name, version=version)
     if target.exists() and (not force or not target.is_dir()):
         raise ValueError(Errors.EL025.format(path=target, kind="folder" if target.is_dir() else "file"))
     if build != "none" and not has_build():
@@ -90,6 +90,11 @@ def check_package(path: PathLike, *, name: str, lang: str, version: str, build: 
             "Building a package needs the Python package 'build', which is not installed. Install it (`pip "
             "install build setuptools`), or write only the folder with --build none."
         )
+
+
+def find_folder(path: PathLike, *, lang: str, name: str, version: str) -> Path:
+    """The folder of a package in the folder `path`, with name and version as pip expects them."""
+    return to_path(path) / f"{lang}_elmo_{name}-{version}"
 
 
 def make_pipeline(bilm: BiLM, lang: str, *, name: str, version: str, precision: str) -> Language:

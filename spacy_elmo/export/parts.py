@@ -40,6 +40,7 @@ from ..corpora.files import (
     Counts,
     OnMessage,
     filesystem_of,
+    find_files,
     format_of,
     is_address,
     name_some,
@@ -47,17 +48,18 @@ from ..corpora.files import (
 )
 from ..corpora.records import WITH_FIELDS, TextRecord, read_records, to_text
 from ..corpora.texts import make_nlp
-from ..files import temporary_folder, write_text
+from ..files import AnyPath, check_not_read, check_output_file, temporary_folder, write_text
 from ..inference.bilm import BiLM
 from ..util import find_changes
 from .embedder import VectorSettings, load_pipeline
-from .vectors import Writer, embed_records, open_vectors
+from .vectors import STDOUT, Writer, embed_records, is_output, open_vectors
 
 Records = Generator[TextRecord, None, None]
 PART = re.compile(r"part-\d{5,}-\d{5,}\.(parquet|spacy)|_part-\d{5,}-\d{5,}\.skipped\.jsonl")  # what a run writes
 FORMATS = {"parquet": ".parquet", "docbin": ".spacy"}
 TEXTS_PER_FILE = {"parquet": 10_000, "docbin": 1000}
 TEXTS_TO_CHECK = 1000  # of a file, for the types of its fields
+LOCAL = ("file", "local")  # protocols of addresses of local files
 # Settings in which a folder may be continued: they change neither vectors nor parts.
 FREE = ("batch_size", "gpu_id", "on_error")
 
@@ -191,10 +193,40 @@ def _fit(record: TextRecord, keep: Sequence[Tuple[str, str]]) -> TextRecord:
     return record._replace(fields=fields)
 
 
+def check_output(path: str, place: str, bilm_files: Sequence[AnyPath], *, force: bool) -> None:
+    """Check an output file, before texts and weights are read. For a folder see `begin_folder`.
+
+    path (str): A file, or "-" for stdout.
+    place (str): Where the texts are. An earlier output in a folder is no text; any other file there is one.
+    RAISES (ValueError): See `check_output_file`.
+    """
+    target = Path(path)
+    if path == STDOUT:
+        return
+    sources = [*bilm_files, _to_local(place)] if not Path(_to_local(place)).is_dir() else [*bilm_files]
+    if target.is_file() and not is_output(target):
+        sources += map(_to_local, find_files(place))
+    check_output_file(target, force=force, sources=sources)
+
+
+def _check_parts(output: str, inputs: Sequence[str]) -> None:
+    """ValueError for an input among the parts of the output folder."""
+    if not is_address(_to_local(output)):
+        check_not_read(Path(_to_local(output)), map(_to_local, inputs))
+    elif inside := [name for name in inputs if name.startswith(f"{output.rstrip('/')}/")]:
+        raise ValueError(f"The output '{output}' has a file that is read: '{inside[0]}'. Choose another output.")
+
+
+def _to_local(place: str) -> str:
+    """RETURNS (str): The path of an address of a local file; other places as they are."""
+    is_local = place.partition("://")[0] in LOCAL and is_address(place)
+    return str(filesystem_of(place)[1]) if is_local else place
+
+
 def begin_folder(settings: PartSettings, description: Mapping[str, Any], inputs: Sequence[str], *, force: bool) -> None:
     """Create the folder with its manifest, or compare the manifest that it has; `description` is that of `describe`.
     `force` removes the parts of an earlier run. ValueError for other files in the folder, which are never removed;
-    without `force` for another biLM, setting or input.
+    for an input in it; without `force` for another biLM, setting or input.
     """
     folder = Folder(settings.folder)
     manifest = {**description, "inputs": [{"name": name, "bytes": size_of(name)} for name in inputs]}
@@ -206,6 +238,7 @@ def begin_folder(settings: PartSettings, description: Mapping[str, Any], inputs:
             f"The folder '{settings.folder}' has files that `elmo embed` did not write ({(strangers or visible)[0]}). "
             "Choose another folder; --force replaces parts of an earlier run, and nothing else."
         )
+    _check_parts(settings.folder, inputs)
     if not force and any(PART.fullmatch(name) for name in names):
         before = json.loads(folder.read(MANIFEST))
         if different := _differences(before, manifest):
@@ -303,6 +336,8 @@ def embed_whole(
     skipped texts are listed. ValueError for a text that cannot be read, unless it is skipped.
     """
     counts, skipped = Counts(), _Skipped(settings.on_error)
+    if settings.on_error == "skip":
+        check_not_read(Path(f"{settings.folder}{SKIPPED}"), inputs)
     with closing(record for name in inputs for record in _read(settings, nlp, name, counts, progress)) as records:
         n_texts, n_tokens = embed_records(
             nlp, records, writer, batch_size=settings.batch_size, on_error=skipped.callback, on_text=progress.on_text

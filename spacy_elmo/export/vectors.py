@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import zipfile
+import zlib
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, cast
@@ -20,7 +21,7 @@ from spacy.tokens import Doc, DocBin
 
 from ..corpora.files import import_arrow
 from ..corpora.records import TextRecord
-from ..files import check_output_file, check_space, naming, temporary_folder
+from ..files import check_output_file, check_space, follow_links, naming, temporary_folder
 from .embedder import BATCH_SIZE, name_rows, pipe_texts, read_vectors, to_arrow
 
 STDOUT = "-"
@@ -109,6 +110,7 @@ def open_vectors(
     target, place = Path(path), None
     if path != STDOUT:
         check_output_file(target, force=force)
+        target = follow_links(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         place = target.parent
     with naming(target), temporary_folder(".embed", place) as folder:
@@ -126,6 +128,19 @@ def open_vectors(
             return
         with (folder / RESULT).open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
+
+
+def is_output(path: Path) -> bool:
+    """Whether a file has vectors that this module wrote; false for a damaged file."""
+    try:
+        format = choose_format(str(path))
+        if format == "parquet":
+            return b"spacy_elmo" in (import_arrow("pyarrow.parquet", path).read_metadata(path).metadata or {})
+        keys = (f"{OUTPUT}_data", *POOLED.values())
+        content = zlib.decompress(path.read_bytes()) if format == "docbin" else b""
+        return any(key.encode() in content for key in keys)
+    except (ValueError, OSError, zlib.error):
+        return False
 
 
 def choose_format(path: str, to: str = "auto") -> str:

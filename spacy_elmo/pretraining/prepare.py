@@ -21,12 +21,13 @@ from ..inference.words import check_has_targets
 from ..text.words import Vocabulary
 from ..util import find_changes
 from ..weights import load_bilm
+from ..weights.formats import list_sources
 from ..weights.tensor_map import is_head_shared
 from .config import PretrainConfig, RunConfig, SoftmaxConfig, check_config
 from .data import Sentences, read_held_out
 from .distributed import Ranks
 from .run import Pretraining
-from .run_folder import TEXT, stored_precision
+from .run_folder import TEXT, check_results, stored_precision
 from .stored_text import StoredText, hash_source, name_shards, open_text, store_text
 from .trainer import is_emulated
 from .vocabulary import choose_vocabulary, count_vocabulary
@@ -53,12 +54,15 @@ def make_run(
     resume (bool): Use the text that was read from stdin, if there is one, instead of reading it again.
     on_message (OnMessage), warn (OnMessage): Called on the first rank only.
     RAISES (ValueError): See `check_config` and `choose_vocabulary`; EL101 for a text without sentences; for missing
-        paths, for a biLM to start from that has other sizes or another softmax, and for settings without effect.
+        paths, for a biLM to start from that has other sizes or another softmax, for settings without effect, and if
+        what is read is a result of the run that is replaced.
     """
     settings = check_config(config)
     ranks.lanes(settings.pretraining.batch_size)
     if not ranks.is_writer:
         on_message = warn = say_nothing
+    sources = [] if settings.paths.init is None else list_sources(settings.paths.init)
+    check_results(output, [*sources, *([] if settings.paths.vocab is None else [settings.paths.vocab])])
     init = load_bilm(settings.paths.init) if settings.paths.init else None
     bilm = _choose_sizes(settings, init)
     shards, held_out = _read_texts(settings, output, on_message, warn)
@@ -288,7 +292,9 @@ def _find_texts(name: str, settings: RunConfig, output: Path, on_message: OnMess
         raise ValueError(f"paths.{name} is '-' (stdin), which is read for paths.train only. Write it to a file first.")
     if corpus.lang is not None:
         make_nlp(corpus.lang, option="--corpus.lang", instead="set it to null")  # its error names the setting
-    return find_shards(place, **asdict(corpus), on_message=on_message, output=output)
+    shards = find_shards(place, **asdict(corpus), on_message=on_message, output=output)
+    check_results(output, [shard.path for shard in shards if shard.path is not None])
+    return shards
 
 
 def _tokenize(

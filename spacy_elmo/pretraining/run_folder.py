@@ -18,13 +18,14 @@ from torch import Tensor
 
 from ..bilm.config import BiLMConfig
 from ..errors import Errors
-from ..files import atomic_folder, hash_file, heal_folder
+from ..files import AnyPath, atomic_folder, check_not_read, hash_file, heal_folder
 from ..settings import TrainingPrecision
 from ..text.words import Vocabulary
 from ..util import describe_changes, has_tensorboard
 from .config import PretrainConfig
 from .data import Sentences
-from .stored_text import StoredText
+from .stored_text import RECORD as TEXT_RECORD
+from .stored_text import TYPES, StoredText
 
 FOLDER = "checkpoints"
 TENSORS, RECORD, CHECKSUMS = "state.safetensors", "state.json", "checksums.json"
@@ -160,6 +161,13 @@ FREE = (
     *("max_tokens", "max_passes", "eval_every", "patience", "checkpoint_every", "keep_checkpoints", "report_every"),
     *("optimizer.learn_rate", "optimizer.grad_clip"),
 )
+
+
+def check_results(output: Path, sources: Iterable[AnyPath]) -> None:
+    """ValueError if a run in the folder would replace what it reads: see `check_not_read`. Other files there stay."""
+    sources, texts = list(sources), (f"{TEXT}/{name}" for name in (*TYPES, TEXT_RECORD))
+    for name in (LOG, PICTURE, LAST, BEST, FOLDER, TENSORBOARD, *texts):
+        check_not_read(output / name, sources)
 
 
 def find_run(output: Path) -> List[str]:

@@ -10,11 +10,12 @@ from typing import Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple,
 
 from tqdm import tqdm
 
-from ..corpora.files import Counts, OnMessage, say_nothing
+from ..corpora.files import Counts, OnMessage, find_files, say_nothing
+from ..corpora.shards import PREFIX as DATA_SET
 from ..corpora.shards import find_shards, read_shards
 from ..corpora.texts import PunctuationCheck, warn_of_raw_text
 from ..errors import Errors, Warnings
-from ..files import atomic_file, temporary_folder, to_path
+from ..files import AnyPath, atomic_file, check_output_file, temporary_folder, to_path
 from ..inference.bilm import BiLM
 from ..text.words import SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, Vocabulary
 from ..weights.files import File
@@ -22,6 +23,7 @@ from ..weights.tensor_map import read_vocabulary, write_vocabulary
 from .config import PathsConfig
 
 SPECIAL = (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN)
+BEGINNING = "".join(f"{word}\n" for word in SPECIAL).encode()  # of a file that was written here
 MAX_NAMED = 5  # line numbers in an error message
 Entry = Tuple[str, int]
 
@@ -98,6 +100,7 @@ def save_vocabulary(
     lang: Optional[str] = None,
     running_text: bool = False,
     max_entries: int = 5_000_000,
+    force: bool = False,
     on_message: OnMessage = say_nothing,
     warn: OnMessage = say_nothing,
 ) -> Tuple[Counts, VocabularyCounts]:
@@ -107,8 +110,10 @@ def save_vocabulary(
     n_words (Optional[int]), min_count (int), max_entries (int): See `count_vocabulary`.
     on_message (OnMessage): Called with a message on files that are not read.
     warn (OnMessage): Called with a warning if the text looks like raw text, or if no token is `<UNK>`.
-    RAISES (ValueError): EL101 for a corpus without sentences; see `find_shards`.
+    RAISES (ValueError): EL101 for a corpus without sentences; see `find_shards`, and `check_output_file` for an output
+        that exists, also with `force` if it is a text of the corpus.
     """
+    _check_output(output, places, force=force)
     shards = find_shards(
         places, lang=lang, format=format, running_text=running_text, on_message=on_message, output=output
     )
@@ -132,6 +137,18 @@ def save_vocabulary(
     with atomic_file(output) as temporary:
         write_vocabulary(temporary, vocabulary.vocabulary())
     return counts, vocabulary
+
+
+def _check_output(output: Path, places: Sequence[str], *, force: bool) -> None:
+    """An earlier vocabulary in a folder of texts is left out, and replaced; any other file there is a text."""
+    sources: List[AnyPath] = []
+    is_vocabulary = output.is_file() and File(output).read_head()[: len(BEGINNING)] == BEGINNING
+    for place in places if output.exists() else ():
+        if place.startswith(DATA_SET):
+            sources.append(place.removeprefix(DATA_SET).split(":")[0])
+        elif not is_vocabulary or to_path(place).is_file():
+            sources += find_files(place)
+    check_output_file(output, force=force, sources=sources)
 
 
 def _entries(counts: "Counter[str]", table: Optional[sqlite3.Connection]) -> Iterable[Entry]:

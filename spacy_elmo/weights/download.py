@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from ..about import __version__
 from ..bilm.config import BiLMConfig
 from ..errors import Errors
-from ..files import hash_file, is_hidden, naming, only_writer, write_text
+from ..files import check_not_read, hash_file, is_hidden, naming, only_writer, write_text
 from .bilm_tf import read_options
 from .files import HDF5_MAGIC, HDF5_SUFFIXES, MAX_JSON_BYTES, MIB, ZIP_MAGIC, File, read_json, read_shapes
 from .formats import find_replaceable
@@ -137,8 +137,8 @@ def download(
     on_bytes (OnBytes): Called with the number of bytes of each chunk; negative if they are discarded.
     RETURNS (Tuple[Downloaded, ...]): The files.
     RAISES (ValueError): EL025 if the folder has other files; EL372 for files of a biLM from elsewhere; for a mirror
-        that is not on the web; if a local file is missing; if no address provides a file; for a file of another
-        checksum, size or number of parameters than is documented.
+        that is not on the web; if a local file is missing or in the folder; if no address provides a file; for a file
+        of another checksum, size or number of parameters than is documented.
     """
     _check_folder(published, folder, force)
     first = [check_url(mirror).rstrip("/") + "/" for mirror in mirrors]
@@ -146,6 +146,7 @@ def download(
     for file in published.files if local_files else ():
         check_file(local[file.name], file)
     _check_parameters(published, local)
+    check_not_read(folder, local.values())
     folder.mkdir(parents=True, exist_ok=True)
     with only_writer(folder):
         _check_folder(published, folder, force)  # another process may have completed it meanwhile

@@ -392,14 +392,17 @@ def find_replaceable(folder: Path, known: Collection[str] = ()) -> Set[str]:
     return of_bilms | {name for name in known if (folder / name).is_file()}
 
 
-def check_source(source: str, target: Path) -> None:
-    """ValueError if the conversion of a biLM, from its path or packaged name, would replace what is read."""
-    read, written = to_path(split_name(source)[0]).resolve(), target.resolve()
-    if read.exists() and (read == written or written in read.parents):
-        raise ValueError(
-            f"'{target}' has the biLM that is read, '{source}', and would be replaced by it. Choose another folder, "
-            "and delete the old one when you have checked the new one."
-        )
+def list_sources(path: PathLike, *files: Optional[PathLike]) -> List[Path]:
+    """The files that `load_bilm` may read for a biLM, for `check_not_read`; a folder with all that is in it.
+
+    files (Optional[PathLike]): Further arguments of `load_bilm`.
+    """
+    named = [to_path(file) for file in files if file is not None]
+    try:
+        target = locate(split_name(path)[0])
+        return [target, *named, *detect_format(target)[1].paths]
+    except ValueError:  # `load_bilm` has the reason; files without their options are in no format
+        return [to_path(split_name(path)[0]), *named]
 
 
 @isolated

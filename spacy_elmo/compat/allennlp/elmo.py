@@ -417,6 +417,7 @@ class ElmoEmbedder:
     ) -> None:
         self.indexer = ELMoTokenCharactersIndexer()
         self.elmo_bilm = ElmoBiLm(options_file, weight_file)
+        self._files = [file for file in (options_file, weight_file) if file is not None]
         self.cuda_device = cuda_device
         if cuda_device >= 0:
             if cuda_device >= torch.cuda.device_count():
@@ -496,7 +497,8 @@ class ElmoEmbedder:
         batch_size (int): See `embed_sentences`.
         forget_sentences (bool): Leave out the dataset `sentence_to_index`, JSON from sentence to name.
         use_sentence_keys (bool): Name each dataset by its sentence; then there is no `sentence_to_index`.
-        RAISES (ValueError): For an unknown format, empty lines, and sentences that cannot be names.
+        RAISES (ValueError): For an unknown format, empty lines, sentences that cannot be names, and an output that is
+            read.
         """
         if output_format not in OUTPUT_FORMATS:
             raise invalid("output_format", repr(output_format), f"one of {OUTPUT_FORMATS}")
@@ -505,7 +507,8 @@ class ElmoEmbedder:
         if use_sentence_keys:
             keys = _check_keys(sentences)
         stacks = self.embed_sentences((sentence.split() for sentence in sentences), batch_size)
-        with new_hdf5(output_file_path) as file:
+        name = getattr(input_file, "name", None)  # a number for an open descriptor
+        with new_hdf5(output_file_path, [*self._files, *([name] if isinstance(name, (str, bytes)) else [])]) as file:
             for key, layers in zip(keys, stacks):
                 add_dataset(file, key, _choose(layers, output_format))
             if not forget_sentences and not use_sentence_keys:
