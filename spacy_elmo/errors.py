@@ -265,8 +265,8 @@ class Warnings(metaclass=Catalogue):
         "lowest rate, {rate}. Set num_steps to the updates of the whole training, the max_steps of [training]."
     )
     WL075 = (
-        "The training examples have entities with labels that '{name}' does not have: {unknown}. It treats these "
-        "spans as non-entities. It has {known}, and no label can be added once it is initialized. If this is not "
+        "The training examples have {annotated} with labels that '{name}' does not have: {unknown}. It {effect}. "
+        "It has {known}, and no label can be added once it is initialized. If this is not "
         "intended, train a new component in place of it, or correct the labels of the examples."
     )
     WL102 = (

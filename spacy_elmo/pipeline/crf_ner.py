@@ -225,7 +225,9 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
         unknown = sorted(labels.difference(self.labels))
         self._has_checked_labels = bool(labels)
         if unknown:
-            text = Warnings.WL075.format(name=self.name, unknown=_shorten(unknown), known=_shorten(list(self.labels)))
+            shown = {"unknown": _shorten(unknown), "known": _shorten(list(self.labels))}
+            effect = "treats these spans as non-entities"
+            text = Warnings.WL075.format(name=self.name, annotated="entities", effect=effect, **shown)
             warnings.warn(text, stacklevel=4)
 
     def rehearse(

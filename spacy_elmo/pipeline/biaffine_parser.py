@@ -1,0 +1,378 @@
+"""The component `biaffine_parser`: dependencies and sentences by deep biaffine attention over any tok2vec, as in Dozat
+and Manning (2017).
+"""
+
+import math
+import warnings
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+
+import numpy
+from spacy.attrs import DEP, HEAD, SENT_START
+from spacy.language import Language
+from spacy.pipeline.dep_parser import parser_score
+from spacy.pipeline.trainable_pipe import TrainablePipe
+from spacy.tokens import Doc
+from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.vocab import Vocab
+from thinc.api import Model, Optimizer
+
+from ..errors import Errors, Warnings
+from ..inference.runtime import register_fork_handlers
+from ..util import shorten
+from .biaffine import (
+    KNOWN_INSIDE,
+    KNOWN_START,
+    ROOT_LABEL,
+    UNKNOWN_START,
+    BiaffineInputs,
+    ParseAnnotation,
+    compute_parse_loss,
+    predict_parses,
+)
+from .checks import check_model, check_words
+from .crf import MISSING, Mask, Rows, find_words
+from .crf_ner import MAX_SHOWN, N_SAMPLES, TOK2VEC
+
+# Labels of white space, as spaCy's parser has them: a root where a sentence has nothing else.
+SPACE_LABEL, SPACE_ROOT_LABEL = "dep", "ROOT"
+
+
+@Language.factory(
+    "biaffine_parser",
+    assigns=["token.dep", "token.head", "token.is_sent_start", "doc.sents"],
+    default_config={
+        "scorer": {"@scorers": "spacy.parser_scorer.v1"},
+        "model": {"@architectures": "spacy-elmo.BiaffineParser.v1", "tok2vec": TOK2VEC},
+    },
+    default_score_weights={
+        **{"dep_uas": 0.5, "dep_las": 0.5, "dep_las_per_type": None},
+        **{"sents_p": None, "sents_r": None, "sents_f": 0.0},
+    },
+)
+def make_biaffine_parser(
+    nlp: Language, name: str, model: Model[List[Doc], BiaffineInputs], scorer: Optional[Callable[..., Any]]
+) -> "BiaffineDependencyParser":
+    """Dependencies and sentences by deep biaffine attention, as in Dozat and Manning (2017); used as spaCy's `parser`.
+
+    nlp (Language): The pipeline.
+    name (str): The component's name in it.
+    model (Model[List[Doc], BiaffineInputs]): See `spacy-elmo.BiaffineParser.v1`.
+    scorer (Optional[Callable]): Scores Docs; null for none.
+    RETURNS (BiaffineDependencyParser): The component.
+    """
+    return BiaffineDependencyParser(nlp.vocab, model, name, scorer=scorer)
+
+
+class BiaffineDependencyParser(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled and has no types
+    """Finds the head and the label of each word: the tree of the highest score for each sentence, projective or not.
+
+    Sentence boundaries that a Doc has are kept. Where it is not known whether a word begins a sentence, that is
+    predicted first. White space is not read: it depends on the word before it, or on the next one.
+
+    RAISES (ValueError): For a model of another kind.
+    """
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Model[List[Doc], BiaffineInputs],
+        name: str = "biaffine_parser",
+        *,
+        scorer: Optional[Callable[..., Any]] = parser_score,
+    ) -> None:
+        self.vocab = vocab
+        self.model = model
+        self.name = name
+        self.scorer = scorer
+        self.cfg: Dict[str, Any] = {"labels": []}
+        self._has_checked_labels = False  # those of the training examples
+        check_model(name, model, bool(model.has_ref("biaffine")), "spacy-elmo.BiaffineParser.v1")
+        register_fork_handlers()
+
+    @property
+    def labels(self) -> Tuple[str, ...]:
+        """RETURNS (Tuple[str, ...]): The labels, in the order of their scores."""
+        return tuple(self.cfg["labels"])
+
+    @property
+    def label_data(self) -> Tuple[str, ...]:
+        """RETURNS (Tuple[str, ...]): What `spacy init labels` writes and `initialize` takes."""
+        return self.labels
+
+    def add_label(self, label: str) -> int:
+        """label (str): A label to add, before the component is initialized.
+        RETURNS (int): 1, or 0 for a known label.
+        RAISES (ValueError): If it is not a text, if the component is initialized.
+        """
+        if not isinstance(label, str) or not label:
+            raise ValueError(
+                f"The label of '{self.name}' is {label!r}, should be a text that is not empty. Correct the label."
+            )
+        if label in self.labels:
+            return 0
+        if self.model.get_ref("biaffine").has_dim("nO"):
+            raise ValueError(
+                f"The label '{label}' cannot be added to '{self.name}', which is initialized with the labels "
+                f"{_list(self.labels)}: its model has scores for these only. Add all labels before "
+                "`nlp.initialize`, or add a new component."
+            )
+        self.cfg["labels"].append(label)
+        self.vocab.strings.add(label)
+        return 1
+
+    # Prediction
+
+    def predict(self, docs: Iterable[Doc]) -> List[ParseAnnotation]:
+        """docs (Iterable[Doc]): The Docs. Sentence boundaries that they have already are kept.
+        RETURNS (List[ParseAnnotation]): Sentence starts, heads and labels of the words of each Doc.
+        RAISES (ValueError): EL098 if the component is not initialized.
+        """
+        if not self.model.get_ref("biaffine").has_param("arcs"):
+            raise ValueError(Errors.EL098.format(name=self.name))
+        docs = list(docs)
+        words = [find_words(doc) for doc in docs]
+        if not any(map(len, words)):
+            nothing = numpy.zeros(0, dtype="int64")
+            return [ParseAnnotation(nothing, nothing, nothing, nothing) for _ in docs]
+        starts = [_find_starts(_read_starts(doc), doc_words) for doc, doc_words in zip(docs, words)]
+        return predict_parses(self.model.predict(docs), words, starts, self._find_root_label())
+
+    def _find_root_label(self) -> Optional[int]:
+        return next((i for i, label in enumerate(self.labels) if label.lower() == ROOT_LABEL), None)
+
+    def set_annotations(self, docs: Iterable[Doc], scores: Sequence[ParseAnnotation]) -> None:
+        """Set heads, labels and sentence starts from `predict`."""
+        add = self.vocab.strings.add
+        labels = numpy.array([add(label) for label in self.labels], dtype="uint64")
+        space_labels = numpy.array([add(SPACE_LABEL), add(SPACE_ROOT_LABEL)], dtype="uint64")
+        for doc, parse in zip(docs, scores):
+            if len(doc) == 0:
+                continue
+            is_start = _place_starts(_read_starts(doc), parse)
+            heads = _attach_spaces(is_start, parse)
+            tokens = numpy.arange(len(doc))
+            deps = space_labels[(heads == tokens).astype("int64")]
+            deps[parse.words] = labels[parse.labels]
+            doc.from_array([HEAD, DEP], numpy.stack([(heads - tokens).astype("uint64"), deps], axis=1))
+            if not numpy.array_equal(_read_starts(doc) == KNOWN_START, is_start):
+                # spaCy finds the left edge of a tree in ten passes at most, and fewer than some trees need.
+                starts = numpy.where(is_start, KNOWN_START, KNOWN_INSIDE)
+                doc.from_array([SENT_START], starts.astype("uint64")[:, None])
+
+    # Training
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Optional[Language] = None,
+        labels: Any = None,
+    ) -> None:
+        """Collect labels, and initialize the model for them.
+
+        labels (Optional[Iterable[str]]): The labels; None for those of the dependencies in the examples. Labels that
+            were added before stay. A warning if no dependency in the examples has any of them.
+        RAISES (ValueError): If there is no word to train on, if `labels` is a text or a mapping, if there is no label,
+            for a label that is new to an initialized component.
+        """
+        if callable(get_examples):
+            check_words(get_examples, nlp, self.name)
+        validate_get_examples(get_examples, "BiaffineDependencyParser.initialize")
+        reason = "the given list of labels is empty"
+        if labels is None:
+            collected, n_examples = _collect_labels(get_examples())
+            labels = sorted(collected)
+            reason = f"no token in the {n_examples} training examples has a dependency"
+        elif isinstance(labels, (str, bytes, Mapping)) or not isinstance(labels, Iterable):
+            raise ValueError(
+                f"The labels of '{self.name}' are {shorten(repr(labels), MAX_SHOWN)}, should be a list of texts, as "
+                "`spacy init labels` writes it for a component 'biaffine_parser' (that of 'parser' has the actions of "
+                "a transition system). "
+                f"Correct [initialize.components.{self.name}.labels], or remove it to collect the labels from the "
+                "training data."
+            )
+        else:
+            labels = list(labels)
+            self._warn_of_unused(labels, get_examples())
+        for label in labels:
+            self.add_label(label)
+        if not self.labels:
+            raise ValueError(
+                f"The component '{self.name}' has no labels: {reason}. Annotate heads and labels (token.head, "
+                "token.dep), or give the labels: `add_label` before `nlp.initialize`, or "
+                f"[initialize.components.{self.name}.labels]."
+            )
+        self._has_checked_labels = True
+        self.model.get_ref("biaffine").set_dim("nO", len(self.labels))
+        self.model.initialize(X=[eg.predicted for eg in islice(get_examples(), N_SAMPLES)])
+
+    def get_loss(self, examples: Iterable[Example], scores: BiaffineInputs) -> Tuple[float, BiaffineInputs]:
+        """The cross entropy of the annotated heads, labels and sentence starts, summed over words.
+
+        What is not annotated, or cannot be aligned with the tokens of the predicted Doc, has no loss.
+
+        RETURNS (Tuple[float, BiaffineInputs]): The loss and its gradient.
+        RAISES (ValueError): If the loss is not a finite number. WL075 if a component that was trained before is
+            trained on other labels.
+        """
+        examples = list(examples)
+        validate_examples(examples, "BiaffineDependencyParser.get_loss")
+        if not self._has_checked_labels:
+            self._check_labels(examples)
+        places = {label: i for i, label in enumerate(self.labels)}
+        loss, d_scores = compute_parse_loss(scores, [_align_annotation(eg, places) for eg in examples])
+        if not math.isfinite(loss):
+            raise ValueError(
+                f"The loss of '{self.name}' is {loss}, should be a finite number. Lower the learning rate, or "
+                "set grad_clip in [training.optimizer]."
+            )
+        return loss, d_scores
+
+    def _check_labels(self, examples: Sequence[Example]) -> None:
+        """Warn, once, of labels in the first annotated batch that are not those of the component: WL075."""
+        labels, _ = _collect_labels(examples)
+        unknown = sorted(labels.difference(self.labels))
+        self._has_checked_labels = bool(labels)
+        if unknown:
+            shown = {"unknown": _list(unknown), "known": _list(self.labels)}
+            effect = "learns the heads of these words, but not their labels"
+            text = Warnings.WL075.format(name=self.name, annotated="dependencies", effect=effect, **shown)
+            warnings.warn(text, stacklevel=4)
+
+    def _warn_of_unused(self, labels: Sequence[Any], examples: Iterable[Example]) -> None:
+        """Warn if the examples have dependencies, but none has any of these labels."""
+        used, _ = _collect_labels(examples)
+        if labels and used and not used.intersection(label for label in labels if isinstance(label, str)):
+            warnings.warn(
+                f"None of the labels given for '{self.name}' ({_list(labels)}) is that of a dependency in the "
+                f"training examples, which have {_list(sorted(used))}: it would learn no label. "
+                f"Correct [initialize.components.{self.name}.labels], or remove it to collect the labels from the "
+                "training data.",
+                stacklevel=3,
+            )
+
+    def rehearse(
+        self,
+        examples: Iterable[Example],
+        *,
+        sgd: Optional[Optimizer] = None,
+        losses: Optional[Dict[str, float]] = None,
+        **config: Any,
+    ) -> Dict[str, float]:
+        """RAISES (NotImplementedError): Always."""
+        raise NotImplementedError(
+            f"The component '{self.name}' does not support rehearsal (`nlp.rehearse`). Leave it out "
+            f'(`nlp.rehearse(examples, exclude=["{self.name}"])`), and train it with `nlp.update` on old and '
+            "new examples."
+        )
+
+
+def _list(labels: Iterable[Any]) -> str:
+    return shorten(", ".join(map(repr, labels)), MAX_SHOWN)
+
+
+def _collect_labels(examples: Iterable[Example]) -> Tuple[Set[str], int]:
+    """RETURNS (Tuple[Set[str], int]): Labels of all words, and the number of examples read."""
+    labels: Set[str] = set()
+    n_examples = 0
+    for eg in examples:
+        n_examples += 1
+        doc = eg.reference
+        words = find_words(doc)
+        if len(words):
+            labels.update(doc.vocab.strings[int(dep)] for dep in numpy.unique(doc.to_array(DEP)[words]) if dep)
+    return labels, n_examples
+
+
+# Gold annotation
+
+
+def _align_annotation(eg: Example, places: Dict[str, int]) -> ParseAnnotation:
+    """RETURNS (ParseAnnotation): That of the reference, for the words of the predicted Doc."""
+    words = find_words(eg.predicted)
+    if not len(words) or not len(eg.reference):
+        missing = numpy.full(len(words), MISSING)
+        return ParseAnnotation(words, numpy.full(len(words), UNKNOWN_START), missing, missing)
+    aligned_heads, aligned_deps = eg.get_aligned_parse(projectivize=False)
+    heads = numpy.array([MISSING if head is None else head for head in aligned_heads])
+    labels = numpy.array([places.get(dep, MISSING) for dep in aligned_deps])
+    heads[[not dep for dep in aligned_deps]] = MISSING  # a token without a label has no head either
+    # From tokens to words; a head that is white space is none.
+    numbers = numpy.full(len(heads) + 1, MISSING)  # the last one stays, for `MISSING`
+    numbers[words] = numpy.arange(len(words))
+    return ParseAnnotation(words, _align_starts(eg)[words], numbers[heads[words]], labels[words])
+
+
+def _align_starts(eg: Example) -> Rows:
+    """Whether a token begins a sentence: it does if the first token that it is aligned to is in another sentence than
+    that of the token before. Unknown for a token without annotation.
+
+    RETURNS (Rows): Shape (n,), for each token of the predicted Doc.
+    """
+    reference, alignment = eg.reference, eg.alignment.x2y
+    starts = _read_starts(reference)
+    is_known = starts != UNKNOWN_START
+    if reference.has_annotation("DEP"):  # spaCy sets all starts if some of the heads are known
+        is_known = reference.to_array(DEP) != 0
+    elif reference.has_annotation("SENT_START"):
+        is_known[0] = True
+    lengths = numpy.asarray(alignment.lengths)
+    firsts = numpy.asarray(alignment.data)[(lengths.cumsum() - lengths)[lengths > 0]]
+    is_aligned = lengths > 0
+    sentences = numpy.full(len(lengths), -1)
+    sentences[is_aligned] = (starts == KNOWN_START).cumsum()[firsts]
+    sentences = numpy.maximum.accumulate(sentences)
+    aligned = numpy.zeros(len(lengths), dtype=bool)
+    aligned[is_aligned] = is_known[firsts]
+    before = numpy.concatenate([[-1], sentences[:-1]])
+    values = numpy.where(sentences > before, KNOWN_START, KNOWN_INSIDE)
+    return numpy.where(aligned, values, UNKNOWN_START)
+
+
+# White space, and sentence boundaries of tokens
+
+
+def _read_starts(doc: Doc) -> Rows:
+    """RETURNS (Rows): Shape (n,), `token.sent_start`: 1, -1, or 0 if unknown."""
+    starts: Rows = doc.to_array(SENT_START).astype("int64")
+    return starts
+
+
+def _find_starts(starts: Rows, words: Rows) -> Rows:
+    """RETURNS (Rows): Shape (words,). A word begins a sentence if it does, or white space before it."""
+    if len(words) == len(starts):
+        return starts
+    n_before = numpy.concatenate([[0], (starts == KNOWN_START).cumsum()])
+    after_word = numpy.concatenate([[0], words[:-1] + 1])
+    has_start = n_before[words + 1] > n_before[after_word]
+    return numpy.where(has_start, KNOWN_START, starts[words])
+
+
+def _place_starts(starts: Rows, parse: ParseAnnotation) -> Mask:
+    """RETURNS (Mask): Shape (n,), the tokens that begin a sentence: those that did, and words that are predicted to."""
+    is_start: Mask = starts == KNOWN_START
+    is_new = (parse.starts == KNOWN_START) & (_find_starts(starts, parse.words) != KNOWN_START)
+    is_new[:1] = False  # the sentence of the first word begins with the Doc
+    is_start[parse.words[is_new]] = True
+    is_start[0] = True
+    return is_start
+
+
+def _attach_spaces(is_start: Mask, parse: ParseAnnotation) -> Rows:
+    """RETURNS (Rows): The head of each token. White space depends on the word before it in its sentence, else on the
+    next one, else on the first token of the sentence.
+    """
+    words = parse.words
+    heads: Rows = parse.heads
+    if len(words) == len(is_start):
+        return heads
+    sentences = numpy.cumsum(is_start)
+    heads = numpy.flatnonzero(is_start)[sentences - 1]
+    if len(words):
+        n_before = numpy.searchsorted(words, numpy.arange(len(is_start)))
+        for neighbors in (words[numpy.minimum(n_before, len(words) - 1)], words[numpy.maximum(n_before - 1, 0)]):
+            heads = numpy.where(sentences[neighbors] == sentences, neighbors, heads)
+        heads[words] = words[parse.heads]
+    return heads
