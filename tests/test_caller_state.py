@@ -252,14 +252,17 @@ def test_a_mode_changes_no_number_and_leaves_no_trace(place: Place, entry: str, 
     assert_close(to_arrays(use(made_inside)), first)
 
 
+ARCHITECTURES = {"crf_ner": "spacy-elmo.CRFTagger.v1", "biaffine_parser": "spacy-elmo.BiaffineParser.v1"}
+
+
 @pytest.mark.parametrize("mode", [*MODES, "no grad"])
-@pytest.mark.parametrize("kind", ["tagger", "crf_ner", "encoder"])
+@pytest.mark.parametrize("kind", ["tagger", "crf_ner", "biaffine_parser", "encoder"])
 def test_a_pipeline_learns_the_same_in_a_mode(kind: str, mode: str) -> None:
     def learn(enter: Callable[[], Any]) -> List[Any]:
         fix_random_seed(0)
-        if kind == "crf_ner":
+        if kind in ARCHITECTURES:
             nlp = with_elmo(model={"frozen": False})
-            nlp.add_pipe(kind, config=listening("spacy-elmo.CRFTagger.v1"))
+            nlp.add_pipe(kind, config=listening(ARCHITECTURES[kind]))
             nlp.initialize(lambda: make_examples(nlp))
         else:
             tok2vec = task_encoder("input", BILSTM) if kind == "encoder" else None

@@ -27,6 +27,7 @@ API = ("spacy_elmo", "spacy_elmo.nn", "spacy_elmo.export")
 RETURNED = (
     ("pipeline.elmo", "Elmo"),
     ("pipeline.crf_ner", "CRFNer"),
+    ("pipeline.biaffine_parser", "BiaffineDependencyParser"),
     ("pipeline.surprisal", "ElmoSurprisal"),
     ("pipeline.surprisal", "Surprisal"),
     ("inference.perplexity", "Perplexity"),

@@ -171,7 +171,7 @@ def compute_parse_loss(inputs: BiaffineInputs, annotations: Sequence[ParseAnnota
     d_weights = {name: torch2xp(array) for name, array in zip(weights, gradients[1:]) if array is not None}
     d_rows = xp.zeros((sum(map(len, d_vectors)), vectors.shape[1]), dtype="float32")
     d_rows[rows] = torch2xp(gradients[0])
-    ends = numpy.cumsum([len(vectors) for vectors in d_vectors])[:-1]
+    ends = numpy.cumsum([len(vectors) for vectors in d_vectors])[:-1].tolist()
     return float(loss.detach()), BiaffineInputs(xp.split(d_rows, ends), d_weights)
 
 
@@ -224,7 +224,8 @@ def predict_parses(
     RETURNS (List[ParseAnnotation]): Without unknown values.
     """
     unknown = [numpy.full(len(doc_words), MISSING) for doc_words in words]
-    given = [ParseAnnotation(*arrays) for arrays in zip(words, starts, unknown, unknown)]
+    with_first = [numpy.where(numpy.arange(len(known)) == 0, KNOWN_START, known) for known in starts]
+    given = [ParseAnnotation(*arrays) for arrays in zip(words, with_first, unknown, unknown)]
     xp = get_array_module(inputs.weights["arcs"])
     rows, _, joined = _join(given, [len(vectors) for vectors in inputs.vectors])
     with torch.no_grad():
@@ -329,8 +330,7 @@ def _score_starts(vectors: Tensor, weights: Dict[str, Tensor], dropout: float = 
 
 def _join(annotations: Sequence[ParseAnnotation], n_tokens: Sequence[int]) -> Tuple[Rows, Rows, ParseAnnotation]:
     """RETURNS (Tuple[Rows, Rows, ParseAnnotation]): The row of each word among all vectors, the lengths of sentences
-    or their divisions, and the annotation of all words, in which the first word of a Doc is known to be a start, and
-    heads are numbers of words.
+    or their divisions, and the annotation of all words, where heads are numbers among all words.
     """
     n_words = [len(annotation.words) for annotation in annotations]
     first_token = numpy.cumsum(n_tokens) - n_tokens
@@ -338,11 +338,10 @@ def _join(annotations: Sequence[ParseAnnotation], n_tokens: Sequence[int]) -> Tu
     words, starts, heads, labels = (numpy.concatenate(arrays).astype("int64") for arrays in zip(*annotations))
     rows = words + numpy.repeat(first_token, n_words)
     heads = numpy.where(heads == MISSING, MISSING, heads + numpy.repeat(first_word, n_words))
-    is_first = numpy.zeros(len(starts) + 1, dtype=bool)
-    is_first[first_word] = True
-    is_first = is_first[:-1]
-    lengths = _divide_long((starts == KNOWN_START) | is_first)
-    return rows, lengths, ParseAnnotation(words, numpy.where(is_first, KNOWN_START, starts), heads, labels)
+    begins_doc = numpy.zeros(len(starts) + 1, dtype=bool)
+    begins_doc[first_word] = True
+    lengths = _divide_long((starts == KNOWN_START) | begins_doc[:-1])
+    return rows, lengths, ParseAnnotation(words, starts, heads, labels)
 
 
 def _divide_long(is_start: NDArray[numpy.bool_]) -> Rows:

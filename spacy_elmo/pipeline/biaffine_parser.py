@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 import numpy
-from spacy.attrs import DEP, HEAD, SENT_START
+from spacy.attrs import DEP, HEAD, IS_SPACE, SENT_START
 from spacy.language import Language
 from spacy.pipeline.dep_parser import parser_score
 from spacy.pipeline.trainable_pipe import TrainablePipe
@@ -314,10 +314,12 @@ def _align_starts(eg: Example) -> Rows:
     reference, alignment = eg.reference, eg.alignment.x2y
     starts = _read_starts(reference)
     is_known = starts != UNKNOWN_START
-    if reference.has_annotation("DEP"):  # spaCy sets all starts if some of the heads are known
+    if reference.has_annotation("DEP"):
+        # spaCy sets all starts if some heads are known: that of a tree, though a word before it may belong to it.
         is_known = reference.to_array(DEP) != 0
-    elif reference.has_annotation("SENT_START"):
-        is_known[0] = True
+        is_known[1:] &= (starts[1:] != KNOWN_START) | (is_known | (reference.to_array(IS_SPACE) != 0))[:-1]
+    elif not reference.has_annotation("SENT_START"):  # spaCy sets the first one nevertheless
+        is_known[:] = False
     lengths = numpy.asarray(alignment.lengths)
     firsts = numpy.asarray(alignment.data)[(lengths.cumsum() - lengths)[lengths > 0]]
     is_aligned = lengths > 0

@@ -31,6 +31,7 @@ FAST = ["ner"]
 SLOW = [
     *("tagger", "morphologizer", "trainable_lemmatizer", "senter", "parser", "beam_parser", "beam_ner", "span_finder"),
     *("spancat", "spancat_singlelabel", "textcat", "textcat_multilabel", "entity_linker", "crf_ner"),
+    "biaffine_parser",
 ]
 TRAINABLE = FAST + SLOW
 
@@ -84,6 +85,7 @@ def test_every_trainable_component_listens_to_elmo(option, value, tmp_path):
         ("entity_linker", ["elmo", "sentencizer", "entity_linker"], ["sentencizer"]),
         ("ner, entity_linker, parser", ["elmo", "ner", "sentencizer", "entity_linker", "parser"], ["sentencizer"]),
         ("parser,ner,entity_linker", ["elmo", "parser", "ner", "entity_linker"], ["parser"]),
+        ("biaffine_parser,entity_linker", ["elmo", "biaffine_parser", "entity_linker"], ["biaffine_parser"]),
         ("ner", ["elmo", "ner"], []),
     ],
 )
@@ -373,10 +375,10 @@ def _overrides(name, folder):
 def _cases():
     fast = [(name, {"optimize": "efficiency"}, 1) for name in FAST]
     slow = [(name, {"optimize": "efficiency"}, 1) for name in SLOW]
-    slow += [(name, {"fine_tune": True}, 1) for name in ("ner", "textcat", "entity_linker")]
+    slow += [(name, {"fine_tune": True}, 1) for name in ("ner", "textcat", "entity_linker", "biaffine_parser")]
     slow += [(name, {"optimize": "accuracy"}, 1) for name in ("ner", "parser", "textcat", "spancat", "entity_linker")]
     slow += [("ner", {"placement": placement}, len(places)) for placement, places in PLACES.items()]
-    slow += [(name, {"placement": "both"}, 2) for name in ("beam_parser", "textcat_multilabel")]
+    slow += [(name, {"placement": "both"}, 2) for name in ("beam_parser", "textcat_multilabel", "biaffine_parser")]
     return [*fast, *(pytest.param(*case, marks=pytest.mark.slow) for case in slow)]
 
 

@@ -139,3 +139,21 @@ def test_crf_finds_the_entities_of_the_cpu(gpu):
     losses, found = train()
     numpy.testing.assert_allclose(losses, wanted_losses, rtol=1e-3)
     assert found == wanted
+
+
+@pytest.mark.issue(61)
+def test_biaffine_parser_finds_the_trees_of_the_cpu(gpu):
+    def train():
+        nlp = with_elmo()
+        model = {"tok2vec": LISTENER, "arc_width": 16, "label_width": 16, "dropout": 0.0}
+        nlp.add_pipe("biaffine_parser", config={"model": model})
+        optimizer = nlp.initialize(lambda: make_examples(nlp))
+        losses = [nlp.update(make_examples(nlp), sgd=optimizer)["biaffine_parser"] for _ in range(3)]
+        return losses, [[(token.head.i, token.dep_) for token in doc] for doc in nlp.pipe(TEXTS)]
+
+    require_cpu()
+    wanted_losses, wanted = train()
+    require_gpu()
+    losses, found = train()
+    numpy.testing.assert_allclose(losses, wanted_losses, rtol=1e-3)
+    assert found == wanted

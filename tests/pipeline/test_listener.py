@@ -59,6 +59,7 @@ COMPONENTS = {
     **{name: {} for name in ("tagger", "morphologizer", "senter", "ner", "spancat")},
     "trainable_lemmatizer": {"min_tree_freq": 1},
     "parser": {"min_action_freq": 1},
+    "biaffine_parser": {"model": {"arc_width": 16, "label_width": 16}},
     "textcat": {
         "model": {"@architectures": "spacy-elmo.TextCatReduce.v1", "exclusive_classes": True, "use_reduce_max": True}
     },
