@@ -15,6 +15,11 @@ MIN_BUCKET = 64  # minimum number of words in a group
 MIN_WINDOWS = 16  # minimum number of windows in a group: products of fewer rows have other rounding errors
 
 
+def has_mask_row(name: str) -> bool:
+    """Whether the first row of an entry of a network's state dict is the mask, which occurs in no word."""
+    return name.endswith("embedding") and name != "word_embedding"  # the table of words without characters
+
+
 class CharFilter(nn.Module):
     """Filters of one width: a valid convolution over the characters, then the maximum over positions. The activation
     selects the initial distribution, as in bilm-tf.

@@ -1,6 +1,5 @@
 """The class `BiLM`: contextual vectors and perplexities of tokenized sentences, without a spaCy pipeline."""
 
-import hashlib
 from itertools import count
 from numbers import Integral
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
@@ -16,17 +15,16 @@ from ..bilm.state import BiLMState, State
 from ..errors import Errors
 from ..text.words import Lexicon, Vocabulary
 from ..util import STATES
+from .digest import InputWords, RoundedCopy, Weights, collect_weights, digest_signs, digest_weights
 from .encoder import Encoder, check_state_of, refuse_state
 from .perplexity import Perplexity, finite, require_language_model, split_losses, summarize, text_losses
-from .products import check_precision, quantizable_names, quantize, require_float32
+from .products import check_precision, quantize, require_float32
 from .runtime import isolated, to_host, trim_heap
 from .words import WeightVersions, WordCache
 
 Vectors = List[NDArray[np.float32]]
 Layers = Union[str, int]
-DIGEST_LENGTH = 12  # hexadecimal digits
-MAX_SIGNS = 4096  # of each tensor
-DERIVED = ("_derived", "_versions", "_version", "_digest")
+DERIVED = ("_derived", "_versions", "_version", "_digest_of_values")
 _version_numbers = count()
 
 
@@ -41,6 +39,7 @@ class BiLM:
     meta (Optional[Dict[str, Any]]): Origin of the weights.
     steady_state (Optional[BiLMState]): The steady state, one row, if known; otherwise it is computed on first use.
     lexicon (Optional[Lexicon]): Symbols of the tables of a biLM with a token embedder.
+    rounded_copy (Optional[RoundedCopy]): Of which weights these are a rounded copy, if they are.
     """
 
     def __init__(
@@ -53,8 +52,10 @@ class BiLM:
         meta: Optional[Dict[str, Any]] = None,
         steady_state: Optional[BiLMState] = None,
         lexicon: Optional[Lexicon] = None,
+        rounded_copy: Optional[RoundedCopy] = None,
     ) -> None:
-        self._digest: Optional[str] = None
+        self._digest_of_values: Optional[str] = None
+        self._rounded_copy = rounded_copy
         self.network = network.eval()
         self.vocabulary = vocabulary
         self.head = head
@@ -102,27 +103,37 @@ class BiLM:
         return self._version
 
     @property
-    @isolated
     def digest(self) -> str:
-        """RETURNS (str): 12 hexadecimal digits that differ between biLMs, cached until the weights change.
+        """RETURNS (str): 12 hexadecimal digits that identify the weights, cached until they change.
 
-        It is a hash of the signs of the weights that reduced precision leaves in float32: embeddings, filters, biases.
-        Rounding does not change a sign, so the digest is the same on each device, in each precision, and in files of
-        each format and dtype. Training changes it as soon as one of these weights changes its sign.
+        It is a hash of all weights that vectors depend on, so that a change of any of them changes it. It is the same
+        on each device and in files of each format. A copy in reduced precision, in memory or in a file of this package,
+        has the digest of the weights that were rounded, until its weights change.
         """
-        self._encoder  # noqa: B018  notices changed weights
-        if self._digest is None:
-            rounded = set(quantizable_names(self.network))
-            named = self.network.named_parameters()
-            weights: Dict[str, Tensor] = {name: weight for name, weight in named if name not in rounded}
-            if self.token_embeddings is not None:
-                weights["token_embeddings"] = self.token_embeddings
-            hashed = hashlib.sha256()
-            for name in sorted(weights):
-                signs = weights[name].detach().flatten()[:MAX_SIGNS].signbit().cpu().numpy()
-                hashed.update(f"{name} {list(weights[name].shape)} ".encode() + np.packbits(signs).tobytes())
-            self._digest = hashed.hexdigest()[:DIGEST_LENGTH]
-        return self._digest
+        copied = self.rounded_copy
+        return self._digest_values() if copied is None else copied.original
+
+    @property
+    def rounded_copy(self) -> Optional[RoundedCopy]:
+        """RETURNS (Optional[RoundedCopy]): Of which weights these are a rounded copy; None if they are not, or no
+        longer.
+        """
+        copied = self._rounded_copy
+        return copied if copied is not None and copied.rounded == self._digest_values() else None
+
+    def describe_copy(self, weights: Weights) -> Optional[RoundedCopy]:
+        """weights (Weights): Rounded values of all weights, by the names of `collect_weights`.
+        RETURNS (Optional[RoundedCopy]): The `rounded_copy` of a biLM that has them.
+        """
+        rounded = digest_weights(self.network, weights, InputWords(self.vocabulary, self.lexicon))
+        return None if rounded == self.digest else RoundedCopy(self.digest, rounded)
+
+    @isolated
+    def has_digest(self, digest: str) -> bool:
+        """digest (str): The digest of a biLM, stored by this version or by a checkout before November 29, 2026.
+        RETURNS (bool): Whether it is that of these weights.
+        """
+        return digest == self.digest or digest == digest_signs(self.network, self.token_embeddings)
 
     @property
     @isolated
@@ -141,6 +152,7 @@ class BiLM:
         precision, known = self.precision, self._encoder.known_steady_state
         steady = None if known is None else BiLMState.from_state(known)
         check_precision(precision, torch.device(device))
+        digest = None if precision == "float32" else self.digest
         quantize(self.network, "float32")  # the packed form of quantized weights depends on the device
         self.network.to(device)
         quantize(self.network, precision)
@@ -149,6 +161,7 @@ class BiLM:
         if self.token_embeddings is not None:
             self.token_embeddings = self.token_embeddings.to(device)
         self._derive(None if steady is None else steady.to(self.device).to_state(self.config))
+        self._record_copy(digest)
         return self
 
     @isolated
@@ -166,8 +179,10 @@ class BiLM:
         RAISES (ValueError): For an unknown precision; EL015 if the device does not support it.
         """
         if precision != self.precision:
+            digest = self.digest if precision == "float32" else None  # of weights that have been rounded
             quantize(self.network, precision)
             self.clear_caches()
+            self._record_copy(digest)
             trim_heap()  # copies of the weights
         return self
 
@@ -387,7 +402,22 @@ class BiLM:
         tables = (self.vocabulary, self.token_embeddings, self.lexicon)
         self._derived = Encoder(self.network, *tables, steady_state=steady_state)
         self._versions = WeightVersions(self.network, self.token_embeddings)
-        self._version, self._digest = next(_version_numbers), None
+        self._version, self._digest_of_values = next(_version_numbers), None
+
+    def _record_copy(self, digest: Optional[str]) -> None:
+        """Keep the digest that the weights had before they were rounded, if it is given."""
+        if digest is not None:
+            self._rounded_copy = RoundedCopy(digest, self._digest_values())
+
+    @isolated
+    def _digest_values(self) -> str:
+        """The digest of the float32 values of the weights; of a quantized matrix those before it was quantized."""
+        self._encoder  # noqa: B018  notices changed weights
+        if self._digest_of_values is None:
+            weights = collect_weights(self.network, self.token_embeddings)
+            words = InputWords(self.vocabulary, self.lexicon)
+            self._digest_of_values = digest_weights(self.network, weights, words)
+        return self._digest_of_values
 
     def _start(self, state: Union[str, BiLMState, None], n_rows: int) -> State:
         if isinstance(state, BiLMState):

@@ -52,11 +52,13 @@ class PackedMatrix:
 
     precision (str): "bfloat16" or "int8".
     are_gates (bool): Whether columns are the gates of LSTMs, whose panels `KernelStack` reads.
+    original (str): See `QuantizedMatrix`.
     panels (Tensor): Shape (d, panels, n_packed, PANEL_WIDTH), int32; those of int8 begin with the scales, as float32.
     """
 
-    def __init__(self, weight: Tensor, precision: str, are_gates: bool = False) -> None:
+    def __init__(self, weight: Tensor, precision: str, are_gates: bool = False, original: str = "") -> None:
         check_kernel(precision)  # also of what is unpickled
+        self.original = original
         self.precision, self._sizes, self._are_gates = precision, weight.shape[1:], are_gates
         columns = order_gates(weight) if are_gates else weight
         if precision == "bfloat16":
@@ -69,7 +71,7 @@ class PackedMatrix:
         return self
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return PackedMatrix, (self.dense(), self.precision, self._are_gates)
+        return PackedMatrix, (self.dense(), self.precision, self._are_gates, self.original)
 
     def product(self, directions: slice) -> Product:
         """Of a single direction."""

@@ -5,6 +5,7 @@ matrices of the encoder and of highways of a network; everything else stays floa
 restores parameters, with rounded values.
 """
 
+import hashlib
 import os
 import warnings
 from functools import cache
@@ -36,7 +37,12 @@ def gate_scale(bias: Tensor) -> Tensor:
 
 
 class QuantizedMatrix(Protocol):
-    """d matrices in reduced precision. They are immutable, so that copies share them."""
+    """d matrices in reduced precision. They are immutable, so that copies share them.
+
+    original (str): `hash_values` of the float32 weight that was rounded.
+    """
+
+    original: str
 
     def product(self, directions: slice) -> Product:
         """See `make_product`."""
@@ -72,7 +78,8 @@ def _batched_product(weight: Tensor) -> Product:
 class HalfMatrix:
     """d matrices in 16 bits on a GPU; factors to `fold`, powers of two, are applied in products."""
 
-    def __init__(self, weight: Tensor, fold: Tensor, dtype: torch.dtype) -> None:
+    def __init__(self, weight: Tensor, fold: Tensor, dtype: torch.dtype, original: str) -> None:
+        self.original = original
         self._fold = fold.to(weight.device)
         self._weight = (weight * self._fold).to(dtype).contiguous()
 
@@ -80,7 +87,7 @@ class HalfMatrix:
         return self
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return HalfMatrix, (self.dense(), self._fold, self._weight.dtype)
+        return HalfMatrix, (self.dense(), self._fold, self._weight.dtype, self.original)
 
     def product(self, directions: slice) -> Product:
         """Rounded to 16 bits; sums with other tensors, and results, are float32."""
@@ -180,13 +187,16 @@ def quantize(network: BiLMNetwork, precision: str) -> None:
         warnings.warn(Warnings.WL021.format(precision=precision, device=network.device), stacklevel=2)
     for _, module in _quantizable(network):
         is_trained = any(parameter.requires_grad for parameter in module.parameters())
+        matrices = _matrices(module)
         for name, weight in _dense_matrices(module).items():
             vars(module).pop(name, None)
             module._parameters[name] = None  # hidden by the quantized matrix; keeps its place among the others
             if precision == "float32":
                 module._parameters[name] = nn.Parameter(weight, requires_grad=is_trained)
             else:
-                vars(module)[name] = _quantize(module, name, weight, precision)
+                matrix = matrices[name]
+                original = hash_values(weight) if isinstance(matrix, Tensor) else matrix.original
+                vars(module)[name] = _quantize(module, name, weight, precision, original)
     network.precision = precision
 
 
@@ -197,6 +207,23 @@ def full_state(network: BiLMNetwork) -> Dict[str, Tensor]:
         for prefix, module in _quantizable(network):
             state.update((f"{prefix}.{name}", weight) for name, weight in _dense_matrices(module).items())
     return state
+
+
+def stored_state(network: BiLMNetwork) -> Dict[str, Union[Tensor, QuantizedMatrix]]:
+    """The state dict with quantized matrices as they are."""
+    state: Dict[str, Union[Tensor, QuantizedMatrix]] = dict(network.state_dict())
+    if network.precision != "float32":
+        for prefix, module in _quantizable(network):
+            state.update((f"{prefix}.{name}", matrix) for name, matrix in _matrices(module).items())
+    return state
+
+
+def hash_values(weight: Tensor) -> str:
+    """A hash of the shape and the float32 values of a weight, equal on every device; on "meta" there are no values."""
+    hashed = hashlib.sha256(f"{list(weight.shape)} ".encode("ascii"))
+    if not weight.is_meta:
+        hashed.update(weight.detach().to("cpu", torch.float32).contiguous().view(-1).numpy().data)
+    return hashed.hexdigest()
 
 
 def quantizable_names(network: BiLMNetwork) -> List[str]:
@@ -225,13 +252,13 @@ def _dense_matrices(module: nn.Module) -> Dict[str, Tensor]:
     return weights
 
 
-def _quantize(module: nn.Module, name: str, weight: Tensor, precision: str) -> QuantizedMatrix:
+def _quantize(module: nn.Module, name: str, weight: Tensor, precision: str, original: str) -> QuantizedMatrix:
     are_gates = isinstance(module, LSTMLayer) and name != "projection_weight"
     if isinstance(module, Highway):
         weight = weight.t().unsqueeze(0)
     if weight.device.type == "cpu":
-        return PackedMatrix(weight, precision, are_gates)
+        return PackedMatrix(weight, precision, are_gates, original)
     fold = weight.new_ones(1)
     if isinstance(module, LSTMLayer):
         fold = gate_scale(module.bias) if are_gates else fold * PROJECTION_SCALE
-    return HalfMatrix(weight, fold, HALF_DTYPES[precision])
+    return HalfMatrix(weight, fold, HALF_DTYPES[precision], original)

@@ -392,10 +392,10 @@ class BiLMModule(nn.Module):
         return self
 
     def _compare(self, stored: Tensor, key: str) -> None:
-        digests = bytes(stored.to(torch.uint8).tolist()).hex(), self.bilm.digest  # a state dict may be cast
-        if digests[0] != digests[1]:
+        digest = bytes(stored.to(torch.uint8).tolist()).hex()  # a state dict may be cast
+        if not self.bilm.has_digest(digest):
             raise ValueError(
-                f"The state dict was saved with another biLM, of digest {digests[0]}, this one has {digests[1]}. Its "
+                f"The state dict was saved with another biLM, of digest {digest}, this one has {self.bilm.digest}. Its "
                 "mixes do not fit this biLM. Make the module with the biLM it was trained with; to load the other "
                 f"parameters all the same, delete '{key}' and pass strict=False."
             )

@@ -18,7 +18,7 @@ from ..errors import Errors, Warnings
 from ..util import shorten
 from ..weights.published import describe_published
 from .listener import ElmoListener
-from .model import get_settings, get_shim
+from .model import get_bilm, get_settings, get_shim
 from .replaced_listener import find_listener_blocks
 from .task_layers import has_elmo
 
@@ -45,10 +45,12 @@ def check_bilm(elmo: Any) -> None:
 
 def _find_other(elmo: Any, names: Iterable[str]) -> Listeners:
     """RETURNS (Listeners): The listeners of these components that were trained with another biLM."""
-    label, others = elmo.bilm_label, {}
-    for name in names if label else ():
+    bilm, others = get_bilm(elmo.model), {}
+    if bilm is None:
+        return {}
+    for name in names:
         labels = [(listener, listener.trained_with) for listener in elmo.listener_map[name]]
-        others[name] = [listener for listener, trained in labels if trained and trained.split()[0] != label.split()[0]]
+        others[name] = [listener for listener, label in labels if label and not bilm.has_digest(label.split()[0])]
     return {name: listeners for name, listeners in others.items() if listeners}
 
 

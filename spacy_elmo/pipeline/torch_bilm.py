@@ -310,6 +310,7 @@ def copy_bilm(bilm: BiLM) -> BiLM:
         token_embeddings=bilm.token_embeddings,
         meta=copy.deepcopy(bilm.meta),
         lexicon=bilm.lexicon,
+        rounded_copy=bilm.rounded_copy,
     )
 
 

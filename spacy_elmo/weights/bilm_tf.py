@@ -18,6 +18,7 @@ from ..bilm.config import MAX_LAYERS, UTF8_CHARACTERS, BiLMConfig, CharCNNConfig
 from ..bilm.model import AdaptiveHead, SoftmaxHead
 from ..errors import Errors
 from ..inference.bilm import BiLM
+from ..inference.digest import EMBEDDINGS
 from ..util import shorten
 from .files import (
     HDF5_SUFFIXES,
@@ -34,7 +35,7 @@ from .files import (
     read_object,
     write_hdf5,
 )
-from .meta import FORMAT_KEY, META_NAME
+from .meta import FORMAT_KEY, META_NAME, make_file_meta, split_copy
 from .tensor_map import (
     TRANSPOSED,
     Dataset,
@@ -445,12 +446,14 @@ def read_bilm_tf(
         )
         warnings.warn(text, stacklevel=2)
     network = load_network(config, tf_datasets(config), arrays)
+    meta, copied = split_copy(_read_meta(files.meta))
     return BiLM(
         network,
         vocabulary=vocabulary,
         head=load_softmax(SOFTMAX_NAMES, head, network, is_shared=is_shared),
         token_embeddings=None if vectors is None else from_numpy(vectors),
-        meta={**_read_meta(files.meta), FORMAT_KEY: "bilm-tf"},
+        meta={**meta, FORMAT_KEY: "bilm-tf"},
+        rounded_copy=copied,
     )
 
 
@@ -466,7 +469,8 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
             f"This biLM cannot be saved in the bilm-tf format: {listing}. The vectors would differ. Save it with "
             'format "native".'
         )
-    arrays, head = export_arrays(tf_datasets(bilm.config), to_arrays(bilm.network)), bilm.head
+    weights, head = to_arrays(bilm.network), bilm.head
+    arrays = export_arrays(tf_datasets(bilm.config), weights)
     if isinstance(head, SoftmaxHead):
         softmax = to_arrays(head)
         arrays[SOFTMAX_BIAS] = softmax["bias"]
@@ -485,11 +489,13 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
         options["share_embedding_softmax"] = True
     if bilm.token_embeddings is not None:
         options[EMBEDDINGS_KEY] = TOKEN_EMBEDDINGS_NAME
-        embeddings = {WORD_TABLE: bilm.token_embeddings.detach().cpu().numpy()}
+        weights[EMBEDDINGS] = bilm.token_embeddings.detach().cpu().numpy()
+        embeddings = {WORD_TABLE: weights[EMBEDDINGS]}
         check_dtype_fits(embeddings, dtype)
         write_hdf5(folder / TOKEN_EMBEDDINGS_NAME, embeddings, dtype)
     check_dtype_fits(arrays, dtype)
-    meta = {key: value for key, value in (bilm.meta or {}).items() if key != FORMAT_KEY}
+    meta = make_file_meta(bilm, dtype, {name: array.astype(dtype, copy=False) for name, array in weights.items()})
+    meta.pop(FORMAT_KEY, None)
     if meta:
         (folder / META_NAME).write_bytes(dump_object(meta, META_NAME))
     srsly.write_json(folder / OPTIONS_NAME, options)

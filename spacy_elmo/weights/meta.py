@@ -1,6 +1,7 @@
 """Meta data of a biLM: its name, language, licence, sources and training, and the scalar mixes trained with it.
 
-The native format and that of bilm-tf have them in `meta.json`. A download has a record of its origin beside it.
+The native format and that of bilm-tf have them in `meta.json`, with the digest of the weights of which the file has a
+rounded copy. A download has a record of its origin beside it.
 """
 
 import json
@@ -9,17 +10,23 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+import torch
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from ..bilm.config import MAX_ABSOLUTE
+from ..inference.bilm import BiLM
+from ..inference.digest import RoundedCopy
 from ..settings import AnyNorm, Number, check_record
 from ..util import shorten
+from .files import Array
 
 META_NAME, RECORD_NAME = "meta.json", "origin.json"
 MAX_RECORD_BYTES = 2**20
 FORMAT_KEY = "source_format"  # the format that a biLM was read from
 RECORD_KEYS = {"name": "name", "lang": "language", "license": "licence", "source": "documented", "paper": "paper"}
+
+COPY_KEY = "rounded_copy"  # in files only
 
 MIXES_KEY = "scalar_mixes"  # in the meta data of a biLM
 Absolute = Annotated[Number, Field(ge=-MAX_ABSOLUTE, le=MAX_ABSOLUTE)]
@@ -46,6 +53,30 @@ def read_record_meta(path: Path) -> Dict[str, str]:
     stated = {key: record.get(theirs) for key, theirs in RECORD_KEYS.items()}
     is_downloaded = path.is_dir() or any(f"{name}.".startswith(f"{path.name}.") for name in names)
     return {key: value for key, value in stated.items() if is_downloaded and isinstance(value, str) and value}
+
+
+def make_file_meta(bilm: BiLM, dtype: str, rounded: Mapping[str, Array]) -> Dict[str, Any]:
+    """Meta data for a file in a dtype, with the digest of the weights that were rounded, if they were; `rounded` are
+    the weights as they will be read, by the names of `collect_weights`.
+    """
+    record = {key: value for key, value in (bilm.meta or {}).items() if key != COPY_KEY}
+    if dtype == bilm.precision == "float32":
+        copied = bilm.rounded_copy
+    else:
+        weights = {name: torch.from_numpy(array.astype("float32")) for name, array in rounded.items()}
+        copied = bilm.describe_copy(weights)
+    return record if copied is None else {**record, COPY_KEY: copied._asdict()}
+
+
+def split_copy(record: Mapping[str, Any]) -> Tuple[Dict[str, Any], Optional[RoundedCopy]]:
+    """From the meta data of a file, those of the biLM, and of which weights the file has a rounded copy. An entry that
+    is not valid is ignored: the biLM then has the digest of the rounded values.
+    """
+    meta = dict(record)
+    copied = meta.pop(COPY_KEY, None)
+    digests = [copied.get(name) for name in RoundedCopy._fields] if isinstance(copied, Mapping) else []
+    texts = [digest for digest in digests if isinstance(digest, str)]
+    return meta, RoundedCopy(*texts) if len(texts) == len(RoundedCopy._fields) else None
 
 
 def list_training_texts(meta: Any) -> List[Dict[str, str]]:

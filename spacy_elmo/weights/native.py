@@ -18,6 +18,7 @@ from ..bilm.model import AdaptiveHead, BiLMNetwork, LMHead
 from ..bilm.state import BiLMState
 from ..errors import Errors
 from ..inference.bilm import BiLM
+from ..inference.digest import EMBEDDINGS
 from ..inference.kernel import to_int8
 from ..inference.products import quantizable_names
 from ..inference.runtime import isolated
@@ -42,7 +43,7 @@ from .files import (
     read_object,
     unreadable,
 )
-from .meta import META_NAME
+from .meta import META_NAME, make_file_meta, split_copy
 from .tensor_map import (
     Dataset,
     as_float32,
@@ -258,10 +259,10 @@ def write_native(bilm: BiLM, folder: Path, dtype: str) -> None:
     """Write a biLM to an empty folder, as "float32", "float16", or "int8" for the large matrices. ValueError for values
     that are too large for the dtype, EL036 for meta data that could not be read.
     """
-    arrays = _to_disk_arrays(bilm, dtype)
-    meta = dump_object(bilm.meta or {}, META_NAME)
+    arrays, meta = _to_disk_arrays(bilm, dtype)
+    content = dump_object(meta, META_NAME)
     srsly.write_json(folder / CONFIG_NAME, _config_record(bilm))
-    (folder / META_NAME).write_bytes(meta)
+    (folder / META_NAME).write_bytes(content)
     (folder / WEIGHTS_NAME).write_bytes(save(arrays))
     if bilm.vocabulary is not None:
         write_vocabulary(folder / VOCAB_NAME, bilm.vocabulary)
@@ -277,16 +278,17 @@ def bilm_to_bytes(bilm: BiLM, dtype: str = "float32") -> bytes:
     dtype (str): "float32", "float16", or "int8" for the large matrices.
     RETURNS (bytes): Equal for equal models.
     """
+    arrays, meta = _to_disk_arrays(bilm, dtype)
     record = {
         "config": _config_record(bilm),
         "dtype": dtype,
-        "meta": bilm.meta or {},
+        "meta": meta,
         "vocabulary": None if bilm.vocabulary is None else bilm.vocabulary.words,
     }
     if bilm.lexicon is not None:
         record["lexicon"] = _lexicon_record(bilm.lexicon)
     # One header entry, since safetensors writes several in any order, and bytes of equal models should be equal.
-    return save(_to_disk_arrays(bilm, dtype), metadata={BYTES_KEY: json.dumps(record, sort_keys=True)})
+    return save(arrays, metadata={BYTES_KEY: json.dumps(record, sort_keys=True)})
 
 
 @isolated
@@ -324,27 +326,34 @@ def bilm_from_bytes(content: bytes, where: str = BYTES) -> BiLM:
     return _build(read_config(record["config"], where), arrays, vocabulary, symbols, dict(meta or {}), where)
 
 
-def _to_disk_arrays(bilm: BiLM, dtype: str) -> Dict[str, Array]:
-    arrays = {NETWORK_PREFIX + stored_name(key): array for key, array in to_arrays(bilm.network).items()}
-    head = _head_to_arrays(bilm.network, bilm.head)
-    arrays.update(head)
+def _to_disk_arrays(bilm: BiLM, dtype: str) -> Tuple[Dict[str, Array], Dict[str, Any]]:
+    """The arrays and the meta data of a file."""
+    weights = to_arrays(bilm.network)
     if bilm.token_embeddings is not None:
-        arrays[EMBEDDINGS_KEY] = bilm.token_embeddings.detach().cpu().numpy()
+        weights[EMBEDDINGS] = bilm.token_embeddings.detach().cpu().numpy()
+    head = _head_to_arrays(bilm.network, bilm.head)
+    arrays = {**{_array_name(name): array for name, array in weights.items()}, **head}
     if dtype == "int8":
         check_dtype_fits(arrays, "float32")
-        quantized = [NETWORK_PREFIX + stored_name(name) for name in quantizable_names(bilm.network)]
+        quantized = [_array_name(name) for name in quantizable_names(bilm.network)]
         stored = _encode_int8(arrays, [*quantized, *(key for key, array in head.items() if array.ndim == 2)])
         restored, _ = _decode_int8(stored)
     else:
         check_dtype_fits(arrays, dtype)
         restored = stored = {key: np.ascontiguousarray(array, dtype=dtype) for key, array in arrays.items()}
+    meta = make_file_meta(bilm, dtype, {name: restored[_array_name(name)] for name in weights})
     # The steady state is valid only for the weights it was computed with, in float32, and is not rounded.
     if not bilm.config.has_state:
-        return stored
+        return stored, meta
     if bilm.precision == "float32" and all(np.array_equal(arrays[key], restored[key]) for key in arrays):
         for key, tensor in zip(STEADY_KEYS, (bilm.steady_state.h, bilm.steady_state.c)):
             stored[key] = np.ascontiguousarray(tensor.detach().cpu().numpy(), dtype="float32")
-    return stored
+    return stored, meta
+
+
+def _array_name(name: str) -> str:
+    """The name in files of a weight of `collect_weights`."""
+    return EMBEDDINGS_KEY if name == EMBEDDINGS else NETWORK_PREFIX + stored_name(name)
 
 
 def _build(
@@ -376,6 +385,7 @@ def _build(
     if config.token_embedder is not None:
         make_lexicon_codec(config, lexicon)  # ValueError for a lexicon that does not fit
     network = load_network(config, table, arrays)
+    own_meta, copied = split_copy(meta)
     names = [name for name in (*STEADY_KEYS, EMBEDDINGS_KEY) if name in expected]
     tensors = {name: from_numpy(as_float32(arrays[name])) for name in names}
     return BiLM(
@@ -383,7 +393,8 @@ def _build(
         vocabulary=vocabulary,
         head=_load_head(network, settings, arrays),
         token_embeddings=tensors.get(EMBEDDINGS_KEY),
-        meta=meta,
+        meta=own_meta,
+        rounded_copy=copied,
         steady_state=BiLMState(*(tensors[name] for name in STEADY_KEYS)) if STEADY_KEYS[0] in tensors else None,
         lexicon=lexicon,
     )

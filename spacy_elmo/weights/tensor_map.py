@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..bilm.char_cnn import has_mask_row
 from ..bilm.config import MAX_ABSOLUTE, BiLMConfig
 from ..bilm.lstm import FORGET_BIAS
 from ..bilm.model import BiLMNetwork, LMHead, SoftmaxHead
@@ -194,8 +195,7 @@ def network_shapes(config: BiLMConfig) -> Dict[str, Shape]:
 
 def count_numbers(shapes: Mapping[str, Shape]) -> Dict[str, int]:
     """Parameters in each array of a network. The first row of a table of symbols is the mask, and not a parameter."""
-    masked = [name for name in shapes if name.endswith("embedding") and name != "word_embedding"]
-    return {name: prod(shape) - (shape[1] if name in masked else 0) for name, shape in shapes.items()}
+    return {name: prod(shape) - (shape[1] if has_mask_row(name) else 0) for name, shape in shapes.items()}
 
 
 def softmax_shapes(

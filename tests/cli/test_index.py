@@ -3,11 +3,12 @@
 import json
 
 import pytest
+import torch
 from cli.calls import call, call_json, refused, told
 
 from spacy_elmo.analysis.index_build import IndexBuilder
 from spacy_elmo.analysis.token_store import FILE
-from spacy_elmo.weights import save_bilm
+from spacy_elmo.weights import load_bilm, save_bilm
 
 pytest.importorskip("sklearn")
 pytest.importorskip("matplotlib")
@@ -228,6 +229,27 @@ def test_index_follows_its_texts_and_documents_are_deleted(folder, write, tmp_pa
     assert "nothing to check" in checked.stderr and "recall@10" not in json.loads(checked.stdout)
     assert "no tokens" in call("neighbors", index, SENTENCE, "-w", "bank").output
     assert "The index has no use of" in refused("senses", index, "bank")
+
+
+@pytest.mark.issue(59)
+def test_an_index_takes_no_vectors_of_a_pruned_bilm(folder, write, tmp_path):
+    pytest.importorskip("pyarrow", reason="needs pyarrow")
+    bilm, index, vectors = load_bilm(folder / "bilm"), tmp_path / "index", tmp_path / "vectors"
+    save_bilm(bilm, tmp_path / "bilm")
+    texts = write({"words": ["a", "bank"]})
+    arguments = ("--bilm", tmp_path / "bilm", "--layer", "mean")
+    call("embed", tmp_path / "bilm", texts, vectors, "--lang", "none")
+    assert "1 Parquet file" in " ".join(call("index", vectors, tmp_path / "of_vectors", *arguments).output.split())
+    call("index", texts, index, *arguments)
+    with torch.no_grad():
+        weight = bilm.network.encoder.layers[0].recurrent_weight
+        weight[weight.abs() < weight.abs().median()] = 0.0
+    save_bilm(bilm, tmp_path / "bilm", force=True)
+    assert "EL393" in refused("index", write({"words": ["the", "bank"]}), index)
+    assert "EL394" in refused("neighbors", index, "a bank", "-w", "bank")
+    assert "Parquet" not in call("index", vectors, tmp_path / "of_pruned", *arguments).output
+    save_bilm(bilm, tmp_path / "half", dtype="float16")  # the same biLM in another dtype searches its index
+    call("neighbors", tmp_path / "of_pruned", "a bank", "-w", "bank", "--bilm", tmp_path / "half")
 
 
 @pytest.mark.issue(18)

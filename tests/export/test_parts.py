@@ -105,6 +105,7 @@ def test_the_same_command_and_jobs_compute_only_what_is_missing(place: Path) -> 
     [
         (["--dtype", "float16"], "", "dtype was 'float32', now 'float16'"),
         ([], "bilm", "fingerprint was"),
+        ([], "matrix", "fingerprint was"),
         ([], "text", "new or changed"),
         ([], "more", "new or changed"),
         (["--lang", "en"], "", "lang was None, now 'en'"),
@@ -114,10 +115,11 @@ def test_another_biLM_setting_or_text_is_refused(
     options: List[str], change: str, message: str, place: Path, request: Any
 ) -> None:
     embed(place, "--keep", "id")
-    if change == "bilm":
+    if change in ("bilm", "matrix"):
         bilm = make_bilm()
-        for parameter in bilm.network.parameters():
-            parameter.data.neg_()
+        for name, parameter in bilm.network.named_parameters():
+            if change == "bilm" or name == "encoder.layers.1.recurrent_weight":
+                parameter.data.mul_(-1 if change == "bilm" else 0.2)
         save_bilm(bilm, place / "bilm", force=True)
     elif change:
         with (place / "in" / ("b.jsonl" if change == "text" else "c.jsonl")).open("a", encoding="utf8") as file:

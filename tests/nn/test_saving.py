@@ -77,8 +77,23 @@ def test_another_bilm_under_trained_mixes_is_an_error():
         Elmo(make_bilm(0, BiLMConfig.from_dict(sizes)), store_bilm=False).load_state_dict(state)
 
 
+@pytest.mark.issue(59)
+@pytest.mark.parametrize("name", ["input_weight", "recurrent_weight", "projection_weight"])
+def test_pruned_matrices_under_trained_mixes_are_another_bilm(name):
+    state = Elmo(make_bilm(0), store_bilm=False).state_dict()
+    pruned = make_bilm(0)
+    weight = getattr(pruned.network.encoder.layers[1], name)
+    with torch.no_grad():
+        weight[weight.abs() < weight.abs().quantile(0.3)] = 0.0
+    before = Elmo(pruned, store_bilm=False)
+    for elmo, stored in ((before, state), (Elmo(make_bilm(0), store_bilm=False), before.state_dict())):
+        assert set(stored) == {"encoder.digest", *MIXES}
+        with pytest.raises(ValueError, match="another biLM, of digest"):
+            elmo.load_state_dict(stored)
+
+
 def _train(elmo):
-    """So little that the digest is the same."""
+    """By little."""
     optimizer = torch.optim.SGD(elmo.parameters(), lr=1e-5)
     elmo.bilm.encode(SENTENCES, with_grad=True).square().sum().backward()
     optimizer.step()

@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import pytest
 import spacy
+import torch
 from spacy.cli.train import train as spacy_train
 from spacy.tokens import Doc, DocBin
 from spacy.training.initialize import init_nlp
@@ -122,6 +123,17 @@ def test_the_same_bilm_in_fewer_bits_is_the_same(tmp_path, dtype):
     save_bilm(make_random_bilm(BILM, OWN), tmp_path / "bilm", dtype=dtype)
     nlp.get_pipe("elmo").load_weights(tmp_path / "bilm")
     assert nlp.get_pipe("elmo").listeners[0].trained_with
+
+
+@pytest.mark.issue(59)
+@pytest.mark.parametrize("name", ["recurrent_weight", "projection_weight"])
+def test_a_scaled_matrix_under_a_trained_mix_is_another_bilm(tmp_path, name):
+    nlp, scaled = make_trained(), make_random_bilm(BILM, OWN)
+    with torch.no_grad():
+        getattr(scaled.network.encoder.layers[0], name).mul_(0.2)
+    save_bilm(scaled, tmp_path / "bilm")
+    with pytest.warns(UserWarning, match="WL066.*than 'elmo' has.*'tagger'"):
+        nlp.get_pipe("elmo").load_weights(tmp_path / "bilm")
 
 
 def load_other(nlp):

@@ -1,4 +1,4 @@
-"""Digests of files follow their bytes, those of biLMs the signs of weights; the origin lists files."""
+"""Digests of files follow their bytes, those of biLMs the weights; the origin lists files."""
 
 import hashlib
 import pickle
