@@ -4,7 +4,7 @@ import time
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Dict, List, Literal, Optional, Tuple
+from typing import Any, Dict, List, Literal, Optional, Set, Tuple
 
 from spacy.tokens import Doc
 from tqdm import tqdm
@@ -35,6 +35,7 @@ from ._app import Arg, Opt, app
 
 AS_TEXT = ":text"  # after a field of --keep
 REPORT_S = 60.0  # seconds between lines of progress without a terminal
+MAX_IDS = 2_000_000  # that are compared, about 100 bytes each
 
 
 @app.command("embed")
@@ -126,7 +127,7 @@ def embed_cli(
     An .npz has "lengths" (tokens of each text), "ids", "tokens" (at most 200 characters), and the rows of all tokens,
     text by text: "mixed" (tokens, width), "layers" (layers + 1, tokens, width). A DocBin has Docs with vectors: after
     `spacy_elmo.register_extensions()` they are `doc._.elmo` and `doc._.elmo_layers`. Parquet has a row per text: id
-    (that of --keep id, otherwise FILE:LINE), the fields of --keep, tokens, and elmo or elmo_layer_0 and so on, each a
+    (that of --keep id, which may not be unique, as a warning then says; otherwise FILE:LINE), the fields of --keep, tokens, and elmo or elmo_layer_0 and so on, each a
     list of rows; its metadata has the settings as JSON, under spacy_elmo. An HDF5 file is that of AllenNLP 0.9: a data
     set per text, named by its number, and sentence_to_index, a JSON object from texts to numbers.
 
@@ -243,7 +244,7 @@ def _read_shard(shard: Optional[str], *, force: bool) -> Tuple[int, int]:
 
 class _Progress:
     """A bar with the share of the bytes that have been read, tokens per second and the time that is left; without a terminal a
-    line a minute. The first tokens are added to the check.
+    line a minute. The first tokens are added to the check. At the end it warns of repeated ids, among `MAX_IDS`.
     """
 
     def __init__(self, inputs: List[str], check: PunctuationCheck) -> None:
@@ -252,17 +253,33 @@ class _Progress:
         self._read = dict.fromkeys(inputs, 0)
         self._start = self._reported = time.monotonic()
         self._bar = tqdm(total=sum(self._sizes.values()) or None, disable=None, unit="B", unit_scale=True)
-        self.callbacks = Progress(self._on_text, self._on_read)
+        self.callbacks = Progress(self._on_text, self._on_read, self._on_id)
+        self._ids: Set[int] = set()
+        self._n_repeated, self._repeated = 0, ""
 
     def __enter__(self) -> "_Progress":
         return self
 
     def __exit__(self, *error: Any) -> None:
         self._bar.close()
+        if self._n_repeated:
+            texts = "1 text has" if self._n_repeated == 1 else f"{self._n_repeated:,} texts have"
+            _common.msg.warn(
+                f"{texts} an id that an earlier text has, for instance {self._repeated}, so that rows cannot be told "
+                "apart by it. Correct the ids, or leave id out of --keep: then the id is FILE:LINE."
+            )
 
     def _on_text(self, doc: Doc) -> None:
         self.n_tokens += len(doc)
         self._check.add(token.text for token in doc)
+
+    def _on_id(self, id: Any, place: str) -> None:
+        key = hash(str(id))
+        if key in self._ids:
+            self._n_repeated += 1
+            self._repeated = self._repeated or f"{id!r} ({place})"
+        elif len(self._ids) < MAX_IDS:
+            self._ids.add(key)
 
     def _on_read(self, name: str, position: int) -> None:
         self._bar.update(position - self._read[name])

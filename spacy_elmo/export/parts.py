@@ -105,10 +105,12 @@ class Progress(NamedTuple):
 
     on_text (Callable[[Doc], object]): Called with each Doc.
     on_read (Callable[[str, int], object]): Called with an input file and how many of its bytes have been read.
+    on_id (Callable[[Any, str], object]): Called with the id of each text that has one in its fields, and its place.
     """
 
     on_text: Callable[[Doc], object] = lambda doc: None
     on_read: Callable[[str, int], object] = lambda file, position: None
+    on_id: Callable[[Any, str], object] = lambda id, place: None
 
 
 def describe(settings: PartSettings, bilm: BiLM) -> Dict[str, Any]:
@@ -183,8 +185,12 @@ def _fit(record: TextRecord, keep: Sequence[Tuple[str, str]]) -> TextRecord:
             value = to_text(value)
         elif value is not None:
             is_number = isinstance(value, (int, float)) and (isinstance(value, float) or abs(value) < 2**1023)
+            problem = ""
             if not is_number or (kind == "int64" and not (float(value).is_integer() and abs(value) < 2**63)):
                 problem = f"{record.place} has {value!r} in the field {name}, whose first values are numbers ({kind})."
+            elif kind == "float64" and isinstance(value, int) and int(float(value)) != value:
+                problem = f"{record.place} has {value!r} in the field {name}, whose numbers are {kind}: it is rounded."
+            if problem:
                 error = ValueError(f"{problem} Correct it, or keep the field as text with --keep {name}:text.")
                 return TextRecord(record.place, "", error=error)
             value = int(value) if kind == "int64" else float(value)
@@ -363,6 +369,8 @@ def _read(settings: PartSettings, nlp: Language, name: str, counts: Counts, prog
     ):
         if files and not files[0].closed:
             progress.on_read(name, files[0].tell())
+        if "id" in record.fields:
+            progress.on_id(record.fields["id"], record.place)
         yield record if record.error is not None else _fit(record, settings.keep)
     progress.on_read(name, size_of(name))
 

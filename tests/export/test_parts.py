@@ -220,7 +220,7 @@ def test_fields_of_objects_have_dotted_names_and_the_text_is_a_field(place: Path
     "values, keep, wanted",
     [
         ([1, None, 3.0], "year", [1, None, 3]),
-        ([2**60 + 1, 2.5, None], "year", [2.0**60, 2.5, None]),
+        ([2**60, 2.5, None], "year", [2.0**60, 2.5, None]),
         ([1, "n.d.", None], "year", ["1", "n.d.", ""]),
         ([1, True, [2]], "year", ["1", "true", "[2]"]),
         ([1, 2, 3], "year:text", ["1", "2", "3"]),
@@ -240,6 +240,29 @@ def test_numbers_are_kept_as_numbers(values: List[Any], keep: str, wanted: List[
     pandas = pytest.importorskip("pandas", reason="needs pandas")
     assert len(pandas.read_parquet(place / "out")) == 4
     call("embed", place / "bilm", place / "one", place / "out.spacy", "--keep", keep)
+
+
+@pytest.mark.issue(59)
+@pytest.mark.parametrize("number", [2**53 + 1, -(2**60) - 1, 2**63 + 1])
+def test_a_number_that_a_fraction_beside_it_would_round_is_an_error(number: int, place: Path) -> None:
+    srsly.write_jsonl(place / "a.jsonl", [{"text": "a b", "year": value} for value in (0.5, number)])
+    arguments = ["embed", place / "bilm", place / "a.jsonl", place / "a.parquet", "--keep"]
+    shown = refused(*arguments, "year")
+    assert str(number) in shown and "--keep year:text" in shown and not (place / "a.parquet").exists()
+    call(*arguments, "year:text")
+    assert pq.read_table(place / "a.parquet")["year"].to_pylist() == ["0.5", str(number)]
+
+
+@pytest.mark.issue(59)
+@pytest.mark.parametrize("output", ["out", "out.parquet", "out.npz", "out.spacy"])
+def test_an_id_that_occurs_twice_causes_a_warning(output: str, place: Path) -> None:
+    options = ["--keep", "id"] if output != "out.npz" else []
+    assert "an id that" not in embed(place, *options, output=output).stderr
+    rows = list(srsly.read_jsonl(place / "in" / "b.jsonl"))
+    srsly.write_jsonl(place / "in" / "b.jsonl", [*rows, {**rows[0], "id": "a3"}, {**rows[0], "id": "b7"}])
+    shown = " ".join(embed(place, *options, "--force", output=output).stderr.split())
+    if output != "out.npz":  # whose ids are FILE:LINE
+        assert "2 texts have an id that an earlier text has, for instance 'a3'" in shown and "b.jsonl:24" in shown
 
 
 @pytest.mark.issue(48)
