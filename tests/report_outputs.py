@@ -1,8 +1,7 @@
 """Outputs of trainings, without training: a tagger and a fixed recognizer on a tiny biLM, and the same without ELMo."""
 
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional
 
 import spacy
 import srsly
@@ -16,26 +15,6 @@ from spacy_elmo.pipeline import elmo  # noqa: F401  registers the factory where 
 LOADER = {"@misc": "spacy-elmo.RandomBiLM.v1", "bilm": SIZES}
 LISTENER = {"@architectures": "spacy-elmo.ElmoListener.v1"}
 TAGS = {"Acme": "PROPN", "hires": "VERB", "Ada": "PROPN", "today": "NOUN", "<b>": "X"}
-
-
-class Elements(HTMLParser):
-    """The elements, attributes and text of a page."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: List[str] = []
-        self.attributes: List[Tuple[str, Optional[str]]] = []
-        self.places: Set[Tuple[str, str, str]] = set()  # tag, name and value
-        self.text = ""
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.tags.append(tag)
-        self.attributes += attrs
-        self.places |= {(tag, name, value or "") for name, value in attrs}
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
 
 
 def make_pipeline(patterns: Dict[str, str], *, has_elmo: bool) -> Language:
@@ -64,6 +43,40 @@ def write_output(
     if metrics is not None:
         srsly.write_json(folder / "metrics.json", metrics)
     return folder
+
+
+TEXTS = [("a dull film", "bad"), ("a fine film", "good"), ("dull and long", "bad"), ("fine , and short", "good")]
+
+
+def write_classifier(folder: Path, *, has_elmo: bool = True, n_updates: int = 0, factory: str = "textcat") -> Path:
+    """What `spacy train` leaves of a text categorizer as `init-config` writes it, with its scores in meta.json."""
+    nlp = spacy.blank("en")
+    listener = None
+    if has_elmo:
+        nlp.add_pipe("elmo")
+        nlp.config["initialize"]["components"]["elmo"] = {"loader": LOADER}
+        listener = {**LISTENER, "mix": "concat", "initial_gamma": 0.1, "learn_gamma": False}
+    is_exclusive = factory == "textcat"
+    model = {"@architectures": "spacy-elmo.TextCatNgrams.v1", "tok2vec": listener, "exclusive_classes": is_exclusive}
+    nlp.add_pipe(factory, config={"model": model})
+    examples = [Example(doc, doc) for doc in make_texts(nlp)]
+    nlp.initialize(lambda: examples)
+    for _ in range(n_updates):
+        nlp.update(examples)
+    scores = nlp.evaluate(examples)
+    nlp.meta["performance"] = {key: value for key, value in scores.items() if key.startswith("cats_")}
+    folder.mkdir(parents=True, exist_ok=True)
+    nlp.to_disk(folder / "model-best")
+    return folder
+
+
+def make_texts(nlp: Language, n_copies: int = 5) -> List[Doc]:
+    """RETURNS (List[Doc]): Docs with one of two categories."""
+    docs = []
+    for text, label in TEXTS * n_copies:
+        docs.append(nlp.make_doc(text))
+        docs[-1].cats = {"bad": float(label == "bad"), "good": float(label == "good")}
+    return docs
 
 
 def write_logs(folder: Path) -> None:

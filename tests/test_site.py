@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Set
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from report_outputs import Elements
+from page_texts import Elements
 from typer.main import get_command
 
 from spacy_elmo.cli._app import COMMANDS, app

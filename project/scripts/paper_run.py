@@ -197,7 +197,7 @@ def write_share(source: Path, target: Path, share: int, *, per_category: int = 0
 
 def score(pipeline_dir: Path, corpus_dir: Path) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): Under "test" the scores on the test data that are single numbers, 0 to 1; under "mixes"
-    component, place, shares of the layers (the token layer first) and gamma of each mix, if there is any; under
+    component, place, shares of the layers (the token layer first) and gamma of each mix with weights, if any; under
     "threshold" that of a component for several categories, chosen on the development data.
     """
     nlp = spacy.load(pipeline_dir)
@@ -215,6 +215,7 @@ def score(pipeline_dir: Path, corpus_dir: Path) -> Dict[str, Any]:
             "gamma": round(mix.gamma, 5),
         }
         for mix in find_task_mixes(nlp)
+        if not mix.is_concatenated
     ]
     return {"test": kept, **found, **({"mixes": mixes} if mixes else {})}
 

@@ -6,7 +6,7 @@ have the interval of Wilson (1927), with the design effect of their documents (R
 
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -79,15 +79,41 @@ def bootstrap(
     n (int): See `Score`.
     RAISES (ValueError): For no sentences, or settings out of range.
     """
+    samples = _draw_samples(len(sums), n_samples, confidence, seed)
+    drawn = np.stack([sums[sample].sum(axis=0) for sample in samples])  # (samples, k)
+    low, high = np.quantile(score(drawn), [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Score(float(score(sums.sum(axis=0, keepdims=True))[0]), float(low), float(high), n)
+
+
+def bootstrap_weights(
+    score: Callable[[Floats], float],
+    n: int,
+    *,
+    n_samples: int = N_SAMPLES,
+    confidence: float = CONFIDENCE,
+    seed: int = 0,
+) -> Score:
+    """A score of texts that is not a function of sums, with an interval from drawing texts with replacement.
+
+    score (Callable[[Floats], float]): From how often each text counts, shape (n,), to the score.
+    n (int): Number of texts.
+    RAISES (ValueError): See `bootstrap`.
+    """
+    samples = _draw_samples(n, n_samples, confidence, seed)
+    drawn = [score(np.bincount(sample, minlength=n).astype("float64")) for sample in samples]
+    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Score(score(np.ones(n)), float(low), float(high), n)
+
+
+def _draw_samples(n_groups: int, n_samples: int, confidence: float, seed: int) -> Iterator[NDArray[np.int64]]:
+    """RETURNS (Iterator[NDArray]): For each sample, as many numbers of groups as there are groups."""
     require(
-        (bool(len(sums)), "no interval can be computed: there are no tokens to score, should be one or more"),
+        (bool(n_groups), "no interval can be computed: there are no tokens to score, should be one or more"),
         (n_samples >= 1, f"n_samples is {n_samples}, should be 1 or more"),
         (0 < confidence < 1, f"confidence is {confidence}, should be between 0 and 1"),
     )
-    rng, n_groups = np.random.default_rng(seed), len(sums)
-    drawn = np.stack([sums[rng.integers(0, n_groups, n_groups)].sum(axis=0) for _ in range(n_samples)])  # (samples, k)
-    low, high = np.quantile(score(drawn), [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Score(float(score(sums.sum(axis=0, keepdims=True))[0]), float(low), float(high), n)
+    rng = np.random.default_rng(seed)
+    return (rng.integers(0, n_groups, n_groups) for _ in range(n_samples))
 
 
 def score_share(n_hits: float, n: int, *, effect: float = 1.0, confidence: float = CONFIDENCE) -> Score:

@@ -8,7 +8,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from ..errors import Errors
-from ..pipeline.layer_weights import TaskMix, find_task_mixes, find_untrained, load_trained
+from ..pipeline.layer_weights import TaskMix, describe_concatenated, find_task_mixes, find_untrained, load_trained
 from ..settings import Count, NotNegative, WholeNumber, check_record
 from .plots import COLOURS, HATCHES, STYLES, Look, add_legend, new_figure, save_figure, set_title
 
@@ -64,14 +64,20 @@ def draw_layer_weights(
 ) -> None:
     """Draw a stacked bar per mix, its length divided by softmax(w), with gamma at the end.
 
-    mixes (Sequence[TaskMix]): At least one.
+    mixes (Sequence[TaskMix]): At least one with weights; those of concatenated layers have none, and no bar.
     path (Path): File to write: .png, .svg or .pdf.
     names (Optional[Sequence[str]]): A name per mix, for those of several pipelines; None for `name_mixes`.
     source (str), look (Optional[Look]): See `save_figure`.
+    RAISES (ValueError): If no mix has weights.
     """
+    named = list(zip(name_mixes(mixes) if names is None else names, mixes))
+    weighted = [(name, mix) for name, mix in named if not mix.is_concatenated]
+    if not weighted:
+        described = "; ".join(describe_concatenated(name, mix) for name, mix in named)
+        raise ValueError(f"There are no layer weights to draw. {described}. Leave out --picture.")
+    mixes = [mix for _, mix in weighted]
     figure, (axes,) = new_figure(height=1.4 + 0.5 * len(mixes), look=look)
-    bar_names = name_mixes(mixes) if names is None else names
-    labels = [f"{name}\n$\\gamma$ = {mix.gamma:.2f}" for name, mix in zip(bar_names, mixes)]
+    labels = [f"{name}\n$\\gamma$ = {mix.gamma:.2f}" for name, mix in weighted]
     mixture_size = max(len(mix.shares) for mix in mixes)
     places = range(len(mixes))
     left = [0.0] * len(mixes)
@@ -159,7 +165,7 @@ def read_course(log: Path) -> Dict[Tuple[str, int], List[Dict[str, Any]]]:
 def check_log(log: Path, pipeline: str, mixes: Sequence[TaskMix]) -> None:
     """RAISES (ValueError): For a damaged log, or one of other mixes than the pipeline has."""
     logged = {(*mix, len(rows[0]["shares"])) for mix, rows in read_course(log).items()}
-    known = {(mix.component, mix.number, len(mix.shares)) for mix in mixes}
+    known = {(mix.component, mix.number, len(mix.shares)) for mix in mixes if not mix.is_concatenated}
     if logged != known:
         described = [
             ", ".join(f"{name} ({i}) with {n} layers" for name, i, n in sorted(mix_keys))

@@ -9,7 +9,8 @@ import re
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from statistics import mean, variance
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 import spacy
 import srsly
@@ -23,30 +24,36 @@ from ..pipeline.layer_weights import TaskMix, find_task_mixes
 from ..pipeline.model import get_bilm
 from ..util import is_number
 from ..weights.identity import hash_weights
-from .answers import QUESTIONS, DocAnswers, Outcome, read_answers, score_answers
+from .answers import (
+    QUESTIONS,
+    DocAnswers,
+    Outcome,
+    find_category_question,
+    find_kinds,
+    get_question,
+    kind_of,
+    read_answers,
+    score_answers,
+)
 from .layer_weights import read_course
+from .report_advice import Difference, find_advice
 
 METRICS, META, TIMING = "metrics.json", "meta.json", "timing.json"
 PIPELINES = ("model-best", "model-last")
 PACKAGES = ("spacy-elmo", "spacy", "thinc", "torch", "numpy")
-# Factories of trained components whose answers `QUESTIONS` covers, and of those that have no answers.
-COMPARED = ("ner", "crf_ner", "tagger", "morphologizer", "elmo", "tok2vec", "elmo_surprisal")
-# Names of scores for people, the most important first; other scores keep their names.
-TITLES: Dict[str, str] = {
-    "ents_f": "Entities F1",
-    "ents_p": "Entities precision",
-    "ents_r": "Entities recall",
-    "tag_acc": "Tag accuracy",
-    "pos_acc": "UPOS accuracy",
-    "morph_acc": "Morphology accuracy",
-    "lemma_acc": "Lemma accuracy",
-    "dep_uas": "UAS",
-    "dep_las": "LAS",
-    "sents_f": "Sentences F1",
-    "cats_score": "Text categories",
-}
+MEAN_NAMES = {"cats": "TEXTCAT", "nel": "NEL"}
+RATIOS = {"ents": "NER", "sents": "SENT", "spans_sc": "SPAN"}  # scores with a precision and a recall
+ONCE_SCORED = ("cats", "nel")  # kinds of answers that one component of a pipeline is scored on
+# Factories of trained components that have no answers.
+SHARED_FACTORIES = ("elmo", "tok2vec", "transformer", "elmo_surprisal")
+# Scores by their name in the table of `spacy evaluate`, the most important first; others keep their names.
+SCORE_NAMES: Dict[str, str] = {question.score: question.score_name for question in QUESTIONS.values()}
+SCORE_NAMES |= {f"{key}_{m}": f"{name} {m.upper()}" for key, name in RATIOS.items() for m in "pr"}
+SCORE_NAMES |= {"cats_score": "TEXTCAT", "nel_score": "NEL"}
+SPANS_SCORE = re.compile(r"spans_(.+)_([prf])")
+MEAN_SCORE = re.compile(r"(cats|nel)_(micro|macro)_(p|r|f|auc)")
 # Equal to the accuracy, with one label per token.
-REPEATED = ("tag_micro_", "pos_micro_", "morph_micro_")
+REPEATED = ("tag_micro_", "pos_micro_", "morph_micro_", "lemma_micro_")
 Row = Dict[str, Any]
 Fact = Tuple[str, object]
 # By name for people: shares from 0 to 1 of the seeds of a training, and of its baseline.
@@ -178,7 +185,7 @@ def _read_run(path: Path, file: Path) -> Run:
     timing = _read_object(path / TIMING) if (path / TIMING).is_file() else {}
     elapsed_s: Any = timing.get("elapsed_s")
     elapsed_s = float(elapsed_s) if is_number(elapsed_s) else None
-    return Run(path.resolve().name, scores, elapsed_s, tuple(name for name in TITLES if name in unscored))
+    return Run(path.resolve().name, scores, elapsed_s, tuple(name for name in SCORE_NAMES if name in unscored))
 
 
 def _read_config(pipeline: Path) -> Dict[str, Any]:
@@ -219,17 +226,44 @@ def _is_score_row(row: Row) -> bool:
     return all(is_number(row.get(name)) for name in ("step", "score")) and isinstance(row.get("scores"), dict)
 
 
-def compare_scores(ours: Sequence[Run], theirs: Sequence[Run]) -> Scores:
-    """RETURNS (Scores): The scores over seeds that a training or its baseline has, or could have with more annotations,
-    those in `TITLES` first.
+def name_score(score: str, categories: Optional[str] = None) -> str:
+    """score (str): A score in the file of `spacy evaluate`.
+    categories (Optional[str]): See `TrainingReport`.
+    RETURNS (str): Its name in the table of `spacy evaluate`, or in the same form; unknown scores keep their names.
     """
-    both = (*ours, *theirs)
-    names = {name for run in both for name in (*run.scores, *run.unscored) if not name.startswith(REPEATED)}
-    ordered = [*(name for name in TITLES if name in names), *sorted(names - TITLES.keys())]
+    if score == "cats_score" and categories is not None:
+        return get_question(categories).score_name
+    if match := MEAN_SCORE.fullmatch(score):
+        return f"{MEAN_NAMES[match[1]]} ({match[2]} {match[3].upper()})"
+    match = SPANS_SCORE.fullmatch(score)
+    if match and score not in SCORE_NAMES:
+        return f"SPAN {match[2].upper()} ({match[1]})"
+    return SCORE_NAMES.get(score, score)
+
+
+def order_scores(scores: Iterable[str], categories: Optional[str] = None) -> List[str]:
+    """RETURNS (List[str]): The scores, the most important first, each once: spaCy has the overall score of text
+    categories under two names, and of tags and single categories the accuracy under four.
+    """
+    names, repeated = set(scores), [*REPEATED, "nel_score"]
+    if categories is not None and "cats_score" in names:
+        repeated.append(categories)
+    if categories is not None and categories != "cats_macro_auc":
+        repeated += ["cats_micro_p", "cats_micro_r"]  # equal to cats_micro_f
+    names = {score for score in names if not score.startswith(tuple(repeated))}
+    return [*(score for score in SCORE_NAMES if score in names), *sorted(names - SCORE_NAMES.keys())]
+
+
+def compare_scores(ours: Sequence[Run], theirs: Sequence[Run], categories: Optional[str] = None) -> Scores:
+    """categories (Optional[str]): See `TrainingReport`.
+    RETURNS (Scores): The scores over seeds that a training or its baseline has, or could have with more annotations,
+    the most important first.
+    """
+    names = {name for run in (*ours, *theirs) for name in (*run.scores, *run.unscored)}
     scores: Scores = {}
-    for name in ordered:
+    for name in order_scores(names, categories):
         values = ([run.scores[name] for run in runs if name in run.scores] for runs in (ours, theirs))
-        scores[TITLES.get(name, name)] = tuple(values)
+        scores[name_score(name, categories)] = tuple(values)
     return scores
 
 
@@ -245,7 +279,9 @@ class TrainingReport:
     scores (Scores): From `source`, over seeds.
     docs (List[DocAnswers]): Of the pipeline on the data, for the words around an error.
     bilms (List[Fact]): What is known of those in the pipeline.
+    categories (Optional[str]): Name of the question on text categories whose score is that of the pipeline.
     versions (Dict[str, str]): Of the packages that wrote the report.
+    advice (List[str]): Where ELMo is below the baseline or within the noise, and what to try, in sentences.
     notes (List[str]): Limits of the numbers, in sentences.
     hints (List[str]): What would add to the page, in sentences, the most important first.
     """
@@ -262,7 +298,9 @@ class TrainingReport:
     docs: List[DocAnswers]
     mixes: List[TaskMix]
     bilms: List[Fact]
+    categories: Optional[str]
     versions: Dict[str, str]
+    advice: List[str]
     notes: List[str]
     hints: List[str]
 
@@ -296,6 +334,7 @@ def make_report(
     is_tested = all(folder.has_metrics for folder in outputs) or not any(folder.dev_runs for folder in outputs)
     scored_runs = [folder.runs if is_tested else folder.dev_runs for folder in outputs]
     runs, their_runs = scored_runs + ([()] if other is None else [])
+    categories = find_category_question(nlp)
     report = TrainingReport(
         output=output,
         baseline=other,
@@ -304,18 +343,49 @@ def make_report(
         runs=runs,
         baseline_runs=their_runs,
         source=METRICS if is_tested else META,
-        scores=compare_scores(runs, their_runs),
+        scores=compare_scores(runs, their_runs, categories),
         outcomes=score_answers(docs, None if their_nlp is None else their_docs),
         docs=docs,
         mixes=find_task_mixes(nlp),
         bilms=_describe_bilms(nlp),
+        categories=categories,
         versions=_find_versions(),
+        advice=[],
         notes=[],
         hints=[],
     )
-    report.notes.extend([*_find_notes(report), *_note_baseline(report, their_nlp)])
-    report.hints.extend(_find_hints(report, nlp))
+    if their_nlp is not None and not _has_bilm(their_nlp):
+        report.advice.extend(find_advice(_find_differences(report), nlp))
+    report.notes.extend([*_find_notes(report), *_note_unscored(report, nlp), *_note_baseline(report, their_nlp)])
+    report.hints.extend(_find_hints(report))
     return report
+
+
+def _has_bilm(nlp: Language) -> bool:
+    return any(get_bilm(model) is not None for _, model in find_models(nlp))
+
+
+def _find_differences(report: TrainingReport) -> List[Difference]:
+    """With their intervals on the data, else with two standard errors over seeds; of one score of each kind."""
+    if report.outcomes:
+        scored = [(get_question(outcome.name), kind_of(outcome.name), outcome.score) for outcome in report.outcomes]
+        return [
+            Difference(question.score_name, kind, score.value, score.low, score.high)
+            for question, kind, score in scored
+            if question.has_list
+        ]
+    kinds = {question.score_name: kind_of(name) for name, question in QUESTIONS.items() if question.has_list}
+    differences = []
+    for name, (ours, theirs) in report.scores.items():
+        kind = "cats" if report.categories and name == name_score("cats_score", report.categories) else kinds.get(name)
+        if kind is None or not ours or not theirs:
+            continue
+        value, low, high = mean(ours) - mean(theirs), None, None
+        if len(ours) > 1 and len(theirs) > 1:
+            error = (variance(ours) / len(ours) + variance(theirs) / len(theirs)) ** 0.5
+            low, high = value - 2 * error, value + 2 * error
+        differences.append(Difference(name, kind, value, low, high))
+    return differences
 
 
 def _describe_bilms(nlp: Language) -> List[Fact]:
@@ -360,7 +430,7 @@ def _find_versions() -> Dict[str, str]:
     return versions
 
 
-def _find_hints(report: TrainingReport, nlp: Language) -> Iterator[str]:
+def _find_hints(report: TrainingReport) -> Iterator[str]:
     output = report.output
     if report.baseline is None:
         yield (
@@ -375,12 +445,8 @@ def _find_hints(report: TrainingReport, nlp: Language) -> Iterator[str]:
             yield f"Scores on test data instead of development data, also over seeds: {command}"
     if not output.score_log and (report.baseline is None or not report.baseline.score_log):
         yield f"A curve of the scores. '{output.path}' has no scores.jsonl. {_find_log(output)}"
-    if report.mixes and not output.weight_log:
+    if any(not mix.is_concatenated for mix in report.mixes) and not output.weight_log:
         yield "Layer weights over the training, not only at its end: the logger spacy-elmo.LayerWeightsLogger.v1."
-    trained = [name for name, pipe in nlp.components if getattr(pipe, "is_trainable", False)]
-    others = [name for name in trained if nlp.get_pipe_meta(name).factory not in COMPARED]
-    if report.docs and others:
-        yield f"Errors are listed for entities and tags only, not for: {', '.join(others)}."
 
 
 def _write_command(output: TrainingOutput, data: object, code: Optional[Path]) -> str:
@@ -401,7 +467,7 @@ def _find_notes(report: TrainingReport) -> Iterator[str]:
         yield "There is no model-best: the report is on model-last."
     if not report.mixes:
         yield "No component of this pipeline mixes the layers of a biLM: there are no layer weights."
-    titles = ", ".join(question.title.lower() for question in QUESTIONS.values())
+    titles = ", ".join(dict.fromkeys(question.title.lower() for question in QUESTIONS.values()))
     if report.data is not None and not report.outcomes:
         yield (
             f"'{report.data}' is not scored here: the Docs and the pipelines have none of these in common: {titles}. "
@@ -414,10 +480,34 @@ def _find_notes(report: TrainingReport) -> Iterator[str]:
     yield from _note_contradictions(report)
 
 
+def _note_unscored(report: TrainingReport, nlp: Language) -> Iterator[str]:
+    """Trained components that have no score on the data, with the reason."""
+    if not report.outcomes:  # there is a note on all of them
+        return
+    scored = {kind_of(outcome.name) for outcome in report.outcomes}
+    assigned = find_kinds(nlp)
+    for name, pipe in nlp.pipeline:
+        factory = nlp.get_pipe_meta(name).factory
+        if not getattr(pipe, "is_trainable", False) or factory in SHARED_FACTORIES or assigned[name] & scored:
+            continue
+        titles = [question.title.lower() for kind, question in QUESTIONS.items() if kind_of(kind) in assigned[name]]
+        if titles:
+            missing = " or ".join(dict.fromkeys(titles))
+            pipelines = "" if report.baseline is None else ", or the baseline sets none"
+            yield f"'{name}' is not scored on '{report.data}', which has no {missing}{pipelines}."
+        else:
+            command = _write_command(report.output, report.data, report.code)
+            yield f"'{name}' ({factory}) is not scored here, but by its own scorer: {command}"
+    for kind in ONCE_SCORED:
+        names = [name for name, pipe in nlp.pipeline if kind in assigned[name] and getattr(pipe, "is_trainable", False)]
+        if kind in scored and len(names) > 1:
+            yield f"Of {', '.join(names)} only '{names[-1]}' is scored, as by `spacy evaluate`."
+
+
 def _note_baseline(report: TrainingReport, their_nlp: Optional[Language]) -> Iterator[str]:
     if their_nlp is None:
         return
-    if any(get_bilm(model) is not None for _, model in find_models(their_nlp)):
+    if _has_bilm(their_nlp):
         yield "The baseline has a biLM, too, so the differences do not measure the effect of ELMo."
     n_ours, n_theirs = len(report.runs), len(report.baseline_runs)
     if n_ours == n_theirs == 1:
@@ -435,10 +525,10 @@ def _note_contradictions(report: TrainingReport) -> Iterator[str]:
         theirs = ((outcome.name, outcome.theirs) for outcome in report.outcomes)
         scores += [(report.baseline, name, value) for name, value in theirs if value is not None]
     for output, name, value in scores:
-        score = QUESTIONS[name].score
+        score = get_question(name).score
         stored = output.runs[0].scores.get(score) if output.has_metrics else None
         if stored is not None and abs(stored - value) > 1e-4:
             yield (
-                f"metrics.json of '{output.path}' has {stored:.2%} for {score}, but the pipeline has "
-                f"{value:.2%} on '{report.data}': they are of different data or of different pipelines."
+                f"metrics.json of '{output.path}' has {stored:.2%} for {get_question(name).score_name}, but the "
+                f"pipeline has {value:.2%} on '{report.data}': they are of different data or of different pipelines."
             )

@@ -2,14 +2,15 @@
 
 from pathlib import Path
 from statistics import mean, stdev
-from typing import List, Sequence, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 from spacy.util import Config
 
-from .answers import QUESTIONS, Answer, DocAnswers, Outcome, Place
+from ..pipeline.layer_weights import describe_concatenated
+from .answers import Answer, DocAnswers, Outcome, Place, Question, get_question
 from .layer_weights import name_layers, name_mixes
 from .pages import draw_key, draw_lines, draw_shares, make_page, make_section, make_table, to_html
-from .report import METRICS, TITLES, Row, TrainingReport
+from .report import METRICS, Row, TrainingReport, name_score, order_scores
 
 VARIANTS = ("with ELMo", "without ELMo")
 N_FINDINGS = 3  # scores named at the top, if there is no comparison of errors
@@ -17,6 +18,7 @@ N_CURVES = 4  # scores that have a curve, besides the weighted sum
 N_SHOWN = 30  # places of a kind
 N_LABELS = 15
 N_AROUND = 25  # tokens of a sentence on each side of a place
+N_SIDE = 8  # tokens at each end of a long answer
 CHANGES = (*VARIANTS, "difference", "95 % interval", "fixed", "introduced", "both right", "both wrong")
 ALONE = ("score", "95 % interval", "right", "wrong")  # without a baseline
 
@@ -30,8 +32,11 @@ def render_report(report: TrainingReport) -> str:
     notes = f'<div class="notes"><b>What is uncertain</b><ul>{notes}</ul></div>' if notes else ""
     hints = "".join(f"<li>{to_html(hint)}</li>" for hint in report.hints)
     errors = render_errors(report.outcomes, report.docs)
+    advice = "".join(f"<li>{to_html(line)}</li>" for line in report.advice)
+    advice = f'<div class="notes"><b>Where ELMo does not help</b><ul>{advice}</ul></div>' if advice else ""
     sections = [
         f"<h1>{to_html(title)}</h1>\n{findings}",
+        advice,
         notes,
         make_section("Scores", _render_scores(report), render_outcomes(report.outcomes, report.docs, data)),
         make_section("Layer weights", _render_mixes(report)),
@@ -57,7 +62,7 @@ def summarize(report: TrainingReport) -> List[str]:
 
 def _summarize(outcome: Outcome, data: object) -> str:
     n_one, n_other = map(len, outcome.listed)
-    score_text = f"{_name_score(outcome, ': ')} {outcome.ours:.2%}"
+    score_text = f"{get_question(outcome.name).score_name} {outcome.ours:.2%}"
     if outcome.theirs is None:
         return f"{score_text} (95 % interval {_format_interval(outcome)}) on {data}; {_count_errors(n_other)}."
     is_open = outcome.score.low <= 0 <= outcome.score.high
@@ -105,14 +110,19 @@ def _format(values: Sequence[float]) -> str:
 def _render_mixes(report: TrainingReport) -> str:
     if not report.mixes:
         return ""
+    named = list(zip(name_mixes(report.mixes), report.mixes))
     figures = [
         f"<figure><figcaption><b>{to_html(name)}</b>, \u03b3 = {mix.gamma:.2f}</figcaption>"
         f"{draw_shares(mix.shares, label='Shares of the layers: ' + _list_shares(mix.shares))}</figure>"
-        for name, mix in zip(name_mixes(report.mixes), report.mixes)
+        for name, mix in named
+        if not mix.is_concatenated
     ]
+    lines = [f"<p>{to_html(describe_concatenated(name, mix))}</p>" for name, mix in named if mix.is_concatenated]
+    if not figures:
+        return "".join(lines)
     names = name_layers(max(len(mix.shares) for mix in report.mixes))
     text = "How much each component takes of each layer: softmax(w) and \u03b3 of Peters et al. (2018), eq. 1."
-    return _arrange(text, draw_key(names, is_lines=False), figures)
+    return _arrange(text, draw_key(names, is_lines=False), figures) + "".join(lines)
 
 
 def _list_shares(shares: Sequence[float]) -> str:
@@ -122,17 +132,18 @@ def _list_shares(shares: Sequence[float]) -> str:
 def _render_curves(report: TrainingReport) -> str:
     outputs = zip(VARIANTS, (report.output, report.baseline))
     logs = [(name, output.score_log) for name, output in outputs if output is not None]
-    names = _find_logged([rows for _, rows in logs])
-    figures = [_draw_score(name, logs) for name in names]
-    courses = [
-        _draw_course(component, mix_number, rows) for (component, mix_number), rows in report.output.weight_log.items()
-    ]
+    names = _find_logged([rows for _, rows in logs], report.categories)
+    figures = [_draw_score(name, logs, report.categories) for name in names]
+    # Earlier versions logged equal weights of concatenated layers.
+    without = [(mix.component, mix.number) for mix in report.mixes if mix.is_concatenated]
+    weight_log = {key: rows for key, rows in report.output.weight_log.items() if key not in without}
+    courses = [_draw_course(component, mix_number, rows) for (component, mix_number), rows in weight_log.items()]
     charts = []
     if figures:
         key = draw_key([name for name, rows in logs if rows], is_lines=True)
         charts.append(_arrange("Scores on the development data at each evaluation.", key, figures))
     if courses:
-        mixture_size = max(len(rows[0]["shares"]) for rows in report.output.weight_log.values())
+        mixture_size = max(len(rows[0]["shares"]) for rows in weight_log.values())
         key = draw_key(name_layers(mixture_size), is_lines=True)
         charts.append(_arrange("Layer weights over the training.", key, courses))
     return "".join(charts)
@@ -142,15 +153,14 @@ def _arrange(text: str, key: str, figures: Sequence[str]) -> str:
     return f'<p>{text}</p>{key}<div class="figures">{"".join(figures)}</div>'
 
 
-def _find_logged(logs: Sequence[Sequence[Row]]) -> List[str]:
+def _find_logged(logs: Sequence[Sequence[Row]], categories: Optional[str]) -> List[str]:
     """Scores that are not always zero; "" is the weighted sum. Precision and recall are left out."""
     rows = [row for log in logs for row in log]
     if not rows:
         return []
     logged = {name for row in rows for name in row["scores"] if _percent(row, name) > 0}
     logged = {name for name in logged if not name.endswith(("_p", "_r"))}
-    ordered = [*(name for name in TITLES if name in logged), *sorted(logged - TITLES.keys() - {"speed"})]
-    return ["", *ordered][: N_CURVES + 1]
+    return ["", *order_scores(logged - {"speed"}, categories)][: N_CURVES + 1]
 
 
 def _percent(row: Row, name: str) -> float:
@@ -158,10 +168,10 @@ def _percent(row: Row, name: str) -> float:
     return float(value) if isinstance(value, (int, float)) else float("nan")
 
 
-def _draw_score(name: str, logs: Sequence[Tuple[str, Sequence[Row]]]) -> str:
+def _draw_score(name: str, logs: Sequence[Tuple[str, Sequence[Row]]], categories: Optional[str]) -> str:
     lines = [(label, [(row["step"], _percent(row, name)) for row in rows]) for label, rows in logs if rows]
     best = [f"{max((y for _, y in points if y >= 0), default=0.0):.1f} {label}" for label, points in lines]
-    title = "Weighted sum of scores" if not name else TITLES.get(name, name)
+    title = name_score(name, categories) if name else "Weighted sum of scores"
     caption = f"{title}: at best {', '.join(best)}"
     chart = draw_lines(lines, label=caption)
     return f"<figure><figcaption>{to_html(caption)}</figcaption>{chart}</figure>"
@@ -208,12 +218,21 @@ def render_outcomes(outcomes: Sequence[Outcome], docs: Sequence[DocAnswers], dat
         )
     text = (
         f"{pipelines} run on {len(docs):,} Docs, {n_words:,} tokens. {more}The interval is a bootstrap over "
-        f"{outcomes[0].score.n:,} sentences (Docs without sentence boundaries count as one); it does not cover other "
-        "seeds."
+        f"{_describe_units(outcomes)}; it does not cover other seeds."
     )
-    header = ["", *map(_name_score, outcomes)]
+    header = ["", *(to_html(get_question(outcome.name).score_name) for outcome in outcomes)]
     table = make_table(header, [[name, *cells] for name, *cells in zip(rows, *map(_make_column, outcomes))])
     return f"<h3>On {to_html(data)}</h3>\n<p>{text}</p>\n{table}"
+
+
+def _describe_units(outcomes: Sequence[Outcome]) -> str:
+    is_of_docs = [get_question(outcome.name).is_of_docs for outcome in outcomes]
+    if all(is_of_docs):
+        accuracy = "; the micro F of one category per Doc is the accuracy" if len(outcomes) > 1 else ""
+        return f"the Docs{accuracy}"
+    n_sentences = outcomes[is_of_docs.index(False)].score.n
+    units = f"{n_sentences:,} sentences (Docs without sentence boundaries count as one)"
+    return f"{units}, that of text categories over Docs" if any(is_of_docs) else units
 
 
 def _make_column(outcome: Outcome) -> List[str]:
@@ -222,11 +241,6 @@ def _make_column(outcome: Outcome) -> List[str]:
         scores += [f"{outcome.theirs * 100:.2f}", _format_points(outcome.score.value)]
         counts += [len(outcome.places[is_right, is_right]) for is_right in (True, False)]
     return [*scores, _format_interval(outcome), *(f"{count:,}" for count in counts)]
-
-
-def _name_score(outcome: Outcome, separator: str = ", ") -> str:
-    """F1 of entities; of tags, with one answer per token, F1 is the accuracy."""
-    return f"{QUESTIONS[outcome.name].title}{separator}{'F1' if outcome.name == 'ents' else 'accuracy'}"
 
 
 def _format_points(value: float) -> str:
@@ -243,15 +257,16 @@ def _format_interval(outcome: Outcome) -> str:
 def render_errors(outcomes: Sequence[Outcome], docs: Sequence[DocAnswers]) -> str:
     """RETURNS (str): Errors in their sentences as HTML, empty without outcomes."""
     sections = []
-    for outcome in outcomes:
-        is_open = outcome.name == "ents"
+    listed = [outcome for outcome in outcomes if get_question(outcome.name).has_list]
+    for outcome in listed:
+        question, is_open = get_question(outcome.name), outcome is listed[0]
         if outcome.theirs is None:
             sections.append(_render_labels(outcome, ("right label", "right", "wrong")))
-            sections.append(_render_list("introduced", "", outcome.listed[1], docs, is_open=is_open))
+            sections.append(_render_list(question, "introduced", "", outcome.listed[1], docs, is_open=is_open))
             continue
         sections.append(_render_labels(outcome, ("right label", "fixed", "introduced")))
         for kind, places in zip(("fixed", "introduced"), outcome.listed):
-            sections.append(_render_list(kind, f" {kind} by ELMo", places, docs, is_open=is_open))
+            sections.append(_render_list(question, kind, f" {kind} by ELMo", places, docs, is_open=is_open))
     return "\n".join(sections)
 
 
@@ -260,47 +275,58 @@ def _render_labels(outcome: Outcome, header: Sequence[str]) -> str:
     rows = [[to_html(label), *(f"{count:,}" for count in counts)] for label, *counts in labels[:N_LABELS]]
     table = make_table(header, rows) if rows else "<p>There is no difference.</p>"
     more = f'<p class="small">{len(labels) - N_LABELS} more labels.</p>' if len(labels) > N_LABELS else ""
-    return f"<h3>{QUESTIONS[outcome.name].title}</h3>{table}{more}"
+    return f"<h3>{to_html(get_question(outcome.name).title)}</h3>{table}{more}"
 
 
-def _render_list(kind: str, of: str, places: Sequence[Place], docs: Sequence[DocAnswers], *, is_open: bool) -> str:
+def _render_list(
+    question: Question, kind: str, of: str, places: Sequence[Place], docs: Sequence[DocAnswers], *, is_open: bool
+) -> str:
     if not places:
         return f"<p>No error was {kind}.</p>" if of else "<p>There is no error.</p>"
     n = len(places)
     shown = places if n <= N_SHOWN else [places[i * n // N_SHOWN] for i in range(N_SHOWN)]
     note = "" if len(shown) == n else f", {len(shown)} of them shown, evenly over the data"
-    items = "".join(f"<li>{_render_place(place, docs[place.doc], is_compared=bool(of))}</li>" for place in shown)
+    names = ("right", "found")
+    if of:
+        names = ("right, with ELMo", "without") if kind == "fixed" else ("right, without", "with ELMo")
+    items = "".join(
+        f"<li>{_render_place(question, place, docs[place.doc], names, is_fixed=kind == 'fixed')}</li>"
+        for place in shown
+    )
     summary = f"<summary>{_count_errors(n)}{of}{note}</summary>"
     return f'<details{" open" if is_open else ""}>{summary}<ol class="places {kind}">{items}</ol></details>'
 
 
-def _render_place(place: Place, doc: DocAnswers, *, is_compared: bool) -> str:
-    is_fixed = place.ours == place.gold
-    names = ("right", "found")
-    if is_compared:
-        names = ("right, with ELMo", "without") if is_fixed else ("right, without", "with ELMo")
-    right = _render_answers(place.gold, doc)
-    wrong = _render_answers(place.theirs if is_fixed else place.ours, doc)
+def _render_place(question: Question, place: Place, doc: DocAnswers, names: Tuple[str, str], *, is_fixed: bool) -> str:
+    """names (Tuple[str, str]): Of the right answers, and of the wrong ones."""
+    right = _render_answers(question, place.gold, doc)
+    wrong = _render_answers(question, place.theirs if is_fixed else place.ours, doc)
     answers = f'<dt>{names[0]}</dt><dd>{right}</dd><dt>{names[1]}</dt><dd><span class="wrong">{wrong}</span></dd>'
-    return f'<div class="context">{_render_context(place, doc)}</div><dl>{answers}</dl>'
+    return f'<div class="context">{_render_context(question, place, doc)}</div><dl>{answers}</dl>'
 
 
-def _render_answers(answers: Tuple[Answer, ...], doc: DocAnswers) -> str:
-    cells = [
-        f'{to_html(" ".join(doc.words[start:end]))} <span class="label">{to_html(label)}</span>'
-        for start, end, label in answers
-    ]
-    return "; ".join(cells) or "nothing"
+def _render_answers(question: Question, answers: Tuple[Answer, ...], doc: DocAnswers) -> str:
+    texts = ["" if question.is_of_docs else _join(doc.words[start:end], N_SIDE) + " " for start, end, _ in answers]
+    labels = [f'<span class="label">{to_html(label)}</span>' for _, _, label in answers]
+    return "; ".join(map("".join, zip(texts, labels))) or "nothing"
 
 
-def _render_context(place: Place, doc: DocAnswers) -> str:
-    """The sentences of a place, shortened around it, with the place marked."""
+def _render_context(question: Question, place: Place, doc: DocAnswers) -> str:
+    """The sentences of a place, shortened around it, with the place marked; the beginning and the end of a Doc."""
+    if question.is_of_docs:
+        return _join(doc.words, N_AROUND)
     first = max((start for start in doc.starts if start <= place.start), default=0)
     last = min((start for start in doc.starts if start >= place.end), default=len(doc.words))
     low, high = max(first, place.start - N_AROUND), min(last, place.end + N_AROUND)
     words_shown = ["\u2026"] if low > first else []
     words = [to_html(word) for word in doc.words]
-    marked = " ".join(words[place.start : place.end])
+    marked = _join(doc.words[place.start : place.end], N_AROUND)
     words_shown += [*words[low : place.start], f"<mark>{marked}</mark>", *words[place.end : high]]
     words_shown += ["\u2026"] if high < last else []
     return " ".join(words_shown)
+
+
+def _join(words: Sequence[str], n_side: int) -> str:
+    """RETURNS (str): Words as HTML; of more than twice `n_side` those at both ends."""
+    ends = words if len(words) <= 2 * n_side else (*words[:n_side], "\u2026", *words[-n_side:])
+    return to_html(" ".join(ends))

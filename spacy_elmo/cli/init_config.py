@@ -60,7 +60,7 @@ def init_config_cli(
         False,
         "--baseline",
         "-B",
-        help="Also write the config of the same networks without ELMo, to NAME_baseline.cfg; both write the logs that `elmo report` draws.",
+        help="Also write a config without ELMo, to NAME_baseline.cfg: word features through an encoder, and for text categories n-grams alone. Only with --optimize accuracy, --placement and n-grams are the networks otherwise the same. Both write the logs that `elmo report` draws.",
     ),
     base: Optional[str] = Opt(
         None,

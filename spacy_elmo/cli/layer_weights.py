@@ -2,12 +2,20 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import List, Optional, Sequence
+from typing import List, Optional, Sequence, Tuple
 
 import srsly
 
-from ..analysis.layer_weights import check_log, draw_course, draw_layer_weights, join_mixes, load_mixes, name_layers
+from ..analysis.layer_weights import (
+    check_log,
+    draw_course,
+    draw_layer_weights,
+    join_mixes,
+    load_mixes,
+    name_layers,
+)
 from ..files import AnyPath, check_output_file
+from ..pipeline.layer_weights import TaskMix, describe_concatenated
 from . import _common
 from ._app import Arg, Opt, app
 
@@ -40,7 +48,7 @@ def layer_weights_cli(
     """Show how each component of one or more pipelines weighs the layers of the biLM.
 
     Prints softmax(w) and gamma of Peters et al. (2018), eq. 1, one row per mix. A large share means that the task uses
-    this layer.
+    this layer. A component that reads all layers concatenated has no weights, which is said instead.
     """
     with _common.show_errors():
         if log is not None and picture is None:
@@ -73,23 +81,27 @@ def layer_weights_cli(
         named = [({"pipeline": name} if name else {}, mix) for name, task_mixes in named_mixes for mix in task_mixes]
         print(srsly.json_dumps({"mixes": [{**pipeline, **asdict(mix)} for pipeline, mix in named]}))
     else:
-        mixture_size = max(len(mix.shares) for mix in mixes)
-        rows = [
-            # Layers that a biLM does not have are empty.
-            [
-                name,
-                *(f"{share:.1%}" for share in mix.shares),
-                *[""] * (mixture_size - len(mix.shares)),
-                f"{mix.gamma:.3f}",
-            ]
-            for name, mix in zip(names, mixes)
-        ]
-        header = ["component", *name_layers(mixture_size), "gamma"]
-        width = max(len(name) for name in names)  # wasabi cuts the padding of columns, not their text
-        aligns = ["l", *"r" * (len(header) - 1)]
-        _common.msg.table(rows, header=header, divider=True, aligns=aligns, max_col=max(width, 30))
+        named_weights = [(name, mix) for name, mix in zip(names, mixes) if not mix.is_concatenated]
+        if named_weights:
+            _print_table(named_weights)
+        for name, mix in zip(names, mixes):
+            if mix.is_concatenated:
+                print(describe_concatenated(name, mix))
     if picture is not None:
         _common.msg.good(f"Drew {picture}")
+
+
+def _print_table(named_mixes: Sequence[Tuple[str, TaskMix]]) -> None:
+    mixture_size = max(len(mix.shares) for _, mix in named_mixes)
+    rows = [
+        # Layers that a biLM does not have are empty.
+        [name, *(f"{share:.1%}" for share in mix.shares), *[""] * (mixture_size - len(mix.shares)), f"{mix.gamma:.3f}"]
+        for name, mix in named_mixes
+    ]
+    header = ["component", *name_layers(mixture_size), "gamma"]
+    width = max(len(name) for name, _ in named_mixes)  # wasabi cuts the padding of columns, not their text
+    aligns = ["l", *"r" * (len(header) - 1)]
+    _common.msg.table(rows, header=header, divider=True, aligns=aligns, max_col=max(width, 30))
 
 
 def _shorten(pipelines: Sequence[str]) -> List[str]:

@@ -47,6 +47,8 @@ def report_cli(
         report = make_report(output_dir, baseline=baseline, data=data, code=code_path)
         write_text(path, render_report(report), errors="replace")
     print("\n".join(summarize(report)), flush=True)
+    for line in report.advice:
+        print(line, flush=True)
     for note in report.notes:
         _common.msg.warn(note)
     if report.baseline is None:

@@ -58,12 +58,13 @@ def _open_pipeline(
     pipeline: str, name: str, load: Callable[[], BiLM], *, is_default: bool
 ) -> Tuple[BiLM, str, List[TaskMix]]:
     """RETURNS (Tuple[BiLM, str, List[TaskMix]]): The named biLM, or that of the pipeline if the name is the default and
-    means another one; its name; and the mixes of the pipeline.
+    means another one; its name; and the mixes of the pipeline that weigh the layers.
     """
     nlp = load_trained(pipeline)
-    mixes = find_task_mixes(nlp)
-    if not mixes:
+    task_mixes = find_task_mixes(nlp)
+    if not task_mixes:
         raise ValueError(Errors.EL230.format(pipeline=pipeline, pipes=", ".join(nlp.component_names) or "none"))
+    mixes = [mix for mix in task_mixes if not mix.is_concatenated]
     model = find_model(nlp)
     bilm_of_pipeline = None if model is None else get_bilm(model)
     try:

@@ -136,7 +136,7 @@ def make_pipeline_config(
         config["training"].update(FINE_TUNING_UPDATES)
         config["training"]["optimizer"]["use_averages"] = True
     if logs is not None:
-        _add_logs(config, logs, has_mixes=not is_baseline)
+        _add_logs(config, logs, has_mixes=_weighs_layers(config["components"]))
     if has_ud_labels and lacks_ud_rules(lang) and set(names) & set(PARSERS):
         config["nlp"]["after_creation"] = {"@callbacks": NOUN_CHUNKS}
     config["system"]["gpu_allocator"] = "pytorch" if use_gpu else None
@@ -286,6 +286,13 @@ def _add_logs(config: Config, folder: str, *, has_mixes: bool) -> None:
     mixes = {"@loggers": "spacy-elmo.LayerWeightsLogger.v1", "path": "${paths.logs}/layer_weights.jsonl"}
     chain = {"@loggers": "spacy.ChainLogger.v1", "logger1": console, "logger2": mixes}
     config["training"]["logger"] = chain if has_mixes else console
+
+
+def _weighs_layers(block: Block) -> bool:
+    """RETURNS (bool): Whether a listener in a block has layer weights: concatenated layers have none."""
+    is_listener = block.get("@architectures") == LISTENER["@architectures"]
+    inner = (value for value in block.values() if isinstance(value, dict))
+    return (is_listener and block.get("mix") != "concat") or any(map(_weighs_layers, inner))
 
 
 def _order(names: List[str], base: Language) -> List[str]:

@@ -23,9 +23,9 @@ class TaskMix:
 
     component (str): Name of the component that mixes.
     number (int): Position of the mix among those of the component, from 1.
-    shares (Tuple[float, ...]): softmax(w), one per layer, the token layer first; they sum to one. Equal if the layers
-        are concatenated.
-    weights (Tuple[float, ...]): Raw weights w.
+    shares (Tuple[float, ...]): softmax(w), one per layer, the token layer first; they sum to one. Empty if the layers
+        are concatenated, since they have no weights.
+    weights (Tuple[float, ...]): Raw weights w; empty if the layers are concatenated.
     gamma (float): Scale of the mix.
     place (Optional[str]): "input" or "output" of `spacy-elmo.ElmoTaskEncoder.v1`; None in other networks.
     """
@@ -36,6 +36,11 @@ class TaskMix:
     weights: Tuple[float, ...]
     gamma: float
     place: Optional[str] = None
+
+    @property
+    def is_concatenated(self) -> bool:
+        """RETURNS (bool): Whether the component reads all layers side by side (`mix = "concat"`)."""
+        return not self.shares
 
 
 def load_trained(pipeline: str) -> Language:
@@ -56,11 +61,19 @@ def find_task_mixes(nlp: Language) -> List[TaskMix]:
         model = getattr(pipe, "model", None)
         places = _places_of(model)
         for mix_number, mix in enumerate(_mixes_of(model), start=1):
-            weights = to_numpy(get_weights(mix)).astype("float64")
+            is_concatenated = mix.attrs["mix"].mix == "concat"
+            weights = to_numpy(get_weights(mix)).astype("float64")[: 0 if is_concatenated else None]
             gamma = float(to_numpy(mix.get_param("gamma"))[0])
-            shares = tuple(softmax(weights).tolist())
+            shares = () if is_concatenated else tuple(softmax(weights).tolist())
             mixes.append(TaskMix(name, mix_number, shares, tuple(weights.tolist()), gamma, places.get(mix.id)))
     return mixes
+
+
+def describe_concatenated(name: str, mix: TaskMix) -> str:
+    """name (str): Of the component, for people.
+    RETURNS (str): What to say of a mix without weights.
+    """
+    return f"{name}: layers are concatenated: no weights (gamma {mix.gamma:.3f})"
 
 
 def find_untrained(nlp: Language) -> List[str]:
@@ -94,7 +107,8 @@ def LayerWeightsLogger(path: Optional[Union[str, Path]] = None) -> Callable[...,
 
     The weights are those of the training, not their averages (`use_averages`).
     path (Optional[Union[str, Path]]): File for a line of JSON per evaluation and mix: step, epoch, score, component,
-        number, place, shares, weights and gamma; folders are created. None to print a readable line.
+        number, place, shares, weights and gamma; folders are created. None to print a readable line. Concatenated
+        layers have no weights, and so no lines.
     RETURNS (Callable): What spaCy calls when the training starts.
     RAISES (ValueError): At the start of the training if the file exists, if no component mixes layers.
     """
@@ -102,18 +116,23 @@ def LayerWeightsLogger(path: Optional[Union[str, Path]] = None) -> Callable[...,
     def setup_logger(
         nlp: Language, stdout: IO[str] = sys.stdout, stderr: IO[str] = sys.stderr
     ) -> Tuple[LogStep, Callable[[], None]]:
-        if not find_task_mixes(nlp):
+        mixes = find_task_mixes(nlp)
+        if not mixes:
             raise ValueError(
                 "spacy-elmo.LayerWeightsLogger.v1 has no layer weights to record: no component mixes the "
                 f"layers of a biLM (the components are: {', '.join(nlp.pipe_names)}). Remove the logger, or let "
                 "a component use spacy-elmo.ElmoListener.v1."
             )
         write = _write_to(stdout) if path is None else _append_to(Path(path))
+        concatenated = [mix for mix in mixes if mix.is_concatenated] if path is None else []
+        for mix in concatenated:
+            stdout.write(f"Layer weights of {describe_concatenated(mix.component, mix)}\n")
 
         def log_step(info: Optional[Dict[str, Any]]) -> None:
             if info is not None:
                 for mix in find_task_mixes(nlp):
-                    write(info, mix)
+                    if not mix.is_concatenated:
+                        write(info, mix)
 
         return log_step, lambda: None
 

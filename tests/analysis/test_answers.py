@@ -3,11 +3,21 @@
 import numpy as np
 import pytest
 import spacy
+from spacy.cli.evaluate import evaluate
+from spacy.kb import InMemoryLookupKB
 from spacy.scorer import Scorer, get_ner_prf
 from spacy.tokens import Doc, DocBin, Span
-from spacy.training import Corpus
+from spacy.training import Corpus, Example
 
-from spacy_elmo.analysis.answers import NOTHING, DocAnswers, read_answers, score_answers
+from spacy_elmo.analysis.answers import (
+    NOTHING,
+    DocAnswers,
+    find_kinds,
+    get_question,
+    kind_of,
+    read_answers,
+    score_answers,
+)
 
 ENTITIES = [
     {"label": "ORG", "pattern": "Acme"},
@@ -156,3 +166,115 @@ def test_what_is_not_asked_or_not_answered_counts_for_nobody():
     unknown = DocAnswers(NAMES, (0,), {}, {"ents": {(0, 1, "PER")}})
     (outcome,) = score_answers([_answer(gold, gold), unknown])
     assert outcome.ours == 1.0 and [len(places) for places in outcome.listed] == [1, 0]
+
+
+TASKS = {
+    "words": ["tagger", "morphologizer", "trainable_lemmatizer"],
+    "heads and sentences": ["parser"],
+    "spans": ["spancat"],
+    "span candidates": ["span_finder"],
+    "one category": ["senter", "textcat"],
+    "one of two categories": ["textcat"],
+    "several categories": ["textcat_multilabel"],
+}
+CONFIGS = {"parser": {"min_action_freq": 1}, "trainable_lemmatizer": {"min_tree_freq": 1}}
+CONFIGS |= {"textcat_multilabel": {"threshold": 0.4}, "spancat": {"threshold": 0.3}, "span_finder": {"threshold": 0.3}}
+
+
+def _annotate(nlp, rng, labels, *, is_exclusive):
+    """A Doc of words in random order with random annotations; some words are divided otherwise by the tokenizer."""
+    words = [str(word) for word in rng.permutation("Ada Lovelace met Acme today and don't like very-much".split())]
+    n = len(words)
+    choose = lambda values: [str(rng.choice(values)) for _ in words]  # noqa: E731
+    deps = ["ROOT", *choose(["nsubj", "OBJ", "punct"])[1:]]
+    annotated = {"tags": choose(["A", "B"]), "pos": choose(["NOUN", "VERB"]), "morphs": choose(["Number=Sing", "_"])}
+    doc = Doc(nlp.vocab, words, lemmas=words, heads=[max(0, i - 1) for i in range(n)], deps=deps, **annotated)
+    doc.ents = [Span(doc, 0, 2, label="PER")]
+    doc.spans["sc"] = [Span(doc, 0, 2, label="X"), Span(doc, 1, 3, label="Y")]
+    true = set(rng.choice(labels, 1 if is_exclusive else 2))
+    doc.cats = {label: float(label in true) for label in labels if is_exclusive or rng.random() < 0.9}
+    return doc
+
+
+@pytest.mark.issue(59)
+@pytest.mark.parametrize("task", TASKS)
+def test_each_task_is_scored_and_named_as_by_spacy_evaluate(task, tmp_path, capsys):
+    """All that `init-config` writes: the numbers of `spacy evaluate`, under the names that it prints."""
+    rng, nlp = np.random.default_rng(0), spacy.blank("en")
+    for name in TASKS[task]:
+        nlp.add_pipe(name, config=CONFIGS.get(name, {}))
+    labels = ["joy", "fear"] if "two" in task else ["joy", "fear", "anger", "rare"]
+    docs = [_annotate(nlp, rng, labels[:3], is_exclusive="several" not in task) for _ in range(30)]
+    examples = [Example(Doc(nlp.vocab, [token.text for token in doc]), doc) for doc in docs]
+    if "textcat" in nlp.pipe_names:
+        settings = {"labels": labels, **({"positive_label": "fear"} if len(labels) == 2 else {})}
+        nlp.config["initialize"]["components"]["textcat"] = settings
+    nlp.initialize(lambda: examples)
+    for _ in range(4):
+        nlp.update(examples)
+    empty = Doc(nlp.vocab)
+    empty.cats = dict(docs[0].cats)
+    DocBin(docs=[*docs, empty], store_user_data=True).to_disk(tmp_path / "test.spacy")
+    scores = nlp.evaluate(list(Corpus(tmp_path / "test.spacy")(nlp)))
+    nlp.to_disk(tmp_path / "model")
+    evaluate(str(tmp_path / "model"), tmp_path / "test.spacy", silent=False)
+    printed = [line.split("  ")[0].strip() for line in capsys.readouterr().out.splitlines()]
+    outcomes = score_answers(read_answers(nlp, tmp_path / "test.spacy"))
+    kinds = {kind_of(outcome.name) for outcome in outcomes}
+    assert all(kinds & assigned for assigned in find_kinds(nlp).values()), kinds
+    for outcome in outcomes:
+        question = get_question(outcome.name)
+        assert outcome.ours == pytest.approx(scores[question.score]), outcome.name
+        assert question.score_name in (*printed, "TEXTCAT (micro F)"), printed
+        assert outcome.score.low <= outcome.ours <= outcome.score.high and outcome.score.n >= len(docs)
+        assert 0 < outcome.ours <= 1 and (outcome.ours == 1 or outcome.score.low < outcome.score.high), outcome.name
+
+
+@pytest.mark.issue(59)
+@pytest.mark.parametrize("use_gold_ents", [True, False])
+def test_links_are_scored_as_by_spacy_evaluate(use_gold_ents, tmp_path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    ruler = nlp.add_pipe("entity_ruler")
+    linker = nlp.add_pipe("entity_linker", config={"use_gold_ents": use_gold_ents})
+    docs = []
+    for i, kb_id in enumerate(("Q1", "Q1", "Q2", "NIL", "Q1", "Q2")):
+        doc = Doc(nlp.vocab, words=["Ada" if i % 2 else "Acme", "left", "."])
+        doc.ents = [Span(doc, 0, 1, "PER", kb_id=kb_id)]
+        docs.append(doc)
+    DocBin(docs=docs).to_disk(tmp_path / "test.spacy")
+    linker.set_kb(_make_base)
+    nlp.initialize(lambda: [Example(nlp.make_doc(doc.text), doc) for doc in docs])
+    linker.set_kb(_make_base)
+    ruler.add_patterns([{"label": "PER", "pattern": "Ada"}])
+    scores = nlp.evaluate(list(Corpus(tmp_path / "test.spacy")(nlp)))
+    found = {outcome.name: outcome.ours for outcome in score_answers(read_answers(nlp, tmp_path / "test.spacy"))}
+    assert found["nel"] == pytest.approx(scores["nel_micro_f"]) and found["nel"] > 0
+
+
+def _make_base(vocab):
+    base = InMemoryLookupKB(vocab, entity_vector_length=2)
+    for name in ("Q1", "Q2"):
+        base.add_entity(name, freq=1, entity_vector=[1, 0])
+    for alias in ("Ada", "Acme"):
+        base.add_alias(alias, ["Q1", "Q2"], [0.6, 0.4])
+    return base
+
+
+@pytest.mark.issue(59)
+def test_categories_are_drawn_as_docs_and_compared_in_their_own_places():
+    """Ours gives each Doc its category, theirs always the first one."""
+    docs = {}
+    for name, is_right in (("ours", True), ("theirs", False)):
+        docs[name] = []
+        for i in range(40):
+            label = "ab"[i % 4 == 0]
+            chosen = label if is_right else "a"
+            gold, predicted = ({"cats_macro_f": {(0, 4, answer)}} for answer in (label, chosen))
+            values = [{"a": float(answer == "a"), "b": float(answer == "b")} for answer in (label, chosen)]
+            docs[name].append(DocAnswers(("w",) * 4, (0, 2), gold, predicted, *values))
+    (outcome,) = score_answers(docs["ours"], docs["theirs"])
+    assert outcome.ours == 1.0 and outcome.theirs == pytest.approx(0.5 * 2 * 30 / (40 + 30))
+    assert outcome.score.n == 40 and [len(places) for places in outcome.listed] == [10, 0]
+    assert outcome.score.low < outcome.score.value < outcome.score.high
+    assert outcome.by_label() == [("b", 10, 0)]

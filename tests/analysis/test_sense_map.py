@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from report_outputs import Elements
+from page_texts import Elements
 
 from spacy_elmo.analysis import vectors as vectors_module
 from spacy_elmo.analysis.neighbors import Use

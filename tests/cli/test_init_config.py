@@ -272,6 +272,7 @@ def test_baseline_is_the_same_training_without_elmo(options, tmp_path):
             continue
         assert second["@architectures"] == "spacy.Tok2Vec.v2"
         assert first.get("encode", second["encode"]) == second["encode"]
+    assert "LayerWeightsLogger" in path.read_text(encoding="utf8")
     for config, name in ((path, "ner"), (tmp_path / "ner_baseline.cfg", "ner_baseline")):
         fill_config(tmp_path / "filled.cfg", config, silent=True)
         assert _read(config) == _read(tmp_path / "filled.cfg")
@@ -279,6 +280,13 @@ def test_baseline_is_the_same_training_without_elmo(options, tmp_path):
     assert "elmo report runs/ner --baseline runs/ner_baseline" in shown
     path.unlink()
     assert "ner_baseline.cfg" in refused("init-config", path, "--component", "ner", "--baseline")
+
+
+@pytest.mark.issue(59)
+def test_concatenated_layers_get_no_log_of_weights(tmp_path):
+    call("init-config", tmp_path / "texts.cfg", "--component", "textcat", "--baseline")
+    for name in ("texts.cfg", "texts_baseline.cfg"):
+        assert _read(tmp_path / name)["training"]["logger"]["@loggers"] == "spacy.ConsoleLogger.v3", name
 
 
 @pytest.mark.issue(51)

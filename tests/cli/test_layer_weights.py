@@ -1,5 +1,6 @@
 """`elmo layer-weights`: the table, its pictures, logs, several pipelines, and mistakes."""
 
+import io
 import re
 import shutil
 from dataclasses import asdict
@@ -8,11 +9,11 @@ import pytest
 import spacy
 import srsly
 from cli.calls import call, call_json, refused
-from report_outputs import LISTENER, LOADER
+from report_outputs import LISTENER, LOADER, write_classifier
 from spacy.training import Example
 
 from spacy_elmo.analysis.layer_weights import draw_course, read_course
-from spacy_elmo.pipeline.layer_weights import find_task_mixes
+from spacy_elmo.pipeline.layer_weights import LayerWeightsLogger, find_task_mixes
 
 ROW = '{"step": 0, "component": "tagger", "number": 1, "shares": [0.5, 0.3, 0.2]}\n'
 pytestmark = pytest.mark.issue(16)
@@ -105,3 +106,28 @@ def test_several_pipelines_are_named_by_what_differs(paths, names, pipeline, tmp
     shown = call("layer-weights", *copies, far, "--picture", tmp_path / "a.svg").stdout
     lines = shown.strip().splitlines()
     assert len({len(line.rstrip()) for line in lines}) == 1, "the columns stay aligned"
+
+
+@pytest.mark.issue(59)
+def test_concatenated_layers_have_no_weights(pipeline, tmp_path):
+    """Not a third each: the table, JSON, pictures and the logger say that there are none."""
+    alone = write_classifier(tmp_path / "texts") / "model-best"
+    text = "layers are concatenated: no weights (gamma 0.100)"
+    assert call("layer-weights", alone).stdout == f"textcat: {text}\n"
+    (row,) = call_json("layer-weights", alone)["mixes"]
+    assert (row["component"], row["shares"], row["weights"], row["gamma"]) == ("textcat", [], [], pytest.approx(0.1))
+    both = call("layer-weights", alone, pipeline, "--picture", tmp_path / "both.svg").stdout
+    assert "66.5%" in both and f"textcat: {text}" in both and "33." not in both
+    drawn = (tmp_path / "both.svg").read_text(encoding="utf8")
+    assert "tagger" in drawn or "pipeline" in drawn
+    assert "textcat" not in drawn
+    shown = refused("layer-weights", alone, "--picture", tmp_path / "none.svg")
+    assert text in shown and "Leave out --picture" in shown and not (tmp_path / "none.svg").exists()
+    stdout, path = io.StringIO(), tmp_path / "weights.jsonl"
+    nlp = spacy.load(alone)
+    for logger in (LayerWeightsLogger(), LayerWeightsLogger(path)):
+        log_step, finalize = logger(nlp, stdout, io.StringIO())
+        for step in range(2):
+            log_step({"step": step, "epoch": 0, "score": 0.5})
+        finalize()
+    assert stdout.getvalue() == f"Layer weights of textcat: {text}\n" and not path.exists()

@@ -1,0 +1,118 @@
+"""What to say where ELMo is below the baseline, or within the noise, and what to try there: from the trained config."""
+
+import shlex
+from dataclasses import dataclass
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
+
+from spacy.language import Language
+
+from .answers import find_kinds
+
+ELMO_LISTENER = "spacy-elmo.ElmoListener.v1"
+# Networks in which a listener stands beside word features or n-grams.
+WITH_WORDS = ("spacy-elmo.Tok2VecWithElmo.v1", "spacy-elmo.ElmoTaskEncoder.v1")
+WITH_NGRAMS = "spacy-elmo.TextCatNgrams.v1"
+KEYWORD_GAMMA = 0.04  # initial_gamma that README and docstring recommend for keywords
+Block = Dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What ELMo changes in a score.
+
+    name (str): The score, for people.
+    kind (Optional[str]): The kind of answers, see `find_kinds`; None if it is not known.
+    value (float): With ELMo minus without, from -1 to 1.
+    low (Optional[float]), high (Optional[float]): Its interval; None if the noise is not known.
+    """
+
+    name: str
+    kind: Optional[str]
+    value: float
+    low: Optional[float]
+    high: Optional[float]
+
+    @property
+    def is_below(self) -> bool:
+        """RETURNS (bool): By more than the noise, if the noise is known."""
+        return self.value < 0 if self.high is None else self.high < 0
+
+    @property
+    def is_open(self) -> bool:
+        """RETURNS (bool): Within the noise; with no difference at all also if the noise is not known."""
+        return self.value == 0 if self.low is None or self.high is None else self.low <= 0 <= self.high
+
+
+def find_advice(differences: Sequence[Difference], nlp: Language) -> Iterator[str]:
+    """differences (Sequence[Difference]): From the baseline, the same training without ELMo.
+    nlp (Language): The trained pipeline with ELMo.
+    RETURNS (Iterator[str]): A sentence on the scores that ELMo does not raise, then one on each thing to try.
+    """
+    below = [difference for difference in differences if difference.is_below]
+    within = [difference for difference in differences if difference.is_open]
+    if below:
+        unknown = "" if below[0].high is not None else " Other seeds may differ: there is one of each."
+        yield f"ELMo is below the baseline: {_list(below)}.{unknown}"
+    if within:
+        yield f"ELMo is within the noise, neither above nor below the baseline: {_list(within)}."
+    if below or within:
+        kinds = {difference.kind for difference in (*below, *within) if difference.kind is not None}
+        yield from (f"Try: {text}" for text in _find_remedies(nlp, kinds))
+    if below:
+        yield "If it stays below, take the baseline for these components: it is faster."
+
+
+def _list(differences: Sequence[Difference]) -> str:
+    texts = [f"{item.name} {item.value * 100:+.2f}".replace("-", "\u2212") for item in differences]
+    return ", ".join(texts) + " points"
+
+
+def _find_remedies(nlp: Language, kinds: Set[str]) -> Iterator[str]:
+    """kinds (Set[str]): The kinds of answers that are not better; empty for all."""
+    config, assigned = nlp.config.interpolate(), find_kinds(nlp)
+    blocks = {name: config["components"].get(name, {}) for name in nlp.pipe_names}
+    readers = [name for name, block in blocks.items() if _find_listeners(block)]
+    readers = [name for name in readers if not kinds or assigned[name] & kinds] or readers
+    alone = [name for name in readers if any(_is_alone(parents) for parents, _ in _find_listeners(blocks[name]))]
+    if alone:
+        options = _write_options(config)
+        yield (
+            f"word features beside ELMo, which {', '.join(alone)} {'reads' if len(alone) == 1 else 'read'} alone: "
+            f"`python -m spacy elmo init-config accuracy.cfg --component {','.join(alone)} --optimize accuracy "
+            f"{options}--baseline`, then train both configs. This helps most with a narrow biLM, or one of little text."
+        )
+    for name in readers:
+        for parents, listener in _find_listeners(blocks[name]):
+            gamma = float(listener.get("initial_gamma", 1.0))
+            if WITH_NGRAMS in parents and gamma > KEYWORD_GAMMA:
+                yield (
+                    f"less weight for ELMo beside the n-grams of {name}, for categories that keywords show: train with "
+                    f"--components.{name}.model.tok2vec.initial_gamma {KEYWORD_GAMMA} instead of {gamma:g}."
+                )
+    elmo = [block for block in blocks.values() if block.get("factory") == "elmo"]
+    if any(block.get("model", {}).get("frozen", True) for block in elmo):
+        yield "fine-tuning: `init-config --fine-tune` trains the biLM too; the pipeline is as fast afterwards."
+    if readers:
+        yield (
+            "a biLM of your kind of text: `init-config --adaptation` continues its training on your text without "
+            "labels."
+        )
+
+
+def _find_listeners(block: Block, parents: Sequence[str] = ()) -> List[Tuple[Sequence[str], Block]]:
+    """RETURNS (List[Tuple[Sequence[str], Block]]): The listeners inside a block, with the architectures around them."""
+    name = block.get("@architectures", "")
+    if name == ELMO_LISTENER:
+        return [(parents, block)]
+    inner = [value for value in block.values() if isinstance(value, dict)]
+    return [found for value in inner for found in _find_listeners(value, (*parents, name))]
+
+
+def _is_alone(parents: Sequence[str]) -> bool:
+    return not {*WITH_WORDS, WITH_NGRAMS} & set(parents)
+
+
+def _write_options(config: Any) -> str:
+    """RETURNS (str): The options of `init-config` for the language and the biLM of a config."""
+    bilm = config.get("paths", {}).get("bilm")
+    return f"--lang {config['nlp']['lang']} " + (f"--bilm {shlex.quote(str(bilm))} " if bilm else "")
