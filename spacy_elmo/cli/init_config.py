@@ -4,7 +4,7 @@ import re
 import shlex
 import warnings
 from pathlib import Path
-from typing import Any, Dict, Iterator, Literal, Optional
+from typing import Iterator, Literal, Optional
 
 from spacy.tokens import Doc
 
@@ -162,7 +162,7 @@ def init_config_cli(
         _common.import_code(code_path)
         chosen = lang or read_lang(bilm) or "en"
         tokenizer = None if lang is None or kind == "pipeline" else _find_tokenizer(lang)
-        corpus: Dict[str, Any] = {"lang": chosen, "tokenizer": tokenizer}
+        init = choose_bilm(bilm, chosen) if kind == "adaptation" else None
         annotated = text if kind == "pipeline" else None
         names = pipeline or ("" if annotated is None else _find_components(annotated))
         is_ud = annotated is not None and has_ud_labels(_read_docs(annotated))
@@ -186,9 +186,11 @@ def init_config_cli(
                 )
             elif pretraining:
                 is_small = small or (text is not None and _is_small(text))
-                texts[file] = make_pretraining_config(**corpus, is_small=is_small, config_path=config_path)
+                texts[file] = make_pretraining_config(
+                    lang=chosen, tokenizer=tokenizer, is_small=is_small, config_path=config_path
+                )
             else:
-                texts[file] = make_adaptation_config(**corpus, bilm=choose_bilm(bilm, chosen), config_path=config_path)
+                texts[file] = make_adaptation_config(lang=lang, tokenizer=tokenizer, bilm=init, config_path=config_path)
         if is_stdout:
             print(texts[output_path], end="")
             return

@@ -173,7 +173,7 @@ def _number(value: float, n_digits: int) -> str:
 def _print_stop(run: Pretraining) -> None:
     if not run.ranks.is_writer:
         return
-    _print_text(run)
+    _print_length(run)
     newest = next(iter(list_checkpoints(run.output)), None)
     next_start = f"resumes from {newest}" if newest else "starts again: there is no checkpoint yet"
     last = run.output / LAST
@@ -181,13 +181,15 @@ def _print_stop(run: Pretraining) -> None:
     _common.msg.warn(f"Stopped at step {run.trainer.step:,}. The same command with --resume {next_start}.{usable}")
 
 
-def _print_text(run: Pretraining) -> None:
-    read = run.trainer.batch
-    _common.msg.text(f"{read.counts.describe()}; in {read.epoch + 1} pass(es)")
+def _print_length(run: Pretraining) -> None:
+    n_passes = run.trainer.n_tokens / run.text.n_predictions
+    _common.msg.text(
+        f"Trained on {run.trainer.n_tokens:,} predictions per direction: {n_passes:.2f} passes through the text"
+    )
 
 
 def _finish(run: Pretraining) -> None:
-    _print_text(run)
+    _print_length(run)
     if run.config.patience and run.best.should_stop(run.config.patience):
         _common.msg.info(f"Stopped early: no improvement since step {run.best.step:,}")
     _common.msg.text(_draw_curve(run.output))
@@ -203,8 +205,9 @@ def _finish(run: Pretraining) -> None:
         f"words.{easy} Compare it only on the same text with the same vocabulary; docs/pretraining.md has "
         "a table for texts of other sizes"
     )
-    lang, best = run.meta.get("lang") or "en", shlex.quote(str(run.output / BEST))
-    train = f"python -m spacy elmo init-config ner.cfg --component ner --lang {lang} --bilm {best}"
+    best, lang = shlex.quote(str(run.output / BEST)), run.meta.get("lang")
+    language = f"--lang {shlex.quote(str(lang))} " if lang else ""
+    train = f"python -m spacy elmo init-config ner.cfg --component ner {language}--bilm {best}"
     _common.print_next(
         "Look at it in the browser, or train a pipeline on it:", [f"python -m spacy elmo explore --bilm {best}", train]
     )

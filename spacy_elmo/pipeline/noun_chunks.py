@@ -9,13 +9,13 @@ from typing import Callable, Iterable, Iterator, Tuple, Union
 
 from spacy.errors import Errors as SpacyErrors
 from spacy.language import Language
-from spacy.symbols import NOUN, PRON, PROPN
 from spacy.tokens import Doc, Span, Token
 from spacy.util import get_lang_class
 
 NOUN_CHUNKS = "spacy-elmo.UDNounChunks.v1"
 OTHER_LABELS = ("de", "en", "fa", "ja")  # languages whose rules in spaCy have the labels of other treebanks
 UD_LABELS = {"obj", "obl"}  # which these do not have
+NOUNS = ("NOUN", "PROPN", "PRON")
 # Relations without subtypes: of nouns that are a part of another phrase, or refer to nothing.
 NO_HEADS = frozenset(
     "advmod amod aux case cc clf compound cop det discourse expl fixed flat goeswith mark nummod punct "
@@ -72,7 +72,7 @@ def find_noun_chunks(doclike: Union[Doc, Span]) -> Iterator[Tuple[int, int, int]
 
 
 def _is_head(word: Token) -> bool:
-    return word.pos in (NOUN, PROPN, PRON) and word.dep_ != POSSESSOR and _relation(word) not in NO_HEADS
+    return word.pos_ in NOUNS and word.dep_ != POSSESSOR and _relation(word) not in NO_HEADS
 
 
 def _find_phrase(noun: Token) -> Tuple[int, int]:

@@ -387,9 +387,12 @@ def make_pretraining_config(*, lang: str, tokenizer: Optional[str], is_small: bo
     return set_value(text, "corpus", "lang", tokenizer)
 
 
-def make_adaptation_config(*, lang: str, tokenizer: Optional[str], bilm: Optional[str], config_path: str) -> str:
+def make_adaptation_config(
+    *, lang: Optional[str], tokenizer: Optional[str], bilm: Optional[str], config_path: str
+) -> str:
     """A config that continues the training of a biLM, see `make_pretraining_config`.
 
+    lang (Optional[str]): None for the language of the biLM, whichever is given for training.
     bilm (Optional[str]): The biLM to continue; None if it will be given for training.
     """
     text = _read(ADAPTATION, config_path, name="adapted", more="" if bilm else " --paths.init BILM")

@@ -65,7 +65,8 @@ def make_run(
     check_results(output, [*sources, *([] if settings.paths.vocab is None else [settings.paths.vocab])])
     init = load_bilm(settings.paths.init) if settings.paths.init else None
     bilm = _choose_sizes(settings, init)
-    shards, held_out = _read_texts(settings, output, on_message, warn)
+    meta = _make_meta(settings, init)
+    shards, held_out = _read_texts(settings, meta, output, on_message, warn)
     known_words = choose_vocabulary(init, settings.paths, is_new_head=settings.vocabulary.new_head, warn=warn)
     text = _tokenize(settings, shards, output, ranks, resume=resume, on_message=on_message)
     vocabulary, n_unknown = ranks.from_writer(
@@ -77,7 +78,7 @@ def make_run(
     network, head = _make_network(settings, bilm, init, vocabulary, pretraining, on_message)
     run = Pretraining(
         *(network.to(ranks.device), head.to(ranks.device), vocabulary, text, held_out, pretraining, output),
-        meta=_make_meta(settings, init),
+        meta=meta,
         text_settings={"corpus": asdict(settings.corpus), "vocabulary": asdict(settings.vocabulary)},
         ranks=ranks,
     )
@@ -256,7 +257,7 @@ def _with_words(bilm: BiLMConfig, n_words: int) -> BiLMConfig:
 
 
 def _read_texts(
-    settings: RunConfig, output: Path, on_message: OnMessage, warn: OnMessage
+    settings: RunConfig, meta: Mapping[str, Any], output: Path, on_message: OnMessage, warn: OnMessage
 ) -> Tuple[List[Shard], Sentences]:
     """The training text and the sentences held out, both checked."""
     shards = _find_texts("train", settings, output, on_message)
@@ -276,7 +277,7 @@ def _read_texts(
         check = PunctuationCheck()
         for tokens in sentences:
             check.add(tokens)
-        warn_of_raw_text(check, [f"[paths] {name}"], settings.corpus.lang, warn, settings.meta)
+        warn_of_raw_text(check, [f"[paths] {name}"], settings.corpus.lang, warn, meta)
     return shards, held_out
 
 

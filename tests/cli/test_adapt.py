@@ -1,5 +1,6 @@
 """The recipe of docs/adaptation.md: training of a biLM continues on other text, with its softmax or a new one."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -115,7 +116,32 @@ def test_licence_and_language_of_the_initial_bilm_stay(bilm, corpus, tmp_path):
         bilm.network, vocabulary=bilm.vocabulary, head=bilm.head, meta={"lang": "nb", "license": "CC BY-SA 4.0"}
     )
     save_bilm(bilm, tmp_path / "nb", format="bilm-tf")
-    meta = _adapt(tmp_path / "nb", corpus, tmp_path / "out", "--meta.lang", "null").meta
+    meta = _adapt(tmp_path / "nb", corpus, tmp_path / "out").meta
     assert (meta["lang"], meta["license"]) == ("nb", "CC BY-SA 4.0")
-    meta = _adapt(tmp_path / "nb", corpus, tmp_path / "out", "--force", "--meta.license", "mine").meta
-    assert (meta["lang"], meta["license"]) == ("en", "mine")
+    meta = _adapt(
+        tmp_path / "nb", corpus, tmp_path / "out", "--force", "--meta.license", "mine", "--meta.lang", "nn"
+    ).meta
+    assert (meta["lang"], meta["license"]) == ("nn", "mine")
+
+
+@pytest.mark.issue(59)
+@pytest.mark.parametrize("lang", ["xx", None])
+def test_next_commands_are_in_the_language_of_the_initial_bilm(bilm, lang, corpus, tmp_path):
+    """The biLM is given for training, not for the config; a language that is not stated is not invented."""
+    network = {"vocabulary": bilm.vocabulary, "head": bilm.head}
+    save_bilm(BiLM(bilm.network, **network, meta={"lang": lang} if lang else None), tmp_path / "init")
+    call("init-config", tmp_path / "adapt.cfg", "--adaptation")
+    texts = ["--paths.init", tmp_path / "init", "--paths.train", corpus, "--paths.valid", corpus]
+    result = call("pretrain", tmp_path / "adapt.cfg", tmp_path / "out", *texts, *SMALL)
+    assert load_bilm(tmp_path / "out" / "model-best").meta.get("lang") == lang
+    train = result.stderr.splitlines()[-1].split()
+    assert train[train.index("--lang") + 1] == lang if lang else "--lang" not in train
+    call("init-config", tmp_path / "next.cfg", *train[6:])
+
+
+@pytest.mark.issue(59)
+def test_length_of_a_run_is_the_same_before_and_after(bilm_path, corpus, tmp_path):
+    options = ["--paths.init", bilm_path, "--paths.train", corpus, "--paths.valid", corpus, *SMALL]
+    result = call("pretrain", CONFIG, tmp_path / "out", *options)
+    lengths = re.findall(r"([\d,]+) predictions per\s+direction:\s+([\d.]+) passes", result.output)
+    assert len(lengths) == 2 and lengths[0] == lengths[1]
