@@ -121,14 +121,17 @@ def works(precision: str) -> bool:
 @cache
 def has_bfloat16_units(device: torch.device = torch.device("cpu")) -> bool:
     """Whether torch's products in bfloat16 use instructions of the device, on a CPU AVX512-BF16, which all with AMX
-    have. Otherwise they are emulated, at many times the cost of float32. The limit of oneDNN is read as well.
+    have. Otherwise they are emulated, at many times the cost of float32. The limit of oneDNN is read as well, and
+    the instruction set that is forced for the kernel.
     """
     if device.type == "cuda":
         with torch.cuda.device(device):
             return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     limit = os.environ.get("ONEDNN_MAX_CPU_ISA", os.environ.get("DNNL_MAX_CPU_ISA", ""))
     is_known = bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
-    return torch.backends.mkldnn.is_available() and is_known and limit.upper() not in ISAS_WITHOUT_BFLOAT16
+    is_allowed = limit.upper() not in ISAS_WITHOUT_BFLOAT16
+    is_allowed &= os.environ.get("SPACY_ELMO_CPU_ISA", "") in ("", "avx512_bf16")
+    return torch.backends.mkldnn.is_available() and is_known and is_allowed
 
 
 # Networks in reduced precision

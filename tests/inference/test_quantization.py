@@ -74,6 +74,7 @@ def test_a_pickle_in_reduced_precision_needs_the_kernel(precision, monkeypatch):
 
 
 @pytest.mark.issue(48)
+@pytest.mark.issue(59)
 @pytest.mark.parametrize(
     "variables, is_native",
     [
@@ -83,12 +84,17 @@ def test_a_pickle_in_reduced_precision_needs_the_kernel(precision, monkeypatch):
         ({"ONEDNN_MAX_CPU_ISA": "AVX2"}, False),
         ({"DNNL_MAX_CPU_ISA": "AVX512_CORE"}, False),
         ({"DNNL_MAX_CPU_ISA": "AVX512_CORE", "ONEDNN_MAX_CPU_ISA": "ALL"}, True),
+        ({"SPACY_ELMO_CPU_ISA": "avx512_bf16"}, True),
+        ({"SPACY_ELMO_CPU_ISA": ""}, True),
+        ({"SPACY_ELMO_CPU_ISA": "avx512"}, False),
+        ({"SPACY_ELMO_CPU_ISA": "avx2"}, False),
+        ({"SPACY_ELMO_CPU_ISA": "generic", "ONEDNN_MAX_CPU_ISA": "ALL"}, False),
     ],
 )
-def test_bfloat16_is_native_only_with_instructions_that_onednn_may_use(variables, is_native, monkeypatch):
+def test_bfloat16_is_native_only_with_instructions_that_may_be_used(variables, is_native, monkeypatch):
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True, raising=False)
-    for name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"):
+    for name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "SPACY_ELMO_CPU_ISA"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
