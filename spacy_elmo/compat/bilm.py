@@ -29,7 +29,17 @@ from ..text.words import UNKNOWN as UNK
 from ..weights import load_bilm
 from ..weights.bilm_tf import WORD_TABLE, read_token_embeddings
 from ..weights.files import File
-from .common import PathLike, add_dataset, check_count, check_file, invalid, new_hdf5, read_sentences, run_sequences
+from .common import (
+    PathLike,
+    add_dataset,
+    add_submodules,
+    check_count,
+    check_file,
+    invalid,
+    new_hdf5,
+    read_sentences,
+    run_sequences,
+)
 
 __all__ = [
     "Batcher",
@@ -375,3 +385,6 @@ def dump_token_embeddings(
     vectors = list(map(model._encode, np.array_split(ids, range(WORDS_AT_ONCE, len(ids), WORDS_AT_ONCE))))
     with new_hdf5(outfile, [vocab_file, options_file, weight_file]) as file:
         add_dataset(file, WORD_TABLE, torch.cat(vectors).numpy())
+
+
+add_submodules(__name__, {name: globals()[name] for name in __all__}, ("data", "elmo", "model"))

@@ -2,9 +2,11 @@
 
 import os
 import re
+import sys
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Callable, Dict, Generic, Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar
 
 import h5py
@@ -29,6 +31,22 @@ T = TypeVar("T")
 
 class ConfigurationError(ValueError):
     """The exception of AllenNLP for invalid settings, here a `ValueError`, too."""
+
+
+def add_submodules(package: str, names: Dict[str, Any], paths: Sequence[str]) -> None:
+    """Make names importable from submodules, as from those of the original, so that replacing a prefix is enough.
+
+    package (str): Name of an imported module.
+    names (Dict[str, Any]): The names.
+    paths (Sequence[str]): Submodules below the package, parents first: "modules", "modules.elmo".
+    """
+    for name in (package, *(f"{package}.{path}" for path in paths)):
+        module = sys.modules.setdefault(name, ModuleType(name, f"Names of `{package}`."))
+        module.__dict__.setdefault("__path__", [])  # of a module that has submodules
+        if name != package:
+            module.__dict__.update(names)
+            parent, _, last = name.rpartition(".")
+            setattr(sys.modules[parent], last, module)
 
 
 def invalid(name: str, value: Any, expected: str) -> ConfigurationError:

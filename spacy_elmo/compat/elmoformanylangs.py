@@ -19,7 +19,7 @@ from ..text.words import PAD
 from ..util import batched
 from ..weights import load_bilm
 from .common import ConfigurationError as ConfigurationError
-from .common import PathLike, check_count, check_no_url, invalid, read_sentences
+from .common import PathLike, add_submodules, check_count, check_no_url, invalid, read_sentences
 
 AVERAGE, ALL = -1, -2  # values of `output_layer` beside the number of a layer
 
@@ -181,3 +181,6 @@ def _padding(bilm: BiLM, words: WordEncoder) -> Tensor:
     ids = np.full((1, codec.max_characters or 1), lexicon.character_ids.get(PAD, 0) + 1, dtype="int64")
     ids[0, 0] = lexicon.word_ids.get(PAD, 0) + 1
     return words.encode_ids(ids, codec.lengths(ids))
+
+
+add_submodules(__name__, {"Embedder": Embedder}, ("elmo",))

@@ -16,7 +16,7 @@ from ..weights.bilm_tf import describe_other_hdf5
 from ..weights.files import list_files
 from .bilm import Batcher
 from .common import ConfigurationError as ConfigurationError
-from .common import PathLike, check_count, check_no_url, invalid, read_sentences
+from .common import PathLike, add_submodules, check_count, check_no_url, invalid, read_sentences
 
 LAYERS = {"average": "mean", "top": "top", "all": "all"}  # value of `layers` -> that of `BiLM.embed`
 WEIGHTS_NAME, OPTIONS_NAME = "model.hdf5", "options.json"
@@ -179,3 +179,6 @@ def _load(directory: PathLike) -> BiLM:
         chosen = WEIGHTS_NAME if WEIGHTS_NAME in weights else weights[0]
         return load_bilm(options=sources[OPTIONS_NAME].path, weights=sources[chosen].path)
     return load_bilm(directory)
+
+
+add_submodules(__name__, {"ElmoModel": ElmoModel}, ("elmo_helpers",))

@@ -4,7 +4,7 @@ Peters et al. (2018). The LSTM state is carried from batch to batch, as in Allen
 `spacy_elmo.nn`, where a vector does not depend on what was computed before.
 """
 
-from ..common import ConfigurationError
+from ..common import ConfigurationError, add_submodules
 from .characters import (
     DEFAULT_OPTIONS_FILE,
     DEFAULT_WEIGHT_FILE,
@@ -39,3 +39,13 @@ __all__ = [
     "batch_to_ids",
     "remove_sentence_boundaries",
 ]
+
+add_submodules(
+    __name__,
+    {name: globals()[name] for name in __all__},
+    (
+        *("commands", "commands.elmo", "common", "common.checks", "data", "data.token_indexers"),
+        *("data.token_indexers.elmo_indexer", "modules", "modules.elmo", "modules.elmo_lstm", "modules.scalar_mix"),
+        *("modules.token_embedders", "modules.token_embedders.elmo_token_embedder", "nn", "nn.util"),
+    ),
+)
