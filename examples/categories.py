@@ -20,15 +20,19 @@ from _common import positive
 from _records import MISSING, PARTS, Field, check_parts, read_parts
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, hstack
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score, f1_score
-from sklearn.multiclass import OneVsRestClassifier
-from sklearn.naive_bayes import ComplementNB, MultinomialNB
-from sklearn.preprocessing import MultiLabelBinarizer, StandardScaler
 from spacy.tokens import DocBin
 
 from spacy_elmo import BiLM, load_bilm
+
+try:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import accuracy_score, f1_score
+    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.naive_bayes import ComplementNB, MultinomialNB
+    from sklearn.preprocessing import MultiLabelBinarizer, StandardScaler
+except ModuleNotFoundError as error:
+    raise SystemExit(f"{error}: this example needs scikit-learn: pip install scikit-learn") from error
 
 STRENGTHS = (1.0, 10.0, 100.0)  # C of logistic regression
 SHARES = (0.1, 0.3, 1.0)  # of the layers beside n-grams, whose vectors have unit length

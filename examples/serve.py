@@ -11,6 +11,10 @@ of spaCy's `Doc.to_json`: entities ("ents"), categories ("cats"), tags and the l
 python examples/serve.py --pipeline runs/model-best
 curl -s localhost:8000/annotate -d '{"texts": ["Maria lives in Berlin."]}'
 
+It listens on this computer only. In a container, where a published port does not reach that address, listen on all and
+publish the port to this computer alone: `--host 0.0.0.0`, with `docker run --publish 127.0.0.1:8000:8000 ...`. There is
+no access control: for others, put a proxy with access control in front of it.
+
 Errors are {"error": MESSAGE}. 400: the request is not valid. 413: it is too large. 500: the model failed. 503: the
 queue is full; try again after a second. 504: there was no answer in time. GET /health answers 200 once the weights are
 loaded; GET /metrics has counters for Prometheus.
@@ -27,13 +31,17 @@ from typing import Any, AsyncIterator, Dict, List, NamedTuple, Optional
 
 import spacy
 import typer
-import uvicorn
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
 
 from spacy_elmo import load_bilm
+
+try:
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse, PlainTextResponse, Response
+    from starlette.routing import Route
+except ModuleNotFoundError as error:
+    raise SystemExit(f"{error}: the server needs Starlette and uvicorn: pip install starlette uvicorn") from error
 
 POOLS = {"mean": lambda rows: rows.mean(axis=0), "max": lambda rows: rows.max(axis=0)}
 CHARACTERS_PER_TOKEN = 5
@@ -273,9 +281,13 @@ def main(
     pipeline: Optional[str] = typer.Option(
         None, "--pipeline", "-P", help="Name or path of a trained pipeline for /annotate."
     ),
-    port: int = typer.Option(
-        8000, "--port", "-p", help="Port on this computer; 0 for any that is free.", min=0, max=65535
+    host: str = typer.Option(
+        "127.0.0.1",
+        "--host",
+        "-H",
+        help="Address to listen on; by default only this computer can connect, with 0.0.0.0 all others that reach it.",
     ),
+    port: int = typer.Option(8000, "--port", "-p", help="Port; 0 for any that is free.", min=0, max=65535),
     wait_ms: float = typer.Option(0.0, "--wait-ms", "-w", help="Milliseconds that a request waits for others."),
     max_tokens: int = typer.Option(
         8192, "--max-tokens", "-t", help="Tokens computed together; 0 for one request at a time."
@@ -283,19 +295,20 @@ def main(
     max_waiting: int = typer.Option(256, "--max-waiting", "-q", help="Requests in the queue; further ones get 503."),
     # fmt: on
 ) -> None:
-    """Serve vectors, and annotations of a pipeline, on localhost. For others, put a proxy with access control in
-    front of it.
+    """Serve vectors, and annotations of a pipeline, to this computer. There is no access control: for others, put a
+    proxy with access control in front of it.
     """
     settings: Dict[str, Any] = {"max_waiting": max_waiting, "max_tokens": max_tokens, "wait_s": wait_ms / 1000}
     try:
         batcher = Batcher(load_bilm(bilm_path), **settings)
         annotator = None if pipeline is None else Annotator(spacy.load(pipeline), **settings)
-        listener = socket.create_server(("127.0.0.1", port))
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, port), family=family)
     except (ValueError, OSError) as error:  # no such weights or pipeline, a port that is in use
         typer.echo(f"The server cannot start: {error}", err=True)
         raise typer.Exit(1) from error
-    host, port = listener.getsockname()
-    typer.echo(f"Listening on http://{host}:{port} (Ctrl+C stops)")
+    port = listener.getsockname()[1]
+    typer.echo(f"Listening on http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl+C stops)")
     uvicorn.Server(uvicorn.Config(make_app(batcher, annotator), log_level="warning")).run(sockets=[listener])
 
 

@@ -1,6 +1,8 @@
 """What holds for every recipe: its row in the README, that it runs and learns; what the recipes share."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +30,16 @@ README = (EXAMPLES / "README.md").read_text(encoding="utf8")
 
 def test_readme_has_every_recipe():
     assert sorted(re.findall(r"^\| \[(\w+)\.py\]\(\1\.py\) \|", README, flags=re.M)) == sorted([*RECIPES, "categories"])
+
+
+@pytest.mark.issue(59)
+@pytest.mark.parametrize("name, package", [("serve", "uvicorn"), ("serve", "starlette"), ("categories", "sklearn")])
+def test_a_missing_package_is_named_with_the_command_that_installs_it(name, package):
+    blocked = f"import runpy, sys; sys.modules['{package}'] = None; sys.argv = ['{name}.py', '--help']; "
+    script = blocked + f"runpy.run_path({str(EXAMPLES / name) + '.py'!r}, run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", script], cwd=EXAMPLES, capture_output=True, text=True)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
+    assert "pip install" in done.stderr and package.replace("sklearn", "scikit-learn") in done.stderr
 
 
 @pytest.mark.issue(42)

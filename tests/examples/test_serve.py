@@ -154,7 +154,9 @@ def test_texts_are_annotated_by_a_pipeline(serve):
 
 
 @pytest.mark.issue(48)
-@pytest.mark.parametrize("arguments", [["/no/such"], ["--pipeline", "/no/such"], ["-p", "BUSY"]])
+@pytest.mark.parametrize(
+    "arguments", [["/no/such"], ["--pipeline", "/no/such"], ["-p", "BUSY"], ["--host", "192.0.2.1"], ["-H", "a b"]]
+)
 def test_a_server_that_cannot_start_says_why(arguments, load_recipe, monkeypatch):
     recipe, app = load_recipe("serve"), typer.Typer()
     app.command()(recipe.main)
@@ -162,3 +164,26 @@ def test_a_server_that_cannot_start_says_why(arguments, load_recipe, monkeypatch
         words = [word.replace("BUSY", str(busy.getsockname()[1])) for word in arguments]
         result = CliRunner().invoke(app, words)
     assert result.exit_code == 1 and "The server cannot start: " in result.stderr and not result.stdout
+
+
+@pytest.mark.issue(59)
+@pytest.mark.parametrize(
+    "arguments, address",
+    [
+        ([], "127.0.0.1"),
+        (["--host", "0.0.0.0"], "0.0.0.0"),
+        (["--host", "localhost"], "127.0.0.1"),
+        (["--host", "::1"], "::1"),
+    ],
+)
+def test_the_server_listens_where_it_is_told(arguments, address, load_recipe, monkeypatch):
+    recipe, app, bound = load_recipe("serve"), typer.Typer(), []
+    if ":" in address and not socket.has_dualstack_ipv6():
+        pytest.skip("needs IPv6")
+    app.command()(recipe.main)
+    monkeypatch.setattr(recipe.uvicorn.Server, "run", lambda server, sockets: bound.extend(sockets))
+    result = CliRunner().invoke(app, ["--port", "0", *arguments])
+    assert result.exit_code == 0, result.output
+    (listener,) = bound
+    assert listener.getsockname()[0] == address and f":{listener.getsockname()[1]} (" in result.stdout
+    listener.close()
