@@ -130,7 +130,7 @@ def has_bfloat16_units(device: torch.device = torch.device("cpu")) -> bool:
     limit = os.environ.get("ONEDNN_MAX_CPU_ISA", os.environ.get("DNNL_MAX_CPU_ISA", ""))
     is_known = bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
     is_allowed = limit.upper() not in ISAS_WITHOUT_BFLOAT16
-    is_allowed &= os.environ.get("SPACY_ELMO_CPU_ISA", "") in ("", "avx512_bf16")
+    is_allowed &= os.environ.get("SPACY_ELMO_CPU_ISA", "") in ("", "none", "avx512_bf16")
     return torch.backends.mkldnn.is_available() and is_known and is_allowed
 
 

@@ -86,6 +86,7 @@ def test_a_pickle_in_reduced_precision_needs_the_kernel(precision, monkeypatch):
         ({"DNNL_MAX_CPU_ISA": "AVX512_CORE", "ONEDNN_MAX_CPU_ISA": "ALL"}, True),
         ({"SPACY_ELMO_CPU_ISA": "avx512_bf16"}, True),
         ({"SPACY_ELMO_CPU_ISA": ""}, True),
+        ({"SPACY_ELMO_CPU_ISA": "none"}, True),  # without the kernel, which pretraining does not use
         ({"SPACY_ELMO_CPU_ISA": "avx512"}, False),
         ({"SPACY_ELMO_CPU_ISA": "avx2"}, False),
         ({"SPACY_ELMO_CPU_ISA": "generic", "ONEDNN_MAX_CPU_ISA": "ALL"}, False),
