@@ -40,7 +40,8 @@ def write_published() -> str:
 
 
 def _name(argument: Any) -> str:
-    name = argument.human_readable_name.strip("[].").upper() + ("..." if argument.nargs == -1 else "")
+    # typer 0.29 has no `human_readable_name` any more.
+    name = (argument.metavar or argument.name).strip("[].").upper() + ("..." if argument.nargs == -1 else "")
     return name if argument.required else f"[{name}]"
 
 

@@ -192,7 +192,7 @@ def render_surprisal(tokens: Iterable[Tuple[str, str, Surprisal]], *, title: str
         for text, _, bits in named
         if not math.isnan(bits.mean)
     ]
-    table = make_table(("token", "forward", "backward", "mean", ""), rows)
+    table = make_table(("token", "forward", "backward", "mean", "note"), rows)
     swatches = " ".join(f"<span {_shade(bits)}> {bits} </span>" for bits in (0, 4, 8, 12, 16))
     legend = f"Bits from {swatches}. Dotted: outside the vocabulary, predicted as &lt;UNK&gt;."
     elements = [

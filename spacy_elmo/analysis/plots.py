@@ -4,6 +4,7 @@ All pictures go through this module; other modules call it: layer weights, probe
 of pretraining are drawn here.
 """
 
+import math
 import os
 import re
 import sys
@@ -35,6 +36,7 @@ CM = 2.54  # of an inch
 DPI = 120
 SMALLEST = 0.75  # of the size of texts, in narrow pictures
 WORDS_OF_PANEL = 24
+ABOVE = 1 + 1e-9  # above the rounding error of a length in inches
 UNKNOWN = "outside the vocabulary (<UNK>): too low"  # in the legend of surprisal
 TITLE_WIDTH = 80  # characters of a line
 # Curves differ in these, too, so that they can be distinguished in grey.
@@ -121,7 +123,8 @@ def new_figure(
     look = look or Look()
     width = look.width / CM if look.width else WIDTH
     height = look.height / CM if look.height else height * min(1.0, max(SMALLEST, width / WIDTH))
-    figure = Figure(figsize=(width, height), layout="constrained")
+    # The number of pixels, size times resolution, is cut off: 8 cm of 254 dpi must not be 799.99999.
+    figure = Figure(figsize=(width * ABOVE, height * ABOVE), layout="constrained")
     panels = list(figure.subplots(n_panels, squeeze=False, sharex=share_x)[:, 0])
     for axes in panels:
         axes.grid(alpha=0.3)
@@ -291,21 +294,36 @@ def _mean(row: Dict[str, Any]) -> float:
     return float(sum(values) / len(values))
 
 
+GAP = ("", (math.nan, math.nan))  # a place between sentences
+
+
 def draw_surprisal(
-    tokens: Sequence[Tuple[str, Sequence[float]]], path: Path, *, title: str, look: Optional[Look] = None
+    tokens: Sequence[Tuple[str, Sequence[float]]],
+    path: Path,
+    *,
+    title: str,
+    look: Optional[Look] = None,
+    starts: Sequence[int] = (),
 ) -> None:
-    """Draw a curve per direction over the words of a text, `WORDS_OF_PANEL` in a panel.
+    """Draw a curve per direction over the words of a text, `WORDS_OF_PANEL` in a panel, interrupted between sentences.
 
     tokens (Sequence[Tuple[str, Sequence[float]]]): Words with their surprisal: forward, backward; NaN for none. With
         the mean and `is_unk`, as in `Surprisal`, words outside the vocabulary have open markers.
     path (Path), title (str), look (Optional[Look]): See `save_figure`.
+    starts (Sequence[int]): The first words of sentences.
     """
     n_panels = max(1, -(-len(tokens) // WORDS_OF_PANEL))
     n_words = -(-len(tokens) // n_panels)
     highest = max((bit for _, bits in tokens for bit in bits[:2] if bit > 0), default=0.0)
     figure, panels = new_figure(height=0.8 + 2.2 * n_panels, n_panels=n_panels, look=look, share_x=False)
-    for i, axes in enumerate(panels):
-        line_tokens = tokens[i * n_words : (i + 1) * n_words]
+    lines_of_panels: List[List[Tuple[str, Sequence[float]]]] = [[] for _ in range(n_panels)]
+    for i, token in enumerate(tokens):
+        line = lines_of_panels[i // n_words]
+        if i in starts and line:
+            line.append(GAP)
+        line.append(token)
+    n_places = max(map(len, lines_of_panels))
+    for axes, line_tokens in zip(panels, lines_of_panels):
         curves = [
             Curve(name, range(len(line_tokens)), [bits[k] for _, bits in line_tokens])
             for k, name in enumerate(DIRECTIONS)
@@ -315,10 +333,9 @@ def draw_surprisal(
             unknown = [place for place, (_, bits) in enumerate(line_tokens) if any(bits[3:])]
             values = [line.get_ydata()[place] for place in unknown]
             axes.plot(unknown, values, linestyle="", marker=line.get_marker(), markersize=7, **_open(line.get_color()))
-        axes.set_xticks(
-            range(len(line_tokens)), [wrap(figure, word, 1000) for word, _ in line_tokens], rotation=45, ha="right"
-        )
-        axes.set(ylabel="surprisal (bits)", xlim=(-0.5, n_words - 0.5), ylim=(0, 1.08 * highest or 1))
+        words = [(place, wrap(figure, word, 1000)) for place, (word, _) in enumerate(line_tokens) if word]
+        axes.set_xticks([place for place, _ in words], [word for _, word in words], rotation=45, ha="right")
+        axes.set(ylabel="surprisal (bits)", xlim=(-0.5, n_places - 0.5), ylim=(0, 1.08 * highest or 1))
     if any(any(bits[3:]) for _, bits in tokens):
         panels[0].plot([], [], linestyle="", marker="o", label=UNKNOWN, **_open("grey"))
     set_title(figure, title)

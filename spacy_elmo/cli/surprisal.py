@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import List, Optional, Tuple
 
 import srsly
+from spacy.tokens import Doc
 
 from ..analysis.pages import render_surprisal
 from ..analysis.plots import draw_surprisal
@@ -56,15 +57,22 @@ def surprisal_cli(
                 html, render_surprisal(tokens, title=default_title if title is None else title), errors="replace"
             )
         if picture is not None:
-            draw_surprisal(rows, picture, title=default_title, look=look)
+            draw_surprisal(rows, picture, title=default_title, look=look, starts=_find_starts(doc))
     if as_json:
         values = [{name: finite(value) for name, value in surprisal._asdict().items()} for _, surprisal in rows]
         print(srsly.json_dumps({"tokens": [{"token": text, **record} for (text, _), record in zip(rows, values)]}))
     else:
-        _common.msg.table(
-            _rows(rows), header=("token", "forward", "backward", "mean", " "), divider=True, aligns=tuple("lrrrl")
-        )
+        header = ("token", "forward", "backward", "mean", "note")
+        n_columns = len(header) if any(surprisal.is_unk for _, surprisal in rows) else len(header) - 1
+        table = [row[:n_columns] for row in _rows(rows)]
+        _common.msg.table(table, header=header[:n_columns], divider=True, aligns=tuple("lrrrl")[:n_columns])
     _common.print_written(html, picture)
+
+
+def _find_starts(doc: Doc) -> List[int]:
+    """RETURNS (List[int]): The numbers of the tokens that begin a sentence, white space not counted."""
+    sentences = [number for number, sent in enumerate(doc.sents) for token in sent if not token.is_space]
+    return [i for i in range(1, len(sentences)) if sentences[i] != sentences[i - 1]]
 
 
 def _rows(rows: List[Tuple[str, Surprisal]]) -> List[Tuple[str, ...]]:

@@ -1,5 +1,6 @@
 """All pictures have one style, and say what they show."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -147,3 +148,18 @@ def test_a_picture_needs_no_backend(backend, tmp_path):
     name, chosen = run_script(code, str(tmp_path / "a.png"), MPLBACKEND=backend).split()
     assert name == backend and (backend != "svg" or chosen == "svg")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.issue(59)
+def test_curve_of_surprisal_is_interrupted_between_sentences(tmp_path, monkeypatch):
+    """As if the words belonged together, a line ran through the full stop; a panel does not begin with a gap."""
+    saved = []
+    monkeypatch.setattr(plots, "save_figure", lambda figure, *_, **__: saved.append(figure))
+    tokens = [(f"word {i}", Surprisal(1.0 + i, 2.0 + i, 1.5 + i, False)) for i in range(40)]
+    plots.draw_surprisal(tokens, tmp_path / "a.png", title="", starts=[0, 3, 20, 22])
+    first, second = ([axes.get_lines()[0].get_ydata(), axes] for axes in saved[0].axes)
+    assert [i for i, value in enumerate(first[0]) if math.isnan(value)] == [3] and list(first[0][:3]) == [1, 2, 3]
+    assert [i for i, value in enumerate(second[0]) if math.isnan(value)] == [2]
+    names = [text.get_text() for text in first[1].get_xticklabels()]
+    assert names == [f"word {i}" for i in range(20)] and list(first[1].get_xticks())[2:4] == [2, 4]
+    assert first[1].get_xlim() == second[1].get_xlim()

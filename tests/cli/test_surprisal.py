@@ -6,6 +6,7 @@ import pytest
 from cli.calls import call, call_json, refused
 
 from spacy_elmo import BiLM, save_bilm
+from spacy_elmo.cli import surprisal
 
 TEXT = "She sat on the bank <script>alert(1)</script> of the river."
 HOSTILE = '"><img src=x onerror=alert(1)> & \u202e\U0001f30a </span>'
@@ -17,6 +18,22 @@ def test_surprisal_has_a_row_per_token():
     records = call_json("surprisal", "en_elmo_sm", TEXT)["tokens"]
     assert [record["token"] for record in records][:5] == ["She", "sat", "on", "the", "bank"]
     assert all(record["mean"] == pytest.approx((record["forward"] + record["backward"]) / 2) for record in records)
+
+
+@pytest.mark.issue(59)
+@pytest.mark.parametrize("text, n_columns", [("She sat.", 4), ("The Jabberwocky sat.", 5)])
+def test_every_column_has_a_name(text, n_columns):
+    """A last column without one, and a dash below it, held <UNK>."""
+    header, dashes = call("surprisal", "en_elmo_sm", text).stdout.strip().splitlines()[:2]
+    assert len(header.split()) == len(dashes.split()) == n_columns and ("note" in header) == (n_columns == 5)
+
+
+@pytest.mark.issue(59)
+def test_picture_is_interrupted_where_the_sentences_of_the_text_end(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(surprisal, "draw_surprisal", lambda *_, starts, **__: drawn.append(starts))
+    call("surprisal", "en_elmo_sm", "He sat.  \n She left. They met.", "--picture", tmp_path / "a.png")
+    assert drawn == [[3, 6]]
 
 
 @pytest.mark.issue(48)
