@@ -57,6 +57,16 @@ def test_compare_draws_a_map_per_layer_and_of_a_mix_that_sliders_change(page):
     assert "mix=0" in page.page.evaluate("location.hash")
 
 
+@pytest.mark.issue(59)
+@pytest.mark.parametrize("text, token", [("the bank of the river", 1), ("two boats", 0)])
+def test_neighbors_show_a_word_at_once(page, text, token):
+    """The word of the sample, or the first one; the first view was empty until a word was chosen."""
+    page.open("neighbors", text=text, k=3)
+    page.page.wait_for_selector("#neighbors ol.neighbors")
+    pressed = page.page.locator("#neighbors .word[aria-pressed=true]").all_text_contents()
+    assert pressed == [text.split()[token]] and page.page.locator("#neighbors ol.neighbors li").count() == 3
+
+
 @pytest.mark.issue(40)
 def test_surprisal_shows_numbers_and_substitutes_of_a_clicked_word(page):
     page.open("surprisal", text="He sat on the bank of the river.")

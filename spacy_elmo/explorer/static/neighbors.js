@@ -27,9 +27,14 @@ export async function run(view, question) {
       view.attempt((again) => search(view, again, text, i));
     });
   });
-  if (!place.querySelector("[aria-pressed=true]")) view.extra = {}; // the text has no such word
-  if (view.extra.token === undefined) result.replaceChildren(make("p", { class: "hint" }, "Choose a word of the text to see where the corpus uses a word like it."));
-  else await search(view, question, text, Number(view.extra.token));
+  const words = [...place.querySelectorAll(".word")];
+  if (!words.length) return; // white space alone
+  if (!place.querySelector("[aria-pressed=true]")) { // the text has no such word: show that of the sample, or the first
+    const chosen = words.find((button) => button.textContent === view.settings.texts.word) ?? words[0];
+    view.extra = { token: chosen.dataset.token };
+    press(place, Number(chosen.dataset.token));
+  }
+  await search(view, question, text, Number(view.extra.token));
 }
 
 async function search(view, question, text, token) {
