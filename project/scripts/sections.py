@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Optional
 import srsly
 from errors import MISSED
 from pictures import draw_choice
-from tables import list_processors, make_choice, make_table, note_earlier
+from tables import make_choice, make_table, note_earlier
 
 Record = Dict[str, Any]
 ERROR_TITLES = {
@@ -26,6 +26,10 @@ CONTEXT_LABELS = {
     "steady": "steady state (`steady`)",
     "carry": "that after the sentence before (`carry`)",
 }
+CHOICE_COMMAND = (
+    "`python -m spacy project run choice project` trains and measures the systems, `project run results project` "
+    "writes the table ([what they need](../project/README.md#experiments-of-the-paper))."
+)
 LAYER_LABELS = {"mean": "mean of all layers", "first sense": "most frequent training sense", 0: "token layer"}
 
 
@@ -200,12 +204,12 @@ def choice_section(results: List[Record], measured: List[Record], image_dir: Pat
     table = make_choice(results, measured)
     if table is None or not measured:
         return table
-    others = "; ".join(list_processors(results, measured))
     preface = (
-        f"One thread of an {measured[0]['processor']}. Words per second of CPU time, peak memory, CPU minutes of "
-        f"training{f' (* {others})' if others else ''} and size are those of the pipeline of WNUT-17. HWU64 has 10 "
-        "examples of each intent. Of several settings the best on development data count."
+        "Scores are means over three seeds, in percent. HWU64 has 10 examples of each intent. Of several settings the "
+        "best on development data counts.\n\n"
+        "Words per second of CPU time, peak memory and size are those of the pipeline of WNUT-17, on one thread of an "
+        f"{measured[0]['processor']}."
     )
     drawn = draw_choice(results, measured, image_dir)
     picture = "" if drawn is None else f"\n\n![{drawn[0]}](images/{drawn[1]})"
-    return f"{preface}\n\n{table}{picture}"
+    return f"{preface}\n\n{table}{picture}\n\n{CHOICE_COMMAND}"

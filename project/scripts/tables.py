@@ -237,38 +237,19 @@ def make_shares(results: List[Result]) -> Optional[str]:
 
 def make_choice(results: List[Result], measured: List[Result]) -> Optional[str]:
     """measured (List[Result]): Rows of choice.py.
-    RETURNS (Optional[str]): Scores, speed, memory, time of training and size of each system.
+    RETURNS (Optional[str]): Scores, speed, memory and size of each system. Times of training are of several processors,
+        and cannot be compared.
     """
     rows = []
     for system in SYSTEMS:
         scores = [summarize(percents(find_best(results, system, name), key)) for name, (_, key) in COLUMNS.items()]
         first = find_best(results, system, next(iter(COLUMNS)))
-        timed, others = find_timed(first, measured)
-        minutes = (
-            f"{mean(result['cpu_seconds'] / 60 for result in timed):.1f}{' *' if others else ''}" if first else "-"
-        )
         speed = find_speed(first, measured)
         costs = [f"{speed[name]:,.0f}" if speed else "-" for name in ("words_per_s", "memory_mb", "size_mb")]
-        rows.append([system, *scores, *costs[:2], minutes, costs[2]])
+        rows.append([system, *scores, *costs])
     if all(cell == "-" for row in rows for cell in row[1:]):
         return None
-    return make_table(["system", *COLUMNS, "words/s", "memory, MB", "training, min", "on disk, MB"], rows)
-
-
-def find_timed(results: List[Result], measured: List[Result]) -> Tuple[List[Result], List[str]]:
-    """RETURNS (Tuple[List[Result], List[str]]): The results whose time counts, those of the processor of choice.py if
-    there are any, otherwise all; and the processors of the latter.
-    """
-    names = {row["processor"] for row in measured}
-    timed = [result for result in results if result["processor"] in names]
-    return (timed, []) if timed else (results, sorted({result["processor"] for result in results}))
-
-
-def list_processors(results: List[Result], measured: List[Result]) -> List[str]:
-    """RETURNS (List[str]): The systems of `make_choice` that were trained on other processors, with these."""
-    first = next(iter(COLUMNS))
-    processors = {system: find_timed(find_best(results, system, first), measured)[1] for system in SYSTEMS}
-    return [f"{system}: {', '.join(names)}" for system, names in processors.items() if names]
+    return make_table(["system", *COLUMNS, "words/s", "memory, MB", "on disk, MB"], rows)
 
 
 def list_missing(results: List[Result], measured: List[Result]) -> List[str]:
