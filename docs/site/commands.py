@@ -1,7 +1,8 @@
 """The reference of the commands, from their help texts, and of the published biLMs, from the registry."""
 
 import re
-from typing import Any, Iterator
+from inspect import Parameter, signature
+from typing import Any, Iterator, Literal, Tuple, get_args, get_origin
 
 from reference import escape
 from typer.main import get_command
@@ -23,7 +24,8 @@ def write_commands() -> str:
             command = group.get_command(None, name)
             shown = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
             usage = [_name(parameter) for parameter in shown if parameter.param_type_name == "argument"]
-            rows = [row for parameter in shown for row in _write_row(parameter)]
+            declared = signature(command.callback).parameters
+            rows = [row for parameter in shown for row in _write_row(parameter, declared[parameter.name])]
             parts += [f"### {name}", f"```text\npython -m spacy elmo {name} {' '.join(usage)} [OPTIONS]\n```"]
             parts += [escape(command.help.strip(), _CODE)]
             parts += ["\n".join(["| argument | default | description |", "| --- | --- | --- |", *rows])]
@@ -45,12 +47,22 @@ def _name(argument: Any) -> str:
     return name if argument.required else f"[{name}]"
 
 
-def _write_row(parameter: Any) -> Iterator[str]:
+def _write_row(parameter: Any, declared: Parameter) -> Iterator[str]:
+    """declared (Parameter): That of the function, whose help text and choices do not depend on the version of typer."""
+    text = declared.default.help
     is_option = parameter.param_type_name == "option"
     names = [*parameter.opts, *parameter.secondary_opts] if is_option else [_name(parameter)]
     is_shown = is_option and str(parameter.default) not in ("None", "False", "[]")
     default = f"`{parameter.default}`" if is_shown else ""
-    choices = [value for value in getattr(parameter.type, "choices", ()) if value not in parameter.help]
-    values = f" Values: {', '.join(f'`{value}`' for value in parameter.type.choices)}." if choices else ""
-    description = escape(parameter.help, _CODE).replace("|", "\\|") + values
+    choices = _find_choices(declared.annotation)
+    is_listed = any(value not in text for value in choices)
+    values = f" Values: {', '.join(f'`{value}`' for value in choices)}." if is_listed else ""
+    description = escape(text, _CODE).replace("|", "\\|") + values
     yield f"| {', '.join(f'`{name}`' for name in names)} | {default} | {description} |"
+
+
+def _find_choices(annotation: Any) -> Tuple[str, ...]:
+    """RETURNS (Tuple[str, ...]): The values of a Literal, also inside of Optional."""
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    return tuple(choice for inner in get_args(annotation) for choice in _find_choices(inner))
