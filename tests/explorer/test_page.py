@@ -91,6 +91,8 @@ def test_neighbors_and_senses_are_uses_of_the_index(page, monkeypatch):
     page.open("senses", word="bank", n=2)
     assert page.text("#senses .facts").startswith("28 uses in 2 groups")
     assert page.page.locator("#senses svg.map .point").count() == 28
+    command = "python -m spacy elmo senses INDEX bank --n-senses 2 --picture map.svg"
+    assert command in page.text("#senses .result .hint code >> nth=0")
     assert page.page.locator("#senses .groups li").count() == page.page.locator("#senses .exemplar").count() == 2
     page.page.locator("#senses .exemplar").first.hover()
     assert "Group" in page.text("#senses .readout") and "bank" in page.text("#senses .readout mark")

@@ -21,7 +21,16 @@ export async function run(view, question) {
   result.replaceChildren(
     make("p", { class: "facts" }, describe(found)),
     ...(found.sizes.length > 1 ? [make("p", { class: "hint" }, CAUTION)] : []),
-    readout, drawMap(found, readout, result.clientWidth || 640), ...listGroups(found));
+    readout, drawMap(found, readout, result.clientWidth || 640), nameCommand(word.trim(), n), ...listGroups(found));
+}
+
+// How to save the map, as a line for a shell.
+function nameCommand(word, n) {
+  const quoted = /^[\p{L}\p{N}]+$/u.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+  const groups = n ? ` --n-senses ${n}` : "";
+  return make("p", { class: "hint" }, "To save such a map: ",
+    make("code", {}, `python -m spacy elmo senses INDEX ${quoted}${groups} --picture map.svg`), ", with an index of ",
+    make("code", {}, "elmo index"), ".");
 }
 
 // Instead of a map of too few uses: words that have more.
