@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
-from typing import Any, Dict, Iterable, Iterator, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, Union
 
 from .errors import Errors
 
@@ -131,6 +131,20 @@ def _status_of_stdin() -> Optional[os.stat_result]:
 def follow_links(path: Path) -> Path:
     """RETURNS (Path): The file that a linked output stands for: it is replaced, and the links to it stay."""
     return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def walk_files(folder: Path) -> List[Path]:
+    """RETURNS (List[Path]): All files below a folder, sorted. Links to folders are followed, each folder once."""
+    seen: Set[Optional[Identity]] = set()
+    files: List[Path] = []
+    for place, subfolders, names in os.walk(folder, followlinks=True):
+        if (identity := _identity_of(Path(place))) in seen:
+            subfolders.clear()
+            continue
+        seen.add(identity)
+        subfolders.sort(key=lambda name: (os.path.islink(os.path.join(place, name)), name))
+        files += [path for name in names if (path := Path(place, name)).is_file()]
+    return sorted(files)
 
 
 def is_hidden(name: str) -> bool:

@@ -37,14 +37,14 @@ from thinc.api import require_gpu, to_numpy
 from ..corpora.files import import_arrow
 from ..corpora.records import check_words, is_missing, replace_surrogates
 from ..corpora.texts import Item, make_nlp, to_doc
-from ..files import hash_file
+from ..files import hash_file, walk_files
 from ..inference.bilm import BiLM
 from ..pipeline.elmo import Elmo
 from ..pipeline.model import ensure_bilm, set_bilm
 from ..settings import require
 from ..util import PRECISIONS, shorten
 from ..weights import load_bilm
-from ..weights.formats import locate
+from ..weights.formats import FORMATS, locate, split_name
 
 BATCH_SIZE = 1024
 BATCH_TOKENS = 16000  # tokens per batch of Docs, a little less than twice the component's `batch_tokens`
@@ -224,14 +224,20 @@ def _find(model: str) -> Tuple[Path, bool]:
     name = os.fspath(model)
     if spacy.util.is_package(name):
         return spacy.util.get_package_path(name), True
-    place = locate(name)
-    return place, (place / "config.cfg").is_file()
+    place_name, component = split_name(name)
+    place = locate(place_name)
+    return place, component is None and (place / "config.cfg").is_file()
 
 
 def _changed(model: str) -> Tuple[Any, ...]:
     """Name, size, times and number of each file of a model; in a process, other files are another model."""
     place, _ = _find(model)
-    files = [place] if place.is_file() else sorted(file for file in place.rglob("*") if file.is_file())
+    if place.is_dir():
+        files = walk_files(place)
+    else:  # a file, or the prefix of a checkpoint, beside which are options and words
+        beside = {name for format in FORMATS for name in format.file_names}
+        files = sorted(file for file in place.parent.glob("*") if file.is_file())
+        files = [file for file in files if file.name in beside or f"{file.name}.".startswith(f"{place.name}.")]
     return tuple(
         (str(file), (stat := file.stat()).st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino) for file in files
     )

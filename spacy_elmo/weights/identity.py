@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 from typing import List
 
-from ..files import hash_file
+from ..files import hash_file, walk_files
 from .files import Listing, PathLike
 from .formats import locate, split_name
 from .pipelines import detect_pipeline
@@ -38,5 +38,4 @@ def _find_weights(path: Path) -> List[Path]:
     pipeline = detect_pipeline(Listing(path)) if path.is_dir() else None
     if pipeline is not None:  # without what else is in it
         return pipeline.paths
-    files = (file for file in sorted(path.rglob("*")) if file.is_file())
-    return [file for file in files if file.suffix not in BESIDE and not file.name.startswith(".")]
+    return [file for file in walk_files(path) if file.suffix not in BESIDE and not file.name.startswith(".")]

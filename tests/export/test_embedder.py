@@ -1,5 +1,6 @@
 """`Embedder`, the callable for engines that pass batches: same vectors in each engine, loaded once in a process."""
 
+import json
 import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
@@ -203,21 +204,46 @@ def test_a_pipeline_with_a_prefix_reads_long_texts(path: str, tmp_path: Path, mo
         Embedder("~/pipeline", lang="de")({"text": ["a"]})
 
 
+# Where a biLM is, and its name for an `Embedder`, below a folder. Links lead to folders elsewhere.
+MODELS = {
+    "bilm": "bilm",
+    "pipeline": "pipeline",
+    "linked bilm": "link",
+    "linked folder in a pipeline": "pipeline",
+    "HDF5 file": "bilm/weights.hdf5",
+    "options beside an HDF5 file": "bilm/weights.hdf5",
+    "component of a pipeline": "pipeline#elmo",
+}
+
+
 @pytest.mark.issue(48)
-@pytest.mark.parametrize("kind", ["bilm", "pipeline"])
-def test_replaced_files_give_another_pickle_and_other_vectors(kind: str, path: str, tmp_path: Path) -> None:
-    model, batch = path if kind == "bilm" else str(tmp_path / "pipeline"), {"text": TEXTS}
+@pytest.mark.issue(59)
+@pytest.mark.parametrize("kind", MODELS)
+def test_replaced_files_give_another_pickle_and_other_vectors(kind: str, tmp_path: Path) -> None:
+    path, model, batch = tmp_path / "bilm", str(tmp_path / MODELS[kind]), {"text": TEXTS}
+    if kind == "linked bilm":
+        Path(model).symlink_to(path, target_is_directory=True)
 
     def save(sign: int) -> None:
         bilm = make_bilm()
         for parameter in bilm.network.parameters():
-            parameter.data.mul_(sign)
-        save_bilm(bilm, path, force=True)
-        if kind == "pipeline":
+            parameter.data.mul_(1 if kind.startswith("options") else sign)
+        save_bilm(bilm, path, format="bilm-tf" if "HDF5" in kind else "native", force=True)
+        if kind.startswith("options") and sign < 0:
+            options = path / "options.json"
+            settings = json.loads(options.read_text())
+            settings["lstm"]["use_skip_connections"] = not settings["lstm"]["use_skip_connections"]
+            options.write_text(json.dumps(settings))
+        if MODELS[kind].startswith("pipeline"):
             nlp = spacy.blank("en")
-            nlp.add_pipe("elmo", config={"weights": path})
-            nlp.to_disk(model)
-        for file in Path(model).rglob("*"):
+            nlp.add_pipe("elmo", config={"weights": str(path)})
+            nlp.to_disk(tmp_path / "pipeline")
+        folder = tmp_path / "pipeline" / "elmo"
+        if kind.startswith("linked folder") and not folder.is_symlink():
+            folder.rename(tmp_path / "elsewhere")
+            folder.symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+            (tmp_path / "elsewhere" / "loop").symlink_to(tmp_path / "pipeline", target_is_directory=True)
+        for file in tmp_path.rglob("*"):
             os.utime(file, (1, 1))  # as after `rsync` or in an image
 
     save(1)

@@ -41,6 +41,20 @@ def test_digest_of_several_files_depends_on_their_names_and_contents(tmp_path: P
     assert len({first, renamed, hash_weights(tmp_path)}) == 3
 
 
+@pytest.mark.issue(59)
+def test_weights_behind_links_count_once(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "a.pkl").write_bytes(CONTENT)
+    (tmp_path / "bilm").mkdir()
+    for name in ("link", "again"):
+        (tmp_path / "bilm" / name).symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    (tmp_path / "elsewhere" / "loop").symlink_to(tmp_path / "bilm", target_is_directory=True)
+    before = hash_weights(tmp_path / "bilm")
+    assert before == hashlib.sha256(CONTENT).hexdigest()[:12]
+    (tmp_path / "elsewhere" / "a.pkl").write_bytes(b"other")
+    assert hash_weights(tmp_path / "bilm") == hashlib.sha256(b"other").hexdigest()[:12] != before
+
+
 def test_missing_weights_are_named(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(FileNotFoundError, match="Give the name of a packaged biLM, or the path of"):
