@@ -4,7 +4,7 @@ import re
 import shlex
 import warnings
 from pathlib import Path
-from typing import Iterator, Literal, Optional
+from typing import Iterator, Literal, Optional, Sequence
 
 from spacy.tokens import Doc
 
@@ -28,6 +28,9 @@ from ._app import Arg, Opt, app
 STDOUT = "-"
 COMMAND = re.compile(r"^# (python -m spacy .*)$", flags=re.MULTILINE)  # in the header of a config
 REPORT = "python -m spacy elmo report {} --baseline {} --data test.spacy"
+# Options of the next commands that name a text beside that of --data, and parts of its name, the most likely first.
+SIBLINGS = {"--paths.dev": ("dev", "valid"), "--paths.valid": ("valid", "dev"), "--data": ("test",)}
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
 
 @app.command("init-config")
@@ -191,6 +194,9 @@ def init_config_cli(
                 )
             else:
                 texts[file] = make_adaptation_config(lang=lang, tokenizer=tokenizer, bilm=init, config_path=config_path)
+        if text is not None:
+            place = text
+            texts = {file: COMMAND.sub(lambda m: _name_texts(m[0], place), config) for file, config in texts.items()}
         if is_stdout:
             print(texts[output_path], end="")
             return
@@ -202,16 +208,45 @@ def init_config_cli(
     if baseline:
         folders = [shlex.quote(_output_of(file)) for file in texts]
         code = "" if code_path is None else f" --code {shlex.quote(str(code_path))}"
-        commands.append(REPORT.format(*folders) + code)
-    if text is not None and lang is None and base is None and read_lang(bilm) is None:
+        report = REPORT.format(*folders) + code
+        commands.append(report if text is None else _name_texts(report, text))
+    if text is not None and lang is None and base is None and kind != "adaptation" and read_lang(bilm) is None:
         _common.msg.info("The language is en, the default. Choose another with --lang.")
-    if text is not None:
-        commands = [re.sub(r"(?<=--paths.train )\S+", lambda _: shlex.quote(text), command) for command in commands]
     _common.print_next("Next, with your data:", commands)
 
 
 def _output_of(config_path: Path) -> str:
     return f"runs/{config_path.stem}"
+
+
+def _name_texts(command: str, place: str) -> str:
+    """RETURNS (str): The command with the text of --data, and with those beside it for validation and test."""
+    siblings = {option: _find_sibling(Path(place), words) for option, words in SIBLINGS.items()}
+    for option, path in {"--paths.train": place, **siblings}.items():
+        if path is not None:
+            before, named, after = command.partition(f"{option} ")
+            command = f"{before}{named}{shlex.quote(path)} {after.partition(' ')[2]}".rstrip() if named else command
+    return command
+
+
+def _find_sibling(path: Path, words: Sequence[str]) -> Optional[str]:
+    """RETURNS (Optional[str]): The file, folder or pattern whose name has one of the words in the place of "train", or
+    the only file of this format whose name has it.
+    """
+    for word in words:
+        likely = path.with_name(path.name.replace("train", word))
+        if likely.name != path.name and any(path.parent.glob(likely.name)):
+            return str(likely)
+        files = [file for file in path.parent.glob("*") if file.is_file() and file.name != path.name]
+        named = [file for file in files if re.search(rf"(?<![a-z]){word}", file.name.lower())]
+        similar = [file for file in named if path.suffix and _suffix(file) == _suffix(path)]
+        if len(similar) == 1:
+            return str(similar[0])
+    return None
+
+
+def _suffix(path: Path) -> str:
+    return (path.with_suffix("") if path.suffix.lower() in COMPRESSED else path).suffix.lower()
 
 
 def _find_components(place: str) -> str:

@@ -1,6 +1,7 @@
 """`elmo init-config`: configs that are complete, in which every component listens, and which train as they are."""
 
 import gzip
+import shlex
 import warnings
 from itertools import product
 from pathlib import Path
@@ -216,6 +217,49 @@ def test_components_are_those_that_the_data_have_annotations_for(tmp_path):
         assert _read(tmp_path / f"{name}.cfg")["nlp"]["pipeline"] == ["elmo", *wanted]
         assert f"--paths.train {tmp_path / name}.spacy" in shown
     assert "no annotations" in refused("init-config", tmp_path / "b.cfg", "--data", tmp_path / "none.spacy")
+
+
+@pytest.mark.issue(59)
+@pytest.mark.parametrize(
+    "place, others, expected",
+    [
+        ("train.spacy", ["dev.spacy", "test.spacy"], ["dev.spacy", "test.spacy"]),
+        (
+            "se_xx-ud-train.spacy",
+            ["se_xx-ud-dev.spacy", "se_xx-ud-test.spacy"],
+            ["se_xx-ud-dev.spacy", "se_xx-ud-test.spacy"],
+        ),
+        ("train", ["valid/a.spacy"], ["valid", None]),
+        ("train-*.spacy", ["train-0.spacy", "train-1.spacy", "valid-0.spacy"], ["valid-*.spacy", None]),
+        ("my docs.spacy", ["my valid.spacy", "valid.txt"], ["my valid.spacy", None]),
+        ("docs.spacy", ["dev-a.spacy", "dev-b.spacy", "latest.spacy"], [None, None]),
+    ],
+)
+def test_next_commands_name_the_files_beside_the_data(place, others, expected, tmp_path):
+    (tmp_path / "texts").mkdir()
+    for name in [place, *others]:
+        path = tmp_path / "texts" / name
+        path.parent.mkdir(exist_ok=True)
+        if "*" not in name:
+            DocBin(docs=make_docs()).to_disk(path / "a.spacy" if not path.suffix and not path.mkdir() else path)
+    dev, test = (name and shlex.quote(str(tmp_path / "texts" / name)) for name in expected)
+    command = ["init-config", tmp_path / "one.cfg", "--data", tmp_path / "texts" / place, "--component", "ner"]
+    lines = call(*command, "--baseline").stderr.splitlines()[-3:]
+    header = (tmp_path / "one.cfg").read_text(encoding="utf8").splitlines()
+    train = shlex.quote(str(tmp_path / "texts" / place))
+    assert lines[0].endswith(f"--paths.train {train} --paths.dev {dev or 'dev.spacy'}") and f"# {lines[0]}" in header
+    assert lines[2].endswith(f"--data {test or 'test.spacy'}")
+
+
+@pytest.mark.issue(59)
+def test_next_command_of_pretraining_names_the_validation_text(tmp_path):
+    for name in ("train.txt.gz", "dev.txt", "dev.spacy"):
+        content = b"A text .\n" * 40
+        (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    for kind in ("--pretraining", "--adaptation"):
+        result = call("init-config", tmp_path / f"{kind}.cfg", kind, "--text", tmp_path / "train.txt.gz")
+        command = result.stderr.splitlines()[-1]
+        assert f"--paths.train {tmp_path / 'train.txt.gz'} --paths.valid {tmp_path / 'dev.txt'}" in command
 
 
 @pytest.mark.issue(59)
