@@ -33,8 +33,9 @@ from .spanning_tree import are_trees, find_best_tree
 ROOT_LABEL = "root"  # in any case
 ROOT_HEAD = 0  # column of the root in arc scores
 MAX_WORDS = 1000  # of a sentence whose arcs are scored at once
-MAX_SCORES = 2**21  # arc scores that are computed at once, 8 MB
-N_ROWS = 1024  # words whose labels or sentence starts are predicted at once
+# What is computed at once stays in the caches of a core: words and arc scores, and words whose labels or sentence starts
+# are predicted (with 64 words, labels take half the time that they take with 1,024).
+MAX_GROUP_WORDS, MAX_SCORES, N_ROWS = 1024, 2**20, 64
 SLOPE = 0.1  # of the leaky ReLU for negative values
 HIDDEN = ("arc_dependent", "arc_head", "label_dependent", "label_head", "start")  # hidden layers
 KNOWN_START, UNKNOWN_START, KNOWN_INSIDE = 1, 0, -1  # as in `token.sent_start`
@@ -358,7 +359,7 @@ def _divide_long(is_start: NDArray[numpy.bool_]) -> Rows:
 
 
 def _group(lengths: Rows) -> Iterator[Tuple[Rows, Rows]]:
-    """Group sentences of similar length, so that each group has at most `MAX_SCORES` arc scores.
+    """Group sentences of similar length, so that a group of several has at most `MAX_SCORES` arc scores.
 
     YIELDS (Tuple[Rows, Rows]): The words of each sentence, shape (B, T), padded with its last word; their number,
         shape (B,).
@@ -368,7 +369,7 @@ def _group(lengths: Rows) -> Iterator[Tuple[Rows, Rows]]:
     end = len(order)
     while end:
         longest = int(lengths[order[end - 1]])
-        start = max(0, end - max(1, MAX_SCORES // (longest * (longest + 1))))
+        start = max(0, end - max(1, min(MAX_GROUP_WORDS // longest, MAX_SCORES // (longest * (longest + 1)))))
         shortest = longest * 7 // 8 - 1  # little padding
         start = max(start, int(numpy.searchsorted(lengths[order[:end]], shortest)))
         group = order[start:end]

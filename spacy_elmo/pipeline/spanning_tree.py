@@ -36,19 +36,33 @@ def are_trees(heads: Heads, lengths: Heads) -> NDArray[numpy.bool_]:
 def find_best_tree(scores: NDArray[numpy.floating]) -> Heads:
     """Find the tree of the highest sum of scores.
 
-    Follows the best incoming arcs from word to word until the path reaches the root, and contracts each cycle on the
-    way into one node. A row or column of the matrix is a node, so that contraction takes time in proportion to n, and
-    the whole search n^2. An arc from the root costs more than all other scores together, which leaves one of them.
+    If the tree has several words below the root, the search is repeated with arcs from the root that cost more than all
+    other scores together, which leaves one of them.
 
     scores (NDArray[float]): Shape (n, n+1), from a word (row) to its head (column). Those of a word to itself are not
         read; NaN counts as lowest.
     RETURNS (Heads): Shape (n,).
     """
-    n_nodes = len(scores) + 1
     limited = numpy.nan_to_num(scores.astype("float64"), nan=-LIMIT).clip(-LIMIT, LIMIT)
+    words = numpy.arange(len(scores))
+    limited[words, words + 1] = limited[:, ROOT]  # as if it were not there, for the range below
+    heads = _find_arborescence(limited)
+    if (heads == ROOT).sum() > 1:
+        limited[:, ROOT] -= 1 + len(scores) * (limited.max() - limited.min())
+        heads = _find_arborescence(limited)
+    return heads
+
+
+def _find_arborescence(scores: Matrix) -> Heads:
+    """Find the tree of the highest sum of scores, with any number of words below the root.
+
+    Follows the best incoming arcs from word to word until the path reaches the root, and contracts each cycle on the
+    way into one node. A row or column of the matrix is a node, so that contraction takes time in proportion to n, and
+    the whole search n^2.
+    """
+    n_nodes = len(scores) + 1
     weights = numpy.full((n_nodes, n_nodes), -numpy.inf)
-    weights[1:] = limited
-    weights[1:, ROOT] -= 1 + n_nodes * (limited.max(initial=0) - limited.min(initial=0))
+    weights[1:] = scores
     numpy.fill_diagonal(weights, -numpy.inf)
     # The arc between words that the weight between two nodes is of.
     dependents = numpy.repeat(numpy.arange(n_nodes)[:, None], n_nodes, axis=1)
