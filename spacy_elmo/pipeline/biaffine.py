@@ -33,8 +33,8 @@ from .spanning_tree import are_trees, find_best_tree
 ROOT_LABEL = "root"  # in any case
 ROOT_HEAD = 0  # column of the root in arc scores
 MAX_WORDS = 1000  # of a sentence whose arcs are scored at once
-# What is computed at once stays in the caches of a core: words and arc scores, and words whose labels or sentence starts
-# are predicted (with 64 words, labels take half the time that they take with 1,024).
+# What is computed at once stays in the caches of a core: words and arc scores, and words whose labels or sentence
+# starts are predicted (with 64 words, labels take half the time that they take with 1,024).
 MAX_GROUP_WORDS, MAX_SCORES, N_ROWS = 1024, 2**20, 64
 SLOPE = 0.1  # of the leaky ReLU for negative values
 HIDDEN = ("arc_dependent", "arc_head", "label_dependent", "label_head", "start")  # hidden layers
