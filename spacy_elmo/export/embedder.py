@@ -8,6 +8,7 @@ import sys
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from typing import (
@@ -67,6 +68,23 @@ class Loaded(NamedTuple):
     is_split: bool = False
 
 
+class BatchColumn(List[Any]):
+    """A column with the vectors or tokens of `n` texts. Arrow, which takes no arrays (T, D) from other lists, converts
+    it to the type of `to_arrow`, also without texts.
+    """
+
+    def __init__(self, rows: Sequence[Any], n: int) -> None:
+        super().__init__(rows[:n])
+        self._first = rows[0]
+
+    def __arrow_array__(self, type: Any = None) -> Any:
+        values = to_arrow(list(self) or [self._first])[: len(self)]
+        return values if type is None else values.cast(type)
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return BatchColumn, (list(self) or [self._first], len(self))
+
+
 @dataclass(frozen=True)
 class VectorSettings:
     """Which vectors of texts are computed, and how.
@@ -95,8 +113,9 @@ class VectorSettings:
 class Embedder(VectorSettings):
     """Adds columns with ELMo vectors to batches of rows.
 
-    A column has the vectors of a text's tokens: `list<fixed_size_list<float, D>>` in Arrow, otherwise a list of arrays
-    (T, D). With `pool` it has one vector per text: `fixed_size_list<float, D>`, or an array (N, D).
+    A column has the vectors of a text's tokens: `list<fixed_size_list<float, D>>` in Arrow and polars, a list of arrays
+    (D,) per row in pandas, otherwise a list of arrays (T, D), which Arrow converts, too. With `pool` it has one vector
+    per text: `fixed_size_list<float, D>`, an array (D,) per row in pandas, or an array (N, D).
 
     The settings are those of `VectorSettings`; `model` may also be a spaCy pipeline with an ELMo component, which then
     tokenizes, finds sentences and has its own mix. Without `pool`, strings also get a column OUTPUT_tokens; a
@@ -130,15 +149,18 @@ class Embedder(VectorSettings):
                 raise ValueError(f"{name} is {getattr(self, name)!r}, should be one of {known}.")
 
     def __call__(self, batch: Any) -> Any:
-        """batch (Union[pyarrow.Table, pyarrow.RecordBatch, Dict[str, Sequence]]): Rows with the column of texts.
-        RETURNS: The same kind, with the new columns.
+        """batch (Union[pyarrow.Table, pyarrow.RecordBatch, pandas.DataFrame, polars.DataFrame, Dict[str, Sequence]]):
+            Rows with the column of texts.
+        RETURNS: The same kind, with the new columns; for other mappings a dictionary.
         """
+        library = type(batch).__module__.partition(".")[0]
+        if library == "polars":
+            return import_module("polars").from_arrow(self(batch.to_arrow()))
         is_arrow = hasattr(batch, "schema") and hasattr(batch, "column")
         names = batch.schema.names if is_arrow else list(batch)
         if self.column not in names:
-            raise ValueError(
-                f"There is no column '{self.column}' in the batch, which has: {', '.join(names)}. Set `column`."
-            )
+            known = ", ".join(map(str, names))
+            raise ValueError(f"There is no column '{self.column}' in the batch, which has: {known}. Set `column`.")
         column = batch.column(self.column) if is_arrow else batch[self.column]
         if isinstance(column, (str, bytes, Doc)) or not hasattr(column, "__len__"):
             raise ValueError(
@@ -148,14 +170,23 @@ class Embedder(VectorSettings):
         values = column.to_pylist() if is_arrow else list(column)
         items = [_to_item(value, f"Row {i} of the column '{self.column}'") for i, value in enumerate(values)]
         tokens, vectors = self._embed(items or [""])  # without rows, for the types of the columns
+        if not any(tokens):
+            tokens = [np.array([], dtype="str")] * len(tokens)  # lists without a word have no type
         if self.pool is None and self._holds_texts(values, str(getattr(column, "type", getattr(column, "dtype", "")))):
             vectors = {f"{self.output}_tokens": tokens, **vectors}
         if is_arrow:
             new = {name: to_arrow(rows)[: len(items)] for name, rows in vectors.items()}
             columns = {name: batch.column(name) for name in names if name not in new}
             return type(batch).from_arrays([*columns.values(), *new.values()], names=[*columns, *new])
-        # Not arrays of objects, which `datasets` cannot convert.
-        new = {name: (rows if self.pool is None else np.stack(rows))[: len(items)] for name, rows in vectors.items()}
+        if library == "pandas":  # one dimension in a cell, which Arrow, Parquet and `explode` take
+            if self.pool is None:
+                vectors = {name: [list(rows) for rows in text_rows] for name, text_rows in vectors.items()}
+            return batch.assign(**{name: rows[: len(items)] for name, rows in vectors.items()})
+        new = {
+            # Not arrays of objects, which `datasets` cannot convert.
+            name: BatchColumn(rows, len(items)) if self.pool is None else np.stack(rows)[: len(items)]
+            for name, rows in vectors.items()
+        }
         return {**batch, **new}
 
     def __getstate__(self) -> Dict[str, Any]:
@@ -168,7 +199,7 @@ class Embedder(VectorSettings):
             return any(isinstance(value, str) for value in present)
         return not ("list" in type_name or ("str" not in type_name and self.column in WORDS))
 
-    def _embed(self, items: Sequence[Item]) -> Tuple[List[List[str]], Dict[str, List[Any]]]:
+    def _embed(self, items: Sequence[Item]) -> Tuple[List[Any], Dict[str, List[Any]]]:
         """Tokens, and rows by the name of their column."""
         loaded = _load(self, _changed(self.model))
         tokens: List[List[str]] = []
@@ -343,7 +374,7 @@ def to_arrow(rows: Sequence[Union[NDArray[Any], List[str]]]) -> Any:
     lists, fixed-size lists, or lists of strings. Vectors are copied once.
     """
     arrow = import_arrow("pyarrow", "a batch")
-    if not rows or not isinstance(rows[0], np.ndarray):
+    if not rows or not isinstance(rows[0], np.ndarray) or rows[0].dtype.kind != "f":
         return arrow.array(rows, type=arrow.list_(arrow.string()))
     is_pooled = rows[0].ndim == 1
     flat = np.stack(rows) if is_pooled else np.concatenate(rows)

@@ -154,6 +154,86 @@ def test_texts_of_every_kind_give_the_same_vectors(lang: Any, path: str) -> None
     )
 
 
+EMPTY_FIRST = [None, "", *TEXTS]  # the first batch of two has no word
+
+
+def embed_in(kind: str, embedder: Embedder, column: str, values: List[Any]) -> Any:
+    """The column "elmo" of Hugging Face `datasets` after `map`, in a format; batches of two rows."""
+    datasets = pytest.importorskip("datasets", reason="needs datasets")
+    pytest.importorskip(kind if kind in ("pandas", "polars") else "datasets", reason=f"needs {kind}")
+    datasets.disable_progress_bars()
+    item = datasets.Value("string")
+    features = datasets.Features({column: item if column == "text" else datasets.Sequence(item)})
+    dataset = datasets.Dataset.from_dict({column: values}, features=features).with_format(
+        None if kind in ("default", "streamed") else kind
+    )
+    if kind == "streamed":
+        return [row["elmo"] for row in dataset.to_iterable_dataset().map(embedder, batched=True, batch_size=2)]
+    found = dataset.map(embedder, batched=True, batch_size=2, load_from_cache_file=False).with_format(None)
+    if column == "text" and embedder.pool is None:
+        assert [list(tokens) for tokens in found["elmo_tokens"]] == [(text or "").split() for text in values]
+    assert "float64" not in str(found.features["elmo"])
+    return found["elmo"]
+
+
+@pytest.mark.issue(59)
+@pytest.mark.parametrize("pool", [None, "mean"])
+@pytest.mark.parametrize("column", ["text", "tokens"])
+@pytest.mark.parametrize("kind", ["default", "numpy", "arrow", "torch", "pandas", "polars", "streamed"])
+def test_datasets_maps_every_format(kind: str, column: str, pool: Any, path: str) -> None:
+    values: List[Any] = TEXTS if column == "text" else WORDS
+    expected = wanted(path)
+    if kind != "pandas":  # whose empty lists have no type
+        values, expected = [*([None, ""] if column == "text" else [None, []]), *values], [*[expected[1]] * 2, *expected]
+    if pool:
+        expected = [rows.mean(axis=0) if len(rows) else np.zeros(16) for rows in expected]
+    check(embed_in(kind, Embedder(path, column=column, pool=pool), column, values), expected)
+
+
+@pytest.mark.issue(59)
+@pytest.mark.parametrize("pool", [None, "mean"])
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_data_frame_gets_columns(library: str, pool: Any, path: str) -> None:
+    module: Any = pytest.importorskip(library, reason=f"needs {library}")
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
+    frame = module.DataFrame({"id": range(4), "text": TEXTS})
+    if library == "pandas":
+        frame = frame.set_index(np.array([7, 7, 5, 3]))
+    found = Embedder(path, pool=pool)(frame)
+    names = ["id", "text", *([] if pool else ["elmo_tokens"]), "elmo"]
+    assert type(found) is type(frame) and list(found.columns) == names and list(frame.columns) == names[:2]
+    expected = wanted(path)
+    if pool:
+        expected = [rows.mean(axis=0) if len(rows) else np.zeros(16) for rows in expected]
+    check(list(found["elmo"]), expected)
+    table = found.to_arrow() if library == "polars" else pa.Table.from_pandas(found)
+    check(table["elmo"].to_pylist(), expected)
+    assert "float" in str(table.schema.field("elmo").type) and "double" not in str(table.schema.field("elmo").type)
+    if library == "pandas":
+        assert list(found.index) == [7, 7, 5, 3]
+        if not pool:
+            vectors = found["elmo"].explode().dropna()
+            assert len(vectors) == sum(map(len, WORDS)) and vectors.iloc[0].shape == (16,)
+    again = Embedder(path, pool=pool)(found)
+    assert list(again.columns) == names and len(Embedder(path, pool=pool)(frame[:0])) == 0
+    with pytest.raises(ValueError, match="no column 'words' in the batch, which has: id, text"):
+        Embedder(path, column="words")(frame)
+
+
+@pytest.mark.issue(59)
+def test_arrow_converts_the_columns_of_a_dictionary(path: str) -> None:
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
+    for texts in (TEXTS, EMPTY_FIRST, [None, ""], []):
+        found = Embedder(path)({"text": pa.array(texts, pa.string()).to_pylist()})
+        for columns in (found, pickle.loads(pickle.dumps(found))):
+            table = pa.table(columns)
+            assert table.schema.field("elmo").type == pa.list_(pa.list_(pa.float32(), 16))
+            assert len(table) == len(texts) == len(found["elmo"])
+            tokens = [(text or "").split() for text in texts]
+            assert table["elmo_tokens"].to_pylist() == tokens
+            check(table["elmo"].to_pylist(), load_bilm(path).embed(tokens, layers="mean"))
+
+
 @pytest.mark.issue(48)
 @pytest.mark.parametrize(
     "value, problem",
