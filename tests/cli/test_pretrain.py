@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -134,10 +135,11 @@ def test_what_was_read_is_reported(text, tmp_path):
     text.write_bytes(b"The cat sat. It's late!\n\nA \xff mat.\n" * 20)
     options = ("--lang", "en", "--running-text", "--format", "text")  # as of the other commands
     shown = _run(tmp_path / "out", text, *options)
+    pattern = r"Training text: Read [\d,]+ tokens in [\d,]+ sentences; (\d+) empty lines .*?; (\d+) invalid UTF-8"
+    counts = re.search(pattern, shown)
+    assert counts is not None and counts.groups() == ("20", "20")
     ((read, n_dropped),) = _log(tmp_path / "out", "read", "n_dropped")[-1:]
-    assert f"Read {read['n_tokens']:,} tokens in" in shown and n_dropped >= 0
-    assert f"{read['n_empty']:,} empty lines or texts skipped" in shown
-    assert f"{read['n_undecodable']:,} invalid UTF-8 sequences" in shown
+    assert read["n_empty"] >= 20 and n_dropped >= 0
     assert (load_bilm(tmp_path / "out" / "model-last").vocabulary.ids(["late", "'s"]) > 2).all()
     assert "'qq'" in _run(tmp_path / "b", text, "-l", "en", "--corpus.lang", "qq", code=1)  # its name has the last word
 
