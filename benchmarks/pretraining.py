@@ -24,7 +24,7 @@ from plain_training import PlainLanguageModel, PlainSampler
 from spacy_elmo import BiLMConfig
 from spacy_elmo.bilm.model import BiLMNetwork, SoftmaxHead
 from spacy_elmo.cli.pretrain import _keep_large_blocks as keep_large_blocks
-from spacy_elmo.corpora.shards import TextShard
+from spacy_elmo.corpora.shards import find_shards
 from spacy_elmo.pretraining.config import OptimizerConfig, PretrainConfig, ScheduleConfig, SoftmaxConfig
 from spacy_elmo.pretraining.data import TextReader
 from spacy_elmo.pretraining.distributed import Ranks
@@ -147,7 +147,7 @@ def main(
     keep_large_blocks()  # as `elmo pretrain` does; the baseline has it, too
     everything = {}
     with TemporaryDirectory() as folder:
-        text = store_text([TextShard(shared / TEXT)], Path(folder) / "text", max_sentence_tokens=1000)
+        text = store_text(find_shards(shared / TEXT), Path(folder) / "text", max_sentence_tokens=1000)
         for name in shape:
             made = SHAPES[name]
             vocabulary = make_vocabulary(shared / TEXT, made.n_words)

@@ -38,7 +38,7 @@ READ = """
 import sys, time
 from pathlib import Path
 from spacy_elmo import BiLMConfig
-from spacy_elmo.corpora.shards import TextShard
+from spacy_elmo.corpora.shards import find_shards
 from spacy_elmo.pretraining import data
 from spacy_elmo.pretraining.config import PretrainConfig
 from spacy_elmo.text.words import Vocabulary
@@ -47,7 +47,7 @@ config = PretrainConfig(batch_size=256 * n_ranks, unroll_steps=32, shuffle_block
 vocabulary = Vocabulary.from_lines((folder / "words.txt").open(encoding="utf8"))
 settings = vocabulary, BiLMConfig.from_dict({"char_cnn": {}}), config, slice(0, 256)
 if hasattr(data, "BlockStream"):
-    shards = [TextShard(path) for path in sorted((folder / "corpus").iterdir())]
+    shards = find_shards(sorted((folder / "corpus").iterdir()))
     stream = data.BlockStream(shards, seed=0, block_sentences=8, shuffle_blocks=1000, shuffle_shards=True)
     reader = data.TextReader(stream, *settings)
 else:

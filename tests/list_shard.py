@@ -2,7 +2,7 @@
 
 from typing import Iterator, Sequence
 
-from spacy_elmo.corpora.files import Counts, skip_items
+from spacy_elmo.corpora.lines import Counts, skip_items
 from spacy_elmo.corpora.shards import Shard
 from spacy_elmo.corpora.texts import Record
 

@@ -20,9 +20,10 @@ from spacy.training.converters import conllu_to_docs
 from spacy.vocab import Vocab
 from wasabi import msg
 
-from spacy_elmo.corpora.files import decode, open_bytes
+from spacy_elmo.corpora.lines import decode
 from spacy_elmo.corpora.records import parse_json, read_json
 from spacy_elmo.corpora.shards import find_shards, read_shards
+from spacy_elmo.corpora.sources import make_source
 from spacy_elmo.files import write_text
 from spacy_elmo.weights.identity import hash_weights
 
@@ -323,7 +324,7 @@ def read_columns(path: Path) -> List[Doc]:
 
 def read_conllu(path: Path) -> List[Doc]:
     """Read CoNLL-U, plain or gzip, into Docs of ten sentences; a multiword token is one token with all its tags."""
-    with open_bytes(path) as file:
+    with make_source(path).open_as_text() as file:
         text = file.read().decode("utf8")
     return list(conllu_to_docs(text, n_sents=UD_SENTENCES_PER_DOC, merge_subtokens=True, no_print=True))
 
@@ -331,7 +332,7 @@ def read_conllu(path: Path) -> List[Doc]:
 def read_texts(path: Path) -> List[Doc]:
     """Read JSON lines with `text` and `label` or `labels` into Docs with every label of the file."""
     nlp, docs = blank("en"), []
-    with open_bytes(path) as file:
+    with make_source(path).open_as_text() as file:
         for where, line in read_json(file, path):
             if not line.strip():
                 continue

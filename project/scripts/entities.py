@@ -8,7 +8,7 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 from treebank import FORM, MISC, NO_SPACE, Rows, read_paragraphs
 
-from spacy_elmo.corpora.files import open_bytes
+from spacy_elmo.corpora.sources import make_source
 
 LABELS = ("PER", "LOC", "ORG")
 TESTS = ("uner_ewt", "wikigold")  # names of the test parts
@@ -45,7 +45,7 @@ def _find(assets: Path, folder: str, split: str) -> Path:
 
 def _read_uner(path: Path, spacing: Dict[Tuple[str, ...], Rows]) -> Iterator[Doc]:
     """Read lines of a number, a word and its tag. Spaces are those of the treebank where it has the same sentence."""
-    with open_bytes(path) as file:
+    with make_source(path).open_as_text() as file:
         blocks = file.read().decode("utf8").strip().split("\n\n")
     vocab = Vocab()
     for block in blocks:

@@ -9,7 +9,7 @@ from data import DOWNLOAD_DIR, PROJECT_DIR, SPLITS
 from spacy.tokens import Doc
 from spacy.training.converters import conllu_to_docs
 
-from spacy_elmo.corpora.files import open_bytes
+from spacy_elmo.corpora.sources import make_source
 
 STARTS = re.compile(r"^# new(doc|par)\b", flags=re.MULTILINE)
 ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, DEPREL, MISC = 0, 1, 2, 3, 4, 5, 6, 7, 9  # columns
@@ -74,7 +74,7 @@ def read_paragraphs(path: Path, max_sentences: Optional[int] = None) -> Iterator
         `max_sentences` are divided.
     RAISES (ValueError): For a line that is not CoNLL-U.
     """
-    with open_bytes(path) as file:
+    with make_source(path).open_as_text() as file:
         text = file.read().decode("utf8")
     paragraph: List[Rows] = []
     for block in re.split(r"\n\s*\n", text.strip()):

@@ -18,9 +18,11 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 
 import numpy as np
 
-from ..corpora.files import REPLACEMENT, STDIN, Counts, import_arrow, open_bytes
+from ..corpora.lines import Counts
 from ..corpora.records import SURROGATE, Fields, find_field
 from ..corpora.shards import FileShard, Shard
+from ..corpora.signatures import REPLACEMENT
+from ..corpora.sources import STDIN, Source, import_arrow
 from ..corpora.texts import Record, make_nlp
 from ..errors import Errors
 from ..inference.bilm import BiLM
@@ -69,8 +71,8 @@ def find_documents(shards: Iterable[Shard], counts: Counts, on_end: Optional[OnE
     YIELDS (Document): Not yet read.
     """
     for shard in shards:
-        if shard.path is not None and shard.kind == "text":
-            yield Document(_name(shard), _digest_file(shard.path), partial(_read, shard, counts))
+        if isinstance(shard, FileShard) and shard.kind == "text":
+            yield Document(_name(shard), _digest_text(shard.source), partial(_read, shard, counts))
             continue
         n_read = 0
         for n_read, (record, fields) in enumerate(shard.read_documents(counts), start=1):
@@ -91,7 +93,8 @@ def use_stored_vectors(shards: Iterable[Shard], bilm: BiLM, layer: Layer) -> int
     n_files = 0
     for shard in shards:
         if isinstance(shard, FileShard) and shard.kind == "parquet":
-            schema = import_arrow("pyarrow.parquet", shard.path).read_schema(shard.path)
+            with shard.source.look().open_at_random() as file:
+                schema = import_arrow("pyarrow.parquet", shard.source.name).read_schema(file)
             meta = json.loads((schema.metadata or {}).get(b"spacy_elmo", b"{}"))
             if column in schema.names and all(meta.get(name, "") == value for name, value in expected.items()):
                 shard.vectors = column
@@ -108,14 +111,14 @@ def _skip(records: List[Record], n_skipped: int) -> Iterator[Record]:
 
 
 def _name(shard: Shard) -> str:
-    return shard.name if shard.path is None or shard.path == STDIN else str(shard.path)
+    return shard.name if shard.source is None or shard.source.name == STDIN else shard.source.name
 
 
-def _digest_file(path: Path) -> str:
-    if path == STDIN:
+def _digest_text(source: Source) -> str:
+    if source.stream is not None:  # which is read once
         return ""
     digest = hashlib.sha256()
-    with open_bytes(path) as file:
+    with source.open_as_text() as file:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()

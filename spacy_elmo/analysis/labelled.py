@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc, Token
 from spacy.vocab import Vocab
 
-from ..corpora.files import COMPRESSED
 from ..corpora.labelled import SenseSentence, read_conllu, read_senses
 from ..corpora.records import read_docbin
+from ..corpora.sources import COMPRESSED, make_source, split_suffix
 from ..files import AnyPath
 
 Rows = NDArray[np.int64]
@@ -185,7 +185,7 @@ def load_probe_data(
 ) -> ProbeData:
     """Read the data of a probe; without training data, split the documents of the file.
 
-    path (AnyPath): Test data: `.spacy` or `.conllu`, for senses `.jsonl`, each also .gz, .xz or .zst.
+    path (AnyPath): Test data: `.spacy` or `.conllu`, for senses `.jsonl`, each also compressed.
     attr (str): "pos", "tag", "morph", "dep", "ent_type" or "sense".
     train (Optional[AnyPath]): Training data in one of these formats.
     limit (Optional[int]): Train on this many labelled tokens at most, of documents drawn at random.
@@ -210,8 +210,10 @@ def load_probe_data(
 def read_labelled(path: Path, attr: str) -> LabelledDocs:
     """RETURNS (LabelledDocs): All documents of a file, at least one label. For arguments see `load_probe_data`."""
     suffixes = SENSE_SUFFIXES if attr == SENSE else TAG_SUFFIXES
-    suffix = path.with_suffix("").suffix if path.suffix in COMPRESSED else path.suffix
-    if suffix not in suffixes:
+    source = make_source(path)
+    is_docbin = source.format == "docbin"
+    # A stream has no suffix; a DocBin is one under every name.
+    if split_suffix(path)[0] not in suffixes and source.stream is None and (attr == SENSE or not is_docbin):
         known = f"{' or '.join(suffixes)}, or one of them with {', '.join(COMPRESSED[:-1])} or {COMPRESSED[-1]}"
         raise ValueError(
             f"'{path}' cannot be read for --attr {attr}: its suffix should be {known}. Give a file in that "
@@ -219,8 +221,8 @@ def read_labelled(path: Path, attr: str) -> LabelledDocs:
         )
     nlp = spacy.blank("xx")
     if attr == SENSE:
-        return label_senses(read_senses(path), nlp.vocab, f"'{path}'")
-    docs = read_docbin(str(path), nlp) if suffix == ".spacy" else read_conllu(path, nlp.vocab)
+        return label_senses(read_senses(source), nlp.vocab, f"'{path}'")
+    docs = read_docbin(source, nlp) if is_docbin else read_conllu(source, nlp.vocab)
     return label_tokens(docs, attr, f"'{path}'")
 
 

@@ -19,6 +19,7 @@ from spacy.util import import_file
 from wasabi import Printer
 
 from ..analysis.plots import DPI, Look, check_picture
+from ..corpora.sources import STDIN, make_source
 from ..errors import Errors
 from ..files import AnyPath, check_output_file
 from ..inference.bilm import BiLM
@@ -303,12 +304,17 @@ def read_text(text: str) -> str:
     """RETURNS (str): A text, or that of stdin for -, which is UTF-8 whatever the encoding of the console.
     RAISES (ValueError): If it is empty; see `to_unicode`.
     """
-    content = to_unicode(sys.stdin.buffer.read() if text == "-" else text)
+    content = to_unicode(_read_stdin() if text == STDIN else text)
     if Path(text).suffix and os.path.isfile(text):
         msg.warn(f"The text is '{content}', the name of a file. To read its content: - < {content}")
     if not content.strip():
         raise ValueError("The text is empty. Give a text in quotation marks, or - and a text on stdin.")
     return content
+
+
+def _read_stdin() -> bytes:
+    with make_source(STDIN).open_as_text() as content:
+        return content.read()
 
 
 def to_unicode(text: Union[bytes, str]) -> str:

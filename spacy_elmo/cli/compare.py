@@ -28,6 +28,7 @@ def compare_cli(
         help="Text with one sentence per line, JSONL or DocBin. Defaults to built-in sentences with odd characters and lengths.",
         exists=True,
         dir_okay=False,
+        allow_dash=True,
     ),
     tolerance: float = Opt(
         TOLERANCE,

@@ -9,8 +9,9 @@ from typing import Any, Dict, List, Literal, Optional, Set, Tuple
 from spacy.tokens import Doc
 from tqdm import tqdm
 
-from ..corpora.files import SKIPPED, find_files, import_arrow, is_address
-from ..corpora.texts import PunctuationCheck, choose_tokenizer, warn_of_raw_text
+from ..corpora.places import SKIPPED, find_sources
+from ..corpora.sources import Source, import_arrow, is_address
+from ..corpora.texts import choose_tokenizer
 from ..export.embedder import BATCH_SIZE, load_weights, make_pipeline
 from ..export.parts import (
     FORMATS,
@@ -24,8 +25,7 @@ from ..export.parts import (
     embed_parts_on_ray,
     embed_whole,
     find_types,
-    read_first,
-    size_of,
+    read_beginnings,
 )
 from ..export.vectors import STDOUT, check_choice, choose_format, open_vectors
 from ..settings import DType, Precision
@@ -177,11 +177,11 @@ def embed_cli(
         if not is_folder:
             bilm_files = list_sources(bilm_path, options, vocab, token_embeddings)
             check_output(output_path, input_path, bilm_files, force=force)
-        inputs = find_files(input_path, _common.msg.info, output=output_path)
+        inputs = find_sources(input_path, _common.msg.info, output=output_path)
         settings = find_types(settings, inputs, _common.msg.info)
         job = _read_shard(shard, force=force)
-        check, bilm = PunctuationCheck(), load_weights(settings, **dict(settings.files))
-        first = read_first(settings, inputs)
+        bilm = load_weights(settings, **dict(settings.files))
+        first = read_beginnings(settings, inputs)
         settings = replace(settings, lang=choose_tokenizer(lang, first, [input_path], _common.msg.warn, bilm.meta))
         if is_folder:
             nlp = make_pipeline(settings, bilm)
@@ -192,7 +192,7 @@ def embed_cli(
                     settings, description, inputs, address=address, n_workers=workers, gpus_per_worker=gpus_per_worker
                 )
             else:
-                with _Progress(inputs, check) as progress:
+                with _Progress(inputs) as progress:
                     total = embed_parts(settings, nlp, description, inputs, shard=job, progress=progress.callbacks)
             if total.n_skipped and not (total.n_texts or total.n_found):
                 raise ValueError(
@@ -208,10 +208,8 @@ def embed_cli(
             with open_vectors(output_path, to=to, store=store, force=force, **layout) as writer:
                 nlp = make_pipeline(replace(settings, store=writer.store), bilm)
                 writer.meta = describe(settings, bilm)
-                with _Progress(inputs, check) as progress:
+                with _Progress(inputs) as progress:
                     total = embed_whole(settings, nlp, inputs, writer, progress=progress.callbacks)
-        if inputs == [STDOUT]:  # stdin, whose first tokens were not looked at
-            warn_of_raw_text(check, inputs, lang, _common.msg.warn, bilm.meta)
         if total.n_replaced:
             replaced = f"{total.n_replaced:,} unpaired surrogates, which are not valid characters,"
             _common.msg.info(f"{replaced} were replaced by U+FFFD")
@@ -244,13 +242,13 @@ def _read_shard(shard: Optional[str], *, force: bool) -> Tuple[int, int]:
 
 class _Progress:
     """A bar with the share of the bytes that have been read, tokens per second and the time that is left; without a terminal a
-    line a minute. The first tokens are added to the check. At the end it warns of repeated ids, among `MAX_IDS`.
+    line a minute. At the end it warns of repeated ids, among `MAX_IDS`.
     """
 
-    def __init__(self, inputs: List[str], check: PunctuationCheck) -> None:
-        self.n_tokens, self._check = 0, check
-        self._sizes = {name: size_of(name) for name in inputs}
-        self._read = dict.fromkeys(inputs, 0)
+    def __init__(self, inputs: List[Source]) -> None:
+        self.n_tokens = 0
+        self._sizes = {source.name: source.size_bytes for source in inputs}
+        self._read = dict.fromkeys(self._sizes, 0)
         self._start = self._reported = time.monotonic()
         self._bar = tqdm(total=sum(self._sizes.values()) or None, disable=None, unit="B", unit_scale=True)
         self.callbacks = Progress(self._on_text, self._on_read, self._on_id)
@@ -271,7 +269,6 @@ class _Progress:
 
     def _on_text(self, doc: Doc) -> None:
         self.n_tokens += len(doc)
-        self._check.add(token.text for token in doc)
 
     def _on_id(self, id: Any, place: str) -> None:
         key = hash(str(id))

@@ -25,8 +25,8 @@ from ..analysis.index_build import (
 from ..analysis.neighbors import NeighborIndex, check_recall, to_printable
 from ..analysis.token_store import DOCUMENT, FILE, LockedError
 from ..analysis.vector_search import repair_search
-from ..corpora.files import Counts
-from ..corpora.shards import find_shards, read_first
+from ..corpora.lines import Counts
+from ..corpora.shards import choose_cutter, find_shards, read_first
 from ..corpora.texts import WHITE_SPACE, PunctuationCheck, choose_lang, choose_tokenizer, warn_of_raw_text
 from ..files import check_not_read
 from ..settings import Precision
@@ -147,13 +147,13 @@ def _change_index(
     shards = []
     if places:  # an error in a path comes before the biLM is loaded
         shards = find_shards(places, on_message=_common.msg.info, output=path, **{**corpus, **reading})
-        check_not_read(path / FILE, [shard.path for shard in shards if shard.path is not None])
+        check_not_read(path / FILE, [shard.source.name for shard in shards if shard.source is not None])
     model = _common.open_bilm(name, gpu_id=gpu_id).set_precision(precision or before.get("precision", "float32"))
-    is_chosen = bool(places) and "-" not in places and is_new and not is_plain and reading["lang"] is None
+    is_chosen = bool(places) and is_new and not is_plain and reading["lang"] is None
     if is_chosen:
         reading["lang"] = choose_tokenizer(None, read_first(shards), places, _common.msg.warn, model.meta)
         if reading["lang"]:
-            shards = find_shards(places, output=path, **{**corpus, **reading})
+            shards = choose_cutter(shards, **reading)
     stop_words = before.get("content_words", "")
     if content_words is not None:
         lang = None if corpus["lang"] == WHITE_SPACE else corpus["lang"]

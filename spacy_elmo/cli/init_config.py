@@ -8,9 +8,10 @@ from typing import Iterator, Literal, Optional, Sequence
 
 from spacy.tokens import Doc
 
-from ..corpora.files import find_files
+from ..corpora.places import find_sources
 from ..corpora.records import read_docbin
 from ..corpora.shards import find_shards
+from ..corpora.sources import Source
 from ..corpora.texts import make_nlp
 from ..files import check_output_file, to_path, write_text
 from ..pipeline.config import (
@@ -158,17 +159,17 @@ def init_config_cli(
         sources += [to_path(source) for source in (text, base, code_path) if source is not None]
         for file in [] if is_stdout else paths:
             check_output_file(file, force=force, sources=sources)
-        if text is not None and kind == "pipeline":
-            next(_read_docs(text), None)
+        annotated = find_sources(text) if text is not None and kind == "pipeline" else []
+        if annotated:
+            next(_read_docs(annotated), None)
         elif text is not None:
             find_shards(text)
         _common.import_code(code_path)
         chosen = lang or read_lang(bilm) or "en"
         tokenizer = None if lang is None or kind == "pipeline" else _find_tokenizer(lang)
         init = choose_bilm(bilm, chosen) if kind == "adaptation" else None
-        annotated = text if kind == "pipeline" else None
-        names = pipeline or ("" if annotated is None else _find_components(annotated))
-        is_ud = annotated is not None and has_ud_labels(_read_docs(annotated))
+        names = pipeline or (_find_components(str(text), annotated) if annotated else "")
+        is_ud = has_ud_labels(_read_docs(annotated))
         for file in paths:
             config_path = "config.cfg" if is_stdout else shlex.quote(str(file))
             if kind == "pipeline":
@@ -249,11 +250,11 @@ def _suffix(path: Path) -> str:
     return (path.with_suffix("") if path.suffix.lower() in COMPRESSED else path).suffix.lower()
 
 
-def _find_components(place: str) -> str:
+def _find_components(place: str, sources: Sequence[Source]) -> str:
     """RETURNS (str): Names of the components that the Docs have annotations for, separated by commas.
     RAISES (ValueError): For no annotations.
     """
-    names = find_annotated(_read_docs(place))
+    names = find_annotated(_read_docs(sources))
     if not names:
         raise ValueError(
             f"The Docs of '{place}' have no annotations that a component could learn: no entities, tags, "
@@ -263,9 +264,9 @@ def _find_components(place: str) -> str:
     return ",".join(names)
 
 
-def _read_docs(place: str) -> Iterator[Doc]:
+def _read_docs(sources: Sequence[Source]) -> Iterator[Doc]:
     nlp = make_nlp("xx")
-    return (doc for file in find_files(place) for doc in read_docbin(str(file), nlp))
+    return (doc for source in sources for doc in read_docbin(source.look(), nlp))
 
 
 def _is_small(place: str) -> bool:

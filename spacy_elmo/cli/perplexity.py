@@ -8,8 +8,8 @@ from typing import List, Literal, Optional
 import srsly
 from tqdm import tqdm
 
-from ..corpora.files import Counts
-from ..corpora.shards import find_shards, read_first, read_shards
+from ..corpora.lines import Counts
+from ..corpora.shards import choose_cutter, find_shards, read_first, read_shards
 from ..corpora.texts import choose_tokenizer
 from ..util import finite
 from . import _common
@@ -25,6 +25,7 @@ def perplexity_cli(
         help="Text (plain, .gz, .xz, .zst) with one sentence per line, JSONL or DocBin; several files are concatenated.",
         exists=True,
         dir_okay=False,
+        allow_dash=True,
     ),
     lang: Optional[str] = _common.CORPUS_LANG_OPT,
     running_text: bool = _common.RUNNING_TEXT_OPT,
@@ -56,10 +57,10 @@ def perplexity_cli(
     """
     with _common.show_errors():
         bilm = _common.open_bilm(bilm_path, options=options, vocab=vocab, softmax=softmax, gpu_id=gpu_id)
-        first = read_first(find_shards(corpus_path, on_message=_common.msg.info))
-        lang = choose_tokenizer(lang, first, corpus_path, _common.msg.warn, bilm.meta)
+        shards = find_shards(corpus_path, on_message=_common.msg.info)
+        lang = choose_tokenizer(lang, read_first(shards), corpus_path, _common.msg.warn, bilm.meta)
         counts = Counts()
-        sentences = list(read_shards(find_shards(corpus_path, lang=lang, running_text=running_text), counts))
+        sentences = list(read_shards(choose_cutter(shards, lang=lang, running_text=running_text), counts))
         with tqdm(total=counts.n_tokens + counts.n_sentences, disable=None, unit="tok", unit_scale=True) as bar:
             result = bilm.perplexity(sentences, state=state, batch_size=batch_size, on_progress=bar.update)
     if as_json:

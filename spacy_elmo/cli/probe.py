@@ -39,6 +39,7 @@ def probe_cli(
         help="Test data: .spacy or .conllu with annotations, or .jsonl with word senses; also .gz.",
         exists=True,
         dir_okay=False,
+        allow_dash=True,
     ),
     attr: str = Opt(..., "--attr", "-a", help=f"What to find: {', '.join(ATTRS)}."),
     train: Optional[Path] = Opt(
@@ -48,6 +49,7 @@ def probe_cli(
         help="Training data; by default 80 % of the documents of DATA.",
         exists=True,
         dir_okay=False,
+        allow_dash=True,
     ),
     layers: Optional[str] = Opt(None, "--layers", help="Layers to probe, for instance 0,2,mean; all by default."),
     control_seeds: Optional[int] = Opt(

@@ -1,16 +1,16 @@
 """Labelled text: sentences of Universal Dependencies, and sentences with word senses."""
 
-import os
 import sys
 from dataclasses import dataclass
-from typing import Any, Iterator, List, NamedTuple
+from typing import Any, Iterator, List, NamedTuple, Union
 
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from ..files import AnyPath
-from .files import decode, open_bytes, parse_line, read_lines
+from .lines import decode, parse_line, read_lines
 from .records import read_json
+from .sources import Source, make_source
 
 N_COLUMNS = 10
 NEW_DOCUMENT = b"# newdoc"
@@ -29,17 +29,17 @@ class Word(NamedTuple):
     dep: str
 
 
-def read_conllu(path: AnyPath, vocab: Vocab) -> Iterator[Doc]:
+def read_conllu(path: Union[AnyPath, Source], vocab: Vocab) -> Iterator[Doc]:
     """Stream the documents of a file, or its sentences if the file does not mark documents (`# newdoc`).
 
-    path (AnyPath): CoNLL-U in UTF-8, plain or compressed (.gz, .xz, .zst).
+    path (Union[AnyPath, Source]): CoNLL-U in UTF-8, plain or compressed.
     vocab (Vocab): Of the Docs.
     YIELDS (Doc): With sentence boundaries, `pos_`, `tag_`, `morph` and `dep_`; heads are not read.
     RAISES (ValueError): For a line in another format; EL108 for a damaged file.
     """
     document: List[List[Word]] = []
-    has_documents, name = False, os.fsdecode(path)
-    with open_bytes(path) as file:
+    has_documents, source = False, make_source(path)
+    with source.open_as_text() as file:
         words: List[Word] = []
         for n_lines, raw in enumerate(read_lines(file, longest=sys.maxsize), start=1):
             if raw.startswith(b"#"):
@@ -47,7 +47,7 @@ def read_conllu(path: AnyPath, vocab: Vocab) -> Iterator[Doc]:
                     yield from _make_docs(document, vocab, is_one=has_documents)
                     document, has_documents = [], True
             elif raw.strip():
-                words += _parse_word(raw, f"{name}:{n_lines}")
+                words += _parse_word(raw, f"{source.name}:{n_lines}")
             elif words:
                 document, words = [*document, words], []
                 if not has_documents:
@@ -59,7 +59,7 @@ def read_conllu(path: AnyPath, vocab: Vocab) -> Iterator[Doc]:
 
 def _parse_word(raw: bytes, where: str) -> List[Word]:
     """RETURNS (List[Word]): The word, nothing for a multiword token or an empty node."""
-    line, n_undecodable = decode(raw)
+    line, n_undecodable = decode(raw, where)
     columns = line.rstrip("\r\n").split("\t")
     word_id, form, _, pos, tag, morph, _, dep = [*columns, *[""] * 8][:8]
     problem = ""
@@ -124,17 +124,18 @@ class SenseSentence:
     uses: List[SenseUse]
 
 
-def read_senses(path: AnyPath) -> Iterator[SenseSentence]:
+def read_senses(path: Union[AnyPath, Source]) -> Iterator[SenseSentence]:
     """Stream the sentences of a file.
 
-    path (AnyPath): JSON lines or an array, plain or compressed (.gz, .xz, .zst). Empty lines are skipped.
+    path (Union[AnyPath, Source]): JSON lines or an array, plain or compressed. Empty lines are skipped.
     YIELDS (SenseSentence): In the order of the file.
     RAISES (ValueError): For a line in another format; EL108 for a damaged file.
     """
-    with open_bytes(path) as file:
-        for where, line in read_json(file, os.fsdecode(path)):
+    source = make_source(path)
+    with source.open_as_text() as file:
+        for where, line in read_json(file, source.name):
             if line.strip():
-                yield _parse_senses(decode(line)[0], where)
+                yield _parse_senses(decode(line, where)[0], where)
 
 
 def _parse_senses(line: str, where: str) -> SenseSentence:

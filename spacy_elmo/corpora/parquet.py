@@ -4,8 +4,7 @@ from typing import Any, Dict, Generator, List, Optional, Sequence, Tuple
 
 from numpy.typing import NDArray
 
-from .files import import_arrow, open_address
-from .texts import Item
+from .sources import Source, import_arrow
 
 PARQUET_ROWS = 1000  # read at a time
 
@@ -20,18 +19,19 @@ class Row(Dict[str, Any]):
 
 
 def read_parquet(
-    file: str, keep: Optional[Sequence[str]] = (), vectors: Optional[str] = None
-) -> Generator[Tuple[str, Tuple[Item, Row]], None, None]:
+    source: Source, keep: Optional[Sequence[str]] = (), vectors: Optional[str] = None
+) -> Generator[Tuple[str, Tuple[Any, Row]], None, None]:
     """Stream the rows of a Parquet file.
 
-    file (str): A path or an address. Its column `words` or `tokens` (lists of strings) or `text` is read.
+    source (Source): Its column `words` or `tokens` (lists of strings or of objects, see `to_item`) or `text` is read.
     keep (Optional[Sequence[str]]): Further columns; None for all but lists, such as vectors.
     vectors (Optional[str]): A column with a vector per token, as `elmo embed` writes it.
-    YIELDS (Tuple[str, Tuple[Item, Row]]): The place, the text (empty for null) and the columns of a row.
+    YIELDS (Tuple[str, Tuple[Any, Row]]): The place, the text (empty for null) and the columns of a row.
     RAISES (ValueError): If it is damaged or has no column of texts or of lists of them; if pyarrow is missing.
     """
+    file = source.name
     parquet = import_arrow("pyarrow.parquet", file)
-    with open_address(file) as content:
+    with source.open_at_random() as content:
         try:
             table = parquet.ParquetFile(content)
             names = table.schema_arrow.names
@@ -54,7 +54,8 @@ def read_parquet(
                 f"The column '{text}' of '{file}' has the type {kinds[text]}, should be strings (or lists of strings). "
                 "Cast it, or rename the column of the texts to `text` or `words`."
             )
-        columns = list(dict.fromkeys([text, *keep]))
+        needed = ["text", "sents"] if types.is_nested(kinds[text]) and "struct" in str(kinds[text]) else []
+        columns = list(dict.fromkeys([text, *(name for name in needed if name in names), *keep]))
         n_rows = 0
         for batch in table.iter_batches(PARQUET_ROWS, columns=columns if vectors is None else [*columns, vectors]):
             arrays = _vectors_of(batch.column(vectors)) if vectors is not None else None
@@ -67,8 +68,19 @@ def read_parquet(
 
 
 def _holds_texts(kind: Any, types: Any) -> bool:
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+    """Whether a column has strings, lists of them, or lists of objects with a text or offsets."""
+
+    def is_list(kind: Any) -> bool:
+        return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+    if is_list(kind):
         kind = kind.value_type
+        if is_list(kind) and types.is_struct(kind.value_type):  # a list per sentence
+            kind = kind.value_type
+        if types.is_struct(kind):
+            return not {"text", "start"}.isdisjoint(field.name for field in kind)
+    elif types.is_struct(kind):  # a list of objects, as `datasets` stores it
+        return any(field.name == "text" and is_list(field.type) for field in kind)
     kind = kind.value_type if types.is_dictionary(kind) else kind
     return types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind) or str(kind) == "string_view"
 

@@ -6,7 +6,6 @@ import sys
 from contextlib import closing
 from itertools import chain
 from numbers import Number
-from pathlib import Path
 from typing import (
     Any,
     BinaryIO,
@@ -24,16 +23,20 @@ from typing import (
 
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
 
 from ..util import is_number
-from .files import REPLACEMENT, Counts, format_of, open_bytes, parse_line, read_lines
+from .lines import TOO_DEEP, Counts, check_nuls, parse_line, read_lines
 from .parquet import read_parquet
+from .signatures import REPLACEMENT
+from .sources import Source
 from .texts import Item
 
 # All fields of a record of JSON or a row of a data set, its text included; empty for other texts.
 Fields = Mapping[str, Any]
 # An item, the number of invalid UTF-8 sequences in it, and its fields.
 Read = Tuple[Item, int, Fields]
+TOKEN_KEYS = frozenset(("start_char", "misc", "upos"))  # of Stanza
 SURROGATE = re.compile("[\ud800-\udfff]")
 SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 WITH_FIELDS = ("jsonl", "parquet")  # kinds of files whose texts have fields
@@ -57,41 +60,37 @@ class TextRecord(NamedTuple):
 
 
 def read_records(
-    file: str,
+    source: Source,
     nlp: Language,
     counts: Counts,
     *,
     format: str = "auto",
     is_tokenized: bool = False,
     keep: Sequence[str] = (),
-    opened: Callable[[BinaryIO], object] = lambda file: None,
+    on_open: Callable[[BinaryIO], object] = lambda file: None,
 ) -> Generator[TextRecord, None, None]:
     """Stream the texts of a file. One that cannot be read is a record with an error, so that records match lines.
 
-    file (str): From `find_files`.
+    source (Source): From `find_sources`.
     nlp (Language): Its vocabulary is that of the Docs.
     counts (Counts): The number of unpaired surrogates replaced by U+FFFD is added to it.
-    format (str): "text", "jsonl", "docbin" or "parquet"; "auto" infers it from the suffix, "text" for stdin.
+    format (str): "text", "jsonl", "docbin" or "parquet"; "auto" infers it, see `Source.format`.
     is_tokenized (bool): Whether tokens are separated by white space.
     keep (Sequence[str]): Fields of JSON objects, or columns of Parquet, that each of their records must have; they are
         None in other files, in which a text has its own "id".
-    opened (Callable[[BinaryIO], object]): Called with the open file, see `open_bytes`.
+    on_open (Callable[[BinaryIO], object]): Called with the open file, see `Source.open`.
     YIELDS (TextRecord): One per line, object, row or Doc; an empty line is an empty item.
     """
-    kind = format if format != "auto" else format_of(file)
-    raw: Generator[Tuple[str, Any], None, None]
-    if kind == "docbin":
-        raw = ((f"{file}, Doc {i}", doc) for i, doc in enumerate(read_docbin(file, nlp), start=1))
-    else:
-        raw = read_parquet(file, keep) if kind == "parquet" else _read_lines(file, kind, opened)
+    file, raw = source.name, _read_raw(source, nlp, format, keep, on_open)
     nothing = dict.fromkeys(name for name in keep if name != "id")
     with closing(raw):  # an error keeps this frame, and the open file with it
         try:
-            for n_records, (place, content) in enumerate(raw, start=1):
+            for n_records, (kind, place, content) in enumerate(raw, start=1):
                 try:
-                    item, n_replaced, fields = _parse(content, kind, place, keep)
-                except ValueError as error:
-                    yield TextRecord(place, "", error=error)
+                    item, n_replaced, fields = _parse(content, kind, place, keep, nlp.vocab)
+                except (ValueError, RecursionError) as error:
+                    problem = error if isinstance(error, ValueError) else ValueError(f"Line {place}: {TOO_DEEP}.")
+                    yield TextRecord(place, "", error=problem)
                     continue
                 counts.n_undecodable += n_replaced
                 yield TextRecord(
@@ -104,29 +103,39 @@ def read_records(
             yield TextRecord(file, "", error=error)
 
 
-def _read_lines(file: str, kind: str, opened: Callable[[BinaryIO], object]) -> Generator[Tuple[str, bytes], None, None]:
-    with open_bytes(file, opened) as content:
-        if kind == "jsonl":
-            yield from read_json(content, file)
-        else:  # a text of any length is one item
-            lines = enumerate(read_lines(content, longest=sys.maxsize), start=1)
-            yield from ((f"{file}:{n_lines}", line) for n_lines, line in lines)
+def _read_raw(
+    source: Source, nlp: Language, format: str, keep: Sequence[str], on_open: Callable[[BinaryIO], object]
+) -> Generator[Tuple[str, str, Any], None, None]:
+    """YIELDS (Tuple[str, str, Any]): The format of a source, the place of a record, and its content."""
+    kind, name = format if format != "auto" else source.format, source.name
+    if kind == "docbin":
+        yield from ((kind, f"{name}, Doc {i}", doc) for i, doc in enumerate(read_docbin(source, nlp), start=1))
+    elif kind == "parquet":
+        yield from ((kind, place, content) for place, content in read_parquet(source, keep))
+    else:
+        with source.open_as_text(on_open) as content:
+            if kind == "jsonl":
+                yield from ((kind, place, line) for place, line in read_json(content, name))
+            else:  # a text of any length is one item
+                lines = enumerate(read_lines(content, longest=sys.maxsize), start=1)
+                yield from ((kind, f"{name}:{n_lines}", line) for n_lines, line in lines)
 
 
-def _parse(content: Any, kind: str, place: str, keep: Sequence[str]) -> Tuple[Item, int, Fields]:
+def _parse(content: Any, kind: str, place: str, keep: Sequence[str], vocab: Vocab) -> Read:
     """RETURNS (Tuple[Item, int, Fields]): The text, the number of replaced surrogates, the fields kept."""
     if isinstance(content, bytes):
         content = _decode(content, place).rstrip("\r\n")
     if kind == "parquet":
-        check_words(content[0], place)
-        return content[0], 0, _select(content[1], keep, place)
+        value, row = content
+        return to_item(value, place, row, vocab), 0, _select(row, keep, place)
     if kind != "jsonl":
         return content, 0, {}
-    item, n_replaced, record = parse_json(content, place)
+    item, n_replaced, record = parse_json(content, place, vocab)
     return item, n_replaced, _select(record, keep, place) if keep else {}
 
 
 def _decode(line: bytes, where: str) -> str:
+    check_nuls(line, where)
     try:
         return line.decode("utf8")
     except UnicodeDecodeError as error:
@@ -137,7 +146,8 @@ def _decode(line: bytes, where: str) -> str:
 
 
 def read_json(file: BinaryIO, path: object) -> Iterator[Tuple[str, bytes]]:
-    """Stream JSON lines, or the elements of a JSON array, which is held in memory as a whole.
+    """Stream JSON lines, or the elements of a JSON array, which is held in memory as a whole. A list of tokens or of
+    sentences of Stanza is one record, alone in a file or in each line.
 
     YIELDS (Tuple[str, bytes]): Place of a record, for errors, and the record; blank lines are records of JSON lines.
     RAISES (ValueError): For an array that is not valid.
@@ -150,22 +160,56 @@ def read_json(file: BinaryIO, path: object) -> Iterator[Tuple[str, bytes]]:
     if not start or not start[-1].lstrip().startswith(b"["):
         yield from ((f"{path}:{n_lines}", line) for n_lines, line in enumerate(chain(start, lines), start=1))
         return
+    lines_with_lists = [*start, *lines]  # the whole file
     try:
-        records = json.loads(b"".join(chain(start, lines)))
+        records = json.loads(b"".join(lines_with_lists))
     except (ValueError, RecursionError) as error:
+        if _is_line_of_tokens(start[-1]):
+            yield from ((f"{path}:{n_lines}", line) for n_lines, line in enumerate(lines_with_lists, start=1))
+            return
+        problem = TOO_DEEP if isinstance(error, RecursionError) else error
         raise ValueError(
-            f"Line {path}:{len(start)} is not valid JSON: {error}. Correct it: a .jsonl file has one JSON object "
+            f"Line {path}:{len(start)} is not valid JSON: {problem}. Correct it: a .jsonl file has one JSON object "
             "per line, or is one JSON array of objects."
         ) from error
+    if _is_tokens(records):
+        records = [records]
     for n_records, record in enumerate(records, start=1):
-        yield f"{path}, element {n_records}", json.dumps(record).encode("ascii")
+        yield f"{path}, element {n_records}", _dump(record, f"{path}, element {n_records}")
 
 
-def parse_json(line: str, where: str) -> Read:
+def _is_line_of_tokens(line: bytes) -> bool:
+    try:
+        return _is_tokens(parse_line(line.decode("utf8")))
+    except ValueError:
+        return False
+
+
+def _is_tokens(value: Any) -> bool:
+    """Whether a list is a sentence or a document of Stanza (`to_dict`): objects with `id`, `text` and more, or lists of
+    objects.
+    """
+    if not isinstance(value, list) or not value:
+        return False
+    if all(isinstance(token, dict) for token in value):
+        return all({"id", "text"} <= token.keys() and not TOKEN_KEYS.isdisjoint(token) for token in value)
+    return all(isinstance(tokens, list) and all(isinstance(token, dict) for token in tokens) for tokens in value)
+
+
+def _dump(record: Any, where: str) -> bytes:
+    try:
+        return json.dumps(record).encode("ascii")
+    except RecursionError as error:
+        raise ValueError(f"Line {where} is not read: {TOO_DEEP}.") from error
+
+
+def parse_json(line: str, where: str, vocab: Optional[Vocab] = None) -> Read:
     """The text or the words of a line, the number of unpaired surrogates replaced by U+FFFD, and the object.
 
-    line (str): A JSON object with `words` or `tokens`, or else with `text`; a blank line is an empty text.
+    line (str): A JSON object with `words` or `tokens`, or else with `text`, see `to_item`; a list of tokens or of
+        sentences, as Stanza writes it; a blank line is an empty text.
     where (str): File and line number, for the error.
+    vocab (Optional[Vocab]): Of a Doc for words with sentence boundaries.
     RAISES (ValueError): For another line.
     """
     if not line.strip():
@@ -177,27 +221,113 @@ def parse_json(line: str, where: str) -> Read:
             f"Line {where} is not valid JSON: {error}. Correct it: a .jsonl file has one JSON object per line, or "
             "is one JSON array of objects."
         ) from error
+    if _is_tokens(record):
+        record = {"tokens": record}
     record = record if isinstance(record, dict) else {}
     # A number is a count of words or tokens. Anything else is meant as words, in place of which no text is read.
     names = (name for name in ("words", "tokens") if name in record and not is_number(record[name]))
     name = next(names, "text")
-    item = record.get(name)
-    if isinstance(item, list):
-        check_words(item, f"'{name}' of line {where}")
-    elif name != "text" or not isinstance(item, str):
+    value = record.get(name)
+    if not isinstance(value, list) and (name != "text" or not isinstance(value, str)):
         raise ValueError(
             f"Line {where} is '{line[:60]}', but should be a JSON object with 'text' (a string) or 'words' (a "
             "list of strings). Correct the line."
         )
-    return (*(replace_surrogates(item) if SURROGATE_ESCAPE.search(line) else (item, 0)), record)
+    n_replaced = 0
+    if SURROGATE_ESCAPE.search(line):
+        value, n_replaced = replace_surrogates(value)
+        record = {**record, name: value}
+    try:
+        return to_item(value, f"'{name}' of line {where}", record, vocab), n_replaced, record
+    except RecursionError as error:
+        raise ValueError(f"Line {where} is not read: {TOO_DEEP}.") from error
 
 
-def replace_surrogates(item: Item) -> Tuple[Item, int]:
-    """Replace unpaired surrogates, which UTF-8 cannot encode and spaCy does not accept."""
-    words = [item] if isinstance(item, str) else cast(List[str], item)
-    replaced = [SURROGATE.subn(REPLACEMENT, word) for word in words]
-    n_replaced = sum(n for _, n in replaced)
-    return (replaced[0][0] if isinstance(item, str) else [word for word, _ in replaced]), n_replaced
+def to_item(value: Any, where: str, record: Mapping[str, Any], vocab: Optional[Vocab] = None) -> Item:
+    """The text or the words of a field.
+
+    value (Any): A text or a list of words. Words may be objects with `text`, or with `start` and `end` in the field
+        `text` of the record, as `Doc.to_json`, Prodigy and Stanza write them, also in a list per sentence.
+    where (str): For the error.
+    record (Mapping[str, Any]): The record of the field; `sents` of `Doc.to_json` has its sentences.
+    vocab (Optional[Vocab]): Of the Doc.
+    RETURNS (Item): A Doc for words with sentence boundaries.
+    RAISES (ValueError): For words that are no strings.
+    """
+    if isinstance(value, Mapping) and _is_list(value.get("text")):
+        value = value["text"]  # a list of objects in `datasets`
+    if isinstance(value, Mapping):
+        raise ValueError(f"{where} is an object, should be a text or a list of words. Correct it, or leave it out.")
+    if not _is_list(value):
+        return cast(Item, value)
+    has_objects = any(isinstance(token, dict) for token in value)
+    sentences: List[List[Any]] = []
+    if has_objects:
+        value, sentences = _split_sentences(value, record)
+    elif len(value) and all(_is_list(tokens) and all(isinstance(token, dict) for token in tokens) for tokens in value):
+        sentences = [_spell(tokens, record) for tokens in value]
+        value = [word for words in sentences for word in words]
+    words = list(value)
+    check_words(words, where)
+    if len(sentences) < 2:
+        return words
+    starts: List[Any] = [i == 0 for sentence in sentences for i in range(len(sentence))]
+    return Doc(vocab or Vocab(), words=[word or " " for word in words], sent_starts=starts)
+
+
+def _split_sentences(tokens: Sequence[Any], record: Mapping[str, Any]) -> Tuple[List[Any], List[List[Any]]]:
+    """RETURNS (Tuple[List, List[List]]): The words of objects, and those of each sentence if the record has `sents`."""
+    sents = record.get("sents")
+    if not _is_list(sents) or not all(isinstance(sent, dict) for sent in cast(List[Any], sents)):
+        return _spell(tokens, record), []
+    starts = {sent.get("start") for sent in cast(List[Any], sents)}
+    sentences: List[List[Any]] = []
+    for token in tokens:
+        if not sentences or (isinstance(token, dict) and token.get("start") in starts):
+            sentences.append([])
+        sentences[-1].append(token)
+    words = [_spell(sentence, record) for sentence in sentences]
+    return [word for sentence in words for word in sentence], words
+
+
+def _spell(tokens: Sequence[Any], record: Mapping[str, Any]) -> List[Any]:
+    """RETURNS (List[Any]): The texts of objects; anything else as it is, for `check_words`."""
+    words, text, n_covered = [], record.get("text"), 0
+    for token in tokens:
+        word = token
+        if n_covered > 0:  # a part of a word such as "du", which is "de" and "le"
+            n_covered -= 1
+            continue
+        if isinstance(token, dict):
+            start, end, place = token.get("start"), token.get("end"), token.get("id")
+            if isinstance(token.get("text"), str):
+                word = token["text"]
+            elif (
+                isinstance(text, str)
+                and isinstance(start, int)
+                and isinstance(end, int)
+                and 0 <= start <= end <= len(text)
+            ):
+                word = text[start:end]
+            if isinstance(place, list) and len(place) == 2 and all(isinstance(number, int) for number in place):
+                n_covered = place[1] - place[0] + 1
+        words.append(word)
+    return words
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) or type(value).__name__ == "ndarray"
+
+
+def replace_surrogates(value: Any) -> Tuple[Any, int]:
+    """Replace unpaired surrogates, which UTF-8 cannot encode and spaCy does not accept, in texts, lists and objects."""
+    if isinstance(value, str):
+        return SURROGATE.subn(REPLACEMENT, value)
+    if not isinstance(value, (list, dict)):
+        return value, 0
+    replaced = [replace_surrogates(inner) for inner in (value.values() if isinstance(value, dict) else value)]
+    inner_values, n_replaced = [inner for inner, _ in replaced], sum(n for _, n in replaced)
+    return (dict(zip(value, inner_values)) if isinstance(value, dict) else inner_values), n_replaced
 
 
 def check_words(item: Any, where: str) -> None:
@@ -242,14 +372,17 @@ def to_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str) if is_json else str(value)
 
 
-def read_docbin(file: str, nlp: Language) -> Iterator[Doc]:
+def read_docbin(source: Source, nlp: Language) -> Iterator[Doc]:
     """The Docs of a file of `DocBin.to_disk`, held in memory as a whole. ValueError for an invalid file."""
+    with source.open() as content:
+        packed = content.read()
     try:
-        with open_bytes(Path(file)) as content:
-            docs = DocBin().from_bytes(content.read())
+        docs = DocBin().from_bytes(packed)
     # zlib, msgpack and spaCy raise different errors for invalid bytes.
     except Exception as error:
         raise ValueError(
-            f"'{file}' cannot be read as a DocBin: {str(error).rstrip('.')}. Write .spacy files with `DocBin.to_disk`."
+            f"'{source.name}' cannot be read as a DocBin: {str(error).rstrip('.')}. Write .spacy files with "
+            "`DocBin.to_disk`."
         ) from error
+    del packed
     yield from docs.get_docs(nlp.vocab)

@@ -1,6 +1,7 @@
 """Corpora as shards: files, folders, patterns and data sets, each a stream of token lists."""
 
 import os
+from copy import copy
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -8,22 +9,11 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Seque
 
 from .. import util
 from ..files import AnyPath, to_path
-from .files import (
-    STDIN,
-    Counts,
-    OnMessage,
-    decode,
-    find_files,
-    format_of,
-    is_address,
-    name_some,
-    open_bytes,
-    read_lines,
-    say_nothing,
-    skip_items,
-)
+from .lines import Counts, decode, read_lines, skip_items
 from .parquet import read_parquet
-from .records import Fields, Read, check_words, parse_json, read_docbin, read_json
+from .places import OnMessage, find_sources, name_some, say_nothing
+from .records import Fields, Read, parse_json, read_docbin, read_json, to_item
+from .sources import Source, is_address
 from .texts import Item, Record, SentenceCutter, make_nlp
 
 FORMATS = ("auto", "text", "jsonl", "docbin", "parquet")
@@ -38,22 +28,28 @@ class Shard:
     """One file, or one split of a data set. Subclasses implement `read_records`.
 
     name (str): For reports, and to identify the corpus when a run is resumed.
-    path (Optional[Path]): Of a file.
-    kind (str): Format of a file: "text", "jsonl", "docbin" or "parquet".
+    source (Optional[Source]): Of a file or a stream.
     """
 
     name: str
-    path: Optional[Path] = None
-    kind = ""
+    source: Optional[Source] = None
 
     def identity(self) -> Dict[str, Any]:
         """RETURNS (Dict[str, Any]): Plain JSON types that change with the text, as far as it is known before it is
         read: the size of a file in bytes, and the time of its last change in nanoseconds.
         """
-        if self.path is None or not self.path.is_file():
+        if self.source is None or self.source.stream is not None or not os.path.isfile(self.source.name):
             return {"name": self.name}
-        file = self.path.stat()
+        file = os.stat(self.source.name)
         return {"name": self.name, "size_bytes": file.st_size, "changed_ns": file.st_mtime_ns}
+
+    def look(self) -> "Shard":
+        """RETURNS (Shard): The same one, for a first look, see `Source.look`."""
+        if self.source is None:
+            return self
+        shard = copy(self)
+        shard.source = self.source.look()
+        return shard
 
     def read_records(self, counts: Counts, *, skip: int = 0) -> Iterator[Record]:
         """Stream the records.
@@ -76,35 +72,11 @@ class Shard:
         return chain.from_iterable(self.read_records(counts))
 
 
-class TextShard(Shard):
-    """A plain, .gz, .xz or .zst file with a tokenized sentence per line; any Unicode white space separates tokens."""
-
-    path: Path
-    kind = "text"
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.name = _name_of(path)
-
-    def read_records(self, counts: Counts, *, skip: int = 0) -> Iterator[Record]:
-        """See `Shard.read_records`; a record is a line."""
-        with open_bytes(self.path) as file:
-            for line in skip_items(read_lines(file), skip, name=self.name):
-                text, n_replaced = decode(line)
-                tokens = text.split()
-                counts.n_undecodable += n_replaced
-                if tokens:
-                    yield [tokens]
-                else:
-                    counts.n_empty += 1
-                    yield []
-
-
 class _CutShard(Shard):
     """Items split by spaCy. Subclasses implement `_read_items`."""
 
     def __init__(self, name: str, cutter: SentenceCutter) -> None:
-        self.name, self._cutter = name, cutter
+        self.name, self.cutter = name, cutter
 
     def read_records(self, counts: Counts, *, skip: int = 0) -> Iterator[Record]:
         """See `Shard.read_records`; a record is a line, a Doc or a row."""
@@ -113,7 +85,7 @@ class _CutShard(Shard):
     def read_documents(self, counts: Counts, *, skip: int = 0) -> Iterator[Tuple[Record, Fields]]:
         """See `Shard.read_documents`."""
         for item, n_replaced, fields in self._read_items(skip):
-            record = self._cutter.cut(item)
+            record = self.cutter.cut(item)
             counts.n_undecodable += n_replaced
             counts.n_empty += not record
             yield record, fields
@@ -130,34 +102,58 @@ class FileShard(_CutShard):
     vectors (Optional[str]): A column of Parquet with a vector per token, which the fields of a document then have.
     """
 
-    path: Path
+    source: Source
     vectors: Optional[str] = None
 
-    def __init__(self, path: Path, kind: str, cutter: SentenceCutter) -> None:
-        super().__init__(_name_of(path), cutter)
-        self.path, self.kind = path, kind
+    def __init__(self, source: Source, cutter: SentenceCutter, format: str = "auto") -> None:
+        super().__init__(source.label, cutter)
+        self.source, self._format = source, format
+
+    @property
+    def kind(self) -> str:
+        """RETURNS (str): Format of the file: "text", "jsonl", "docbin" or "parquet"; a stream is opened for it."""
+        return self.source.format if self._format == "auto" else self._format
+
+    def read_records(self, counts: Counts, *, skip: int = 0) -> Iterator[Record]:
+        """See `Shard.read_records`; a record is a line, a Doc or a row."""
+        if self.kind == "text" and self.cutter.is_plain:
+            return self._read_lines(counts, skip)
+        return super().read_records(counts, skip=skip)
+
+    def _read_lines(self, counts: Counts, skip: int) -> Iterator[Record]:
+        """Split lines at white space. This is the way of most corpora, and the fastest one."""
+        with self.source.open_as_text() as file:
+            for line in skip_items(read_lines(file), skip, name=self.name):
+                text, n_replaced = decode(line, self.name)
+                tokens = text.split()
+                counts.n_undecodable += n_replaced
+                if tokens:
+                    yield [tokens]
+                else:
+                    counts.n_empty += 1
+                    yield []
 
     def _read_items(self, skip: int) -> Iterator[Read]:
-        if self.kind == "docbin":
+        kind = self.kind
+        if kind == "docbin":
             # A vocabulary per file: DocBin adds all its strings to it, and they are freed with the file.
-            docs = read_docbin(str(self.path), make_nlp("xx"))
+            docs = read_docbin(self.source, make_nlp("xx"))
             yield from ((doc, 0, {}) for doc in skip_items(docs, skip, name=self.name))
-        elif self.kind == "parquet":
-            rows = read_parquet(str(self.path), None, self.vectors)
-            for where, (words, row) in skip_items(rows, skip, name=self.name):
-                check_words(words, where)
-                yield words, 0, row
+        elif kind == "parquet":
+            rows = read_parquet(self.source, None, self.vectors)
+            for where, (value, row) in skip_items(rows, skip, name=self.name):
+                yield to_item(value, where, row, self.cutter.vocab), 0, row
         else:
-            with open_bytes(self.path) as file:
+            with self.source.open_as_text() as file:
                 lines = (
-                    read_json(file, self.path) if self.kind == "jsonl" else (("", line) for line in read_lines(file))
+                    read_json(file, self.source.name) if kind == "jsonl" else (("", line) for line in read_lines(file))
                 )
                 for where, line in skip_items(lines, skip, name=self.name):
-                    text, n_replaced = decode(line)
+                    text, n_replaced = decode(line, self.name)
                     item: Item = text.strip()
                     fields: Fields = {}
-                    if self.kind == "jsonl":
-                        item, n_surrogates, fields = parse_json(text.strip(), where)
+                    if kind == "jsonl":
+                        item, n_surrogates, fields = parse_json(text.strip(), where, self.cutter.vocab)
                         n_replaced += n_surrogates
                     yield item, n_replaced, fields
 
@@ -205,9 +201,8 @@ class DatasetShard(_CutShard):
         columns = [self._column] if self._column else COLUMNS
         for column in columns:
             item = row.get(column)
-            check_words(item, f"The column '{column}' of the data set '{self.name}'")
-            if isinstance(item, (str, list)):
-                return item
+            if isinstance(item, (str, list, dict)):
+                return to_item(item, f"The column '{column}' of the data set '{self.name}'", row, self.cutter.vocab)
         if any(column in row and row[column] is None for column in columns):
             return ""  # counted as an empty record
         described = ", ".join(f"{name} ({type(value).__name__})" for name, value in row.items())
@@ -260,14 +255,14 @@ def find_shards(
 ) -> List[Shard]:
     """Find the shards of a corpus, sorted by name. A file that is named more than once is read once.
 
-    places (Union[AnyPath, Sequence[AnyPath]]): Files; folders, searched at any depth for .txt, .jsonl, .ndjson (each
-        also .gz, .xz, .zst), .parquet and .spacy; patterns with `*` or `**`; `hf:NAME[:SPLIT][:COLUMN]` or a folder
-        saved by `datasets`; "-" for text from stdin, which can be read once.
+    places (Union[AnyPath, Sequence[AnyPath]]): Files; folders, searched at any depth for .txt, .jsonl, .ndjson,
+        .parquet and .spacy (each also .gz, .bz2, .xz, .zst); patterns with `*` or `**`; `hf:NAME[:SPLIT][:COLUMN]` or a
+        folder saved by `datasets`; "-" for stdin, which, like a pipe, can be read once.
     lang (Optional[str]): Language of the tokenizer of plain texts; None: tokens are separated by white space.
-    format (str): "text", "jsonl", "docbin" or "parquet" for all files; "auto" infers it from the suffix.
+    format (str): "text", "jsonl", "docbin" or "parquet" for all files; "auto" infers it, see `Source.format`.
     running_text (bool): Split texts into sentences.
     on_message (OnMessage): Called with a message on files that are not read, or named twice.
-    output (Optional[AnyPath]): What is being written, which is not read, see `find_files`.
+    output (Optional[AnyPath]): What is being written, which is not read, see `find_sources`.
     RETURNS (List[Shard]): At least one shard, not yet read.
     RAISES (ValueError): For a place without texts, if `datasets` is missing, for an unknown language,
         for a name that is not UTF-8, for a data set that cannot be opened, for an unknown format.
@@ -282,28 +277,38 @@ def find_shards(
         is_dataset = place.startswith(PREFIX) or _is_saved_dataset(to_path(place))
         if is_address(place):
             raise ValueError(f"Only `elmo embed` reads addresses such as '{place}'. Copy the texts to a local disk.")
-        for path in [place] if is_dataset else find_files(place, on_message, output=output):
-            _refuse_other_encodings(path)
-            known = path if path.startswith(PREFIX) else str(Path(path).resolve())
-            if known in seen:
-                repeated.append(path)
+        for source in [Source(place)] if is_dataset else find_sources(place, on_message, output=output):
+            _refuse_other_encodings(source.name)
+            if (key := source.name if is_dataset else source.key) in seen:
+                repeated.append(source.name)
                 continue
-            seen.add(known)
-            kind = format_of(path) if format == "auto" else format
-            if is_dataset:
-                shards.append(DatasetShard(path, cutter))
-            elif kind == "text" and cutter.is_plain:
-                shards.append(TextShard(Path(path)))
-            else:
-                shards.append(FileShard(Path(path), kind, cutter))
+            seen.add(key)
+            shards.append(DatasetShard(place, cutter) if is_dataset else FileShard(source, cutter, format))
     if repeated:
         on_message(f"Files named more than once are read once: {name_some(repeated)}")
     return shards
 
 
+def choose_cutter(shards: Iterable[Shard], *, lang: Optional[str] = None, running_text: bool = False) -> List[Shard]:
+    """The same shards, found once, with the tokenizer of another language, see `find_shards`."""
+    cutter = SentenceCutter(lang, running_text=running_text)
+    changed = [copy(shard) for shard in shards]
+    for shard in changed:
+        if isinstance(shard, _CutShard):
+            shard.cutter = cutter
+    return changed
+
+
 def read_first(shards: Iterable[Shard]) -> Iterator[List[str]]:
-    """Stream sentences to look at, of files that can be read again and that a tokenizer would split."""
-    return read_shards(shard for shard in shards if shard.path not in (None, STDIN) and shard.kind != "docbin")
+    """Stream sentences to look at, of texts that a tokenizer would split. What is read of a stream is not lost."""
+    for shard in shards:
+        if isinstance(shard, FileShard) and shard.kind != "docbin":
+            yield from shard.look().read(Counts())
+
+
+def is_stream(shards: Iterable[Shard]) -> bool:
+    """RETURNS (bool): Whether a part of the text can be read only once."""
+    return any(shard.source is not None and shard.source.stream is not None for shard in shards)
 
 
 def read_shards(shards: Iterable[Shard], counts: Optional[Counts] = None) -> Iterator[List[str]]:
@@ -314,10 +319,6 @@ def read_shards(shards: Iterable[Shard], counts: Optional[Counts] = None) -> Ite
             counts.n_sentences += 1
             counts.n_tokens += len(tokens)
             yield tokens
-
-
-def _name_of(path: Path) -> str:
-    return path.name if path != STDIN else "stdin"
 
 
 def _refuse_other_encodings(name: str) -> None:

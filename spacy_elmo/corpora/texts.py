@@ -9,9 +9,10 @@ from spacy.language import Language
 from spacy.pipeline import Sentencizer
 from spacy.tokenizer import Tokenizer  # type: ignore[import-not-found]  # compiled, without types
 from spacy.tokens import Doc, Span
+from spacy.vocab import Vocab
 
 from ..errors import Errors, Warnings
-from .files import OnMessage
+from .places import OnMessage
 
 # The sentences of a line, paragraph, Doc or row of a data set; empty for an empty line.
 Record = List[List[str]]
@@ -69,6 +70,11 @@ class SentenceCutter:
         self._lang = lang or "xx"
         self._nlp = make_nlp(self._lang)
         self._sentencizer = Sentencizer() if running_text else None
+
+    @property
+    def vocab(self) -> Vocab:
+        """RETURNS (Vocab): Of Docs that are cut next."""
+        return self._nlp.vocab
 
     def cut(self, item: Item) -> Record:
         """RETURNS (Record): The sentences of an item. Memory stays bounded, however many items are split."""

@@ -35,8 +35,8 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from thinc.api import require_gpu, to_numpy
 
-from ..corpora.files import import_arrow
-from ..corpora.records import check_words, is_missing, replace_surrogates
+from ..corpora.records import is_missing, replace_surrogates, to_item
+from ..corpora.sources import import_arrow
 from ..corpora.texts import Item, make_nlp, to_doc
 from ..files import hash_file, walk_files
 from ..inference.bilm import BiLM
@@ -394,14 +394,15 @@ def _to_item(value: Any, where: str) -> Item:
     if is_missing(value):
         return ""
     if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim == 1):
-        value = [str(word) if isinstance(word, str) else word for word in value]
-        check_words(value, where)
-    elif not isinstance(value, str):
+        words, _ = replace_surrogates([str(word) if isinstance(word, str) else word for word in value])
+        return to_item(words, where, {})
+    if not isinstance(value, str):
         raise ValueError(
             f"{where} is {_describe(value)}, should be a string, a list of strings or null. Cast the column, or name "
             "another column with `column`."
         )
-    return replace_surrogates(str(value) if isinstance(value, str) else value)[0]  # spaCy cannot read NumPy's strings
+    text: str = replace_surrogates(str(value))[0]  # spaCy cannot read NumPy's strings
+    return text
 
 
 def _describe(value: Any) -> str:

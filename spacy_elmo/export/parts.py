@@ -33,20 +33,10 @@ from spacy.tokens import Doc
 
 from .. import util
 from ..about import __version__
-from ..corpora.files import (
-    MANIFEST,
-    SKIPPED,
-    STDIN,
-    Counts,
-    OnMessage,
-    filesystem_of,
-    find_files,
-    format_of,
-    is_address,
-    name_some,
-    say_nothing,
-)
+from ..corpora.lines import Counts
+from ..corpora.places import MANIFEST, SKIPPED, OnMessage, find_sources, name_some, say_nothing
 from ..corpora.records import WITH_FIELDS, TextRecord, read_records, to_text
+from ..corpora.sources import Source, filesystem_of, is_address, make_source
 from ..corpora.texts import make_nlp
 from ..files import AnyPath, check_not_read, check_output_file, temporary_folder, write_text
 from ..inference.bilm import BiLM
@@ -127,21 +117,21 @@ def describe(settings: PartSettings, bilm: BiLM) -> Dict[str, Any]:
     }
 
 
-def find_types(settings: PartSettings, inputs: Sequence[str], on_message: OnMessage = say_nothing) -> PartSettings:
+def find_types(settings: PartSettings, inputs: Sequence[Source], on_message: OnMessage = say_nothing) -> PartSettings:
     """The settings with all types of the columns that are kept, "" or chosen by the user before. They are chosen by the
     first `TEXTS_TO_CHECK` texts that have fields: "int64" or "float64" if all of them are numbers or null, else
-    "string", as for stdin, which is read once. Files without fields give a message. ValueError for fields that no text
+    "string". Files without fields give a message. ValueError for fields that no text
     has.
     """
-    formats = {name: settings.input_format if settings.input_format != "auto" else format_of(name) for name in inputs}
-    with_fields = [name for name in inputs if formats[name] in WITH_FIELDS]
-    if not settings.keep or list(inputs) == [str(STDIN)]:
-        return replace(settings, keep=tuple((name, kind or "string") for name, kind in settings.keep))
-    without_fields = [name for name in inputs if name not in with_fields]
+    if not settings.keep:
+        return settings
+    kinds = [source.format if settings.input_format == "auto" else settings.input_format for source in inputs]
+    with_fields = [source for source, kind in zip(inputs, kinds) if kind in WITH_FIELDS]
+    without_fields = [source.name for source, kind in zip(inputs, kinds) if kind not in WITH_FIELDS]
     fields = ", ".join(name for name, _ in settings.keep)
     if not with_fields:
         raise ValueError(
-            f"'{inputs[0]}' is read as {formats[inputs[0]]}, which has no fields {fields} to keep. Give JSONL or "
+            f"'{inputs[0].name}' is read as {kinds[0]}, which has no fields {fields} to keep. Give JSONL or "
             "Parquet, or keep none."
         )
     if without_fields:
@@ -151,10 +141,10 @@ def find_types(settings: PartSettings, inputs: Sequence[str], on_message: OnMess
     return replace(settings, keep=typed)
 
 
-def _find_type(settings: PartSettings, inputs: Sequence[str], field: str) -> str:
+def _find_type(settings: PartSettings, inputs: Sequence[Source], field: str) -> str:
     nlp, problem, is_somewhere = make_nlp("xx"), None, False
-    for name in inputs:
-        with closing(read_records(name, nlp, Counts(), format=settings.input_format, keep=[field])) as records:
+    for source in inputs:
+        with closing(read_records(source.look(), nlp, Counts(), format=settings.input_format, keep=[field])) as records:
             first = list(islice(records, TEXTS_TO_CHECK))
         values = [record.fields[field] for record in first if record.error is None]
         if kinds := {type(value) for value in values if value is not None}:
@@ -166,13 +156,13 @@ def _find_type(settings: PartSettings, inputs: Sequence[str], field: str) -> str
     return "string"
 
 
-def read_first(settings: PartSettings, inputs: Sequence[str]) -> Iterator[List[str]]:
-    """Stream texts, split at white space, of files that can be read again and that a tokenizer would split."""
+def read_beginnings(settings: PartSettings, inputs: Sequence[Source]) -> Iterator[List[str]]:
+    """Stream texts, split at white space, that a tokenizer would split. What is read of a stream is not lost."""
     nlp = make_nlp("xx")
-    for name in inputs:
-        kind = format_of(name) if settings.input_format == "auto" else settings.input_format
-        if kind != "docbin" and name != str(STDIN):
-            records = read_records(name, nlp, Counts(), format=kind, is_tokenized=True)
+    for source in inputs:
+        kind = source.format if settings.input_format == "auto" else settings.input_format
+        if kind != "docbin":
+            records = read_records(source.look(), nlp, Counts(), format=kind, is_tokenized=True)
             yield from (record.item for record in records if isinstance(record.item, list))
 
 
@@ -211,15 +201,15 @@ def check_output(path: str, place: str, bilm_files: Sequence[AnyPath], *, force:
         return
     sources = [*bilm_files, _to_local(place)] if not Path(_to_local(place)).is_dir() else [*bilm_files]
     if target.is_file() and not is_output(target):
-        sources += map(_to_local, find_files(place))
+        sources += [_to_local(source.name) for source in find_sources(place)]
     check_output_file(target, force=force, sources=sources)
 
 
-def _check_parts(output: str, inputs: Sequence[str]) -> None:
+def _check_parts(output: str, inputs: Sequence[Source]) -> None:
     """ValueError for an input among the parts of the output folder."""
     if not is_address(_to_local(output)):
-        check_not_read(Path(_to_local(output)), map(_to_local, inputs))
-    elif inside := [name for name in inputs if name.startswith(f"{output.rstrip('/')}/")]:
+        check_not_read(Path(_to_local(output)), [_to_local(source.name) for source in inputs])
+    elif inside := [source.name for source in inputs if source.name.startswith(f"{output.rstrip('/')}/")]:
         raise ValueError(f"The output '{output}' has a file that is read: '{inside[0]}'. Choose another output.")
 
 
@@ -229,13 +219,15 @@ def _to_local(place: str) -> str:
     return str(filesystem_of(place)[1]) if is_local else place
 
 
-def begin_folder(settings: PartSettings, description: Mapping[str, Any], inputs: Sequence[str], *, force: bool) -> None:
+def begin_folder(
+    settings: PartSettings, description: Mapping[str, Any], inputs: Sequence[Source], *, force: bool
+) -> None:
     """Create the folder with its manifest, or compare the manifest that it has; `description` is that of `describe`.
     `force` removes the parts of an earlier run. ValueError for other files in the folder, which are never removed;
     for an input in it; without `force` for another biLM, setting or input.
     """
     folder = Folder(settings.folder)
-    manifest = {**description, "inputs": [{"name": name, "bytes": size_of(name)} for name in inputs]}
+    manifest = {**description, "inputs": [{"name": source.name, "bytes": source.size_bytes} for source in inputs]}
     names = folder.names()
     visible = [name for name in names if not name.startswith(".")]
     strangers = [name for name in visible if name != MANIFEST and not PART.fullmatch(name)]
@@ -282,7 +274,7 @@ def embed_parts(
     settings: PartSettings,
     nlp: Language,
     description: Mapping[str, Any],
-    inputs: Sequence[str],
+    inputs: Sequence[Source],
     *,
     shard: Tuple[int, int] = (0, 1),
     progress: Progress = Progress(),
@@ -294,11 +286,11 @@ def embed_parts(
     """
     job, n_jobs = shard
     total = Totals()
-    for i, name in enumerate(inputs):
+    for i, source in enumerate(inputs):
         if len(inputs) >= n_jobs and i % n_jobs != job:
             continue
         by_part = (job - i, n_jobs) if len(inputs) < n_jobs else (0, 1)
-        total = total.plus(embed_file(settings, nlp, description, i, name, by_part=by_part, progress=progress))
+        total = total.plus(embed_file(settings, nlp, description, i, source, by_part=by_part, progress=progress))
     return total
 
 
@@ -307,7 +299,7 @@ def embed_file(
     nlp: Language,
     description: Mapping[str, Any],
     file_number: int,
-    name: str,
+    source: Source,
     *,
     by_part: Tuple[int, int] = (0, 1),
     progress: Progress = Progress(),
@@ -319,7 +311,7 @@ def embed_file(
     """
     folder, counts, total = Folder(settings.folder), Counts(), Totals()
     existing = set(folder.names())
-    with closing(_read(settings, nlp, name, counts, progress)) as records:
+    with closing(_read(settings, nlp, source, counts, progress)) as records:
         for k, part in enumerate(_cut(records, settings.texts_per_file)):
             stem = f"part-{file_number:05}-{k:05}"
             if (k - by_part[0]) % by_part[1]:
@@ -328,23 +320,21 @@ def embed_file(
                 _exhaust(part)
                 total = total.plus(Totals(n_found=1))
             else:
-                source = (file_number, name)
-                total = total.plus(
-                    _embed_part(settings, nlp, description, folder, stem, source, part, progress.on_text)
-                )
+                place = (file_number, source.name)
+                total = total.plus(_embed_part(settings, nlp, description, folder, stem, place, part, progress.on_text))
     return total.plus(Totals(n_replaced=counts.n_undecodable))
 
 
 def embed_whole(
-    settings: PartSettings, nlp: Language, inputs: Sequence[str], writer: Writer, *, progress: Progress = Progress()
+    settings: PartSettings, nlp: Language, inputs: Sequence[Source], writer: Writer, *, progress: Progress = Progress()
 ) -> Totals:
     """Write all texts to one output file with a writer from `open_vectors`; `settings.folder` is its path, beside which
     skipped texts are listed. ValueError for a text that cannot be read, unless it is skipped.
     """
     counts, skipped = Counts(), _Skipped(settings.on_error)
     if settings.on_error == "skip":
-        check_not_read(Path(f"{settings.folder}{SKIPPED}"), inputs)
-    with closing(record for name in inputs for record in _read(settings, nlp, name, counts, progress)) as records:
+        check_not_read(Path(f"{settings.folder}{SKIPPED}"), [source.name for source in inputs])
+    with closing(record for source in inputs for record in _read(settings, nlp, source, counts, progress)) as records:
         n_texts, n_tokens = embed_records(
             nlp, records, writer, batch_size=settings.batch_size, on_error=skipped.callback, on_text=progress.on_text
         )
@@ -355,24 +345,24 @@ def embed_whole(
     return Totals(n_texts, n_tokens, 1, len(skipped.lines), n_replaced=counts.n_undecodable)
 
 
-def _read(settings: PartSettings, nlp: Language, name: str, counts: Counts, progress: Progress) -> Records:
+def _read(settings: PartSettings, nlp: Language, source: Source, counts: Counts, progress: Progress) -> Records:
     """The records of an input file; its position is reported."""
     files: List[BinaryIO] = []
     for record in read_records(
-        name,
+        source,
         nlp,
         counts,
         format=settings.input_format,
         is_tokenized=settings.lang is None,
         keep=[field for field, _ in settings.keep],
-        opened=files.append,
+        on_open=files.append,
     ):
         if files and not files[0].closed:
-            progress.on_read(name, files[0].tell())
+            progress.on_read(source.name, files[0].tell())
         if "id" in record.fields:
             progress.on_id(record.fields["id"], record.place)
         yield record if record.error is not None else _fit(record, settings.keep)
-    progress.on_read(name, size_of(name))
+    progress.on_read(source.name, source.size_bytes)
 
 
 class _Skipped:
@@ -417,7 +407,7 @@ def _embed_part(
     description: Mapping[str, Any],
     folder: "Folder",
     stem: str,
-    source: Tuple[int, str],
+    place: Tuple[int, str],
     part: Iterator[TextRecord],
     on_text: Callable[[Doc], object],
 ) -> Totals:
@@ -428,20 +418,12 @@ def _embed_part(
             n_texts, n_tokens = embed_records(
                 nlp, part, writer, batch_size=settings.batch_size, on_error=skipped.callback, on_text=on_text
             )
-        _check_manifest(folder, settings.folder, description, *source)
+        _check_manifest(folder, settings.folder, description, *place)
         if skipped.lines:
             folder.write(f"_{stem}{SKIPPED}", "".join(skipped.lines))
             if not n_texts:  # no part, so that the same command reads them again
                 path.unlink()
     return Totals(n_texts, n_tokens, 1, len(skipped.lines))
-
-
-def size_of(name: str) -> int:
-    """Bytes of a file on a disk or at an address; 0 for stdin, and where the size is unknown."""
-    if is_address(name):
-        files, path = filesystem_of(name)
-        return int(files.info(path).get("size") or 0)
-    return os.stat(name).st_size if name != "-" else 0
 
 
 class Folder:
@@ -510,7 +492,9 @@ class _FileEmbedder:
         total, error = Totals(), b""
         try:
             self.nlp = self.nlp or load_pipeline(self.settings, **dict(self.settings.files))
-            total = embed_file(self.settings, self.nlp, self.description, int(row["number"]), str(row["name"]))
+            total = embed_file(
+                self.settings, self.nlp, self.description, int(row["number"]), make_source(str(row["name"]))
+            )
         except (ValueError, OSError) as problem:
             error = pickle.dumps(problem)
         return {**row, **total._asdict(), "error": error}
@@ -519,7 +503,7 @@ class _FileEmbedder:
 def embed_parts_on_ray(
     settings: PartSettings,
     description: Mapping[str, Any],
-    inputs: Sequence[str],
+    inputs: Sequence[Source],
     *,
     address: Optional[str] = None,
     n_workers: Optional[int] = None,
@@ -534,6 +518,11 @@ def embed_parts_on_ray(
     RETURNS (Totals): What was done.
     RAISES (ValueError): If Ray is not installed; as `embed_file`.
     """
+    if streams := [source.name for source in inputs if source.stream is not None]:
+        raise ValueError(
+            f"Workers of Ray cannot read '{streams[0]}', a pipe, a device or stdin of this process. Write it to a file "
+            "that all workers can read, or leave out --engine."
+        )
     if not util.has_ray:
         raise ValueError(
             "The engine ray requires the package ray, which is not installed. Install it with `pip install "
@@ -548,7 +537,7 @@ def embed_parts_on_ray(
         n_workers = max(1, int(n_gpus / gpus_per_worker if gpus_per_worker else n_cpus))
     if gpus_per_worker:
         settings = replace(settings, gpu_id=0)  # Ray shows each worker its own GPU only
-    rows = [{"number": i, "name": name} for i, name in enumerate(inputs)]
+    rows = [{"number": i, "name": source.name} for i, source in enumerate(inputs)]
     embedded = data.from_items(rows, override_num_blocks=len(rows)).map(
         _FileEmbedder,
         fn_constructor_args=(settings, dict(description)),

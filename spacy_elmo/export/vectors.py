@@ -19,8 +19,8 @@ import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
-from ..corpora.files import import_arrow
 from ..corpora.records import TextRecord
+from ..corpora.sources import import_arrow
 from ..files import check_output_file, check_space, follow_links, naming, temporary_folder
 from .embedder import BATCH_SIZE, name_rows, pipe_texts, read_vectors, to_arrow
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bilm.config import BiLMConfig
-from ..corpora.files import Counts
+from ..corpora.lines import Counts
 from ..corpora.shards import Shard
 from ..errors import Errors
 from ..text.lanes import Block, Chunk, SentenceLanes, WholeSentenceLanes

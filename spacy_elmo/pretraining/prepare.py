@@ -11,8 +11,10 @@ import torch
 from ..bilm.config import BiLMConfig
 from ..bilm.model import AdaptiveHead, BiLMNetwork, LMHead, SoftmaxHead
 from ..bilm.transformer import transformer_of
-from ..corpora.files import STDIN, Counts, OnMessage, say_nothing
-from ..corpora.shards import Shard, find_shards, read_shards
+from ..corpora.lines import Counts
+from ..corpora.places import OnMessage, say_nothing
+from ..corpora.shards import Shard, find_shards, is_stream, read_shards
+from ..corpora.sources import STDIN
 from ..corpora.texts import PunctuationCheck, make_nlp, warn_of_raw_text
 from ..errors import Errors, Warnings
 from ..files import to_path
@@ -66,7 +68,7 @@ def make_run(
     init = load_bilm(settings.paths.init) if settings.paths.init else None
     bilm = _choose_sizes(settings, init)
     meta = _make_meta(settings, init)
-    shards, held_out = _read_texts(settings, meta, output, on_message, warn)
+    shards, held_out = _read_texts(settings, meta, output, ranks, resume=resume, on_message=on_message, warn=warn)
     known_words = choose_vocabulary(init, settings.paths, is_new_head=settings.vocabulary.new_head, warn=warn)
     text = _tokenize(settings, shards, output, ranks, resume=resume, on_message=on_message)
     vocabulary, n_unknown = ranks.from_writer(
@@ -257,7 +259,14 @@ def _with_words(bilm: BiLMConfig, n_words: int) -> BiLMConfig:
 
 
 def _read_texts(
-    settings: RunConfig, meta: Mapping[str, Any], output: Path, on_message: OnMessage, warn: OnMessage
+    settings: RunConfig,
+    meta: Mapping[str, Any],
+    output: Path,
+    ranks: Ranks,
+    *,
+    resume: bool,
+    on_message: OnMessage,
+    warn: OnMessage,
 ) -> Tuple[List[Shard], Sentences]:
     """The training text and the sentences held out, both checked."""
     shards = _find_texts("train", settings, output, on_message)
@@ -269,9 +278,10 @@ def _read_texts(
         counts=counts,
     )
     on_message(f"Held-out text: {counts.describe()}")
-    is_stream = any(shard.path == STDIN for shard in shards)  # it can be read only once
-    first = [] if is_stream else list(islice(read_shards(shards), SENTENCES_TO_CHECK))
-    if not (first or is_stream):  # before it causes an error about a setting
+    # Of a stream, other ranks read nothing, and a resumed run nothing.
+    can_look = not is_stream(shards) or not (resume or ranks.world_size > 1)
+    first = list(islice(read_shards([shard.look() for shard in shards]), SENTENCES_TO_CHECK)) if can_look else []
+    if not (first or is_stream(shards)):  # before it causes an error about a setting
         raise ValueError(Errors.EL101.format(source=name_shards(shards)))
     for name, sentences in (("train", first), ("valid", held_out)):
         check = PunctuationCheck()
@@ -289,12 +299,16 @@ def _find_texts(name: str, settings: RunConfig, output: Path, on_message: OnMess
             ".gz, .xz or .zst), a folder of such files, a pattern such as 'corpus/*.txt.gz', or a data set hf:NAME. "
             f"Set it, for example with --paths.{name}."
         )
-    if str(STDIN) in place and name != "train":
-        raise ValueError(f"paths.{name} is '-' (stdin), which is read for paths.train only. Write it to a file first.")
     if corpus.lang is not None:
         make_nlp(corpus.lang, option="--corpus.lang", instead="set it to null")  # its error names the setting
     shards = find_shards(place, **asdict(corpus), on_message=on_message, output=output)
-    check_results(output, [shard.path for shard in shards if shard.path is not None])
+    check_results(output, [shard.source.name for shard in shards if shard.source is not None])
+    if name != "train" and (streams := [shard.source.name for shard in shards if shard.source and shard.source.stream]):
+        kind = "stdin" if streams[0] == STDIN else "a pipe or a device"
+        raise ValueError(
+            f"paths.{name} is '{streams[0]}' ({kind}), which can be read only once, but a run reads the held-out text "
+            "again when it is resumed, and in each process. Write it to a file first."
+        )
     return shards
 
 
@@ -302,14 +316,14 @@ def _tokenize(
     settings: RunConfig, shards: List[Shard], output: Path, ranks: Ranks, *, resume: bool, on_message: OnMessage
 ) -> StoredText:
     """Open the tokenized text, which the first rank writes unless it is there already."""
-    longest, is_stream = settings.pretraining.max_sentence_tokens, any(shard.path == STDIN for shard in shards)
+    longest = settings.pretraining.max_sentence_tokens
     source = hash_source(shards, {**asdict(settings.corpus), "max_sentence_tokens": longest})
-    is_shared = settings.paths.cache is not None and not is_stream
+    is_shared = settings.paths.cache is not None and not is_stream(shards)
     folder = to_path(str(settings.paths.cache)) / source if is_shared else output / TEXT
     source, folder = ranks.from_writer((source, folder))
 
     def store(keep_waiting: Callable[[], None]) -> None:
-        stored = None if is_stream and not resume else open_text(folder, source)
+        stored = None if is_stream(shards) and not resume else open_text(folder, source)
         if stored is not None:
             on_message(f"Training text, tokenized before: {stored.counts.describe()}")
             return

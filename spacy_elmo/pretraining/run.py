@@ -11,7 +11,7 @@ import torch
 
 from ..about import __version__
 from ..bilm.model import BiLMNetwork, LMHead
-from ..corpora.files import Counts
+from ..corpora.lines import Counts
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..inference.perplexity import Perplexity, held_out_losses, summarize

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from ..corpora.files import Counts, name_some
+from ..corpora.lines import Counts
+from ..corpora.places import name_some
 from ..corpora.shards import Shard
 from ..errors import Errors
 from ..files import atomic_folder

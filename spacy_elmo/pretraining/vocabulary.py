@@ -10,7 +10,8 @@ from typing import Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple,
 
 from tqdm import tqdm
 
-from ..corpora.files import Counts, OnMessage, find_files, say_nothing
+from ..corpora.lines import Counts
+from ..corpora.places import OnMessage, find_sources, say_nothing
 from ..corpora.shards import PREFIX as DATA_SET
 from ..corpora.shards import find_shards, read_shards
 from ..corpora.texts import PunctuationCheck, warn_of_raw_text
@@ -147,7 +148,7 @@ def _check_output(output: Path, places: Sequence[str], *, force: bool) -> None:
         if place.startswith(DATA_SET):
             sources.append(place.removeprefix(DATA_SET).split(":")[0])
         elif not is_vocabulary or to_path(place).is_file():
-            sources += find_files(place)
+            sources += [source.name for source in find_sources(place)]
     check_output_file(output, force=force, sources=sources)
 
 

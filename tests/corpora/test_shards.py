@@ -16,9 +16,10 @@ from typer.testing import CliRunner
 
 from spacy_elmo import util
 from spacy_elmo.cli._app import app
-from spacy_elmo.corpora.files import Counts
+from spacy_elmo.corpora.lines import Counts
 from spacy_elmo.corpora.records import read_records
 from spacy_elmo.corpora.shards import find_shards, read_shards
+from spacy_elmo.corpora.sources import make_source
 from spacy_elmo.corpora.texts import PunctuationCheck, SentenceCutter, find_word, make_nlp, make_splitter, to_doc
 from spacy_elmo.explorer.reading import TextReader
 
@@ -102,7 +103,7 @@ def test_all_commands_split_at_the_same_spaces(tmp_path):
     path.write_text("a\tb\u00a0c\u3000d\u2028e\x85f  g\u200bh\r\n", encoding="utf8")
     words = ["a", "b", "c", "d", "e", "f", "g\u200bh"]
     assert _read(path)[0] == _read(path, running_text=True)[0] == [words]
-    (record,) = read_records(str(path), spacy.blank("xx"), Counts(), is_tokenized=True)
+    (record,) = read_records(make_source(path), spacy.blank("xx"), Counts(), is_tokenized=True)
     assert record.item == words
     for command in ("embed", "vocab", "perplexity"):
         assert "any Unicode white space" in " ".join(CliRunner().invoke(app, [command, "--help"]).output.split())

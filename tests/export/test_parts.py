@@ -12,7 +12,8 @@ from cli.calls import call, call_json, refused, told
 from export.test_onnx import make_bilm
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
-from spacy_elmo.corpora.files import find_files
+from spacy_elmo.corpora.places import find_sources
+from spacy_elmo.corpora.sources import make_source
 from spacy_elmo.export import parts as parts_module
 from spacy_elmo.export.embedder import get_bilm, load_pipeline
 
@@ -162,6 +163,10 @@ def test_outputs_of_embed_among_the_texts_are_not_read(output: str, place: Path)
         assert done in " ".join(embed(place, "--on-error", "skip", *options, output=output).stderr.split())
 
 
+def _find(place, **settings):
+    return [Path(source.name) for source in find_sources(str(place), **settings)]
+
+
 @pytest.mark.issue(48)
 def test_outputs_of_commands_among_the_texts_are_not_read(place: Path) -> None:
     (place / "in" / "a.jsonl").unlink()
@@ -173,10 +178,10 @@ def test_outputs_of_commands_among_the_texts_are_not_read(place: Path) -> None:
     for name in ("log.jsonl", "checkpoints/vocab.txt"):
         (place / "in" / "run" / name).write_text("{}\n")
     for output in ("in/words.txt", "in/../in/words.txt"):
-        assert find_files(str(place / "in"), output=place / output) == [str(place / "in" / "b.jsonl")]
-        assert len(find_files(str(place / "in/**/*.*"), output=place / output)) > 5  # a pattern names what it matches
-    assert find_files(str(place / "in")) == [str(place / "in" / "b.jsonl")]  # without the vocabulary
-    assert len(find_files(str(place / "in" / "vectors"))) == 3
+        assert _find(place / "in", output=place / output) == [place / "in" / "b.jsonl"]
+        assert len(_find(place / "in/**/*.*", output=place / output)) > 5  # a pattern names what it matches
+    assert _find(place / "in") == [place / "in" / "b.jsonl"]  # without the vocabulary
+    assert len(_find(place / "in" / "vectors")) == 3
 
 
 @pytest.mark.issue(48)
@@ -325,7 +330,7 @@ def test_a_folder_that_is_begun_again_meanwhile_is_not_mixed(place: Path, change
     settings = parts_module.PartSettings(model=str(place / "bilm"), folder=str(place / "out"), texts_per_file=10)
     nlp = load_pipeline(settings)
     description = parts_module.describe(settings, get_bilm(nlp))
-    inputs = [item["name"] for item in manifest["inputs"]]
+    inputs = [make_source(item["name"]) for item in manifest["inputs"]]
     (place / "out" / "part-00001-00002.parquet").unlink()
     (place / "out" / "_embed.json").write_text(json.dumps({**manifest, **change}))
     with pytest.raises(ValueError, match="restarted by another command"):

@@ -15,7 +15,7 @@ from export import test_embedder
 from export.test_onnx import make_bilm
 
 from spacy_elmo import save_bilm
-from spacy_elmo.corpora.files import find_files
+from spacy_elmo.corpora.places import find_sources
 from spacy_elmo.export.embedder import Embedder, get_bilm, load_pipeline
 from spacy_elmo.export.parts import (
     PartSettings,
@@ -63,7 +63,7 @@ def cluster() -> Iterator[Any]:
 
 def run(place: Path, name: str, engine: Callable[..., Any]) -> Any:
     settings = PartSettings(model=str(place / "bilm"), folder=str(place / name), texts_per_file=100)
-    inputs = find_files(str(place / "in"))
+    inputs = find_sources(str(place / "in"))
     description = describe(settings, get_bilm(load_pipeline(settings)))
     begin_folder(settings, description, inputs, force=False)
     return engine(settings, description, inputs)

@@ -18,7 +18,7 @@ import torch
 import spacy_elmo
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.model import BiLMNetwork, SoftmaxHead
-from spacy_elmo.corpora.shards import TextShard
+from spacy_elmo.corpora.shards import find_shards
 from spacy_elmo.pretraining import run_folder
 from spacy_elmo.pretraining.config import PretrainConfig
 from spacy_elmo.pretraining.data import read_held_out
@@ -61,7 +61,7 @@ def write_text(path, n_lines=90):
 
 def make_run(output, text, *, bilm=None, tied=False, ranks=Ranks(), meta=None, **settings):
     """text: A file, or a folder of files. RETURNS (Pretraining): Not begun yet."""
-    shards = [TextShard(path) for path in (sorted(Path(text).iterdir()) if Path(text).is_dir() else [Path(text)])]
+    shards = find_shards(sorted(Path(text).iterdir()) if Path(text).is_dir() else text)
     config = read_block(PretrainConfig, {**SETTINGS, **settings}, "[pretraining] block")
     with tempfile.TemporaryDirectory() as folder:  # its files stay mapped
         stored = store_text(shards, Path(folder) / "text", max_sentence_tokens=config.max_sentence_tokens)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from list_shard import ListShard
 
 from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig, TransformerConfig
-from spacy_elmo.corpora.files import Counts
+from spacy_elmo.corpora.lines import Counts
 from spacy_elmo.pretraining.config import PretrainConfig
 from spacy_elmo.pretraining.data import TextReader, order_blocks, read_held_out
 from spacy_elmo.pretraining.stored_text import store_text

@@ -4,7 +4,7 @@ import pytest
 
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.model import AdaptiveHead, BiLMNetwork, SoftmaxHead
-from spacy_elmo.corpora.files import say_nothing
+from spacy_elmo.corpora.places import say_nothing
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.pretraining.config import PathsConfig
 from spacy_elmo.pretraining.distributed import Ranks

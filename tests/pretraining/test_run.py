@@ -8,7 +8,7 @@ import torch
 from pretraining.small_run import make_run
 
 from spacy_elmo import load_bilm
-from spacy_elmo.corpora.shards import TextShard
+from spacy_elmo.corpora.shards import find_shards
 from spacy_elmo.pretraining.data import read_held_out
 from spacy_elmo.pretraining.optimizer import MAX_OVERFLOWS
 from spacy_elmo.pretraining.run_folder import list_checkpoints
@@ -37,7 +37,7 @@ def test_perplexity_falls_and_the_model_can_be_used(text, tmp_path, encoder, sof
     bilm = load_bilm(tmp_path / "out" / "model-last")
     assert bilm.config.directions == directions and bilm.meta["name"] == "tiny" and bilm.config.encoder == encoder
     assert bilm.meta["training"]["n_tokens"] == reports[-1].n_tokens >= 32 * 60
-    found = bilm.perplexity(read_held_out([TextShard(text)], 1000), batch_size=4)
+    found = bilm.perplexity(read_held_out(find_shards(text), 1000), batch_size=4)
     assert found.forward == pytest.approx(scores[-1].forward, rel=1e-5)
     assert found.backward == pytest.approx(scores[-1].backward, rel=1e-5, nan_ok=True)
     if encoder == "lstm":

@@ -1,59 +1,16 @@
-"""Lines of plain and compressed files."""
+"""Lines in bounded memory, as text and as JSON."""
 
-import gzip
 import io
-import lzma
 
 import pytest
 
-from spacy_elmo import util
-from spacy_elmo.corpora.files import decode, open_bytes, read_lines
+from spacy_elmo.corpora.lines import decode, parse_line, read_lines
 
-TEXT = "der Fluß fließt .\n\nsie saß\n".encode() * 50
 CHINESE = "水边的老磨坊".encode() * 20
-
-
-def _zstd(content):
-    return pytest.importorskip("zstandard").ZstdCompressor().compress(content)
-
-
-def _read(path, content):
-    path.write_bytes(content)
-    with open_bytes(path) as file:
-        return list(read_lines(file))
 
 
 def _lines(content, **settings):
     return list(read_lines(io.BytesIO(content), **settings))
-
-
-@pytest.mark.parametrize(
-    "suffix, compress", [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress), (".zst", _zstd)]
-)
-def test_files_are_decompressed_by_suffix_or_first_bytes_with_all_their_members(tmp_path, suffix, compress):
-    for name in (f"text{suffix}", "text.txt"):
-        assert _read(tmp_path / name, compress(TEXT) * 2) == (TEXT * 2).splitlines(keepends=True)
-
-
-@pytest.mark.parametrize("suffix, compress", [(".gz", gzip.compress), (".xz", lzma.compress), (".zst", _zstd)])
-def test_damaged_files_are_errors(tmp_path, suffix, compress):
-    content = compress(TEXT)
-    for damaged in (b"x" * 50, content[:-20]):
-        with pytest.raises(ValueError, match=rf"EL108.*text\{suffix}"):
-            _read(tmp_path / f"text{suffix}", damaged)
-
-
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
-@pytest.mark.parametrize("compress", [bytes, gzip.compress])
-def test_text_in_another_encoding_is_named_with_what_to_do(tmp_path, encoding, compress):
-    with pytest.raises(ValueError, match=rf"text.txt' is text in {encoding.upper()}.*Save it as UTF-8"):
-        _read(tmp_path / "text.txt", compress(TEXT.decode().encode(encoding)))
-
-
-def test_missing_package_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(util, "has_zstandard", False)
-    with pytest.raises(ValueError, match="pip install zstandard"):
-        _read(tmp_path / "text.zst", b"")
 
 
 @pytest.mark.parametrize("longest", [10, 16, 29])
@@ -89,3 +46,19 @@ def test_lines_end_in_cr_lf_or_both_as_python_reads_them(content, longest):
         assert _lines(b"\xef\xbb\xbf" + content) == found
     else:  # no chunk has the ends of two lines
         assert all(len(chunk.splitlines()) == 1 for chunk in found)
+
+
+@pytest.mark.issue(59)
+def test_lines_with_nul_bytes_are_errors_that_show_the_place():
+    with pytest.raises(ValueError, match=r"a.txt has a line with NUL bytes, at b'the b\\x00ank'"):
+        decode(b"the b\0ank", "a.txt")
+
+
+@pytest.mark.issue(59)
+@pytest.mark.parametrize("depth", [2000, 100_000])
+def test_json_that_is_nested_too_deeply_is_an_error(depth):
+    for start, end in (("[", "]"), ('{"a": ', "}")):
+        with pytest.raises(ValueError, match="nested too deeply|column"):
+            parse_line('{"text": "a", "x": ' + start * depth + "1" + end * depth + "}")
+    with pytest.raises(ValueError, match="column 8"):
+        parse_line('{"text"')

@@ -1,0 +1,197 @@
+"""The sources at a place: a file, a folder with all below it, a pattern, an address, or stdin."""
+
+import os
+import re
+from collections import deque
+from glob import escape, glob, has_magic
+from pathlib import Path
+from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Sequence, Set, Tuple, TypeVar
+
+from ..files import AnyPath, to_path
+from .sources import (
+    COMPRESSED,
+    DESCRIPTOR,
+    STDIN,
+    SUFFIXES,
+    Source,
+    filesystem_of,
+    is_address,
+    make_source,
+    split_suffix,
+)
+
+MANIFEST = "_embed.json"  # readers of Parquet pass over files whose names begin with "_"
+SKIPPED = ".skipped.jsonl"  # ends the name of a list of texts that could not be read
+# Files in output folders of `embed`, `index` and `pretrain`.
+OUTPUT_MARKS = (MANIFEST, "tokens.sqlite", "checkpoints/vocab.txt")
+VOCABULARY_START = b"<S>\n</S>\n<UNK>\n"  # of the output of `vocab`, and of the vocabulary of a biLM
+ANY_DEPTH = re.compile(r"(^|.*?[/\\])\*\*(?:[/\\]|$)(.*)", re.DOTALL)  # before and after the first `**` of a pattern
+MAX_NAMED = 5  # file names in a message
+
+OnMessage = Callable[[str], Any]
+PlaceT = TypeVar("PlaceT")
+
+
+def say_nothing(text: str) -> None:
+    """text (str): Ignored."""
+
+
+def name_some(names: Sequence[str]) -> str:
+    """RETURNS (str): The first names, and the number of further names."""
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return ", ".join(names[:MAX_NAMED]) + more
+
+
+def find_sources(place: str, on_message: OnMessage = say_nothing, *, output: Optional[AnyPath] = None) -> List[Source]:
+    """The sources of a place, sorted by name: a file, a folder, searched at any depth, a pattern with `*` or `**`, an
+    address such as s3://BUCKET/FOLDER (each of these, by `fsspec`), or "-" for stdin. Links to folders are followed,
+    and each folder is searched once. Outputs of this package in a folder are not texts: those of earlier commands, and
+    that of this command.
+
+    on_message (OnMessage): Called with a message on files of a folder that are not read.
+    output (Optional[AnyPath]): The file or folder that is being written.
+    RAISES (ValueError): If there are no files, or for an address of an unknown kind.
+    """
+    target = None
+    if output is not None and is_address(place) == is_address(name := os.fsdecode(output)):
+        target = Path(filesystem_of(name)[1]) if is_address(name) else to_path(name).resolve()
+    if is_address(place):
+        remote, root = filesystem_of(place)
+        if not remote.isdir(root):
+            names = _require_files([name for name in remote.glob(root) if remote.isfile(name)], place)
+            return [Source(name) for name in sorted(map(remote.unstrip_protocol, names))]
+        files = _select([Path(name) for name in remote.find(root)], Path(root), place, on_message, target)
+        return [
+            Source(name) for name in sorted(remote.unstrip_protocol(str(file)) for file in _require_files(files, place))
+        ]
+    path = to_path(place)
+    if str(path) == STDIN or DESCRIPTOR.fullmatch(str(path)) or (path.exists() and not path.is_dir()):
+        return [make_source(str(path))]
+    left_out: Dict[str, str] = {}
+    if path.is_dir():
+        local = [
+            file for folder in _walk(path, left_out) for file in _list(folder, left_out) if not os.path.isdir(file)
+        ]
+        local = _select(_keep_files(local, left_out), path, place, on_message, target)
+    else:
+        local = _keep_files([file for file in _match(str(path), left_out) if not os.path.isdir(file)], left_out)
+        local = _without_outputs(local, None, target)
+    if left_out:
+        named = name_some([f"{name} ({reason})" for name, reason in sorted(left_out.items())])
+        on_message(f"Not read in '{place}': {named}")
+    return [make_source(str(file)) for file in sorted(_require_files(local, place), key=lambda file: file.parts)]
+
+
+def _walk(folder: Path, left_out: Dict[str, str]) -> Iterator[Path]:
+    """YIELDS (Path): A folder and those below it that are not hidden, each once; links come last."""
+    seen: Set[Tuple[int, int]] = set()
+    queue: Deque[Path] = deque([folder])
+    while queue:
+        current = queue.popleft()
+        identity = (status := current.stat()).st_dev, status.st_ino
+        if identity in seen:
+            continue
+        seen.add(identity)
+        yield current
+        for entry in _list(current, left_out):
+            if os.path.isdir(entry) and not entry.name.startswith("."):
+                queue.append(entry) if entry.is_symlink() else queue.appendleft(entry)
+
+
+def _list(folder: Path, left_out: Dict[str, str]) -> List[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError as error:
+        left_out[str(folder)] = error.strerror or str(error)
+        return []
+
+
+def _match(pattern: str, left_out: Dict[str, str]) -> List[Path]:
+    """RETURNS (List[Path]): What a pattern matches. Unlike `glob`, `**` follows links to folders once each."""
+    parts = ANY_DEPTH.fullmatch(pattern)
+    if parts is None:
+        return (
+            [Path(name) for name in glob(pattern)] if has_magic(pattern) else [Path(pattern)] * os.path.lexists(pattern)
+        )
+    folders = [folder for folder in map(Path, glob(parts[1] or ".")) if os.path.isdir(folder)]
+    below = [inner for folder in folders for inner in _walk(folder, left_out)]
+    matches = [
+        file for folder in below for file in _match(os.path.join(escape(str(folder)), parts[2] or "*"), left_out)
+    ]
+    return list(dict.fromkeys(matches))
+
+
+def _keep_files(files: List[Path], left_out: Dict[str, str]) -> List[Path]:
+    """Leave out what is not a regular file, and say why."""
+    kept = [file for file in files if os.path.isfile(file)]
+    for file in set(files) - set(kept):
+        if not file.name.startswith("."):
+            left_out[str(file)] = _problem_of(file)
+    return kept
+
+
+def _problem_of(file: Path) -> str:
+    try:
+        file.stat()
+    except FileNotFoundError:
+        return "a link without a target"
+    except OSError as error:
+        return error.strerror or str(error)
+    return "a pipe or a device"
+
+
+def _select(files: List[Path], folder: Path, place: str, on_message: OnMessage, target: Optional[Path]) -> List[Path]:
+    """The files of a folder that are read, without hidden files and outputs; other suffixes give a message."""
+    texts = _without_outputs(files, folder, target)
+    if n_outputs := sum(_is_searched(file) for file in set(files) - set(texts)):
+        on_message(f"Files in '{place}' that commands of this package wrote are not read as texts: {n_outputs:,}")
+    names = {file: file.relative_to(folder) for file in texts}
+    files = [file for file, name in names.items() if not any(folder_name.startswith(".") for folder_name in name.parts)]
+    known = [file for file in files if _is_searched(file)]
+    left_out = sorted(str(names[file]) for file in set(files) - set(known))
+    if known and left_out:
+        named = name_some(left_out)
+        on_message(f"Files in '{place}' with other suffixes are not read, unless they are named: {named}")
+    return known
+
+
+def _is_searched(file: Path) -> bool:
+    """Whether a file in a folder is read: by its suffix; a compressed file without another suffix is text."""
+    suffix, compression = split_suffix(file)
+    return suffix in SUFFIXES or (compression != "" and suffix == "")
+
+
+def _without_outputs(files: List[Path], folder: Optional[Path], target: Optional[Path]) -> List[Path]:
+    """folder (Optional[Path]): The folder of the files, in which outputs of other commands are left out.
+    target (Optional[Path]): The output that is being written, with all links resolved.
+    """
+    outputs = {
+        Path(name[: -len(mark) - 1])
+        for name in (file.as_posix() for file in (files if folder is not None else []))
+        for mark in OUTPUT_MARKS
+        if name.endswith(f"/{mark}")
+    } - {folder}
+    files = [file for file in files if not file.name.endswith(SKIPPED) and outputs.isdisjoint(file.parents)]
+    files = [file for file in files if folder is None or not _is_vocabulary(file)]
+    if target is None or target in (folder, folder and folder.resolve()):
+        return files
+    return [file for file in files if target not in ((real := file.resolve()), *real.parents)]
+
+
+def _is_vocabulary(file: Path) -> bool:
+    try:
+        if file.suffix.lower() != ".txt":
+            return False
+        with file.open("rb") as content:
+            return content.read(len(VOCABULARY_START)) == VOCABULARY_START
+    except OSError:  # at an address, or its reader reports why
+        return False
+
+
+def _require_files(items: List[PlaceT], place: str) -> List[PlaceT]:
+    if not items:
+        suffixes = ", ".join([*SUFFIXES, *COMPRESSED])
+        raise ValueError(
+            f"There are no texts at '{place}'. Give a file, or a folder with files that end in {suffixes}."
+        )
+    return items

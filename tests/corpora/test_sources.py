@@ -1,0 +1,142 @@
+"""Compression and formats by content, streams that are looked at, what is no text."""
+
+import gzip
+import lzma
+import os
+from pathlib import Path
+
+import pytest
+import spacy
+from source_kinds import (
+    CONTENTS,
+    N_TOKENS,
+    NOT_TEXT,
+    PLAIN,
+    SENTENCES,
+    make_docbin,
+    make_json_lines,
+    make_zstd,
+    needs_pipes,
+    open_pipe,
+)
+
+from spacy_elmo import util
+from spacy_elmo.corpora.lines import Counts, read_lines
+from spacy_elmo.corpora.records import read_records
+from spacy_elmo.corpora.shards import choose_cutter, find_shards, read_first, read_shards
+from spacy_elmo.corpora.sources import make_source
+
+TEXT = "der Flu\u00df flie\u00dft .\n\nsie sa\u00df\n".encode() * 50
+
+
+def _read(path, content):
+    path.write_bytes(content)
+    with make_source(path).open_as_text() as file:
+        return list(read_lines(file))
+
+
+@pytest.mark.parametrize(
+    "suffix, compress", [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress), (".zst", make_zstd)]
+)
+def test_files_are_decompressed_by_suffix_or_first_bytes_with_all_their_members(tmp_path, suffix, compress):
+    for name in (f"text{suffix}", "text.txt"):
+        assert _read(tmp_path / name, compress(TEXT) * 2) == (TEXT * 2).splitlines(keepends=True)
+
+
+@pytest.mark.parametrize("suffix, compress", [(".gz", gzip.compress), (".xz", lzma.compress), (".zst", make_zstd)])
+def test_damaged_files_are_errors(tmp_path, suffix, compress):
+    content = compress(TEXT)
+    for damaged in (b"x" * 50, content[:-20]):
+        with pytest.raises(ValueError, match=rf"EL108.*text\{suffix}"):
+            _read(tmp_path / f"text{suffix}", damaged)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_text_in_another_encoding_is_named_with_what_to_do(tmp_path, encoding, compress):
+    with pytest.raises(ValueError, match=rf"text.txt' is text in {encoding.upper()}.*Save it as UTF-8"):
+        _read(tmp_path / "text.txt", compress(TEXT.decode().encode(encoding)))
+
+
+def test_missing_package_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(util, "has_zstandard", False)
+    with pytest.raises(ValueError, match="pip install zstandard"):
+        _read(tmp_path / "text.zst", b"")
+
+
+@pytest.mark.issue(59)
+@pytest.mark.parametrize("kind", CONTENTS)
+def test_compression_and_format_are_those_of_the_content(kind, tmp_path):
+    name, make = CONTENTS[kind]
+    (tmp_path / name).write_bytes(make())
+    counts = Counts()
+    assert [*read_shards(find_shards(tmp_path / name), counts)] == SENTENCES
+    assert counts.n_undecodable == 0
+    records = read_records(make_source(tmp_path / name), spacy.blank("xx"), Counts(), is_tokenized=True)
+    assert sum(len(record.item) for record in records) == N_TOKENS
+    searched = {".txt", ".jsonl", ".spacy", ".parquet"}
+    if searched.intersection(suffix.lower() for suffix in Path(name).suffixes):
+        assert [shard.name for shard in find_shards(tmp_path)] == [name]
+
+
+@pytest.mark.issue(59)
+@needs_pipes
+def test_a_stream_is_looked_at_often_and_read_once():
+    with open_pipe(PLAIN) as name:
+        shards = find_shards(name)
+        for _ in range(2):
+            assert next(read_first(shards)) == SENTENCES[0]
+        assert len(list(read_shards(choose_cutter(shards, lang="en")))) == 300
+        with pytest.raises(ValueError, match=f"'{name}' can be read only once"):
+            list(read_shards(shards))
+
+
+@pytest.mark.issue(59)
+@pytest.mark.parametrize("kind", NOT_TEXT)
+@pytest.mark.parametrize("name", ["corpus.txt", "corpus.jsonl", "corpus"])
+def test_what_is_no_text_is_named_with_what_to_do(kind, name, tmp_path):
+    make, message = NOT_TEXT[kind]
+    if (name, kind) == ("corpus.jsonl", "NUL after a while"):
+        pytest.skip("the lines before are not JSON")
+    (tmp_path / name).write_bytes(make())
+    with pytest.raises(ValueError, match=message) as error:
+        list(read_shards(find_shards(tmp_path / name)))
+    assert name in str(error.value) and "Convert the file to UTF-8" not in str(error.value)
+
+
+@pytest.mark.issue(59)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PAR1 and PAR2",
+        "BZh is short .",
+        "GIF89a is a format .",
+        "x^2 + y^2",
+        "BM 1 .",
+        "PK lends money .",
+        "MZ",
+        "{ a }",
+    ]
+    + ["ID3 tags", "RIFF of the bank", "[ 1 ] see below", '{"a" : "text"}', "ORC and elf", "%PDF", "\u00ff\u00fe", ""],
+)
+def test_text_that_begins_like_another_format_is_text(text, tmp_path):
+    (tmp_path / "a.txt").write_text(f"{text}\nthe end\n", encoding="utf8")
+    assert [*read_shards(find_shards(tmp_path / "a.txt"))][-1] == ["the", "end"]
+
+
+@pytest.mark.issue(59)
+def test_a_chosen_format_counts_more_than_the_content(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(make_json_lines())
+    assert next(read_shards(find_shards(tmp_path / "a.jsonl", format="text")))[0] == '{"id":'
+    (tmp_path / "docs.spacy").write_bytes(make_docbin())
+    with pytest.raises(ValueError, match="is a DocBin, should be text"):
+        list(read_shards(find_shards(tmp_path / "docs.spacy", format="text")))
+
+
+@pytest.mark.issue(59)
+def test_devices_are_streams():
+    assert make_source(os.devnull).stream is not None
+    assert list(read_shards(find_shards(os.devnull))) == []
+    if Path("/dev/zero").exists():
+        with pytest.raises(ValueError, match="NUL bytes"):
+            list(read_shards(find_shards("/dev/zero")))
