@@ -7,6 +7,7 @@
 #define NAME "generic"
 #define W 4
 #if defined(__aarch64__)
+#include <arm_neon.h>
 #define MAX_ROWS 12 /* 24 sums in 32 registers */
 #else
 #define MAX_ROWS 6

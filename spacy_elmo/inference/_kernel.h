@@ -102,18 +102,37 @@ typedef uint32_t Bits __attribute__((vector_size(4 * W), aligned(4), may_alias))
 
 INLINE Vec load(const float *p) { return *(const Vec *)p; }
 INLINE void store(float *p, Vec v) { *(Vec *)p = v; }
-INLINE Vec all(float x) { return x - Vec{}; }
+INLINE Vec broadcast(float x) { return x - Vec{}; }
 INLINE Size round_up(Size n, Size step) { return (n + step - 1) / step * step; }
-INLINE Vec clip(Vec x, float bound) { /* NaN stays */
-    x = x < -bound ? all(-bound) : x;
-    return x > bound ? all(bound) : x;
+
+/* a * b + c, rounded once with AVX2, AVX-512 and NEON, for a c that is a product, too: a compiler would choose one of the two.
+All other products are fused with the sum they are added to (`-ffp-contract=fast` in setup.py). */
+INLINE Vec multiply_add(Vec a, Vec b, Vec c) {
+#if W == 16
+    return (Vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif W == 8
+    return (Vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__aarch64__)
+    return (Vec)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#else
+    return a * b + c;
+#endif
+}
+
+INLINE Vec clip(Vec x, float bound) { /* NaN stays: it is the second operand, which the instructions return */
+#if W == 16 /* whose comparisons write masks, which take longer */
+    return (Vec)_mm512_min_ps(_mm512_set1_ps(bound), _mm512_max_ps(_mm512_set1_ps(-bound), (__m512)x));
+#else
+    x = x < -bound ? broadcast(-bound) : x;
+    return x > bound ? broadcast(bound) : x;
+#endif
 }
 
 /* exp(-x) = 2^n 2^r with integer n and |r| <= 1/2, with relative error 1e-7. It is clipped to 2^-42 and 2^42, so that a
 product of three is finite: a sigmoid is then 0 or 1 within 1e-12. The polynomial is the best approximation of degree 6 to
 2^r. Adding a large number rounds. */
 INLINE Vec exp_minus(Vec x) {
-    const Vec magic = all(12582912.0f);
+    const Vec magic = broadcast(12582912.0f);
     Vec z = clip(x * -1.44269504f, 42.0f), shifted = z + magic, r = z - (shifted - magic);
     Vec power = r * 1.535336196e-4f + 1.339887472e-3f;
     power = power * r + 9.618437360e-3f;
@@ -121,6 +140,9 @@ INLINE Vec exp_minus(Vec x) {
     power = power * r + 2.402264791e-1f;
     power = power * r + 6.931472029e-1f;
     power = power * r + 1.0f;
+#if W == 16 /* one instruction; NaN stays */
+    return (Vec)_mm512_scalef_ps((__m512)power, (__m512)(shifted - magic));
+#endif
     return x == x ? (Vec)((Ints)power + (((Ints)shifted - (Ints)magic) << 23)) : x; /* NaN stays */
 }
 
@@ -130,7 +152,7 @@ INLINE void update_cells(const float *gates, float *c, float *out, float cell_cl
     Vec i = exp_minus(load(gates)), j = exp_minus(2.0f * load(gates + W));
     Vec f = exp_minus(load(gates + 2 * W)), o = exp_minus(load(gates + 3 * W));
     Vec by_f = 1.0f + f, by_ij = (1.0f + i) * (1.0f + j);
-    Vec cells = clip((load(c) * by_ij + (1.0f - j) * by_f) / (by_f * by_ij), cell_clip);
+    Vec cells = clip(multiply_add(load(c), by_ij, (1.0f - j) * by_f) / (by_f * by_ij), cell_clip);
     store(c, cells);
     Vec e = exp_minus(2.0f * cells);
     store(out, (1.0f - e) / ((1.0f + e) * (1.0f + o)));
@@ -239,7 +261,7 @@ INLINE void add_products(const Side &side, Size row, Vec *totals, Size totals_st
             }
         }
         for (int q = 0; q < 2 * Q; q++) {
-            const Vec scale = N_SCALES ? load(side.panels + q / 2 * side.panel_size + q % 2 * W) : all(1.0f);
+            const Vec scale = N_SCALES ? load(side.panels + q / 2 * side.panel_size + q % 2 * W) : Vec{};
             for (int m = 0; m < M; m++)
                 totals[m * totals_stride + q] += N_SCALES ? sums[m][q] * scale : sums[m][q];
         }
@@ -248,15 +270,15 @@ INLINE void add_products(const Side &side, Size row, Vec *totals, Size totals_st
 
 /* M rows from `row` on times Q panels. Totals are in registers where there are enough of them, otherwise in `out`. */
 template <int M, int Q>
-static void multiply_tile(const Operands &t, Size row) {
+static __attribute__((noinline)) void multiply_tile(const Operands &t, Size row) {
     Vec registers[M * 2 * Q], *out = (Vec *)(t.out + row * t.out_stride), *totals = HOLDS_TOTALS ? registers : out;
     const Size out_stride = t.out_stride / W, stride = HOLDS_TOTALS ? 2 * Q : out_stride;
     for (int m = 0; m < M; m++) {
         const float *start = t.starts[row + m] + t.start_column;
         for (int q = 0; q < 2 * Q; q++)
             totals[m * stride + q] = load(start + q * W);
-        for (int q = 2 * Q; q < 4 * Q; q += 2)
-            __builtin_prefetch(start + q * W); /* of the next panels: rows of a table lie anywhere */
+        for (int k = 2 * Q * W; k < 4 * Q * W; k += LINE)
+            __builtin_prefetch(start + k); /* of the next panels: rows of a table lie anywhere */
     }
     add_products<M, Q>(t.a, row, totals, stride);
     add_products<M, Q>(t.b, row, totals, stride);

@@ -1,6 +1,7 @@
 /* The kernel for AVX2 and FMA: 12 sums in 16 registers. */
 
 #if defined(__x86_64__)
+#include <immintrin.h>
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
 #else

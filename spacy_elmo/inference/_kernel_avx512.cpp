@@ -1,6 +1,7 @@
 /* The kernel for AVX-512: 12 sums and their totals in 32 registers. */
 
 #if defined(__x86_64__)
+#include <immintrin.h>
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx512f,fma"))), apply_to = function)
 #else
