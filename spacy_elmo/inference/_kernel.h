@@ -1,13 +1,16 @@
 /* The recurrence of an LSTM with projection (Sak et al. 2014) over many steps, and products with prepacked weights.
 
+Letters: W floats are in a vector register; P columns of outputs and H cells, padded to whole panels; t is a task, w its
+memory, m a row and n a number of rows. In the words of BLIS, MAX_ROWS is MR, PANEL is NR, and CHUNK is kc.
+
 This file is compiled once per instruction set: `_kernel.cpp` (generic: SSE2, NEON, ...), `_kernel_avx2.cpp`,
 `_kernel_avx512.cpp` and `_kernel_avx512_bf16.cpp` define KERNEL, W (floats of a vector register) and MAX_ROWS, and
 include it.
 
 Weights are packed into panels of PANEL = 2 W columns, (n_in, PANEL) each, which stay in the caches while all rows are
 multiplied. The columns of the gates are ordered by groups of W cells, with the W columns of i, j, f and o in turn: two
-panels hold the gates of W cells, which are updated while these gates are in the L1 cache. Columns are padded with zeros
-to whole panels, cells to multiples of PANEL.
+panels hold the gates of W cells, which are updated while these gates are in the L1 cache, or above about 100 lanes in the L2
+cache. Columns are padded with zeros to whole panels, cells to multiples of PANEL.
 
 Weights have 32, 16 or 8 bits (`Type`): one, two or four inputs that follow one another are in 32 bits, and everything else
 is the same, with fewer inputs. They are expanded to float32 in registers, or to pairs of bfloat16, which AVX512-BF16
@@ -28,7 +31,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first of a pair is
 
 typedef int64_t Size;
 
-/* Of weights: float32, bfloat16, and int8 with a scale for each column. */
+/* Types of weights: float32, bfloat16, and int8 with a scale for each column. */
 enum Type { FLOAT32, BFLOAT16, INT8, N_TYPES };
 
 /* Rows of floats: the first of them, floats from row to row, columns. */
@@ -51,21 +54,21 @@ struct Layer {
     float *end_h, *end_c;
 };
 
-/* One direction of a stack for some lanes of a plan: the arguments of `run` in _kernel.pyi, integers and addresses in
-this order, then the floats. */
+/* One direction of a stack for some lanes of a plan. `kernel_records.py` describes the fields of this and the records above,
+and compares their layout at import: _kernel.cpp lists them. */
 struct Task {
     const Layer *layers;
     const float *vectors;
-    const int32_t *words, *tokens, *n_active, *begins, *ends;
-    float *rows, *gates;
-    Size n_layers, width, cell_width, has_skip, n_words, rows_stride, layer_stride, n_steps, n_plan_lanes, first_lane, n_lanes,
-        max_gates, max_slots, few_lanes, type;
+    const int32_t *words, *tokens, *n_active, *starting, *ending;
+    float *token_rows, *outputs, *gates;
+    Size n_layers, input_width, width, cell_width, has_skip, n_words, rows_stride, layer_stride, n_steps, n_plan_lanes,
+        first_lane, n_lanes, max_gates, max_slots, few_lanes, type;
     float cell_clip, projection_clip;
 };
 
 /* Memory of a task, and the sizes of its rows. */
 struct Work {
-    Size H, P, h_stride, c_stride, n_gates;
+    Size H, P, h_stride, c_stride, input_stride, n_gates;
     bool has_few_lanes;
     float *memory, *h, *c, *inputs, *cell_outputs, *cell_gates, *zeros, *gate_inputs, *pairs;
     int32_t *gate_of_word, *gate_of_slot;
@@ -75,9 +78,9 @@ struct Work {
 /* What is computed with weights of one type. */
 struct Functions {
     bool (*multiply)(const Product &); /* false without memory */
-    bool (*begin)(const Task &, Work &); /* false without memory */
+    bool (*allocate_work)(const Task &, Work &); /* false without memory */
     Size (*run)(const Task &, Work &, Size); /* some steps from this one on; returns the next one */
-    void (*end)(Work &);
+    void (*free_work)(Work &);
 };
 
 struct Kernel {
@@ -92,7 +95,9 @@ struct Kernel {
 
 namespace {
 
-enum { PANEL = 2 * W, CHUNK = 16, LINE = 16, GAP = LINE }; /* LINE: floats of a line of the cache. GAP: rows whose distance is a power of two would share few sets of the L1 cache */
+/* LINE: floats of a line of the cache. ROW_PADDING: rows whose distance is a power of two would share few sets of the L1
+cache. */
+enum { PANEL = 2 * W, CHUNK = 16, LINE = 16, ROW_PADDING = LINE };
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -174,15 +179,15 @@ INLINE void write_outputs(const float *h, const float *x, const float *scores, b
 }
 
 /* Rows and the panels they are multiplied with. */
-struct Side {
+struct Operand {
     Rows rows;
     const float *panels;
     Size panel_size;
 };
 
-/* Two products, of which the second may be empty, that are added to the starts. */
-struct Operands {
-    Side a, b;
+/* The product of inputs and that of the previous outputs, added to the starts. One of them may be empty. */
+struct ProductSum {
+    Operand input, recurrent;
     const float *const *starts; /* a pointer for each row */
     float *out;
     Size start_column, out_stride;
@@ -214,7 +219,7 @@ INLINE Vec add_pairs(Vec sums, float, Vec) { return sums; }
 INLINE Vec round_to_pairs(Vec low, Vec) { return low; }
 #endif
 
-/* With weights of one type. */
+/* The recurrence with weights of one type. */
 template <Type TYPE>
 struct Recurrence {
 
@@ -222,7 +227,7 @@ struct Recurrence {
 enum { N_PACKED = TYPE == FLOAT32 ? 1 : TYPE == BFLOAT16 ? 2 : 4, IS_PAIRED = TYPE != FLOAT32 && PAIR_ROWS };
 enum { N_PARTS = IS_PAIRED ? N_PACKED / 2 : N_PACKED, N_SCALES = TYPE == INT8 };
 
-/* ROWS: of a tile, whose sums are in registers. BLOCK: rows that stay in the L2 cache. */
+/* ROWS: rows of a tile, whose sums are in registers. BLOCK: rows that stay in the L2 cache. */
 enum { ROWS = IS_PAIRED ? PAIR_ROWS : MAX_ROWS, HOLDS_TOTALS = W == 16 || IS_PAIRED, BLOCK = 20 * ROWS };
 
 /* A part of the weights of some columns. Numbers up to 127 are exact in bfloat16. */
@@ -240,19 +245,19 @@ INLINE Vec expand(const float *weights, int part) {
 /* Add products to the totals of M rows, for Q panels. Inputs in float32 are divided into chunks with a sum each, which
 rounds less than one long sum; rounded weights are further from exact than that. */
 template <int M, int Q>
-INLINE void add_products(const Side &side, Size row, Vec *totals, Size totals_stride) {
-    const Size stride = side.rows.stride, n_in = (side.rows.width + N_PACKED - 1) / N_PACKED;
+INLINE void add_products(const Operand &operand, Size row, Vec *totals, Size totals_stride) {
+    const Size stride = operand.rows.stride, n_in = (operand.rows.width + N_PACKED - 1) / N_PACKED;
     const Size chunk = TYPE == FLOAT32 ? (Size)CHUNK : n_in + 1;
-    const float *rows = side.rows.first + row * stride;
+    const float *rows = operand.rows.first + row * stride;
     for (Size first = 0; first < n_in; first += chunk) {
         Vec sums[M][2 * Q] = {};
         const Size end = first + chunk < n_in ? first + chunk : n_in;
-        const float *panel = side.panels + (N_SCALES + first) * PANEL;
+        const float *panel = operand.panels + (N_SCALES + first) * PANEL;
         for (Size k = first; k < end; k++, panel += PANEL) {
             for (int part = 0; part < N_PARTS; part++) {
                 Vec weights[2 * Q];
                 for (int q = 0; q < 2 * Q; q++)
-                    weights[q] = expand(panel + q / 2 * side.panel_size + q % 2 * W, part);
+                    weights[q] = expand(panel + q / 2 * operand.panel_size + q % 2 * W, part);
                 for (int m = 0; m < M; m++) {
                     const float x = rows[m * stride + N_PARTS * k + part];
                     for (int q = 0; q < 2 * Q; q++)
@@ -261,47 +266,48 @@ INLINE void add_products(const Side &side, Size row, Vec *totals, Size totals_st
             }
         }
         for (int q = 0; q < 2 * Q; q++) {
-            const Vec scale = N_SCALES ? load(side.panels + q / 2 * side.panel_size + q % 2 * W) : Vec{};
+            const Vec scale = N_SCALES ? load(operand.panels + q / 2 * operand.panel_size + q % 2 * W) : Vec{};
             for (int m = 0; m < M; m++)
                 totals[m * totals_stride + q] += N_SCALES ? sums[m][q] * scale : sums[m][q];
         }
     }
 }
 
-/* M rows from `row` on times Q panels. Totals are in registers where there are enough of them, otherwise in `out`. */
+/* M rows from `row` on times Q panels. Totals are in registers where there are enough of them, otherwise in `out`. Not inlined:
+beside other tiles, GCC spills sums. */
 template <int M, int Q>
-static __attribute__((noinline)) void multiply_tile(const Operands &t, Size row) {
-    Vec registers[M * 2 * Q], *out = (Vec *)(t.out + row * t.out_stride), *totals = HOLDS_TOTALS ? registers : out;
-    const Size out_stride = t.out_stride / W, stride = HOLDS_TOTALS ? 2 * Q : out_stride;
+static __attribute__((noinline)) void multiply_tile(const ProductSum &product, Size row) {
+    Vec registers[M * 2 * Q], *out = (Vec *)(product.out + row * product.out_stride), *totals = HOLDS_TOTALS ? registers : out;
+    const Size out_stride = product.out_stride / W, stride = HOLDS_TOTALS ? 2 * Q : out_stride;
     for (int m = 0; m < M; m++) {
-        const float *start = t.starts[row + m] + t.start_column;
+        const float *start = product.starts[row + m] + product.start_column;
         for (int q = 0; q < 2 * Q; q++)
             totals[m * stride + q] = load(start + q * W);
         for (int k = 2 * Q * W; k < 4 * Q * W; k += LINE)
             __builtin_prefetch(start + k); /* of the next panels: rows of a table lie anywhere */
     }
-    add_products<M, Q>(t.a, row, totals, stride);
-    add_products<M, Q>(t.b, row, totals, stride);
+    add_products<M, Q>(product.input, row, totals, stride);
+    add_products<M, Q>(product.recurrent, row, totals, stride);
     for (int m = 0; m < M && HOLDS_TOTALS; m++)
         for (int q = 0; q < 2 * Q; q++)
             out[m * out_stride + q] = totals[m * stride + q];
 }
 
 template <int M, int Q>
-static void multiply_rows(const Operands &t, Size row, Size n_rows) {
+static void multiply_rows(const ProductSum &product, Size row, Size n_rows) {
     if (n_rows == M)
-        multiply_tile<M, Q>(t, row);
+        multiply_tile<M, Q>(product, row);
     else if constexpr (M > 1)
-        multiply_rows<M - 1, Q>(t, row, n_rows);
+        multiply_rows<M - 1, Q>(product, row, n_rows);
 }
 
 /* All rows times Q panels, in tiles of about equal height. */
 template <int Q>
-static void multiply_panels(const Operands &t, Size n_rows) {
+static void multiply_panels(const ProductSum &product, Size n_rows) {
     const Size n_tiles = (n_rows + ROWS - 1) / ROWS;
     for (Size row = 0, tile = 0; tile < n_tiles; tile++) {
         Size height = (n_rows - row + n_tiles - tile - 1) / (n_tiles - tile);
-        multiply_rows<ROWS / Q, Q>(t, row, height);
+        multiply_rows<ROWS / Q, Q>(product, row, height);
         row += height;
     }
 }
@@ -309,19 +315,19 @@ static void multiply_panels(const Operands &t, Size n_rows) {
 /* Panels to multiply at once, more for few rows: enough independent sums to hide the latency of an addition. */
 INLINE int count_panels(Size n_rows) { return n_rows * 4 <= ROWS ? 4 : n_rows * 2 <= ROWS ? 2 : 1; }
 
-static void multiply_all(Operands t, Size n_rows, Size n_panels) {
+static void multiply_all(ProductSum product, Size n_rows, Size n_panels) {
     while (n_panels > 0) {
         int n = count_panels(n_rows);
         while (n > n_panels)
             n /= 2;
-        n == 4 ? multiply_panels<4>(t, n_rows) : n == 2 ? multiply_panels<2>(t, n_rows) : multiply_panels<1>(t, n_rows);
-        n_panels -= n, t.a.panels += n * t.a.panel_size, t.b.panels += n * t.b.panel_size;
-        t.start_column += n * PANEL, t.out += n * PANEL;
+        n == 4 ? multiply_panels<4>(product, n_rows) : n == 2 ? multiply_panels<2>(product, n_rows) : multiply_panels<1>(product, n_rows);
+        n_panels -= n, product.input.panels += n * product.input.panel_size, product.recurrent.panels += n * product.recurrent.panel_size;
+        product.start_column += n * PANEL, product.out += n * PANEL;
     }
 }
 
-/* Rows as an operand: where the processor multiplies pairs, rounded to pairs of bfloat16. Inputs beyond the width in its last
-32 bits of weights are padding, whose weights are 0, but not finite after inputs that are not: they are set to 0. */
+/* Rows as an operand: where the processor multiplies pairs, rounded to pairs of bfloat16. Inputs beyond the width
+in the last 32 bits of weights are padding: 0 * NaN is NaN, so padding is cleared. */
 INLINE Rows make_operand(float *rows, Size stride, Size width, Size n_rows, float *pairs) {
     for (Size m = 0; m < n_rows; m++)
         for (Size k = width; k < round_up(width, N_PACKED); k++)
@@ -346,7 +352,7 @@ static void compute_product(const Product &p) {
 }
 
 static bool multiply(const Product &p) {
-    const Size stride = round_up(p.rows.width, PANEL) + GAP;
+    const Size stride = round_up(p.rows.width, PANEL) + ROW_PADDING;
     float *copies = TYPE == FLOAT32 ? nullptr : (float *)calloc(BLOCK * stride, sizeof(float));
     if (TYPE == FLOAT32)
         compute_product(p);
@@ -367,15 +373,15 @@ INLINE Size count_lanes(const Task &t, Size step) {
     return n < 0 ? 0 : n < t.n_lanes ? n : t.n_lanes;
 }
 
-/* Of weights with so many inputs. */
+/* Size of a panel for n_in inputs. */
 INLINE Size size_panel(Size n_in) { return ((n_in + N_PACKED - 1) / N_PACKED + N_SCALES) * PANEL; }
 
-static void fill_gates(const Task &t, const Work &w, const Layer &layer, Size n_rows) {
-    const Rows inputs = make_operand(w.gate_inputs, w.h_stride, t.width, n_rows, w.gate_inputs);
-    compute_product({inputs, layer.input_weights, layer.bias, t.gates, n_rows, 4 * w.H / PANEL, size_panel(t.width), 4 * w.H, 0});
+static void fill_gates(const Task &t, const Work &w, const Layer &layer, Size n_rows, Size width) {
+    const Rows inputs = make_operand(w.gate_inputs, w.input_stride, width, n_rows, w.gate_inputs);
+    compute_product({inputs, layer.input_weights, layer.bias, t.gates, n_rows, 4 * w.H / PANEL, size_panel(width), 4 * w.H, 0});
 }
 
-/* The gates of each slot from `begin` to before `end`, without the side of the previous outputs, are rows of a table.
+/* The gates of each slot from `begin` to before `end`, without the product of the previous outputs, are rows of a table.
 Layer 1 has a row for each distinct word of as many steps as the table has room for; returns the end of these steps. */
 static Size fill_word_gates(const Task &t, Work &w, Size begin) {
     Size n_rows = 0, slot = 0, step = begin;
@@ -386,60 +392,65 @@ static Size fill_word_gates(const Task &t, Work &w, Size begin) {
             break;
         for (Size m = 0; m < n; m++, slot++) {
             const int32_t token = t.tokens[at + m], word = t.words[token];
-            const float *vector = t.vectors + word * t.width;
-            memcpy(t.rows + token * t.rows_stride, vector, 4 * t.width);
+            const float *vector = t.vectors + word * t.input_width;
+            if (t.token_rows)
+                memcpy(t.token_rows + token * t.rows_stride, vector, 4 * t.input_width);
             if (w.gate_of_word[word] < 0) {
                 w.gate_of_word[word] = (int32_t)n_rows;
-                memcpy(w.gate_inputs + n_rows++ * w.h_stride, vector, 4 * t.width);
+                memcpy(w.gate_inputs + n_rows++ * w.input_stride, vector, 4 * t.input_width);
             }
             w.gate_of_slot[slot] = w.gate_of_word[word];
         }
     }
-    fill_gates(t, w, t.layers[0], n_rows);
+    fill_gates(t, w, t.layers[0], n_rows, t.input_width);
     return step;
 }
 
 /* An upper layer has a row for each slot, so that weights are read once for all steps of a few lanes. */
 static void fill_slot_gates(const Task &t, Work &w, Size layer, Size begin, Size end) {
+    const float *inputs = t.outputs + (layer - 1) * t.layer_stride;
     Size slot = 0;
     for (Size step = begin; step < end; step++)
         for (Size m = 0; m < count_lanes(t, step); m++, slot++) {
             const int32_t token = t.tokens[step * t.n_plan_lanes + t.first_lane + m];
-            memcpy(w.gate_inputs + slot * w.h_stride, t.rows + layer * t.layer_stride + token * t.rows_stride, 4 * t.width);
+            memcpy(w.gate_inputs + slot * w.input_stride, inputs + token * t.rows_stride, 4 * t.width);
             w.gate_of_slot[slot] = (int32_t)slot;
         }
-    fill_gates(t, w, t.layers[layer], slot);
+    fill_gates(t, w, t.layers[layer], slot, t.width);
 }
 
-/* One step of n lanes of a layer. gate_rows: the row of the table of each lane, or null: gates are computed from inputs. */
+/* One step of n lanes of a layer. gate_rows: the row of the table of each lane, or null: gates are computed from inputs. Layer
+1 has rows, and needs no inputs. */
 static void run_step(const Task &t, const Work &w, Size index, Size step, Size n, const int32_t *gate_rows) {
     const Layer &layer = t.layers[index];
     const Size at = step * t.n_plan_lanes + t.first_lane;
-    const int32_t *tokens = t.tokens + at, *begins = t.begins + at;
+    const int32_t *tokens = t.tokens + at, *starting = t.starting + at;
     const int n_panels = count_panels(n) == 4 ? 4 : 2, n_cells = n_panels * W / 2;
+    const float *outputs_below = t.outputs + (index - 1) * t.layer_stride;
     float *all_h = w.h + index * t.n_lanes * w.h_stride, *all_c = w.c + index * t.n_lanes * w.c_stride;
     for (Size m = 0; m < n; m++) {
-        if (begins[m] >= 0) {
-            memcpy(all_h + m * w.h_stride, layer.start_h + begins[m] * t.width, 4 * t.width);
-            memcpy(all_c + m * w.c_stride, layer.start_c + begins[m] * t.cell_width, 4 * t.cell_width);
+        if (starting[m] >= 0) {
+            memcpy(all_h + m * w.h_stride, layer.start_h + starting[m] * t.width, 4 * t.width);
+            memcpy(all_c + m * w.c_stride, layer.start_c + starting[m] * t.cell_width, 4 * t.cell_width);
         }
-        memcpy(w.inputs + m * w.h_stride, t.rows + index * t.layer_stride + tokens[m] * t.rows_stride, 4 * t.width);
+        if (index)
+            memcpy(w.inputs + m * w.h_stride, outputs_below + tokens[m] * t.rows_stride, 4 * t.width);
         w.starts[m] = gate_rows ? t.gates + gate_rows[m] * 4 * w.H : layer.bias;
     }
-    const Rows inputs = make_operand(w.inputs, w.h_stride, t.width, n, w.pairs);
+    const Rows inputs = index ? make_operand(w.inputs, w.h_stride, t.width, n, w.pairs) : Rows{};
     const Rows outputs = make_operand(all_h, w.h_stride, t.width, n, w.pairs + t.n_lanes * w.h_stride);
     const Size panel_size = size_panel(t.width);
-    Operands gates = {{inputs, layer.input_weights, panel_size}, {outputs, layer.recurrent_weights, panel_size},
-                      w.starts, w.cell_gates, 0, n_panels * PANEL};
+    ProductSum gates = {{inputs, layer.input_weights, panel_size}, {outputs, layer.recurrent_weights, panel_size},
+                        w.starts, w.cell_gates, 0, n_panels * PANEL};
     if (gate_rows)
-        gates.a = {};
+        gates.input = {};
     for (Size cell = 0; cell < w.H; cell += n_cells) {
         multiply_all(gates, n, n_panels);
         for (Size m = 0; m < n; m++)
             for (Size k = 0; k < n_cells; k += W)
                 update_cells(w.cell_gates + m * n_panels * PANEL + 4 * k, all_c + m * w.c_stride + cell + k,
                              w.cell_outputs + m * w.c_stride + cell + k, t.cell_clip);
-        gates.a.panels += n_panels * gates.a.panel_size, gates.b.panels += n_panels * panel_size;
+        gates.input.panels += n_panels * gates.input.panel_size, gates.recurrent.panels += n_panels * panel_size;
         gates.start_column += n_panels * PANEL;
     }
     if (layer.projection) {
@@ -456,8 +467,8 @@ static void run_step(const Task &t, const Work &w, Size index, Size step, Size n
     for (Size m = 0; m < n; m++) {
         const float *h = all_h + m * w.h_stride, *scores = layer.highway ? w.cell_outputs + m * w.h_stride : nullptr;
         write_outputs(h, w.inputs + m * w.h_stride, scores, t.has_skip && index, t.width,
-                      t.rows + (index + 1) * t.layer_stride + tokens[m] * t.rows_stride);
-        const int32_t end = t.ends ? t.ends[at + m] : -1;
+                      t.outputs + index * t.layer_stride + tokens[m] * t.rows_stride);
+        const int32_t end = t.ending ? t.ending[at + m] : -1;
         if (end >= 0) {
             memcpy(layer.end_h + end * t.width, h, 4 * t.width);
             memcpy(layer.end_c + end * t.cell_width, all_c + m * w.c_stride, 4 * t.cell_width);
@@ -483,16 +494,17 @@ static Size run_steps(const Task &t, Work &w, Size begin) {
     return end;
 }
 
-static void end_task(Work &w) { free(w.memory), free(w.gate_of_word), free(w.starts); }
+static void free_work(Work &w) { free(w.memory), free(w.gate_of_word), free(w.starts); }
 
-static bool begin_task(const Task &t, Work &w) {
+static bool allocate_work(const Task &t, Work &w) {
     const Size n = t.n_lanes;
-    w.H = round_up(t.cell_width, PANEL), w.P = round_up(t.width, PANEL), w.h_stride = w.P + GAP, w.c_stride = w.H + GAP;
+    w.H = round_up(t.cell_width, PANEL), w.P = round_up(t.width, PANEL), w.h_stride = w.P + ROW_PADDING, w.c_stride = w.H + ROW_PADDING;
+    w.input_stride = round_up(t.input_width > t.width ? t.input_width : t.width, PANEL) + ROW_PADDING;
     w.n_gates = t.max_gates / (4 * w.H) > n ? t.max_gates / (4 * w.H) : n;
     w.has_few_lanes = n <= t.few_lanes;
     const Size n_outputs = w.c_stride > w.h_stride ? w.c_stride : w.h_stride;
     const Size sizes[] = {t.n_layers * n * w.h_stride, t.n_layers * n * w.c_stride, n * w.h_stride, n * n_outputs, n * 4 * PANEL,
-                          w.P, w.n_gates * w.h_stride, IS_PAIRED ? 2 * n * w.h_stride : 0};
+                          w.P, w.n_gates * w.input_stride, IS_PAIRED ? 2 * n * w.h_stride : 0};
     float **arrays[] = {&w.h, &w.c, &w.inputs, &w.cell_outputs, &w.cell_gates, &w.zeros, &w.gate_inputs, &w.pairs};
     Size total = 0;
     for (Size size : sizes)
@@ -501,10 +513,10 @@ static bool begin_task(const Task &t, Work &w) {
     w.gate_of_word = (int32_t *)malloc(sizeof(int32_t) * (t.n_words + t.max_slots + n));
     w.starts = (const float **)calloc(3 * n, sizeof(float *));
     if (!w.memory || !w.gate_of_word || !w.starts) {
-        end_task(w);
+        free_work(w);
         return false;
     }
-    float *memory = (float *)round_up((Size)w.memory, 4 * LINE); /* no vector lies in two lines of a cache */
+    float *memory = (float *)round_up((Size)w.memory, 4 * LINE); /* no vector is in two lines of the cache */
     for (int k = 0; k < 8; k++)
         *arrays[k] = memory, memory += sizes[k];
     w.gate_of_slot = w.gate_of_word + t.n_words;
@@ -514,7 +526,7 @@ static bool begin_task(const Task &t, Work &w) {
     return true;
 }
 
-static constexpr Functions functions() { return {multiply, begin_task, run_steps, end_task}; }
+static constexpr Functions functions() { return {multiply, allocate_work, run_steps, free_work}; }
 
 };
 

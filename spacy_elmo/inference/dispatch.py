@@ -6,12 +6,14 @@ Sizes are cell width/projection width: en_elmo_sm 640/128, small 1024/128, mediu
 # Maximum number of lanes of a batch.
 MAX_LANES = 256
 
-# The kernel. Lanes of a part up to which the input side of a layer is one product of all steps, multiply-adds and lanes
-# for which a thread is worth it, multiply-adds that an interrupt waits for, and bytes of a table of gates.
+# The kernel. Lanes of a thread up to which the input side of an upper layer is one product of all steps.
 FEW_LANES = 4
+# Multiply-adds of a product, and lanes of a stack, that are worth another thread.
 MIN_THREAD_MULTIPLICATIONS = 2**22
 MIN_THREAD_LANES = 6
+# Multiply-adds between two checks for signals: an interrupt waits for them.
 BLOCK_MULTIPLICATIONS = 2**34
+# Bytes of a table of gates.
 GATE_BYTES = 32 * 2**20
 
 # On a GPU: lanes of a batch, and sizes of a block that a CUDA graph computes: at most GRAPH_STEPS steps, fewer if the

@@ -1,7 +1,7 @@
 """Products of float32 rows with constant weights on a CPU, by the native kernel (`_kernel.h`).
 
-Weights are packed once, in float32, or in bfloat16 or int8, of which two or four are an int32. Every sum has one order,
-so a row gives the same bits in every batch.
+Weights are packed once, in float32, or in bfloat16 or int8: two bfloat16 or four int8 values share an int32. Every sum
+has one order, so a row gives the same bits in every batch.
 """
 
 from typing import Any, Optional, Protocol, Tuple
@@ -12,9 +12,12 @@ from torch import Tensor
 from ..errors import Errors
 from .dispatch import MIN_THREAD_MULTIPLICATIONS
 from .installation import explain_missing_kernel, import_kernel, warn_missing_kernel
+from .kernel_records import TYPES, KernelProduct, check_layout, pack_record
 from .runtime import run_parallel
 
 native: Any = import_kernel()
+if native is not None:
+    check_layout(native)
 
 
 class Product(Protocol):
@@ -24,10 +27,7 @@ class Product(Protocol):
         """From rows (d, N, n_in), and a bias (d, 1, n_out) or a tensor (d, N, n_out) to add, to (d, N, n_out), new."""
 
 
-TYPES = ("float32", "bfloat16", "int8")  # of weights, in the order of `Type` in `_kernel.h`
 N_PACKED = {"bfloat16": 2, "int8": 4}  # inputs in 32 bits
-if native is not None and getattr(native, "N_TYPES", 0) != len(TYPES):  # it would read the arguments in another way
-    raise ImportError("The compiled kernel is of another version of spacy-elmo. Install it again: `pip install -e .`.")
 LARGEST = 127  # largest absolute int8 weight
 SMALLEST_SCALE = 1e-30
 SCALE_MASK = 0xFF  # low bits of a scale; cleared, it has 16 significant bits, so that 127 times the scale is exact
@@ -74,7 +74,7 @@ class PackedMatrix:
         return PackedMatrix, (self.dense(), self.precision, self._are_gates, self.original)
 
     def product(self, directions: slice) -> Product:
-        """Of a single direction."""
+        """The product for one direction."""
         (k,) = range(*directions.indices(len(self.panels)))
         return kernel_product(self.panels[k], self._sizes[1], self.precision)
 
@@ -192,16 +192,17 @@ def multiply(rows: Tensor, panels: Tensor, bias: Tensor, outputs: Tensor, precis
     panels (Tensor): Shape (panels, n_in, PANEL_WIDTH), float32, or those of a direction of a `PackedMatrix`.
     bias (Tensor): Shape (n_out*,).
     """
-    native.multiply(
-        rows.data_ptr(),
-        rows.stride(0),
-        rows.shape[1],
-        panels.data_ptr(),
-        bias.data_ptr(),
-        outputs.data_ptr(),
-        len(rows),
-        len(panels),
-        panels.stride(0),
-        outputs.stride(0),
-        TYPES.index(precision),
+    product = KernelProduct(
+        rows=rows.data_ptr(),
+        rows_stride=rows.stride(0),
+        n_in=rows.shape[1],
+        weights=panels.data_ptr(),
+        bias=bias.data_ptr(),
+        out=outputs.data_ptr(),
+        n_rows=len(rows),
+        n_panels=len(panels),
+        panel_size=panels.stride(0),
+        out_stride=outputs.stride(0),
+        type=TYPES.index(precision),
     )
+    native.multiply(pack_record(product))

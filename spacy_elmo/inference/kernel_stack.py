@@ -1,7 +1,7 @@
 """Run an LSTM stack over lanes on a CPU, by the native kernel (`_kernel.h`), with weights in float32, bfloat16 or int8.
 
-One call computes many steps of a layer for some lanes. Directions and lanes are divided among threads, which share only
-what they read. The input side of layer 1 depends only on the word: it is computed once per distinct word.
+One call computes many steps of a layer for some lanes. Directions and lanes are divided among threads; they share
+read-only data. The input side of layer 1 depends only on the word: it is computed once per distinct word.
 """
 
 import math
@@ -15,12 +15,13 @@ from ..bilm.config import BiLMConfig
 from ..bilm.lstm import full_bias
 from ..bilm.state import LSTMState, State
 from .dispatch import BLOCK_MULTIPLICATIONS, FEW_LANES, GATE_BYTES, MIN_THREAD_LANES
-from .kernel import TYPES, native, order_gates, pack_panels, pad_columns, pad_width
+from .kernel import native, order_gates, pack_panels, pad_columns, pad_width
+from .kernel_records import TYPES, KernelLayer, KernelTask, pack_record
 from .lanes import Batch
 from .runtime import WorkspacePool, run_parallel
 
 
-class Part(NamedTuple):
+class LaneRange(NamedTuple):
     """What a thread computes: some lanes of a direction."""
 
     direction: int
@@ -57,60 +58,66 @@ class KernelStack:
             n = len(plan.lengths)
             ends = [LSTMState(*(state.expand(-1, n, -1).clone() for state in pair)) for pair in starts]
         n_active = plan.n_active.astype("int32")
-        begins, stops = np.full((2, plan.n_steps, plan.n_lanes), -1, dtype="int32")
+        starting, ending = np.full((2, plan.n_steps, plan.n_lanes), -1, dtype="int32")
         sequences = np.flatnonzero(plan.lengths)
         lanes, offsets = plan.lanes[sequences], plan.offsets[sequences]
-        begins[offsets, lanes] = 0 if starts[0][0].shape[1] == 1 else sequences
-        stops[offsets + plan.lengths[sequences] - 1, lanes] = sequences
+        starting[offsets, lanes] = 0 if starts[0][0].shape[1] == 1 else sequences
+        ending[offsets + plan.lengths[sequences] - 1, lanes] = sequences
         words = [numbers.astype("int32") for numbers in batch.words]
         tokens = np.zeros((len(words), plan.n_steps, plan.n_lanes), dtype="int32")
         for slots, numbers in zip(batch.slots, tokens):
             numbers.reshape(-1)[slots] = np.arange(len(slots))
-        n_multiplications = 9 * len(starts) * config.projection_width * config.cell_width  # of a slot, at most
+        max_slots = BLOCK_MULTIPLICATIONS // (9 * len(starts) * config.projection_width * config.cell_width)
 
-        def run_part(part: Part) -> None:
-            k, first_lane, n_lanes = part
+        def run_lanes(lane_range: LaneRange) -> None:
+            k, first_lane, n_lanes = lane_range
+            columns = slice(k * config.projection_width, (k + 1) * config.projection_width)
             n_rows = max(n_lanes, min(GATE_BYTES // (4 * self._gates_width), n_lanes * plan.n_steps))
             states: Any = zip(starts, ends) if ends else ((pair, (None, None)) for pair in starts)
             stack = [
                 [*layer, *(None if state is None else state[k] for pair in pairs for state in pair)]
                 for layer, pairs in zip(self._directions[k], states)
             ]
-            addresses = np.array([[0 if x is None else x.data_ptr() for x in layer] for layer in stack], dtype="int64")
+            records = [KernelLayer(*(0 if x is None else x.data_ptr() for x in layer)) for layer in stack]
+            layer_records = np.frombuffer(b"".join(map(pack_record, records)), dtype="uint8")
             with self._workspaces.borrow() as workspace:
                 gates = workspace.take("gates", n_rows * self._gates_width)
-                native.run(
-                    addresses.ctypes.data,
-                    vectors.data_ptr(),
-                    words[k].ctypes.data,
-                    tokens[k].ctypes.data,
-                    n_active.ctypes.data,
-                    begins.ctypes.data,
-                    stops.ctypes.data if with_end else 0,
-                    layers.data_ptr() + 4 * k * vectors.shape[1],
-                    gates.data_ptr(),
-                    len(stack),
-                    config.projection_width,
-                    config.cell_width,
-                    config.has_skip,
-                    len(vectors),
-                    layers.stride(1),
-                    layers.stride(0),
-                    plan.n_steps,
-                    plan.n_lanes,
-                    first_lane,
-                    n_lanes,
-                    len(gates),
-                    BLOCK_MULTIPLICATIONS // n_multiplications,
-                    FEW_LANES,
-                    self._type,
-                    *self._clips,
+                task = KernelTask(
+                    layers=layer_records.ctypes.data,
+                    vectors=vectors.data_ptr(),
+                    words=words[k].ctypes.data,
+                    tokens=tokens[k].ctypes.data,
+                    n_active=n_active.ctypes.data,
+                    starting=starting.ctypes.data,
+                    ending=ending.ctypes.data if with_end else 0,
+                    token_rows=layers[0, :, columns].data_ptr(),
+                    outputs=layers[1, :, columns].data_ptr(),
+                    gates=gates.data_ptr(),
+                    n_layers=len(stack),
+                    input_width=vectors.shape[1],
+                    width=config.projection_width,
+                    cell_width=config.cell_width,
+                    has_skip=config.has_skip,
+                    n_words=len(vectors),
+                    rows_stride=layers.stride(1),
+                    layer_stride=layers.stride(0),
+                    n_steps=plan.n_steps,
+                    n_plan_lanes=plan.n_lanes,
+                    first_lane=first_lane,
+                    n_lanes=n_lanes,
+                    max_gates=len(gates),
+                    max_slots=min(max_slots, plan.n_steps * n_lanes),
+                    few_lanes=FEW_LANES,
+                    type=self._type,
+                    cell_clip=self._clips[0],
+                    projection_clip=self._clips[1],
                 )
+                native.run(pack_record(task))
 
         edges = divide_lanes(plan.n_lanes, len(words))
         run_parallel(
-            run_part,
-            [Part(k, start, stop - start) for k in range(len(words)) for start, stop in edges],
+            run_lanes,
+            [LaneRange(k, start, stop - start) for k in range(len(words)) for start, stop in edges],
         )
         return State(tuple(ends)) if with_end else None
 

@@ -40,13 +40,13 @@ class Batch(NamedTuple):
     start: State
     slots: Tuple[Ids, ...]
 
-    def by_slot(self, n_steps: int, n_lanes: int) -> Tuple[Ids, List[Ids]]:
+    def words_per_slot(self, n_steps: int, n_lanes: int) -> Tuple[Ids, List[Ids]]:
         """The word in each slot of a plan of at least this size, (d, S, B), 0 in empty slots; and the slots there."""
         words = np.zeros((len(self.words), n_steps, n_lanes), dtype="int64")
         n = max(1, self.plan.n_lanes)
         slots = [slots // n * n_lanes + slots % n for slots in self.slots]
-        for by_slot, slots_of_tokens, tokens in zip(words, slots, self.words):
-            by_slot.reshape(-1)[slots_of_tokens] = tokens
+        for words_of_slots, slots_of_tokens, tokens in zip(words, slots, self.words):
+            words_of_slots.reshape(-1)[slots_of_tokens] = tokens
         return words, slots
 
 
@@ -57,7 +57,7 @@ class LaneRun:
         self.stack, self.batch = stack, batch
         plan, vectors, start = batch.plan, batch.vectors, batch.start.layers
         self._device, d, n_lanes = vectors.device, len(batch.words), plan.n_lanes
-        self._words, self._slots = batch.by_slot(plan.n_steps, n_lanes)
+        self._words, self._slots = batch.words_per_slot(plan.n_steps, n_lanes)
         self._begins = self._by_step(plan.begins())
         self._ends = self._by_step(plan.ends()) if with_end else []
         self._start: Pairs = [(h, 2.0 * c) for h, c in start]
@@ -157,8 +157,8 @@ def write_tokens(layers: Tensor, batch: Batch, outputs: Sequence[Tensor], slots:
 class LaneGraphs:
     """CUDA graphs of a stack, one for each power of two of lanes. A number of lanes is captured when it comes again.
 
-    All lanes are computed at all steps of a block, so that plans of similar size share a graph; what idle lanes and
-    steps give is not used. States and outputs lie in memory of fixed addresses.
+    All lanes are computed at all steps of a block, so that plans of similar size share a graph; results of padding are
+    discarded. States and outputs lie in memory of fixed addresses.
     """
 
     def __init__(self, stack: ConstantStack, device: torch.device) -> None:
@@ -192,7 +192,7 @@ class LaneGraphs:
     def _run(self, block: "_Block", batch: Batch, layers: Tensor, workspace: Workspace) -> None:
         plan, vectors, n_lanes, n_steps = batch.plan, batch.vectors, block.n_lanes, block.n_steps
         n_blocks = -(-plan.n_steps // n_steps)
-        words, slots = batch.by_slot(n_blocks * n_steps, n_lanes)
+        words, slots = batch.words_per_slot(n_blocks * n_steps, n_lanes)
         begins = np.zeros((n_blocks * n_steps, n_lanes, 1), dtype=bool)
         begins[plan.offsets[plan.lengths > 0], plan.lanes[plan.lengths > 0]] = True
         rows = to_device(words.reshape(len(words), n_blocks, n_steps * n_lanes), self._device)

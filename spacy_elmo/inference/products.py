@@ -22,6 +22,7 @@ from ..errors import Errors, Warnings
 from ..util import PRECISIONS, shorten
 from . import kernel
 from .kernel import PackedMatrix, Product, check_kernel, has_kernel, kernel_product, pack_panels
+from .kernel_records import TYPES
 
 Scale = Union[float, Tensor]
 
@@ -115,7 +116,7 @@ ISAS_WITHOUT_BFLOAT16 = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AV
 
 def works(precision: str) -> bool:
     """Whether products in this precision are available on a CPU."""
-    return precision == "float32" or (precision in kernel.TYPES and kernel.native is not None)
+    return precision == "float32" or (precision in TYPES and kernel.native is not None)
 
 
 @cache

@@ -3,9 +3,12 @@ of lanes, and with sanitizers that no read or write leaves its array. `test_kern
 sets: c++ -std=c++17 -DKERNEL=checked -DNAME=\"x\" -DW=8 -DMAX_ROWS=6 -march=native check_kernel.cpp; -DPAIR_ROWS=12 (and W=16)
 is for AVX512-BF16, whose instructions are emulated on other processors. */
 
-#if defined(__AVX512BF16__)
+#if defined(__AVX2__) || defined(__AVX512F__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #elif defined(PAIR_ROWS)
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 typedef float __m512 __attribute__((vector_size(64)));
@@ -22,6 +25,31 @@ static __m512 _mm512_set1_ps(float x) {
     for (int k = 0; k < 16; k++)
         memcpy((float *)&all + k, &x, 4);
     return all;
+}
+
+static __m512 _mm512_fmadd_ps(__m512 a, __m512 b, __m512 c) {
+    for (int k = 0; k < 16; k++)
+        c[k] = fmaf(a[k], b[k], c[k]);
+    return c;
+}
+
+/* The second operand, if one is NaN. */
+static __m512 _mm512_min_ps(__m512 a, __m512 b) {
+    for (int k = 0; k < 16; k++)
+        b[k] = a[k] < b[k] ? a[k] : b[k];
+    return b;
+}
+
+static __m512 _mm512_max_ps(__m512 a, __m512 b) {
+    for (int k = 0; k < 16; k++)
+        b[k] = a[k] > b[k] ? a[k] : b[k];
+    return b;
+}
+
+static __m512 _mm512_scalef_ps(__m512 a, __m512 exponent) {
+    for (int k = 0; k < 16; k++)
+        a[k] = exponent[k] == exponent[k] ? ldexpf(a[k], (int)exponent[k]) : exponent[k];
+    return a;
 }
 
 static __m512 _mm512_dpbf16_ps(__m512 sums, __m512bh a, __m512bh b) {
@@ -170,15 +198,15 @@ static bool check(Size L, Size H, Size P, bool has_projection, bool has_highway,
                               has_projection ? packed[5 * l + 3].data() : nullptr, has_highway && l ? packed[5 * l + 4].data() : nullptr, no_bias.data(), start_h[l].data(),
                               start_c[l].data(), end_h[l].data(), end_c[l].data()});
         Task task = {layers.data(), vectors.data(), words.data(), tokens.data(), n_active.data(), begins.data(), ends.data(),
-                     rows.data(), table.data(), L, P, H, !has_highway, U + 1, D, S * n * D, S, n, 0, n, (Size)table.size(), 4 * n,
+                     rows.data(), rows.data() + S * n * D, table.data(), L, P, P, H, !has_highway, U + 1, D, S * n * D, S, n, 0, n, (Size)table.size(), 4 * n,
                      few_lanes, type, 3, 2};
         Work work = {};
         const Functions &functions = KERNEL.functions[type];
-        if (!functions.begin(task, work))
+        if (!functions.allocate_work(task, work))
             return false;
         for (Size step = 0; step < S;)
             step = functions.run(task, work, step);
-        functions.end(work);
+        functions.free_work(work);
         for (Size m = 0; m < n; m++) {
             std::vector<std::vector<double>> h(L, std::vector<double>(P)), c(L, std::vector<double>(H));
             for (Size step = 0; step < S && m < n_active[step]; step++) {

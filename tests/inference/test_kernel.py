@@ -3,6 +3,9 @@
 import gc
 import itertools
 import os
+import platform
+import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -127,6 +130,43 @@ def test_vectors_are_bit_identical_in_every_batch(variant, state, precision):
         np.testing.assert_array_equal(vectors, expected)
 
 
+@needs_kernel
+@pytest.mark.issue(60)
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+def test_vectors_are_bit_identical_with_more_lanes_than_rows_of_a_block(precision):
+    """The kernel multiplies 120 or 240 rows at once."""
+    bilm, n_sentences = make_bilm(**VARIANTS["odd widths"]).set_precision(precision), 300
+    sentences = [[SENTENCE[n % 7], *SENTENCE[n % 5 : n % 5 + 3]] for n in range(n_sentences)]
+    torch.set_num_threads(1)
+    together = bilm.embed(sentences)
+    for number in (0, 119, 120, 239, 240, 255, n_sentences - 1):
+        np.testing.assert_array_equal(together[number], bilm.embed([sentences[number]])[0])
+
+
+LIMITED = """
+import resource, torch
+torch.set_num_threads(2)
+from nn.tiny import make_network
+from spacy_elmo.inference.bilm import BiLM
+bilm = BiLM(make_network(cell_width=1, projection_width=1))
+bilm.embed([["a"]])
+with open("/proc/self/statm") as file:
+    n_bytes = int(file.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (n_bytes + 2**28, n_bytes + 2**28))
+print(bilm.embed([["a", "bank"]] * 50)[0].shape)
+"""
+
+
+@needs_kernel
+@pytest.mark.issue(60)
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no limit of the address space")
+def test_tiny_widths_need_little_memory():
+    """The number of slots between two checks for signals is not that of the multiply-adds of a tiny biLM."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, env=environment)
+    assert process.stdout.strip() == "(3, 2, 2)", process.stderr
+
+
 LIMITS = [("FEW_LANES", 0), ("FEW_LANES", 99), ("GATE_BYTES", 0), ("BLOCK_MULTIPLICATIONS", 1)]
 
 
@@ -248,19 +288,6 @@ def test_each_instruction_set_can_be_chosen_and_those_with_fma_round_alike():
 
 
 @needs_kernel
-def test_a_kernel_of_another_version_is_an_error():
-    """It would take int8 for bfloat16."""
-    code = "import spacy_elmo.inference._kernel as native; native.N_TYPES = 2; import spacy_elmo.inference.kernel"
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert run.returncode == 1 and "ImportError: The compiled kernel is of another version" in run.stderr
-
-
-@needs_kernel
 def test_an_unknown_instruction_set_is_an_error():
     assert "SPACY_ELMO_CPU_ISA is 'avx3'" in run_script("avx3").stderr
 
@@ -295,6 +322,47 @@ def test_an_interrupt_ends_a_batch(monkeypatch):
     assert all(np.isfinite(vectors).all() for vectors in bilm.embed(SENTENCES))
 
 
+def read_kernel_flags(monkeypatch):
+    monkeypatch.setattr("setuptools.setup", lambda **settings: None)
+    return runpy.run_path(str(Path(__file__).parents[2] / "setup.py"))["KERNEL_FLAGS"]
+
+
+def find_tile_loops(assembly, weights_type):
+    """The innermost loops with multiply-adds of all `multiply_tile` for an index of `TYPES`: the lines of each."""
+    loops, labels, is_tile = [], {}, False
+    lines = assembly.splitlines()
+    for number, line in enumerate(lines):
+        if match := re.match(r"(_Z\w+):", line):
+            is_tile = re.search(rf"Recurrence\w+Type{weights_type}E\w*multiply_tile", match[1]) is not None
+        elif match := re.match(r"(\.L\w+):", line):
+            labels[match[1]] = number
+        elif is_tile and (match := re.match(r"\s+j\w+\s+(\.L\w+)", line)) and match[1] in labels:
+            loop = lines[labels[match[1]] : number + 1]
+            is_innermost = sum(re.match(r"\s+j\w+\s+\.L", other) is not None for other in loop) == 1
+            if is_innermost and re.search(r"\tv(fmadd|dpbf16)", "\n".join(loop)):
+                loops.append(loop)
+    return loops
+
+
+@pytest.mark.slow
+@pytest.mark.issue(60)
+@pytest.mark.parametrize("name, types", [("avx2", [0]), ("avx512", [0, 1, 2]), ("avx512_bf16", [0, 1])])
+def test_inner_loops_are_fused_and_spill_nothing(name, types, monkeypatch):
+    """A sum in memory costs a third of the speed; a product that is not fused rounds in another way. 16 registers are
+    too few for weights that are expanded."""
+    if not shutil.which("g++") or platform.machine() != "x86_64":
+        pytest.skip("no g++ for x86-64")
+    source = Path(kernel.__file__).with_name(f"_kernel_{name}.cpp")
+    command = ["g++", "-S", "-fPIC", *read_kernel_flags(monkeypatch), "-o", "-", str(source)]
+    assembly = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    for weights_type in types:
+        loops = find_tile_loops(assembly, weights_type)
+        assert len(loops) >= 12  # of tiles of one to six rows, for the products of inputs and of previous outputs
+        for loop in loops:
+            assert not [line for line in loop if re.search(r"\tv.*\(%r[sb]p", line)], "\n".join(loop)
+            assert not [line for line in loop if re.search(r"\tv(mul|add)ps", line)], "\n".join(loop)
+
+
 SANITIZERS = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
 COMPILERS = {
     "sanitizers": (["g++", *SANITIZERS.split()], []),
@@ -316,14 +384,14 @@ REGISTERS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMPILERS)
-def test_kernel_is_exact_and_stays_in_its_memory(name, tmp_path):
+def test_kernel_is_exact_and_stays_in_its_memory(name, tmp_path, monkeypatch):
     compiler, runner = COMPILERS[name]
     if not all(shutil.which(program) for program in [compiler[0], *runner]):
         pytest.skip(f"{compiler[0]} is not installed")
     if name.startswith("avx") and name.split(",")[0] not in Path("/proc/cpuinfo").read_text(encoding="utf8"):
         pytest.skip("a processor without these instructions")
     width, n_rows = REGISTERS.get(name, (4, 6))
-    flags = ["-std=c++17", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros"]
+    flags = [flag for flag in read_kernel_flags(monkeypatch) if flag != "-O3"]
     defined = ["-DKERNEL=checked", '-DNAME="checked"', f"-DW={width}", f"-DMAX_ROWS={n_rows}"]
     program = tmp_path / "check"
     source = Path(__file__).with_name("check_kernel.cpp")
