@@ -318,11 +318,13 @@ def _environ(is_ours: bool) -> Dict[str, str]:
 
 
 def print_rates(title: str, results: List[Result], flops: float, *, is_one_doc: bool) -> None:
-    """Print tokens/s with a cold and a warm word cache, and the share of the matrix-product peak; `flops` is the least
-    number of operations per token.
+    """Print tokens/s with a cold and a warm word cache, and the share of the peak of fused multiply-adds, or of torch's
+    products where that is not known; `flops` is the least number of operations per token.
     """
-    gflops = _median(_of(results, "machine"), "gflops")
-    print(f"\n{title}; matrix-product peak {gflops:.0f} GFLOP/s")
+    product_gflops, fma_gflops = (_median(_of(results, "machine"), key) for key in ("gflops", "fma_gflops"))
+    gflops = fma_gflops or product_gflops
+    known = f"peak of multiply-adds {fma_gflops:.0f}, " if fma_gflops else ""
+    print(f"\n{title}; {known}largest product of torch {product_gflops:.0f} GFLOP/s")
     print(f"{flops / 1e6:.1f} MFLOP per token after word sharing: at most {gflops * 1e9 / flops:.0f} tokens/s")
     ours, peers = _systems(results)
     names = _names(ours, is_one_doc)
@@ -368,7 +370,7 @@ def print_latencies(title: str, results: List[Result], step_bytes: int, input_by
 
 def print_one(result: Result, size: str, text: str) -> None:
     """Print a measurement."""
-    keys = ("tokens_per_s", "p50_ms", "gflops", "memory_gb_per_s", "weights_gb_per_s")
+    keys = ("tokens_per_s", "p50_ms", "gflops", "fma_gflops", "memory_gb_per_s", "weights_gb_per_s")
     shown = "  ".join(f"{key} {result[key]:.1f}" for key in keys if key in result)
     print(f"  {text:11} {size:10} {result['system']:17} {result.get('batch_size', 0):6}  {shown}", flush=True)
 

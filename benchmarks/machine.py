@@ -1,11 +1,14 @@
-"""Hardware limits, peak of matrix products and read bandwidth, and the least that a biLM needs of them.
+"""Hardware limits, peaks of multiply-adds and matrix products and read bandwidth, and the least a biLM needs of them.
 
 Operations are those of matrix products, a multiply-add counts as two. `inference.py` starts this file between rounds.
 """
 
 import argparse
 import json
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Sequence, Tuple
@@ -14,6 +17,7 @@ import numpy as np
 import torch
 
 from spacy_elmo import BiLMConfig
+from spacy_elmo.inference.kernel import native
 from spacy_elmo.text.lanes import Chunk
 from spacy_elmo.text.words import SpelledWords
 
@@ -22,6 +26,13 @@ GPU_PEAK_SIZES = (4096, 8192)
 SECONDS = 1.0  # per operation
 MEMORY_BYTES = 512 * 2**20  # much larger than any cache
 FLOAT_BYTES = 4
+AVX512_FLAGS = ["-DWIDTH=16", "-mavx512f"]
+FMA_FLAGS = {
+    "avx512_bf16": AVX512_FLAGS,
+    "avx512": AVX512_FLAGS,
+    "avx2": ["-DWIDTH=8", "-mavx2", "-mfma"],
+    "generic": ["-DWIDTH=4"],
+}
 CACHE_FILE = "/sys/devices/system/cpu/cpu0/cache/index{}/size"
 
 
@@ -33,6 +44,21 @@ def matrix_peak(dtype: torch.dtype = torch.float32, device: str = "cpu") -> floa
         n_operations = 2.0 * size**3
         best = min(best, _fastest(lambda a=left, b=right, c=out: torch.mm(a, b, out=c)) / n_operations)
     return 1e-9 / best
+
+
+def fma_peak(n_threads: int) -> float:
+    """RETURNS (float): GFLOP/s of fused multiply-adds in registers (`fma_peak.cpp`), with the instructions of the
+    native kernel; 0 without the kernel, or without a compiler.
+    """
+    flags = FMA_FLAGS.get("none" if native is None else native.INSTRUCTION_SET)
+    if flags is None or shutil.which("c++") is None:
+        return 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        program = str(Path(folder) / "fma_peak")
+        source = str(Path(__file__).with_name("fma_peak.cpp"))
+        command = ["c++", "-O3", "-std=c++17", "-pthread", "-ffp-contract=fast", *flags, source, "-o", program]
+        subprocess.run(command, check=True)
+        return 1e-9 * float(subprocess.check_output([program, str(n_threads)]))
 
 
 def read_bandwidth(n_bytes: int) -> float:
@@ -131,6 +157,7 @@ def main() -> None:
     result = {
         "system": "machine",
         "gflops": matrix_peak(),
+        "fma_gflops": fma_peak(arguments.threads),
         "memory_gb_per_s": read_bandwidth(MEMORY_BYTES),
         "weights_gb_per_s": read_bandwidth(arguments.bytes),
         "last_cache_bytes": last_cache_bytes(),
