@@ -1,6 +1,7 @@
 """What every package may need: installed libraries, allowed values, checks of values, lists in errors."""
 
 import math
+import sys
 from importlib.util import find_spec
 from itertools import islice
 from typing import (
@@ -11,6 +12,7 @@ from typing import (
     List,
     Literal,
     Mapping,
+    Optional,
     Tuple,
     TypeGuard,
     TypeVar,
@@ -53,6 +55,13 @@ FLOAT32_MAX = 3.4028234663852886e38
 MAX_SHOWN = 30  # problems listed in an error
 MAX_TEXT = 2000  # characters of a problem in an error
 MAX_VALUE = 100  # characters of a value in an error
+
+
+def hides_progress() -> Optional[bool]:
+    """RETURNS (Optional[bool]): The argument `disable` of a progress bar: True in a process without stderr, else None,
+    with which tqdm shows the bar on a terminal only.
+    """
+    return True if sys.stderr is None else None
 
 
 def is_number(value: Any) -> TypeGuard[float]:

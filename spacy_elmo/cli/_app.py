@@ -1,5 +1,6 @@
 """The typer app of `elmo`. A command's module is imported when the command is called, not before."""
 
+import errno
 import os
 import re
 import sys
@@ -47,6 +48,8 @@ GROUPS: Dict[str, Dict[str, str]] = {
 }
 # A path in the home folder, as an argument or as the value of an option; a text has spaces.
 HOME_PATH = re.compile(r"(--[\w-]+=)?(~[/\\]\S*)")
+# Errors of a stdout that is a closed pipe, or a file on a full or broken disk.
+OUTPUT_PROBLEMS = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO)
 COMMANDS: Dict[str, str] = {name: help for group in GROUPS.values() for name, help in group.items()}
 
 
@@ -65,6 +68,23 @@ class LazyGroup(TyperGroup):
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
         single.registered_commands = [info for info in app.registered_commands if info.name == cmd_name]
         return get_command(single)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command. If its output cannot be written, it ends with one line, and quietly if a pipe was closed."""
+        try:
+            try:
+                return super().invoke(ctx)
+            finally:
+                if sys.stdout is not None:
+                    sys.stdout.flush()  # else Python does it at its end, with a traceback
+        except OSError as error:
+            if error.filename is not None or error.errno not in OUTPUT_PROBLEMS:
+                raise
+            _discard_output()
+            if error.errno != errno.EPIPE:
+                reason = f"{error.strerror}. Free disk space, or write to another place"
+                typer.echo(f"The output cannot be written to stdout: {reason}.", err=True)
+            raise typer.Exit(1) from None
 
     def resolve_command(self, ctx: Any, args: List[str]) -> Any:
         """Let `~` at the start of a path be the home folder, also where no shell has replaced it, as in
@@ -87,8 +107,29 @@ app = typer.Typer(name="elmo", cls=LazyGroup, no_args_is_help=True, rich_markup_
 @app.callback()
 def elmo_cli() -> None:
     """ELMo: inspect, convert and pretrain biLMs, and compute contextual vectors."""
+    _open_missing_streams()
     for stream in (sys.stdout, sys.stderr):
         _escape_unencodable(stream)
+
+
+def _open_missing_streams() -> None:
+    """Discard the messages of a process that has no stderr (`2>&-`, a service, pythonw). The numbers of closed streams
+    are taken, since the next file that is opened would get them, and whatever is written to the stream.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf8")  # until the process ends
+
+
+def _discard_output() -> None:
+    """Let Python flush what stdout still holds, at its end, to nowhere."""
+    try:
+        number = sys.stdout.fileno()
+    except (OSError, AttributeError):  # not a file
+        return
+    os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
 def _escape_unencodable(stream: Any) -> None:

@@ -125,6 +125,8 @@ def show_errors(code: int = 1) -> Iterator[None]:
         with warnings.catch_warnings(), _exit_on_sigterm():
             warnings.showwarning = partial(_show_warning, warnings.showwarning)
             yield
+    except BrokenPipeError:  # of stdout: whoever reads the output has enough
+        raise
     except (ValueError, OSError, ImportError) as error:
         described = _describe_system_error(error) if isinstance(error, OSError) else str(error)
         if described.startswith(UNREGISTERED):
@@ -136,6 +138,14 @@ def show_errors(code: int = 1) -> Iterator[None]:
         if text:
             print(text, file=sys.stderr)  # not by the printer, which would merge the lines of a list
         raise typer.Exit(code) from error
+
+
+def check_stdout() -> None:
+    """RAISES (ValueError): If the process has no stdout, to which a result is to be written."""
+    if sys.stdout is None:
+        raise ValueError(
+            "There is no standard output to write to: it is closed. Give the path of a file in place of -."
+        )
 
 
 @contextmanager

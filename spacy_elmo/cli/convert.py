@@ -52,7 +52,7 @@ def convert_cli(
         # What can be checked before the weights are read.
         if to == "onnx" and dtype != "float32":
             raise ValueError(f"The dtype is '{dtype}', but an ONNX graph has float32. Leave --dtype out.")
-        if to != "onnx" and output_path.suffix in FILE_SUFFIXES and not output_path.is_dir():
+        if to != "onnx" and output_path.suffix.lower() in FILE_SUFFIXES and not output_path.is_dir():
             reason = f"it ends in {output_path.suffix}"
             raise ValueError(Errors.EL354.format(path=output_path, format=to, reason=reason))
         check_not_read(output_path, list_sources(bilm_path, options, vocab, softmax, token_embeddings))

@@ -160,6 +160,8 @@ def embed_cli(
         on_error=on_error,
     )
     with _common.show_errors():
+        if output_path == STDOUT:
+            _common.check_stdout()
         _common.device_of(gpu_id)
         if is_folder and format not in FORMATS:
             raise ValueError(f"A folder cannot be written --to {to}. Choose parquet or docbin, or an output file.")

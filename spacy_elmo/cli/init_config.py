@@ -135,6 +135,8 @@ def init_config_cli(
         paths.append(output_path.with_name(f"{output_path.stem}_baseline{output_path.suffix}"))
     texts = {}
     with _common.show_errors():
+        if is_stdout:
+            _common.check_stdout()
         if pretraining and adaptation:
             raise _do_not_fit("--pretraining", "--adaptation")
         if kind != "pipeline" and others:

@@ -55,7 +55,7 @@ def export_onnx(bilm: BiLM, path: PathLike, *, force: bool = False) -> None:
     RAISES (OSError): If it cannot be written, for example on a full disk.
     """
     target = to_path(path)
-    if target.suffix != SUFFIX:
+    if target.suffix.lower() != SUFFIX:
         raise ValueError(Errors.EL354.format(path=target, format="onnx", reason=f"it does not end in {SUFFIX}"))
     if target.exists() and (not force or not target.is_file()):
         raise ValueError(Errors.EL025.format(path=target, kind="file" if target.is_file() else "folder"))

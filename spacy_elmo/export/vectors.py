@@ -145,7 +145,7 @@ def is_output(path: Path) -> bool:
 
 def choose_format(path: str, to: str = "auto") -> str:
     """The format of an output file, see `open_vectors`. ValueError for an unknown suffix."""
-    suffix = ".npz" if path == STDOUT else Path(path).suffix
+    suffix = ".npz" if path == STDOUT else Path(path).suffix.lower()
     format = next((name for name, known in SUFFIXES.items() if suffix in known), None) if to == "auto" else to
     if format is None or suffix not in SUFFIXES[format]:
         raise ValueError(

@@ -28,6 +28,7 @@ from ..weights.formats import load_referenced
 from ..weights.native import bilm_from_bytes, bilm_to_bytes
 from ..weights.pipelines import REFERENCE_MARK, reference_to_bytes
 from .fine_tuning import FineTuner, FineTuning
+from .record_checks import cast_values
 
 BYTES_PER_MB = 1024 * 1024
 # Updates of the biLM after which free memory goes back to the system; more where that takes long. Without it a process
@@ -110,7 +111,7 @@ class LayerCache:
         """Store layers, shape (L+1, n, D), if there is space."""
         if self._is_closed or key in self._places or not layers.size:
             return
-        stored = numpy.ascontiguousarray(layers, dtype=self.dtype)
+        stored = numpy.ascontiguousarray(cast_values(layers, self.dtype, setting="layer_cache_dtype"))
         try:
             if self._file is None:
                 self._open()

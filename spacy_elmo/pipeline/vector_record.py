@@ -20,7 +20,7 @@ from thinc.util import get_array_module
 
 from ..errors import Errors
 from .mix import mix_layers
-from .record_checks import is_count
+from .record_checks import cast_values, is_count
 
 FLAGS = ("averages_merged", "sets_hooks")
 Rows = NDArray[numpy.int64]
@@ -91,9 +91,10 @@ def write_rows(vectors: DocVectors, rows: Any, layers: Floats3d) -> None:
     has_gaps = last - first + 1 != len(rows)  # due to space tokens
     places = get_array_module(layers).asarray(rows) if has_gaps else slice(first, last + 1)
     if vectors.layers is not None:
-        vectors.layers[:, places] = layers
+        vectors.layers[:, places] = cast_values(layers, vectors.layers.dtype)
     if vectors.mixed is not None:
-        vectors.mixed[places] = mix_layers(layers, vectors.weights, vectors.gamma, vectors.norm)
+        mixed = mix_layers(layers, vectors.weights, vectors.gamma, vectors.norm)
+        vectors.mixed[places] = cast_values(mixed, vectors.mixed.dtype)
 
 
 def read_rows(
@@ -169,7 +170,7 @@ def mixed_rows(record: Dict[str, Any], rows: slice) -> Floats2d:
         mixed: Floats2d = record["mixed"][rows]
         return mixed
     layers = record["layers"][:, rows]
-    return mix_layers(layers, record["weights"], record["gamma"], record["norm"]).astype(layers.dtype, copy=False)
+    return cast_values(mix_layers(layers, record["weights"], record["gamma"], record["norm"]), layers.dtype)
 
 
 def _find_stops(record: Dict[str, Any]) -> Rows:

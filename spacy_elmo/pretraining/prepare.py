@@ -329,7 +329,7 @@ def _tokenize(
             return
 
         def report(n_tokens: int) -> None:
-            if not sys.stderr.isatty():  # which shows a progress bar
+            if sys.stderr is None or not sys.stderr.isatty():  # which shows a progress bar
                 on_message(f"{n_tokens:,} tokens so far")
             keep_waiting()
 

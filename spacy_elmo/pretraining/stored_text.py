@@ -26,6 +26,7 @@ from ..errors import Errors
 from ..files import atomic_folder
 from ..text.lanes import NumberedText
 from ..text.words import SpelledWords, Vocabulary, WordTable
+from ..util import hides_progress
 
 VERSION = 1  # of the files
 NUMBERS, SENTENCES, WORDS, SPELLING, COUNTS = "numbers.bin", "sentences.bin", "words.bin", "spelling.bin", "counts.bin"
@@ -175,7 +176,7 @@ class _Writer:
         self._folder, self._report = folder, report
         self._stack = ExitStack()
         self._files = {name: self._stack.enter_context((folder / name).open("wb")) for name in TYPES}
-        self._progress = self._stack.enter_context(tqdm(disable=None, unit="tok", unit_scale=True))
+        self._progress = self._stack.enter_context(tqdm(disable=hides_progress(), unit="tok", unit_scale=True))
         self._digests = {name: hashlib.sha256() for name in TYPES}
         self._sentences: List[List[str]] = []
         self._n_held = self._n_tokens = self._n_bytes = 0

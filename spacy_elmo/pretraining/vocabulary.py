@@ -19,6 +19,7 @@ from ..errors import Errors, Warnings
 from ..files import AnyPath, atomic_file, check_output_file, temporary_folder, to_path
 from ..inference.bilm import BiLM
 from ..text.words import SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, Vocabulary
+from ..util import hides_progress
 from ..weights.files import File
 from ..weights.tensor_map import read_vocabulary, write_vocabulary
 from .config import PathsConfig
@@ -120,7 +121,7 @@ def save_vocabulary(
     )
     output.parent.mkdir(parents=True, exist_ok=True)
     counts, check = Counts(), PunctuationCheck()
-    with tqdm(disable=None, unit="tok", unit_scale=True) as progress:
+    with tqdm(disable=hides_progress(), unit="tok", unit_scale=True) as progress:
 
         def sentences() -> Iterator[List[str]]:
             for tokens in check.watch(read_shards(shards, counts)):

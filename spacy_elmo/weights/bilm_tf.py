@@ -113,7 +113,7 @@ def detect_bilm_tf(listing: Listing) -> Optional[ModelFiles]:
     RAISES (ValueError): EL020 for an HDF5 file without options, EL021 for several candidates, EL022 for a damaged zip.
     """
     file = listing.file
-    if listing.kind == "hdf5" or (file is not None and file.name.endswith(HDF5_SUFFIXES)):
+    if listing.kind == "hdf5" or (file is not None and file.name.lower().endswith(HDF5_SUFFIXES)):
         return _beside_weights(File(listing.path), listing.files)
     if file is not None and file.name.endswith(OPTIONS_NAME):
         return _beside_options(file, listing.files)
@@ -136,8 +136,8 @@ def _beside_options(options: File, beside: Mapping[str, File]) -> Optional[Model
     """The files in the folder of the options: those with the same prefix, if weights are among them."""
     prefix = options.name.removesuffix(OPTIONS_NAME)
     rest = {name: file for name, file in beside.items() if not name.endswith(OPTIONS_NAME)}
-    named = {name: rest[name] for name in rest if name.startswith(prefix) or not name.endswith(HDF5_SUFFIXES)}
-    is_named = any(name.endswith(HDF5_SUFFIXES) for name in named)
+    named = {name: rest[name] for name in rest if name.startswith(prefix) or not name.lower().endswith(HDF5_SUFFIXES)}
+    is_named = any(name.lower().endswith(HDF5_SUFFIXES) for name in named)
     return _pick(str(options), {options.name: options, **(named if is_named else rest)})
 
 
@@ -145,7 +145,7 @@ def _pick(where: str, files: Mapping[str, File]) -> Optional[ModelFiles]:
     """Exactly one options file and one weights file among the files of a folder or zip, or None."""
     options = find_options(files)
     candidates = [file for file in files.values() if not file.name.endswith(TOKEN_EMBEDDINGS_NAME)]
-    named = [file for file in candidates if file.name.endswith(HDF5_SUFFIXES)]
+    named = [file for file in candidates if file.name.lower().endswith(HDF5_SUFFIXES)]
     weights = [file for file in named if file.kind() in ("hdf5", "")]  # damaged files, too, for their error
     if options and not weights:  # another suffix
         weights = [file for file in candidates if file.kind() == "hdf5"]

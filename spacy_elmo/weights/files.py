@@ -318,10 +318,10 @@ def _archive_kind(path: Path) -> str:
     """The kind of a file, "tar" or "zip", that is an archive by its name, or ends like a zip; "" for other files. A
     compressed file that is damaged counts as a tar.
     """
-    if path.name.endswith(TAR_SUFFIXES) or (File(path).is_compressed() and not File(path).read_head()):
+    if path.name.lower().endswith(TAR_SUFFIXES) or (File(path).is_compressed() and not File(path).read_head()):
         return "tar"
     try:
-        is_zip = path.suffix == ".zip" or zipfile.is_zipfile(path)
+        is_zip = path.suffix.lower() == ".zip" or zipfile.is_zipfile(path)
     except zipfile.BadZipFile:  # of files that only end like a zip
         return ""
     return "zip" if is_zip else ""

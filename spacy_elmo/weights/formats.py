@@ -335,7 +335,8 @@ def detect_format(path: Path) -> Tuple[Format, ModelFiles]:
         refuse_other_folder(path)
         if (files := detect_state_dict(listing)) is not None:
             return ALLENNLP, files
-        archives = [file for name, file in listing.files.items() if name.endswith((".zip", *TAR_SUFFIXES))]
+        archive_suffixes = (".zip", *TAR_SUFFIXES)
+        archives = [file for name, file in listing.files.items() if name.lower().endswith(archive_suffixes)]
         if len(archives) == 1:
             return detect_format(archives[0].path)
         if PIPELINE_CONFIG in listing.files:

@@ -61,11 +61,12 @@ def _bilm_of(run: Path) -> str:
 
 def _content_of(listing: Listing) -> Optional[str]:
     path, head = listing.path, File(listing.path).read_head()
-    if path.suffix == ".onnx" or (head.startswith(b"\x08") and b"spacy-elmo" in head[:32]):
+    suffix = path.suffix.lower()
+    if suffix == ".onnx" or (head.startswith(b"\x08") and b"spacy-elmo" in head[:32]):
         return "it is an ONNX graph, which is written for other programs, not read. Give the weights it was made from"
-    if path.suffix == ".spacy":
+    if suffix == ".spacy":
         return "it is a file of spaCy Docs. Give the biLM that computes their vectors"
-    if path.suffix == ".whl":
+    if suffix == ".whl":
         return "it is a package. Install it with pip, and pass its name to `spacy.load`"
     is_npz = listing.kind == "zip" and listing.files and all(name.endswith(".npy") for name in listing.files)
     if head.startswith(b"PAR1") or is_npz:

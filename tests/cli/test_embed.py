@@ -86,6 +86,17 @@ def test_arrays_have_the_rows_of_all_texts_and_are_replaced_by_force_only(bilm_p
     assert "not a regular file" in refused("embed", bilm_path, text_path, tmp_path / "pipe.npz", "--force")
 
 
+@pytest.mark.issue(59)
+@pytest.mark.parametrize("name", ["OUT.NPZ", "Out.Hdf5", "OUT.H5", "OUT.SPACY", "OUT.PARQUET"])
+def test_suffixes_of_outputs_may_be_in_capitals(bilm_path, text_path, tmp_path, name):
+    if name.endswith("PARQUET"):
+        pytest.importorskip("pyarrow", reason="needs pyarrow")
+    for written in (name, name.lower()):
+        call("embed", bilm_path, text_path, tmp_path / "sub" / written)
+    n_bytes = {path.stat().st_size for path in (tmp_path / "sub").iterdir()}
+    assert len(n_bytes) == 1
+
+
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 def test_precision_is_that_of_the_bilm(bilm_path, text_path, tmp_path, precision):
     if not products.works(precision):

@@ -203,6 +203,14 @@ def test_the_command_in_the_error_for_an_archive_unpacks_it(kind, name, mode, tm
     check(Path(command[-1]) / "a model", load_bilm(folder))
 
 
+@pytest.mark.issue(59)
+@pytest.mark.parametrize("name", ["MODEL.ZIP", "MODEL.TAR", "MODEL.TGZ"])
+def test_suffixes_of_archives_may_be_in_capitals(name, tmp_path):
+    folder = make("native" if name == "MODEL.ZIP" else "allennlp", tmp_path / "model-1")
+    mode = {"ZIP": "zip", "TGZ": "gz"}.get(name.rpartition(".")[2], "")
+    check(pack(folder, tmp_path / name, mode), load_bilm(folder))
+
+
 @pytest.mark.parametrize("name", ["model.tar", "model.tgz", "model.tar.bz2", "model.txz"])
 def test_tars_of_allennlp_are_read_in_place(name, tmp_path):
     folder = make("allennlp", tmp_path / "model-1")
