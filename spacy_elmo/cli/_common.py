@@ -127,7 +127,7 @@ def show_errors(code: int = 1) -> Iterator[None]:
             yield
     except BrokenPipeError:  # of stdout: whoever reads the output has enough
         raise
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, OSError, ImportError, MemoryError) as error:
         described = _describe_system_error(error) if isinstance(error, OSError) else str(error)
         if described.startswith(UNREGISTERED):
             described = f"{described.split('. ')[0]}. Import the Python file that registers it with --code, or install its package."

@@ -164,11 +164,17 @@ def stream_of(device: torch.device) -> int:
 
 def map_pages(n_bytes: int) -> mmap.mmap:
     """Allocate zeros by mmap, not shared with processes that are forked later. The pages are returned to the system as
-    soon as there are no references to them.
+    soon as there are no references to them. MemoryError if there is not enough.
     """
-    if sys.platform == "win32":  # has no fork and no such flags
-        return mmap.mmap(-1, n_bytes)
-    return mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    # Windows has no fork and no such flags.
+    flags = {} if sys.platform == "win32" else {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS}
+    try:
+        return mmap.mmap(-1, n_bytes, **flags)
+    except OSError as error:
+        raise MemoryError(
+            f"There is no memory for {n_bytes / 1e6:,.0f} MB of working memory ({error.strerror}). Raise the limit of "
+            "the process, or compute fewer tokens at once with a smaller batch_tokens."
+        ) from error
 
 
 class HeapTrimmer:

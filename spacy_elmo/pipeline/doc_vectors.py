@@ -247,14 +247,24 @@ def register_extensions(prefix: str = "elmo") -> None:
 def register_getter(
     owner: Any, name: str, getter: ExtensionGetter, remove: Optional[Callable[[Doc], None]] = None
 ) -> None:
-    """Register an attribute; `remove` is called if that of a Doc is set to None. ValueError if the name is taken."""
-    if not owner.has_extension(name):
-        owner.set_extension(name, getter=getter, setter=partial(_set_attribute, name, remove))
-    elif owner.get_extension(name)[2] != getter:
+    """Register an attribute; `remove` is called if that of a Doc is set to None. A getter of this module before it was
+    reloaded is replaced. ValueError if the name is taken.
+    """
+    has_attribute = owner.has_extension(name)
+    registered = owner.get_extension(name)[2] if has_attribute else getter
+    is_reloaded = repr(registered) == repr(getter) and _source(registered) == _source(getter)
+    if not has_attribute or (registered != getter and is_reloaded):
+        owner.set_extension(name, getter=getter, setter=partial(_set_attribute, name, remove), force=has_attribute)
+    elif registered != getter:
         raise ValueError(
             f"The extension attribute '{owner.__name__}._.{name}' is already registered by other code. Choose "
             "another prefix in the config of the ELMo component."
         )
+
+
+def _source(getter: Any) -> Tuple[str, str]:
+    """Module and name of the class of a getter; its dataclass `repr` has the prefix."""
+    return type(getter).__module__, type(getter).__qualname__
 
 
 def _set_attribute(name: str, remove: Optional[Callable[[Doc], None]], owner: Owner, value: Any) -> None:

@@ -74,3 +74,9 @@ def test_two_interleaved_readers_do_not_disturb_each_other(bilm, state):
         bilm.embed(SENTENCES[5:9])
         assert torch.equal(row, rows)
     assert number > 3
+
+
+@pytest.mark.issue(59)
+def test_memory_that_is_not_there_is_told_with_the_setting():
+    with pytest.raises(MemoryError, match="There is no memory for .* MB .*batch_tokens"):
+        map_pages(2**62)

@@ -5,6 +5,7 @@ import pickle
 import numpy
 import pytest
 import spacy
+from own_process import run_script
 from spacy.tokens import Doc, DocBin, Span, Token
 from spacy.training import Example
 
@@ -223,3 +224,25 @@ def test_vector_of_a_span_that_has_none_is_no_number():
         assert numpy.isnan(doc[2:3].vector).all() and numpy.isnan(doc[2:3].similarity(doc[0:1]))
         assert not doc[2:3].has_vector and doc[1:3].as_doc().text == "like New York City "
         doc._.elmo = None
+
+
+@pytest.mark.issue(59)
+def test_the_package_can_be_reloaded():
+    """As `%autoreload` does in a notebook: attributes get the getters of the new module."""
+    code = """
+import importlib, spacy
+from spacy_elmo.pipeline import doc_vectors
+import spacy_elmo
+spacy_elmo.register_extensions()
+importlib.reload(doc_vectors)
+doc_vectors.register_extensions()
+doc_vectors.register_extensions()
+from spacy.tokens import Doc
+print(type(Doc.get_extension("elmo")[2]) is doc_vectors.VectorsGetter)
+Doc.set_extension("mine", default=1)
+try:
+    doc_vectors.register_extensions("mine")
+except ValueError as error:
+    print("already registered by other code" in str(error))
+"""
+    assert run_script(code).split() == ["True", "True"]
