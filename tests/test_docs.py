@@ -11,6 +11,7 @@ import srsly
 from test_readme import PAGES, read_blocks, read_commands
 
 from spacy_elmo.cli._app import GROUPS
+from spacy_elmo.inference import products
 
 ROOT = Path(__file__).parent.parent
 
@@ -34,8 +35,10 @@ def test_page_of_commands_has_every_command() -> None:
 def test_lines_of_the_faq_that_add_the_component_do_what_they_promise() -> None:
     text = (ROOT / "docs/faq.md").read_text(encoding="utf8")
     lines = re.findall(r"`(nlp\.add_pipe\(.*?\))`", text)
-    assert len(lines) >= 3
+    assert len(lines) >= 3 and any("precision" in line for line in lines)
     for line in lines:
+        if "precision" in line and not products.works("int8"):
+            continue
         nlp = spacy.blank("en")
         if "before=" in line:
             nlp.add_pipe("elmo")

@@ -2,6 +2,7 @@
 
 import spacy
 from cli.calls import call, refused
+from inference.forcing import needs_kernel
 
 from spacy_elmo.weights import load_bilm
 
@@ -16,6 +17,7 @@ def test_package_is_a_pipeline(bilm_path, tmp_path):
     assert "--force" in refused(*arguments)
 
 
+@needs_kernel
 def test_language_is_that_of_the_bilm(tmp_path):
     call("package", "en_elmo_sm", tmp_path, "--name", "sm", "--build", "none", "--precision", "int8")
     folder = tmp_path / "en_elmo_sm-1.0.0"

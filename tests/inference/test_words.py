@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from inference.forcing import needs_kernel
 from nn.tiny import make_bilm
 from unicode_texts import random_words
 
@@ -32,6 +33,7 @@ def char_cnn():
     return CharCNN(WIDE_CONFIG, 32)
 
 
+@needs_kernel
 @pytest.mark.parametrize("n_words", [1, 2, 3, 9, 20])
 def test_vectors_are_bit_identical_in_every_batch(char_cnn, n_words):
     constant = ConstantWords(char_cnn)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from inference.forcing import needs_kernel
 from nn.tiny import SENTENCES, WIDTH, make_bilm
 
 from spacy_elmo import BiLM, BiLMConfig
@@ -186,7 +187,11 @@ MIXED, MASK = torch.zeros(3, 4, 6, 5), torch.ones(4, 6, dtype=torch.bool)
     [
         *((lambda n=n: batch_to_ids(SENTENCES, n), f"batch_to_ids.*max_characters is {n!r},") for n in (3, None, 50.0)),
         (lambda: batch_to_ids(None), "given as"),
-        (lambda: Elmo(make_bilm().set_precision("int8"), trainable=True), "EL060.*precision of the biLM is 'int8'"),
+        pytest.param(
+            lambda: Elmo(make_bilm().set_precision("int8"), trainable=True),
+            "EL060.*precision of the biLM is 'int8'",
+            marks=needs_kernel,
+        ),
         (lambda: make_elmo(state="steady").requires_grad_(True)(SENTENCES), "'steady'"),
         *(
             (lambda name=name: Elmo.from_allennlp("nowhere", **{name: 1}), f"EL060.*{name} cannot be set")

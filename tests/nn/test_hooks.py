@@ -4,6 +4,7 @@ import contextlib
 
 import pytest
 import torch
+from inference.forcing import needs_kernel
 from nn.tiny import CONFIG, SENTENCES, SIZES, TRANSFORMER, make_bilm
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook
@@ -129,7 +130,9 @@ def test_a_hook_can_ask_for_gradients_of_activations_of_a_frozen_bilm():
     assert rows[0].grad.any()
 
 
-@pytest.mark.parametrize("settings, precision", [({"state": "steady"}, "float32"), ({}, "int8")])
+@pytest.mark.parametrize(
+    "settings, precision", [({"state": "steady"}, "float32"), pytest.param({}, "int8", marks=needs_kernel)]
+)
 def test_hooks_without_effect_get_a_warning(settings, precision):
     elmo = Elmo(make_bilm().set_precision(precision), **settings)
     elmo.bilm.network.encoder.layers[1].register_forward_hook(lambda *values: None)
@@ -137,6 +140,7 @@ def test_hooks_without_effect_get_a_warning(settings, precision):
         elmo(SENTENCES)
 
 
+@needs_kernel
 @pytest.mark.parametrize("change", [half_input, parametrize_weight])
 def test_a_change_of_the_precision_that_would_lose_hooks_is_an_error(change):
     bilm = make_bilm()

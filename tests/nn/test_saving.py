@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 import torch
+from inference.forcing import needs_kernel
 from nn.tiny import SENTENCES, make_bilm
 
 from spacy_elmo.bilm.config import BiLMConfig
@@ -53,8 +54,14 @@ def test_state_dict_without_the_bilm_is_small_and_loads_beside_the_same(tmp_path
         second = Tagger(make_bilm(0), store_bilm=store).eval()
         second.load_state_dict(state)
         torch.testing.assert_close(second(SENTENCES), first(SENTENCES), atol=1e-5, rtol=0.0)
+
+
+@needs_kernel
+def test_state_dict_without_the_bilm_loads_beside_the_same_in_reduced_precision():
+    state = Tagger(make_bilm(0), store_bilm=False).state_dict()
     rounded = Tagger(make_bilm(0).set_precision("int8"), store_bilm=False)
     rounded.load_state_dict(state)
+    assert rounded.elmo.bilm.precision == "int8"
 
 
 def test_full_state_dict_loads_where_the_bilm_is_not_stored():
@@ -125,6 +132,7 @@ def test_weights_that_were_changed_are_stored_also_when_they_are_frozen_again(ch
         assert "encoder.network.char_cnn.embedding" in one.state_dict()
 
 
+@needs_kernel
 @pytest.mark.parametrize("precisions", [("float32", "int8"), ("int8", "float32")])
 def test_weights_are_stored_after_a_change_of_precision(precisions):
     elmo = Elmo(make_bilm(0).set_precision(precisions[0]), store_bilm=False)
@@ -135,6 +143,7 @@ def test_weights_are_stored_after_a_change_of_precision(precisions):
     assert "encoder.network.char_cnn.embedding" in elmo.state_dict() and not elmo.encoder.is_trained
 
 
+@needs_kernel
 def test_weights_in_reduced_precision_are_stored_in_float32():
     rounded, exact = Elmo(make_bilm(0).set_precision("int8")), Elmo(make_bilm(1))
     exact.load_state_dict(rounded.state_dict())

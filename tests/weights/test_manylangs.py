@@ -10,6 +10,7 @@ import pytest
 import spacy
 import torch
 from cli.calls import call, refused
+from inference.forcing import needs_kernel
 from reference.seeded_manylangs import SENTENCES, make_architecture, write_manylangs, write_zip
 from spacy.tokens import Doc
 
@@ -113,6 +114,11 @@ def test_plain_lstm_has_no_state(make):
         _ = bilm.steady_state
     with pytest.raises(ValueError, match="cannot be pretrained"):
         bilm.network(torch.zeros(1, 4), torch.zeros(2, 1, 1, dtype=torch.long), bilm.network.zero_state(1))
+
+
+@needs_kernel
+def test_plain_lstm_has_no_reduced_precision(make):
+    bilm = load_bilm(make(**KINDS["plain LSTM"])[0])
     with pytest.raises(ValueError, match="EL015.*bilstm.*float32 only"):
         bilm.set_precision("int8")
 
