@@ -34,6 +34,7 @@ from spacy_elmo import explorer
 from spacy_elmo.cli._app import COMMANDS
 from spacy_elmo.cli._app import app as elmo_app
 from spacy_elmo.explorer import serving
+from spacy_elmo.inference import products
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.weights import save_bilm
 
@@ -195,6 +196,8 @@ def _run(command: List[str], is_long: bool) -> None:
     is_trained_here = any(argument.startswith("runs/") for argument in arguments)
     is_left_out = not is_long and (is_trained_here or any(arguments[: len(start)] == start for start in LONG))
     if command[:2] != ["python", "-m"] or arguments[0] == "project" or is_left_out:
+        return
+    if "int8" in arguments and not products.works("int8"):
         return
     app, arguments = (elmo_app, arguments[1:]) if arguments[0] == "elmo" else (spacy_app, arguments)
     is_lstm = not {"configs/adapt.cfg", "configs/pretrain_transformer.cfg"}.intersection(arguments)
