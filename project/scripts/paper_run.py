@@ -120,6 +120,10 @@ def describe_settings(run: Run, seed: int, options: Options) -> Dict[str, Any]:
 def digest_config(config: Config) -> str:
     """RETURNS (str): The first 12 hexadecimal digits of the sha256 of the settings, in any order, without [paths]."""
     settings = deepcopy({name: block for name, block in config.items() if name != "paths"})
+    logger = settings.get("training", {}).get("logger", {})
+    for block in (logger, logger.get("logger1", {})):  # bars change no result; digests were made with this one
+        if block.get("progress_bar", "") is None:
+            block["progress_bar"] = "eval"
     mix = settings.get("components", {}).get("elmo", {}).get("mix", {})
     for name in EARLIER_NAMES.keys() & mix.keys():
         mix[EARLIER_NAMES[name]] = mix.pop(name)

@@ -266,13 +266,16 @@ def train_stage(
         "system.seed": seed,
         "training.logger.@loggers": "spacy.ConsoleLogger.v3",
         "training.logger.output_file": str(folder / "log.jsonl"),
-        "training.logger.progress_bar": None,
+        "training.logger.progress_bar": "train" if sys.stderr.isatty() else None,
     }
     if config["components"]["elmo"].get("model"):
         overrides["components.elmo.model.layer_cache_mb"] = LAYER_CACHE_MB
     if max_steps:
         overrides["training.max_steps"] = overrides["training.optimizer.learn_rate.total_steps"] = max_steps
         overrides["training.eval_frequency"] = max_steps
+    training = {**config["training"], **{key.removeprefix("training."): value for key, value in overrides.items()}}
+    n_updates, every = training["max_steps"], training["eval_frequency"]
+    msg.info(f"{folder}: {n_updates:,} updates, a row of scores after every {every:,}")
     start_s = time.process_time()
     train_pipeline(folder / "config.cfg", folder / "out", overrides)
     elapsed = {"cpu_seconds": round(time.process_time() - start_s, 1), "processor": find_processor()}

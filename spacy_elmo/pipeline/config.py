@@ -280,7 +280,7 @@ def _add_logs(config: Config, folder: str, *, has_mixes: bool) -> None:
     config["paths"]["logs"] = folder
     console = {
         "@loggers": "spacy.ConsoleLogger.v3",
-        "progress_bar": "eval",
+        "progress_bar": None,
         "output_file": "${paths.logs}/scores.jsonl",
     }
     mixes = {"@loggers": "spacy-elmo.LayerWeightsLogger.v1", "path": "${paths.logs}/layer_weights.jsonl"}
