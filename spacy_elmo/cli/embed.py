@@ -44,7 +44,7 @@ def embed_cli(
     bilm_path: str = _common.BILM_ARG,
     input_path: str = Arg(
         ...,
-        help="Text (one per line), JSONL ('text' or 'words'), DocBin (each also .gz, .xz, .zst), Parquet, a folder or a pattern such as 'corpus/**/*.gz' of these, an address such as s3://BUCKET/FOLDER, or - for text from stdin.",
+        help="Text (one per line), JSONL ('text' or 'words') or DocBin, plain or compressed (.gz, .bz2, .xz, .zst), or Parquet: a file, a folder, a pipe, a pattern such as 'corpus/**/*.gz', an address such as s3://BUCKET/FOLDER, or - for stdin.",
     ),
     output_path: str = Arg(
         ...,

@@ -43,7 +43,7 @@ def index_cli(
     # fmt: off
     corpus_path: Optional[List[str]] = Arg(
         None,
-        help="Text (plain, .gz, .xz, .zst), JSONL or DocBin: files, folders, patterns such as 'corpus/**/*.gz', hf:NAME[:SPLIT][:COLUMN], or - for text from stdin.",
+        help="Text, JSONL or DocBin, plain or compressed (.gz, .bz2, .xz, .zst): files, folders, pipes, patterns such as 'corpus/**/*.gz', hf:NAME[:SPLIT][:COLUMN], or - for stdin.",
     ),
     index_path: Path = Arg(..., help="Folder of the index, new or to be added to."),
     bilm_path: Optional[str] = Opt(

@@ -22,7 +22,7 @@ def perplexity_cli(
     bilm_path: str = _common.BILM_ARG,
     corpus_path: List[Path] = Arg(
         ...,
-        help="Text (plain, .gz, .xz, .zst) with one sentence per line, JSONL or DocBin; several files are concatenated.",
+        help="Text with one sentence per line, JSONL or DocBin, plain or compressed (.gz, .bz2, .xz, .zst), or - for stdin; several files are concatenated.",
         exists=True,
         dir_okay=False,
         allow_dash=True,

@@ -36,7 +36,7 @@ def probe_cli(
     ),
     data: Path = Arg(
         ...,
-        help="Test data: .spacy or .conllu with annotations, or .jsonl with word senses; also .gz.",
+        help="Test data: .spacy or .conllu with annotations, or .jsonl with word senses, plain or compressed (.gz, .bz2, .xz, .zst).",
         exists=True,
         dir_okay=False,
         allow_dash=True,

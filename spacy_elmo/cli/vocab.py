@@ -13,7 +13,7 @@ def vocab_cli(
     # fmt: off
     corpus_path: List[str] = Arg(
         ...,
-        help="Text (plain, .gz, .xz, .zst), JSONL or DocBin: files, folders, patterns such as 'corpus/**/*.gz', hf:NAME[:SPLIT][:COLUMN], or - for text from stdin.",
+        help="Text, JSONL or DocBin, plain or compressed (.gz, .bz2, .xz, .zst): files, folders, pipes, patterns such as 'corpus/**/*.gz', hf:NAME[:SPLIT][:COLUMN], or - for stdin.",
     ),
     output_path: Path = Arg(..., help="Text file for the words, one per line.", dir_okay=False),
     n_words: int = Opt(

@@ -319,6 +319,11 @@ class BiLMModule(nn.Module):
         RETURNS (Tensor): Shape (L+1, N, D).
         """
         bilm, is_trained = self.bilm, self.is_trained
+        if bilm.device.type == "meta":
+            raise ValueError(
+                "The biLM is on the device 'meta', where tensors have no values. Load it again, and leave it on a "
+                "CPU, or move it to a GPU."
+            )
         if torch.is_grad_enabled() and is_trained and state != "reset":
             raise ValueError(
                 "The biLM is trained (its parameters require a gradient), which starts every sentence from a zero "

@@ -194,6 +194,10 @@ MIXED, MASK = torch.zeros(3, 4, 6, 5), torch.ones(4, 6, dtype=torch.bool)
         ),
         (lambda: make_elmo(state="steady").requires_grad_(True)(SENTENCES), "'steady'"),
         *(
+            (lambda t=trainable: Elmo(make_bilm(), trainable=t).to("meta")(SENTENCES), "device 'meta'.*Load it again")
+            for trainable in (False, True)
+        ),
+        *(
             (lambda name=name: Elmo.from_allennlp("nowhere", **{name: 1}), f"EL060.*{name} cannot be set")
             for name in ("n_mixes", "initial_weights", "initial_gamma", "layer_norm")
         ),
@@ -208,6 +212,22 @@ MIXED, MASK = torch.zeros(3, 4, 6, 5), torch.ones(4, 6, dtype=torch.bool)
 def test_what_does_not_fit_is_an_error(use, message):
     with pytest.raises(ValueError, match=message):
         use()
+
+
+@pytest.mark.parametrize("trainable", [False, True])
+def test_gradients_of_gradients_pass_through_a_frozen_bilm_only(trainable):
+    elmo = make_elmo(trainable=trainable)
+    loss = elmo(SENTENCES).representations[0].square().sum()
+    parameters = [parameter for parameter in elmo.parameters() if parameter.requires_grad]
+    squares = sum(
+        d_parameter.square().sum() for d_parameter in torch.autograd.grad(loss, parameters, create_graph=True)
+    )
+    if trainable:
+        with pytest.raises(RuntimeError, match="once_differentiable"):
+            squares.backward()
+    else:
+        squares.backward()
+        assert all(parameter.grad.abs().sum() > 0 for parameter in parameters)
 
 
 @pytest.mark.parametrize("layer_norm", [None, "token", "bilm-tf", "allennlp"])
