@@ -73,7 +73,7 @@ class Errors(metaclass=Catalogue):
         "settings that came with the weights; otherwise the file is damaged."
     )
     EL036 = (
-        "'{path}' has {n_bytes} bytes, but should have at most {max_bytes}: no biLM needs more. Check that it is the "
+        "'{path}' would expand from {n_bytes} bytes to more than {max_bytes}, which no biLM does. Check that it is the "
         "right file and identical to the original."
     )
     EL037 = "The operating system cannot read '{path}': {reason}. {remedy}."

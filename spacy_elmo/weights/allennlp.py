@@ -34,6 +34,7 @@ from .files import (
 )
 from .meta import FORMAT_KEY, LoadedMix, mixes_to_meta
 from .native import has_network
+from .state_dict import read_state_dict
 from .tensor_map import (
     check_vocabulary,
     find_misfits,
@@ -45,7 +46,6 @@ from .tensor_map import (
     softmax_shapes,
     table_rows,
 )
-from .torch_files import read_state_dict
 
 ARCHIVE_NAME = "model.tar.gz"
 ALLENNLP_WEIGHTS = ("weights.th", "best.th")  # in an archive; in the folder of a training
@@ -219,7 +219,7 @@ def _read_head(
     head = load_softmax(SOFTMAX_NAMES, stored, network, is_shared=False)
     words_file = vocab or files.by_name.get(VOCAB_NAME)
     words = None if words_file is None else read_vocabulary(words_file, vocab is not None or head is not None)
-    check_vocabulary(words, table_rows(softmax_bias=None if head is None else head.bias.detach().numpy()))
+    check_vocabulary(words, table_rows(softmax_bias=None if head is None else head.bias.detach().numpy()), words_file)
     return head, words
 
 

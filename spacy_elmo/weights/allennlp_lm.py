@@ -260,7 +260,7 @@ def _read_softmax(
     bias = arrays[_bias_name(name)].reshape(-1)
     try:
         vocabulary = Vocabulary([*(UNKNOWN if word == OOV else word for word in words or []), PADDING])
-        check_vocabulary(vocabulary, {"the softmax": len(bias)})
+        check_vocabulary(vocabulary, {"the softmax": len(bias)}, where)
     except ValueError as error:
         warnings.warn(Warnings.WL313.format(path=where, reason=error), stacklevel=2)
         return None, None

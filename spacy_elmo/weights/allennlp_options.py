@@ -14,7 +14,7 @@ from ..errors import Errors, Warnings
 from ..util import shorten
 from .allennlp_names import CHARACTERS, EMBEDDER, LSTM
 from .bilm_tf import derive_options, read_options
-from .files import CONFIG_NAME, MAX_JSON_BYTES, OPTIONS_NAME, File, ModelFiles, Shape, parse_json, read_json
+from .files import CONFIG_NAME, OPTIONS_NAME, File, ModelFiles, Shape, parse_json, read_json
 from .tensor_map import DIRECTIONS
 
 NO_ELMO = (
@@ -142,7 +142,7 @@ def _is_official(block: Optional[Block]) -> bool:
 
 
 def _walk(node: Any, path: Tuple[str, ...]) -> Iterator[Block]:
-    """All blocks of a config that make an ELMo. JSON is nested at most `MAX_JSON_DEPTH` levels."""
+    """All blocks of a config that make an ELMo."""
     if isinstance(node, Mapping):
         if "options_file" in node or node.get("type") == ELMO_EMBEDDER:
             yield Block(".".join(path), node)
@@ -188,5 +188,5 @@ def to_json(content: bytes) -> bytes:
 
 
 def read_jsonnet(source: File) -> Any:
-    """The value of a JSON file, in which AllenNLP allows some Jsonnet. ValueError EL022 or EL036."""
-    return parse_json(to_json(source.read_bytes(MAX_JSON_BYTES)), source)
+    """The value of a JSON file, in which AllenNLP allows some Jsonnet. ValueError EL022."""
+    return parse_json(to_json(source.read_bytes()), source)

@@ -29,11 +29,11 @@ from .files import (
     Listing,
     ModelFiles,
     Shape,
-    dump_object,
     read_hdf5,
     read_json,
     read_object,
     write_hdf5,
+    write_object,
 )
 from .meta import FORMAT_KEY, META_NAME, make_file_meta, split_copy
 from .tensor_map import (
@@ -437,7 +437,7 @@ def read_bilm_tf(
         problem = "a vocabulary is missing: pass vocab=... (`--vocab`), one word per line in the order of the rows"
         raise _bad_embeddings(embeddings, problem)
     vocabulary = None if words is None else read_vocabulary(words, vocab is not None or bool(rows))
-    check_vocabulary(vocabulary, rows)
+    check_vocabulary(vocabulary, rows, words)
     if embeddings is None and files.token_embeddings is not None:
         text = (
             f"The word vectors in '{files.token_embeddings}' are not used, since no option names them: the biLM reads "
@@ -497,7 +497,7 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
     meta = make_file_meta(bilm, dtype, {name: array.astype(dtype, copy=False) for name, array in weights.items()})
     meta.pop(FORMAT_KEY, None)
     if meta:
-        (folder / META_NAME).write_bytes(dump_object(meta, META_NAME))
+        write_object(folder / META_NAME, meta)
     srsly.write_json(folder / OPTIONS_NAME, options)
     write_hdf5(folder / "weights.hdf5", arrays, dtype)
     if bilm.vocabulary is not None:

@@ -16,8 +16,6 @@ from .formats import FORMATS, INT8, detect_format, detect_pair, locate, split_na
 from .meta import mixes_from_meta, read_record
 from .tensor_map import DIRECTIONS, count_numbers
 
-MAX_FILES = 1000
-
 
 @dataclass(frozen=True)
 class FileFacts:
@@ -118,7 +116,7 @@ def read_origin(path: PathLike, options: Optional[Path] = None) -> Origin:
     else:
         format, model = detect_format(target)
         paths = model.paths
-    files = tuple(FileFacts(str(file), file.stat().st_size, hash_file(file)) for file in paths[:MAX_FILES])
+    files = tuple(FileFacts(str(file), file.stat().st_size, hash_file(file)) for file in paths)
     return Origin(str(target), format.name, files, read_record(target))
 
 

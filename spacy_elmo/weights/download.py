@@ -24,7 +24,7 @@ from ..bilm.config import BiLMConfig
 from ..errors import Errors
 from ..files import check_not_read, hash_file, is_hidden, naming, only_writer, write_text
 from .bilm_tf import read_options
-from .files import HDF5_MAGIC, HDF5_SUFFIXES, MAX_JSON_BYTES, MIB, ZIP_MAGIC, File, read_json, read_shapes
+from .files import HDF5_MAGIC, HDF5_SUFFIXES, MIB, ZIP_MAGIC, File, read_json, read_shapes
 from .formats import find_replaceable
 from .meta import RECORD_NAME, read_record
 from .published import Published, PublishedFile
@@ -34,8 +34,6 @@ TIMEOUT_S = 30.0
 N_TRIES = 3  # per address
 WAIT_S = 1.0  # before the second try, twice as long before the third
 BUSY = (408, 425, 429)  # statuses after which another try may succeed (RFC 9110, 6585, 8470), beside those from 500 on
-MAX_BYTES: Dict[str, int] = {".json": MAX_JSON_BYTES, ".txt": 256 * MIB, ".meta": 256 * MIB, ".index": 16 * MIB}
-MAX_FILE_BYTES = 8 * 1024 * MIB  # of all other files; the largest published ones have less than 5 GB
 BEGINNINGS: Dict[str, bytes] = {".hdf5": HDF5_MAGIC, ".zip": ZIP_MAGIC, ".gz": b"\x1f\x8b", ".json": b"{"}
 UNIT = 100_000  # numbers of parameters are documented in 0.1 M
 REFUSED_ADDRESS = (
@@ -206,7 +204,7 @@ def _fetch_file(addresses: Sequence[str], partial: Path, file: PublishedFile, op
     for url in addresses:
         for attempt in range(1, N_TRIES + 1):
             try:
-                _fetch(url, partial, opener, _max_bytes_of(file.name), on_bytes)
+                _fetch(url, partial, opener, on_bytes)
                 check_file(partial, file)
                 return url
             except (AddressError, ValueError) as error:
@@ -224,7 +222,7 @@ def _fetch_file(addresses: Sequence[str], partial: Path, file: PublishedFile, op
     )
 
 
-def _fetch(url: str, partial: Path, opener: Opener, max_bytes: int, on_bytes: OnBytes) -> None:
+def _fetch(url: str, partial: Path, opener: Opener, on_bytes: OnBytes) -> None:
     """One request; what arrives is appended to the partial file."""
     note = _read_note(partial, url)
     start = partial.stat().st_size if note else 0
@@ -242,13 +240,11 @@ def _fetch(url: str, partial: Path, opener: Opener, max_bytes: int, on_bytes: On
         if reply.status == 416:  # the file is shorter now
             _discard(partial, on_bytes)
             raise Interrupted(f"it has no bytes after {start:,}")
-        if total is not None and total > max_bytes:
-            raise AddressError(f"it has {total:,} bytes, should have at most {max_bytes:,}")
         if reply.status != 206:  # another version or address, or a server without ranges
             _discard(partial, on_bytes)
             start = 0
         _write_note(partial, url, reply, total)
-        _append(reply, partial, start, total, max_bytes, on_bytes)
+        _append(reply, partial, start, total, on_bytes)
     finally:
         reply.close()
 
@@ -268,7 +264,7 @@ def _total_bytes(reply: Any, start: int) -> Optional[int]:
     return int(length) if length.isdigit() else None
 
 
-def _append(reply: Any, partial: Path, n_bytes: int, total: Optional[int], max_bytes: int, on_bytes: OnBytes) -> None:
+def _append(reply: Any, partial: Path, n_bytes: int, total: Optional[int], on_bytes: OnBytes) -> None:
     with naming(partial), partial.open("ab") as file:
         while True:
             try:
@@ -278,8 +274,6 @@ def _append(reply: Any, partial: Path, n_bytes: int, total: Optional[int], max_b
             if not chunk:
                 break
             n_bytes += len(chunk)
-            if n_bytes > max_bytes:
-                raise AddressError(f"it sent more than {max_bytes:,} bytes")
             file.write(chunk)
             on_bytes(len(chunk))
     if total is not None and n_bytes != total:
@@ -325,15 +319,10 @@ def _discard(partial: Path, on_bytes: OnBytes = lambda n: None) -> None:
 
 
 def check_file(path: Path, file: PublishedFile) -> None:
-    """Compare a complete file with its documentation. ValueError for another checksum or size, if it is too large, and
-    if it begins with other bytes than files of its kind.
+    """Compare a complete file with its documentation. ValueError for another checksum or size, and if it begins with
+    other bytes than files of its kind.
     """
-    name, n_bytes, max_bytes = file.name, path.stat().st_size, _max_bytes_of(file.name)
-    if n_bytes > max_bytes:
-        raise ValueError(
-            f"'{name}' has {n_bytes:,} bytes, but should have at most {max_bytes:,}: no published "
-            "file of this kind is larger. Check that it is the right file."
-        )
+    name, n_bytes = file.name, path.stat().st_size
     expected = BEGINNINGS.get(Path(name).suffix, b"")
     with path.open("rb") as opened:
         start = opened.read(64)
@@ -350,10 +339,6 @@ def check_file(path: Path, file: PublishedFile) -> None:
         )
     if file.n_bytes is not None and n_bytes != file.n_bytes:
         raise _not_published(name, f"\n- '{path}' has {n_bytes:,} bytes, documented are {file.n_bytes:,}")
-
-
-def _max_bytes_of(name: str) -> int:
-    return MAX_BYTES.get(Path(name).suffix, MAX_FILE_BYTES)
 
 
 def _check_parameters(published: Published, paths: Mapping[str, Path]) -> None:

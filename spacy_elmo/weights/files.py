@@ -1,7 +1,7 @@
-"""The bounded reader of all formats: files on disk and in archives, plain or compressed; text, JSON and HDF5.
+"""The reader of all formats: files on disk and in archives, plain or compressed; text, JSON and HDF5.
 
-Whatever a file declares (sizes, shapes, nesting, members) is compared with its size and with the limits here before
-memory is taken. A zip or tar is read in memory: nothing is unpacked to disk, and no link is followed.
+One limit holds for all of them: what is compressed expands to at most `MAX_EXPANSION` times its size and 64 MiB. A zip
+or tar is read in memory: nothing is unpacked to disk, and no link is followed.
 """
 
 import errno
@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
-from math import prod
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, TypeVar, Union, cast
 
@@ -26,16 +25,9 @@ from ..errors import Errors
 from ..files import check_space, is_hidden
 from ..util import listed
 
-# Maximum sizes. All of them are far above those of existing biLMs (cell width 4096, projection width 512, 2 to 4
-# layers, 800,000 words).
 MIB = 1024 * 1024
-MAX_JSON_BYTES = 2 * MIB  # options, config and meta data, which have some kB; in memory up to 32 times as much
-MAX_JSON_DEPTH = 64
 MAX_EXPANSION = 20  # uncompressed weights and words are at most a few times larger than their files
-MAX_HEADER_BYTES = 64 * MIB  # of safetensors
-MAX_MEMBERS = 1000  # of a tar
-MAX_NODES = 20_000  # groups and datasets of HDF5
-MAX_DEPTH = 16  # groups within groups
+SAFETENSORS_HEADER = 100_000_000  # bytes; the maximum of the format
 
 HEAD_BYTES = 512
 GZIP_SUFFIX, GZIP_MAGIC, BZIP2_MAGIC, XZ_MAGIC = ".gz", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0"
@@ -85,25 +77,33 @@ class File:
     def __str__(self) -> str:
         return f"{self.path}:{self.member}" if self.member else str(self.path)
 
-    def read_bytes(self, max_bytes: Optional[int] = None) -> bytes:
-        """The content, decompressed if its first bytes are those of gzip, bzip2 or xz. `max_bytes` None limits only the
-        expansion of what is compressed.
+    def read_bytes(self) -> bytes:
+        """The content, decompressed if its first bytes are those of gzip, bzip2 or xz.
 
-        RAISES (ValueError): EL020 if there is no such file, EL022 for a damaged archive, EL036 above the maximum size.
+        RAISES (ValueError): EL020 if there is no such file, EL022 for a damaged archive, EL036 if it expands too far.
         RAISES (OSError): EL037 if the operating system cannot read it.
         """
-        content = self._read_stored(max_bytes)
+        content = self._read_stored()
         if not content.startswith(COMPRESSED):  # whatever its name: browsers decompress without renaming
             return content
-        limit = _expanded_limit(len(content), max_bytes)
         kind = "gzip" if content.startswith(GZIP_MAGIC) else "bzip2 or xz"
         with decoding(self, kind), decompress(io.BytesIO(content)) as stream:
-            content = stream.read(limit + 1)
-        check_size(self, len(content), limit)
-        return content
+            expanded = stream.read(max_expanded(len(content)) + 1)
+        check_expansion(self, len(expanded), len(content))
+        return expanded
 
-    def read_text(self, max_bytes: Optional[int] = None) -> str:
-        return decode_text(self.read_bytes(max_bytes))
+    def read_text(self) -> str:
+        return decode_text(self.read_bytes())
+
+    def place(self) -> Tuple[Union[Path, io.BytesIO], int]:
+        """What a library opens: the path of a plain file on disk, else its content in memory; and its size in bytes.
+        Errors are those of `read_bytes`.
+        """
+        if self.member is None and not self.is_compressed():
+            _require_file(self.path)
+            return self.path, self.path.stat().st_size
+        content = self.read_bytes()
+        return io.BytesIO(content), len(content)
 
     def read_head(self, n_bytes: int = HEAD_BYTES) -> bytes:
         """The first bytes, decompressed; b"" for a file that cannot be read: its reader reports why."""
@@ -129,27 +129,22 @@ class File:
         with decoding(self, "file"), self.path.open("rb") as file:
             return file.read(HEAD_BYTES).startswith(COMPRESSED)
 
-    def _read_stored(self, max_bytes: Optional[int]) -> bytes:
+    def _read_stored(self) -> bytes:
         if self.tar is not None:
-            check_size(self, len(self.tar), max_bytes)
             return bytes(self.tar)
         if self.member is not None:
-            return self._read_zipped(max_bytes)
+            return self._read_zipped(self.member)
         _require_file(self.path)
         try:
-            check_size(self, self.path.stat().st_size, max_bytes)
             return self.path.read_bytes()
         except OSError as error:
             raise _denied(self, error) from error
 
-    def _read_zipped(self, max_bytes: Optional[int]) -> bytes:
-        with decoding(self, "zip"), zipfile.ZipFile(self.path) as archive:
-            member = archive.getinfo(self.member or "")
-            if member.compress_size > self.path.stat().st_size:  # zipfile takes memory for what is declared
-                raise ValueError(f"{member.compress_size:,} bytes are declared, more than the zip has")
-            limit = _expanded_limit(member.compress_size, max_bytes)
-            content = archive.read(member) if member.file_size <= limit else b""
-        check_size(self, member.file_size, limit)
+    def _read_zipped(self, name: str) -> bytes:
+        with decoding(self, "zip"), zipfile.ZipFile(self.path) as archive, archive.open(name) as stream:
+            n_bytes = min(archive.getinfo(name).compress_size, self.path.stat().st_size)
+            content = stream.read(max_expanded(n_bytes) + 1)  # all at once takes the memory that the zip declares
+        check_expansion(self, len(content), n_bytes)
         return content
 
 
@@ -164,7 +159,7 @@ def kind_of(head: bytes) -> str:
         return "hdf5"
     if head.startswith(b"\x80") and TORCH_MAGIC in head[:32]:
         return "torch"
-    if head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= MAX_HEADER_BYTES:
+    if head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= SAFETENSORS_HEADER:
         return "safetensors"
     if head.startswith(PICKLED):
         return "pickle"
@@ -288,10 +283,10 @@ def _list_tar(path: Path) -> Dict[str, File]:
     content = File(path).read_bytes()
     files: Dict[str, File] = {}
     with decoding(path, "tar archive"), tarfile.open(fileobj=io.BytesIO(content), mode="r:", tarinfo=_Header) as tar:
-        for n_members, member in enumerate(tar, start=1):
+        for member in tar:
             end = member.offset_data + (0 if member.issparse() else member.size)
-            if n_members > MAX_MEMBERS or end > len(content):
-                raise ValueError(f"its members are more than {MAX_MEMBERS:,}, or declare more bytes than it has")
+            if end > len(content):
+                raise ValueError(f"{member.name} ends at byte {end:,}, but the archive has {len(content):,}")
             name = str(PurePosixPath(member.name))
             if member.isreg() and not member.issparse():
                 files.setdefault(name, File(path, name, memoryview(content)[member.offset_data : end]))
@@ -346,16 +341,15 @@ def decompress(file: IO[bytes]) -> IO[bytes]:
     return file
 
 
-def _expanded_limit(n_bytes: int, max_bytes: Optional[int] = None) -> int:
-    """Maximum size after decompression of what has `n_bytes` in a file, compressed or not."""
-    limit = 64 * MIB + MAX_EXPANSION * n_bytes
-    return limit if max_bytes is None else min(limit, max_bytes)
+def max_expanded(n_bytes: int) -> int:
+    """Maximum size after decompression of what has `n_bytes` in a file."""
+    return 64 * MIB + MAX_EXPANSION * n_bytes
 
 
-def check_size(path: object, n_bytes: int, max_bytes: Optional[int]) -> None:
-    """ValueError EL036 if a file is larger than its maximum size; None: no limit."""
-    if max_bytes is not None and n_bytes > max_bytes:
-        raise ValueError(Errors.EL036.format(path=path, n_bytes=f"{n_bytes:,}", max_bytes=f"{max_bytes:,}"))
+def check_expansion(path: object, n_expanded: int, n_bytes: int) -> None:
+    """ValueError EL036 if `n_bytes` of a file expand to more than is allowed, before memory is taken for them."""
+    if n_expanded > (limit := max_expanded(n_bytes)):
+        raise ValueError(Errors.EL036.format(path=path, n_bytes=f"{n_bytes:,}", max_bytes=f"{limit:,}"))
 
 
 def _require_file(path: Path) -> None:
@@ -405,7 +399,7 @@ def _is_locked(error: Exception) -> bool:
 
 
 @contextmanager
-def decoding(path: object, kind: str) -> Iterator[None]:
+def decoding(path: object, kind: str, remedy: str = DAMAGED) -> Iterator[None]:
     """Convert all exceptions of a decoder to one error of this package: EL022, or EL037 for errors of the operating
     system and for a file that another program writes. zipfile alone raises BadZipFile, EOFError, NotImplementedError,
     RuntimeError, zlib.error, LZMAError and more.
@@ -416,7 +410,7 @@ def decoding(path: object, kind: str) -> Iterator[None]:
         # EINVAL: the file has an invalid position and is damaged.
         if _is_locked(error) or (isinstance(error, OSError) and error.errno not in (None, errno.EINVAL)):
             raise _denied(path, error) from error
-        raise unreadable(path, kind, str(error) or type(error).__name__) from error
+        raise unreadable(path, kind, str(error) or type(error).__name__, remedy) from error
 
 
 def decode_text(content: bytes) -> str:
@@ -433,9 +427,9 @@ def decode_text(content: bytes) -> str:
         raise ValueError(f"it is not {name}: line {line:,} has the byte 0x{byte}. Save it as UTF-8.") from error
 
 
-def read_json(file: File, max_bytes: int = MAX_JSON_BYTES) -> Any:
+def read_json(file: File) -> Any:
     """The value of a JSON file. ValueError EL020, EL022 or EL036."""
-    return parse_json(file.read_bytes(max_bytes), file)
+    return parse_json(file.read_bytes(), file)
 
 
 def read_object(file: File, kind: str) -> Dict[str, Any]:
@@ -446,42 +440,28 @@ def read_object(file: File, kind: str) -> Dict[str, Any]:
     return record
 
 
-def dump_object(record: Mapping[str, Any], path: object) -> bytes:
-    """The content of a JSON file that `read_object` reads. ValueError EL036 if it is too large."""
-    content = json.dumps(record, indent=2).encode("ascii")  # srsly rounds numbers
-    check_size(path, len(content), MAX_JSON_BYTES)
-    return content
+def write_object(path: Path, record: Mapping[str, Any]) -> None:
+    """Write a JSON file that `read_object` reads; srsly would round numbers."""
+    path.write_bytes(json.dumps(record, indent=2).encode("ascii"))
 
 
 def parse_json(content: Union[bytes, str], path: object) -> Any:
-    """The value of JSON. ValueError EL022 if it is not JSON, with line and column, or nested deeper than
-    `MAX_JSON_DEPTH` levels.
-    """
+    """The value of JSON. ValueError EL022 if it is not JSON, with line and column."""
     try:
         text = decode_text(content) if isinstance(content, bytes) else content
-        value = json.loads(text)
-        is_too_deep = _is_deeper(value, MAX_JSON_DEPTH)
+        return json.loads(text)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno:,}, column {error.colno:,}"
         reason = f"{where}: {error.msg}" if text.strip() else "it is empty"
         raise unreadable(path, "JSON", reason, "Correct it there, or use the original file") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise unreadable(path, "JSON", error, "Correct it, or use the original file") from error
-    except RecursionError:
-        is_too_deep = True
-    if is_too_deep:
-        raise unreadable(path, "JSON", f"it is nested deeper than {MAX_JSON_DEPTH} levels", "Use the original file")
-    return value
-
-
-def _is_deeper(value: Any, n_levels: int) -> bool:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return n_levels < 0 or any(_is_deeper(item, n_levels - 1) for item in inner if isinstance(item, (dict, list)))
 
 
 def read_hdf5(file: File) -> Dict[str, Array]:
     """All datasets of a file by their path in it. ValueError EL020 without a file, EL022 if it is truncated or not
-    HDF5, also for anything but plain datasets: links, external and virtual storage, shapes larger than the file.
+    HDF5, also for datasets with external or virtual storage, EL036 for shapes far larger than the file. Links are not
+    followed.
     """
     return _read_each(file, lambda dataset: np.asarray(dataset[()]))
 
@@ -494,16 +474,13 @@ def read_shapes(file: File) -> Dict[str, Shape]:
 def _read_each(file: File, read: Callable[[h5py.Dataset], T]) -> Dict[str, T]:
     if file.kind() == "pickle":
         raise pickled(file, "HDF5")
-    place: Any = file.path
-    if file.member is None and not file.is_compressed():
-        _require_file(file.path)
-        n_bytes = file.path.stat().st_size
-    else:
-        content = file.read_bytes()
-        place, n_bytes = io.BytesIO(content), len(content)
+    place, n_bytes = file.place()
     with decoding(file, "HDF5"), h5py.File(place, "r") as opened:
-        datasets, problems = _scan(opened, _expanded_limit(n_bytes))
-        values = {} if problems else {name: read(dataset) for name, dataset in datasets.items()}
+        datasets, problems = _scan(opened)
+        n_expanded = sum(dataset.nbytes for dataset in datasets.values())
+        is_read = not problems and n_expanded <= max_expanded(n_bytes)
+        values = {name: read(dataset) for name, dataset in datasets.items()} if is_read else {}
+    check_expansion(file, n_expanded, n_bytes)
     if problems:
         raise ValueError(
             f"The HDF5 file '{file}' is refused, it has {len(problems)} problem(s):{listed(problems)}\nCopy the arrays "
@@ -522,57 +499,26 @@ def write_hdf5(path: Path, arrays: Mapping[str, Array], dtype: str) -> None:
             file.create_dataset(name, data=np.ascontiguousarray(arrays[name], dtype=dtype))
 
 
-def _scan(file: h5py.File, max_bytes: int) -> Tuple[Dict[str, h5py.Dataset], List[str]]:
-    """The datasets by path, without their values, and all problems."""
+def _scan(file: h5py.File) -> Tuple[Dict[str, h5py.Dataset], List[str]]:
+    """The datasets by path, without their values, and all problems. Each object is visited once, links are not."""
     datasets: Dict[str, h5py.Dataset] = {}
     problems: List[str] = []
-    groups: List[Tuple[str, h5py.Group]] = [("", file)]
-    n_nodes = n_bytes = 0
-    while groups:
-        prefix, group = groups.pop()
-        names = _names(group)
-        n_nodes += len(names)
-        if n_nodes > MAX_NODES:
-            return {}, [*problems, f"it has more than {MAX_NODES:,} groups and datasets"]
-        for stored in names:
-            name = stored.decode("utf8", errors="backslashreplace")
-            path = prefix + name
-            if name.encode("utf8") != stored:
-                problems.append(f"{path} has a name that is not valid UTF-8 (invalid bytes are escaped here)")
-                continue
-            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-                problems.append(f"{path} is a link to another place")
-                continue
-            node = group[name]
-            if isinstance(node, h5py.Group):
-                groups.append((f"{path}/", node))
-                if path.count("/") >= MAX_DEPTH:
-                    return {}, [*problems, f"its groups are nested deeper than {MAX_DEPTH} levels"]
-            elif isinstance(node, h5py.Dataset):
-                misfits = list(_problems(path, node))
-                problems += misfits
-                if not misfits:
-                    datasets[path] = node
-                    n_bytes += node.nbytes
-                if n_bytes > max_bytes:
-                    return {}, [*problems, f"its datasets declare more than {max_bytes:,} bytes in all"]
+
+    def visit(name: Union[str, bytes], node: Any) -> None:  # bytes for a name that is not UTF-8
+        if not isinstance(node, h5py.Dataset):
+            return
+        path = name if isinstance(name, str) else name.decode("utf8", "backslashreplace")
+        misfits = list(_problems(path, node))
+        problems.extend(misfits)
+        if not misfits:
+            datasets[path] = node
+
+    file.visititems(visit)
     return datasets, problems
 
 
-def _names(group: h5py.Group) -> List[bytes]:
-    """Names in a group, at most one more than the limit, since a damaged index may be infinite."""
-    names: List[bytes] = []
-
-    def collect(name: bytes) -> Any:
-        names.append(name)
-        return True if len(names) > MAX_NODES else None
-
-    group.id.links.iterate(collect)
-    return names
-
-
 def _problems(path: str, dataset: h5py.Dataset) -> Iterator[str]:
-    """Reasons why a dataset cannot be read; storage is checked before shape."""
+    """Reasons why a dataset cannot be read."""
     layout = dataset.id.get_create_plist()
     if layout.get_layout() == h5py.h5d.VIRTUAL:
         yield f"{path} is a virtual dataset, whose values are in other datasets"
@@ -582,8 +528,3 @@ def _problems(path: str, dataset: h5py.Dataset) -> Iterator[str]:
         yield f"{path} is {dataset.dtype}, should be floating point"
     elif dataset.shape is None:
         yield f"{path} is empty, it has no shape"
-    else:
-        n_stored = dataset.id.get_storage_size()
-        for kind, shape in (("shape", dataset.shape), ("chunks", dataset.chunks or ())):
-            if prod(shape, start=dataset.dtype.itemsize) > _expanded_limit(n_stored):
-                yield f"{path} has {kind} {list(shape)}, but only {n_stored:,} bytes are stored for it"

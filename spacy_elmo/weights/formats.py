@@ -418,9 +418,9 @@ def save_bilm(
     dtype (str): Dtype on disk, "float32" or "float16"; "int8" (native) rounds the matrices of LSTMs, highways and
         softmax to 255 levels, in a quarter of the space.
     force (bool): Replace the files of an existing biLM that was written by this function. Other files stay.
-    RAISES (ValueError): EL025 if the folder is not empty, if values are too large for the dtype, for an
-        unknown format or dtype, EL036 for meta data above the limit of the reader, for a biLM that the
-        other program cannot have, EL372 if `force` would replace files of a biLM from elsewhere.
+    RAISES (ValueError): EL025 if the folder is not empty, if values are too large for the dtype, for an unknown format
+        or dtype, for a biLM that the other program cannot have, EL372 if `force` would replace files of a biLM from
+        elsewhere.
     RAISES (OSError): If it cannot be written, for example on a full disk.
     """
     by_name = {known.name: (known, known.write) for known in FORMATS if known.write is not None}

@@ -13,9 +13,9 @@ from ..inference.bilm import BiLM
 from ..text.words import CHARACTERS_NEEDED, WORDS_NEEDED, Lexicon
 from ..util import MAX_SHOWN, listed, shorten
 from .allennlp_names import cell_datasets, filter_datasets, highway_datasets
-from .files import CONFIG_NAME, MIB, File, Listing, ModelFiles, decode_text, only_model, read_json
+from .files import CONFIG_NAME, File, Listing, ModelFiles, decode_text, only_model, read_json
+from .state_dict import read_state_dict
 from .tensor_map import DIRECTIONS, Dataset, TensorSlice, find_misfits, load_network, whole
-from .torch_files import read_state_dict
 
 ENCODER_NAME, EMBEDDER_NAME = "encoder.pkl", "token_embedder.pkl"
 MARKS = (ENCODER_NAME, EMBEDDER_NAME)
@@ -27,7 +27,6 @@ INVALID_ARCHITECTURE = (
 CHARACTERS_NAME, WORDS_NAME = "char.dic", "word.dic"
 BLANK = "\u3000"  # what a line without a visible symbol means
 OURS = "token_embedder."  # prefix in our state dict
-MAX_BYTES = 32 * MIB
 MAX_DIGITS = 10
 # The architecture of the published models, which is a file of the original program and not of every download.
 SAMPLE_NAMES = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
@@ -63,9 +62,9 @@ def detect_manylangs(listing: Listing) -> Optional[ModelFiles]:
 
 def read_symbols(file: File, needed: Sequence[str]) -> Tuple[Optional[str], ...]:
     """Symbols by id; None for blank symbols that a later line replaces. ValueError with all problems, also for symbols
-    that are needed and missing, EL020 or EL036 for a file that is missing or too large.
+    that are needed and missing, EL020 for a file that is missing.
     """
-    content = file.read_bytes(MAX_BYTES)
+    content = file.read_bytes()
     try:
         lines = decode_text(content).split("\n")
     except ValueError as error:
@@ -120,7 +119,7 @@ def read_architecture(files: ModelFiles) -> Tuple[Any, str]:
     it, else one of the two that the original program has, else the only other JSON with both blocks. Nothing outside is
     read.
 
-    RAISES (ValueError): If it is not found, EL022 or EL036 for files that are not JSON.
+    RAISES (ValueError): If it is not found, EL022 for files that are not JSON.
     """
     config_file = files.by_name.get(CONFIG_NAME)
     record = {} if config_file is None else read_json(config_file)

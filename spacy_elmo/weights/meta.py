@@ -22,7 +22,6 @@ from ..util import shorten
 from .files import Array
 
 META_NAME, RECORD_NAME = "meta.json", "origin.json"
-MAX_RECORD_BYTES = 2**20
 FORMAT_KEY = "source_format"  # the format that a biLM was read from
 RECORD_KEYS = {"name": "name", "lang": "language", "license": "licence", "source": "documented", "paper": "paper"}
 
@@ -36,8 +35,7 @@ def read_record(path: Path) -> Optional[Dict[str, Any]]:
     """The record of `elmo download` in a folder, or beside a file; None if there is no record that can be read."""
     place = (path if path.is_dir() else path.parent) / RECORD_NAME
     try:
-        with place.open("rb") as file:
-            record = json.loads(file.read(MAX_RECORD_BYTES).decode("utf8"))
+        record = json.loads(place.read_text(encoding="utf8"))
     except (OSError, ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None

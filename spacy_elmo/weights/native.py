@@ -28,20 +28,19 @@ from ..text.words import Lexicon, Vocabulary
 from ..util import shorten
 from .files import (
     CONFIG_NAME,
-    MIB,
     VOCAB_NAME,
     Array,
     File,
     Listing,
     ModelFiles,
     decoding,
-    dump_object,
     kind_of,
     only_model,
     parse_json,
     read_json,
     read_object,
     unreadable,
+    write_object,
 )
 from .meta import META_NAME, make_file_meta, split_copy
 from .tensor_map import (
@@ -73,7 +72,6 @@ SUFFIX = ".scale"
 SUMMED = 1  # the dimension that products sum over, for all matrices
 SOFTMAX_KEYS = WEIGHT_KEY, BIAS_KEY = "softmax.weight", "softmax.bias"
 ADAPTIVE_PREFIX = "adaptive."
-MAX_LEXICON_BYTES = 256 * MIB
 LEXICON_TABLES = ("characters", "words")
 EMBEDDINGS_KEY = "token_embeddings"
 STEADY_KEYS = ("steady.h", "steady.c")
@@ -251,18 +249,17 @@ def read_native(files: ModelFiles, vocab: Optional[File] = None) -> BiLM:
     words = vocab or files.vocab
     vocabulary = None if words is None else read_vocabulary(words, True)
     lexicon = files.by_name.get(LEXICON_NAME)
-    symbols = None if lexicon is None else _parse_lexicon(read_json(lexicon, MAX_LEXICON_BYTES), lexicon)
+    symbols = None if lexicon is None else _parse_lexicon(read_json(lexicon), lexicon)
     return _build(settings, arrays, vocabulary, symbols, meta, where)
 
 
 def write_native(bilm: BiLM, folder: Path, dtype: str) -> None:
     """Write a biLM to an empty folder, as "float32", "float16", or "int8" for the large matrices. ValueError for values
-    that are too large for the dtype, EL036 for meta data that could not be read.
+    that are too large for the dtype.
     """
     arrays, meta = _to_disk_arrays(bilm, dtype)
-    content = dump_object(meta, META_NAME)
     srsly.write_json(folder / CONFIG_NAME, _config_record(bilm))
-    (folder / META_NAME).write_bytes(content)
+    write_object(folder / META_NAME, meta)
     (folder / WEIGHTS_NAME).write_bytes(save(arrays))
     if bilm.vocabulary is not None:
         write_vocabulary(folder / VOCAB_NAME, bilm.vocabulary)
@@ -381,7 +378,7 @@ def _build(
     rows = table_rows(*(arrays.get(key) for key in (NETWORK_PREFIX + "word_embedding", BIAS_KEY, EMBEDDINGS_KEY)))
     if adaptive is not None:
         rows["the softmax"] = adaptive.n_words
-    check_vocabulary(vocabulary, rows)
+    check_vocabulary(vocabulary, rows, where)
     if config.token_embedder is not None:
         make_lexicon_codec(config, lexicon)  # ValueError for a lexicon that does not fit
     network = load_network(config, table, arrays)

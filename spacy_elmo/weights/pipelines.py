@@ -15,7 +15,6 @@ import srsly
 from ..about import __version__
 from ..inference.bilm import BiLM
 from .files import (
-    MAX_HEADER_BYTES,
     File,
     Listing,
     ModelFiles,
@@ -84,7 +83,7 @@ def read_pipeline(
         start = content.find(MARK) - SIZE_BYTES
         length = int.from_bytes(content[start : start + SIZE_BYTES], "little")
         first = start + SIZE_BYTES + length
-        if length > MAX_HEADER_BYTES or first > len(content):
+        if first > len(content):
             raise unreadable(weights, KIND, "its header is longer than the file")
         header: Dict[str, Any] = parse_json(content[start + SIZE_BYTES : first], weights)
         try:

@@ -318,7 +318,7 @@ def _fits_line(word: str) -> bool:
     return "\n" not in word and not word.endswith("\r") and not any("\ud800" <= char <= "\udfff" for char in word)
 
 
-def check_vocabulary(vocabulary: Optional[Vocabulary], rows: Mapping[str, int]) -> None:
+def check_vocabulary(vocabulary: Optional[Vocabulary], rows: Mapping[str, int], where: object) -> None:
     """ValueError with all tables that should have a row per word, by their numbers of rows, and have another number."""
     if vocabulary is None:
         return
@@ -326,7 +326,7 @@ def check_vocabulary(vocabulary: Optional[Vocabulary], rows: Mapping[str, int]) 
     if misfits:
         listing = "; ".join(misfits)
         raise ValueError(
-            f"The vocabulary has {len(vocabulary)} words, but {listing}. Pass the vocabulary the model was "
+            f"The vocabulary '{where}' has {len(vocabulary)} words, but {listing}. Pass the vocabulary the model was "
             "trained with, one word per line in the order of the rows."
         )
 

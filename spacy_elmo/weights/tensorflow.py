@@ -25,13 +25,12 @@ from .bilm_tf import (
     read_bilm_tf,
     regular_name,
 )
-from .files import MIB, OPTIONS_NAME, VOCAB_NAME, Array, File, Listing, ModelFiles, Shape, list_files, unreadable
+from .files import OPTIONS_NAME, VOCAB_NAME, Array, File, Listing, ModelFiles, Shape, list_files, unreadable
 from .meta import LoadedMix, mixes_to_meta
 from .tensor_map import find_misfits, refuse_misfits
 from .tf_bundle import DTYPES, INDEX_SUFFIX, KIND, Bundle, Variable, incomplete, is_sorted_table
 
 STATE_NAME = "checkpoint"  # text with the name of the newest checkpoint
-MAX_STATE_BYTES = MIB
 NEWEST = re.compile(rb'^[ \t]*model_checkpoint_path\s*:\s*"((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
 ESCAPE = re.compile(rb"\\([0-7]{1,3}|.)")
 SHARDS = re.compile(r"-\?{5}-of-\d{5}$")  # all files of an old checkpoint in format V1, in a file `checkpoint`
@@ -127,7 +126,7 @@ def _in_folder(folder: Path) -> Optional[Path]:
 
 def _newest(state: Path) -> Optional[str]:
     """The name in a file `checkpoint`, without its folder, which may be that of another machine."""
-    match = NEWEST.search(File(state).read_bytes(MAX_STATE_BYTES).removeprefix(BOM_UTF8))
+    match = NEWEST.search(File(state).read_bytes().removeprefix(BOM_UTF8))
     if match is None:
         return None
     path = ESCAPE.sub(lambda escape: bytes([int(escape[1], 8) % 256]) if escape[1].isdigit() else escape[1], match[1])

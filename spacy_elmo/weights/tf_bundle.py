@@ -18,11 +18,9 @@ from typing import Any, Dict, Iterable, Iterator, List, Tuple
 import numpy as np
 
 from .crc32c import masked_crc32c
-from .files import MIB, Array, File, Shape, decoding
+from .files import Array, File, Shape, decoding
 
 INDEX_SUFFIX = ".index"
-MAX_INDEX_BYTES = 64 * MIB
-MAX_SHARDS = 10_000
 MAX_SLICES = 1000
 # DataType of tensorflow/core/framework/types.proto. Only floating point and integers are read.
 DTYPES = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 19: "<f2"}
@@ -65,20 +63,18 @@ class Bundle:
 
     index (Path): PREFIX.index.
     variables (Dict[str, Variable]): Declared variables by name.
-    RAISES (ValueError): EL022 if the index is damaged, EL036 if it is too large.
+    RAISES (ValueError): EL022 if the index is damaged.
     """
 
     def __init__(self, index: Path) -> None:
         self.index = index
-        content = memoryview(File(index).read_bytes(MAX_INDEX_BYTES))
+        content = memoryview(File(index).read_bytes())
         with decoding(index, KIND):
             entries = dict(_read_table(content))
             if b"" not in entries:
                 raise ValueError("it has no header")
             header = _read_fields(entries.pop(b""))
             self._n_shards = _number(header, 1)
-            if not 1 <= self._n_shards <= MAX_SHARDS:
-                raise ValueError(f"it declares {self._n_shards:,} data files, should be 1 to {MAX_SHARDS:,}")
             if _number(header, 2) != 0:
                 raise ValueError("its numbers are big-endian; only little-endian checkpoints are read")
             named = {key.decode("utf8"): value for key, value in entries.items() if not key.startswith(b"\0")}
@@ -236,8 +232,6 @@ def _number(fields: Fields, field: int, default: int = 0) -> int:
 MAGIC = b"\x57\xfb\x80\x8b\x24\x75\x47\xdb"
 FOOTER_BYTES = 48
 TRAILER_BYTES = 5  # after each block: kind of compression, masked CRC of the block and the kind
-MAX_KEY_BYTES = 4096
-MAX_ENTRIES = 100_000
 
 
 def is_sorted_table(path: Path) -> bool:
@@ -258,13 +252,8 @@ def _read_table(content: memoryview) -> Iterator[Tuple[bytes, memoryview]]:
     at = 0
     for _ in range(2):  # offset and size of the block of meta data, which is empty
         _, at = _read_varint(footer, at)
-    n_entries = 0
     for _, handle in _entries(_read_block(content, footer[at:])):
-        for key, value in _entries(_read_block(content, handle)):
-            n_entries += 1
-            if n_entries > MAX_ENTRIES:
-                raise ValueError(f"it has more than {MAX_ENTRIES:,} entries")
-            yield key, value
+        yield from _entries(_read_block(content, handle))
 
 
 def _read_block(content: memoryview, handle: memoryview) -> memoryview:
@@ -292,8 +281,6 @@ def _entries(block: memoryview) -> Iterator[Tuple[bytes, memoryview]]:
         n_value, at = _read_varint(block, at)
         if n_shared > len(key) or at + n_own + n_value > end:
             raise ValueError("an entry of a block is truncated")
-        if n_shared + n_own > MAX_KEY_BYTES:
-            raise ValueError(f"a key has {n_shared + n_own:,} bytes, should have at most {MAX_KEY_BYTES:,}")
         key = key[:n_shared] + bytes(block[at : at + n_own])
         at += n_own
         yield key, block[at : at + n_value]

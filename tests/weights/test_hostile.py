@@ -1,6 +1,9 @@
 """Damaged and hostile files: one error with a code, before anything is allocated, built or read from elsewhere."""
 
+import bz2
+import gzip
 import json
+import lzma
 import zipfile
 
 import h5py
@@ -66,10 +69,9 @@ def make_virtual(file):
     file.create_virtual_dataset("bad", layout)
 
 
-def make_nested(file):
-    group = file
-    for _ in range(40):
-        group = group.create_group("g")
+def make_bad_name(file):
+    file.create_dataset("char_embed_2", data=np.ones(3, "f4"))
+    file.id.links.move(b"char_embed_2", file.id, b"caf\xe9")
 
 
 def make_endless(file):
@@ -77,21 +79,15 @@ def make_endless(file):
     group["again"] = group
 
 
-def make_wide_chunk(file):
-    file.create_dataset("bad", (8,), "f4", chunks=(2**28,), maxshape=(None,))
-
-
 HDF5 = {
     "virtual": (make_virtual, "bad is a virtual dataset"),
     "external": (lambda file: file.create_dataset("bad", (3,), "f4", external=[("other", 0, 12)]), "another file"),
-    "soft link": (lambda file: file.update({"bad": h5py.SoftLink("/char_embed")}), "bad is a link"),
-    "external link": (lambda file: file.update({"bad": h5py.ExternalLink("weights.hdf5", "/")}), "bad is a link"),
-    "nested": (make_nested, "nested deeper than 16 levels"),
-    "endless": (make_endless, "nested deeper than 16 levels"),
-    "shape": (lambda file: file.create_dataset("bad", (2**40,), "f4"), r"bad has shape \[1099511627776\], but only 0"),
-    "chunks": (make_wide_chunk, r"bad has chunks \[268435456\]"),
+    "shape": (
+        lambda file: file.create_dataset("bad", (2**40,), "f4"),
+        r"EL036.* would expand from [\d,]+ bytes to more",
+    ),
     "text": (lambda file: file.create_dataset("bad", data="text"), "bad is object, should be floating point"),
-    "name": (lambda file: h5py.h5g.create(file.id, b"caf\xe9"), r"caf\\xe9 has a name that is not valid UTF-8"),
+    "name": (make_bad_name, r"unexpected: caf\\xe9"),
     "empty": (lambda file: file.create_dataset("bad", data=h5py.Empty("f4")), "bad is empty"),
 }
 
@@ -104,6 +100,22 @@ def test_hdf5_that_is_not_plain_is_not_read(kind, folder):
     for path in (folder, pack(folder)):
         with pytest.raises(ValueError, match=f"(?s){text}"):
             load_bilm(path)
+
+
+LINKS = {
+    "soft": lambda file: file.update({"bad": h5py.SoftLink("/other")}),
+    "external": lambda file: file.update({"bad": h5py.ExternalLink("other.hdf5", "/")}),
+    "endless": make_endless,
+    "name": lambda file: h5py.h5g.create(file.id, b"caf\xe9"),
+}
+
+
+@pytest.mark.parametrize("kind", LINKS)
+def test_links_in_hdf5_are_not_followed(kind, folder):
+    wanted = load_bilm(folder).embed([["a"]])[0]
+    with h5py.File(folder / "weights.hdf5", "a") as file:
+        LINKS[kind](file)
+    assert (load_bilm(folder).embed([["a"]])[0] == wanted).all()
 
 
 OPTIONS = {
@@ -126,16 +138,15 @@ def test_sizes_of_options_have_limits(name, folder):
 @pytest.mark.parametrize("name", ["options.json", "config.json", "meta.json"])
 def test_json_that_is_nested_too_deep(name, folder, native):
     place = folder if name == "options.json" else native
-    for content, text in ((DEEP, "EL022"), ("[" * 80 + "]" * 80, "EL022.*64 levels")):
-        (place / name).write_text(content)
-        with pytest.raises(ValueError, match=text):
-            load_bilm(place)
+    (place / name).write_text(DEEP)
+    with pytest.raises(ValueError, match=f"EL022.*{name}"):
+        load_bilm(place)
 
 
-def test_json_that_is_too_large_is_not_read(native):
-    with (native / "config.json").open("wb") as file:
-        file.truncate(3 * 2**30)  # sparse
-    with pytest.raises(ValueError, match="EL036.*has 3,221,225,472 bytes, but should have at most 2,097,152"):
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
+def test_a_compressed_file_expands_to_a_few_times_its_size(compress, native):
+    (native / "config.json").write_bytes(compress(bytes(2**27)))
+    with pytest.raises(ValueError, match="EL036.*config.json.* would expand from [0-9,]+ bytes to more than 6"):
         load_bilm(native)
 
 
@@ -177,11 +188,19 @@ def test_values_whose_products_are_not_finite_are_refused(name, value, text, fol
         load_bilm(folder)
 
 
+def test_a_member_of_a_zip_expands_to_a_few_times_its_size(folder):
+    path = pack(folder)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("options.json", bytes(2**27))
+        archive.write(folder / "weights.hdf5", "weights.hdf5")
+    with pytest.raises(ValueError, match="EL036.*model.zip:options.json. would expand from [0-9,]+ bytes to"):
+        load_bilm(path)
+
+
 def test_a_member_that_declares_more_than_the_zip_has_takes_no_memory(folder):
     path = pack(folder)
     content = bytearray(path.read_bytes())
     at = content.find(b"PK\x01\x02") + 20
-    content[at : at + 4] = (2**31 - 1).to_bytes(4, "little")
+    content[at : at + 4] = (2**32 - 2).to_bytes(4, "little")
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="EL022.*model.zip.* 2,147,483,647 bytes are declared"):
-        load_bilm(path)
+    load_bilm(path)

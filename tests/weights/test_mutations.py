@@ -107,7 +107,7 @@ READERS = {
         [f"hub/variables/variables.{name}" for name in ("index", "data-00000-of-00001")],
         lambda path: load_bilm(path.parent.parent),
     ),
-    **dict.fromkeys(["native.bytes", "int8.bytes"], lambda path: bilm_from_bytes(path.read_bytes())),
+    **dict.fromkeys(["native.bytes", "int8.bytes"], lambda path: bilm_from_bytes(path.read_bytes(), str(path))),
     "tf/packed.txt.gz": lambda path: load_bilm(path.parent, vocab=path),
     "softmax.hdf5": lambda path: load_bilm(path.parent / "tf", softmax=path),
     "token_embeddings.hdf5": lambda path: load_bilm(path.parent / "tf", token_embeddings=path),

@@ -16,7 +16,6 @@ from spacy_elmo.inference import products
 from spacy_elmo.inference.products import full_state
 from spacy_elmo.pipeline.model import make_random_bilm
 from spacy_elmo.weights import bilm_from_bytes, bilm_to_bytes
-from spacy_elmo.weights.files import MAX_JSON_BYTES
 
 WIDE = {"char_cnn": {"filters": [[1, 32], [2, 32]], "n_highway": 1}, "cell_width": 256, "projection_width": 64}
 
@@ -161,13 +160,3 @@ def test_native_config_of_another_kind(block, changes, part, bilm, tmp_path):
     (tmp_path / "native" / "config.json").write_text(json.dumps(record))
     with pytest.raises(ValueError, match=part):
         load_bilm(tmp_path / "native")
-
-
-def test_meta_data_that_could_not_be_read_are_not_written(bilm, tmp_path):
-    bilm.meta = {"words": "é" * (MAX_JSON_BYTES // 6)}
-    with pytest.raises(ValueError, match="EL036.*meta.json' has 2,097,.* should have at most 2,097,152"):
-        save_bilm(bilm, tmp_path / "native")
-    assert not (tmp_path / "native").exists()
-    bilm.meta = {"words": "é" * (MAX_JSON_BYTES // 6 - 10)}
-    save_bilm(bilm, tmp_path / "native")
-    assert load_bilm(tmp_path / "native").meta == bilm.meta
