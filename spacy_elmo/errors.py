@@ -249,7 +249,7 @@ class Warnings(metaclass=Catalogue):
     )
     WL065 = (
         "No component listens to '{name}', so its layers have no effect on training: the models of {components} do not "
-        "use them.{order} To train them on ELMo, give them listeners.{python}In a config, replace "
+        "use them.{order} To train them on ELMo, give them listeners: in a config, replace "
         "their `tok2vec`, and all blocks below it (`python -m spacy elmo init-config` writes such configs, also for "
         "models without a `tok2vec`):\n{blocks}\nIf you only need the vectors of '{name}', add it to "
         "annotating_components in [training]."

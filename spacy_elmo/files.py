@@ -26,7 +26,7 @@ DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 SPARE_BYTES = 2**20  # for what HDF5 holds back, and its index
 RESOURCE_FORKS = "__MACOSX"  # folder of zips made on macOS
 # Suffixes of pictures, pages and tables: a file of them in a folder of weights or of a pipeline is never read.
-RESULTS = (".png", ".svg", ".pdf", ".html", ".htm", ".csv")
+RESULTS = (".png", ".svg", ".pdf", ".html", ".csv")
 # A path as Python programs have it: text, bytes (`os.fsencode`), `pathlib.Path`. `os.fsdecode` makes it text.
 AnyPath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 

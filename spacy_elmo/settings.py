@@ -6,7 +6,6 @@ texts for configs and docs.
 
 import re
 from dataclasses import fields, is_dataclass
-from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, signature
 from numbers import Integral
@@ -96,14 +95,14 @@ def read_block(cls: Type[Block], record: Any, block: str) -> Block:
     record (Any): The values by name, nested blocks as dictionaries.
     block (str): Its name in errors.
     RETURNS (Block): The block.
-    RAISES (ValueError): EL001 for unknown settings, with similar names; for invalid values. Both with all problems.
+    RAISES (ValueError): EL001 for unknown settings, with the known ones; for invalid values. Both with all problems.
     """
     try:
         return TypeAdapter(cls).validate_python(record)
     except ValidationError as error:
         unknown = [entry["loc"] for entry in error.errors() if entry["type"] in UNKNOWN]
         if unknown:
-            names = ", ".join(_join(path) + _did_you_mean(cls, path) for path in unknown)
+            names = ", ".join(map(_join, unknown))
             known = ", ".join(_names(_find_block(cls, unknown[0][:-1])))
             raise ValueError(Errors.EL001.format(block=block, unknown=names, known=known)) from None
         problems = "; ".join(describe_problems(error))
@@ -194,11 +193,3 @@ def _types(hint: Any) -> Iterator[Any]:
 
 def _find_block(cls: Any, path: Sequence[Any]) -> Any:
     return dict(_blocks(cls)).get(_join(path), cls)
-
-
-def _did_you_mean(cls: Any, path: Sequence[Any]) -> str:
-    """A similar name of the same block, or the name in another block."""
-    name = str(path[-1])
-    close = get_close_matches(name, _names(_find_block(cls, path[:-1])), n=1)
-    elsewhere = [f"{where}.{name}".removeprefix(".") for where, block in _blocks(cls) if name in _names(block)]
-    return "".join(f" (did you mean {meant}?)" for meant in (close or elsewhere)[:1])

@@ -1,13 +1,9 @@
-"""Docs with annotations for every component, and a knowledge base for the entity linker."""
+"""Docs with annotations for every component."""
 
-from pathlib import Path
 from typing import List
 
-from spacy.kb import InMemoryLookupKB
 from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
-
-KB_WIDTH = 8
 
 
 def make_docs() -> List[Doc]:
@@ -30,11 +26,3 @@ def make_docs() -> List[Doc]:
         doc.cats = {"music": float(i % 2), "sleep": float(1 - i % 2)}
         docs.append(doc)
     return docs
-
-
-def write_kb(path: Path) -> None:
-    kb = InMemoryLookupKB(Vocab(), entity_vector_length=KB_WIDTH)
-    kb.set_entities(["Q1", "Q2"], [5, 5], [[0.5] * KB_WIDTH, [-0.5] * KB_WIDTH])
-    kb.add_alias("Ada", ["Q1", "Q2"], [0.6, 0.4])
-    kb.add_alias("Bob", ["Q1", "Q2"], [0.4, 0.6])
-    kb.to_disk(path)

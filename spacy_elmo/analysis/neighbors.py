@@ -227,7 +227,7 @@ class NeighborIndex:
 
     def check_bilm(self, bilm: BiLM) -> None:
         """RAISES (ValueError): EL394 if it is not the biLM of the index."""
-        if not bilm.has_digest(self.bilm_digest):
+        if bilm.digest != self.bilm_digest:
             difference = f"it has the digest {bilm.digest}, that of the index {self.bilm_digest}"
             bilm_path = self.settings["bilm"]
             raise ValueError(Errors.EL394.format(path=self.path, difference=difference, bilm=bilm_path))

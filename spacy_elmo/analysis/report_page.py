@@ -134,9 +134,7 @@ def _render_curves(report: TrainingReport) -> str:
     logs = [(name, output.score_log) for name, output in outputs if output is not None]
     names = _find_logged([rows for _, rows in logs], report.categories)
     figures = [_draw_score(name, logs, report.categories) for name in names]
-    # Earlier versions logged equal weights of concatenated layers.
-    without = [(mix.component, mix.number) for mix in report.mixes if mix.is_concatenated]
-    weight_log = {key: rows for key, rows in report.output.weight_log.items() if key not in without}
+    weight_log = report.output.weight_log
     courses = [_draw_course(component, mix_number, rows) for (component, mix_number), rows in weight_log.items()]
     charts = []
     if figures:

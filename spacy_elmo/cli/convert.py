@@ -12,8 +12,7 @@ from ..weights.formats import list_sources
 from . import _common
 from ._app import Arg, Opt, app
 
-# Of files that are easily expected where a folder is written.
-FILE_SUFFIXES = (".onnx", ".hdf5", ".h5", ".gz", ".safetensors", ".zip")
+FILE_SUFFIXES = (".onnx", ".hdf5", ".safetensors")  # of files that are easily expected where a folder is written
 
 
 @app.command("convert")

@@ -123,7 +123,7 @@ def init_config_cli(
 
     For a pipeline it is the config of `spacy init config` with the component `elmo` first in the pipeline, and with a
     listener as the tok2vec of every trainable component. The config is complete and can be passed to `spacy train`
-    unchanged; an entity linker also needs --paths.kb, a knowledge base.
+    unchanged.
     """
     kind = "pretraining" if pretraining else "adaptation" if adaptation else "pipeline"
     options = {"--component or --pipeline": pipeline, "--optimize": optimize, "--placement": placement, "--gpu": gpu}

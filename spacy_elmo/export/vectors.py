@@ -26,12 +26,7 @@ from .embedder import BATCH_SIZE, name_rows, pipe_texts, read_vectors, to_arrow
 
 STDOUT = "-"
 # Formats of vectors, with the suffixes of their files.
-SUFFIXES: Dict[str, Tuple[str, ...]] = {
-    "npz": (".npz",),
-    "docbin": (".spacy",),
-    "parquet": (".parquet",),
-    "hdf5": (".hdf5", ".h5"),
-}
+SUFFIXES = {"npz": ".npz", "docbin": ".spacy", "parquet": ".parquet", "hdf5": ".hdf5"}
 SENTENCES = "sentence_to_index"
 POOLED = {"mixed": "elmo_pooled", "layers": "elmo_pooled_layers"}  # keys in `doc.user_data`
 MAX_CHARACTERS = 200  # of a token in an .npz, whose texts all have the width of the longest one
@@ -92,7 +87,7 @@ def open_vectors(
 ) -> Iterator["Writer"]:
     """Open a writer for an output file. It writes to a temporary folder next to the output and renames at the end.
 
-    path (str): A file that ends in .npz, .spacy, .parquet, .hdf5 or .h5, or "-" for an .npz on stdout.
+    path (str): A file that ends in .npz, .spacy, .parquet or .hdf5, or "-" for an .npz on stdout.
     to (str): A key of `SUFFIXES`, or "auto", which infers it from the suffix.
     store (str): "mixed" (T, D), "layers" (L+1, T, D) or, except in HDF5, "both"; in HDF5 also the "top" layer (T, D).
     has_sentences (bool): Whether an HDF5 file has `sentence_to_index`, a JSON object that maps each text to its number
@@ -146,10 +141,10 @@ def is_output(path: Path) -> bool:
 def choose_format(path: str, to: str = "auto") -> str:
     """The format of an output file, see `open_vectors`. ValueError for an unknown suffix."""
     suffix = ".npz" if path == STDOUT else Path(path).suffix.lower()
-    format = next((name for name, known in SUFFIXES.items() if suffix in known), None) if to == "auto" else to
-    if format is None or suffix not in SUFFIXES[format]:
+    format = next((name for name, known in SUFFIXES.items() if suffix == known), None) if to == "auto" else to
+    if format is None or suffix != SUFFIXES[format]:
         raise ValueError(
-            f"The output '{path}' ends in '{suffix}' (--to {to}), but should end in .npz (arrays), .hdf5 or .h5 (a "
+            f"The output '{path}' ends in '{suffix}' (--to {to}), but should end in .npz (arrays), .hdf5 (a "
             "dataset per text), .parquet or .spacy (one DocBin), have no suffix (a folder of Parquet files), or be '-' "
             "(.npz on stdout). Choose one of these, and leave out --to."
         )

@@ -15,7 +15,7 @@ from ..bilm.state import BiLMState, State
 from ..errors import Errors
 from ..text.words import Lexicon, Vocabulary
 from ..util import STATES
-from .digest import InputWords, RoundedCopy, Weights, collect_weights, digest_signs, digest_weights
+from .digest import InputWords, RoundedCopy, Weights, collect_weights, digest_weights
 from .encoder import Encoder, check_state_of, refuse_state
 from .perplexity import Perplexity, finite, require_language_model, split_losses, summarize, text_losses
 from .products import check_precision, quantize, require_float32
@@ -127,13 +127,6 @@ class BiLM:
         """
         rounded = digest_weights(self.network, weights, InputWords(self.vocabulary, self.lexicon))
         return None if rounded == self.digest else RoundedCopy(self.digest, rounded)
-
-    @isolated
-    def has_digest(self, digest: str) -> bool:
-        """digest (str): The digest of a biLM, stored by this version or by a checkout before November 29, 2026.
-        RETURNS (bool): Whether it is that of these weights.
-        """
-        return digest == self.digest or digest == digest_signs(self.network, self.token_embeddings)
 
     @property
     @isolated

@@ -9,8 +9,6 @@ import hashlib
 import json
 from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Union
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ..bilm.char_cnn import has_mask_row
@@ -18,10 +16,9 @@ from ..bilm.config import BiLMConfig
 from ..bilm.lstm import LSTMLayer, full_bias
 from ..bilm.model import BiLMNetwork
 from ..text.words import Lexicon, Vocabulary
-from .products import QuantizedMatrix, hash_values, quantizable_names, stored_state
+from .products import QuantizedMatrix, hash_values, stored_state
 
 DIGEST_LENGTH = 12  # hexadecimal digits
-MAX_SIGNS = 4096  # of each tensor
 EMBEDDINGS = "token_embeddings"
 Weights = Mapping[str, Union[Tensor, QuantizedMatrix]]
 
@@ -73,21 +70,6 @@ def digest_weights(network: BiLMNetwork, weights: Weights, words: InputWords) ->
         hashed.update(_encode(words.vocabulary.words))
     if words.lexicon is not None:
         hashed.update(_encode([*words.lexicon.characters, None, *words.lexicon.words]))
-    return hashed.hexdigest()[:DIGEST_LENGTH]
-
-
-def digest_signs(network: BiLMNetwork, token_embeddings: Optional[Tensor]) -> str:
-    """The digest of checkouts before November 29, 2026: a hash of the signs of some weights, which differs between
-    biLMs that were trained apart. It is still accepted where they stored it, see `BiLM.has_digest`.
-    """
-    matrices = set(quantizable_names(network))
-    weights = {name: weight for name, weight in network.named_parameters() if name not in matrices}
-    if token_embeddings is not None:
-        weights[EMBEDDINGS] = token_embeddings  # type: ignore[assignment]  # a Tensor, as a Parameter is
-    hashed = hashlib.sha256()
-    for name in sorted(weights):
-        signs: NDArray[np.bool_] = weights[name].detach().flatten()[:MAX_SIGNS].signbit().cpu().numpy()
-        hashed.update(f"{name} {list(weights[name].shape)} ".encode() + np.packbits(signs).tobytes())
     return hashed.hexdigest()[:DIGEST_LENGTH]
 
 

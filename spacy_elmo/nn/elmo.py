@@ -398,7 +398,7 @@ class BiLMModule(nn.Module):
 
     def _compare(self, stored: Tensor, key: str) -> None:
         digest = bytes(stored.to(torch.uint8).tolist()).hex()  # a state dict may be cast
-        if not self.bilm.has_digest(digest):
+        if digest != self.bilm.digest:
             raise ValueError(
                 f"The state dict was saved with another biLM, of digest {digest}, this one has {self.bilm.digest}. Its "
                 "mixes do not fit this biLM. Make the module with the biLM it was trained with; to load the other "

@@ -50,7 +50,7 @@ def _find_other(elmo: Any, names: Iterable[str]) -> Listeners:
         return {}
     for name in names:
         labels = [(listener, listener.trained_with) for listener in elmo.listener_map[name]]
-        others[name] = [listener for listener, label in labels if label and not bilm.has_digest(label.split()[0])]
+        others[name] = [listener for listener, label in labels if label and label.split()[0] != bilm.digest]
     return {name: listeners for name, listeners in others.items() if listeners}
 
 
@@ -192,10 +192,6 @@ def check_schedules(nlp: Optional[Language], elmo: Any) -> None:
             )
 
 
-LISTENER_LINE = (
-    'nlp.add_pipe("{factory}"{own_name}, config={{"model": {{"tok2vec": {{"@architectures": '
-    '"spacy-elmo.ElmoListener.v1"{upstream}}}}}}})'
-)
 LISTENER_BLOCK = """
 [components.{component}.model.tok2vec]
 @architectures = "spacy-elmo.ElmoListener.v1"
@@ -225,19 +221,9 @@ def check_listeners(nlp: Language, name: str) -> bool:
     order = f" In `pipeline` of [nlp], move {_quote(earlier)} after '{name}'." if earlier else ""
     listening = [other for other in without_elmo if "tok2vec" in nlp.get_pipe_config(other).get("model", {})]
     blocks = "".join(LISTENER_BLOCK.format(component=other, name=name) for other in listening)
-    lines = "\n".join(_write_line(nlp, other, name) for other in listening)
-    python = f" In Python, after '{name}' is added:\n\n{lines}\n\n" if lines else " "
-    text = Warnings.WL065.format(name=name, components=_quote(without_elmo), order=order, python=python, blocks=blocks)
+    text = Warnings.WL065.format(name=name, components=_quote(without_elmo), order=order, blocks=blocks)
     warnings.warn(text, stacklevel=4)
     return True
-
-
-def _write_line(nlp: Language, component: str, name: str) -> str:
-    factory = nlp.get_pipe_meta(component).factory
-    own_name = "" if component == factory else f', name="{component}"'
-    n_encoders = sum(hasattr(pipe, "add_listener") for _, pipe in nlp.pipeline)
-    upstream = f', "upstream": "{name}"' if n_encoders > 1 else ""  # else that of the default, the nearest one
-    return LISTENER_LINE.format(factory=factory, own_name=own_name, upstream=upstream)
 
 
 def _quote(names: Iterable[str]) -> str:

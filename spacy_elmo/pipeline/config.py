@@ -6,7 +6,6 @@ import re
 import shlex
 import warnings
 from copy import deepcopy
-from difflib import get_close_matches
 from functools import reduce
 from operator import getitem
 from pathlib import Path
@@ -54,14 +53,11 @@ LOADER = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": "${paths.bilm}"}
 # As in configs/elmo_ner_finetune.cfg.
 FINE_TUNING = {"@misc": "spacy-elmo.FineTuning.v1", "top_rate": 0.385, "layer_decay": 0.385}
 FINE_TUNING_UPDATES = {"max_steps": 1000, "patience": 0}
-KB_LOADER = {"@misc": "spacy.KBFromFile.v1", "kb_path": "${paths.kb}"}
 # Components by the token attribute that they learn, and components that learn other annotations.
 ANNOTATED = {"TAG": "tagger", "POS": "morphologizer", "MORPH": "morphologizer"}
 ANNOTATED |= {"LEMMA": "trainable_lemmatizer", "DEP": "parser"}
 OTHERS = ("senter", "ner", "spancat", "textcat", "textcat_multilabel")
 PARSERS = ("parser", "beam_parser", "biaffine_parser")
-BOUNDARIES = ("sentencizer", "senter", *PARSERS)  # components that set sentence boundaries
-LINKER = "entity_linker"
 ENCODER_WIDTH = 200  # of the BiLSTM, both directions together
 BATCH_SIZE = 256  # Docs per batch of `nlp.pipe`; with spaCy's 1,000 the layers need four times as much memory
 NO_LISTENER = "it has no component that could listen to ELMo"
@@ -142,8 +138,6 @@ def make_pipeline_config(
     config["system"]["gpu_allocator"] = "pytorch" if use_gpu else None
     filled = load_model_from_config(config, auto_fill=True).config
     filled["components"].update(kept)  # spaCy fills in their settings
-    if LINKER in names:
-        _complete_linker(filled)  # not before: without a path, the loader of the knowledge base is not valid
     elmo, network = WITHOUT_ELMO if is_baseline else WITH_ELMO
     place = "" if is_baseline or placement is None else f", with ELMo {PLACES[placement]}"
     is_measured = names == ["ner"] and lang == "en" and optimize == "efficiency" and not base
@@ -154,7 +148,7 @@ def make_pipeline_config(
     blocks = filled["components"].values()
     if any("TextCatNgrams" in block.get("model", {}).get("@architectures", "") for block in blocks):
         more += NGRAMS.format(beside="" if is_baseline else ", and from all layers, without a mix of their own")
-    options = ("" if bilm or has_bilm else " --paths.bilm BILM") + (" --paths.kb kb" if LINKER in names else "")
+    options = "" if bilm or has_bilm else " --paths.bilm BILM"
     header = HEADER.format(
         pipeline=", ".join(names),
         elmo=elmo,
@@ -239,7 +233,7 @@ def _check_pipeline(pipeline: str, lang: str, base: Optional[Language]) -> List[
         if names.count(name) > 1:
             problems.append(f"'{name}' is listed {names.count(name)} times")
         if not nlp.has_factory(name) and name not in known:
-            problems.append(_describe_unknown(name, known))
+            problems.append(f"there is no factory '{name}'")
     if problems:
         raise ValueError(Errors.EL210.format(pipeline=pipeline, lang=lang, problems="; ".join(problems)))
     return names
@@ -252,7 +246,7 @@ def _make_blocks(
     RAISES (ValueError): EL210 if no component has a model that could listen to ELMo.
     """
     settings = {} if base is None else base.config.interpolate()["components"]
-    order = _add_boundaries(names if base is None else _order(names, base), names)
+    order = names if base is None else _order(names, base)
     names = [name for name in order if name in names or name not in settings]
     config = make_spacy_config(lang=lang, pipeline=[name for name in names if name not in settings], optimize=optimize)
     blocks = {name: settings.get(name) or config["components"][name] for name in names}
@@ -333,28 +327,6 @@ def _keep_others(config: Config, names: List[str], base: Language) -> Dict[str, 
     return blocks
 
 
-def _add_boundaries(order: List[str], names: List[str]) -> List[str]:
-    """RETURNS (List[str]): With a sentencizer before a new entity linker, if nothing before it finds sentences."""
-    place = order.index(LINKER) if LINKER in names else 0
-    needs_one = LINKER in names and not set(order[:place]) & set(BOUNDARIES)
-    return [*order[:place], "sentencizer", *order[place:]] if needs_one else order
-
-
-def _complete_linker(config: Config) -> None:
-    """Add what training an entity linker needs: a knowledge base, and sentences."""
-    names = config["nlp"]["pipeline"]
-    before = names[: names.index(LINKER)]
-    config["training"]["annotating_components"] += [name for name in before if name in BOUNDARIES]
-    config["paths"]["kb"] = None
-    config["initialize"]["components"][LINKER] = {"kb_loader": KB_LOADER}
-
-
-def _describe_unknown(name: str, components: List[str]) -> str:
-    known = {factory.rpartition(".")[2] for factory in registry.factories.get_all()}  # some are called "en.lemmatizer"
-    similar = get_close_matches(name, sorted({*known, *components}), n=1)
-    return f"there is no factory '{name}'" + (f" (did you mean '{similar[0]}'?)" if similar else "")
-
-
 def _make_tok2vec(lang: str, optimize: str, placement: Optional[str], is_baseline: bool) -> Block:
     """RETURNS (Block): A listener, for efficiency; otherwise the network of configs/task_*.cfg if a placement is given,
     or that of configs/elmo_*.cfg: spaCy's word features concatenated with ELMo, then spaCy's small encoder. For a
@@ -415,17 +387,11 @@ COMMENTS = {
     "when you train.",
     "paths.base": "The trained pipeline that frozen components are taken from: an installed package, or a path.",
     "paths.logs": "Folder for the logs that `elmo report` draws: the output folder of the training.",
-    "paths.kb": "The knowledge base of the entity linker, a folder that `kb.to_disk` wrote: pass --paths.kb when you "
-    "train.",
     "nlp.after_creation": "With a parser of Universal Dependencies: a block [nlp.after_creation] with "
     f'@callbacks = "{NOUN_CHUNKS}", so that `doc.noun_chunks` reads its labels.',
     "nlp.batch_size": "Docs per batch of `nlp.pipe`; their layers are in memory together.",
-    "components.entity_linker.entity_vector_length": "Width of the entity vectors, that of the knowledge base.",
     "training.frozen_components": "Components that are not trained; the biLM has its own setting, `frozen`.",
-    "training.annotating_components": "Components that annotate Docs during training, for those behind them; an entity "
-    "linker needs sentences.",
-    "initialize.components.entity_linker.kb_loader.": "Reads the knowledge base from disk.",
-    "initialize.components.entity_linker.kb_loader.kb_path": "See [paths].",
+    "training.annotating_components": "Components that annotate Docs during training, for those behind them.",
     "initialize.before_init.": "The tokenizer and the vocabulary, with its vectors, are those of the trained pipeline.",
 }
 

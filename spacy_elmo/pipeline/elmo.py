@@ -6,7 +6,7 @@ from dataclasses import asdict
 from functools import cache
 from itertools import chain
 from multiprocessing.context import get_spawning_popen
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Literal, Mapping, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Literal, Optional, Sequence, Tuple, Type
 
 import srsly
 import torch
@@ -69,17 +69,6 @@ class OwnMix:
     initial_weights: Optional[List[Number]] = None
     initial_gamma: Number = 1.0
     layer_norm: Optional[Literal["token"]] = None
-
-
-def _rename_settings(mix: Mapping[str, Any]) -> Dict[str, Any]:
-    """The settings of a mix. Saved pipelines may have those of before 0.1.0, `weights` and `gamma`, beside the defaults
-    of the present ones.
-    """
-    renamed = {name: value for name, value in mix.items() if name not in ("weights", "gamma")}
-    for name, default in (("weights", None), ("gamma", 1.0)):
-        if mix.get(name, default) != default:
-            renamed[f"initial_{name}"] = mix[name]
-    return renamed
 
 
 @dataclass(frozen=True, config=KNOWN_NAMES)
@@ -157,7 +146,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         self.cfg: Dict[str, Any] = {}
         checked = read_block(ComponentSettings, settings, f"[components.{name}] block")
         self.weights, self._read = checked.weights, None if checked.weights is None else BiLMLoader(checked.weights)
-        own_mix = read_block(OwnMix, _rename_settings(mix or {}), f"[components.{name}.mix] block")
+        own_mix = read_block(OwnMix, mix or {}, f"[components.{name}.mix] block")
         self.mix: Dict[str, Any] = asdict(own_mix)
         self.store, self.dtype, self.prefix = checked.store, checked.dtype, checked.prefix
         self.set_vectors, self.average_merged = checked.set_vectors, checked.average_merged

@@ -30,8 +30,6 @@ OFFICIAL = tuple(
         "2x4096_512_2048cnn_2xhighway_5.5B",
     )
 )
-# `save_bilm` before version 0.1 named members of its archives by this Jsonnet.
-MEMBER = re.compile(rb'std\.strReplace\(std\.thisFile, "config\.json", ("[\w.-]*")\)')
 # An escape, a quotation mark, or a comma that only white space separates from a closing bracket. A pattern of whole
 # strings would take quadratic time where a string has no end.
 TOKEN = re.compile(rb'\\.|"|,(?=\s*[\]}])', re.DOTALL)
@@ -175,7 +173,6 @@ def _derive_options(shapes: Mapping[str, Shape], where: str) -> Dict[str, Any]:
 
 def to_json(content: bytes) -> bytes:
     """JSON without trailing commas; other Jsonnet is unchanged."""
-    content = MEMBER.sub(rb"\1", content)
     plain = bytearray()
     start, is_string = 0, False
     for token in TOKEN.finditer(content):

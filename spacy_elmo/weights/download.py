@@ -1,7 +1,7 @@
 """Download a published biLM: one address after another, continued where it stopped, checked before it is used.
 
-RFC 9110, sec. 14: a range request with If-Range continues the same version of a file, or starts again. Only http and
-https are opened; redirects are limited, and never lead from https to http.
+RFC 9110, sec. 14: a range request with If-Range continues the file of the same strong ETag, or starts again. Only http
+and https are opened; redirects are limited, and never lead from https to http.
 """
 
 import json
@@ -13,29 +13,24 @@ import urllib.request
 from codecs import BOM_UTF8
 from dataclasses import asdict, dataclass
 from http.client import HTTPException
-from math import prod
 from pathlib import Path
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Set, Tuple
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
 from ..about import __version__
-from ..bilm.config import BiLMConfig
 from ..errors import Errors
 from ..files import check_not_read, hash_file, is_hidden, naming, only_writer, write_text
-from .bilm_tf import read_options
-from .files import HDF5_MAGIC, HDF5_SUFFIXES, MIB, ZIP_MAGIC, File, read_json, read_shapes
+from .files import HDF5_MAGIC, MIB, ZIP_MAGIC
 from .formats import find_replaceable
 from .meta import RECORD_NAME, read_record
 from .published import Published, PublishedFile
-from .tensor_map import count_numbers, network_shapes
 
 TIMEOUT_S = 30.0
 N_TRIES = 3  # per address
 WAIT_S = 1.0  # before the second try, twice as long before the third
 BUSY = (408, 425, 429)  # statuses after which another try may succeed (RFC 9110, 6585, 8470), beside those from 500 on
 BEGINNINGS: Dict[str, bytes] = {".hdf5": HDF5_MAGIC, ".zip": ZIP_MAGIC, ".gz": b"\x1f\x8b", ".json": b"{"}
-UNIT = 100_000  # numbers of parameters are documented in 0.1 M
 REFUSED_ADDRESS = (
     "The address '{url}' is refused: {reason}. Pass another address, or fetch the file by other means and pass it "
     "with --from."
@@ -136,14 +131,13 @@ def download(
     RETURNS (Tuple[Downloaded, ...]): The files.
     RAISES (ValueError): EL025 if the folder has other files; EL372 for files of a biLM from elsewhere; for a mirror
         that is not on the web; if a local file is missing or in the folder; if no address provides a file; for a file
-        of another checksum, size or number of parameters than is documented.
+        of another checksum or size than is documented.
     """
     _check_folder(published, folder, force)
     first = [check_url(mirror).rstrip("/") + "/" for mirror in mirrors]
     local = _match_files(published, local_files) if local_files else {}
     for file in published.files if local_files else ():
         check_file(local[file.name], file)
-    _check_parameters(published, local)
     check_not_read(folder, local.values())
     folder.mkdir(parents=True, exist_ok=True)
     with only_writer(folder):
@@ -158,12 +152,6 @@ def download(
                 addresses = [mirror + file.path.rpartition("/")[2] for mirror in first]
                 addresses += [mirror + file.path for mirror in published.mirrors]
                 urls[file.name] = _fetch_file(addresses, partials[file.name], file, opener, on_bytes)
-        try:
-            _check_parameters(published, {} if local_files else partials)
-        except ValueError:  # no later call continues wrong files
-            for partial in partials.values():
-                _discard(partial)
-            raise
         return _put_in_place(published, folder, urls)
 
 
@@ -302,11 +290,10 @@ def _read_note(partial: Path, url: str) -> Dict[str, Any]:
 
 
 def _write_note(partial: Path, url: str, reply: Any, total: Optional[int]) -> None:
-    """Without a strong version of the file its download cannot be continued safely, and starts again."""
-    tag, date = reply.headers.get("ETag", ""), reply.headers.get("Last-Modified", "")
-    version = tag if tag and not tag.startswith("W/") else date
-    if version:
-        _note_of(partial).write_text(json.dumps({"url": url, "version": version, "total": total}), encoding="utf8")
+    """Without a strong ETag of the file its download cannot be continued safely, and starts again."""
+    tag = reply.headers.get("ETag", "")
+    if tag and not tag.startswith("W/"):
+        _note_of(partial).write_text(json.dumps({"url": url, "version": tag, "total": total}), encoding="utf8")
     else:
         _note_of(partial).unlink(missing_ok=True)
 
@@ -339,38 +326,6 @@ def check_file(path: Path, file: PublishedFile) -> None:
         )
     if file.n_bytes is not None and n_bytes != file.n_bytes:
         raise _not_published(name, f"\n- '{path}' has {n_bytes:,} bytes, documented are {file.n_bytes:,}")
-
-
-def _check_parameters(published: Published, paths: Mapping[str, Path]) -> None:
-    """Compare the sizes that options and weights have with the documented number of parameters, if there is one.
-    `paths` are complete files by their names in the folder. ValueError if they are of another biLM.
-    """
-    problems, documented = "", published.n_parameters
-    for name, path in paths.items() if documented is not None else ():
-        try:
-            n_parameters = _count_stored(name, path)
-        except ValueError as error:
-            problems += f"\n- '{path}' has no sizes to compare: {error}"
-            continue
-        if n_parameters is not None and round(n_parameters / UNIT) != round((documented or 0) / UNIT):
-            text = f"has {n_parameters:,} parameters, documented are {(documented or 0) / 1e6:.1f} M"
-            problems += f"\n- '{path}' is of a biLM that {text}"
-    if problems:
-        raise _not_published(published.name, problems)
-
-
-def _count_stored(name: str, path: Path) -> Optional[int]:
-    if name == "options.json":
-        return count_parameters(read_options(read_json(File(path)), str(path)))
-    if name.endswith(HDF5_SUFFIXES):
-        shapes = read_shapes(File(path))
-        return sum(prod(shape) for key, shape in shapes.items() if not key.startswith("softmax/"))
-    return None
-
-
-def count_parameters(config: BiLMConfig) -> int:
-    """Parameters of a biLM of these sizes without softmax, as in the papers; no memory is taken."""
-    return sum(count_numbers(network_shapes(config)).values())
 
 
 def _not_published(name: str, problems: str) -> ValueError:

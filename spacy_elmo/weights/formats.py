@@ -270,7 +270,7 @@ def load_referenced(content: bytes) -> Tuple[str, BiLM]:
     reference = parse_json(content, "the reference to a packaged biLM")
     name, digest = reference["packaged"], str(reference.get("digest"))
     bilm = load_bilm(name) if name in PACKAGED_NAMES else None
-    if bilm is None or not bilm.has_digest(digest):
+    if bilm is None or bilm.digest != digest:
         present = PACKAGED if bilm is None else f"'{name}' with digest {bilm.digest}"
         raise ValueError(
             f"The pipeline was saved with the packaged biLM '{name}' of digest {digest}, but this version of "

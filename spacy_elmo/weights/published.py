@@ -7,7 +7,6 @@ documents it; nothing in it is estimated.
 import json
 import re
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional, Tuple
@@ -90,11 +89,9 @@ def find_published(name: str) -> Published:
         return by_name[name]
     nlpl = NLPL_NAME.fullmatch(name)
     if nlpl is None:
-        close = get_close_matches(name, by_name, n=MAX_NAMED)
-        kind = "Similar" if close else "Some"
-        listing = ", ".join(close or [entry.name for entry in list_published()][:MAX_NAMED])
+        listing = ", ".join([entry.name for entry in list_published()][:MAX_NAMED])
         raise ValueError(
-            f"There is no published biLM '{name}' in the registry. {kind} names: {listing}. List all names with "
+            f"There is no published biLM '{name}' in the registry. Some names: {listing}. List all names with "
             "`python -m spacy elmo download --list`; nlpl-NUMBER is any entry of the NLPL repository."
         )
     files = [{"path": f"{nlpl[1]}.zip", "name": f"{nlpl[1]}.zip", "n_bytes": None, "sha256": None}]

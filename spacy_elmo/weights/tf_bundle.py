@@ -21,13 +21,11 @@ from .crc32c import masked_crc32c
 from .files import Array, File, Shape, decoding
 
 INDEX_SUFFIX = ".index"
-MAX_SLICES = 1000
 # DataType of tensorflow/core/framework/types.proto. Only floating point and integers are read.
 DTYPES = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 19: "<f2"}
 KIND = "TensorFlow checkpoint"
 
 Fields = Dict[int, List[Any]]  # of a message: integers, or the bytes of strings and messages
-Box = Tuple[slice, ...]
 
 
 def incomplete(path: object, missing: str) -> ValueError:
@@ -39,15 +37,13 @@ def incomplete(path: object, missing: str) -> ValueError:
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable, or one slice of a partitioned variable: a BundleEntryProto.
+    """A variable: a BundleEntryProto.
 
     name (str): Its name.
     dtype (int): Number of its DataType.
     shape (Shape): Its shape.
     place (Tuple[int, int, int]): Number of the data file, offset and size in bytes.
     crc (int): Masked CRC-32C of the bytes.
-    slices (Tuple[Tuple[Tuple[int, int], ...], ...]): Start and length per dimension of the slices of a partitioned
-        variable, which has no bytes itself; the length -1 is all of a dimension.
     """
 
     name: str
@@ -55,7 +51,6 @@ class Variable:
     shape: Shape
     place: Tuple[int, int, int]
     crc: int
-    slices: Tuple[Tuple[Tuple[int, int], ...], ...]
 
 
 class Bundle:
@@ -79,58 +74,29 @@ class Bundle:
                 raise ValueError("its numbers are big-endian; only little-endian checkpoints are read")
             named = {key.decode("utf8"): value for key, value in entries.items() if not key.startswith(b"\0")}
             self.variables = {name: _read_entry(value, name) for name, value in named.items()}
-            self._slices = sorted((key, value) for key, value in entries.items() if key.startswith(b"\0"))
 
     def read(self, names: Iterable[str]) -> Dict[str, Array]:
         """The values of variables. ValueError EL022 if positions, sizes or checksums are wrong, and if a data file is
         missing.
         """
+        variables = [self.variables[name] for name in names]
         with decoding(self.index, KIND):
-            entries = {name: self._entries_of(self.variables[name]) for name in names}
             used: Dict[int, int] = {}
-            for entry, _ in (entry for boxed in entries.values() for entry in boxed):
-                shard, _, n_bytes = entry.place
-                if prod(entry.shape) * np.dtype(_dtype(entry)).itemsize != n_bytes:
-                    raise ValueError(f"{entry.name} {list(entry.shape)} has {n_bytes:,} bytes, which do not fit it")
+            for variable in variables:
+                shard, _, n_bytes = variable.place
+                if prod(variable.shape) * np.dtype(_dtype(variable)).itemsize != n_bytes:
+                    raise ValueError(
+                        f"{variable.name} {list(variable.shape)} has {n_bytes:,} bytes, which do not fit it "
+                        "(partitioned variables are not read: save it whole)"
+                    )
                 used[shard] = used.get(shard, 0) + n_bytes
         files = {shard: self._data_file(shard) for shard in used}
-        arrays: Dict[str, Array] = {}
         with decoding(self.index, KIND):
             for shard, n_bytes in used.items():  # otherwise a small file could fill the memory with copies of an array
                 n_stored = files[shard].stat().st_size
                 if n_bytes > n_stored:
                     raise ValueError(f"it declares {n_bytes:,} bytes in data file {shard}, which has {n_stored:,}")
-            for name, boxed in entries.items():
-                values = [(_read_values(entry, files[entry.place[0]]), box) for entry, box in boxed]
-                arrays[name] = values[0][0]
-                if self.variables[name].slices:  # memory for all of it is taken when its slices have been read
-                    arrays[name] = np.empty(self.variables[name].shape, dtype=_dtype(self.variables[name]))
-                    for array, box in values:
-                        arrays[name][box] = array
-        return arrays
-
-    def _entries_of(self, variable: Variable) -> List[Tuple[Variable, Box]]:
-        """What has the bytes of a variable: itself, or its slices, each with its place in the variable.
-
-        The key of a slice is the name of the variable and an encoding of its place which keeps the order.
-        """
-        if not variable.slices:
-            return [(variable, ())]
-        if len(variable.slices) > MAX_SLICES:
-            n = len(variable.slices)
-            raise ValueError(f"{variable.name} has {n:,} slices, should have at most {MAX_SLICES:,}")
-        start = b"\0" + variable.name.encode("utf8") + b"\0\1"
-        entries = [_read_entry(value, variable.name) for key, value in self._slices if key.startswith(start)]
-        boxes = [_box(variable, extents) for extents in sorted(variable.slices)]
-        shapes = [tuple(rows.stop - rows.start for rows in box) for box in boxes]
-        overlaps = any(_overlap(box, earlier) for i, box in enumerate(boxes) for earlier in boxes[:i])
-        if overlaps or sum(map(prod, shapes)) != prod(variable.shape):
-            raise ValueError(
-                f"the slices of {variable.name} do not cover its shape {list(variable.shape)} exactly once"
-            )
-        if [(entry.shape, entry.dtype) for entry in entries] != [(shape, variable.dtype) for shape in shapes]:
-            raise ValueError(f"a slice of {variable.name} is missing, or has another shape than it should")
-        return list(zip(entries, boxes))
+            return {variable.name: _read_values(variable, files[variable.place[0]]) for variable in variables}
 
     def _data_file(self, shard: int) -> Path:
         prefix = self.index.name.removesuffix(INDEX_SUFFIX)
@@ -144,18 +110,6 @@ def _dtype(variable: Variable) -> str:
     if variable.dtype not in DTYPES:
         raise ValueError(f"{variable.name} has the data type {variable.dtype}, should have one of {list(DTYPES)}")
     return DTYPES[variable.dtype]
-
-
-def _box(variable: Variable, extents: Tuple[Tuple[int, int], ...]) -> Box:
-    box = [slice(start, size if n == -1 else start + n) for (start, n), size in zip(extents, variable.shape)]
-    is_inside = all(0 <= rows.start <= rows.stop <= size for rows, size in zip(box, variable.shape))
-    if len(extents) != len(variable.shape) or not is_inside:
-        raise ValueError(f"a slice of {variable.name} is not inside its shape {list(variable.shape)}")
-    return tuple(box)
-
-
-def _overlap(box: Box, earlier: Box) -> bool:
-    return all(max(a.start, b.start) < min(a.stop, b.stop) for a, b in zip(box, earlier))
 
 
 def _read_values(entry: Variable, path: Path) -> Array:
@@ -175,19 +129,12 @@ def _read_values(entry: Variable, path: Path) -> Array:
 def _read_entry(message: memoryview, name: str) -> Variable:
     fields = _read_fields(message)
     dims = [_number(_read_fields(dim), 1) for shape in fields.get(2, [])[-1:] for dim in _read_fields(shape).get(2, [])]
-    slices = [
-        tuple(
-            (_number(bounds, 1), _number(bounds, 2, -1))
-            for bounds in map(_read_fields, _read_fields(extents).get(1, []))
-        )
-        for extents in fields.get(7, [])
-    ]
     place = (_number(fields, 3), _number(fields, 4), _number(fields, 5))
     if min(dims, default=0) < 0:
         raise ValueError(f"the shape {dims} has negative sizes")
     if min(place) < 0:
         raise ValueError("an entry has a negative number")
-    return Variable(name, _number(fields, 1), tuple(dims), place, _number(fields, 6), tuple(slices))
+    return Variable(name, _number(fields, 1), tuple(dims), place, _number(fields, 6))
 
 
 def _read_varint(buffer: memoryview, at: int) -> Tuple[int, int]:

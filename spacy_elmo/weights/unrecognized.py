@@ -1,6 +1,5 @@
 """Paths without a biLM: which files are missing, or what they have instead, of what this package writes."""
 
-from difflib import get_close_matches
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from shlex import quote
@@ -17,8 +16,6 @@ INDEX = "tokens.sqlite"
 MANIFESTS = ("embed.json", "_embed.json")
 WANTED = "weights of a biLM in any known format"
 MAX_NAMES = 2000  # files considered
-MAX_NAMED = 3  # names in a message
-SIMILAR = 0.75  # ratio of difflib
 Lines = Sequence[Tuple[str, Sequence[str], str]]  # of formats: name, patterns of required files, description
 
 
@@ -83,7 +80,7 @@ def describe_missing(listing: Listing, formats: Lines, packaged: str) -> str:
     if names is not None and listing.kind != "folder":  # folders in an archive do not matter
         names = [PurePosixPath(name).name for name in names]
     reason = "it is in no known format" if names is not None else "it is a file in no known format"
-    lines = [f"{name}: {_describe_files(path, names, required)}{text}" for name, required, text in formats]
+    lines = [f"{name}: {_describe_files(names, required)}{text}" for name, required, text in formats]
     packed = [name for name, required, _ in formats if path.is_file() and has_all(names or [], required)]
     if packed:
         tool, folder = "zipfile" if listing.kind == "zip" else "tarfile", f"{path}_files"
@@ -99,32 +96,16 @@ def has_all(names: Sequence[str], required: Sequence[str]) -> bool:
     return all(_match(pattern, names) for pattern in required)
 
 
-def _describe_files(path: Path, names: Optional[Sequence[str]], required: Sequence[str]) -> str:
-    """For each file of a format that it is there, or that it is missing, with files of similar names."""
+def _describe_files(names: Optional[Sequence[str]], required: Sequence[str]) -> str:
+    """For each file of a format that it is there, or that it is missing."""
     if names is None:
         return ""
     here, texts = [name for name in names if "/" not in name], []
     for pattern in required:
-        if matching := _match(pattern, here):
-            texts.append(f"{matching[0]} is there")
-            continue
-        close = list(dict.fromkeys(name for each in pattern.split("|") for name in _close_to(each, here)))[:MAX_NAMED]
-        hint = f" (there is {', '.join(close)}: a wrong name?)" if close else ""
-        texts.append(f"{pattern.replace('|', ' or ')} is missing{hint}")
-    for folder in dict.fromkeys(name.partition("/")[0] for name in names if "/" in name):
-        if has_all([name.partition("/")[2] for name in names if name.startswith(f"{folder}/")], required):
-            texts.append(f"all of them are in '{folder}/': pass '{path / folder}' instead")
-            break
+        matching = _match(pattern, here)
+        texts.append(f"{matching[0]} is there" if matching else f"{pattern.replace('|', ' or ')} is missing")
     return f"{', '.join(texts)}; it is "
 
 
 def _match(pattern: str, names: Sequence[str]) -> List[str]:
     return [name for name in names if any(fnmatch(name, each) for each in pattern.split("|"))]
-
-
-def _close_to(pattern: str, names: Sequence[str]) -> List[str]:
-    """Similar names; also those with the same suffix, unless there are many kinds of such files."""
-    exact = pattern.replace("*", "")
-    suffix = PurePosixPath(exact).suffix
-    same_suffix = [] if suffix in (".json", ".txt") else [name for name in names if name.endswith(suffix or exact)]
-    return [*get_close_matches(exact, names, n=MAX_NAMED, cutoff=SIMILAR), *same_suffix]

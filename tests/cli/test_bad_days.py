@@ -39,7 +39,7 @@ def _parts(path):
 COMMANDS = {
     "embed": ("embed bilm text.txt out.npz", "out.npz", _npz),
     "parts": ("embed bilm text.txt out --docs-per-file 200", "out", _parts),
-    "hdf5": ("embed bilm text.txt out.h5", "out.h5", lambda path: h5py.File(path).close()),
+    "hdf5": ("embed bilm text.txt out.hdf5", "out.hdf5", lambda path: h5py.File(path).close()),
     "convert": ("convert bilm out --to bilm-tf", "out", load_bilm),
     "index": ("index text.txt out --bilm bilm --layer 2", "out", lambda path: NeighborIndex.open(path).close()),
     "package": ("package bilm out --name tiny", "out/xx_elmo_tiny-1.0.0", lambda path: next(path.rglob("config.cfg"))),
@@ -85,7 +85,7 @@ def others(place):
     return sorted(
         path.name
         for path in place.iterdir()
-        if path.name not in (*INPUTS, "out", "out.npz", "out.h5", "out.txt", "out.html")
+        if path.name not in (*INPUTS, "out", "out.npz", "out.hdf5", "out.txt", "out.html")
     )
 
 

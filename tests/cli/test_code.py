@@ -86,7 +86,7 @@ def test_pipeline_with_code_moves_to_elmo(code, tmp_path):
     arguments = ("--from", tmp_path / "base", "--component", "ner", "--baseline", "--code", code)
     commands = call("init-config", path, *arguments).stderr.splitlines()[-3:]
     assert all(command.endswith(f" --code {code}") for command in commands)
-    overrides = {**_overrides("ner", tmp_path), "training.max_steps": 1, "paths.logs": str(tmp_path / "out")}
+    overrides = {**_overrides(tmp_path), "training.max_steps": 1, "paths.logs": str(tmp_path / "out")}
     train(path, tmp_path / "out", overrides=overrides)
     after = spacy.load(tmp_path / "out" / "model-last")
     assert after.pipe_names == ["elmo", "tagger", "shout", "ner"] and after("Ada sings.")._.shouted == "ADA SINGS."

@@ -87,7 +87,7 @@ def test_arrays_have_the_rows_of_all_texts_and_are_replaced_by_force_only(bilm_p
 
 
 @pytest.mark.issue(59)
-@pytest.mark.parametrize("name", ["OUT.NPZ", "Out.Hdf5", "OUT.H5", "OUT.SPACY", "OUT.PARQUET"])
+@pytest.mark.parametrize("name", ["OUT.NPZ", "Out.Hdf5", "OUT.SPACY", "OUT.PARQUET"])
 def test_suffixes_of_outputs_may_be_in_capitals(bilm_path, text_path, tmp_path, name):
     if name.endswith("PARQUET"):
         pytest.importorskip("pyarrow", reason="needs pyarrow")

@@ -10,7 +10,7 @@ import numpy
 import pytest
 import spacy
 import srsly
-from annotated_docs import KB_WIDTH, make_docs, write_kb
+from annotated_docs import make_docs
 from cli.calls import call, refused, told
 from spacy.cli.init_config import fill_config
 from spacy.cli.train import train
@@ -31,7 +31,7 @@ from spacy_elmo.pretraining.config import check_config
 FAST = ["ner"]
 SLOW = [
     *("tagger", "morphologizer", "trainable_lemmatizer", "senter", "parser", "beam_parser", "beam_ner", "span_finder"),
-    *("spancat", "spancat_singlelabel", "textcat", "textcat_multilabel", "entity_linker", "crf_ner"),
+    *("spancat", "spancat_singlelabel", "textcat", "textcat_multilabel", "crf_ner"),
     "biaffine_parser",
 ]
 TRAINABLE = FAST + SLOW
@@ -80,32 +80,6 @@ def test_every_trainable_component_listens_to_elmo(option, value, tmp_path):
     assert config == _read(tmp_path / "filled.cfg")
 
 
-@pytest.mark.parametrize(
-    "pipeline, wanted, annotating",
-    [
-        ("entity_linker", ["elmo", "sentencizer", "entity_linker"], ["sentencizer"]),
-        ("ner, entity_linker, parser", ["elmo", "ner", "sentencizer", "entity_linker", "parser"], ["sentencizer"]),
-        ("parser,ner,entity_linker", ["elmo", "parser", "ner", "entity_linker"], ["parser"]),
-        ("biaffine_parser,entity_linker", ["elmo", "biaffine_parser", "entity_linker"], ["biaffine_parser"]),
-        ("ner", ["elmo", "ner"], []),
-    ],
-)
-def test_entity_linker_gets_sentences_and_a_knowledge_base(pipeline, wanted, annotating, tmp_path):
-    path = tmp_path / "config.cfg"
-    result = call("init-config", path, "--pipeline", pipeline)
-    config, text = _read(path), path.read_text(encoding="utf8")
-    assert config["nlp"]["pipeline"] == wanted and config["training"]["annotating_components"] == annotating
-    links = "entity_linker" in pipeline
-    assert ("kb" in config["paths"]) == links
-    assert ("--paths.kb kb\n" in text.partition("[")[0]) == links and ("--paths.kb" in result.output) == links
-    if links:
-        loader = {"@misc": "spacy.KBFromFile.v1", "kb_path": "${paths.kb}"}
-        assert config["initialize"]["components"]["entity_linker"] == {"kb_loader": loader}
-        assert "# The knowledge base" in text and "# Width of the entity vectors" in text
-        fill_config(tmp_path / "filled.cfg", path, silent=True)
-        assert config == _read(tmp_path / "filled.cfg")
-
-
 def test_component_without_tok2vec_is_told():
     encoder = {"@architectures": "spacy.MaxoutWindowEncoder.v2", "width": 8}
     encoder.update(window_size=1, maxout_pieces=2, depth=1)
@@ -137,7 +111,6 @@ def test_config_is_written_to_stdout_and_replaces_a_file_only_by_force(tmp_path,
     [
         (["--lang", "de", "--pipeline", "ner"], " --paths.bilm BILM"),
         (["--lang", "de", "--pipeline", "ner", "--bilm", "en_elmo_sm"], ""),
-        (["--pipeline", "ner,entity_linker"], " --paths.kb kb"),
         (["--adaptation", "--lang", "de"], " --paths.init BILM"),
         (["--adaptation"], ""),
     ],
@@ -386,13 +359,13 @@ def _write_trained(path, *, elmo=None, first="tagger", second="ner"):
 def test_one_component_of_a_trained_pipeline_moves_to_elmo(component, second, is_elmo, bilm_path, tmp_path):
     before = _write_trained(tmp_path / "base", elmo=bilm_path if is_elmo else None, second=second)
     path = tmp_path / "from.cfg"
-    for options, text in (([], f"tagger, unused, {second}"), (["--component", "taggr"], "did you mean 'tagger'?")):
+    for options, text in (([], f"tagger, unused, {second}"), (["--component", "taggr"], "there is no factory 'taggr'")):
         assert text in refused("init-config", path, "--from", tmp_path / "base", *options)
     bilm = [] if is_elmo else ["--bilm", bilm_path]
     call("init-config", path, "--from", tmp_path / "base", "--component", component, *bilm)
     fill_config(tmp_path / "filled.cfg", path, silent=True)
     assert _read(path)["components"] == _read(tmp_path / "filled.cfg")["components"]
-    overrides = {**_overrides("ner", tmp_path), "training.max_steps": 2, "training.eval_frequency": 1}
+    overrides = {**_overrides(tmp_path), "training.max_steps": 2, "training.eval_frequency": 1}
     train(path, tmp_path / "out", overrides=overrides)
     after = spacy.load(tmp_path / "out" / "model-last")
     names = component.split(",")
@@ -414,21 +387,17 @@ def test_one_component_of_a_trained_pipeline_moves_to_elmo(component, second, is
         assert _read(path)["components"][second]["model"]["hidden_width"] == 32
 
 
-def _overrides(name, folder):
-    """What a user must supply: data, and for an entity linker a knowledge base."""
+def _overrides(folder):
+    """What a user must supply: data."""
     DocBin(docs=make_docs(), store_user_data=True).to_disk(folder / "train.spacy")
-    found = {f"paths.{part}": str(folder / "train.spacy") for part in ("train", "dev")}
-    if name != "entity_linker":
-        return found
-    write_kb(folder / "kb")
-    return {**found, "paths.kb": str(folder / "kb"), "components.entity_linker.entity_vector_length": KB_WIDTH}
+    return {f"paths.{part}": str(folder / "train.spacy") for part in ("train", "dev")}
 
 
 def _cases():
     fast = [(name, {"optimize": "efficiency"}, 1) for name in FAST]
     slow = [(name, {"optimize": "efficiency"}, 1) for name in SLOW]
-    slow += [(name, {"fine_tune": True}, 1) for name in ("ner", "textcat", "entity_linker", "biaffine_parser")]
-    slow += [(name, {"optimize": "accuracy"}, 1) for name in ("ner", "parser", "textcat", "spancat", "entity_linker")]
+    slow += [(name, {"fine_tune": True}, 1) for name in ("ner", "textcat", "biaffine_parser")]
+    slow += [(name, {"optimize": "accuracy"}, 1) for name in ("ner", "parser", "textcat", "spancat")]
     slow += [("ner", {"placement": placement}, len(places)) for placement, places in PLACES.items()]
     slow += [(name, {"placement": "both"}, 2) for name in ("beam_parser", "textcat_multilabel", "biaffine_parser")]
     return [*fast, *(pytest.param(*case, marks=pytest.mark.slow) for case in slow)]
@@ -439,7 +408,7 @@ def test_component_trains_and_learns_its_mix(name, settings, n_listeners, bilm_p
     (tmp_path / "config.cfg").write_text(
         make_pipeline_config(pipeline=name, bilm=str(bilm_path), **settings), encoding="utf8"
     )
-    overrides = {**_overrides(name, tmp_path), "training.max_steps": 3, "training.eval_frequency": 3}
+    overrides = {**_overrides(tmp_path), "training.max_steps": 3, "training.eval_frequency": 3}
     train(tmp_path / "config.cfg", tmp_path / "out", overrides=overrides)
     nlp = spacy.load(tmp_path / "out" / "model-last")
     weights = [bilm.network.state_dict() for bilm in (load_bilm(bilm_path), get_bilm(nlp.get_pipe("elmo").model))]

@@ -56,7 +56,7 @@ def test_model_knows_its_origin(text, tmp_path):
     [
         ([], "cannot be a folder"),
         (["--paths.train", "no/such.txt"], "There are no texts"),
-        (["--corpus.langs", "en"], "did you mean lang?"),
+        (["--corpus.langs", "en"], "Unknown setting"),
         (["--paths.valid", "-"], "is '-' (stdin)"),
         (["--bilm.cell_width", "0"], "cell_width"),
         (["--optimizer.name", "Adam"], "optimizer"),

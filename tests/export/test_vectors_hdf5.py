@@ -55,8 +55,8 @@ def test_file_has_a_dataset_per_line(bilm: BiLM, tmp_path: Path, options: List[s
 
 
 def test_texts_can_be_left_out_and_no_lines_give_only_the_index(bilm: BiLM, tmp_path: Path) -> None:
-    _embed(tmp_path, "--forget-sentences", "--dtype", "float16", name="out.h5")
-    arrays = _read(tmp_path / "out.h5")
+    _embed(tmp_path, "--forget-sentences", "--dtype", "float16", name="OUT.HDF5")
+    arrays = _read(tmp_path / "OUT.HDF5")
     assert sorted(arrays) == ["0", "1", "2", "3", "4"] and arrays["0"].dtype == "float16"
     (tmp_path / "in.txt").write_text("", encoding="utf8")
     _embed(tmp_path)

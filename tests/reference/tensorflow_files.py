@@ -9,15 +9,13 @@ import re
 import struct
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 Fields = Sequence[Tuple[int, Union[int, bytes]]]
-Cuts = Mapping[str, Tuple[int, int]]  # axis and number of slices of partitioned variables
 MAGIC = 0xDB4775248B80FB57
 DTYPES = {"float32": 1, "float64": 2, "int32": 3, "int64": 9, "float16": 19}
-WHOLE = -1
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -105,36 +103,11 @@ def shape_message(shape: Sequence[int]) -> bytes:
     return message([(2, message([(1, size)])) for size in shape])
 
 
-def slice_message(extents: Sequence[Tuple[int, int]]) -> bytes:
-    whole = [(0, WHOLE)]
-    return message([(1, message([] if [extent] == whole else [(1, extent[0]), (2, extent[1])])) for extent in extents])
-
-
-def slice_key(name: str, extents: Sequence[Tuple[int, int]]) -> bytes:
-    """Small numbers only: one byte for -64 to 63, two below 8192."""
-    key = b"\0" + name.encode() + b"\0\1" + (bytes([1, len(extents)]) if extents else b"\0")
-    for number in (number for extent in extents for number in extent):
-        key += bytes([0x80 ^ number % 256]) if -64 <= number < 64 else struct.pack(">H", 0xC000 ^ number)
-    return key
-
-
-def cut(array: np.ndarray, axis: int, n_slices: int) -> "List[Tuple[List[Tuple[int, int]], np.ndarray]]":
-    """Slices along an axis, as a partitioner makes them."""
-    found, start = [], 0
-    for part in np.array_split(array, n_slices, axis=axis):
-        extents = [(0, WHOLE)] * array.ndim
-        extents[axis] = (start, part.shape[axis])
-        start += part.shape[axis]
-        found.append((extents, part))
-    return found
-
-
 def write_bundle(
     prefix: Path,
     arrays: Mapping[str, np.ndarray],
     *,
     n_shards: int = 1,
-    cuts: Cuts = NOTHING,
     change: Mapping[str, bytes] = NOTHING,
 ) -> Path:
     """Format V2. change: other entries by name. RETURNS (Path): The index."""
@@ -149,14 +122,7 @@ def write_bundle(
         return message(fields) + fixed32(6, masked_crc(content))
 
     for name, array in arrays.items():
-        if name in cuts:
-            parts = cut(array, *cuts[name])
-            declared = [(1, DTYPES[str(array.dtype)]), (2, shape_message(array.shape))]
-            entries[name.encode()] = message([*declared, *((7, slice_message(extents)) for extents, _ in parts)])
-            for extents, part in parts:
-                entries[slice_key(name, extents)] = store(part)
-        else:
-            entries[name.encode()] = store(array)
+        entries[name.encode()] = store(array)
     entries.update({name.encode(): entry for name, entry in change.items()})
     prefix.parent.mkdir(parents=True, exist_ok=True)
     for number, content in enumerate(shards):

@@ -15,9 +15,10 @@ from weights.loopback import Site, serving
 import spacy_elmo.weights.download as fetch
 from spacy_elmo import BiLMConfig, CharCNNConfig, load_bilm, save_bilm
 from spacy_elmo.files import hash_file
-from spacy_elmo.weights.download import SafeRedirects, check_url, count_parameters, download, open_url
+from spacy_elmo.weights.download import SafeRedirects, check_url, download, open_url
 from spacy_elmo.weights.meta import read_record
 from spacy_elmo.weights.published import Published, PublishedFile, find_published, list_published
+from spacy_elmo.weights.tensor_map import count_numbers, network_shapes
 
 
 @pytest.fixture(autouse=True)
@@ -121,7 +122,6 @@ def test_interrupted_download_is_resumed(
         ([404], '"1"', [None, None, "bytes=1000-"]),  # of a mirror without the file
         ([416], '"1"', ["bytes=1000-", None]),  # the file became shorter
         ([], '"2"', ["bytes=1000-"]),  # another version, which is not appended
-        ([], None, ["bytes=1000-"]),
     ],
 )
 def test_a_later_call_continues_the_same_version(
@@ -140,6 +140,20 @@ def test_a_later_call_continues_the_same_version(
     mirrors = (f"{site.address}gone/", *published.mirrors) if statuses == [404] else published.mirrors
     download(replace(published, mirrors=mirrors), tmp_path / "out")
     assert [headers.get("Range") for _, headers in site.requests] == ranges
+    assert (tmp_path / "out" / "weights.hdf5").read_bytes() == site.files["elmo/tiny_weights.hdf5"]
+
+
+@pytest.mark.parametrize("tag", [None, 'W/"1"'])
+def test_without_a_strong_etag_a_download_starts_again(
+    tag: Optional[str], published: Published, site: Site, tmp_path: Path
+) -> None:
+    site.cuts, site.tag = [10_000, 1000, 0, 0], tag
+    with pytest.raises(ValueError, match="(?s)interrupted after 0 of"):
+        download(published, tmp_path / "out")
+    site.requests.clear()
+    site.cuts = []
+    download(published, tmp_path / "out")
+    assert [headers.get("Range") for _, headers in site.requests][-1] is None
     assert (tmp_path / "out" / "weights.hdf5").read_bytes() == site.files["elmo/tiny_weights.hdf5"]
 
 
@@ -266,7 +280,7 @@ def test_registry_is_consistent() -> None:
             config = BiLMConfig(
                 CharCNNConfig(n_highway=n_highway), cell_width=cell_width, projection_width=projection_width
             )
-            assert round(count_parameters(config), -5) == published.n_parameters
+            assert round(sum(count_numbers(network_shapes(config)).values()), -5) == published.n_parameters
         for file in published.files:
             assert Path(file.name).name == file.name and ".." not in file.path and not file.path.startswith("/")
             assert file.sha256 is None or len(file.sha256) == 64
@@ -277,10 +291,8 @@ def test_any_number_of_nlpl_is_known() -> None:
     assert find_published("nlpl-999").mirrors[0] == "http://vectors.nlpl.eu/repository/20/"
     with pytest.raises(ValueError, match="NUMBER is any entry of the NLPL"):
         find_published("nlpl-../1")
-    with pytest.raises(ValueError, match=r"'smal' in the registry\. Similar names: .*small"):
+    with pytest.raises(ValueError, match=r"'smal' in the registry\. Some names: small, medium"):
         find_published("smal")
-    with pytest.raises(ValueError, match=r"'zzz' in the registry\. Some names: small, medium"):
-        find_published("zzz")
 
 
 def test_a_second_download_into_the_same_folder_waits(
@@ -293,19 +305,3 @@ def test_a_second_download_into_the_same_folder_waits(
 
     download(published, tmp_path / "out", opener=open_meanwhile)
     assert (tmp_path / "out" / "weights.hdf5").read_bytes() == (model / "weights.hdf5").read_bytes()
-
-
-def test_another_bilm_is_not_stored_as_a_published_one(model: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="(?s)published 'small'.*options.json' is of a biLM that has") as error:
-        download(find_published("small"), tmp_path / "out", local_files=[model], opener=refuse)
-    text = r"weights.hdf5' is of a biLM that has [\d,]+ parameters, documented are 13.6 M"
-    assert re.search(text, str(error.value)) and not (tmp_path / "out").exists()
-    (model / "options.json").write_text("{}")
-    with pytest.raises(ValueError, match="(?s)options.json' has no sizes to compare: .EL023"):
-        download(find_published("small"), tmp_path / "out", local_files=[model], opener=refuse)
-
-
-def test_another_bilm_from_a_mirror_is_removed(published: Published, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="These files are not those of the published"):
-        download(replace(published, n_parameters=13_600_000), tmp_path / "out")
-    assert not list((tmp_path / "out").iterdir()), "nothing of it is continued"

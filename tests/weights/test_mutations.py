@@ -40,9 +40,7 @@ def model(tmp_path_factory):
         archive.writestr("meta.json", '{"id": 1, "corpora": [{"language": "eng"}]}')
     write_arrays(folder / "softmax.hdf5", make_softmax(options))
     write_arrays(folder / "token_embeddings.hdf5", {"embedding": np.ones((len(WORDS), 3), "float32")})
-    write_checkpoint(
-        folder / "v2", options, make_arrays(options), WORDS, cuts={"lm/CNN_proj/W_proj": (0, 1)}, n_shards=2
-    )
+    write_checkpoint(folder / "v2", options, make_arrays(options), WORDS, n_shards=2)
     write_checkpoint(folder / "plain", options, make_arrays(options), WORDS)
     write_module(folder / "hub", make_arrays(options), {"weights": np.zeros(2, "f4"), "scaling": np.array(1, "f4")})
     for kind in ("new", "old"):
