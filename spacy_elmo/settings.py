@@ -60,7 +60,7 @@ def _allow(is_fine: Callable[[str], Any], text: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-Whole = Annotated[int, BeforeValidator(_to_whole), Field(strict=True)]
+Whole = Annotated[int, Field(strict=True), BeforeValidator(_to_whole)]
 WholeNumber = Annotated[Whole, Field(ge=0)]
 Count = Annotated[Whole, Field(ge=1)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-FLOAT32_MAX, le=FLOAT32_MAX)]

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Dict, Optional, Sequence
 
 import srsly
@@ -23,12 +22,9 @@ def compare_cli(
     # fmt: off
     a_path: str = _common.BILM_ARG,
     b_path: str = Arg(..., help="The other biLM."),
-    text_path: Optional[Path] = Arg(
+    text_path: Optional[str] = Arg(
         None,
-        help="Text with one sentence per line, JSONL or DocBin. Defaults to built-in sentences with odd characters and lengths.",
-        exists=True,
-        dir_okay=False,
-        allow_dash=True,
+        help="Text with one sentence per line, JSONL or DocBin, or - for stdin. Defaults to built-in sentences with odd characters and lengths.",
     ),
     tolerance: float = Opt(
         TOLERANCE,

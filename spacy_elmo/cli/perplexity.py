@@ -20,12 +20,9 @@ from ._app import Arg, Opt, app
 def perplexity_cli(
     # fmt: off
     bilm_path: str = _common.BILM_ARG,
-    corpus_path: List[Path] = Arg(
+    corpus_path: List[str] = Arg(
         ...,
-        help="Text with one sentence per line, JSONL or DocBin, plain or compressed (.gz, .bz2, .xz, .zst), or - for stdin; several files are concatenated.",
-        exists=True,
-        dir_okay=False,
-        allow_dash=True,
+        help="Text with one sentence per line, JSONL or DocBin, plain or compressed (.gz, .bz2, .xz, .zst), or - for stdin: files, folders and patterns, which are concatenated.",
     ),
     lang: Optional[str] = _common.CORPUS_LANG_OPT,
     running_text: bool = _common.RUNNING_TEXT_OPT,

@@ -37,9 +37,6 @@ def probe_cli(
     data: Path = Arg(
         ...,
         help="Test data: .spacy or .conllu with annotations, or .jsonl with word senses, plain or compressed (.gz, .bz2, .xz, .zst).",
-        exists=True,
-        dir_okay=False,
-        allow_dash=True,
     ),
     attr: str = Opt(..., "--attr", "-a", help=f"What to find: {', '.join(ATTRS)}."),
     train: Optional[Path] = Opt(
@@ -47,9 +44,6 @@ def probe_cli(
         "--train",
         "-t",
         help="Training data; by default 80 % of the documents of DATA.",
-        exists=True,
-        dir_okay=False,
-        allow_dash=True,
     ),
     layers: Optional[str] = Opt(None, "--layers", help="Layers to probe, for instance 0,2,mean; all by default."),
     control_seeds: Optional[int] = Opt(

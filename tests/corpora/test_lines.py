@@ -55,7 +55,7 @@ def test_lines_with_nul_bytes_are_errors_that_show_the_place():
 
 
 @pytest.mark.issue(59)
-@pytest.mark.parametrize("depth", [2000, 100_000])
+@pytest.mark.parametrize("depth", [100_000])
 def test_json_that_is_nested_too_deeply_is_an_error(depth):
     for start, end in (("[", "]"), ('{"a": ', "}")):
         with pytest.raises(ValueError, match="nested too deeply|column"):
