@@ -4,23 +4,26 @@ A block is declared once, as a pydantic dataclass, which checks its values when 
 texts for configs and docs.
 """
 
-import re
-from dataclasses import fields, is_dataclass
-from functools import wraps
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import lru_cache, wraps
 from inspect import Parameter, signature
 from numbers import Integral
+from types import MappingProxyType
 from typing import (
     Annotated,
     Any,
     Callable,
+    Iterable,
     Iterator,
     List,
     Literal,
+    Mapping,
     Optional,
     Sequence,
     Tuple,
     Type,
     TypeVar,
+    Union,
     cast,
     get_args,
 )
@@ -37,12 +40,14 @@ from .util import TrainingPrecision as TrainingPrecision
 Block = TypeVar("Block")
 Function = TypeVar("Function", bound=Callable[..., Any])
 KNOWN_NAMES = ConfigDict(extra="forbid")
-PLAIN_WORDS = (
-    ("greater than or equal to", "at least"),
-    ("less than or equal to", "at most"),
-    ("a valid boolean", "true or false"),
-    ("a valid dictionary|a dictionary or an instance of .*", "a block of settings"),
-)
+# What pydantic says in other words: by the type of an error, and in its messages.
+PLAIN_WORDS = {
+    **dict.fromkeys(("bool_type", "bool_parsing"), "should be true or false"),
+    **dict.fromkeys(("dataclass_type", "dict_type", "mapping_type"), "should be a block of settings"),
+    **dict.fromkeys(("unexpected_keyword_argument", "extra_forbidden"), "is not a setting"),
+    "missing": "is missing",
+}
+LIMITS = {"greater than or equal to": "at least", "less than or equal to": "at most"}
 UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
 
 
@@ -81,11 +86,47 @@ AnyNorm = Literal["token", "bilm-tf", "allennlp"]  # also norms over a batch wit
 Mix = Literal["learned", "fixed", "mean", "top", "concat"]
 
 
-def require(*checks: Tuple[bool, str]) -> None:
-    """RAISES (ValueError): With the texts of all checks that are not fine."""
-    problems = [text for is_fine, text in checks if not is_fine]
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with a setting.
+
+    path (Tuple[Any, ...]): Its blocks, its name, and positions in lists; empty for a whole block.
+    text (str): What is wrong, to be read after the name: "is 5, should be at most 3".
+    others (Tuple[str, ...]): Names of other settings, for which `{}` stands in the text.
+    is_unknown (bool): Whether the block has no such setting.
+    """
+
+    path: Tuple[Any, ...]
+    text: str
+    others: Tuple[str, ...] = ()
+    is_unknown: bool = False
+
+    def describe(self, names: Mapping[str, str] = MappingProxyType({})) -> str:
+        """names (Mapping[str, str]): The names that settings have in a file, by ours."""
+        named = next((i for i, key in enumerate(self.path) if key in names), None)
+        name = _join(self.path) if named is None else names[self.path[named]] + _suffix(self.path[named + 1 :])
+        text = self.text.format(*(names.get(other, other) for other in self.others)) if self.others else self.text
+        separator = " " if text.startswith(("is ", "has ", "should ")) else ": "
+        return f"{name}{separator}{text}" if name else text
+
+
+class SettingsError(ValueError):
+    """Settings are invalid; the arguments are all problems."""
+
+    def __str__(self) -> str:
+        return list_problems(self.args)
+
+
+def list_problems(problems: Iterable[Problem], names: Mapping[str, str] = MappingProxyType({})) -> str:
+    """RETURNS (str): All problems in a line, with the names that settings have in a file."""
+    return "; ".join(problem.describe(names) for problem in problems)
+
+
+def require(*checks: Tuple[bool, Union[str, Problem]]) -> None:
+    """RAISES (SettingsError): With the problems of all checks that are not fine; a text is one of the whole block."""
+    problems = [Problem((), found) if isinstance(found, str) else found for is_fine, found in checks if not is_fine]
     if problems:
-        raise ValueError("; ".join(problems))
+        raise SettingsError(*problems)
 
 
 def read_block(cls: Type[Block], record: Any, block: str) -> Block:
@@ -97,24 +138,34 @@ def read_block(cls: Type[Block], record: Any, block: str) -> Block:
     RETURNS (Block): The block.
     RAISES (ValueError): EL001 for unknown settings, with the known ones; for invalid values. Both with all problems.
     """
-    try:
-        return TypeAdapter(cls).validate_python(record)
-    except ValidationError as error:
-        unknown = [entry["loc"] for entry in error.errors() if entry["type"] in UNKNOWN]
-        if unknown:
-            names = ", ".join(map(_join, unknown))
-            known = ", ".join(_names(_find_block(cls, unknown[0][:-1])))
-            raise ValueError(Errors.EL001.format(block=block, unknown=names, known=known)) from None
-        problems = "; ".join(describe_problems(error))
-        raise ValueError(f"The {block} is invalid: {problems}. Correct these settings.") from None
+    checked, problems = check_record(cls, record)
+    if checked is not None:
+        return checked
+    unknown = [problem.path for problem in problems if problem.is_unknown]
+    if unknown:
+        known = ", ".join(item.name for item in fields(_find_block(cls, unknown[0][:-1])))
+        raise ValueError(Errors.EL001.format(block=block, unknown=", ".join(map(_join, unknown)), known=known))
+    raise ValueError(f"The {block} is invalid: {list_problems(problems)}. Correct these settings.")
 
 
-def check_record(cls: Type[Block], record: Any) -> Tuple[Optional[Block], List[str]]:
-    """RETURNS (Tuple[Optional[Block], List[str]]): The block of a record in a file, or None, and all problems."""
+def check_record(cls: Type[Block], record: Any) -> Tuple[Optional[Block], List[Problem]]:
+    """The one check of settings, wherever they are from.
+
+    cls (Type[Block]): A pydantic dataclass, or the type of a single value.
+    record (Any): The values by name, or the value.
+    RETURNS (Tuple[Optional[Block], List[Problem]]): The block or the value, None if it has problems; and the problems.
+    """
+    kind: Any = cls
+    adapter = _adapter_of(kind) if isinstance(kind, type) else TypeAdapter(kind)  # types with metadata have no hash
     try:
-        return TypeAdapter(cls).validate_python(record), []
+        return adapter.validate_python(record), []
     except ValidationError as error:
-        return None, describe_problems(error)
+        return None, _find_problems(error)
+
+
+@lru_cache(maxsize=64)
+def _adapter_of(cls: Any) -> "TypeAdapter[Any]":
+    return TypeAdapter(cls)
 
 
 def takes(block: Any) -> Callable[[Function], Function]:
@@ -145,35 +196,46 @@ def check_arguments(function: Function) -> Function:
         try:
             return checked(self, **dict(named))
         except ValidationError as error:
-            block, problems = function.__qualname__.removesuffix(".__init__"), describe_problems(error)
-            raise ValueError(Errors.EL060.format(block=block, problems="; ".join(problems))) from None
+            block, problems = function.__qualname__.removesuffix(".__init__"), list_problems(_find_problems(error))
+            raise ValueError(Errors.EL060.format(block=block, problems=problems)) from None
 
     return cast(Function, call)
 
 
-def describe_problems(error: ValidationError) -> List[str]:
-    """RETURNS (List[str]): A line for each problem: the setting, its value, and what it should be."""
-    problems = []
+def check_fields(cls: Type[Block]) -> Type[Block]:
+    """Let a dataclass check its fields by their types when it is created, see `check_arguments`."""
+    constructor: Any = cls
+    constructor.__init__ = check_arguments(constructor.__init__)
+    return cls
+
+
+def _find_problems(error: ValidationError) -> List[Problem]:
+    problems: List[Problem] = []
     for entry in error.errors():
-        name, text = _join(entry["loc"]), entry["msg"].partition(" ")[2]  # without "Input", "String"
-        if entry["type"] == "value_error":
-            text = str(entry["ctx"]["error"])
-        if text.startswith("should"):
-            for pydantic, plain in PLAIN_WORDS:
-                text = re.sub(pydantic, plain, text)
-            problems.append(f"{name} is {shorten(repr(entry['input']), 80)}, {text}")
+        path, kind, raised = tuple(entry["loc"]), entry["type"], entry.get("ctx", {}).get("error")
+        if isinstance(raised, SettingsError):
+            inner: Sequence[Problem] = raised.args
+        elif raised is not None:
+            inner = [Problem((), str(raised))]
         else:
-            text = {"missing": "is missing", **dict.fromkeys(UNKNOWN, "is not a setting")}.get(entry["type"], text)
-            problems.append(f"{name} {text}" if text.startswith("is ") else f"{name}: {text}" if name else text)
+            expected = PLAIN_WORDS.get(kind) or entry["msg"].partition(" ")[2]  # without "Input", "String"
+            for pydantic, plain in LIMITS.items():
+                expected = expected.replace(pydantic, plain)
+            inner = [Problem((), expected, is_unknown=kind in UNKNOWN)]
+        for problem in inner:
+            text = problem.text
+            if not problem.path and text.startswith("should"):
+                text = f"is {shorten(repr(entry['input']), 80)}, {text}"
+            problems.append(replace(problem, path=(*path, *problem.path), text=text))
     return problems
 
 
 def _join(path: Sequence[Any]) -> str:
-    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).removeprefix(".")
+    return _suffix(path).removeprefix(".")
 
 
-def _names(cls: Any) -> List[str]:
-    return [item.name for item in fields(cls)]
+def _suffix(path: Sequence[Any]) -> str:
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
 
 
 def _blocks(cls: Any, path: str = "") -> Iterator[Tuple[str, Any]]:

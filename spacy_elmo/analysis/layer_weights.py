@@ -9,7 +9,7 @@ from pydantic.dataclasses import dataclass
 
 from ..errors import Errors
 from ..pipeline.layer_weights import TaskMix, describe_concatenated, find_task_mixes, find_untrained, load_trained
-from ..settings import Count, NotNegative, WholeNumber, check_record
+from ..settings import Count, NotNegative, Problem, WholeNumber, check_record, list_problems
 from .plots import COLOURS, HATCHES, STYLES, Look, add_legend, new_figure, save_figure, set_title
 
 
@@ -148,9 +148,9 @@ def read_course(log: Path) -> Dict[Tuple[str, int], List[Dict[str, Any]]]:
             course = [] if problems else courses.setdefault((row["component"], row["number"]), [])
             if course and len(row["shares"]) != len(course[0]["shares"]):
                 lengths = f"{len(row['shares'])} numbers, should have {len(course[0]['shares'])}"
-                problems = [f"shares has {lengths}, as in the first row of this mix"]
+                problems = [Problem(("shares",), f"has {lengths}, as in the first row of this mix")]
             if problems:
-                raise ValueError(f"in line {i}, {'; '.join(problems)}")
+                raise ValueError(f"in line {i}, {list_problems(problems)}")
             course.append(row)
         if not courses:
             raise ValueError("it is empty")

@@ -3,15 +3,23 @@
 Peters et al. (2018), sec. 3.1 and 3.4; `SettingsReader` takes settings by the names of a foreign file.
 """
 
-import re
-from dataclasses import asdict, fields
-from types import MappingProxyType
-from typing import Annotated, Any, Dict, List, Literal, Mapping, Optional, Tuple
+from dataclasses import asdict, fields, replace
+from typing import Annotated, Any, Dict, List, Literal, Mapping, Optional, Tuple, Union
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from ..settings import KNOWN_NAMES, Count, Flag, Positive, Whole, read_block, require
+from ..settings import (
+    KNOWN_NAMES,
+    Count,
+    Flag,
+    Positive,
+    Problem,
+    Whole,
+    check_record,
+    read_block,
+    require,
+)
 from ..util import shorten
 
 Activation = Literal["relu", "tanh"]
@@ -26,8 +34,6 @@ MAX_WIDTH = 2**20
 MAX_CHARACTERS = 1000  # ids per word, of 8 bytes each, for thousands of words at once
 MAX_WORDS = 2**31
 MAX_CUTOFFS = 100  # clusters of an adaptive softmax
-WRAPPING = re.compile(r"The [\w ]+ is invalid: |\.? Correct these settings\.?|\.$")  # of the errors of configs
-KINDS = {int: "an integer", bool: "true or false", str: "a string", Mapping: "a block of settings"}
 
 Layers = Annotated[Whole, Field(ge=1, le=MAX_LAYERS)]
 Highways = Annotated[Whole, Field(ge=0, le=MAX_LAYERS)]
@@ -35,7 +41,7 @@ Width = Annotated[Whole, Field(ge=1, le=MAX_WIDTH)]
 NoWidth = Annotated[Whole, Field(ge=0, le=MAX_WIDTH)]
 Filters = Tuple[Tuple[Count, Count], ...]
 Clip = Annotated[Positive, Field(le=MAX_ABSOLUTE)]
-Checks = List[Tuple[bool, str]]
+Checks = List[Tuple[bool, Union[str, Problem]]]
 
 
 @dataclass(frozen=True, config=KNOWN_NAMES)
@@ -68,8 +74,8 @@ class CharCNNConfig:
 
     def __post_init__(self) -> None:
         n = CODECS[self.codec] or self.n_characters
-        check = (self.n_characters == n, f"n_characters is {self.n_characters}, should be {n}")
-        require(check, *_filter_checks(self.filters, self.max_characters))
+        problem = Problem(("n_characters",), f"is {self.n_characters}, should be {n}")
+        require((self.n_characters == n, problem), *_filter_checks(self.filters, self.max_characters))
 
     @property
     def n_filters(self) -> int:
@@ -114,11 +120,12 @@ class TokenEmbedderConfig:
         checks = _filter_checks(self.filters, n) if self.kind == "cnn" and self.n_characters else []
         for first, second in (("n_characters", "character_width"), ("n_words", "word_width")):
             is_fine = bool(getattr(self, first)) == bool(getattr(self, second))
-            checks.append((is_fine, f"{first} and {second} should both be 0, or neither"))
+            checks.append((is_fine, Problem((first,), "should be 0 if {} is, and only then", (second,))))
         has_input = bool(self.n_characters or self.n_words)
         checks.append((has_input, "it has neither characters nor words, should have one of them"))
         if self.kind == "cnn" and self.n_characters:
-            checks.append((n >= 4, f"max_characters is {self.max_characters}, should be 4 or more for a character CNN"))
+            text = f"is {self.max_characters}, should be 4 or more for a character CNN"
+            checks.append((n >= 4, Problem(("max_characters",), text)))
         require(*checks)
 
     @property
@@ -201,7 +208,7 @@ class BiLMConfig:
         inputs = (self.char_cnn, self.n_words, self.token_embedder)
         n_inputs, codec = sum(block is not None for block in inputs), self.char_cnn and self.char_cnn.codec
         require(
-            (codec != "lexicon", "char_cnn.codec is 'lexicon', which only a token_embedder has"),
+            (codec != "lexicon", Problem(("char_cnn", "codec"), "is 'lexicon', which only a token_embedder has")),
             (n_inputs == 1, "exactly one of char_cnn, n_words and token_embedder should be set"),
             *(self._check_transformer() if self.encoder == "transformer" else self._check_lstm()),
         )
@@ -257,62 +264,67 @@ class BiLMConfig:
 
     def _check_lstm(self) -> Checks:
         is_coupled = self.encoder == "bilstm"
+        width, limit = self.projection_width, self.cell_width
+        text = "should be false if {} is true, since the gate replaces the sum"
         return [
             (
-                self.projection_width <= self.cell_width or self.has_free_widths,
-                f"projection_width is {self.projection_width}, should be 1 to cell_width ({self.cell_width})",
+                width <= limit or self.has_free_widths,
+                Problem(("projection_width",), f"is {width}, should be 1 to {{}} ({limit})", ("cell_width",)),
             ),
             (
                 not (self.has_skip and self.highway_between),
-                "has_skip should be false if highway_between is true, since the gate replaces the sum",
+                Problem(("has_skip",), text, ("highway_between",)),
             ),
-            (is_coupled or self.encoder_depth == 1, f"encoder_depth is {self.encoder_depth}, should be 1"),
-            (not is_coupled or self.n_layers == 1, f"n_layers is {self.n_layers}, should be 1 for 'bilstm'"),
-            (not is_coupled or self.directions == "both", "directions should be 'both' for 'bilstm'"),
-            (not is_coupled or not self.highway_between, "highway_between should be false for 'bilstm'"),
-            (self.transformer is None, "transformer should be null, since the encoder is not 'transformer'"),
+            (
+                is_coupled or self.encoder_depth == 1,
+                Problem(("encoder_depth",), f"is {self.encoder_depth}, should be 1"),
+            ),
+            (
+                not is_coupled or self.n_layers == 1,
+                Problem(("n_layers",), f"is {self.n_layers}, should be 1 for 'bilstm'"),
+            ),
+            (not is_coupled or self.directions == "both", Problem(("directions",), "should be 'both' for 'bilstm'")),
+            (not is_coupled or not self.highway_between, Problem(("highway_between",), "should be false for 'bilstm'")),
+            (
+                self.transformer is None,
+                Problem(("transformer",), "should be null, since the encoder is not 'transformer'"),
+            ),
         ]
 
     def _check_transformer(self) -> Checks:
         defaults = {item.name: item.default for item in fields(self)}
         width, sizes = self.projection_width, self.transformer
         n_heads = 1 if sizes is None else sizes.n_heads
+        text = "should be left out: it is a setting of encoder 'lstm'"
         return [
             *(
-                (getattr(self, name) == defaults[name], f"{name} should be left out: it is a setting of encoder 'lstm'")
+                (getattr(self, name) == defaults[name], Problem((name,), text))
                 for name in (*LSTM_SETTINGS, "encoder_depth")
             ),
-            (width % 2 == 0, f"projection_width is {width}, should be an even number of 2 or more"),
-            (sizes is not None, "transformer is null, should be a block with the sizes of encoder 'transformer'"),
-            (width % n_heads == 0, f"transformer.n_heads is {n_heads}, should divide projection_width ({width})"),
+            (width % 2 == 0, Problem(("projection_width",), f"is {width}, should be an even number of 2 or more")),
+            (
+                sizes is not None,
+                Problem(("transformer",), "is null, should be a block with the sizes of encoder 'transformer'"),
+            ),
+            (
+                width % n_heads == 0,
+                Problem(
+                    ("transformer", "n_heads"), f"is {n_heads}, should divide {{}} ({width})", ("projection_width",)
+                ),
+            ),
         ]
 
 
 def _filter_checks(filters: Filters, max_characters: int) -> Checks:
     n_filters, most = sum(n for _, n in filters), f"should have at most {MAX_WIDTH:,}"
-    checks = [(1 <= len(filters) <= MAX_LAYERS, f"filters has {len(filters):,} sizes, should have 1 to {MAX_LAYERS:,}")]
+    counts = f"has {len(filters):,} sizes, should have 1 to {MAX_LAYERS:,}"
+    checks: Checks = [(1 <= len(filters) <= MAX_LAYERS, Problem(("filters",), counts))]
     if n_filters > MAX_WIDTH:
-        checks.append((False, f"filters has {shorten(str(n_filters), 40)} filters in all, {most}"))
-    wide = [f"filter [{width}, {n}]" for width, n in filters if width > max_characters]
-    checks += [(False, shorten(f"{name} should be 1 to {max_characters} characters wide", 80)) for name in wide]
-    return checks
-
-
-def build_config(
-    record: Mapping[str, Any], names: Mapping[str, str] = MappingProxyType({})
-) -> Tuple[Optional[BiLMConfig], List[str]]:
-    """Check types, values and limits of the settings in a file of any format.
-
-    record (Mapping[str, Any]): The settings by our names, see `BiLMConfig.from_dict`.
-    names (Mapping[str, str]): Their names in the file, for messages.
-    RETURNS (Tuple[Optional[BiLMConfig], List[str]]): The config, None if there are problems, and all problems.
-    """
-    try:
-        return BiLMConfig.from_dict(record), []
-    except ValueError as error:
-        text = WRAPPING.sub("", str(error))
-    pattern = re.compile(rf"\b(?:(?:char_cnn|token_embedder|transformer)\.)?({'|'.join(names) or '$^'})\b(?! in all)")
-    return None, [pattern.sub(lambda match: names[match[1]], text)]
+        total = f"has {shorten(str(n_filters), 40)} filters in all, {most}"
+        checks.append((False, Problem(("filters",), total)))
+    wide = [(i, shorten(f"[{width}, {n}]", 40)) for i, (width, n) in enumerate(filters) if width > max_characters]
+    text = f"should be 1 to {max_characters} characters wide"
+    return [*checks, *((False, Problem(("filters", i), f"is {pair}, {text}")) for i, pair in wide)]
 
 
 class SettingsReader:
@@ -323,7 +335,7 @@ class SettingsReader:
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self.options = options
-        self.problems: List[str] = []
+        self.problems: List[Problem] = []
         self.names: Dict[str, str] = {}
 
     def read(self, table: Mapping[str, Tuple[str, Any]]) -> Dict[str, Any]:
@@ -332,7 +344,7 @@ class SettingsReader:
         RETURNS (Dict[str, Any]): The values by our names, a clip of 0 as null; their types are not checked.
         """
         self.names.update({ours: name for ours, (name, _) in table.items()})
-        values = {ours: self.take(name, object, default) for ours, (name, default) in table.items()}
+        values = {ours: self.take(name, Any, default) for ours, (name, default) in table.items()}
         no_clips = [
             name
             for name, value in values.items()
@@ -344,9 +356,13 @@ class SettingsReader:
         """record (Mapping[str, Any]): Settings from `read`, in their blocks, and further settings.
         RETURNS (Optional[BiLMConfig]): The config, None if there are problems.
         """
-        config, problems = build_config(_without_missing(record) if self.problems else record, self.names)
+        config, problems = check_record(BiLMConfig, _without_missing(record) if self.problems else record)
         self.problems += problems
         return None if self.problems else config
+
+    def describe(self) -> List[str]:
+        """RETURNS (List[str]): All problems, with the names of settings in the file."""
+        return [problem.describe(self.names) for problem in self.problems]
 
     def has(self, name: str) -> bool:
         """RETURNS (bool): Whether a dotted name has a value other than null."""
@@ -354,24 +370,27 @@ class SettingsReader:
 
     def take(self, name: str, kind: Any, default: Any = ...) -> Any:
         """name (str): Dotted name.
-        kind (Any): Its type.
+        kind (Any): Its type, see `check_record`.
         default (Any): For a missing value; without it, a missing value is a problem.
         RETURNS (Any): The value, None if it is invalid.
         """
         is_stated, value = self._find(name)
         if value is None and default is not ...:
             return default
-        if not is_stated or value is None:
-            self.problems.append(f"{name} is {'null' if is_stated else 'missing'}")
-        elif not isinstance(value, kind) or (isinstance(value, bool) and kind not in (bool, object)):
-            self.refuse(name, value, KINDS[kind])
-        else:
-            return value
-        return None
+        if value is None:
+            self.add(name, "is null" if is_stated else "is missing")
+            return None
+        checked, problems = check_record(kind, value)
+        self.problems += [replace(problem, path=(name, *problem.path)) for problem in problems]
+        return checked
+
+    def add(self, name: str, text: str) -> None:
+        """Add a problem of a setting."""
+        self.problems.append(Problem((name,), text))
 
     def refuse(self, name: str, value: Any, expected: str) -> None:
         """Add the problem that a setting should have another value."""
-        self.problems.append(f"{name} is {shorten(repr(value), 80)}, should be {expected}")
+        self.add(name, f"is {shorten(repr(value), 80)}, should be {expected}")
 
     def _find(self, name: str) -> Tuple[bool, Any]:
         node: Any = self.options

@@ -7,11 +7,12 @@ import warnings
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Callable, Dict, Generic, Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar
+from typing import Annotated, Any, Callable, Dict, Generic, Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar
 
 import h5py
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 from torch import Tensor, nn
 
 from ..bilm.state import BiLMState
@@ -21,6 +22,7 @@ from ..inference.bilm import check_sentences
 from ..inference.dispatch import MAX_LANES
 from ..inference.runner import Runner
 from ..inference.words import WeightVersions
+from ..settings import Whole, check_record, list_problems
 from ..text.lanes import plan_lanes
 from ..util import shorten
 from ..weights.files import PathLike as PathLike
@@ -98,9 +100,12 @@ def read_sentences(batch: Iterable[Sequence[str]]) -> List[List[str]]:
 
 def check_count(name: str, value: Any, least: int = 1) -> int:
     """The value of an argument. ConfigurationError if it is not a whole number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise invalid(name, repr(value), f"a whole number of {least} or more")
-    return value
+    kind: Any = Annotated[Whole, Field(ge=least)]
+    count: Optional[int]
+    count, problems = check_record(kind, value)
+    if count is None:
+        raise ConfigurationError(f"Invalid argument: {name} {list_problems(problems)}.")
+    return count
 
 
 class DerivingModule(nn.Module):

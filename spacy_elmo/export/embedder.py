@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from typing import (
+    Annotated,
     Any,
     Callable,
     Dict,
@@ -19,18 +20,21 @@ from typing import (
     Iterable,
     Iterator,
     List,
+    Literal,
     NamedTuple,
     Optional,
     Sequence,
     Tuple,
     TypeVar,
     Union,
+    get_args,
 )
 
 import numpy as np
 import spacy
 import torch
 from numpy.typing import NDArray
+from pydantic import SkipValidation
 from spacy.language import Language
 from spacy.tokens import Doc
 from thinc.api import require_gpu, to_numpy
@@ -42,15 +46,16 @@ from ..files import hash_file, walk_files
 from ..inference.bilm import BiLM
 from ..pipeline.elmo import Elmo
 from ..pipeline.model import ensure_bilm, set_bilm
-from ..settings import require
-from ..util import PRECISIONS, shorten
+from ..settings import Count, DType, Precision, Store, Whole, check_fields
+from ..util import shorten
 from ..weights import load_bilm
 from ..weights.formats import FORMATS, locate, split_name
 
 BATCH_SIZE = 1024
 BATCH_TOKENS = 16000  # tokens per batch of Docs, a little less than twice the component's `batch_tokens`
 TextT = TypeVar("TextT")
-POOLS = ("mean", "first", "last", "max")
+Pool = Literal["mean", "first", "last", "max"]
+POOLS: Tuple[Pool, ...] = get_args(Pool)
 WORDS = ("words", "tokens")  # columns that have lists of strings if their type is unknown
 
 
@@ -99,16 +104,17 @@ class VectorSettings:
     gpu_id (int): Number of the GPU, -1 for the CPU.
     """
 
-    model: str = "en_elmo_sm"
+    model: Annotated[str, SkipValidation] = "en_elmo_sm"
     lang: Optional[str] = None
     store: str = "mixed"
-    pool: Optional[str] = None
-    dtype: str = "float32"
-    precision: str = "float32"
-    batch_size: int = BATCH_SIZE
-    gpu_id: int = -1
+    pool: Optional[Pool] = None
+    dtype: DType = "float32"
+    precision: Precision = "float32"
+    batch_size: Count = BATCH_SIZE
+    gpu_id: Whole = -1
 
 
+@check_fields
 @dataclass(frozen=True)
 class Embedder(VectorSettings):
     """Adds columns with ELMo vectors to batches of rows.
@@ -128,25 +134,10 @@ class Embedder(VectorSettings):
         there is no such model or column, for values of other types, and for another `lang` than that of a pipeline.
     """
 
+    store: Store = "mixed"
     column: str = "text"
     output: str = "elmo"
-    threads: Optional[int] = None
-
-    def __post_init__(self) -> None:
-        allowed = {
-            "store": ("mixed", "layers", "both"),
-            "pool": (None, *POOLS),
-            "dtype": ("float32", "float16"),
-            "precision": PRECISIONS,
-        }
-        require(
-            (self.batch_size >= 1, f"batch_size is {self.batch_size}, should be 1 or more"),
-            (self.threads is None or self.threads >= 1, f"threads is {self.threads}, should be 1 or more, or None"),
-        )
-        for name, values in allowed.items():
-            if getattr(self, name) not in values:
-                known = ", ".join(map(repr, values))
-                raise ValueError(f"{name} is {getattr(self, name)!r}, should be one of {known}.")
+    threads: Optional[Count] = None
 
     def __call__(self, batch: Any) -> Any:
         """batch (Union[pyarrow.Table, pyarrow.RecordBatch, pandas.DataFrame, polars.DataFrame, Dict[str, Sequence]]):

@@ -21,7 +21,8 @@ from ..bilm.transformer import TransformerLayer
 from ..errors import Errors, Warnings
 from ..util import PRECISIONS, shorten
 from . import kernel
-from .kernel import PackedMatrix, Product, check_kernel, has_kernel, kernel_product, pack_panels
+from .installation import explain_missing_kernel
+from .kernel import PackedMatrix, Product, has_kernel, kernel_product, pack_panels
 from .kernel_records import TYPES
 
 Scale = Union[float, Tensor]
@@ -141,21 +142,23 @@ KINDS = (LSTMLayer, LayerHighway, TransformerLayer, Highway)
 MATRICES = tuple(f"{part}weight" for part in ("recurrent_", "projection_", "", "input_", "output_", "up_", "down_"))
 
 
+def find_unsupported(precision: str, device: torch.device) -> Optional[str]:
+    """RETURNS (Optional[str]): The reason why a device does not support a precision, None if it does."""
+    if device.type != "cpu":
+        return "it is for CPUs only" if precision == "int8" else None
+    if precision in kernel.N_PACKED and kernel.native is None:
+        reason, remedy = explain_missing_kernel()
+        return f"there is no native kernel, since {reason}. {remedy}"
+    return None if works(precision) else "CPUs compute it many times slower than float32"
+
+
 def check_precision(precision: str, device: torch.device) -> None:
     """RAISES (ValueError): For an unknown precision; EL015 if the device does not support it."""
     if precision not in PRECISIONS:
         known = ", ".join(f'"{name}"' for name in PRECISIONS)
         raise ValueError(f"The precision is '{precision}', but should be one of: {known}. Choose one of these.")
-    if device.type == "cpu":
-        if precision in kernel.N_PACKED:
-            check_kernel(precision)
-        supported = [name for name in PRECISIONS if works(name)]
-        reason = "CPUs compute it many times slower than float32"
-    else:
-        supported = [name for name in PRECISIONS if name != "int8"]
-        reason = "it is for CPUs only"
-    if precision not in supported:
-        others = " or ".join(f"'{name}'" for name in supported)
+    if (reason := find_unsupported(precision, device)) is not None:
+        others = " or ".join(f"'{name}'" for name in PRECISIONS if find_unsupported(name, device) is None)
         raise ValueError(Errors.EL015.format(precision=precision, device=device, reason=reason, others=others))
 
 

@@ -2,11 +2,14 @@
 
 import math
 from numbers import Integral
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Annotated, Any, Callable, Dict, List
 
 import numpy
+from pydantic import AfterValidator, ConfigDict
+from pydantic.dataclasses import dataclass
 from thinc.util import get_array_module, is_xp_array
 
+from ..settings import check_record, require
 from ..util import is_number
 
 LARGEST_VALUE = 1e15  # the layer norm sums squares; larger values would overflow float32
@@ -40,36 +43,10 @@ def cast_values(values: Any, dtype: Any, *, setting: str = "dtype") -> Any:
 
 def find_problems(first: Any, record: Any) -> List[str]:
     """RETURNS (List[str]): What differs from the docstring of `VectorRecord`; sizes only if all types are right."""
-    if not isinstance(record, dict):
-        return [f"the record is {_describe(record)}, should be a dictionary"]
     problems = [] if _is_place(first) else [f"the key has {_describe(first)}, should have a character"]
-    problems += [f"{name} is missing" for name in ("starts", "orths", *VALUES) if name not in record]
-    if "mixed" not in record and "layers" not in record:
-        problems.append("mixed and layers are missing")
-    for name, (kind, axes) in ARRAYS.items():
-        if name in record and not _is_array(record[name], kind, len(axes)):
-            expected = f"an array of {KINDS[kind]} with {len(axes)} axes"
-            problems.append(f"{name} is {_describe(record[name])}, should be {expected}")
-    for name, (is_fine, expected) in VALUES.items():
-        if name in record and not is_fine(record[name]):
-            problems.append(f"{name} is {_describe(record[name])}, should be {expected}")
-    if problems:
-        return problems
-    shapes = {name: dict(zip(axes, record[name].shape)) for name, (_, axes) in ARRAYS.items() if name in record}
-    shapes["weights"] = {"values": len(record["weights"])}
-    sizes: Dict[str, int] = {}
-    for name, shape in shapes.items():
-        for axis, size in shape.items():
-            if sizes.setdefault(axis, size) != size:
-                problems.append(f"{name} has {size} {axis}, should have {sizes[axis]}")
-    starts, n_chars = record["starts"], int(record["n_chars"])
-    if "layers" in record and not len(record["layers"]):
-        problems.append("layers is empty")
-    if len(starts) and (starts[0] < 0 or not (starts[1:] > starts[:-1]).all()):
-        problems.append("starts is not ascending from 0")
-    elif len(starts) and starts[-1] > n_chars:
-        problems.append(f"n_chars is {n_chars}, should be {starts[-1]} or more")
-    return problems
+    if not isinstance(record, dict):
+        return [*problems, f"the record is {_describe(record)}, should be a dictionary"]
+    return [*problems, *(problem.describe() for problem in check_record(StoredRecord, record)[1])]
 
 
 def has_unusable_values(record: Dict[str, Any]) -> bool:
@@ -96,10 +73,6 @@ def _describe(value: Any) -> str:
     return text if len(text) <= 40 else f"a {type(value).__name__}"
 
 
-def _is_array(value: Any, kind: str, n_axes: int) -> bool:
-    return is_xp_array(value) and value.dtype.kind == kind and value.ndim == n_axes
-
-
 def _is_place(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and abs(int(value)) < LARGEST_PLACE
 
@@ -112,20 +85,75 @@ def _is_number(value: Any) -> bool:
     return is_number(value) and abs(value) <= LARGEST_VALUE
 
 
+def _are_numbers(values: Any) -> bool:
+    return isinstance(values, (list, tuple)) and all(map(_is_number, values))
+
+
+def _is_norm(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and value in COMPONENT_NORMS)
+
+
+def _must_be(is_fine: Callable[[Any], bool], expected: str) -> AfterValidator:
+    def check(value: Any) -> Any:
+        require((is_fine(value), f"is {_describe(value)}, should be {expected}"))
+        return value
+
+    return AfterValidator(check)
+
+
+def _array(kind: str, n_axes: int) -> AfterValidator:
+    def is_fine(value: Any) -> bool:
+        return is_xp_array(value) and value.dtype.kind == kind and value.ndim == n_axes
+
+    return _must_be(is_fine, f"an array of {KINDS[kind]} with {n_axes} axes")
+
+
 KINDS = {"i": "integers", "u": "hashes", "f": "numbers"}
-ARRAYS = {
-    "starts": ("i", ["rows"]),
-    "orths": ("u", ["rows"]),
-    "stops": ("i", ["rows"]),
-    "layers": ("f", ["values", "rows", "columns"]),
-    "mixed": ("f", ["rows", "columns"]),
-    "unclear": ("i", ["characters"]),
+AXES = {
+    "starts": ["rows"],
+    "orths": ["rows"],
+    "stops": ["rows"],
+    "layers": ["values", "rows", "columns"],
+    "mixed": ["rows", "columns"],
+    "weights": ["values"],
 }
-VALUES: Dict[str, Tuple[Callable[[Any], bool], str]] = {
-    "n_chars": (is_count, "a number of characters"),
-    "n_tokens": (is_count, "a number of tokens"),
-    "n_carried": (is_count, "a number of copies"),
-    "weights": (lambda value: isinstance(value, (list, tuple)) and all(map(_is_number, value)), "a list of numbers"),
-    "gamma": (_is_number, "a number"),
-    "norm": (lambda value: value is None or value in [*COMPONENT_NORMS], f"one of {COMPONENT_NORMS}"),
-}
+Places = Annotated[Any, _array("i", 1)]
+Hashes = Annotated[Any, _array("u", 1)]
+
+
+@dataclass(config=ConfigDict(arbitrary_types_allowed=True, extra="ignore"))
+class StoredRecord:
+    """The checked values of a `VectorRecord`, see its docstring. None stands for a value that is not there."""
+
+    starts: Places
+    orths: Hashes
+    n_chars: Annotated[Any, _must_be(is_count, "a number of characters")]
+    n_tokens: Annotated[Any, _must_be(is_count, "a number of tokens")]
+    n_carried: Annotated[Any, _must_be(is_count, "a number of copies")]
+    weights: Annotated[Any, _must_be(_are_numbers, "a list of numbers")]
+    gamma: Annotated[Any, _must_be(_is_number, "a number")]
+    norm: Annotated[Any, _must_be(_is_norm, f"one of {COMPONENT_NORMS}")]
+    stops: Places = None
+    layers: Annotated[Any, _array("f", 3)] = None
+    mixed: Annotated[Any, _array("f", 2)] = None
+    unclear: Places = None
+
+    def __post_init__(self) -> None:
+        problems: List[str] = []
+        if self.layers is None and self.mixed is None:
+            problems.append("mixed and layers are missing")
+        sizes: Dict[str, int] = {}
+        for name, axes in AXES.items():
+            value = getattr(self, name)
+            shape = () if value is None else (len(value),) if name == "weights" else value.shape
+            for axis, size in zip(axes, shape):
+                if sizes.setdefault(axis, size) != size:
+                    problems.append(f"{name} has {size} {axis}, should have {sizes[axis]}")
+        starts, n_chars = self.starts, int(self.n_chars)
+        if self.layers is not None and not len(self.layers):
+            problems.append("layers is empty")
+        if len(starts) and (starts[0] < 0 or not (starts[1:] > starts[:-1]).all()):
+            problems.append("starts is not ascending from 0")
+        elif len(starts) and starts[-1] > n_chars:
+            problems.append(f"n_chars is {n_chars}, should be {starts[-1]} or more")
+        require(*((False, problem) for problem in problems))

@@ -18,6 +18,7 @@ from ..bilm.model import SoftmaxHead
 from ..bilm.transformer import sinusoids, transformer_of
 from ..errors import Warnings
 from ..inference.bilm import BiLM
+from ..settings import Flag, Whole
 from ..text.words import UNKNOWN, Vocabulary
 from ..util import listed, shorten
 from .allennlp_names import char_cnn_datasets, gate_slices
@@ -62,17 +63,17 @@ def read_config(config: Mapping[str, Any]) -> Tuple[Optional[BiLMConfig], str, b
     embedder = _find_embedder(reader)
     if embedder:
         record["char_cnn"] = _read_characters(reader, f"{EMBEDDERS}.{embedder}", record.get("projection_width"))
-    is_sampled = reader.take("model.num_samples", int, None) is not None
+    is_sampled = reader.take("model.num_samples", Whole, None) is not None
     bilm_config = reader.build(record) if embedder else None
     if (
         bilm_config is not None and bilm_config.char_cnn is not None and not bilm_config.has_cnn_projection
     ):  # AllenNLP always projects
         bilm_config = replace(bilm_config, char_cnn=replace(bilm_config.char_cnn, always_project=True))
-    return bilm_config, embedder, is_sampled, reader.problems
+    return bilm_config, embedder, is_sampled, reader.describe()
 
 
 def _read_transformer(reader: SettingsReader) -> Dict[str, Any]:
-    if reader.take("model.bidirectional", bool, True) is False:
+    if reader.take("model.bidirectional", Flag, True) is False:
         reader.refuse("model.bidirectional", False, "true")
     base = "model.contextualizer."
     record = reader.read({"n_layers": (f"{base}num_layers", ...), "projection_width": (f"{base}input_dim", ...)})
@@ -85,13 +86,13 @@ def _read_lstm(reader: SettingsReader) -> Dict[str, Any]:
     base = "model.contextualizer."
     sizes = {"projection_width": (f"{base}input_size", ...), "cell_width": (f"{base}hidden_size", ...)}
     record = reader.read({**sizes, "n_layers": (f"{base}num_layers", 1)})
-    is_both = reader.take(f"{base}bidirectional", bool, False)
+    is_both = reader.take(f"{base}bidirectional", Flag, False)
     if record["cell_width"] != record["projection_width"]:
         expected = f"input_size ({record['projection_width']}): a biLM has one width"
         reader.refuse(f"{base}hidden_size", record["cell_width"], expected)
     if is_both and record["n_layers"] != 1:
         reader.refuse(f"{base}num_layers", record["n_layers"], "1: upper layers read both directions together")
-    if reader.take(f"{base}bias", bool, True) is False:
+    if reader.take(f"{base}bias", Flag, True) is False:
         reader.refuse(f"{base}bias", False, "true")
     fixed = {"cell_clip": None, "projection_clip": None, "has_skip": False}
     return {**record, **fixed, "directions": "both" if is_both else "forward"}
@@ -113,7 +114,7 @@ def _choose(reader: SettingsReader, name: str, known: Tuple[str, ...], default: 
 
 def _find_embedder(reader: SettingsReader) -> str:
     """The only token embedder that is not empty."""
-    blocks = reader.take(EMBEDDERS, Mapping) or {}
+    blocks = reader.take(EMBEDDERS, Dict[str, Any]) or {}
     named = [str(name) for name in blocks if reader.take(f"{EMBEDDERS}.{name}.type", str, None) != "empty"]
     if len(named) != 1 or "." in named[0]:
         reader.refuse(EMBEDDERS, named, "one embedder that is not 'empty', without a dot in its name")
@@ -127,7 +128,7 @@ def _check_indexer(reader: SettingsReader, name: str) -> None:
     for path in ("dataset_reader.token_indexers", "dataset_reader.base_reader.token_indexers"):
         if reader.has(f"{path}.{name}"):
             _choose(reader, f"{path}.{name}.type", ("elmo_characters",))
-            added = reader.take(f"{path}.{name}.tokens_to_add", Mapping, None)
+            added = reader.take(f"{path}.{name}.tokens_to_add", Dict[str, Any], None)
             if added:
                 reader.refuse(f"{path}.{name}.tokens_to_add", dict(added), "left out: such tokens cannot be read")
 
@@ -135,11 +136,11 @@ def _check_indexer(reader: SettingsReader, name: str) -> None:
 def _read_characters(reader: SettingsReader, base: str, width: Any) -> Dict[str, Any]:
     _choose(reader, f"{base}.type", ("character_encoding",))
     _choose(reader, f"{base}.encoder.type", ("cnn-highway",))
-    n_rows = reader.take(f"{base}.embedding.num_embeddings", int)
+    n_rows = reader.take(f"{base}.embedding.num_embeddings", Whole)
     if n_rows is not None and n_rows != N_CHARACTERS:
         expected = f"{N_CHARACTERS}, for the bytes of 'elmo_characters'; vocabularies of characters cannot be read"
         reader.refuse(f"{base}.embedding.num_embeddings", n_rows, expected)
-    projected = reader.take(f"{base}.encoder.projection_dim", int)
+    projected = reader.take(f"{base}.encoder.projection_dim", Whole)
     if projected and width and projected != width:
         reader.refuse(f"{base}.encoder.projection_dim", projected, f"{width}, the width of the contextualizer")
     return reader.read(

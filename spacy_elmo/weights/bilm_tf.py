@@ -19,6 +19,7 @@ from ..bilm.model import AdaptiveHead, SoftmaxHead
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..inference.digest import EMBEDDINGS
+from ..settings import Flag, Whole
 from ..util import shorten
 from .files import (
     HDF5_SUFFIXES,
@@ -217,22 +218,22 @@ def read_options(
     record = reader.read(LSTM_SETTINGS)
     if reader.has("char_cnn"):
         record["char_cnn"] = reader.read(CHARACTER_SETTINGS)
-        n_characters = reader.take(N_CHARACTERS, object, N_CHARACTERS_INFERENCE)
+        n_characters = reader.take(N_CHARACTERS, Any, N_CHARACTERS_INFERENCE)
         if n_characters not in KNOWN_N_CHARACTERS:
             reader.refuse(N_CHARACTERS, n_characters, "261 (training) or 262 (inference)")
     else:
-        stated = reader.take("n_tokens_vocab", int, None)
+        stated = reader.take("n_tokens_vocab", Whole, None)
         if n_words is None and stated is None:
-            reader.problems.append("there is no char_cnn block, no n_tokens_vocab and no word table in the weights")
+            reader.add("char_cnn", "is missing, and there is no n_tokens_vocab and no word table in the weights")
             n_words = 1
         elif n_words is not None and stated is not None and n_words != stated:
-            reader.problems.append(f"n_tokens_vocab is {stated}, but the word table of the weights has {n_words} rows")
+            reader.add("n_tokens_vocab", f"is {stated}, but the word table of the weights has {n_words} rows")
         record["n_words"] = stated if n_words is None else n_words
-    is_bidirectional = reader.take("bidirectional", bool, True)
+    is_bidirectional = reader.take("bidirectional", Flag, True)
     record["directions"] = "forward" if forward_only or is_bidirectional is False else "both"
     config = reader.build(record)
     if config is None:
-        raise ValueError(Errors.EL023.format(path=source, problems=shorten("; ".join(reader.problems))))
+        raise ValueError(Errors.EL023.format(path=source, problems=shorten("; ".join(reader.describe()))))
     if config.char_cnn is None or not has_projection or config.has_cnn_projection:
         return config
     return replace(config, char_cnn=replace(config.char_cnn, always_project=True))

@@ -9,7 +9,7 @@ import torch
 from ..bilm.model import BiLMNetwork
 from ..files import hash_file
 from ..inference.bilm import BiLM
-from ..inference.products import check_precision, quantizable_names
+from ..inference.products import find_unsupported, quantizable_names
 from ..util import PRECISIONS
 from .files import File, PathLike
 from .formats import FORMATS, INT8, detect_format, detect_pair, locate, split_name
@@ -235,11 +235,7 @@ def _find_capabilities(bilm: BiLM) -> List[Capability]:
         reason = "" if has_matrices else "it has no matrices that are computed in reduced precision"
         if has_matrices and config.encoder == "bilstm":
             reason = "the encoder 'bilstm' is computed in float32 only"
-        if not reason:
-            try:
-                check_precision(precision, bilm.device)
-            except ValueError as error:
-                reason = str(error).partition(": ")[2].partition(". ")[0]  # without the remedy
+        reason = reason or find_unsupported(precision, bilm.device) or ""
         how = "matrices of the layers above the words"
         capabilities.append(Capability(f"computation in {precision}", not reason, reason or how))
     return capabilities

@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..bilm.config import BiLMConfig, SettingsReader, TokenEmbedderConfig, build_config
+from ..bilm.config import BiLMConfig, SettingsReader, TokenEmbedderConfig
 from ..inference.bilm import BiLM
+from ..settings import check_record, list_problems
 from ..text.words import CHARACTERS_NEEDED, WORDS_NEEDED, Lexicon
 from ..util import MAX_SHOWN, listed, shorten
 from .allennlp_names import cell_datasets, filter_datasets, highway_datasets
@@ -146,9 +147,11 @@ def read_sizes(record: Any, where: str) -> Tuple[Dict[str, Any], Dict[str, str]]
     with the blocks `encoder` and `token_embedder`. ValueError with all missing settings and unknown names.
     """
     reader = SettingsReader(record if isinstance(record, Mapping) else {})
-    reader.problems += [f"{block} is empty" for block in sorted(BLOCKS) if reader.options.get(block) == {}]
+    for block in sorted(BLOCKS):
+        if reader.options.get(block) == {}:
+            reader.add(block, "is empty")
     settings: Dict[str, Any] = {}
-    if reader.take("encoder", Mapping):
+    if reader.take("encoder", Dict[str, Any]):
         kind = _read_name(reader, "encoder", ENCODERS)
         sizes = {"cell_width": ("encoder.dim", ...), "projection_width": ("encoder.projection_dim", ...)}
         settings = reader.read({**sizes, "n_layers": ("encoder.n_layers", ...)})
@@ -156,9 +159,11 @@ def read_sizes(record: Any, where: str) -> Tuple[Dict[str, Any], Dict[str, str]]
             settings.update(encoder="bilstm", encoder_depth=settings["n_layers"], n_layers=1, has_skip=False)
             settings.update(cell_clip=None, projection_clip=None)
         else:
-            reader.problems += [f"encoder.{name} is missing" for name in CLIPS if name not in record["encoder"]]
+            for name in CLIPS:
+                if name not in record["encoder"]:
+                    reader.add(f"encoder.{name}", "is missing")
             settings.update(reader.read({ours: (f"encoder.{name}", None) for name, ours in CLIPS.items()}))
-    if reader.take("token_embedder", Mapping):
+    if reader.take("token_embedder", Dict[str, Any]):
         base = "token_embedder."
         kind = _read_name(reader, "token_embedder", EMBEDDERS)
         words = reader.read({"character_width": (f"{base}char_dim", ...), "word_width": (f"{base}word_dim", ...)})
@@ -168,7 +173,7 @@ def read_sizes(record: Any, where: str) -> Tuple[Dict[str, Any], Dict[str, str]]
         words.update(reader.read(cnn) if kind == "cnn" and words["character_width"] else {"n_highway": 0})
         settings["token_embedder"] = {"kind": kind, **words}
     if reader.problems:
-        raise ValueError(INVALID_ARCHITECTURE.format(path=where, problems="; ".join(reader.problems)))
+        raise ValueError(INVALID_ARCHITECTURE.format(path=where, problems="; ".join(reader.describe())))
     return settings, reader.names
 
 
@@ -180,9 +185,9 @@ def make_config(
     """
     words = {**record["token_embedder"], "n_characters": n_characters, "n_words": n_words}
     is_elmo = "encoder" not in record
-    config, problems = build_config({**record, "token_embedder": words, "always_project": is_elmo}, names)
+    config, problems = check_record(BiLMConfig, {**record, "token_embedder": words, "always_project": is_elmo})
     if config is None:
-        raise ValueError(INVALID_ARCHITECTURE.format(path=where, problems=shorten("; ".join(problems))))
+        raise ValueError(INVALID_ARCHITECTURE.format(path=where, problems=shorten(list_problems(problems, names))))
     return replace(config, always_project=is_elmo and config.projection_width >= config.cell_width)
 
 

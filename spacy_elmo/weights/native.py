@@ -23,7 +23,7 @@ from ..inference.kernel import to_int8
 from ..inference.products import quantizable_names
 from ..inference.runtime import isolated
 from ..inference.words import make_lexicon_codec
-from ..settings import KNOWN_NAMES, Count, Factor, Flag, Whole, check_record, require
+from ..settings import KNOWN_NAMES, Count, Factor, Flag, Whole, check_record, list_problems, require
 from ..text.words import Lexicon, Vocabulary
 from ..util import shorten
 from .files import (
@@ -177,7 +177,7 @@ def read_config(record: Any, where: object) -> NativeConfig:
     """The settings of parsed JSON, all within the limits. ValueError EL023 with all problems."""
     config, problems = check_record(NativeConfig, record)
     if config is None:
-        raise ValueError(Errors.EL023.format(path=where, problems=shorten("; ".join(problems))))
+        raise ValueError(Errors.EL023.format(path=where, problems=shorten(list_problems(problems))))
     return config
 
 

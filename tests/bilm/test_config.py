@@ -35,7 +35,10 @@ def test_token_embedder_round_trips_through_plain_types():
         ({"n_words": 5, "cell_width": 4, "projection_width": 8}, "is invalid.*projection_width"),
         ({"n_words": 5, "highway_between": True}, "is invalid.*has_skip should be false"),
         ({"char_cnn": {"codec": "lexicon", "n_characters": 9}}, "is invalid.*only a token_embedder has"),
-        ({"token_embedder": {"n_words": 5}}, "is invalid.*n_words and word_width should both be 0, or neither"),
+        (
+            {"token_embedder": {"n_words": 5}},
+            "is invalid.*token_embedder.n_words should be 0 if word_width is, and only then",
+        ),
         ({"token_embedder": {}}, "is invalid.*neither characters nor words"),
         ({"token_embedder": {"n_words": 5, "word_width": 1, "kind": "rnn"}}, "is invalid.*kind is 'rnn'"),
         ({"token_embedder": {"n_characters": 5, "character_width": 1}}, "is invalid.*filters has 0 sizes"),

@@ -51,7 +51,6 @@ def place(bilm, tmp_path_factory):
     """A folder with biLMs, texts and pipelines: one that mixes layers, one without ELMo, one that is not trained."""
     place = tmp_path_factory.mktemp("mistakes")
     save_bilm(bilm, place / "bilm")
-    save_bilm(bilm, place / "tf", format="bilm-tf")
     save_bilm(BiLM(bilm.network), place / "bare")
     for name, content in FILES.items():
         (place / name).parent.mkdir(exist_ok=True)

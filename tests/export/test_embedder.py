@@ -259,7 +259,7 @@ def test_values_that_are_no_texts_are_errors(value: Any, problem: str, path: str
         ({"pool": "median"}, {}, "pool is 'median'"),
         ({"store": "all"}, {}, "store is 'all'"),
         ({"precision": "int4"}, {}, "precision is 'int4'"),
-        ({"batch_size": 0}, {}, "batch_size is 0, should be 1 or more"),
+        ({"batch_size": 0}, {}, "batch_size is 0, should be at least 1"),
         ({}, {"words": ["a"]}, "no column 'text' in the batch, which has: words"),
         ({"model": "nowhere"}, {"text": ["a"]}, "nowhere"),
         ({}, {"text": "a cat"}, r"'text' is 'a cat' \(str\), should be a list of texts.*batched=True"),

@@ -259,7 +259,10 @@ def test_blank_symbols_are_the_ideographic_space_and_the_last_one_counts(tmp_pat
         ({"encoder": {"proj_clip": float("nan")}}, "encoder.proj_clip is nan"),
         ({"token_embedder": {"name": None}}, "token_embedder.name is null"),
         ({"token_embedder": {"activation": "gelu"}}, "activation is 'gelu'"),
-        ({"token_embedder": {"filters": [[20, 4]]}}, r"filter [20, 4] should be 1 to 10 characters wide"),
+        (
+            {"token_embedder": {"filters": [[20, 4]]}},
+            r"token_embedder.filters[0] is [20, 4], should be 1 to 10 characters wide",
+        ),
         ({"token_embedder": {"filters": [[1, 2**40]]}}, "filters in all"),
         ({"token_embedder": {"char_dim": 0, "word_dim": 0}}, "neither characters nor words"),
         ({"token_embedder": ...}, "token_embedder is missing"),
