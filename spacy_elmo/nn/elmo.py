@@ -3,7 +3,7 @@
 import os
 import warnings
 import weakref
-import zlib
+from dataclasses import dataclass, field
 from typing import (
     Annotated,
     Any,
@@ -49,9 +49,7 @@ IN_ALLENNLP = ALLENNLP.format(name="Elmo")
 FIRST_ID = BOW_CHARACTER + 1  # of words in UTF-8, shifted by one
 OF_MIXES = ("n_mixes", "initial_weights", "initial_gamma", "layer_norm")
 NETWORK, DIGEST = "network.", "digest"
-# Attributes of a network, shared by the modules that use it and copied with it.
-AS_READ = "precision_and_checksums_as_read"
-REPLACED = "weights_were_replaced"
+SHARING = "sharing"  # attribute of a network, see `Sharing`
 
 
 class ElmoOutput(NamedTuple):
@@ -266,11 +264,19 @@ class Elmo(nn.Module):
         return rows, with_boundaries(batch.mask) if boundaries else batch.mask
 
 
-class Users(weakref.WeakSet["BiLMModule"]):
-    """The modules that share a network. A copy of the network has none, and they are not saved with it."""
+@dataclass(eq=False)
+class Sharing:
+    """What the modules of a network share: an attribute of the network, which is copied and saved with it.
+
+    digest (str): `BiLM.digest` when the first module was made of the network.
+    users (WeakSet[BiLMModule]): The modules that use the network; a copy has none.
+    """
+
+    digest: str
+    users: "weakref.WeakSet[BiLMModule]" = field(default_factory=weakref.WeakSet)
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return Users, ()
+        return Sharing, (self.digest,)
 
 
 class BiLMModule(nn.Module):
@@ -278,20 +284,22 @@ class BiLMModule(nn.Module):
     of a model reach it.
 
     A state dict without the weights has their digest instead: loading it beside another biLM is an error. Weights that
-    were changed after the first module was made of them, in any way, are nowhere else: they are always stored, also
-    when they are frozen later. `is_stored` says whether weights that are as they were read are part of the state dict.
+    were changed after the first module was made of them are nowhere else: they are always stored, also when they are
+    frozen later (writes that torch does not count are noticed after `clear_caches`). `is_stored` says whether weights
+    that are as they were read are part of the state dict.
     """
 
     def __init__(self, bilm: BiLM, *, is_stored: bool) -> None:
         super().__init__()
         self.bilm, self.is_stored = bilm, is_stored
         self.network = bilm.network
-        self._users.add(self)
-        vars(self.network).setdefault(AS_READ, self._describe_weights())
+        if not hasattr(self.network, SHARING):
+            setattr(self.network, SHARING, Sharing(bilm.digest))
+        self._sharing.users.add(self)
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch gives it no types
-        self._users.add(self)  # a copy of modules that share a network shares the copy of it
+        self._sharing.users.add(self)  # a copy of modules that share a network shares the copy of it
 
     @property
     def is_trained(self) -> bool:
@@ -300,15 +308,12 @@ class BiLMModule(nn.Module):
     @property
     def has_changed(self) -> bool:
         """Whether the weights have changed since the first module was made of them."""
-        attributes = vars(self.network)
-        return bool(attributes.get(REPLACED)) or bool(attributes[AS_READ] != self._describe_weights())
+        return self._sharing.digest != self.bilm.digest
 
-    def _describe_weights(self) -> Tuple[str, List[int]]:
-        """The precision, and checksums in float32. In another precision weights cannot be trained, and in another
-        precision than at first they count as changed.
-        """
-        is_exact = self.bilm.precision == "float32"
-        return self.bilm.precision, _checksums(self.network) if is_exact else []
+    @property
+    def _sharing(self) -> Sharing:
+        sharing: Sharing = getattr(self.network, SHARING)
+        return sharing
 
     def forward(
         self, runs: Sequence[Sequence[Any]], *, char_ids: Optional[Tensor], state: str, **settings: Any
@@ -337,17 +342,12 @@ class BiLMModule(nn.Module):
 
     def train_weights(self, trainable: bool) -> None:
         """Train or freeze the weights, in all modules that share them; WL141 if that changes another module."""
-        other_users = [user for user in self._users if user is not self]
+        other_users = [user for user in self._sharing.users if user is not self]
         if other_users and any(parameter.requires_grad is not trainable for parameter in self.network.parameters()):
             change, before = ("unfrozen", "froze") if trainable else ("frozen", "trained")
             text = Warnings.WL141.format(n_others=len(other_users), change=change, before=before, trainable=trainable)
             warnings.warn(text, stacklevel=4)
         self.requires_grad_(trainable)
-
-    @property
-    def _users(self) -> Users:
-        users: Users = vars(self.network).setdefault("users", Users())
-        return users
 
     def state_dict(self, *args: Any, prefix: str = "", **rest: Any) -> Dict[str, Any]:  # type: ignore[override]  # torch has overloads for old calls
         """The weights in float32, or their digest, 6 bytes."""
@@ -371,7 +371,6 @@ class BiLMModule(nn.Module):
                 state_dict.update((prefix + NETWORK + name, value) for name, value in weights.items())
         elif self.bilm.precision != "float32":
             self._load_rounded(state_dict, prefix + NETWORK)
-            vars(self.network)[REPLACED] = True
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def _load_rounded(self, state_dict: Dict[str, Any], prefix: str) -> None:
@@ -404,12 +403,6 @@ class BiLMModule(nn.Module):
                 "mixes do not fit this biLM. Make the module with the biLM it was trained with; to load the other "
                 f"parameters all the same, delete '{key}' and pass strict=False."
             )
-
-
-def _checksums(network: nn.Module) -> List[int]:
-    """CRC-32 of each tensor; equal on every device."""
-    arrays = (tensor.detach().cpu().contiguous().numpy() for tensor in network.state_dict().values())
-    return [zlib.crc32(array.data) for array in arrays]
 
 
 def _find_bilm(bilm: Union[BiLM, PathLike]) -> BiLM:

@@ -144,6 +144,21 @@ def test_weights_are_stored_after_a_change_of_precision(precisions):
 
 
 @needs_kernel
+def test_rounding_is_no_change_of_the_weights():
+    elmo = Elmo(make_bilm(0), store_bilm=False)
+    elmo.bilm.set_precision("int8")
+    assert set(elmo.state_dict()) == {"encoder.digest", *MIXES}
+    Elmo(make_bilm(0), store_bilm=False).load_state_dict(elmo.state_dict())
+
+
+def test_writes_that_torch_does_not_count_are_stored_after_clear_caches():
+    elmo = Elmo(make_bilm(0), store_bilm=False)
+    elmo.encoder.network.encoder.layers[0].bias.data.add_(1e-4)
+    elmo.clear_caches()
+    assert "encoder.network.char_cnn.embedding" in elmo.state_dict()
+
+
+@needs_kernel
 def test_weights_in_reduced_precision_are_stored_in_float32():
     rounded, exact = Elmo(make_bilm(0).set_precision("int8")), Elmo(make_bilm(1))
     exact.load_state_dict(rounded.state_dict())
