@@ -40,6 +40,13 @@ def to_path(path: Union[str, bytes, "os.PathLike[str]"]) -> Path:
     return Path(os.path.expanduser(os.fsdecode(path)))
 
 
+def find_configs() -> Path:
+    """RETURNS (Path): The folder with the configs: in an installed package, or in the root of a checkout."""
+    package = Path(__file__).parent
+    packaged = package / "configs"
+    return packaged if packaged.is_dir() else package.parent / "configs"
+
+
 def check_output_folder(path: Path) -> None:
     """path (Path): A folder that exists or can be created.
     RAISES (ValueError): EL178 if it or one of its parents is a file.

@@ -1,22 +1,17 @@
 """A starter config for a pipeline with ELMo: that of `spacy init config`, with every `tok2vec` block replaced."""
 
-import inspect
 import os
-import re
 import shlex
 import warnings
 from copy import deepcopy
-from functools import reduce
-from operator import getitem
 from pathlib import Path
-from textwrap import wrap
 from typing import Any, Dict, Iterable, List, Optional, Set
 
 from spacy import blank
 from spacy.cli.init_config import init_config as make_spacy_config
 from spacy.language import Language
 from spacy.tokens import Doc
-from spacy.util import load_model_from_config, registry
+from spacy.util import load_model_from_config
 from thinc.api import Config
 
 from ..errors import Errors
@@ -24,7 +19,8 @@ from ..files import AnyPath
 from ..weights.files import File, read_json
 from ..weights.formats import PACKAGED_NAMES, locate
 from ..weights.published import describe_published
-from .elmo import OwnMix, make_elmo
+from . import elmo as elmo  # registers the factory
+from .comments import write_config
 from .layer_weights import load_trained
 from .noun_chunks import NOUN_CHUNKS, lacks_ud_rules
 from .text_classifier import BAG_OF_WORDS
@@ -61,8 +57,6 @@ PARSERS = ("parser", "beam_parser", "biaffine_parser")
 ENCODER_WIDTH = 200  # of the BiLSTM, both directions together
 BATCH_SIZE = 256  # Docs per batch of `nlp.pipe`; with spaCy's 1,000 the layers need four times as much memory
 NO_LISTENER = "it has no component that could listen to ELMo"
-# A setting, or several, in a docstring: "name (type), name (type): text", with indented lines that continue it.
-SETTING = re.compile(r"^((?:\w+ \([^:]+\),? ?)+): (.*(?:\n +.*)*)", re.MULTILINE)
 Block = Dict[str, Any]
 
 
@@ -159,7 +153,7 @@ def make_pipeline_config(
         output=shlex.quote(logs or "training"),
         options=options + ("" if code is None else f" --code {shlex.quote(os.fsdecode(code))}"),
     )
-    return header + _write(filled)
+    return header + write_config(filled)
 
 
 def find_annotated(docs: Iterable[Doc]) -> List[str]:
@@ -379,59 +373,3 @@ def _replace_tok2vec(block: Block, tok2vec: Block) -> Block:
         inner = _replace_tok2vec(value, tok2vec) if isinstance(value, dict) else value
         rewritten[key] = deepcopy(tok2vec) if key == "tok2vec" else inner
     return rewritten
-
-
-# Comments of blocks that spaCy declares, and of settings in them.
-COMMENTS = {
-    "paths.bilm": "The biLM: name of a packaged biLM, or path of weights in any known format. null: pass --paths.bilm "
-    "when you train.",
-    "paths.base": "The trained pipeline that frozen components are taken from: an installed package, or a path.",
-    "paths.logs": "Folder for the logs that `elmo report` draws: the output folder of the training.",
-    "nlp.after_creation": "With a parser of Universal Dependencies: a block [nlp.after_creation] with "
-    f'@callbacks = "{NOUN_CHUNKS}", so that `doc.noun_chunks` reads its labels.',
-    "nlp.batch_size": "Docs per batch of `nlp.pipe`; their layers are in memory together.",
-    "training.frozen_components": "Components that are not trained; the biLM has its own setting, `frozen`.",
-    "training.annotating_components": "Components that annotate Docs during training, for those behind them.",
-    "initialize.before_init.": "The tokenizer and the vocabulary, with its vectors, are those of the trained pipeline.",
-}
-
-
-def _write(config: Config) -> str:
-    """RETURNS (str): The config with a comment above each setting of ELMo, in the first block of each kind."""
-    described: Set[Any] = set()
-    path, texts = "", COMMENTS
-    lines: List[str] = []
-    for line in config.to_str(interpolate=False).splitlines():
-        if line.startswith("["):
-            path, texts = line.strip("[]"), COMMENTS
-            source = _find_source(path, reduce(getitem, path.split("."), config))
-            if source is not None:
-                declared = _read_texts(source)
-                shown = ("",) if source in described else declared
-                texts = {f"{path}.{key}": declared[key] for key in shown}
-                described.add(source)
-        name = f"{path}." if line.startswith("[") else f"{path}.{line.partition(' = ')[0]}"
-        comment = texts.get(name, "") if line else ""
-        lines += [*wrap(comment, 120, initial_indent="# ", subsequent_indent="# "), line]
-    return "\n".join(lines) + "\n"
-
-
-def _find_source(path: str, block: Block) -> Any:
-    """RETURNS (Any): The function or class that declares the settings of a block; None if it is spaCy's."""
-    for key, name in block.items():
-        if key.startswith("@") and name.startswith("spacy-elmo."):
-            return registry.get(key[1:], name)
-    return {"components.elmo": make_elmo, "components.elmo.mix": OwnMix}.get(path)
-
-
-def _read_texts(source: Any) -> Dict[str, str]:
-    """RETURNS (Dict[str, str]): Texts of all settings in the docstrings of a function and of the block that it takes;
-    the summary under "".
-    """
-    texts: Dict[str, str] = {}
-    for described in (*reversed(getattr(source, "block", object).__mro__), source):
-        summary, _, rest = (inspect.getdoc(described) or "").partition("\n")
-        texts[""] = summary
-        for names, text in re.findall(SETTING, rest):
-            texts.update(dict.fromkeys(re.findall(r"(\w+) \(", names), " ".join(text.split())))
-    return texts

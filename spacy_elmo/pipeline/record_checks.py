@@ -117,26 +117,26 @@ AXES = {
     "mixed": ["rows", "columns"],
     "weights": ["values"],
 }
-Places = Annotated[Any, _array("i", 1)]
-Hashes = Annotated[Any, _array("u", 1)]
+PlaceArray = Annotated[Any, _array("i", 1)]
+OrthArray = Annotated[Any, _array("u", 1)]
 
 
 @dataclass(config=ConfigDict(arbitrary_types_allowed=True, extra="ignore"))
 class StoredRecord:
     """The checked values of a `VectorRecord`, see its docstring. None stands for a value that is not there."""
 
-    starts: Places
-    orths: Hashes
+    starts: PlaceArray
+    orths: OrthArray
     n_chars: Annotated[Any, _must_be(is_count, "a number of characters")]
     n_tokens: Annotated[Any, _must_be(is_count, "a number of tokens")]
     n_carried: Annotated[Any, _must_be(is_count, "a number of copies")]
     weights: Annotated[Any, _must_be(_are_numbers, "a list of numbers")]
     gamma: Annotated[Any, _must_be(_is_number, "a number")]
     norm: Annotated[Any, _must_be(_is_norm, f"one of {COMPONENT_NORMS}")]
-    stops: Places = None
+    stops: PlaceArray = None
     layers: Annotated[Any, _array("f", 3)] = None
     mixed: Annotated[Any, _array("f", 2)] = None
-    unclear: Places = None
+    unclear: PlaceArray = None
 
     def __post_init__(self) -> None:
         problems: List[str] = []

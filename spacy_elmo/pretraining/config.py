@@ -15,6 +15,7 @@ from thinc.api import Config
 from ..bilm.config import BiLMConfig
 from ..corpora.shards import find_shards, read_shards
 from ..errors import Errors
+from ..files import find_configs
 from ..settings import (
     KNOWN_NAMES,
     Count,
@@ -327,8 +328,6 @@ def check_config(config: Mapping[str, Any]) -> RunConfig:
 
 # The packaged configs, adapted to a run
 
-# An installed package contains the configs; in a checkout they are in the root of the repository.
-PACKAGE = Path(__file__).parent.parent
 PRETRAINING = "pretrain_en_elmo_sm.cfg"
 SMALL = "pretrain_small_text.cfg"
 ADAPTATION = "adapt.cfg"
@@ -348,12 +347,6 @@ FOR_ANY_TEXT = (
     ("pretraining.softmax", "kind", "auto"),
     ("pretraining.schedule", "warmup_steps", None),
 )
-
-
-def find_configs() -> Path:
-    """RETURNS (Path): The folder with the configs."""
-    packaged = PACKAGE / "configs"
-    return packaged if packaged.is_dir() else PACKAGE.parent / "configs"
 
 
 def measure_text(place: str) -> float:

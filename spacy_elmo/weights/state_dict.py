@@ -19,7 +19,7 @@ from .files import Array, File, check_expansion, decoding, pickled
 STATE_KEYS = ("state_dict", "model_state_dict", "model")  # of checkpoints, one in another at most
 MAX_NESTED = 2
 TORCH_ERROR = "WeightsUnpickler error: "  # precedes the reason in messages of `torch.load`
-KIND = "a state dict of PyTorch"
+STATE_DICT = "a state dict of PyTorch"
 SAVE = (
     "Only tensors by name are read, at the top or under the key state_dict, model_state_dict or model, and no code is "
     "run. Save `model.state_dict()` with `torch.save`, without other objects, or compare the file with the original"
@@ -35,16 +35,16 @@ def read_state_dict(source: File) -> Dict[str, Array]:
     """
     kind = source.kind()
     if kind == "pickle":
-        raise pickled(source, KIND)
+        raise pickled(source, STATE_DICT)
     if kind == "safetensors":
         content = source.read_bytes()
         with decoding(source, "safetensors"):
             return _to_arrays(load_safetensors(content))
     place, n_bytes = source.place()
-    with decoding(source, KIND, SAVE):
+    with decoding(source, STATE_DICT, SAVE):
         n_expanded = _check_zip(place)
     check_expansion(source, n_expanded, n_bytes)
-    with decoding(source, KIND, SAVE):
+    with decoding(source, STATE_DICT, SAVE):
         return _to_arrays(_find_state(_load(place)))
 
 
