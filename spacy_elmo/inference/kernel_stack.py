@@ -1,4 +1,4 @@
-"""Run an LSTM stack over lanes on a CPU, by the native kernel (`_kernel.h`), with weights in float32, bfloat16 or int8.
+"""Run LSTM layers over lanes on a CPU, by the native kernel (`_kernel.h`), with weights in float32, bfloat16 or int8.
 
 One call computes many steps of a layer for some lanes. Directions and lanes are divided among threads; they share
 read-only data. The input side of layer 1 depends only on the word: it is computed once per distinct word.
@@ -29,28 +29,44 @@ class LaneRange(NamedTuple):
     n_lanes: int
 
 
+PackedLayer = List[Optional[Tensor]]  # one direction of a layer: the first fields of `KernelLayer`
+
+
+class StackConstants(NamedTuple):
+    """Fields of `KernelTask` that all layers and both directions share."""
+
+    width: int
+    cell_width: int
+    has_skip: bool
+    type: int
+    cell_clip: float
+    projection_clip: float
+
+
 class KernelStack:
-    """The layers of an LSTM stack. Weights in float32 are packed for the kernel when the stack is made, others
-    are packed already.
+    """The layers of an LSTM stack, packed for the kernel.
+
+    directions (Sequence[Sequence[PackedLayer]]): The layers of each direction.
+    constants (StackConstants): What they share.
+    gate_bytes (int): Limit of a table of gates, which all layers read before the gates of further steps are computed.
     """
 
-    @torch.no_grad()
-    def __init__(self, config: BiLMConfig, layers: Sequence[Any], highways: Sequence[Any]) -> None:
-        self._config = config
-        around = [None, *(highways or [None] * len(layers))]
-        self._directions = [
-            [_pack_layer(layer, highway, k) for layer, highway in zip(layers, around)]
-            for k in range(config.n_directions)
-        ]
-        weight = layers[0].recurrent_weight
-        self._type = TYPES.index("float32" if isinstance(weight, Tensor) else weight.precision)
-        self._clips = [math.inf if clip is None else clip for clip in (config.cell_clip, config.projection_clip)]
-        self._gates_width = 4 * pad_width(config.cell_width)
-        self._workspaces = WorkspacePool(torch.device("cpu"), config.n_directions)
+    def __init__(self, directions: Sequence[Sequence[PackedLayer]], constants: StackConstants, gate_bytes: int) -> None:
+        self._directions, self._constants, self._gate_bytes = directions, constants, gate_bytes
+        self._gates_width = 4 * pad_width(constants.cell_width)
+        self._workspaces = WorkspacePool(torch.device("cpu"), len(directions))
 
-    def run(self, batch: Batch, layers: Tensor, with_end: bool) -> Optional[State]:
-        """Set layers (L+1, N, D); return the states after each sequence if they are needed."""
-        plan, config = batch.plan, self._config
+    def run(
+        self, batch: Batch, outputs: Tensor, token_rows: Optional[Tensor] = None, *, with_end: bool = False
+    ) -> Optional[State]:
+        """Compute all layers of all tokens of a plan. Rows are in the order of the text, the directions concatenated.
+
+        outputs (Tensor): Shape (L, N, D), set to the outputs of the layers.
+        token_rows (Optional[Tensor]): Shape (N, D) with the strides of a layer, set to the input vectors, where these
+            are as wide as the outputs.
+        RETURNS (Optional[State]): The states after each sequence, with `with_end`.
+        """
+        plan, constants = batch.plan, self._constants
         vectors = batch.vectors.detach().contiguous()
         starts = [(h.contiguous(), c.contiguous()) for h, c in batch.start.layers]
         ends: List[LSTMState] = []
@@ -67,12 +83,12 @@ class KernelStack:
         tokens = np.zeros((len(words), plan.n_steps, plan.n_lanes), dtype="int32")
         for slots, numbers in zip(batch.slots, tokens):
             numbers.reshape(-1)[slots] = np.arange(len(slots))
-        max_slots = BLOCK_MULTIPLICATIONS // (9 * len(starts) * config.projection_width * config.cell_width)
+        max_slots = BLOCK_MULTIPLICATIONS // (9 * len(starts) * constants.width * constants.cell_width)
 
         def run_lanes(lane_range: LaneRange) -> None:
             k, first_lane, n_lanes = lane_range
-            columns = slice(k * config.projection_width, (k + 1) * config.projection_width)
-            n_rows = max(n_lanes, min(GATE_BYTES // (4 * self._gates_width), n_lanes * plan.n_steps))
+            columns = slice(k * constants.width, (k + 1) * constants.width)
+            n_rows = max(n_lanes, min(self._gate_bytes // (4 * self._gates_width), n_lanes * plan.n_steps))
             states: Any = zip(starts, ends) if ends else ((pair, (None, None)) for pair in starts)
             stack = [
                 [*layer, *(None if state is None else state[k] for pair in pairs for state in pair)]
@@ -90,17 +106,14 @@ class KernelStack:
                     n_active=n_active.ctypes.data,
                     starting=starting.ctypes.data,
                     ending=ending.ctypes.data if with_end else 0,
-                    token_rows=layers[0, :, columns].data_ptr(),
-                    outputs=layers[1, :, columns].data_ptr(),
+                    token_rows=0 if token_rows is None else token_rows[:, columns].data_ptr(),
+                    outputs=outputs[0, :, columns].data_ptr(),
                     gates=gates.data_ptr(),
                     n_layers=len(stack),
                     input_width=vectors.shape[1],
-                    width=config.projection_width,
-                    cell_width=config.cell_width,
-                    has_skip=config.has_skip,
                     n_words=len(vectors),
-                    rows_stride=layers.stride(1),
-                    layer_stride=layers.stride(0),
+                    rows_stride=outputs.stride(1),
+                    layer_stride=outputs.stride(0),
                     n_steps=plan.n_steps,
                     n_plan_lanes=plan.n_lanes,
                     first_lane=first_lane,
@@ -108,9 +121,7 @@ class KernelStack:
                     max_gates=len(gates),
                     max_slots=min(max_slots, plan.n_steps * n_lanes),
                     few_lanes=FEW_LANES,
-                    type=self._type,
-                    cell_clip=self._clips[0],
-                    projection_clip=self._clips[1],
+                    **constants._asdict(),
                 )
                 native.run(pack_record(task))
 
@@ -122,7 +133,26 @@ class KernelStack:
         return State(tuple(ends)) if with_end else None
 
 
-def _pack_layer(layer: Any, highway: Any, k: int) -> List[Optional[Tensor]]:
+@torch.no_grad()
+def pack_stack(config: BiLMConfig, layers: Sequence[Any], highways: Sequence[Any]) -> KernelStack:
+    """The layers of an `LSTMStack`. Weights in float32 are packed, others are packed already."""
+    around = [None, *(highways or [None] * len(layers))]
+    directions = [
+        [_pack_layer(layer, highway, k) for layer, highway in zip(layers, around)] for k in range(config.n_directions)
+    ]
+    weight = layers[0].recurrent_weight
+    constants = StackConstants(
+        width=config.projection_width,
+        cell_width=config.cell_width,
+        has_skip=config.has_skip,
+        type=TYPES.index("float32" if isinstance(weight, Tensor) else weight.precision),
+        cell_clip=math.inf if config.cell_clip is None else config.cell_clip,
+        projection_clip=math.inf if config.projection_clip is None else config.projection_clip,
+    )
+    return KernelStack(directions, constants, GATE_BYTES)
+
+
+def _pack_layer(layer: Any, highway: Any, k: int) -> PackedLayer:
     """One direction of an `LSTMLayer` and the `LayerHighway` around it: the first fields of a layer in `_kernel.h`."""
     return [
         _pack(layer.input_weight, k, are_gates=True),

@@ -13,7 +13,7 @@ from ..bilm.transformer import SequenceGroups, attend, group_sequences, sinusoid
 from ..text.lanes import LanePlan
 from ..text.words import Ids
 from .kernel import has_kernel, warn_without_kernel
-from .kernel_stack import KernelStack
+from .kernel_stack import KernelStack, pack_stack
 from .lanes import Batch, LaneGraphs, LaneRun
 from .lstm import ConstantStack
 from .products import make_product, split_directions
@@ -70,7 +70,7 @@ class LSTMRunner(Runner):
         config, layers, highways = network.config, list(self.encoder.layers), list(self.encoder.highways)
         self._kernel: Optional[KernelStack] = None
         if has_kernel(layers[0].recurrent_weight):
-            self._kernel = KernelStack(config, layers, highways)
+            self._kernel = pack_stack(config, layers, highways)
             return
         self._stack = ConstantStack(config, layers, highways)
         self._workspaces = WorkspacePool(self.device, 1)
@@ -78,7 +78,7 @@ class LSTMRunner(Runner):
 
     def _run(self, batch: Batch, layers: Tensor, with_end: bool) -> Optional[State]:
         if self._kernel is not None:
-            return self._kernel.run(batch, layers, with_end)
+            return self._kernel.run(batch, layers[1:], layers[0], with_end=with_end)
         with self._workspaces.borrow() as workspace:
             if self._graphs is not None and not with_end and self._graphs.run(batch, layers, workspace):
                 return None
