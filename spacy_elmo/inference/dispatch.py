@@ -13,8 +13,9 @@ MIN_THREAD_MULTIPLICATIONS = 2**22
 MIN_THREAD_LANES = 6
 # Multiply-adds between two checks for signals: an interrupt waits for them.
 BLOCK_MULTIPLICATIONS = 2**34
-# Bytes of a table of gates.
+# Bytes of a table of gates: of a biLM, and of the LSTM of a task, with a row for each token, which is used once.
 GATE_BYTES = 32 * 2**20
+TASK_GATE_BYTES = 4 * 2**20
 
 # On a GPU: lanes of a batch, and sizes of a block that a CUDA graph computes: at most GRAPH_STEPS steps, fewer if the
 # gates of a layer take more bytes; at least GRAPH_MIN_LANES lanes. On an H100 2,048 lanes were 1.1 times as fast as 512

@@ -1,6 +1,7 @@
-"""torch's LSTM over sequences of different lengths whose rows follow one another in one tensor.
+"""A bidirectional LSTM layer over sequences of different lengths whose rows follow one another in one tensor: by the
+native kernel (`kernel_lstm.py`) or by torch.
 
-Sequences are packed: one call of torch, also for cuDNN. On CPUs the backward pass of that takes time in proportion to
+For torch, sequences are packed: one call, also for cuDNN. On CPUs the backward pass of that takes time in proportion to
 steps times rows, since torch allocates a gradient of all rows at each step. In training, sequences of similar length
 are therefore padded and computed together.
 """
@@ -13,22 +14,26 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..bilm.layers import no_tf32, no_tf32_in_backward
+from .kernel_lstm import PackedLSTM, takes_kernel
 from .products import has_bfloat16_units
 
 Rows = NDArray[numpy.int64]
 N_MATRICES = 4  # of one direction: weights of input and state, two biases
 
 
-def run_lstm(rows: Tensor, lengths: Sequence[int], weights: Sequence[Tensor]) -> Tensor:
+def run_lstm(rows: Tensor, lengths: Sequence[int], weights: Sequence[Tensor], packed: PackedLSTM) -> Tensor:
     """Compute both directions over each sequence, from a zero state.
 
     rows (Tensor): Shape (T, nI), T above 0.
     lengths (Sequence[int]): Rows of each sequence; they sum to T, and may be 0.
     weights (Sequence[Tensor]): Of the forward, then of the backward direction: weights of the input (4H, nI) and of the
         state (4H, H), a bias (4H,) for each.
+    packed (PackedLSTM): Holds the weights for the kernel; the caller keeps it beside them.
     RETURNS (Tensor): Shape (T, 2H), in the order of the rows. Under autocast it has that type on every processor, also
         where float32 is computed, since oneDNN has no LSTM in this type, or emulates it.
     """
+    if takes_kernel(rows, weights):
+        return packed.run(rows, lengths, weights)
     is_cpu, dtype = rows.device.type == "cpu", weights[0].dtype
     run = run_groups if is_cpu and torch.is_grad_enabled() else run_packed
     if is_cpu and dtype == torch.float32 and torch.is_autocast_enabled("cpu"):

@@ -23,6 +23,7 @@ from pydantic import BeforeValidator
 from torch import Tensor, nn
 
 from ..errors import Errors
+from ..inference.kernel_lstm import PackedLSTM
 from ..inference.lstm_sequences import run_lstm
 from ..inference.runtime import register_fork_handlers
 from ..settings import AnyNorm, Count, Flag, Number, Probability, check_arguments
@@ -191,7 +192,7 @@ class BiLSTM(nn.Module):
     """`torch.nn.LSTM` in both directions over each sentence, without its padding: the batch changes nothing.
 
     It computes the same as packed sequences. Their backward pass is slow on CPUs, so that sentences of similar
-    length are computed together in training there.
+    length are computed together in training there. Without gradients, the native kernel computes on CPUs, in float32.
 
     input_width (int): Width of the input, nI.
     width (int): Width of each direction, H. The output has 2H: forward, then backward.
@@ -203,6 +204,7 @@ class BiLSTM(nn.Module):
         super().__init__()
         register_fork_handlers()
         self.lstm = nn.LSTM(input_width, width, batch_first=True, bidirectional=True, dtype=parameter_dtype())
+        self._packed = PackedLSTM()
 
     def forward(self, rows: Tensor, mask: Tensor) -> Tensor:
         """rows (Tensor): Shape (B, S, nI), float.
@@ -216,7 +218,7 @@ class BiLSTM(nn.Module):
         if not mask.any():
             return rows.new_zeros(*mask.shape, 2 * self.lstm.hidden_size)
         weights = [matrix for direction in self.lstm.all_weights for matrix in direction]
-        outputs = run_lstm(rows[mask], mask.sum(dim=1).tolist(), weights)  # (T, 2H)
+        outputs = run_lstm(rows[mask], mask.sum(dim=1).tolist(), weights, self._packed)  # (T, 2H)
         encoded = outputs.new_zeros(*mask.shape, outputs.shape[-1])  # of the type that autocast chose
         encoded[mask] = outputs
         return encoded

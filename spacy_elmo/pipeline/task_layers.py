@@ -13,6 +13,7 @@ from thinc.types import Floats2d
 from thinc.util import get_width, torch2xp, xp2torch
 from torch import Tensor
 
+from ..inference.kernel_lstm import PackedLSTM
 from ..inference.lstm_sequences import run_lstm
 from ..inference.runtime import isolated, register_fork_handlers
 from ..settings import Count, Even, Probability
@@ -54,6 +55,7 @@ def _same(d_outputs: Sequences) -> Sequences:
 
 # Attribute of an encoder that takes input of any width; others take input that is as wide as their output.
 ANY_WIDTH = "takes_any_width"
+PACKED = "packed_weights"  # attribute of a BiLSTM; it is not saved
 N_GATES = 4  # in the order of torch: input, forget, cell, output
 FORGET = 1
 
@@ -66,7 +68,8 @@ def BiLSTMEncoder(
 ) -> Model[Sequences, Sequences]:
     """A bidirectional LSTM over each Doc; takes the place of `spacy.MaxoutWindowEncoder.v2`.
 
-    A sequence is one input array: in a `tok2vec`, a Doc. Its output does not depend on other sequences of the batch.
+    A sequence is one input array: in a `tok2vec`, a Doc. Its output does not depend on other sequences of the batch. On
+    a CPU the native kernel predicts, where a sequence has the same bits in every batch; torch trains.
     width (int): Width of the output, both directions together; even. The input may have any width.
     depth (int): Number of layers; each reads both directions of the layer below.
     dropout (Optional[float]): Dropout of the output of each layer, 0 to below 1; null for that of [training].
@@ -85,7 +88,14 @@ def BiLSTM(width: int) -> Model[Sequences, Sequences]:
     weights and biases, in the layout of cuDNN.
     """
     register_fork_handlers()
-    return Model("bilstm", _forward_bilstm, init=_init_bilstm, dims={"nO": width, "nI": None}, params={"W": None})
+    return Model(
+        "bilstm",
+        _forward_bilstm,
+        init=_init_bilstm,
+        dims={"nO": width, "nI": None},
+        params={"W": None},
+        attrs={PACKED: PackedLSTM()},
+    )
 
 
 def _init_bilstm(model: Model[Sequences, Sequences], X: Optional[Sequences] = None, Y: Any = None) -> None:
@@ -115,7 +125,7 @@ def _forward_bilstm(
     weights = xp2torch(model.get_param("W"), requires_grad=is_train)
     rows = xp2torch(model.ops.xp.concatenate(sequences), requires_grad=is_train)  # (T, nI)
     with torch.set_grad_enabled(is_train):
-        outputs = run_lstm(rows, lengths, _matrices(model, weights))  # (T, nO)
+        outputs = run_lstm(rows, lengths, _matrices(model, weights), model.attrs[PACKED])  # (T, nO)
 
     @isolated
     def backprop(d_outputs: Sequences) -> Sequences:

@@ -33,12 +33,24 @@ model = TextCatNgrams(None, True, nO=2)
 model.initialize(docs)
 """
 MODULES = "rows, mask = torch.rand(40, 50, 64), torch.ones(40, 50, dtype=bool)\n"
+ENCODER = """
+import numpy
+from spacy_elmo.pipeline.task_layers import BiLSTMEncoder
+sequences = [numpy.ones((50, 64), dtype="float32")] * 40
+encoder = BiLSTMEncoder(64, 2)
+encoder.initialize(X=sequences)
+"""
 LSTM = "from spacy_elmo.compat.allennlp import ElmoLstm; m = ElmoLstm(64, 64, 128, 1); act = lambda: m(rows, mask)"
 PLACES = {
     "encode": (BILM, PARALLEL),
     "perplexity": (BILM, "act = lambda: bilm.perplexity(sentences)"),
     "unpickled n-grams": (NGRAMS, "act = lambda: pickle.loads(pickle.dumps(model)).predict(docs)"),
     "nn.BiLSTM": (MODULES, "from spacy_elmo.nn import BiLSTM; m = BiLSTM(64, 64); act = lambda: m(rows, mask)"),
+    "nn.BiLSTM without gradients": (
+        MODULES,
+        "from spacy_elmo.nn import BiLSTM; m = BiLSTM(64, 64).requires_grad_(False); act = lambda: m(rows, mask)",
+    ),
+    "BiLSTMEncoder": (ENCODER, "act = lambda: encoder.predict(sequences)"),
     "nn.ScalarMix": (MODULES, "from spacy_elmo.nn import ScalarMix; m = ScalarMix(3); act = lambda: m([rows] * 3)"),
     "AllenNLP's LSTM": (MODULES, LSTM),
 }

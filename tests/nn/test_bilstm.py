@@ -1,7 +1,11 @@
 """The LSTM of task models: packed sequences, in any batch."""
 
+import copy
+import pickle
+
 import pytest
 import torch
+from inference.forcing import needs_kernel
 from torch import nn
 
 from spacy_elmo.inference import lstm_sequences
@@ -36,8 +40,79 @@ def test_sentences_without_words_have_zeros_and_others_do_not_depend_on_them():
     found = model(rows, mask)
     assert found.shape == (3, 5, 6) and not found[~mask].any()
     torch.testing.assert_close(found[:1, :4], model(rows[:1, :4], mask[:1, :4]), atol=1e-6, rtol=0)
+    with torch.no_grad():  # as in training, within rounding
+        torch.testing.assert_close(model(rows, mask), found, atol=1e-6, rtol=0)
     nothing = model(rows, torch.zeros_like(mask))
     assert not nothing.any() and nothing.shape == (3, 5, 6)
+
+
+@needs_kernel
+@pytest.mark.issue(61)
+@torch.no_grad()
+def test_without_gradients_a_sentence_has_the_same_bits_in_every_batch():
+    torch.manual_seed(0)
+    model, rows, lengths = BiLSTM(30, 33), torch.randn(40, 50, 30), torch.arange(40)
+    mask = torch.arange(50) < lengths.unsqueeze(1)
+    encoded = model(rows, mask)
+    torch.testing.assert_close(encoded[1:, :39], pack_and_run(model, rows[1:], lengths[1:]), atol=1e-5, rtol=0)
+    for number, length in enumerate(lengths.tolist()):
+        assert torch.equal(model(rows[number, None], mask[number, None])[0], encoded[number])
+        alone = model(rows[number, None, : length + 1], mask[number, None, : length + 1])
+        assert torch.equal(alone[0], encoded[number, : length + 1])
+
+
+def unpickle(model):
+    return pickle.loads(pickle.dumps(model))
+
+
+def load_state(model):
+    other = BiLSTM(30, 33)
+    other(torch.randn(1, 2, 30), torch.ones(1, 2, dtype=torch.bool))  # with other weights
+    other.load_state_dict(model.state_dict())
+    return other
+
+
+@pytest.mark.issue(61)
+@pytest.mark.parametrize("make", [copy.deepcopy, unpickle, load_state])
+@torch.no_grad()
+def test_copies_use_their_own_weights(make):
+    torch.manual_seed(0)
+    model, rows, mask = BiLSTM(30, 33), torch.randn(3, 5, 30), torch.ones(3, 5, dtype=torch.bool)
+    encoded, names = model(rows, mask), list(model.state_dict())
+    other = make(model)
+    assert torch.equal(other(rows, mask), encoded) and list(other.state_dict()) == names
+    other.lstm.weight_hh_l0_reverse.mul_(2.0)
+    torch.testing.assert_close(other(rows, mask), other.lstm(rows)[0], atol=1e-5, rtol=0)
+    torch.testing.assert_close(model(rows, mask), model.lstm(rows)[0], atol=1e-5, rtol=0)
+
+
+@pytest.mark.issue(61)
+def test_evaluation_after_each_update_uses_the_new_weights():
+    torch.manual_seed(0)
+    model, rows, mask = BiLSTM(4, 3), torch.randn(3, 5, 4), torch.ones(3, 5, dtype=torch.bool)
+    optimizer, losses = torch.optim.Adam(model.parameters(), lr=0.1), []
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = model(rows, mask).square().sum()
+        loss.backward()
+        with torch.no_grad():
+            torch.testing.assert_close(model(rows, mask).square().sum(), loss.detach())
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[2] < 0.9 * losses[0]
+    model.double()
+    with torch.no_grad():
+        torch.testing.assert_close(model(rows.double(), mask), model.lstm(rows.double())[0])
+
+
+@pytest.mark.issue(61)
+@pytest.mark.filterwarnings("ignore:`torch.jit.trace:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+@torch.no_grad()
+def test_a_trace_computes_from_its_input():
+    model, rows, mask = BiLSTM(4, 3), torch.randn(2, 2, 5, 4), torch.ones(2, 5, dtype=torch.bool)
+    traced = torch.jit.trace(model, (rows[0], mask))
+    torch.testing.assert_close(traced(rows[1], mask), model(rows[1], mask), atol=1e-6, rtol=0)
 
 
 @pytest.mark.issue(48)

@@ -1,11 +1,14 @@
 """The task encoder: [x; ELMo] -> dropout -> encoder -> [h; ELMo'], in spaCy's components, and its layers."""
 
+import pickle
+
 import numpy
 import pytest
 import spacy
 import torch
+from inference.forcing import needs_kernel
 from spacy.util import registry
-from thinc.api import Model, fix_random_seed
+from thinc.api import Adam, Model, fix_random_seed
 from torch.nn.utils import vector_to_parameters
 
 from spacy_elmo.pipeline.mix import mix_layers
@@ -178,6 +181,116 @@ def test_layer_equals_torch_and_so_do_its_gradients():
         numpy.testing.assert_allclose(d_ours, 0 if tensor.grad is None else tensor.grad, atol=1e-6)
     d_weights = torch.cat([parameter.grad.ravel() for parameter in torch_parameters(twin)])
     numpy.testing.assert_allclose(layer.get_grad("W"), d_weights, atol=1e-5)
+
+
+def predict_in_training(encoder, sequences):
+    """The same by torch; the encoder has no dropout."""
+    return encoder(sequences, is_train=True)[0]
+
+
+def assert_all_close(outputs, expected, atol=1e-5):
+    assert len(outputs) == len(expected)
+    for one, other in zip(outputs, expected):
+        numpy.testing.assert_allclose(one, other, atol=atol, rtol=0)
+
+
+@pytest.mark.issue(61)
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("width", [2, 6, 50])
+def test_predictions_are_those_of_torch_within_rounding(width, depth):
+    encoder, sequences = BiLSTMEncoder(width, depth, dropout=0.0), make_sequences([*LENGTHS, 300, 0, 1])
+    encoder.initialize(X=sequences)
+    for batch in (sequences, sequences[:1], sequences[1:2], []):
+        assert_all_close(encoder.predict(batch), predict_in_training(encoder, batch))
+
+
+@needs_kernel
+@pytest.mark.issue(61)
+def test_predictions_are_bit_identical_in_every_batch():
+    encoder, sequences = BiLSTMEncoder(50, 2), make_sequences([*LENGTHS, *range(40), 300])
+    encoder.initialize(X=sequences)
+    single = [encoder.predict([sequence])[0] for sequence in sequences]
+    for order in (range(len(sequences)), range(len(sequences))[::-1], range(3, 9)):
+        for number, rows in zip(order, encoder.predict([sequences[number] for number in order])):
+            numpy.testing.assert_array_equal(rows, single[number])
+
+
+def change_in_place(encoder):
+    for layer in (encoder.layers[0], encoder.layers[2]):
+        layer.get_param("W")[::3] += 0.5
+    return encoder
+
+
+def change_by_update(encoder):
+    outputs, backprop = encoder.begin_update(make_sequences())
+    backprop(outputs)
+    encoder.finish_update(Adam(0.1))
+    return encoder
+
+
+def change_by_reading(encoder):
+    return encoder.from_bytes(make_encoder(seed=1, depth=2, dropout=0.0).to_bytes())
+
+
+@pytest.mark.issue(61)
+@pytest.mark.parametrize("change", [change_in_place, change_by_update, change_by_reading])
+def test_predictions_follow_every_change_of_the_weights(change):
+    encoder, sequences = make_encoder(depth=2, dropout=0.0), make_sequences()
+    before = encoder.predict(sequences)
+    other = change(encoder)
+    after = other.predict(sequences)
+    assert abs(after[0] - before[0]).max() > 1e-3
+    assert_all_close(after, predict_in_training(other, sequences))
+
+
+@pytest.mark.issue(61)
+def test_averages_of_weights_are_used_inside_of_their_block_only():
+    encoder, sequences = make_encoder(depth=2, dropout=0.0), make_sequences()
+    before, layer = encoder.predict(sequences), encoder.layers[0]
+    with encoder.use_params({(layer.id, "W"): 2.0 * layer.get_param("W")}):
+        inside = encoder.predict(sequences)
+        assert_all_close(inside, predict_in_training(encoder, sequences))
+    assert abs(inside[0] - before[0]).max() > 1e-3
+    for one, other in zip(encoder.predict(sequences), before):
+        numpy.testing.assert_array_equal(one, other)
+
+
+def read_bytes(encoder):
+    return make_encoder(seed=1, depth=2, dropout=0.0).from_bytes(encoder.to_bytes())
+
+
+def unpickle(encoder):
+    return pickle.loads(pickle.dumps(encoder))
+
+
+@pytest.mark.issue(61)
+@pytest.mark.parametrize("make", [read_bytes, unpickle, Model.copy])
+def test_copies_predict_the_same_and_are_saved_without_packed_weights(make):
+    encoder, sequences = make_encoder(depth=2, dropout=0.0), make_sequences()
+    n_bytes, n_pickled = len(encoder.to_bytes()), len(pickle.dumps(encoder))
+    expected = encoder.predict(sequences)
+    assert len(encoder.to_bytes()) == n_bytes and len(pickle.dumps(encoder)) == n_pickled
+    other = make(encoder)
+    for one, rows in zip(other.predict(sequences), expected):
+        numpy.testing.assert_array_equal(one, rows)
+    change_in_place(other)
+    assert_all_close(other.predict(sequences), predict_in_training(other, sequences))
+    assert_all_close(encoder.predict(sequences), expected, atol=0)
+
+
+@pytest.mark.issue(61)
+def test_a_pipeline_has_the_same_vectors_in_batches_and_processes_and_after_saving(tmp_path):
+    nlp = spacy.blank("en")
+    model = {"@architectures": "spacy.Tok2Vec.v2", "embed": EMBED, "encode": {**BILSTM, "width": 6, "depth": 2}}
+    nlp.add_pipe("tok2vec", config={"model": model})  # which sets `doc.tensor`
+    nlp.initialize()
+    nlp.to_disk(tmp_path)
+    texts = [TEXT, "", "A bank.", TEXT * 3, "Rivers"] * 4
+    expected = [nlp(text).tensor for text in texts]
+    loaded, rebuilt = spacy.load(tmp_path), spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
+    runs = [(nlp, {"batch_size": 3}), (nlp, {"n_process": 2}), (loaded, {}), (rebuilt, {})]
+    for pipeline, settings in runs:
+        assert_all_close([doc.tensor for doc in pipeline.pipe(texts, **settings)], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("is_train", [False, True])
