@@ -20,7 +20,7 @@ from .kernel_stack import KernelStack, PackedLayer, StackConstants
 from .lanes import Batch
 from .runtime import isolated
 
-GATE_ORDER = [0, 2, 1, 3]  # of i, j, f, o among those of torch: i, f, j, o
+KERNEL_GATES = [0, 2, 1, 3]  # of i, j, f, o among those of torch: i, f, j, o
 
 
 def takes_kernel(rows: Tensor, weights: Sequence[Tensor]) -> bool:
@@ -86,7 +86,7 @@ def pack_lstm(weights: Sequence[Tensor]) -> KernelStack:
 
 def _pack_direction(weights: Sequence[Tensor]) -> PackedLayer:
     from_input, from_state, input_bias, state_bias = (
-        weight.unflatten(0, (4, -1))[GATE_ORDER].flatten(0, 1) for weight in weights
+        weight.unflatten(0, (4, -1))[KERNEL_GATES].flatten(0, 1) for weight in weights
     )
     bias = order_gates(input_bias + state_bias)
     return [pack_panels(order_gates(from_input.t())), pack_panels(order_gates(from_state.t())), bias, None, None, None]
