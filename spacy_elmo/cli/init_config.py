@@ -76,7 +76,7 @@ def init_config_cli(
         None,
         "--optimize",
         "-o",
-        help="efficiency (default): components read ELMo alone. accuracy: components read ELMo concatenated with spaCy's word features, through an encoder; slower.",
+        help="efficiency: components read ELMo alone; the default with the biLM of the package. accuracy: components read ELMo concatenated with spaCy's word features, through an encoder, which is slower; the default with any other biLM.",
     ),
     placement: Optional[Literal["input", "output", "both"]] = Opt(
         None,

@@ -81,7 +81,8 @@ def make_pipeline_config(
     pipeline (str): Names of components, separated by commas.
     lang (Optional[str]): Language code; None for that of `base` or of the biLM, or "en".
     optimize (Optional[str]): "efficiency": each component reads a listener; "accuracy": a listener and word features,
-        followed by an encoder. None for accuracy with a placement, otherwise efficiency.
+        followed by an encoder. None for efficiency with a packaged biLM and without a placement, otherwise accuracy: a
+        biLM trained on little text knows less of a word than its prefix and suffix say.
     placement (Optional[str]): ELMo at the "input", the "output" or "both" of a BiLSTM over word features; None as
         `optimize` says.
     bilm (Optional[str]): Name or path of a biLM; None: the packaged one of the language, or null.
@@ -113,7 +114,8 @@ def make_pipeline_config(
         )
     has_bilm = is_baseline or bool(elmo_names)
     bilm = None if has_bilm else choose_bilm(bilm, lang)
-    optimize = optimize or ("efficiency" if placement is None else "accuracy")
+    is_known = has_bilm or bilm in PACKAGED_NAMES
+    optimize = optimize or ("efficiency" if placement is None and is_known else "accuracy")
     tok2vec = _make_tok2vec(lang, optimize, placement, is_baseline)
     config = _make_blocks(names, lang, optimize, tok2vec, placement, base_nlp)
     kept: Dict[str, Block] = {}

@@ -12,6 +12,7 @@ import spacy
 import srsly
 from annotated_docs import make_docs
 from cli.calls import call, refused, told
+from nn.tiny import make_language_model
 from spacy.cli.init_config import fill_config
 from spacy.cli.train import train
 from spacy.language import Language
@@ -20,7 +21,7 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Config
 
-from spacy_elmo import load_bilm
+from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo.pipeline.config import make_pipeline_config
 from spacy_elmo.pipeline.listener import get_listeners
 from spacy_elmo.pipeline.model import get_bilm
@@ -297,6 +298,22 @@ def test_baseline_is_the_same_training_without_elmo(options, tmp_path):
     assert "elmo report runs/ner --baseline runs/ner_baseline" in shown
     path.unlink()
     assert "ner_baseline.cfg" in refused("init-config", path, "--component", "ner", "--baseline")
+
+
+@pytest.mark.issue(62)
+def test_any_bilm_but_a_packaged_one_has_word_features_beside_it_by_default(tmp_path):
+    save_bilm(make_language_model(["<S>", "</S>", "<UNK>"]), tmp_path / "mine")
+    for bilm, given, wanted in (
+        ("en_elmo_sm", [], "efficiency"),
+        (tmp_path / "mine", [], "accuracy"),
+        (tmp_path / "mine", ["--optimize", "efficiency"], "efficiency"),
+        ("en_elmo_sm", ["--optimize", "accuracy"], "accuracy"),
+    ):
+        call("init-config", tmp_path / "tagger.cfg", "--component", "tagger", "--bilm", bilm, "--force", *given)
+        (tok2vec,) = _tok2vecs(_read(tmp_path / "tagger.cfg")["components"]["tagger"])
+        has_words = "spacy.MultiHashEmbed.v2" in _architectures(tok2vec)
+        assert has_words == (wanted == "accuracy"), (bilm, given)
+        assert f"spacy init config` for {wanted}" in (tmp_path / "tagger.cfg").read_text(encoding="utf8")
 
 
 @pytest.mark.issue(59)
