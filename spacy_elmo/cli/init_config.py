@@ -1,5 +1,6 @@
 """`elmo init-config`: an initial config for a pipeline with ELMo, for pretraining or for adaptation."""
 
+import os
 import re
 import shlex
 import warnings
@@ -11,7 +12,7 @@ from spacy.tokens import Doc
 from ..corpora.places import find_sources
 from ..corpora.records import read_docbin
 from ..corpora.shards import find_shards
-from ..corpora.sources import Source
+from ..corpora.sources import STDIN, Source, make_source
 from ..corpora.texts import make_nlp
 from ..files import check_output_file, to_path, write_text
 from ..pipeline.config import (
@@ -197,8 +198,8 @@ def init_config_cli(
                 )
             else:
                 texts[file] = make_adaptation_config(lang=lang, tokenizer=tokenizer, bilm=init, config_path=config_path)
-        if text is not None:
-            place = text
+        place = None if text is None or _is_stream(text) else text  # a stream has no name for later
+        if place is not None:
             texts = {file: COMMAND.sub(lambda m: _name_texts(m[0], place), config) for file, config in texts.items()}
         if is_stdout:
             print(texts[output_path], end="")
@@ -212,7 +213,7 @@ def init_config_cli(
         folders = [shlex.quote(_output_of(file)) for file in texts]
         code = "" if code_path is None else f" --code {shlex.quote(str(code_path))}"
         report = REPORT.format(*folders) + code
-        commands.append(report if text is None else _name_texts(report, text))
+        commands.append(report if place is None else _name_texts(report, place))
     if text is not None and lang is None and base is None and kind != "adaptation" and read_lang(bilm) is None:
         _common.msg.info("The language is en, the default. Choose another with --lang.")
     _common.print_next("Next, with your data:", commands)
@@ -220,6 +221,12 @@ def init_config_cli(
 
 def _output_of(config_path: Path) -> str:
     return f"runs/{config_path.stem}"
+
+
+def _is_stream(place: str) -> bool:
+    return place == STDIN or (
+        os.path.exists(place) and not os.path.isdir(place) and make_source(place).stream is not None
+    )
 
 
 def _name_texts(command: str, place: str) -> str:

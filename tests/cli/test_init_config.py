@@ -13,6 +13,7 @@ import srsly
 from annotated_docs import make_docs
 from cli.calls import call, refused, told
 from nn.tiny import make_language_model
+from source_kinds import needs_pipes, open_pipe
 from spacy.cli.init_config import fill_config
 from spacy.cli.train import train
 from spacy.language import Language
@@ -223,6 +224,20 @@ def test_next_commands_name_the_files_beside_the_data(place, others, expected, t
     train = shlex.quote(str(tmp_path / "texts" / place))
     assert lines[0].endswith(f"--paths.train {train} --paths.dev {dev or 'dev.spacy'}") and f"# {lines[0]}" in header
     assert lines[2].endswith(f"--data {test or 'test.spacy'}")
+
+
+@needs_pipes
+@pytest.mark.issue(59)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the process closes what was looked at
+def test_next_commands_do_not_name_a_pipe(tmp_path):
+    for kind, option, content in (
+        (["--component", "tagger"], "--data", DocBin(docs=make_docs()).to_bytes()),
+        (["--pretraining"], "--text", b"A text .\n" * 40),
+    ):
+        with open_pipe(content) as pipe:
+            shown = call("init-config", tmp_path / f"{option}.cfg", *kind, option, pipe).stderr
+        train = "train.spacy" if option == "--data" else "train.txt"
+        assert f"--paths.train {train}" in shown and pipe not in shown.partition("Next")[2]
 
 
 @pytest.mark.issue(59)
