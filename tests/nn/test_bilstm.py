@@ -106,7 +106,7 @@ def test_evaluation_after_each_update_uses_the_new_weights():
 
 
 @pytest.mark.issue(61)
-@pytest.mark.filterwarnings("ignore:`torch.jit.trace:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:`torch.jit.trace")
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
 @torch.no_grad()
 def test_a_trace_computes_from_its_input():
