@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+import numpy
 import spacy
 import srsly
 import torch
@@ -45,27 +46,33 @@ from spacy_elmo.pipeline.noun_chunks import NOUN_CHUNKS, lacks_ud_rules
 from spacy_elmo.weights.formats import PACKAGED_NAMES
 
 VERSION = __version__  # of the package: each release trains it again
-TRAINING_SENTENCES = 4  # per Doc at most: longer Docs cost the parser an oracle sequence for each update
+TRAINING_SENTENCES = 10  # per Doc at most: a longer Doc is a longer loop of the LSTM, in a batch with fewer Docs
 TREEBANK, ENTITIES = "treebank", "entities"  # the two trainings
 STAGE = "stage.json"  # in the folder of a training that has ended: its settings, its time, its scores by update
 SCORES = "scores.json"  # beside the two trainings
 # The network and the training of the components of the treebank; dotted names in the config.
-ENCODER_WIDTH = 384
+ENCODER_WIDTH, ENCODER_DEPTH = 512, 2
+DROPOUT = 0.33
 TREEBANK_SETTINGS: Dict[str, Any] = {
-    "training.max_steps": 1500,
+    "training.max_steps": 1800,
     "training.patience": 0,
-    "training.eval_frequency": 500,
-    "training.dropout": 0.2,
-    "training.batcher.size": 1500,
+    "training.eval_frequency": 900,
+    "training.dropout": DROPOUT,
+    "training.batcher": {  # Docs of similar length: fewer steps of the LSTM
+        "@batchers": "spacy.batch_by_padded.v1",
+        "size": 1800,
+        "buffer": 1000,
+        "discard_oversize": False,
+        "get_length": None,
+    },
+    "training.optimizer.beta2": 0.95,
     "training.optimizer.learn_rate": {
         "@schedules": "warmup_linear.v1",
         "warmup_steps": 100,
-        "total_steps": 1500,
-        "initial_rate": 0.003,
+        "total_steps": 1800,
+        "initial_rate": 0.002,
     },
 }
-PARSER_SETTINGS = {"min_action_freq": 20, "update_with_oracle_cut_size": 250}
-PARSER_MODEL = {"hidden_width": 128, "extra_state_tokens": True, "maxout_pieces": 2}
 SCORE_WEIGHTS = {"tag_acc": 0.1, "pos_acc": 0.2, "morph_acc": 0.1, "lemma_acc": 0.1, "dep_las": 0.4, "sents_f": 0.1}
 ENTITY_SETTINGS: Dict[str, Any] = {
     "training.max_steps": 3000,
@@ -81,6 +88,7 @@ ENTITY_SETTINGS: Dict[str, Any] = {
 LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "upstream": "tok2vec"}
 LAYER_CACHE_MB = 4096.0  # all layers of EWT, so that no epoch computes them again
 N_WARM_UP = 20  # texts
+MIN_ROUNDED = 10_000  # parameters of a matrix that is rounded further than to float16
 LANGUAGES = {"no": "nb", "no_elmo_nynorsk": "nn", "no_elmo_nynorsklia": "nn"}  # codes of spaCy, where UD has others
 ENTITY_SOURCES = [
     {"name": "Wikigold (Balasuriya et al. 2009)", "license": "CC BY 4.0"},
@@ -155,7 +163,7 @@ def train_cli(
     bilm = bilm if bilm in PACKAGED_NAMES else str((PROJECT_DIR / bilm).resolve())
     if not (corpus / "train.spacy").is_file():
         raise FileNotFoundError(f"There are no Docs in '{corpus}'. Write them with {command('prepare', treebank)}.")
-    config = make_treebank_config(corpus / "train.spacy", lang_of(name), bilm)
+    config = make_treebank_config(lang_of(name), bilm, **find_annotation(corpus / "train.spacy"))
     paths = {"paths.train": str(corpus / "train.spacy"), "paths.dev": str(corpus / "dev.spacy")}
     base_settings = train_stage(config, output / TREEBANK, paths, bilm, seed, max_steps)
     if (corpus / "entities-train.spacy").is_file():
@@ -190,27 +198,33 @@ def read_stages(folder: Path) -> Dict[str, Any]:
     return {path.parent.name: srsly.read_json(path) for path in sorted(folder.glob(f"*/{STAGE}"))}
 
 
-def make_treebank_config(train_path: Path, lang: str, bilm: str) -> Config:
+def find_annotation(train_path: Path) -> Dict[str, bool]:
+    """RETURNS (Dict[str, bool]): Annotation that not all treebanks have: arguments of `make_treebank_config`."""
+    tokens = list(chain.from_iterable(DocBin().from_disk(train_path).get_docs(Vocab())))
+    return {  # without XPOS, spaCy's converter takes the coarse tag
+        "has_xpos": any(token.tag_ != token.pos_ for token in tokens),
+        "has_lemmas": any(token.lemma_ not in ("", NONE) for token in tokens),
+    }
+
+
+def make_treebank_config(lang: str, bilm: str, *, has_xpos: bool = True, has_lemmas: bool = True) -> Config:
     """RETURNS (Config): For the components that the treebank has annotation for: word features and mixed layers at the
     input and output of one bidirectional LSTM.
     """
-    docs = list(DocBin().from_disk(train_path).get_docs(Vocab()))
-    tokens = list(chain.from_iterable(docs))
-    has_xpos = any(token.tag_ != token.pos_ for token in tokens)  # without, spaCy's converter takes the coarse tag
-    has_lemmas = any(token.lemma_ not in ("", NONE) for token in tokens)
     names = [*(["tagger"] if has_xpos else []), "morphologizer"]
     names += [*(["trainable_lemmatizer"] if has_lemmas else []), "parser"]
     width = ENCODER_WIDTH + load_bilm(bilm).config.output_width
-    text = make_pipeline_config(",".join(names), lang=lang, bilm=bilm, placement="both")
+    factories = ",".join([*names[:-1], "biaffine_parser"])
+    text = make_pipeline_config(factories, lang=lang, bilm=bilm, placement="both")
     config = Config().from_str(text, interpolate=False)
+    config["components"]["parser"] = config["components"].pop("biaffine_parser")
     encoder = config["components"][names[0]]["model"]["tok2vec"]
-    encoder["encode"]["width"] = ENCODER_WIDTH
+    encoder["encode"].update(width=ENCODER_WIDTH, depth=ENCODER_DEPTH)
+    encoder["elmo_output"]["output_dropout"] = DROPOUT  # that of its input and its own output is that of [training]
     for name in names:
         config["components"][name]["model"]["tok2vec"] = {**LISTENER, "width": width}
     config["components"]["tok2vec"] = {"factory": "tok2vec", "model": encoder}
     config["nlp"]["pipeline"] = ["elmo", "tok2vec", *names]
-    config["components"]["parser"].update(PARSER_SETTINGS)
-    config["components"]["parser"]["model"].update(PARSER_MODEL)
     config["initialize"]["before_init"] = {"@callbacks": "fit_tokenizer", "path": "${paths.train}"}
     if bilm in PACKAGED_NAMES:  # the saved pipeline has its name in place of the weights
         config["components"]["elmo"]["weights"] = bilm
@@ -302,10 +316,12 @@ def evaluate_cli(
     # fmt: on
 ) -> None:
     """Score the pipeline on the test data by the measures of CoNLL 2018: of predicted words and sentences ("raw"), and
-    of given ones ("gold"); entities by their F1: training/<name>-<seed>/scores.json.
+    of given ones ("gold"); entities by their F1: training/<name>-<seed>/scores.json. Parameters are those of the
+    wheel.
     """
     name = name_of(treebank, assets_dir)
     nlp = spacy.load(find_pipeline(treebank, seed, assets_dir))
+    round_parameters(nlp)
     path = find_treebank(treebank, assets_dir)["test"]
     record: Dict[str, Any] = {"name": name, "seed": seed, **score_treebank(nlp, path)}
     corpus = PROJECT_DIR / "corpus" / name
@@ -464,11 +480,19 @@ def find_wheel(treebank: str, assets_dir: str) -> Path:
 
 
 def round_parameters(nlp: Language) -> None:
-    """Round all parameters to float16, still in float32: a wheel is compressed, and then a third smaller."""
+    """Round parameters, still in float32, so that a wheel, which is compressed, has a third of their size: those of a
+    matrix to multiples of a power of two of about 1/32 of their root mean square, others to float16.
+    """
     for _, pipe in nlp.components:
         for node in pipe.model.walk():
             for name in filter(node.has_param, node.param_names):
-                node.set_param(name, node.get_param(name).astype("float16").astype("float32"))
+                array = node.get_param(name)
+                if array.size < MIN_ROUNDED:
+                    rounded = array.astype("float16").astype("float32")
+                else:
+                    step = 2.0 ** numpy.round(numpy.log2(numpy.sqrt((array**2).mean()) / 32))
+                    rounded = (numpy.round(array / step) * step).astype("float32")
+                node.set_param(name, rounded)
 
 
 def describe(name: str, treebank: str, seed: int, *, has_entities: bool) -> Dict[str, Any]:
@@ -483,6 +507,7 @@ def describe(name: str, treebank: str, seed: int, *, has_entities: bool) -> Dict
     elif record["stages"] != read_stages(folder):
         raise ValueError(f"'{folder / SCORES}' has the scores of another training. {evaluate_again}")
     scores = {kind: record[kind] for kind in ("raw", "gold", *TESTS) if kind in record}
+    recipe = {stage: stored["settings"] for stage, stored in read_stages(folder).items()}
     sources = [{"name": f"Universal Dependencies, {Path(treebank).name}", "url": "https://universaldependencies.org"}]
     if has_entities:
         sources += ENTITY_SOURCES
@@ -491,6 +516,7 @@ def describe(name: str, treebank: str, seed: int, *, has_entities: bool) -> Dict
         "description": f"Tags, features, lemmas, dependencies{', entities' if has_entities else ''} on a frozen biLM",
         "license": "CC BY-SA 4.0" if name == "en_elmo_ewt" else "that of the treebank",
         "sources": sources,
+        "recipe": recipe,
         "performance": {f"{kind}_{key}".lower(): value for kind in scores for key, value in scores[kind].items()},
         "requirements": [__title__ + str(get_minor_version_range(__version__))],
         "spacy_version": next(

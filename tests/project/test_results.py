@@ -30,7 +30,7 @@ def test_pages_are_what_is_drawn_from_the_stored_results(script, tmp_path):
 @pytest.mark.issue(51)
 def test_scores_of_the_english_pipeline_are_of_one_recipe_and_on_its_page(script):
     results = [srsly.read_json(path) for path in sorted(script.RESULTS_DIR.glob("pipeline-en_elmo_ewt-seed*.json"))]
-    assert [result["seed"] for result in results] == [0, 1, 2]
+    assert [result["seed"] for result in results] == list(range(len(results))) != []
     for stage in ("treebank", "entities"):
         settings = [dict(result["stages"][stage]["settings"], seed=None, base=None) for result in results]
         assert settings == settings[:1] * len(results)
@@ -38,7 +38,8 @@ def test_scores_of_the_english_pipeline_are_of_one_recipe_and_on_its_page(script
 
     def cell(*keys):
         values = [100 * result[keys[0]][keys[1]] for result in results]
-        return "100" if set(values) == {100} else f"{mean(values):.1f} ± {stdev(values):.1f}"
+        spread = f" ± {stdev(values):.1f}" if len(values) > 1 else ""
+        return "100" if set(values) == {100} else f"{mean(values):.1f}{spread}"
 
     for kind in ("raw", "gold"):
         assert f"| **en_elmo_ewt**, {kind} | {' | '.join(cell(kind, name) for name in results[0][kind])} |" in page
