@@ -60,6 +60,17 @@ def test_ci_runs_the_two_commands_of_the_readme():
         assert ".ci/readme" in (ROOT / script).read_text(encoding="utf8")
 
 
+@pytest.mark.issue(61)
+def test_the_readme_installs_the_pipeline_that_it_uses():
+    """Its blocks run after any of its commands: the wheel is named, since Windows has no shell that expands `*`."""
+    text = (ROOT / "README.md").read_text(encoding="utf8")
+    (package,) = re.findall(r'spacy\.load\("(\w+)"\)', text)
+    wheels = {word for command in read_install_commands() for word in command.split() if word.endswith(".whl")}
+    (wheel,) = wheels
+    assert Path(wheel).name.startswith(f"{package}-") and (ROOT / wheel).is_file()
+    assert all(wheel in command for command in read_install_commands())
+
+
 def test_every_installation_from_a_checkout_is_editable():
     """With another one, Python in the checkout imports the sources, which have no compiled kernel."""
     pattern = re.compile(r"pip install (?:-\S+ \S+ )*[\"']?\.(?:\[\w+\][\"']?)?(?:\s|`|$|&)")
