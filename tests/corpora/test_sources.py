@@ -1,5 +1,6 @@
 """Compression and formats by content, streams that are looked at, what is no text."""
 
+import bz2
 import gzip
 import lzma
 import os
@@ -36,19 +37,41 @@ def _read(path, content):
 
 
 @pytest.mark.parametrize(
-    "suffix, compress", [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress), (".zst", make_zstd)]
+    "suffix, compress",
+    [("", bytes), (".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress), (".zst", make_zstd)],
 )
 def test_files_are_decompressed_by_suffix_or_first_bytes_with_all_their_members(tmp_path, suffix, compress):
     for name in (f"text{suffix}", "text.txt"):
         assert _read(tmp_path / name, compress(TEXT) * 2) == (TEXT * 2).splitlines(keepends=True)
 
 
-@pytest.mark.parametrize("suffix, compress", [(".gz", gzip.compress), (".xz", lzma.compress), (".zst", make_zstd)])
+@pytest.mark.parametrize(
+    "suffix, compress",
+    [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress), (".zst", make_zstd)],
+)
 def test_damaged_files_are_errors(tmp_path, suffix, compress):
     content = compress(TEXT)
-    for damaged in (b"x" * 50, content[:-20]):
+    # The second member too: its beginning, its middle (Zstandard has no checksum), its end; and what is no member.
+    places = (0, 1) if suffix == ".zst" else (0, 1, len(content) // 2)
+    members = [content + content[:n] + b"x" + content[n + 1 :] for n in places]
+    for damaged in (b"x" * 50, content[:-20], *members, content + content[:-20], content + b"x" * 50):
         with pytest.raises(ValueError, match=rf"EL108.*text\{suffix}"):
             _read(tmp_path / f"text{suffix}", damaged)
+
+
+@pytest.mark.issue(59)
+@pytest.mark.parametrize("suffix, compress", [(".bz2", bz2.compress), (".xz", lzma.compress)])
+def test_zeros_between_and_after_compressed_streams_are_no_text(tmp_path, suffix, compress):
+    content = compress(TEXT) + bytes(8)
+    assert _read(tmp_path / f"text{suffix}", content * 2) == (TEXT * 2).splitlines(keepends=True)
+
+
+@pytest.mark.issue(59)
+@pytest.mark.parametrize("suffix, compress", [(".bz2", bz2.compress), (".xz", lzma.compress)])
+def test_much_text_in_a_small_compressed_file_is_read_in_parts(tmp_path, suffix, compress):
+    (tmp_path / f"text{suffix}").write_bytes(compress(b"a b c\n" * 2_000_000))
+    with make_source(tmp_path / f"text{suffix}").open_as_text() as file:
+        assert sum(map(len, iter(lambda: file.read1(1 << 20), b""))) == 12_000_000
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
