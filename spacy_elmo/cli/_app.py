@@ -4,6 +4,7 @@ import errno
 import os
 import re
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, Dict, List
 
@@ -83,8 +84,9 @@ class LazyGroup(TyperGroup):
             _discard_output()
             if error.errno != errno.EPIPE:
                 reason = f"{error.strerror}. Free disk space, or write to another place"
-                typer.echo(f"The output cannot be written to stdout: {reason}.", err=True)
-            raise typer.Exit(1) from None
+                with suppress(OSError):  # if it is stderr that is full
+                    typer.echo(f"The output cannot be written to stdout or stderr: {reason}.", err=True)
+            raise typer.Exit(2 if ctx.invoked_subcommand == "compare" else 1) from None  # 1: its biLMs differ
 
     def resolve_command(self, ctx: Any, args: List[str]) -> Any:
         """Let `~` at the start of a path be the home folder, also where no shell has replaced it, as in

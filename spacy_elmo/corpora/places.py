@@ -44,8 +44,8 @@ def name_some(names: Sequence[str]) -> str:
 
 def find_sources(place: str, on_message: OnMessage = say_nothing, *, output: Optional[AnyPath] = None) -> List[Source]:
     """The sources of a place, sorted by name: a file, a folder, searched at any depth, a pattern with `*` or `**`, an
-    address such as s3://BUCKET/FOLDER (each of these, by `fsspec`), or "-" for stdin. Links to folders are followed,
-    and each folder is searched once. Outputs of this package in a folder are not texts: those of earlier commands, and
+    address such as s3://BUCKET/FOLDER (each of these, by `fsspec`), or "-" for stdin. Links are followed, and each
+    folder and file is read once. Outputs of this package in a folder are not texts: those of earlier commands, and
     that of this command.
 
     on_message (OnMessage): Called with a message on files of a folder that are not read.
@@ -79,7 +79,17 @@ def find_sources(place: str, on_message: OnMessage = say_nothing, *, output: Opt
     if left_out:
         named = name_some([f"{name} ({reason})" for name, reason in sorted(left_out.items())])
         on_message(f"Not read in '{place}': {named}")
-    return [make_source(str(file)) for file in sorted(_require_files(local, place), key=lambda file: file.parts)]
+    sources = [make_source(str(file)) for file in sorted(_require_files(local, place), key=lambda file: file.parts)]
+    return drop_repeated(sources, on_message)
+
+
+def drop_repeated(sources: Sequence[Source], on_message: OnMessage) -> List[Source]:
+    """RETURNS (List[Source]): Each file once, under its first name, though links have others."""
+    kept: Dict[str, Source] = {}
+    repeated = [source.name for source in sources if kept.setdefault(source.key, source) is not source]
+    if repeated:
+        on_message(f"Files named more than once are read once: {name_some(repeated)}")
+    return list(kept.values())
 
 
 def _walk(folder: Path, left_out: Dict[str, str]) -> Iterator[Path]:

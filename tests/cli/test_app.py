@@ -97,8 +97,12 @@ def test_a_closed_pipe_ends_a_command_quietly(command, place):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
-@pytest.mark.parametrize("command", [["embed", "bilm", "text.txt", "-"], ["inspect", "bilm"]])
-def test_a_full_stdout_is_an_error_of_one_line(command, place):
+@pytest.mark.parametrize(
+    "command, code",
+    [(["embed", "bilm", "text.txt", "-"], 1), (["inspect", "bilm"], 1), (["compare", "bilm", "bilm", "text.txt"], 2)],
+)
+def test_a_full_stdout_is_an_error_of_one_line(command, code, place):
+    """`compare` ends with 1 if the biLMs differ."""
     with open("/dev/full", "wb") as full:
         shown = run(place, command, stdout=full)
-    assert shown.returncode == 1 and b"Traceback" not in shown.stderr and b"No space left" in shown.stderr
+    assert shown.returncode == code and b"Traceback" not in shown.stderr and b"No space left" in shown.stderr

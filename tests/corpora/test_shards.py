@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from spacy_elmo import util
 from spacy_elmo.cli._app import app
 from spacy_elmo.corpora.lines import Counts
+from spacy_elmo.corpora.places import find_sources
 from spacy_elmo.corpora.records import read_records
 from spacy_elmo.corpora.shards import find_shards, read_shards
 from spacy_elmo.corpora.sources import make_source
@@ -86,6 +87,16 @@ def test_a_file_named_twice_is_read_once(folder):
         *("b.txt", "a.gz", "c.txt.xz", "e.spacy", "d.jsonl.gz")
     ]
     assert "read once" in told[-1] and told[-1].count("b.txt") == 3
+
+
+@pytest.mark.issue(59)
+def test_a_file_of_a_folder_with_two_names_is_read_once_by_every_reader(tmp_path):
+    (tmp_path / "1.txt").write_text("a b .\n", encoding="utf8")
+    (tmp_path / "same.txt").symlink_to(tmp_path / "1.txt")
+    for find in (find_sources, find_shards):
+        told = []
+        assert [Path(source.name).name for source in find(str(tmp_path), on_message=told.append)] == ["1.txt"]
+        assert "read once" in told[0] and "same.txt" in told[0]
 
 
 def test_language_tokenizes_raw_text(tmp_path):
