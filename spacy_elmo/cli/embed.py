@@ -20,6 +20,7 @@ from ..export.parts import (
     Progress,
     begin_folder,
     check_output,
+    check_streams,
     describe,
     embed_parts,
     embed_parts_on_ray,
@@ -180,6 +181,8 @@ def embed_cli(
             bilm_files = list_sources(bilm_path, options, vocab, token_embeddings)
             check_output(output_path, input_path, bilm_files, force=force)
         inputs = find_sources(input_path, _common.msg.info, output=output_path)
+        if is_folder:
+            check_streams(output_path, inputs, force=force)
         settings = find_types(settings, inputs, _common.msg.info)
         job = _read_shard(shard, force=force)
         bilm = load_weights(settings, **dict(settings.files))

@@ -219,6 +219,19 @@ def _to_local(place: str) -> str:
     return str(filesystem_of(place)[1]) if is_local else place
 
 
+def check_streams(folder: str, inputs: Sequence[Source], *, force: bool) -> None:
+    """Check a folder before inputs are opened. ValueError for a stream, without `force`, if the folder has parts:
+    nothing shows whether its text is that of the parts.
+    """
+    streams = [source.name for source in inputs if source.stream is not None]
+    if streams and not force and any(map(PART.fullmatch, Folder(folder).names())):
+        raise ValueError(
+            f"The folder '{folder}' has vectors, and '{streams[0]}' is a stream (a pipe, a device or stdin), which "
+            "cannot continue a folder: it has no name and no size that would show whether it is the same text. Write "
+            "it to a file, choose another folder, or start again with --force."
+        )
+
+
 def begin_folder(
     settings: PartSettings, description: Mapping[str, Any], inputs: Sequence[Source], *, force: bool
 ) -> None:

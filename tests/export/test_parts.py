@@ -10,6 +10,7 @@ import pytest
 import srsly
 from cli.calls import call, call_json, refused, told
 from export.test_onnx import make_bilm
+from source_kinds import needs_pipes, open_pipe
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.corpora.places import find_sources
@@ -38,7 +39,8 @@ def place(tmp_path: Path) -> Path:
 def embed(place: Path, *options: Any, output: Any = "out", source: Any = "in", **settings: Any) -> Any:
     """Run the command with parts of ten texts."""
     output = output if "://" in str(output) else place / output
-    return call("embed", place / "bilm", place / source, output, "--docs-per-file", 10, *options, **settings)
+    source = source if source == "-" else place / source
+    return call("embed", place / "bilm", source, output, "--docs-per-file", 10, *options, **settings)
 
 
 def parts(folder: Path) -> List[str]:
@@ -375,3 +377,20 @@ def test_columns_of_other_types_are_refused_as_texts_and_kept_as_fields(place: P
     call("embed", place / "bilm", path, place / "5.parquet", "--keep", "year,date")
     kept = pq.read_table(place / "5.parquet").select(["year", "date"]).to_pydict()
     assert kept == {"year": [1990, None], "date": ["", "1970-01-01 00:00:00.000001"]}
+
+
+@pytest.mark.issue(59)
+@needs_pipes
+def test_a_folder_is_not_continued_from_a_stream_which_may_have_another_text(place: Path) -> None:
+    first, second = ("".join(f"{line} {name}\n" for line in LINES) for name in ("first", "second"))
+    embed(place, source="-", input=first)
+    before = (place / "out" / "part-00000-00002.parquet").read_bytes()
+    (place / "out" / "part-00000-00001.parquet").unlink()
+    with open_pipe(second.encode()) as pipe:
+        for source, settings in (("-", {"input": second}), (pipe, {})):
+            error = refused("embed", place / "bilm", source, place / "out", "--docs-per-file", 10, **settings)
+            assert f"'{source}' is a stream" in error and "Write it to a file" in error and "--force" in error
+    assert parts(place / "out") == ["part-00000-00000.parquet", "part-00000-00002.parquet"]
+    assert (place / "out" / "part-00000-00002.parquet").read_bytes() == before
+    embed(place, "--force", source="-", input=second)
+    assert {row.as_py()[-1] for row in dataset.dataset(place / "out").to_table().column("tokens")} == {"second"}
