@@ -22,7 +22,7 @@ from ..corpora.lines import Counts
 from ..corpora.records import SURROGATE, Fields, find_field
 from ..corpora.shards import FileShard, Shard
 from ..corpora.signatures import REPLACEMENT
-from ..corpora.sources import STDIN, Source, import_arrow
+from ..corpora.sources import STDIN_NAMES, Source, import_arrow
 from ..corpora.texts import Record, make_nlp
 from ..errors import Errors
 from ..inference.bilm import BiLM
@@ -111,7 +111,9 @@ def _skip(records: List[Record], n_skipped: int) -> Iterator[Record]:
 
 
 def _name(shard: Shard) -> str:
-    return shard.name if shard.source is None or shard.source.name == STDIN else shard.source.name
+    if shard.source is None:
+        return shard.name
+    return "stdin" if shard.source.name in STDIN_NAMES else shard.source.name
 
 
 def _digest_text(source: Source) -> str:
@@ -267,6 +269,23 @@ class IndexBuilder:
                 progress(n_tokens)
             if self.is_stopped:
                 return
+
+    def check_streams(self, shards: Iterable[Shard], deleted: Sequence[str] = ()) -> None:
+        """RAISES (ValueError): For a stream whose name a document of the index has, except for those that are `deleted`
+        before it is read: nothing shows whether it is the same text.
+        """
+        for shard in shards:
+            if shard.source is None or shard.source.stream is None:
+                continue
+            name = _name(shard)
+            stored = [name] * (self.store.find_document(name) is not None) + self.store.find_numbered(name, 0)
+            if same := [document for document in stored if document not in deleted]:
+                shard.source.stream.close()  # after a first look
+                raise ValueError(
+                    f"The index '{self.store.path}' has a document '{same[0]}' already, and '{name}' is a stream (a "
+                    "pipe, a device or stdin), which has no name that would show whether it is the same text. Write it "
+                    f"to a file, delete the document (--delete '{same[0]}'), or build the index anew with --force."
+                )
 
     def delete(self, name: str) -> int:
         """RETURNS (int): Number of tokens of the document, which is deleted; see `require`."""

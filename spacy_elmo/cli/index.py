@@ -85,7 +85,7 @@ def index_cli(
 
     A file of plain text is one document, and so is every line of JSON, every Doc and every row of a data set. Documents
     that the index has are skipped, changed documents are replaced; if a file has fewer lines or Docs than before, its
-    last documents are deleted. A build that was stopped or killed continues with the same command. Without a corpus, a
+    last documents are deleted. A pipe or stdin replaces no document: its name does not show which text it is. A build that was stopped or killed continues with the same command. Without a corpus, a
     missing search file is rebuilt. Ctrl+C and SIGTERM stop it after the current batch.
     """
     with _common.show_errors():
@@ -224,6 +224,7 @@ def _fill(builder: IndexBuilder, shards: Any, delete: List[str], check: Punctuat
     names = list(dict.fromkeys(delete))
     for name in names:
         builder.require(name)  # all of them, before the first is deleted: the index stays searchable
+    builder.check_streams(shards, names)
     for name in names:
         _common.msg.info(f"Deleted {_common.counted(builder.delete(name), 'token')} of '{name}'")
     with _common.stop_on_signals(builder.stop, NOTICE):

@@ -166,3 +166,27 @@ def test_commands_refuse_what_is_no_text(run, folder):
         run(folder / "corpus.txt", folder)
     with pytest.raises(AssertionError, match=r"a(\\n| )zip(\\n| )archive"):
         run("-", folder, input=make_zip())
+
+
+@pytest.mark.issue(59)
+@needs_pipes
+def test_a_stream_does_not_replace_a_document_of_an_index(folder):
+    pytest.importorskip("sklearn", reason="needs scikit-learn")
+    command = ("--bilm", folder / "bilm")
+    for kind, content in (("text", PLAIN), ("lines", make_json_lines())):
+        index = folder / kind
+        call("index", "-", index, *command, input=content)
+        with open_pipe(content) as pipe, open_pipe(b"a dog\n") as other:
+            call("index", pipe, index)
+            for source in ("-", "/dev/stdin", pipe):
+                error = refused("index", source, index, input=b"a dog\n")
+                name = "stdin" if source != pipe else pipe
+                assert f"has a document '{name}{'' if kind == 'text' else '#1'}' already" in error
+                assert f"'{name}' is a stream" in error and "Write it to a file" in error
+            call("index", other, index)
+        assert call_json("index", index, "--check")["tokens"] == 2 * N_TOKENS + 2
+    told_of = told("index", "-", folder / "text", "--delete", "stdin", input=b"a dog\n")
+    assert f"Deleted {N_TOKENS:,} tokens of 'stdin'" in told_of
+    assert call_json("index", folder / "text", "--check")["tokens"] == N_TOKENS + 4
+    call("index", "-", folder / "text", "--force", input=b"a dog\n")
+    assert call_json("index", folder / "text", "--check")["tokens"] == 2
