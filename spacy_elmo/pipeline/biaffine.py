@@ -96,7 +96,7 @@ def BiaffineParser(
 
 @validate_call
 def _make_biaffine(
-    arc_width: Count, label_width: Count, dropout: Optional[Probability]
+    dropout: Optional[Probability], *, arc_width: Count, label_width: Count
 ) -> Model[List[Floats2d], BiaffineInputs]:
     register_fork_handlers()
     attrs = {"dropout_rate": 0.0} if dropout is None else {"fixed_dropout_rate": dropout}
