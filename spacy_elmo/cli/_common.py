@@ -93,7 +93,9 @@ TEXT_LANG_OPT = Opt(
     help="Language of spaCy's tokenizer and sentence splitter. Defaults to that of the biLM, or en.",
 )
 CorpusFormat = Literal["auto", "text", "jsonl", "docbin", "parquet"]
-FORMAT_OPT = Opt("auto", "--format", "-f", help="Format of the files; auto infers it from the suffix.")
+FORMAT_OPT = Opt(
+    "auto", "--format", "-f", help="Format of the files; auto infers it from the first bytes, then the suffix."
+)
 RUNNING_TEXT_OPT = Opt(False, "--running-text", "-r", help="Split each line into sentences.")
 FORCE_OPT = Opt(False, "--force", "-F", help="Replace the output if it exists already.")
 # Of commands that draw.

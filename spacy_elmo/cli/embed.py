@@ -55,7 +55,10 @@ def embed_cli(
         "auto", "--to", "-T", help="Format of the output; auto infers it from the suffix."
     ),
     input_format: _common.CorpusFormat = Opt(
-        "auto", "--input-format", "-f", help="Format of the input; auto infers it from the suffix."
+        "auto",
+        "--input-format",
+        "-f",
+        help="Format of the input; auto infers it from the first bytes, then the suffix.",
     ),
     lang: Optional[str] = _common.CORPUS_LANG_OPT,
     store: Literal["mixed", "layers", "both", "top"] = Opt(

@@ -265,7 +265,7 @@ class PathsConfig:
 class CorpusConfig:
     """How texts are read, see `find_shards`.
 
-    format (str): Format of all files; "auto" infers it from the suffix.
+    format (str): Format of all files; "auto" infers it from the first bytes, then the suffix.
     lang (Optional[str]): Language of the tokenizer; None: tokens are separated by white space.
     running_text (bool): Split texts into sentences.
     """

@@ -295,9 +295,9 @@ def _find_texts(name: str, settings: RunConfig, output: Path, on_message: OnMess
     place, corpus = getattr(settings.paths, name), settings.corpus
     if not place:
         raise ValueError(
-            f"paths.{name} is {place!r}, but should be a text file (.txt, .jsonl, .spacy, .parquet; text also as "
-            ".gz, .xz or .zst), a folder of such files, a pattern such as 'corpus/*.txt.gz', or a data set hf:NAME. "
-            f"Set it, for example with --paths.{name}."
+            f"paths.{name} is {place!r}, but should be a text file (.txt, .jsonl, .spacy, .parquet; each also as "
+            ".gz, .bz2, .xz or .zst), a folder of such files, a pattern such as 'corpus/*.txt.gz', or a data set "
+            f"hf:NAME. Set it, for example with --paths.{name}."
         )
     if corpus.lang is not None:
         make_nlp(corpus.lang, option="--corpus.lang", instead="set it to null")  # its error names the setting
