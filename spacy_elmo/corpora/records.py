@@ -28,8 +28,8 @@ from spacy.vocab import Vocab
 from ..util import is_number
 from .lines import TOO_DEEP, Counts, check_nuls, parse_line, read_lines
 from .parquet import read_parquet
-from .signatures import REPLACEMENT
-from .sources import Source
+from .signatures import REPLACEMENT, name_other_than_docbin
+from .sources import HEAD_BYTES, Source
 from .texts import Item
 
 # All fields of a record of JSON or a row of a data set, its text included; empty for other texts.
@@ -380,9 +380,9 @@ def read_docbin(source: Source, nlp: Language) -> Iterator[Doc]:
         docs = DocBin().from_bytes(packed)
     # zlib, msgpack and spaCy raise different errors for invalid bytes.
     except Exception as error:
+        reason = name_other_than_docbin(packed[:HEAD_BYTES]) or str(error).rstrip(".")
         raise ValueError(
-            f"'{source.name}' cannot be read as a DocBin: {str(error).rstrip('.')}. Write .spacy files with "
-            "`DocBin.to_disk`."
+            f"'{source.name}' cannot be read as a DocBin: {reason}. Write .spacy files with `DocBin.to_disk`."
         ) from error
     del packed
     yield from docs.get_docs(nlp.vocab)

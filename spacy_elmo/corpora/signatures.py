@@ -66,6 +66,10 @@ REPLACEMENT = "\ufffd"
 MOSTLY = 0.95  # of the characters of a text can be printed
 
 
+ZLIB_STARTS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+COMPRESSION_NAMES = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "Zstandard"}
+
+
 def compression_of(start: bytes) -> Optional[str]:
     """RETURNS (Optional[str]): A key of `COMPRESSIONS`, None if the bytes are not compressed in a known way."""
     return next((suffix for suffix, magic in COMPRESSIONS.items() if magic.match(start)), None)
@@ -102,9 +106,23 @@ def name_binary(start: bytes) -> Optional[Tuple[str, str]]:
             return name, remedy
     if _decompress_zlib(start):
         return "compressed by zlib", DECOMPRESS
+    if inner := compression_of(start):  # of content, which is decompressed once
+        return f"compressed twice, inside by {COMPRESSION_NAMES[inner]}", "Decompress it once"
     if 0 in start:
         return _name_text_with_nuls(start)
     return None
+
+
+def name_other_than_docbin(start: bytes) -> str:
+    """RETURNS (str): What a file is, by its first bytes, if it does not begin as a DocBin does; else ""."""
+    if not start:
+        return "it is empty"
+    if start[:2] in ZLIB_STARTS:
+        return ""
+    if binary := name_binary(start):
+        return f"it is {binary[0]}"
+    n_invalid = start.decode("utf8", "replace").count(REPLACEMENT)
+    return "it is text" if n_invalid < len(start) * (1 - MOSTLY) else "its first bytes are not those of a DocBin"
 
 
 def _name_text_with_nuls(start: bytes) -> Tuple[str, str]:

@@ -79,7 +79,7 @@ MISTAKES = [
     ("download smal --dest new", "no published biLM"),
     ("embed bilm bad.jsonl new.npz", "is not valid JSON"),
     ("embed bilm words.jsonl new.npz", "should be a JSON object"),
-    ("embed bilm bad.spacy new.npz", "cannot be read as a DocBin"),
+    ("embed bilm bad.spacy new.npz", "cannot be read as a DocBin: it is text."),
     ("embed bilm latin.txt new.npz --lang none", "latin.txt:2 is not valid UTF-8"),
     ("embed bilm cut.txt.gz new.npz", "EL108"),
     ("embed bilm plain.txt.gz new.npz", "EL108"),
@@ -112,7 +112,7 @@ MISTAKES = [
     (f"{CONFIG} --from nowhere --component ner", "nowhere"),
     (f"{CONFIG} --from training --component ner", "model-best"),  # what may be meant
     (f"{CONFIG} --component ner --data nowhere.spacy", "'nowhere.spacy'"),
-    (f"{CONFIG} --component ner --data bad.spacy", "cannot be read as a DocBin"),
+    (f"{CONFIG} --component ner --data bad.spacy", "cannot be read as a DocBin: it is text."),
     (f"{CONFIG} --pretraining --small --text nowhere.txt", "'nowhere.txt'"),
     (f"{CONFIG} --adaptation --text nowhere.txt", "'nowhere.txt'"),
     (f"{CONFIG} --from nowhere --component ner --lang de", "Remove --lang"),
@@ -152,7 +152,7 @@ MISTAKES = [
     (f"surprisal bilm {TEXT} --dpi 300", "--dpi is for a picture"),
     ("vocab empty.txt new.txt", "EL101"),
     ("vocab text.txt new.txt --lang qq", "There is no tokenizer"),
-    ("vocab text.txt new.txt --format docbin", "cannot be read as a DocBin"),
+    ("vocab text.txt new.txt --format docbin", "cannot be read as a DocBin: it is text."),
     ("vocab csv new.txt", "There are no texts"),
 ]
 

@@ -25,7 +25,7 @@ from spacy_elmo import util
 from spacy_elmo.corpora.lines import Counts, read_lines
 from spacy_elmo.corpora.records import read_records
 from spacy_elmo.corpora.shards import choose_cutter, find_shards, read_first, read_shards
-from spacy_elmo.corpora.sources import make_source
+from spacy_elmo.corpora.sources import COMPRESSED, make_source
 
 TEXT = "der Flu\u00df flie\u00dft .\n\nsie sa\u00df\n".encode() * 50
 
@@ -163,3 +163,29 @@ def test_devices_are_streams():
     if Path("/dev/zero").exists():
         with pytest.raises(ValueError, match="NUL bytes"):
             list(read_shards(find_shards("/dev/zero")))
+
+
+@pytest.mark.issue(59)
+@pytest.mark.parametrize(
+    "kind, message", [("text", "it is text"), ("JSON lines", "it is text"), ("Parquet", "it is a Parquet file")]
+)
+def test_what_is_no_docbin_is_named(kind, message, tmp_path):
+    (tmp_path / "docs.spacy").write_bytes(CONTENTS[kind][1]())
+    with pytest.raises(ValueError, match=f"docs.spacy' cannot be read as a DocBin: {message}. Write"):
+        list(read_shards(find_shards(tmp_path / "docs.spacy", format="docbin")))
+
+
+@pytest.mark.issue(59)
+@pytest.mark.parametrize("content", [b"", make_docbin()[:-50], b"\xff\xfe\x01" * 50])
+def test_a_damaged_docbin_is_not_named_as_text(content, tmp_path):
+    (tmp_path / "docs.spacy").write_bytes(content)
+    with pytest.raises(ValueError, match="docs.spacy' cannot be read as a DocBin: ") as error:
+        list(read_shards(find_shards(tmp_path / "docs.spacy", format="docbin")))
+    assert "it is text." not in str(error.value)
+
+
+@pytest.mark.issue(59)
+def test_recipes_of_a_pretraining_name_every_compression_and_format():
+    for config in (Path(__file__).parents[2] / "configs").glob("pretrain_*.cfg"):
+        line = next(line for line in config.read_text("utf8").splitlines() if line.startswith("# Training text"))
+        assert [suffix for suffix in (*COMPRESSED, ".jsonl", ".spacy", ".parquet") if suffix not in line] == []
