@@ -64,8 +64,6 @@ BINARY: Tuple[Tuple[Pattern[bytes], str, str], ...] = tuple(
 WIDE = {"UTF-32LE": 4, "UTF-32BE": 4, "UTF-16LE": 2, "UTF-16BE": 2}  # bytes of a code unit
 REPLACEMENT = "\ufffd"
 MOSTLY = 0.95  # of the characters of a text can be printed
-
-
 ZLIB_STARTS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 COMPRESSION_NAMES = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "Zstandard"}
 

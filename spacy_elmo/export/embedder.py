@@ -159,7 +159,13 @@ class Embedder(VectorSettings):
                 "single text into a list; `datasets.map` passes batches with batched=True."
             )
         values = column.to_pylist() if is_arrow else list(column)
-        items = [_to_item(value, f"Row {i} of the column '{self.column}'") for i, value in enumerate(values)]
+        texts: List[Any] = [None] * len(values)  # to which tokens with "start" and "end" refer
+        if "text" in names and any(isinstance(word, dict) for value in values if _is_list(value) for word in value):
+            texts = batch.column("text").to_pylist() if is_arrow else list(batch["text"])
+        items = [
+            _to_item(value, f"Row {i} of the column '{self.column}'", text)
+            for i, (value, text) in enumerate(zip(values, texts, strict=True))
+        ]
         tokens, vectors = self._embed(items or [""])  # without rows, for the types of the columns
         if not any(tokens):
             tokens = [np.array([], dtype="str")] * len(tokens)  # lists without a word have no type
@@ -376,17 +382,21 @@ def to_arrow(rows: Sequence[Union[NDArray[Any], List[str]]]) -> Any:
     return arrow.ListArray.from_arrays(arrow.array(offsets), values)
 
 
-def _to_item(value: Any, where: str) -> Item:
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim == 1)
+
+
+def _to_item(value: Any, where: str, text_of_row: Any) -> Item:
     """The text of a value of a column: a null is an empty text, an array of strings a list of words. ValueError for a
-    value of another type.
+    value of another type. Tokens may be objects, also with places in the text of the row.
     """
     if isinstance(value, Doc):
         return value
     if is_missing(value):
         return ""
-    if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim == 1):
+    if _is_list(value):
         words, _ = replace_surrogates([str(word) if isinstance(word, str) else word for word in value])
-        return to_item(words, where, {})
+        return to_item(words, where, {"text": text_of_row})
     if not isinstance(value, str):
         raise ValueError(
             f"{where} is {_describe(value)}, should be a string, a list of strings or null. Cast the column, or name "

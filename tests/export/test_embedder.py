@@ -335,3 +335,19 @@ def test_replaced_files_give_another_pickle_and_other_vectors(kind: str, tmp_pat
     assert np.abs(embedder(batch)["elmo"][0] - before).max() > 1e-3
     save(1)
     assert pickle.dumps(embedder) == first
+
+
+@pytest.mark.issue(59)
+@pytest.mark.parametrize("library", ["dictionary", "arrow", "pandas"])
+def test_tokens_with_places_in_the_text_are_words(library: str, path: str) -> None:
+    tokens = []
+    for words in WORDS:
+        ends = [len(" ".join(words[: i + 1])) for i in range(len(words))]
+        tokens.append([{"start": end - len(word), "end": end} for word, end in zip(words, ends)])
+    batch: Any = {"text": TEXTS, "tokens": tokens}
+    if library == "arrow":
+        batch = pytest.importorskip("pyarrow", reason="needs pyarrow").table(batch)
+    elif library == "pandas":
+        batch = pytest.importorskip("pandas", reason="needs pandas").DataFrame(batch)
+    found = Embedder(path, column="tokens")(batch)["elmo"]
+    check(found.to_pylist() if library == "arrow" else found, wanted(path))
