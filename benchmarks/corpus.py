@@ -49,7 +49,7 @@ def make_weights(folder: Path, size: str, *settings: str, seed: int = SEED, shar
 def make_pipeline(weights: str, **config: Any) -> Language:
     """RETURNS (Language): A pipeline with only this component, a packaged biLM or a path."""
     if not Language.has_factory("elmo"):  # where the package is not installed
-        import spacy_elmo.pipeline.elmo  # noqa: F401
+        import spacy_elmo.pipeline.component  # noqa: F401
 
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo", config=config)

@@ -23,11 +23,11 @@ from corpus import default_shared, make_weights
 from numpy.typing import NDArray
 
 from spacy_elmo import BiLM, load_bilm
-from spacy_elmo.inference.encoder import NumberedRuns, number_words
+from spacy_elmo.inference.encoder import NumberedSequences, number_words
 
 RANGES = ((0x20, 0x7F), (0xA0, 0x530), (0x590, 0xE00), (0x3040, 0x30FF), (0x4E00, 0x9FFF), (0x1F300, 0x1F700))
 HALF_UNIT = 2.0**-24
-RUN_WORDS = 3
+SEQUENCE_WORDS = 3
 Text = List[str]
 Layers = NDArray[np.float64]
 
@@ -107,16 +107,16 @@ def in_float64(bilm: BiLM, texts: List[Text]) -> Layers:
 
 
 def embed_carried(bilm: BiLM, texts: List[Text], batch_tokens: int = 8192) -> Layers:
-    """RETURNS (Layers): Shape (L+1, words, D), each text in runs of `RUN_WORDS` words that share a state."""
-    runs = [run for text in texts for run in cut(text)]
-    n_runs = [len(cut(text)) for text in texts]
-    found = bilm.encode(runs, state="carry", batch_tokens=batch_tokens, group_lengths=n_runs)
+    """RETURNS (Layers): Shape (L+1, words, D), each text in sequences of `SEQUENCE_WORDS` words that share a state."""
+    sequences = [sequence for text in texts for sequence in cut(text)]
+    n_sequences = [len(cut(text)) for text in texts]
+    found = bilm.encode(sequences, state="carry", batch_tokens=batch_tokens, group_lengths=n_sequences)
     return found.numpy()
 
 
 def carried_in_float64(bilm: BiLM, texts: List[Text]) -> Layers:
-    """RETURNS (Layers): Shape (L+1, words, D): the backward direction reads each run from its end, too, and carries its
-    state to the next run of the text.
+    """RETURNS (Layers): Shape (L+1, words, D): the backward direction reads each sequence from its end, too, and
+    carries its state to the next sequence of the text.
     """
     network = copy.deepcopy(bilm.network).double()
     words = BiLM(network)._encoder.words
@@ -124,9 +124,9 @@ def carried_in_float64(bilm: BiLM, texts: List[Text]) -> Layers:
     with torch.no_grad():
         for text in texts:
             state = network.zero_state(1)
-            for run in cut(text):
-                distinct, numbers = number_words([run])
-                numbered = NumberedRuns(words.compute(distinct), numbers)
+            for sequence in cut(text):
+                distinct, numbers = number_words([sequence])
+                numbered = NumberedSequences(words.compute(distinct), numbers)
                 tokens = torch.as_tensor(numbered.tokens(with_boundaries=True))
                 index = torch.stack([tokens, tokens.flip(0)])[..., None]  # (d, S, 1)
                 layers, state = network(numbered.vectors, index, state)
@@ -137,8 +137,8 @@ def carried_in_float64(bilm: BiLM, texts: List[Text]) -> Layers:
 
 
 def cut(text: Text) -> List[Text]:
-    """RETURNS (List[Text]): Runs of at most `RUN_WORDS` words."""
-    return [text[i : i + RUN_WORDS] for i in range(0, len(text), RUN_WORDS)]
+    """RETURNS (List[Text]): Sequences of at most `SEQUENCE_WORDS` words."""
+    return [text[i : i + SEQUENCE_WORDS] for i in range(0, len(text), SEQUENCE_WORDS)]
 
 
 def perturb(bilm: BiLM) -> BiLM:

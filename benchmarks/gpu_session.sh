@@ -19,7 +19,7 @@ settings=(--gpu-id "$gpu" --force --paths.train "$text/train-*.txt.gz" --paths.v
 
 if [[ $gpu -ge 0 ]]; then
     # Prints the number of passed tests; every failure is a defect to note.
-    timeout 150 python -m pytest -q --gpu tests/bilm/test_recurrence_graphs.py tests/inference/test_lane_graphs.py \
+    timeout 150 python -m pytest -q --gpu tests/bilm/test_recurrence_graphs.py tests/inference/test_torch_lanes.py \
         tests/pretraining/test_gpu.py tests/test_caller_state.py tests/inference/test_versions.py \
         tests/pipeline/test_gpu.py 2>&1 | tee "$out/tests.txt" | tail -n 15
     # Prints tokens/s of each precision: cold and warm word cache, copied to the host; shares of peak and PCIe; peers.

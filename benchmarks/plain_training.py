@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from spacy_elmo import BiLM, save_bilm
-from spacy_elmo.bilm.model import BiLMNetwork, SoftmaxHead
+from spacy_elmo.bilm.network import BiLMNetwork, SoftmaxHead
 
 State = List[List[Tuple[Tensor, Tensor]]]  # for each direction and layer h (B, P) and c (B, H)
 

@@ -25,9 +25,10 @@ from spacy.training import Example
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.inference import products
-from spacy_elmo.pipeline import elmo  # noqa: F401  registers the factory where the package is not installed
+from spacy_elmo.pipeline import component  # noqa: F401  registers the factory where the package is not installed
 
-PRECISIONS = ("float32", *(name for name in ("bfloat16", "int8") if products.works(name)))  # on this processor
+# on this processor
+PRECISIONS = ("float32", *(name for name in ("bfloat16", "int8") if products.is_supported_on_cpu(name)))
 SCORES = ("ents_f", "tag_acc", "pos_acc", "morph_acc")
 N_SINGLE = 100  # sentences for single sequences
 N_COPIES = 3  # copies of a model; its memory is the growth per copy

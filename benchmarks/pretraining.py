@@ -22,13 +22,13 @@ from operations import Counter
 from plain_training import PlainLanguageModel, PlainSampler
 
 from spacy_elmo import BiLMConfig
-from spacy_elmo.bilm.model import BiLMNetwork, SoftmaxHead
+from spacy_elmo.bilm.network import BiLMNetwork, SoftmaxHead
 from spacy_elmo.cli.pretrain import _keep_large_blocks as keep_large_blocks
 from spacy_elmo.corpora.shards import find_shards
-from spacy_elmo.pretraining.config import OptimizerConfig, PretrainConfig, ScheduleConfig, SoftmaxConfig
-from spacy_elmo.pretraining.data import TextReader
+from spacy_elmo.pretraining.data import LaneReader
 from spacy_elmo.pretraining.distributed import Ranks
 from spacy_elmo.pretraining.objective import make_objective
+from spacy_elmo.pretraining.run_config import OptimizerConfig, PretrainConfig, ScheduleConfig, SoftmaxConfig
 from spacy_elmo.pretraining.stored_text import StoredText, store_text
 from spacy_elmo.pretraining.trainer import Trainer
 from spacy_elmo.pretraining.vocabulary import count_vocabulary
@@ -255,9 +255,9 @@ def make_bilm(shape: Shape) -> Tuple[BiLMNetwork, SoftmaxHead]:
     return network, SoftmaxHead(shape.n_words, shape.projection_width)
 
 
-def make_reader(bilm: BiLMConfig, text: StoredText, vocabulary: Vocabulary, config: PretrainConfig) -> TextReader:
-    """RETURNS (TextReader): The same text in the same lanes as those of the trainer."""
-    reader = TextReader(text, vocabulary, bilm, config, slice(0, config.batch_size))
+def make_reader(bilm: BiLMConfig, text: StoredText, vocabulary: Vocabulary, config: PretrainConfig) -> LaneReader:
+    """RETURNS (LaneReader): The same text in the same lanes as those of the trainer."""
+    reader = LaneReader(text, vocabulary, bilm, config, slice(0, config.batch_size))
     reader.seek(0)
     return reader
 

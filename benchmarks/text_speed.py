@@ -40,7 +40,7 @@ from pathlib import Path
 from spacy_elmo import BiLMConfig
 from spacy_elmo.corpora.shards import find_shards
 from spacy_elmo.pretraining import data
-from spacy_elmo.pretraining.config import PretrainConfig
+from spacy_elmo.pretraining.run_config import PretrainConfig
 from spacy_elmo.text.words import Vocabulary
 folder, n_ranks, n_updates = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 config = PretrainConfig(batch_size=256 * n_ranks, unroll_steps=32, shuffle_blocks=1000)

@@ -25,7 +25,7 @@ from spacy.training.initialize import init_nlp
 from spacy.training.loop import train
 from thinc.api import Config
 
-from spacy_elmo.pipeline.config import make_pipeline_config
+from spacy_elmo.pipeline.starter_config import make_pipeline_config
 
 BATCH_TOKENS = 500
 

@@ -34,10 +34,10 @@ from .errors import Errors
 from .util import FLOAT32_MAX, shorten
 from .util import DType as DType
 from .util import Precision as Precision
-from .util import State as State
+from .util import StatePolicy as StatePolicy
 from .util import TrainingPrecision as TrainingPrecision
 
-Block = TypeVar("Block")
+BlockT = TypeVar("BlockT")
 Function = TypeVar("Function", bound=Callable[..., Any])
 KNOWN_NAMES = ConfigDict(extra="forbid")
 # What pydantic says in other words: by the type of an error, and in its messages.
@@ -48,7 +48,7 @@ PLAIN_WORDS = {
     "missing": "is missing",
 }
 LIMITS = {"greater than or equal to": "at least", "less than or equal to": "at most"}
-UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
+UNKNOWN_SETTING = ("unexpected_keyword_argument", "extra_forbidden")
 
 
 def _to_whole(value: Any) -> Any:
@@ -81,7 +81,7 @@ WeightsPath = Annotated[str, _allow(str.strip, "should not be empty")]
 
 Contexts = Literal["auto", "sentences", "doc"]
 Store = Literal["mixed", "layers", "both"]
-LayerNorm = Literal["token", "bilm-tf"]
+MixNorm = Literal["token", "bilm-tf"]
 AnyNorm = Literal["token", "bilm-tf", "allennlp"]  # also norms over a batch with BOS and EOS
 Mix = Literal["learned", "fixed", "mean", "top", "concat"]
 
@@ -104,7 +104,7 @@ class Problem:
     def describe(self, names: Mapping[str, str] = MappingProxyType({})) -> str:
         """names (Mapping[str, str]): The names that settings have in a file, by ours."""
         named = next((i for i, key in enumerate(self.path) if key in names), None)
-        name = _join(self.path) if named is None else names[self.path[named]] + _suffix(self.path[named + 1 :])
+        name = _join_path(self.path) if named is None else names[self.path[named]] + _suffix(self.path[named + 1 :])
         text = self.text.format(*(names.get(other, other) for other in self.others)) if self.others else self.text
         separator = " " if text.startswith(("is ", "has ", "should ")) else ": "
         return f"{name}{separator}{text}" if name else text
@@ -129,13 +129,13 @@ def require(*checks: Tuple[bool, Union[str, Problem]]) -> None:
         raise SettingsError(*problems)
 
 
-def read_block(cls: Type[Block], record: Any, block: str) -> Block:
+def read_block(cls: Type[BlockT], record: Any, block: str) -> BlockT:
     """Create a block from plain values.
 
-    cls (Type[Block]): A pydantic dataclass; omitted settings have their default.
+    cls (Type[BlockT]): A pydantic dataclass; omitted settings have their default.
     record (Any): The values by name, nested blocks as dictionaries.
     block (str): Its name in errors.
-    RETURNS (Block): The block.
+    RETURNS (BlockT): The block.
     RAISES (ValueError): EL001 for unknown settings, with the known ones; for invalid values. Both with all problems.
     """
     checked, problems = check_record(cls, record)
@@ -144,16 +144,16 @@ def read_block(cls: Type[Block], record: Any, block: str) -> Block:
     unknown = [problem.path for problem in problems if problem.is_unknown]
     if unknown:
         known = ", ".join(item.name for item in fields(_find_block(cls, unknown[0][:-1])))
-        raise ValueError(Errors.EL001.format(block=block, unknown=", ".join(map(_join, unknown)), known=known))
+        raise ValueError(Errors.EL001.format(block=block, unknown=", ".join(map(_join_path, unknown)), known=known))
     raise ValueError(f"The {block} is invalid: {list_problems(problems)}. Correct these settings.")
 
 
-def check_record(cls: Type[Block], record: Any) -> Tuple[Optional[Block], List[Problem]]:
+def check_record(cls: Type[BlockT], record: Any) -> Tuple[Optional[BlockT], List[Problem]]:
     """The one check of settings, wherever they are from.
 
-    cls (Type[Block]): A pydantic dataclass, or the type of a single value.
+    cls (Type[BlockT]): A pydantic dataclass, or the type of a single value.
     record (Any): The values by name, or the value.
-    RETURNS (Tuple[Optional[Block], List[Problem]]): The block or the value, None if it has problems; and the problems.
+    RETURNS (Tuple[Optional[BlockT], List[Problem]]): The block or the value, None if it has problems; and the problems.
     """
     kind: Any = cls
     adapter = _adapter_of(kind) if isinstance(kind, type) else TypeAdapter(kind)  # types with metadata have no hash
@@ -202,7 +202,7 @@ def check_arguments(function: Function) -> Function:
     return cast(Function, call)
 
 
-def check_fields(cls: Type[Block]) -> Type[Block]:
+def check_fields(cls: Type[BlockT]) -> Type[BlockT]:
     """Let a dataclass check its fields by their types when it is created, see `check_arguments`."""
     constructor: Any = cls
     constructor.__init__ = check_arguments(constructor.__init__)
@@ -221,7 +221,7 @@ def _find_problems(error: ValidationError) -> List[Problem]:
             expected = PLAIN_WORDS.get(kind) or entry["msg"].partition(" ")[2]  # without "Input", "String"
             for pydantic, plain in LIMITS.items():
                 expected = expected.replace(pydantic, plain)
-            inner = [Problem((), expected, is_unknown=kind in UNKNOWN)]
+            inner = [Problem((), expected, is_unknown=kind in UNKNOWN_SETTING)]
         for problem in inner:
             text = problem.text
             if not problem.path and text.startswith("should"):
@@ -230,7 +230,7 @@ def _find_problems(error: ValidationError) -> List[Problem]:
     return problems
 
 
-def _join(path: Sequence[Any]) -> str:
+def _join_path(path: Sequence[Any]) -> str:
     return _suffix(path).removeprefix(".")
 
 
@@ -238,13 +238,13 @@ def _suffix(path: Sequence[Any]) -> str:
     return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
 
 
-def _blocks(cls: Any, path: str = "") -> Iterator[Tuple[str, Any]]:
+def _inner_blocks(cls: Any, path: str = "") -> Iterator[Tuple[str, Any]]:
     """YIELDS (Tuple[str, Any]): All blocks below a block, and itself, with their dotted names."""
     yield path, cls
     for item in fields(cls):
         for inner in _types(item.type):
             if isinstance(inner, type) and is_dataclass(inner):
-                yield from _blocks(inner, f"{path}.{item.name}".removeprefix("."))
+                yield from _inner_blocks(inner, f"{path}.{item.name}".removeprefix("."))
 
 
 def _types(hint: Any) -> Iterator[Any]:
@@ -254,4 +254,4 @@ def _types(hint: Any) -> Iterator[Any]:
 
 
 def _find_block(cls: Any, path: Sequence[Any]) -> Any:
-    return dict(_blocks(cls)).get(_join(path), cls)
+    return dict(_inner_blocks(cls)).get(_join_path(path), cls)

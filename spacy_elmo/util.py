@@ -35,14 +35,16 @@ has_zstandard: bool = find_spec("zstandard") is not None
 
 ItemT = TypeVar("ItemT")
 # State of the LSTMs at the beginning of a sequence.
-State = Literal["reset", "steady", "carry"]
-STATES: Tuple[State, ...] = get_args(State)
+StatePolicy = Literal["reset", "steady", "carry"]
+STATES: Tuple[StatePolicy, ...] = get_args(StatePolicy)
 # Data types of stored values: vectors on Docs and in files.
 DType = Literal["float32", "float16"]
 DTYPES: Tuple[DType, ...] = get_args(DType)
 # Precision of matrix products in inference and in pretraining.
 Precision = Literal["float32", "bfloat16", "float16", "int8"]
 PRECISIONS: Tuple[Precision, ...] = get_args(Precision)
+# Directions of a biLM, in the order of its tensors.
+DIRECTIONS = ("forward", "backward")
 TrainingPrecision = Literal["auto", "float32", "bfloat16", "float16"]
 # Norms of a learned mix: name -> epsilon under the root. "token" is over the values of one token; the other two are
 # over all tokens of the batch, as in the reference programs, which differ in epsilon and in whether BOS and EOS are
@@ -55,6 +57,7 @@ FLOAT32_MAX = 3.4028234663852886e38
 MAX_SHOWN = 30  # problems listed in an error
 MAX_TEXT = 2000  # characters of a problem in an error
 MAX_VALUE = 100  # characters of a value in an error
+MAX_NAMED = 5  # names, words or line numbers in a message
 
 
 def hides_progress() -> Optional[bool]:
@@ -69,7 +72,7 @@ def is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < math.inf
 
 
-def finite(value: Any) -> Any:
+def finite_or_none(value: Any) -> Any:
     """RETURNS (Any): The value, for JSON: None for NaN and infinity."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 

@@ -10,7 +10,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 
-from spacy_elmo.pipeline import elmo  # noqa: F401  registers the factory where the package is not installed
+from spacy_elmo.pipeline import component  # noqa: F401  registers the factory where the package is not installed
 
 LOADER = {"@misc": "spacy-elmo.RandomBiLM.v1", "bilm": SIZES}
 LISTENER = {"@architectures": "spacy-elmo.ElmoListener.v1"}

@@ -20,7 +20,7 @@ from trained import read_parameters
 
 from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.model import BiLMNetwork, SoftmaxHead
+from spacy_elmo.bilm.network import BiLMNetwork, SoftmaxHead
 from spacy_elmo.compat import allennlp
 from spacy_elmo.compat.bilm import Batcher, BidirectionalLanguageModel
 from spacy_elmo.compat.elmoformanylangs import Embedder
@@ -240,7 +240,7 @@ def assert_close(found: List[Any], wanted: List[Any]) -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_a_mode_changes_no_number_and_leaves_no_trace(place: Place, entry: str, mode: str) -> None:
-    if not all(products.works(precision) for precision in ("int8", "bfloat16") if precision in entry):
+    if not all(products.is_supported_on_cpu(precision) for precision in ("int8", "bfloat16") if precision in entry):
         pytest.skip(f"native kernel: {describe_kernel()}")
     make, use = ENTRIES[entry]
     reference = make(place)
@@ -298,7 +298,7 @@ def test_the_rest_of_a_model_runs_in_autocast(place: Place) -> None:
 
 
 def test_what_is_made_in_inference_mode_can_be_trained(place: Place) -> None:
-    rounded = "bfloat16" if products.works("bfloat16") else "float32"
+    rounded = "bfloat16" if products.is_supported_on_cpu("bfloat16") else "float32"
     with torch.inference_mode():
         elmo = Elmo(native(place).set_precision(rounded).set_precision("float32"), dropout=0.0)
         elmo(SENTENCES)

@@ -1,10 +1,11 @@
-"""The table of packages, enforced: allowed imports, allowed libraries, no cycle.
+"""The table of packages, enforced: allowed imports, allowed libraries, no cycle; one name for one thing.
 
 The source is parsed, not imported, so that a rule also holds for imports inside functions and under TYPE_CHECKING.
 """
 
 import ast
 import sys
+from collections import defaultdict
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Set, Tuple
@@ -19,6 +20,8 @@ LAZY = frozenset(["matplotlib", "sklearn", "onnx", "pyarrow", "ray", "cupy", "pa
 FILES = frozenset(["pathlib", "io", "tempfile", "shutil", "gzip", "zipfile", "h5py", "safetensors", "srsly"])
 ALL_INNER = "bilm text inference weights corpora pipeline pretraining nn compat"
 NO_FILES = ("bilm", "text", "inference")
+EXPECTED_NAMES = {"forward", "init", "logger", "F"}  # by Thinc, torch and logging, in many modules
+MAX_HOMONYMS = 10  # public top-level names that are defined twice
 # Of each package, others of ours and libraries that it may import.
 PACKAGES: Dict[str, Tuple[str, str]] = {
     "bilm": ("", "torch numpy"),
@@ -146,3 +149,53 @@ def test_package_keeps_the_layers() -> None:
 def test_every_directory_is_a_package() -> None:
     directories = {path.parent.relative_to(ROOT).parts[0] for path in ROOT.glob("*/*.py")}
     assert directories <= {*PACKAGES}
+
+
+def find_homonyms(root: Path) -> Tuple[Dict[str, List[str]], Dict[str, List[str]]]:
+    """Names of modules, and public top-level names, that several modules have. `cli` and `compat` mirror what they
+    serve and are left out, as is what Thinc, torch and logging expect.
+    """
+    modules: Dict[str, List[str]] = defaultdict(list)
+    names: Dict[str, List[str]] = defaultdict(list)
+    for path in sorted(root.rglob("*.py")):
+        module = module_name(path, root)
+        if path.name == "__init__.py" or package_of(module) in ("cli", "compat"):
+            continue
+        modules[path.stem].append(module)
+        for name in _public_names(ast.parse(path.read_text(encoding="utf8"))):
+            names[name].append(module)
+    return _keep_repeated(modules), _keep_repeated(names)
+
+
+def _keep_repeated(places: Dict[str, List[str]]) -> Dict[str, List[str]]:
+    return {name: modules for name, modules in places.items() if len(modules) > 1}
+
+
+def _public_names(tree: ast.Module) -> Set[str]:
+    """Classes, functions and variables at the top of a module, but for type variables."""
+    names = {node.name for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    for node in tree.body:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names.update(target.id for target in targets if isinstance(target, ast.Name))
+    return {name for name in names if not name.startswith("_") and not name.endswith("T")} - EXPECTED_NAMES
+
+
+def test_one_word_names_one_thing() -> None:
+    modules, names = find_homonyms(ROOT)
+    assert not modules, f"Modules with the same name: {modules}. Name each by what it has that the other has not."
+    assert len(names) <= MAX_HOMONYMS, f"Names that are defined twice: {names}. Rename, or define once and import."
+
+
+def test_homonyms_are_found(tmp_path: Path) -> None:
+    root = tmp_path / PACKAGE
+    for place, text in (
+        ("text/words.py", "Row = int\n_a = 1"),
+        ("bilm/words.py", "class Row: ...\n_a = 2"),
+        ("cli/words.py", "Row = 1"),
+    ):
+        (root / place).parent.mkdir(parents=True, exist_ok=True)
+        (root / place).write_text(text, encoding="utf8")
+    modules, names = find_homonyms(root)
+    places = [f"{PACKAGE}.bilm.words", f"{PACKAGE}.text.words"]
+    assert modules == {"words": places} and names == {"Row": places}

@@ -29,7 +29,7 @@ from spacy.training import Example
 from thinc.api import Config
 from typer.testing import CliRunner
 
-import spacy_elmo.pipeline.elmo  # noqa: F401  registers the factory
+import spacy_elmo.pipeline.component  # noqa: F401  registers the factory
 from spacy_elmo import explorer
 from spacy_elmo.cli._app import COMMANDS
 from spacy_elmo.cli._app import app as elmo_app
@@ -197,7 +197,7 @@ def _run(command: List[str], is_long: bool) -> None:
     is_left_out = not is_long and (is_trained_here or any(arguments[: len(start)] == start for start in LONG))
     if command[:2] != ["python", "-m"] or arguments[0] == "project" or is_left_out:
         return
-    if "int8" in arguments and not products.works("int8"):
+    if "int8" in arguments and not products.is_supported_on_cpu("int8"):
         return
     app, arguments = (elmo_app, arguments[1:]) if arguments[0] == "elmo" else (spacy_app, arguments)
     is_lstm = not {"configs/adapt.cfg", "configs/pretrain_transformer.cfg"}.intersection(arguments)

@@ -25,7 +25,7 @@ Definition = Union[ast.ClassDef, ast.FunctionDef, ast.Assign]
 # Modules of the sections of `docs/api.md`.
 API = ("spacy_elmo", "spacy_elmo.nn", "spacy_elmo.export")
 RETURNED = (
-    ("pipeline.elmo", "Elmo"),
+    ("pipeline.component", "ElmoComponent"),
     ("pipeline.crf_ner", "CRFNer"),
     ("pipeline.biaffine_parser", "BiaffineDependencyParser"),
     ("pipeline.surprisal", "ElmoSurprisal"),

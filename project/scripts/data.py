@@ -20,8 +20,8 @@ from spacy.training.converters import conllu_to_docs
 from spacy.vocab import Vocab
 from wasabi import msg
 
-from spacy_elmo.corpora.lines import decode
-from spacy_elmo.corpora.records import parse_json, read_json
+from spacy_elmo.corpora.lines import decode_line
+from spacy_elmo.corpora.records import parse_json_text, stream_json
 from spacy_elmo.corpora.shards import find_shards, read_shards
 from spacy_elmo.corpora.sources import make_source
 from spacy_elmo.files import write_text
@@ -333,10 +333,10 @@ def read_texts(path: Path) -> List[Doc]:
     """Read JSON lines with `text` and `label` or `labels` into Docs with every label of the file."""
     nlp, docs = blank("en"), []
     with make_source(path).open_as_text() as file:
-        for where, line in read_json(file, path):
+        for where, line in stream_json(file, path):
             if not line.strip():
                 continue
-            text, _, record = parse_json(decode(line)[0], where)
+            text, _, record = parse_json_text(decode_line(line)[0], where)
             labels = [record["label"]] if "label" in record else record.get("labels")
             if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
                 raise ValueError(

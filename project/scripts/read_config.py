@@ -7,7 +7,7 @@ from typing import Any, Dict
 from data import PROJECT_DIR
 from thinc.api import Config
 
-from spacy_elmo.pipeline.config import make_pipeline_config
+from spacy_elmo.pipeline.starter_config import make_pipeline_config
 
 CONFIG_DIR = PROJECT_DIR.parent / "configs"
 LOGGER = {"@loggers": "spacy.ConsoleLogger.v3", "progress_bar": "eval", "console_output": True, "output_file": None}

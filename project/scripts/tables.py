@@ -13,7 +13,7 @@ import srsly
 from paper_experiments import SHARES
 
 from spacy_elmo.pipeline.layer_weights import TaskMix
-from spacy_elmo.weights.formats import PACKAGED_NAMES, locate
+from spacy_elmo.weights.formats import PACKAGED_NAMES, locate_model
 from spacy_elmo.weights.identity import hash_weights
 
 Result = Dict[str, Any]
@@ -150,7 +150,7 @@ def _describe_source(results: List[Result]) -> List[str]:
     settings = results[0]["settings"]
     name, source = settings.get("bilm"), settings.get("source")
     if name in PACKAGED_NAMES and settings.get("bilm_digest") == _packaged(name):
-        meta: Dict[str, Any] = srsly.read_json(locate(name) / "meta.json")
+        meta: Dict[str, Any] = srsly.read_json(locate_model(name) / "meta.json")
         training = meta["training"]
         hours = training["hours"] if "hours" in training else training["elapsed_s"] / 3600
         return [meta["corpus"]["name"], f"{training['n_tokens']:,}", f"{hours:.1f} h"]

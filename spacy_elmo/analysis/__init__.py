@@ -5,8 +5,8 @@ from ..inference.substitutes import Substitute, find_substitutes
 from ..weights.comparison import compare_bilms
 from .answers import Answer, DocAnswers, read_answers
 from .intervals import Score, bootstrap_accuracy
-from .labelled import LabelledDocs, label_senses, label_tokens
-from .layer_weights import draw_course, draw_layer_weights
+from .labelled_docs import LabelledDocs, label_senses, label_tokens
+from .layer_weight_plots import draw_course, draw_layer_weights
 from .neighbors import NeighborIndex
 from .plots import draw_perplexities
 from .probes import draw_probe, majority_baseline, probe_layers, word_baseline

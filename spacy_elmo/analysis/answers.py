@@ -21,7 +21,7 @@ from spacy.util import minibatch
 from .category_scores import CategoryTable, Metric, label_f, macro_auc, macro_f, score_categories
 from .intervals import Floats, Score, bootstrap
 
-BATCH_SIZE = 64  # Docs
+SCORING_BATCH_SIZE = 64  # Docs
 # One answer: first token, token after the last one, label. Positions are those of the annotated Doc.
 Answer = Tuple[int, int, str]
 NOTHING = "(none)"  # the label of a place where there is no right answer
@@ -67,7 +67,7 @@ QUESTIONS: Dict[str, Question] = {
     "cats_micro_f": Question(CATEGORIES, "TEXTCAT (micro F)", "cats_micro_f", has_list=False, is_of_docs=True),
     "nel": Question("Links of entities", "NEL (micro F)", "nel_micro_f"),
 }
-KINDS = list(dict.fromkeys(name.partition("_")[0] for name in QUESTIONS))
+ANSWER_KINDS = list(dict.fromkeys(name.partition("_")[0] for name in QUESTIONS))
 # What `Doc.has_annotation` calls the annotation of a question.
 ANNOTATIONS = {"ents": "ENT_IOB", "tag": "TAG", "pos": "POS", "morph": "MORPH", "lemma": "LEMMA"}
 ANNOTATIONS |= {"uas": "DEP", "las": "DEP", "sents": "SENT_START"}
@@ -94,7 +94,7 @@ def get_question(name: str) -> Question:
     return Question(CATEGORIES, f"TEXTCAT (F ({label}))", "cats_score", is_of_docs=True)
 
 
-def kind_of(name: str) -> str:
+def answer_kind(name: str) -> str:
     """RETURNS (str): The kind of answers of a question: "cats" for all questions on text categories."""
     return name.partition("_")[0]
 
@@ -143,7 +143,7 @@ def read_answers(nlp: Language, path: Path) -> List[DocAnswers]:
     categorizer, linker = _find_last(nlp, TextCategorizer), _find_last(nlp, EntityLinker)
     unlabelled = _find_unlabelled(nlp)
     has_cats = has_links = False
-    for batch in minibatch(_read_examples(nlp, path), BATCH_SIZE):
+    for batch in minibatch(_read_examples(nlp, path), SCORING_BATCH_SIZE):
         examples = [example for example in batch if len(example.reference) or example.reference.cats]
         for example, doc in zip(examples, nlp.pipe([example.predicted for example in examples])):
             example.predicted = doc
@@ -162,7 +162,7 @@ def read_answers(nlp: Language, path: Path) -> List[DocAnswers]:
     missing = [kind for kind, is_annotated in (("cats", has_cats), ("nel", has_links)) if not is_annotated]
     for row in answers:
         for annotated in (row.gold, row.predicted):
-            for name in [name for name in annotated if kind_of(name) in missing]:
+            for name in [name for name in annotated if answer_kind(name) in missing]:
                 del annotated[name]
     return answers
 
@@ -322,7 +322,7 @@ def _add_categories(answers: DocAnswers, example: Example, categorizer: Any) -> 
 
 
 @dataclass(frozen=True)
-class Place:
+class Disagreement:
     """Where pipelines differ.
 
     doc (int): Number of the Doc.
@@ -353,19 +353,21 @@ class Outcome:
         or text is the accuracy, or a mean over categories. None without a baseline.
     score (Score): The score, or the difference of ours and theirs, with its interval; n is the number of sentences, or
         of Docs.
-    places (Dict[Tuple[bool, bool], List[Place]]): By whether the pipeline is right, and whether its baseline is, which
-        without one is the pipeline itself.
+    places (Dict[Tuple[bool, bool], List[Disagreement]]): By whether the pipeline is right, and whether its baseline is,
+        which without one is the pipeline itself.
     """
 
     name: str
     ours: float
     theirs: Optional[float]
     score: Score
-    places: Dict[Tuple[bool, bool], List[Place]]
+    places: Dict[Tuple[bool, bool], List[Disagreement]]
 
     @property
-    def listed(self) -> Tuple[List[Place], List[Place]]:
-        """RETURNS (Tuple[List[Place], List[Place]]): Errors fixed and made, or (no baseline) right and wrong."""
+    def listed(self) -> Tuple[List[Disagreement], List[Disagreement]]:
+        """RETURNS (Tuple[List[Disagreement], List[Disagreement]]): Errors fixed and made, or (no baseline) right and
+        wrong.
+        """
         keys = ((True, True), (False, False)) if self.theirs is None else ((True, False), (False, True))
         return self.places[keys[0]], self.places[keys[1]]
 
@@ -389,7 +391,7 @@ def score_answers(
     rows = []
     others = ours if theirs is None else theirs
     common = set.intersection(*({name for doc in docs for name in doc.predicted} for docs in (ours, others)))
-    for name in sorted(common, key=lambda name: (KINDS.index(kind_of(name)), name)):
+    for name in sorted(common, key=lambda name: (ANSWER_KINDS.index(answer_kind(name)), name)):
         sums, places = _find_all(name, ours, others)
         metric = _find_metric(name)
         if metric is not None:
@@ -427,13 +429,13 @@ def _tabulate(docs: Sequence[DocAnswers], name: str) -> CategoryTable:
 
 def _find_all(
     name: str, ours: Sequence[DocAnswers], theirs: Sequence[DocAnswers]
-) -> Tuple[Floats, Dict[Tuple[bool, bool], List[Place]]]:
+) -> Tuple[Floats, Dict[Tuple[bool, bool], List[Disagreement]]]:
     """Per sentence our hits, answers and right answers, and theirs; places by who is right there.
 
     Right answers differ where they depend on what a pipeline has found: those of an entity linker.
     """
     counts: List[Floats] = []
-    places: Dict[Tuple[bool, bool], List[Place]] = {(a, b): [] for a in (False, True) for b in (False, True)}
+    places: Dict[Tuple[bool, bool], List[Disagreement]] = {(a, b): [] for a in (False, True) for b in (False, True)}
     is_of_docs = get_question(name).is_of_docs
     for example, (our_doc, their_doc) in enumerate(zip(ours, theirs)):
         starts = (0,) if is_of_docs else our_doc.starts
@@ -458,7 +460,7 @@ def _of(doc: DocAnswers, name: str) -> Set[Answer]:
     return doc.predicted.get(name, set()) if name in doc.gold else set()
 
 
-def _find_places(example: int, gold: Set[Answer], ours: Set[Answer], theirs: Set[Answer]) -> Iterator[Place]:
+def _find_places(example: int, gold: Set[Answer], ours: Set[Answer], theirs: Set[Answer]) -> Iterator[Disagreement]:
     groups: List[List[Answer]] = []
     end = -1
     for answer in sorted(gold | ours | theirs):
@@ -470,7 +472,7 @@ def _find_places(example: int, gold: Set[Answer], ours: Set[Answer], theirs: Set
         right, our, their = (
             tuple(answer for answer in group if answer in answers_of) for answers_of in (gold, ours, theirs)
         )
-        yield Place(example, group[0][0], max(stop for _, stop, _ in group), right, our, their)
+        yield Disagreement(example, group[0][0], max(stop for _, stop, _ in group), right, our, their)
 
 
 def _f1_of(sums: Floats) -> Tuple[Floats, Floats]:

@@ -77,7 +77,7 @@ def macro_f(table: CategoryTable, weights: Floats) -> float:
     """RETURNS (float): Mean F1 of the categories."""
     values, is_counted = _f_by_label(table, weights)
     has_any: Flags = np.asarray(table.counts.reshape(-1, 3, len(table.labels)).any(axis=(0, 1)))
-    return _mean(values, is_counted, has_any)
+    return _mean_counted(values, is_counted, has_any)
 
 
 def label_f(label: str) -> Metric:
@@ -106,7 +106,7 @@ def macro_auc(table: CategoryTable, weights: Floats) -> float:
     values[table.is_binary] = (positives * lower).sum(axis=0) / np.maximum(n_pairs, 1)
     is_counted = table.is_binary.copy()
     is_counted[table.is_binary] = n_pairs > 0
-    return _mean(values, is_counted, table.is_binary)
+    return _mean_counted(values, is_counted, table.is_binary)
 
 
 def score_categories(
@@ -129,7 +129,7 @@ def _f_by_label(table: CategoryTable, weights: Floats) -> Tuple[Floats, Flags]:
     return 2 * hits / np.maximum(answers + gold, 1), answers + gold > 0
 
 
-def _mean(values: Floats, is_counted: Flags, is_counted_in_all: Flags) -> float:
+def _mean_counted(values: Floats, is_counted: Flags, is_counted_in_all: Flags) -> float:
     """RETURNS (float): The mean of the values that count, times the share of categories that count in all Docs."""
     n_counted = int(is_counted.sum())
     if not n_counted:

@@ -27,21 +27,20 @@ from ..corpora.texts import Record, make_nlp
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..util import batched, describe_changes, has_faiss
-from .neighbors import Layer
-from .token_store import DOCUMENT, FILE, LockedError, StoredDocument, TokenStore, Value, to_stored
-from .vector_search import EXACT_TOKENS, is_search_lost, require_faiss, write_search
+from .neighbors import LayerName
+from .token_store import DOCUMENT, STORE_FILE, LockedError, StoredDocument, TokenStore, Value, to_stored
+from .vector_search import EXACT_TOKENS, OnProgress, is_search_lost, require_faiss, write_search
 from .vectors import Vectors, to_units
 
-BATCH_TOKENS = 16_000
+INDEX_BATCH_TOKENS = 16_000
 LARGEST = 2**63  # SQLite stores smaller numbers
 MAX_DOCUMENTS = 10_000  # whose fields are stored in one transaction
-MAX_WORDS = 500  # of a stored sentence; longer ones are split
+MAX_SENTENCE_WORDS = 500  # of a stored sentence; longer ones are split
 NEW = "new.part"  # folder of an index that replaces another
 SEARCH_FILES = "vectors-*.faiss*"
 # Settings that must be the same when an index is changed.
 FIXED = ("bilm_digest", "layer", "content_words", "precision", "reading")
 Keep = Callable[[str], bool]
-Progress = Callable[[int], Any]
 OnEnd = Callable[[str, int], Any]  # name of the file, number of its documents
 
 
@@ -72,7 +71,7 @@ def find_documents(shards: Iterable[Shard], counts: Counts, on_end: Optional[OnE
     """
     for shard in shards:
         if isinstance(shard, FileShard) and shard.kind == "text":
-            yield Document(_name(shard), _digest_text(shard.source), partial(_read, shard, counts))
+            yield Document(_name(shard), _digest_text(shard.source), partial(_read_shard, shard, counts))
             continue
         n_read = 0
         for n_read, (record, fields) in enumerate(shard.read_documents(counts), start=1):
@@ -82,7 +81,7 @@ def find_documents(shards: Iterable[Shard], counts: Counts, on_end: Optional[OnE
             on_end(_name(shard), n_read)
 
 
-def use_stored_vectors(shards: Iterable[Shard], bilm: BiLM, layer: Layer) -> int:
+def use_stored_vectors(shards: Iterable[Shard], bilm: BiLM, layer: LayerName) -> int:
     """Let Parquet files of `elmo embed` give the vectors that they have, instead of computing them again; files of
     another biLM, in another precision or without the layer are not used.
 
@@ -102,7 +101,7 @@ def use_stored_vectors(shards: Iterable[Shard], bilm: BiLM, layer: Layer) -> int
     return n_files
 
 
-def _read(shard: Shard, counts: Counts, n_skipped: int) -> Iterator[Record]:
+def _read_shard(shard: Shard, counts: Counts, n_skipped: int) -> Iterator[Record]:
     return shard.read_records(counts, skip=n_skipped)
 
 
@@ -133,9 +132,11 @@ def open_for_writing(path: Path, settings: Dict[str, Any]) -> TokenStore:
     RAISES (ValueError): EL390 for a folder with other files, EL393 for an index with other settings, EL401 if another
         process writes it.
     """
-    if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not (path / FILE).is_file())):
-        raise ValueError(Errors.EL390.format(path=path, problem=f"it has no file {FILE}, and is not an empty folder"))
-    is_new = not (path / FILE).is_file()
+    if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not (path / STORE_FILE).is_file())):
+        raise ValueError(
+            Errors.EL390.format(path=path, problem=f"it has no file {STORE_FILE}, and is not an empty folder")
+        )
+    is_new = not (path / STORE_FILE).is_file()
     path.mkdir(parents=True, exist_ok=True)
     store = TokenStore(path, is_new=is_new, can_write=True)
     try:
@@ -156,7 +157,7 @@ def read_settings(path: Path, *, is_needed: bool) -> Dict[str, Any]:
     index.
     RAISES (ValueError): EL390 if there is no index, but it is needed.
     """
-    if not is_needed and not (path / FILE).is_file():
+    if not is_needed and not (path / STORE_FILE).is_file():
         return {}
     with closing(TokenStore(path)) as store:
         fields = [name for name in store.field_names() if name != DOCUMENT]
@@ -179,11 +180,11 @@ def find_differences(before: Dict[str, Any], now: Dict[str, Any]) -> List[str]:
 
 
 def make_settings(
-    bilm: BiLM, *, name: str, layer: Layer, content_words: str, reading: Optional[Dict[str, Any]] = None
+    bilm: BiLM, *, name: str, layer: LayerName, content_words: str, reading: Optional[Dict[str, Any]] = None
 ) -> Dict[str, Any]:
     """bilm (BiLM): Computes the vectors.
     name (str): Its path.
-    layer (Layer): 0 to L, or "mean".
+    layer (LayerName): 0 to L, or "mean".
     content_words (str): Language of the stop words that are left out; "" for none.
     reading (Optional[Dict[str, Any]]): How texts are split, for comparison when texts are added.
     RAISES (ValueError): If the biLM has no such layer.
@@ -219,7 +220,7 @@ class IndexBuilder:
         *,
         keep: Optional[Keep] = None,
         fields: Sequence[str] = (),
-        batch_tokens: int = BATCH_TOKENS,
+        batch_tokens: int = INDEX_BATCH_TOKENS,
         exact_tokens: int = EXACT_TOKENS,
     ) -> None:
         self.store = store
@@ -230,7 +231,7 @@ class IndexBuilder:
         if DOCUMENT in fields:
             raise ValueError(f"A field cannot be named '{DOCUMENT}', which is the name of a document. Rename it.")
         self.fields = list(fields)
-        self.layer: Layer = store.read_meta()["settings"]["layer"]
+        self.layer: LayerName = store.read_meta()["settings"]["layer"]
         self.is_stopped = False
         self.n_unchanged = self.n_replaced = self.n_read = self.n_dropped = self.n_updated = 0
         self.n_documents = 0
@@ -244,13 +245,13 @@ class IndexBuilder:
     def add(
         self,
         documents: Iterable[Document],
-        progress: Optional[Progress] = None,
+        progress: Optional[OnProgress] = None,
         on_sentence: Optional[Callable[[Sequence[str]], Any]] = None,
     ) -> None:
         """Read documents, except those that the index has.
 
         documents (Iterable[Document]): In any order.
-        progress (Optional[Progress]): Called with numbers of tokens read.
+        progress (Optional[OnProgress]): Called with numbers of tokens read.
         on_sentence (Optional[Callable[[Sequence[str]], Any]]): Called with the words of each sentence read.
         RAISES (ValueError): If there are too many tokens for exact search, and Faiss is not installed; those of
             `corpora` for texts that cannot be read.
@@ -316,7 +317,7 @@ class IndexBuilder:
                 f"{known or 'none'}."
             )
 
-    def finish(self, progress: Optional[Progress] = None) -> None:
+    def finish(self, progress: Optional[OnProgress] = None) -> None:
         """Make the index searchable, if anything has changed or the search file is lost. `progress`: see `add`."""
         meta = self.store.read_meta()
         if meta.get("search") is None or is_search_lost(self.store):
@@ -410,7 +411,7 @@ class _Batch:
         self.n_tokens = 0
 
     def add(self, name: str, words: Sequence[str], rows: Optional[Vectors]) -> None:
-        for segment in batched(words, MAX_WORDS):
+        for segment in batched(words, MAX_SENTENCE_WORDS):
             self.sentences.append((name, segment))
             if rows is not None:
                 self.vectors.append(rows[: len(segment)])
@@ -439,7 +440,7 @@ def start_replacement(path: Path) -> Path:
     """RETURNS (Path): Folder for the new index: `path` itself if it has no index, otherwise a new folder inside it.
     RAISES (ValueError): EL401 if another process writes the index, or replaces it.
     """
-    if not (path / FILE).is_file():
+    if not (path / STORE_FILE).is_file():
         return path
     _check_unlocked(path)
     new = path / NEW
@@ -459,9 +460,9 @@ def replace_index(path: Path, new: Path) -> None:
     names = [file.name for file in new.glob(SEARCH_FILES)]
     for name in names:
         (new / name).replace(path / name)
-    for journal in path.glob(f"{FILE}-*"):  # it would be applied to the new file
+    for journal in path.glob(f"{STORE_FILE}-*"):  # it would be applied to the new file
         journal.unlink()
-    (new / FILE).replace(path / FILE)
+    (new / STORE_FILE).replace(path / STORE_FILE)
     for file in path.glob(SEARCH_FILES):
         if file.name not in names:
             file.unlink()

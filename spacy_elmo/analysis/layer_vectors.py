@@ -7,13 +7,13 @@ import numpy as np
 from ..inference.bilm import BiLM
 from ..pipeline.model import ElmoSettings, read_docs
 from ..util import batched
-from .labelled import LabelledDocs, Rows
+from .labelled_docs import Indices, LabelledDocs
 from .vectors import Vectors, to_units
 
 # The mean of all layers, treated as an additional layer: the mix of an untrained listener.
 MEAN = "mean"
-MAX_BYTES = 2**28  # vectors of layers that are computed in one reading, 268 MB
-BLOCK = 4096  # vectors; the cosines of two blocks take 64 MB
+MAX_VECTOR_BYTES = 2**28  # vectors of layers that are computed in one reading, 268 MB
+COMPARED_AT_ONCE = 4096  # vectors; the cosines of two blocks take 64 MB
 
 
 def name_all(bilm: BiLM) -> List[Union[int, str]]:
@@ -35,16 +35,16 @@ def iter_layers(
     RAISES (ValueError): For sentence contexts without sentence boundaries.
     """
     settings = reading or ElmoSettings()
-    doc_runs = read_docs(labelled.docs, settings)
+    doc_sequences = read_docs(labelled.docs, settings)
     slices = bilm.iter_encode(
-        doc_runs.runs,
+        doc_sequences.sequences,
         state=settings.state,
         batch_tokens=settings.batch_tokens,
-        group_lengths=doc_runs.doc_runs,
+        group_lengths=doc_sequences.sequences_per_doc,
         reuse_memory=True,
     )
     for first, last, tensor in slices:
-        positions, rows = doc_runs.gather(first, last)
+        positions, rows = doc_sequences.gather(first, last)
         if not len(rows):
             continue
         start = int(labelled.rows.searchsorted(rows[0]))
@@ -72,7 +72,7 @@ def collect_layers(
 
 
 def group_layers(
-    layers: Sequence[Union[int, str]], n_tokens: int, width: int, max_bytes: int = MAX_BYTES
+    layers: Sequence[Union[int, str]], n_tokens: int, width: int, max_bytes: int = MAX_VECTOR_BYTES
 ) -> List[List[Union[int, str]]]:
     """RETURNS (List[List[Union[int, str]]]): The layers in order, in groups whose float32 vectors of all tokens take at
     most `max_bytes` together; a single layer may be larger.
@@ -81,13 +81,13 @@ def group_layers(
     return list(batched(layers, size))
 
 
-def find_nearest(known: Vectors, queries: Vectors, *, block: int = BLOCK) -> Rows:
+def find_nearest(known: Vectors, queries: Vectors, *, block: int = COMPARED_AT_ONCE) -> Indices:
     """Find the known vector with the highest cosine, the first one of equals.
 
     known (Vectors): Shape (N, D), N at least 1.
     queries (Vectors): Shape (M, D).
     block (int): Vectors compared at once; the memory is that of block * block cosines.
-    RETURNS (Rows): Shape (M,), numbers of known vectors. The cosine of a zero vector is 0.
+    RETURNS (Indices): Shape (M,), numbers of known vectors. The cosine of a zero vector is 0.
     """
     nearest = np.zeros(len(queries), dtype="int64")
     for start in range(0, len(queries), block):

@@ -15,17 +15,17 @@ from ..files import to_path
 from ..inference.bilm import BiLM, check_positive, check_sentences
 from ..util import batched
 from ..weights import load_bilm
-from .token_store import BLOCK, Ids, TokenStore, Use, Value
+from .token_store import TOKENS_PER_READ, TokenIds, TokenStore, Use, Value
 from .vector_search import open_search, search_cells
 from .vectors import Vectors, to_array, to_units
 
 __all__ = ["Neighbor", "NeighborIndex", "Recall", "Use", "check_recall", "to_key", "to_printable"]
 
-Layer = Union[int, str]
+LayerName = Union[int, str]
 # Uses of a word up to which all of them are compared.
 EXACT_USES = 4000
 N_CANDIDATES = 100  # of the approximate search, whose exact cosine is computed
-TOLERANCE = 1e-5  # of cosines, which depend on how many are computed at once
+COSINE_TOLERANCE = 1e-5  # of cosines, which depend on how many are computed at once
 
 
 class Neighbor(NamedTuple):
@@ -49,7 +49,7 @@ class NeighborIndex:
         self.store = store
         self.search = search
         self.settings = settings
-        self.layer: Layer = settings["layer"]
+        self.layer: LayerName = settings["layer"]
         self.bilm_digest: str = settings["bilm_digest"]
         self.width: int = settings["width"]
         self.words: Dict[str, int] = store.read_words()
@@ -232,18 +232,18 @@ class NeighborIndex:
             bilm_path = self.settings["bilm"]
             raise ValueError(Errors.EL394.format(path=self.path, difference=difference, bilm=bilm_path))
 
-    def _ids_of(self, words: Sequence[str], match_case: bool) -> Ids:
-        ids: Ids = np.unique(np.concatenate([self.store.ids_of(key) for key in set(map(to_key, words))]))
+    def _ids_of(self, words: Sequence[str], match_case: bool) -> TokenIds:
+        ids: TokenIds = np.unique(np.concatenate([self.store.ids_of(key) for key in set(map(to_key, words))]))
         if not match_case:
             return ids
-        blocks = batched(ids.tolist(), BLOCK)
+        blocks = batched(ids.tolist(), TOKENS_PER_READ)
         is_kept = [use.word in words for block in blocks for use in self.store.read_uses(block)]
-        matching: Ids = ids[np.asarray(is_kept, dtype=bool)]
+        matching: TokenIds = ids[np.asarray(is_kept, dtype=bool)]
         return matching
 
     def _find_best(
-        self, unit: Vectors, k: int, word: Optional[str], exclude: Optional[str], among: Optional[Ids]
-    ) -> Tuple[Ids, Vectors]:
+        self, unit: Vectors, k: int, word: Optional[str], exclude: Optional[str], among: Optional[TokenIds]
+    ) -> Tuple[TokenIds, Vectors]:
         if word is not None:
             ids = self.store.ids_of(word)
             among = ids if among is None else np.intersect1d(ids, among)
@@ -280,11 +280,11 @@ class NeighborIndex:
 
 
 def _find_exactly(
-    store: TokenStore, unit: Vectors, k: int, *, among: Optional[Ids] = None, without: Optional[Ids] = None
-) -> Tuple[Ids, Vectors]:
+    store: TokenStore, unit: Vectors, k: int, *, among: Optional[TokenIds] = None, without: Optional[TokenIds] = None
+) -> Tuple[TokenIds, Vectors]:
     """Compare all vectors with a unit vector of shape (D,), block by block; restricted to `among`, without `without`.
 
-    RETURNS (Tuple[Ids, Vectors]): The k tokens with the highest cosines, and these, the most similar first.
+    RETURNS (Tuple[TokenIds, Vectors]): The k tokens with the highest cosines, and these, the most similar first.
     """
     best_ids, best = np.empty(0, dtype="int64"), np.empty(0, dtype="float32")
     for ids, vectors in store.iter_vectors(len(unit)):
@@ -308,7 +308,7 @@ def to_printable(text: str) -> str:
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
-def _best(ids: Ids, vectors: Vectors, unit: Vectors, k: int) -> Tuple[Ids, Vectors]:
+def _best(ids: TokenIds, vectors: Vectors, unit: Vectors, k: int) -> Tuple[TokenIds, Vectors]:
     cosines = vectors @ unit
     order = np.argsort(-cosines, kind="stable")[:k]
     return ids[order], cosines[order]
@@ -351,6 +351,6 @@ def check_recall(index: NeighborIndex, *, k: int = 10, n_queries: int = 100, see
         begin = time.perf_counter()
         neighbors = index.query(unit, k)
         times.append(time.perf_counter() - begin)
-        hits += sum(neighbor.cosine >= cosines[0] - TOLERANCE for neighbor in neighbors)
+        hits += sum(neighbor.cosine >= cosines[0] - COSINE_TOLERANCE for neighbor in neighbors)
     n_true = max(1, len(units) * min(k, index.n_tokens))
     return Recall(hits / n_true, k, len(units), 1000 * float(np.median(times or [0.0])))

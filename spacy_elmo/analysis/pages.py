@@ -17,9 +17,9 @@ from .plots import COLOURS
 UNSAFE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
-STATIC = Path(__file__).parent / "static"
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-SCRIPT_POLICY = f"{POLICY}; script-src 'unsafe-inline'"
+PAGE_FILES = Path(__file__).parent / "static"
+PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+SCRIPT_POLICY = f"{PAGE_POLICY}; script-src 'unsafe-inline'"
 PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -38,10 +38,10 @@ WIDTH, HEIGHT = 360, 210  # units of the view box; the page scales it
 LEFT, RIGHT, TOP, BOTTOM = 44, 10, 8, 34  # margins for the labels of the axes
 DASHES = ("", "6 3", "2 3", "8 3 2 3")  # lines can be distinguished without colours, too
 DARK = {"#0072B2"}  # colours that need white text
-STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # between the values of an axis
+AXIS_STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # between the values of an axis
 MAX_TICKS = 6
 Points = Sequence[Tuple[float, float]]
-Place = Callable[[float, float], Tuple[float, float]]
+ToCoordinates = Callable[[float, float], Tuple[float, float]]
 FULL_COLOUR = 16.0  # bits from which the colour is full
 DARK_SHARE = 0.935  # share of the colour on white from which white text has a contrast of 4.5, below it black text
 RGB = "0, 114, 178"  # blue of `plots.COLOURS`
@@ -73,11 +73,11 @@ def make_page(title: str, elements: Sequence[str], *, kind: str) -> str:
     kind (str): "report", "senses" or "surprisal": its style in `static`, and its script, if it has one.
     RETURNS (str): The page. Its Content-Security-Policy lets it fetch nothing.
     """
-    style = "".join((STATIC / f"{name}.css").read_text(encoding="utf8") for name in ("page", kind))
-    script = STATIC / f"{kind}.js"
+    style = "".join((PAGE_FILES / f"{name}.css").read_text(encoding="utf8") for name in ("page", kind))
+    script = PAGE_FILES / f"{kind}.js"
     end = f"<script>\n{script.read_text(encoding='utf8')}</script>" if script.is_file() else ""
     body = "\n".join(element for element in (*elements, end) if element)
-    policy = SCRIPT_POLICY if end else POLICY
+    policy = SCRIPT_POLICY if end else PAGE_POLICY
     return PAGE.format(policy=policy, title=to_html(title), style=f"\n{style}", body=body)
 
 
@@ -97,12 +97,12 @@ def draw_lines(lines: Sequence[Tuple[str, Points]], *, label: str, x_label: str 
         across = LEFT + x / last * (WIDTH - LEFT - RIGHT)
         return across, TOP + (ticks[-1] - y) / (ticks[-1] - ticks[0]) * (HEIGHT - TOP - BOTTOM)
 
-    elements = [*_draw_grid(ticks, last, place), _write(WIDTH - RIGHT, HEIGHT - 4, x_label, "end")]
+    elements = [*_draw_grid(ticks, last, place), _write_label(WIDTH - RIGHT, HEIGHT - 4, x_label, "end")]
     elements += [_draw_line(points, i, place) for i, points in enumerate(finite) if points]
     return _wrap(elements, HEIGHT, label)
 
 
-def draw_shares(shares: Sequence[float], *, label: str) -> str:
+def draw_share_bar(shares: Sequence[float], *, label: str) -> str:
     """RETURNS (str): An SVG element: one bar, divided by shares that sum to one; `label` is for readers who do not see
     it.
     """
@@ -135,26 +135,26 @@ def choose_ticks(values: Iterable[float]) -> List[float]:
     RETURNS (List[float]): Round values of an axis that contains them all, evenly spaced, at most six.
     """
     finite = [value for value in values if math.isfinite(value)] or [0.0, 100.0]
-    for step in STEPS:
+    for step in AXIS_STEPS:
         low, high = math.floor(min(finite) / step), math.ceil(max(finite) / step)
         if high - low < MAX_TICKS:
             break
     return [k * step for k in range(low, max(high, low + 1) + 1)]
 
 
-def _draw_grid(ticks: Sequence[float], last: float, place: Place) -> List[str]:
+def _draw_grid(ticks: Sequence[float], last: float, place: ToCoordinates) -> List[str]:
     elements = []
     for tick in ticks:
         left, y = place(0.0, tick)
         elements.append(f'<path d="M{left:.1f} {y:.1f}H{WIDTH - RIGHT}" class="grid"/>')
-        elements.append(_write(left - 5, y + 4, f"{tick:g} %", "end"))
+        elements.append(_write_label(left - 5, y + 4, f"{tick:g} %", "end"))
     for x_value, anchor in ((0.0, "start"), (last / 2, "middle"), (last, "end")):
         x, y = place(x_value, ticks[0])
-        elements.append(_write(x, y + 15, f"{x_value:,.0f}", anchor))
+        elements.append(_write_label(x, y + 15, f"{x_value:,.0f}", anchor))
     return elements
 
 
-def _draw_line(points: Points, style: int, place: Place) -> str:
+def _draw_line(points: Points, style: int, place: ToCoordinates) -> str:
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in points))
     dashes = f' stroke-dasharray="{DASHES[style % len(DASHES)]}"' if style % len(DASHES) else ""
     return f'<polyline points="{path}" fill="none" stroke="{_colour(style)}" stroke-width="2"{dashes}/>'
@@ -167,7 +167,7 @@ def _draw_bar(style: int, x: float, width: float, height: int) -> str:
     return bar + (f'<path d="{lines}" stroke="white"/>' if lines else "")
 
 
-def _write(x: float, y: float, text: str, anchor: str) -> str:
+def _write_label(x: float, y: float, text: str, anchor: str) -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="11">{escape(text)}</text>'
 
 

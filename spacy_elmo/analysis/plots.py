@@ -19,25 +19,24 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional
 import srsly
 
 from ..files import AnyPath, atomic_file
-from ..util import has_matplotlib
+from ..util import DIRECTIONS, has_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Okabe and Ito (2008), black left out, the light ones last.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442")
-DIRECTIONS = ("forward", "backward")
 MILLION = 1e6
 # The validations of a run, in order: "n_tokens", and "forward" and "backward" where the biLM has this direction.
-Run = Sequence[Dict[str, Any]]
-SUFFIXES = (".png", ".svg", ".pdf")
+Validations = Sequence[Dict[str, Any]]
+PICTURE_SUFFIXES = (".png", ".svg", ".pdf")
 WIDTH = 7.0  # inches
 CM = 2.54  # of an inch
 DPI = 120
 SMALLEST = 0.75  # of the size of texts, in narrow pictures
 WORDS_OF_PANEL = 24
 ABOVE = 1 + 1e-9  # above the rounding error of a length in inches
-UNKNOWN = "outside the vocabulary (<UNK>): too low"  # in the legend of surprisal
+UNKNOWN_LABEL = "outside the vocabulary (<UNK>): too low"  # in the legend of surprisal
 TITLE_WIDTH = 80  # characters of a line
 # Curves differ in these, too, so that they can be distinguished in grey.
 MARKERS = "osD^vp*"
@@ -84,9 +83,10 @@ def check_picture(path: Path) -> None:
     """path (Path): File that a picture will be written to.
     RAISES (ValueError): For another suffix than .png, .svg or .pdf, or without matplotlib.
     """
-    if path.suffix.lower() not in SUFFIXES:
+    if path.suffix.lower() not in PICTURE_SUFFIXES:
         raise ValueError(
-            f"A picture cannot be written to '{path}': its suffix should be one of {', '.join(SUFFIXES)}. Change "
+            f"A picture cannot be written to '{path}': its suffix should be one of {', '.join(PICTURE_SUFFIXES)}. "
+            "Change "
             "the file name."
         )
     if not has_matplotlib:
@@ -241,16 +241,16 @@ def _rename(figure: "Figure", labels: Mapping[str, str]) -> None:
         )
 
 
-def read_validations(log: Path) -> Run:
-    """RETURNS (Run): The rows with a perplexity in the `log.jsonl` of a run."""
+def read_validations(log: Path) -> Validations:
+    """RETURNS (Validations): The rows with a perplexity in the `log.jsonl` of a run."""
     rows: List[Dict[str, Any]] = list(srsly.read_jsonl(log))
     return [row for row in rows if any(row.get(name) is not None for name in DIRECTIONS)]
 
 
-def draw_perplexities(runs: Sequence[Run], path: Path, *, source: str = "") -> None:
+def draw_perplexities(runs: Sequence[Validations], path: Path, *, source: str = "") -> None:
     """Draw a curve per direction; it is interrupted between runs, whose held-out texts may differ.
 
-    runs (Sequence[Run]): Runs that continue each other, each with a validation; their tokens are added up.
+    runs (Sequence[Validations]): Runs that continue each other, each with a validation; their tokens are added up.
     path (Path): File to write: .png, .svg or .pdf.
     source (str): See `save_figure`.
     """
@@ -271,8 +271,8 @@ def draw_perplexities(runs: Sequence[Run], path: Path, *, source: str = "") -> N
     save_figure(figure, path, source=source)
 
 
-def _perplexity_title(runs: Sequence[Run]) -> str:
-    pairs = [(_mean(run[0]), _mean(run[-1])) for run in runs]
+def _perplexity_title(runs: Sequence[Validations]) -> str:
+    pairs = [(_mean_directions(run[0]), _mean_directions(run[-1])) for run in runs]
     n_tokens = sum(run[-1]["n_tokens"] for run in runs) / MILLION
     falls = all(last < first for first, last in pairs)
     if len(runs) > 1:
@@ -282,14 +282,14 @@ def _perplexity_title(runs: Sequence[Run]) -> str:
     return f"Held-out perplexity {change}: from {pairs[0][0]:.0f} to {pairs[0][1]:.0f} after {n_tokens:.1f} M tokens"
 
 
-def _perplexity_curve(run: Run, name: str, n_before: int, *, is_first: bool) -> Curve:
+def _perplexity_curve(run: Validations, name: str, n_before: int, *, is_first: bool) -> Curve:
     rows = [row for row in run if row.get(name) is not None]
     places = [(n_before + row["n_tokens"]) / MILLION for row in rows]
     style = DIRECTIONS.index(name)
     return Curve(name if is_first else "", places, [row[name] for row in rows], style=style)
 
 
-def _mean(row: Dict[str, Any]) -> float:
+def _mean_directions(row: Dict[str, Any]) -> float:
     values = [row[name] for name in DIRECTIONS if row.get(name) is not None]
     return float(sum(values) / len(values))
 
@@ -332,16 +332,18 @@ def draw_surprisal(
         for line in list(axes.get_lines()):
             unknown = [place for place, (_, bits) in enumerate(line_tokens) if any(bits[3:])]
             values = [line.get_ydata()[place] for place in unknown]
-            axes.plot(unknown, values, linestyle="", marker=line.get_marker(), markersize=7, **_open(line.get_color()))
+            axes.plot(
+                unknown, values, linestyle="", marker=line.get_marker(), markersize=7, **_open_marker(line.get_color())
+            )
         words = [(place, wrap(figure, word, 1000)) for place, (word, _) in enumerate(line_tokens) if word]
         axes.set_xticks([place for place, _ in words], [word for _, word in words], rotation=45, ha="right")
         axes.set(ylabel="surprisal (bits)", xlim=(-0.5, n_places - 0.5), ylim=(0, 1.08 * highest or 1))
     if any(any(bits[3:]) for _, bits in tokens):
-        panels[0].plot([], [], linestyle="", marker="o", label=UNKNOWN, **_open("grey"))
+        panels[0].plot([], [], linestyle="", marker="o", label=UNKNOWN_LABEL, **_open_marker("grey"))
     set_title(figure, title)
     add_legend(figure, panels[0], n_columns=3)
     save_figure(figure, path, look=look)
 
 
-def _open(colour: str) -> Dict[str, Any]:
+def _open_marker(colour: str) -> Dict[str, Any]:
     return {"markerfacecolor": "white", "markeredgecolor": colour, "markeredgewidth": 1.5}

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import spacy
@@ -21,30 +21,36 @@ from spacy.util import is_package
 
 from ..files import AnyPath
 from ..inference.bilm import BiLM
-from ..pipeline.elmo import find_model
+from ..pipeline.component import find_model
 from ..pipeline.model import ElmoSettings, ensure_bilm, get_settings
 from ..weights import load_bilm
 from ..weights.formats import PACKAGED_NAMES
 from .intervals import Score, bootstrap_accuracy
-from .labelled import SENSE, LabelledDocs, ProbeData, check_labels, compare_labels
+from .labelled_docs import SENSE, LabelledDocs, ProbeData, check_labels, compare_labels
 from .layer_vectors import MEAN, collect_layers, group_layers, name_all, predict_nearest
-from .layer_weights import name_layer
+from .layer_weight_plots import name_layer
+from .neighbors import LayerName
 from .plots import Curve, Look, add_legend, draw_curves, draw_points, new_figure, save_figure, set_title
 from .senses import SenseVectors, score_senses
 from .vectors import Vectors, require_sklearn, to_array
 
 CONTROL_SEEDS = (0, 1, 2)
 MAX_ITER = 1000
-Layer = Union[int, str]
 # Scores are shares, 0 to 1, with the bounds of their 95 % interval: "value", "low" and "high".
 Bounds = Dict[str, float]
-Record = Dict[str, Any]
+ProbeRecord = Dict[str, Any]
 # Scores of a layer, with their names; each has its colour in all pictures.
-KINDS = (("probe", "linear probe"), ("nearest", "nearest neighbor (1-NN)"), ("control", "control task"))
-NAMES = {"pos": "UPOS", "tag": "Tags", "morph": "Morphology", "dep": "Dependency labels", "ent_type": "Entity types"}
+SCORE_KINDS = (("probe", "linear probe"), ("nearest", "nearest neighbor (1-NN)"), ("control", "control task"))
+ATTRIBUTE_NAMES = {
+    "pos": "UPOS",
+    "tag": "Tags",
+    "morph": "Morphology",
+    "dep": "Dependency labels",
+    "ent_type": "Entity types",
+}
 SENSES, NEAREST_SENSE = "Word senses", "nearest mean"  # of the uses of a sense, see `SenseVectors`
 NEAREST_USE = "nearest use"
-DODGE = 0.06  # between the points of one layer, in layers
+LAYER_DODGE = 0.06  # between the points of one layer, in layers
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ class Probe:
 class LayerProbe:
     """Scores of a layer.
 
-    layer (Layer): 0 (the token layer) to L, or "mean".
+    layer (LayerName): 0 (the token layer) to L, or "mean".
     accuracy (Score): Of the task.
     control (List[float]): Accuracies of the control tasks, one per seed.
     selectivity (float): Accuracy of the task less the mean of the control tasks; NaN without these.
@@ -83,7 +89,7 @@ class LayerProbe:
     nearest (Optional[Score]): Accuracy of the nearest training vector's label (cosine); None if it was not computed.
     """
 
-    layer: Layer
+    layer: LayerName
     accuracy: Score
     control: List[float]
     selectivity: float
@@ -102,7 +108,7 @@ def iter_probes(
     train: LabelledDocs,
     test: LabelledDocs,
     *,
-    layers: Optional[Sequence[Layer]] = None,
+    layers: Optional[Sequence[LayerName]] = None,
     reading: Optional[ElmoSettings] = None,
     control_seeds: Sequence[int] = CONTROL_SEEDS,
     c: float = 1.0,
@@ -111,7 +117,7 @@ def iter_probes(
 ) -> Iterator[LayerProbe]:
     """Train and score a probe on each layer, in the memory of a copy of one layer and of a group (`group_layers`).
 
-    layers (Optional[Sequence[Layer]]): Numbers of layers, or "mean"; None for all of them.
+    layers (Optional[Sequence[LayerName]]): Numbers of layers, or "mean"; None for all of them.
     reading (Optional[ElmoSettings]): How the biLM reads Docs, see `iter_layers`.
     control_seeds (Sequence[int]): A control task each; empty for no control.
     c (float), max_iter (int): See `fit_probe`.
@@ -125,14 +131,18 @@ def iter_probes(
         vectors = (collect_layers(bilm, labelled, group, reading) for labelled in (train, test))
         for layer, train_vectors, test_vectors in zip(group, *vectors):
             probe = fit_probe(train_vectors, train.labels, c=c, max_iter=max_iter)
-            accuracy = _score(probe.predict(test_vectors), test)
+            accuracy = _score_answers(probe.predict(test_vectors), test)
             control, is_converged = [], probe.is_converged
             for labels, answers in controls:
                 other = fit_probe(train_vectors, labels, c=c, max_iter=max_iter)
                 control.append(float(compare_labels(other.predict(test_vectors), answers).mean()))
                 is_converged &= other.is_converged
             selectivity = accuracy.value - mean(control) if control else float("nan")
-            nearest = _score(predict_nearest(train_vectors, train.labels, test_vectors), test) if with_nearest else None
+            nearest = (
+                _score_answers(predict_nearest(train_vectors, train.labels, test_vectors), test)
+                if with_nearest
+                else None
+            )
             yield LayerProbe(layer, accuracy, control, selectivity, probe.n_iter, is_converged, nearest)
 
 
@@ -181,7 +191,7 @@ def _control_labels(train: LabelledDocs, test: LabelledDocs, seed: int) -> Tuple
 def majority_baseline(train: LabelledDocs, test: LabelledDocs) -> Score:
     """RETURNS (Score): Of the most frequent training label, for every token."""
     best = Counter(train.labels).most_common(1)[0][0]
-    return _score([best] * len(test.labels), test)
+    return _score_answers([best] * len(test.labels), test)
 
 
 def word_baseline(train: LabelledDocs, test: LabelledDocs) -> Score:
@@ -191,14 +201,14 @@ def word_baseline(train: LabelledDocs, test: LabelledDocs) -> Score:
         counts[word][label] += 1
     best = {word: counted.most_common(1)[0][0] for word, counted in counts.items()}
     fallback = Counter(train.labels).most_common(1)[0][0]
-    return _score([best.get(word, fallback) for word in test.words()], test)
+    return _score_answers([best.get(word, fallback) for word in test.words()], test)
 
 
-def _score(answers: Sequence[str], test: LabelledDocs) -> Score:
+def _score_answers(answers: Sequence[str], test: LabelledDocs) -> Score:
     return bootstrap_accuracy(compare_labels(answers, test.labels), test.sentences)
 
 
-def parse_layers(text: Optional[str], bilm: BiLM) -> List[Layer]:
+def parse_layers(text: Optional[str], bilm: BiLM) -> List[LayerName]:
     """text (Optional[str]): Numbers of layers and "mean", divided by commas; None for all.
     bilm (BiLM): Which layers there are.
     RAISES (ValueError): For a layer that the biLM does not have.
@@ -215,21 +225,21 @@ def probe_data(
     bilm: BiLM,
     texts: ProbeData,
     *,
-    layers: Optional[Sequence[Layer]] = None,
+    layers: Optional[Sequence[LayerName]] = None,
     reading: Optional[ElmoSettings] = None,
     control_seeds: Sequence[int] = CONTROL_SEEDS,
     max_iter: int = MAX_ITER,
     watch: Callable[[Iterable[LayerProbe]], Iterable[LayerProbe]] = iter,
-) -> Record:
+) -> ProbeRecord:
     """Score layers of a biLM beside baselines: senses by the nearest mean, other labels by a linear probe too.
 
     bilm (BiLM): The biLM.
-    layers (Optional[Sequence[Layer]]): Numbers, or "mean"; None for all.
+    layers (Optional[Sequence[LayerName]]): Numbers, or "mean"; None for all.
     reading (Optional[ElmoSettings]): See `iter_layers`.
     control_seeds (Sequence[int]): See `iter_probes`; not used for senses.
     max_iter (int): See `fit_probe`; not used for senses.
     watch (Callable): Wraps the probes of all layers, which are computed one by one, for instance into a progress bar.
-    RETURNS (Record): "attr", counts, "baselines" by name, and "layers" with a record each.
+    RETURNS (ProbeRecord): "attr", counts, "baselines" by name, and "layers" with a record each.
     RAISES (ValueError): If a linear probe needs scikit-learn.
     """
     counts = {
@@ -252,14 +262,14 @@ def probe_data(
         max_iter=max_iter,
         with_nearest=True,
     )
-    rows = [_describe(probe) for probe in watch(probes)]
+    rows = [_probe_record(probe) for probe in watch(probes)]
     baselines = {"majority": _bounds(majority_baseline(texts.train, texts.test))}
     baselines["word"] = _bounds(word_baseline(texts.train, texts.test))
     settings = {"control_seeds": list(control_seeds), "max_iter": max_iter}
     return {**counts, "metric": "accuracy", **settings, "baselines": baselines, "layers": rows}
 
 
-def _describe(probe: LayerProbe) -> Record:
+def _probe_record(probe: LayerProbe) -> ProbeRecord:
     return {
         "layer": probe.layer,
         "probe": _bounds(probe.accuracy),
@@ -271,7 +281,9 @@ def _describe(probe: LayerProbe) -> Record:
     }
 
 
-def _find_senses(bilm: BiLM, texts: ProbeData, layers: Sequence[Layer], reading: Optional[ElmoSettings]) -> Record:
+def _find_senses(
+    bilm: BiLM, texts: ProbeData, layers: Sequence[LayerName], reading: Optional[ElmoSettings]
+) -> ProbeRecord:
     by_use = SenseVectors(bilm, reading=reading, nearest="use").fit(texts.train)
     vectors = by_use.to_means()
     first = vectors.first_sense(texts.test)
@@ -292,22 +304,22 @@ def _bounds(score: Score) -> Bounds:
     return {"value": score.value, "low": score.low, "high": score.high}
 
 
-def draw_probe(record: Record, path: Path, *, source: str = "", look: Optional[Look] = None) -> None:
+def draw_probe(record: ProbeRecord, path: Path, *, source: str = "", look: Optional[Look] = None) -> None:
     """Draw a curve per kind of score over the layers, with a band; the mean of all layers stands beside them.
 
-    record (Record): Of `probe_data`.
+    record (ProbeRecord): Of `probe_data`.
     path (Path): File to write: .png, .svg or .pdf.
     source (str), look (Optional[Look]): See `save_figure`.
     """
     figure, (axes,) = new_figure(height=4.4, look=look)
     layers = [row["layer"] for row in record["layers"]]
     numbered = [i for i, layer in enumerate(layers) if layer != MEAN]
-    for style, (kind, label) in enumerate(KINDS):
+    for style, (kind, label) in enumerate(SCORE_KINDS):
         label = NEAREST_SENSE if kind == "nearest" and "probe" not in record["layers"][0] else label
         bounds = [_find_bounds(row, kind) for row in record["layers"]]
         draw_curves(axes, _make_curves(bounds, numbered, label, style))
         mean = [i for i in range(len(layers)) if i not in numbered]
-        draw_points(axes, _make_curves(bounds, mean, "" if numbered else label, style, dodge=DODGE * (style - 1)))
+        draw_points(axes, _make_curves(bounds, mean, "" if numbered else label, style, dodge=LAYER_DODGE * (style - 1)))
     for colour, (name, score) in zip(("black", "dimgrey"), record["baselines"].items()):
         label = f"{name if ' ' in name else f'{name} baseline'}, {100 * score['value']:.1f}"
         axes.axhline(100 * score["value"], color=colour, linestyle=":", label=label)
@@ -319,10 +331,10 @@ def draw_probe(record: Record, path: Path, *, source: str = "", look: Optional[L
     save_figure(figure, path, source=source, look=look)
 
 
-def _describe_probe(record: Record) -> str:
+def _describe_probe(record: ProbeRecord) -> str:
     """RETURNS (str): The finding: the best single layer against the best baseline; "not" where intervals overlap."""
     kind = "probe" if "probe" in record["layers"][0] else "nearest"
-    name = NAMES.get(record["attr"], SENSES)
+    name = ATTRIBUTE_NAMES.get(record["attr"], SENSES)
     baseline, limit = max(record["baselines"].items(), key=lambda item: float(item[1]["value"]))
     single = [row for row in record["layers"] if row["layer"] != MEAN] or record["layers"]
     best = max(single, key=lambda row: float(row[kind]["value"]))
@@ -337,7 +349,7 @@ def _describe_probe(record: Record) -> str:
     return f"{finding}, not significantly different from the {baseline}"
 
 
-def _find_bounds(row: Record, kind: str) -> Optional[Bounds]:
+def _find_bounds(row: ProbeRecord, kind: str) -> Optional[Bounds]:
     """The bounds of a control task are those of its seeds."""
     score = row.get(kind)
     if kind != "control" or not score:

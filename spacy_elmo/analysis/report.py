@@ -19,7 +19,7 @@ from spacy.util import load_config
 
 from ..errors import Errors
 from ..files import AnyPath
-from ..pipeline.elmo import find_models
+from ..pipeline.component import find_models
 from ..pipeline.layer_weights import TaskMix, find_task_mixes
 from ..pipeline.model import get_bilm
 from ..util import is_number
@@ -28,14 +28,14 @@ from .answers import (
     QUESTIONS,
     DocAnswers,
     Outcome,
+    answer_kind,
     find_category_question,
     find_kinds,
     get_question,
-    kind_of,
     read_answers,
     score_answers,
 )
-from .layer_weights import read_course
+from .layer_weight_plots import read_course
 from .report_advice import Difference, find_advice
 
 METRICS, META, TIMING = "metrics.json", "meta.json", "timing.json"
@@ -54,14 +54,14 @@ SPANS_SCORE = re.compile(r"spans_(.+)_([prf])")
 MEAN_SCORE = re.compile(r"(cats|nel)_(micro|macro)_(p|r|f|auc)")
 # Equal to the accuracy, with one label per token.
 REPEATED = ("tag_micro_", "pos_micro_", "morph_micro_", "lemma_micro_")
-Row = Dict[str, Any]
+ReportRow = Dict[str, Any]
 Fact = Tuple[str, object]
 # By name for people: shares from 0 to 1 of the seeds of a training, and of its baseline.
 Scores = Dict[str, Tuple[List[float], ...]]
 
 
 @dataclass(frozen=True)
-class Run:
+class SeedScores:
     """The scores of one seed, in a folder: shares from 0 to 1; the seconds of its training, from timing.json; and names
     of scores for which the data have no annotations.
     """
@@ -78,24 +78,24 @@ class TrainingOutput:
 
     pipeline (Path): The trained pipeline in it: model-best, model-last or the folder itself.
     config (Dict[str, Any]): Its config, variables not filled in.
-    runs (Tuple[Run, ...]): The folder first, then other seeds: folders beside it whose names differ in the number at
-        the end. Only those with a metrics.json.
-    dev_runs (Tuple[Run, ...]): The same folders, with the scores on the development data that `spacy train` writes into
-        the meta.json of a pipeline. Only those with such scores.
+    runs (Tuple[SeedScores, ...]): The folder first, then other seeds: folders beside it whose names differ in the
+        number at the end. Only those with a metrics.json.
+    dev_runs (Tuple[SeedScores, ...]): The same folders, with the scores on the development data that `spacy train`
+        writes into the meta.json of a pipeline. Only those with such scores.
     has_metrics (bool): Whether the folder itself has a metrics.json.
-    score_log (Tuple[Row, ...]): A row per evaluation: step, score, scores. Empty without a log.
-    weight_log (Dict[Tuple[str, int], List[Row]]): See `read_course`. Empty without a log.
+    score_log (Tuple[ReportRow, ...]): A row per evaluation: step, score, scores. Empty without a log.
+    weight_log (Dict[Tuple[str, int], List[ReportRow]]): See `read_course`. Empty without a log.
     """
 
     path: Path
     pipeline: Path
     config: Dict[str, Any]
     meta: Dict[str, Any]
-    runs: Tuple[Run, ...]
-    dev_runs: Tuple[Run, ...]
+    runs: Tuple[SeedScores, ...]
+    dev_runs: Tuple[SeedScores, ...]
     has_metrics: bool
-    score_log: Tuple[Row, ...]
-    weight_log: Dict[Tuple[str, int], List[Row]]
+    score_log: Tuple[ReportRow, ...]
+    weight_log: Dict[Tuple[str, int], List[ReportRow]]
 
 
 def read_output(path: Path) -> TrainingOutput:
@@ -162,13 +162,13 @@ def _experiment_of(folder: Path) -> Any:
     return config
 
 
-def _read_dev_run(path: Path) -> Optional[Run]:
+def _read_dev_run(path: Path) -> Optional[SeedScores]:
     pipeline = _look_for_pipeline(path)
     run = None if pipeline is None else _read_run(path, pipeline / META)
     return run if run is not None and run.scores else None
 
 
-def _read_run(path: Path, file: Path) -> Run:
+def _read_run(path: Path, file: Path) -> SeedScores:
     record = _read_object(file)
     if file.name == META:
         record = record["performance"] if isinstance(record.get("performance"), dict) else {}
@@ -185,34 +185,34 @@ def _read_run(path: Path, file: Path) -> Run:
     timing = _read_object(path / TIMING) if (path / TIMING).is_file() else {}
     elapsed_s: Any = timing.get("elapsed_s")
     elapsed_s = float(elapsed_s) if is_number(elapsed_s) else None
-    return Run(path.resolve().name, scores, elapsed_s, tuple(name for name in SCORE_NAMES if name in unscored))
+    return SeedScores(path.resolve().name, scores, elapsed_s, tuple(name for name in SCORE_NAMES if name in unscored))
 
 
 def _read_config(pipeline: Path) -> Dict[str, Any]:
-    return _read(pipeline / "config.cfg", "a config", lambda file: dict(load_config(file)))  # type: ignore[no-any-return]
+    return _read_input(pipeline / "config.cfg", "a config", lambda file: dict(load_config(file)))  # type: ignore[no-any-return]
 
 
 def _read_object(path: Path) -> Dict[str, Any]:
-    content = _read(path, "JSON", srsly.read_json)
+    content = _read_input(path, "JSON", srsly.read_json)
     if not isinstance(content, dict):
         problem = f"it contains a {type(content).__name__} instead of an object {{...}}"
         raise ValueError(Errors.EL431.format(path=path, kind="JSON", problem=problem))
     return content
 
 
-def _read(path: Path, kind: str, read: Callable[[Path], Any]) -> Any:
+def _read_input(path: Path, kind: str, read: Callable[[Path], Any]) -> Any:
     try:
         return read(path)
     except ValueError as error:
         raise ValueError(Errors.EL431.format(path=path, kind=kind, problem=error)) from error
 
 
-def _read_logs(path: Path) -> Tuple[Tuple[Row, ...], Dict[Tuple[str, int], List[Row]]]:
+def _read_logs(path: Path) -> Tuple[Tuple[ReportRow, ...], Dict[Tuple[str, int], List[ReportRow]]]:
     """The logs in a folder, known by their first line: of `spacy.ConsoleLogger.v3`, and of the layer weights."""
-    scores: Tuple[Row, ...] = ()
-    weights: Dict[Tuple[str, int], List[Row]] = {}
+    scores: Tuple[ReportRow, ...] = ()
+    weights: Dict[Tuple[str, int], List[ReportRow]] = {}
     for file in sorted(path.glob("*.jsonl")):
-        rows = _read(file, "JSON lines", lambda log: list(srsly.read_jsonl(log)))
+        rows = _read_input(file, "JSON lines", lambda log: list(srsly.read_jsonl(log)))
         if not all(isinstance(row, dict) for row in rows):
             continue
         if rows and {"step", "component", "number", "shares"} <= rows[0].keys():
@@ -222,7 +222,7 @@ def _read_logs(path: Path) -> Tuple[Tuple[Row, ...], Dict[Tuple[str, int], List[
     return scores, weights
 
 
-def _is_score_row(row: Row) -> bool:
+def _is_score_row(row: ReportRow) -> bool:
     return all(is_number(row.get(name)) for name in ("step", "score")) and isinstance(row.get("scores"), dict)
 
 
@@ -254,7 +254,9 @@ def order_scores(scores: Iterable[str], categories: Optional[str] = None) -> Lis
     return [*(score for score in SCORE_NAMES if score in names), *sorted(names - SCORE_NAMES.keys())]
 
 
-def compare_scores(ours: Sequence[Run], theirs: Sequence[Run], categories: Optional[str] = None) -> Scores:
+def compare_scores(
+    ours: Sequence[SeedScores], theirs: Sequence[SeedScores], categories: Optional[str] = None
+) -> Scores:
     """categories (Optional[str]): See `TrainingReport`.
     RETURNS (Scores): The scores over seeds that a training or its baseline has, or could have with more annotations,
     the most important first.
@@ -274,7 +276,7 @@ class TrainingReport:
     output (TrainingOutput), baseline (Optional[TrainingOutput]): Of the training, and of that without ELMo.
     data (Optional[Path]): The Docs on which they were run.
     code (Optional[Path]): Python file that the pipelines need.
-    runs (Sequence[Run]), baseline_runs (Sequence[Run]): With the scores of `source`.
+    runs (Sequence[SeedScores]), baseline_runs (Sequence[SeedScores]): With the scores of `source`.
     source (str): "metrics.json" where both have one, else "meta.json", with scores on the development data.
     scores (Scores): From `source`, over seeds.
     docs (List[DocAnswers]): Of the pipeline on the data, for the words around an error.
@@ -290,8 +292,8 @@ class TrainingReport:
     baseline: Optional[TrainingOutput]
     data: Optional[Path]
     code: Optional[Path]
-    runs: Sequence[Run]
-    baseline_runs: Sequence[Run]
+    runs: Sequence[SeedScores]
+    baseline_runs: Sequence[SeedScores]
     source: str
     scores: Scores
     outcomes: List[Outcome]
@@ -354,27 +356,27 @@ def make_report(
         notes=[],
         hints=[],
     )
-    if their_nlp is not None and not _has_bilm(their_nlp):
+    if their_nlp is not None and not _uses_bilm(their_nlp):
         report.advice.extend(find_advice(_find_differences(report), nlp))
     report.notes.extend([*_find_notes(report), *_note_unscored(report, nlp), *_note_baseline(report, their_nlp)])
     report.hints.extend(_find_hints(report))
     return report
 
 
-def _has_bilm(nlp: Language) -> bool:
+def _uses_bilm(nlp: Language) -> bool:
     return any(get_bilm(model) is not None for _, model in find_models(nlp))
 
 
 def _find_differences(report: TrainingReport) -> List[Difference]:
     """With their intervals on the data, else with two standard errors over seeds; of one score of each kind."""
     if report.outcomes:
-        scored = [(get_question(outcome.name), kind_of(outcome.name), outcome.score) for outcome in report.outcomes]
+        scored = [(get_question(outcome.name), answer_kind(outcome.name), outcome.score) for outcome in report.outcomes]
         return [
             Difference(question.score_name, kind, score.value, score.low, score.high)
             for question, kind, score in scored
             if question.has_list
         ]
-    kinds = {question.score_name: kind_of(name) for name, question in QUESTIONS.items() if question.has_list}
+    kinds = {question.score_name: answer_kind(name) for name, question in QUESTIONS.items() if question.has_list}
     differences = []
     for name, (ours, theirs) in report.scores.items():
         kind = "cats" if report.categories and name == name_score("cats_score", report.categories) else kinds.get(name)
@@ -484,13 +486,13 @@ def _note_unscored(report: TrainingReport, nlp: Language) -> Iterator[str]:
     """Trained components that have no score on the data, with the reason."""
     if not report.outcomes:  # there is a note on all of them
         return
-    scored = {kind_of(outcome.name) for outcome in report.outcomes}
+    scored = {answer_kind(outcome.name) for outcome in report.outcomes}
     assigned = find_kinds(nlp)
     for name, pipe in nlp.pipeline:
         factory = nlp.get_pipe_meta(name).factory
         if not getattr(pipe, "is_trainable", False) or factory in SHARED_FACTORIES or assigned[name] & scored:
             continue
-        titles = [question.title.lower() for kind, question in QUESTIONS.items() if kind_of(kind) in assigned[name]]
+        titles = [question.title.lower() for kind, question in QUESTIONS.items() if answer_kind(kind) in assigned[name]]
         if titles:
             missing = " or ".join(dict.fromkeys(titles))
             pipelines = "" if report.baseline is None else ", or the baseline sets none"
@@ -507,7 +509,7 @@ def _note_unscored(report: TrainingReport, nlp: Language) -> Iterator[str]:
 def _note_baseline(report: TrainingReport, their_nlp: Optional[Language]) -> Iterator[str]:
     if their_nlp is None:
         return
-    if _has_bilm(their_nlp):
+    if _uses_bilm(their_nlp):
         yield "The baseline has a biLM, too, so the differences do not measure the effect of ELMo."
     n_ours, n_theirs = len(report.runs), len(report.baseline_runs)
     if n_ours == n_theirs == 1:

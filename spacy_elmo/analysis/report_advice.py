@@ -2,10 +2,11 @@
 
 import shlex
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import Any, Iterator, List, Optional, Sequence, Set, Tuple
 
 from spacy.language import Language
 
+from ..pipeline.starter_config import ConfigBlock
 from .answers import find_kinds
 
 ELMO_LISTENER = "spacy-elmo.ElmoListener.v1"
@@ -13,7 +14,6 @@ ELMO_LISTENER = "spacy-elmo.ElmoListener.v1"
 WITH_WORDS = ("spacy-elmo.Tok2VecWithElmo.v1", "spacy-elmo.ElmoTaskEncoder.v1")
 WITH_NGRAMS = "spacy-elmo.TextCatNgrams.v1"
 KEYWORD_GAMMA = 0.04  # initial_gamma that README and docstring recommend for keywords
-Block = Dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ def find_advice(differences: Sequence[Difference], nlp: Language) -> Iterator[st
     within = [difference for difference in differences if difference.is_open]
     if below:
         unknown = "" if below[0].high is not None else " Other seeds may differ: there is one of each."
-        yield f"ELMo is below the baseline: {_list(below)}.{unknown}"
+        yield f"ELMo is below the baseline: {_list_points(below)}.{unknown}"
     if within:
-        yield f"ELMo is within the noise, neither above nor below the baseline: {_list(within)}."
+        yield f"ELMo is within the noise, neither above nor below the baseline: {_list_points(within)}."
     if below or within:
         kinds = {difference.kind for difference in (*below, *within) if difference.kind is not None}
         yield from (f"Try: {text}" for text in _find_remedies(nlp, kinds))
@@ -62,7 +62,7 @@ def find_advice(differences: Sequence[Difference], nlp: Language) -> Iterator[st
         yield "If it stays below, take the baseline for these components: it is faster."
 
 
-def _list(differences: Sequence[Difference]) -> str:
+def _list_points(differences: Sequence[Difference]) -> str:
     texts = [f"{item.name} {item.value * 100:+.2f}".replace("-", "\u2212") for item in differences]
     return ", ".join(texts) + " points"
 
@@ -75,7 +75,7 @@ def _find_remedies(nlp: Language, kinds: Set[str]) -> Iterator[str]:
     readers = [name for name in readers if not kinds or assigned[name] & kinds] or readers
     alone = [name for name in readers if any(_is_alone(parents) for parents, _ in _find_listeners(blocks[name]))]
     if alone:
-        options = _write_options(config)
+        options = _init_config_options(config)
         yield (
             f"word features beside ELMo, which {', '.join(alone)} {'reads' if len(alone) == 1 else 'read'} alone: "
             f"`python -m spacy elmo init-config accuracy.cfg --component {','.join(alone)} --optimize accuracy "
@@ -99,8 +99,10 @@ def _find_remedies(nlp: Language, kinds: Set[str]) -> Iterator[str]:
         )
 
 
-def _find_listeners(block: Block, parents: Sequence[str] = ()) -> List[Tuple[Sequence[str], Block]]:
-    """RETURNS (List[Tuple[Sequence[str], Block]]): The listeners inside a block, with the architectures around them."""
+def _find_listeners(block: ConfigBlock, parents: Sequence[str] = ()) -> List[Tuple[Sequence[str], ConfigBlock]]:
+    """RETURNS (List[Tuple[Sequence[str], ConfigBlock]]): The listeners inside a block, with the architectures around
+    them.
+    """
     name = block.get("@architectures", "")
     if name == ELMO_LISTENER:
         return [(parents, block)]
@@ -112,7 +114,7 @@ def _is_alone(parents: Sequence[str]) -> bool:
     return not {*WITH_WORDS, WITH_NGRAMS} & set(parents)
 
 
-def _write_options(config: Any) -> str:
+def _init_config_options(config: Any) -> str:
     """RETURNS (str): The options of `init-config` for the language and the biLM of a config."""
     bilm = config.get("paths", {}).get("bilm")
     return f"--lang {config['nlp']['lang']} " + (f"--bilm {shlex.quote(str(bilm))} " if bilm else "")

@@ -7,10 +7,10 @@ from typing import List, Optional, Sequence, Tuple
 from spacy.util import Config
 
 from ..pipeline.layer_weights import describe_concatenated
-from .answers import Answer, DocAnswers, Outcome, Place, Question, get_question
-from .layer_weights import name_layers, name_mixes
-from .pages import draw_key, draw_lines, draw_shares, make_page, make_section, make_table, to_html
-from .report import METRICS, Row, TrainingReport, name_score, order_scores
+from .answers import Answer, Disagreement, DocAnswers, Outcome, Question, get_question
+from .layer_weight_plots import name_layers, name_mixes
+from .pages import draw_key, draw_lines, draw_share_bar, make_page, make_section, make_table, to_html
+from .report import METRICS, ReportRow, TrainingReport, name_score, order_scores
 
 VARIANTS = ("with ELMo", "without ELMo")
 N_FINDINGS = 3  # scores named at the top, if there is no comparison of errors
@@ -26,7 +26,7 @@ ALONE = ("score", "95 % interval", "right", "wrong")  # without a baseline
 def render_report(report: TrainingReport) -> str:
     """RETURNS (str): A page of HTML; all text is escaped."""
     title = f"Training report: {report.output.path.resolve().name}"
-    findings = "".join(f'<p class="finding">{to_html(line)}</p>' for line in summarize(report))
+    findings = "".join(f'<p class="finding">{to_html(line)}</p>' for line in summarize_report(report))
     notes = "".join(f"<li>{to_html(note)}</li>" for note in report.notes)
     data = report.data.name if report.data is not None else ""
     notes = f'<div class="notes"><b>What is uncertain</b><ul>{notes}</ul></div>' if notes else ""
@@ -48,7 +48,7 @@ def render_report(report: TrainingReport) -> str:
     return make_page(title, sections, kind="report")
 
 
-def summarize(report: TrainingReport) -> List[str]:
+def summarize_report(report: TrainingReport) -> List[str]:
     """RETURNS (List[str]): Differences or scores with their intervals where there are data, else means."""
     if report.outcomes:
         return [_summarize(outcome, report.data) for outcome in report.outcomes]
@@ -113,7 +113,7 @@ def _render_mixes(report: TrainingReport) -> str:
     named = list(zip(name_mixes(report.mixes), report.mixes))
     figures = [
         f"<figure><figcaption><b>{to_html(name)}</b>, \u03b3 = {mix.gamma:.2f}</figcaption>"
-        f"{draw_shares(mix.shares, label='Shares of the layers: ' + _list_shares(mix.shares))}</figure>"
+        f"{draw_share_bar(mix.shares, label='Shares of the layers: ' + _list_shares(mix.shares))}</figure>"
         for name, mix in named
         if not mix.is_concatenated
     ]
@@ -151,7 +151,7 @@ def _arrange(text: str, key: str, figures: Sequence[str]) -> str:
     return f'<p>{text}</p>{key}<div class="figures">{"".join(figures)}</div>'
 
 
-def _find_logged(logs: Sequence[Sequence[Row]], categories: Optional[str]) -> List[str]:
+def _find_logged(logs: Sequence[Sequence[ReportRow]], categories: Optional[str]) -> List[str]:
     """Scores that are not always zero; "" is the weighted sum. Precision and recall are left out."""
     rows = [row for log in logs for row in log]
     if not rows:
@@ -161,12 +161,12 @@ def _find_logged(logs: Sequence[Sequence[Row]], categories: Optional[str]) -> Li
     return ["", *order_scores(logged - {"speed"}, categories)][: N_CURVES + 1]
 
 
-def _percent(row: Row, name: str) -> float:
+def _percent(row: ReportRow, name: str) -> float:
     value = row["score"] * 100 if not name else row["scores"].get(name)
     return float(value) if isinstance(value, (int, float)) else float("nan")
 
 
-def _draw_score(name: str, logs: Sequence[Tuple[str, Sequence[Row]]], categories: Optional[str]) -> str:
+def _draw_score(name: str, logs: Sequence[Tuple[str, Sequence[ReportRow]]], categories: Optional[str]) -> str:
     lines = [(label, [(row["step"], _percent(row, name)) for row in rows]) for label, rows in logs if rows]
     best = [f"{max((y for _, y in points if y >= 0), default=0.0):.1f} {label}" for label, points in lines]
     title = name_score(name, categories) if name else "Weighted sum of scores"
@@ -175,7 +175,7 @@ def _draw_score(name: str, logs: Sequence[Tuple[str, Sequence[Row]]], categories
     return f"<figure><figcaption>{to_html(caption)}</figcaption>{chart}</figure>"
 
 
-def _draw_course(component: str, mix_number: int, rows: Sequence[Row]) -> str:
+def _draw_course(component: str, mix_number: int, rows: Sequence[ReportRow]) -> str:
     mixture_size = len(rows[0]["shares"])
     lines = [
         (name, [(row["step"], row["shares"][layer] * 100) for row in rows])
@@ -277,7 +277,7 @@ def _render_labels(outcome: Outcome, header: Sequence[str]) -> str:
 
 
 def _render_list(
-    question: Question, kind: str, of: str, places: Sequence[Place], docs: Sequence[DocAnswers], *, is_open: bool
+    question: Question, kind: str, of: str, places: Sequence[Disagreement], docs: Sequence[DocAnswers], *, is_open: bool
 ) -> str:
     if not places:
         return f"<p>No error was {kind}.</p>" if of else "<p>There is no error.</p>"
@@ -295,7 +295,9 @@ def _render_list(
     return f'<details{" open" if is_open else ""}>{summary}<ol class="places {kind}">{items}</ol></details>'
 
 
-def _render_place(question: Question, place: Place, doc: DocAnswers, names: Tuple[str, str], *, is_fixed: bool) -> str:
+def _render_place(
+    question: Question, place: Disagreement, doc: DocAnswers, names: Tuple[str, str], *, is_fixed: bool
+) -> str:
     """names (Tuple[str, str]): Of the right answers, and of the wrong ones."""
     right = _render_answers(question, place.gold, doc)
     wrong = _render_answers(question, place.theirs if is_fixed else place.ours, doc)
@@ -304,27 +306,29 @@ def _render_place(question: Question, place: Place, doc: DocAnswers, names: Tupl
 
 
 def _render_answers(question: Question, answers: Tuple[Answer, ...], doc: DocAnswers) -> str:
-    texts = ["" if question.is_of_docs else _join(doc.words[start:end], N_SIDE) + " " for start, end, _ in answers]
+    texts = [
+        "" if question.is_of_docs else _join_words(doc.words[start:end], N_SIDE) + " " for start, end, _ in answers
+    ]
     labels = [f'<span class="label">{to_html(label)}</span>' for _, _, label in answers]
     return "; ".join(map("".join, zip(texts, labels))) or "nothing"
 
 
-def _render_context(question: Question, place: Place, doc: DocAnswers) -> str:
+def _render_context(question: Question, place: Disagreement, doc: DocAnswers) -> str:
     """The sentences of a place, shortened around it, with the place marked; the beginning and the end of a Doc."""
     if question.is_of_docs:
-        return _join(doc.words, N_AROUND)
+        return _join_words(doc.words, N_AROUND)
     first = max((start for start in doc.starts if start <= place.start), default=0)
     last = min((start for start in doc.starts if start >= place.end), default=len(doc.words))
     low, high = max(first, place.start - N_AROUND), min(last, place.end + N_AROUND)
     words_shown = ["\u2026"] if low > first else []
     words = [to_html(word) for word in doc.words]
-    marked = _join(doc.words[place.start : place.end], N_AROUND)
+    marked = _join_words(doc.words[place.start : place.end], N_AROUND)
     words_shown += [*words[low : place.start], f"<mark>{marked}</mark>", *words[place.end : high]]
     words_shown += ["\u2026"] if high < last else []
     return " ".join(words_shown)
 
 
-def _join(words: Sequence[str], n_side: int) -> str:
+def _join_words(words: Sequence[str], n_side: int) -> str:
     """RETURNS (str): Words as HTML; of more than twice `n_side` those at both ends."""
     ends = words if len(words) <= 2 * n_side else (*words[:n_side], "\u2026", *words[-n_side:])
     return to_html(" ".join(ends))

@@ -12,12 +12,12 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .intervals import Floats
 from .pages import make_page, to_html
 from .plots import COLOURS, MARKERS, Look, add_legend, new_figure, save_figure, set_title, wrap
 from .token_store import Use
 from .vectors import Vectors, require_sklearn, to_array, to_units
 
-Floats = NDArray[np.float64]
 MAX_SENSES = 7  # as many as there are colours
 MIN_USES = 3  # minimum number of different uses for groups
 N_COMPONENTS = 30  # kept by a principal component analysis
@@ -108,11 +108,11 @@ def draw_senses(
 def _record_map(uses: Sequence[Use], sense_map: SenseMap, *, n_uses: Optional[int] = None) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): What `draw_map` draws, for JSON: title, captions, labels and points."""
     captions = [
-        f"group {i} ({size:,}): {shorten(uses[exemplar])}"
+        f"group {i} ({size:,}): {shorten_use(uses[exemplar])}"
         for i, (size, exemplar) in enumerate(zip(sense_map.sizes, sense_map.exemplars), start=1)
     ]
     points = [[round(value, 2) for value in point] for point in sense_map.points.tolist()]
-    title = describe(uses, sense_map, n_uses=n_uses)
+    title = describe_senses(uses, sense_map, n_uses=n_uses)
     return {"title": title, "captions": captions, "labels": sense_map.labels.tolist(), "points": points}
 
 
@@ -133,7 +133,7 @@ def draw_map(record: Mapping[str, Any], path: Path, *, source: str = "", look: O
     save_figure(figure, path, source=source, look=look)
 
 
-def describe(uses: Sequence[Use], sense_map: SenseMap, *, n_uses: Optional[int] = None) -> str:
+def describe_senses(uses: Sequence[Use], sense_map: SenseMap, *, n_uses: Optional[int] = None) -> str:
     """RETURNS (str): The finding in a line; `n_uses` is the number of all uses, if these are a sample."""
     words = ", ".join(f"\u201c{word}\u201d" for word in dict.fromkeys(use.word.lower() for use in uses))
     n = f"{len(uses):,}"
@@ -144,7 +144,7 @@ def describe(uses: Sequence[Use], sense_map: SenseMap, *, n_uses: Optional[int] 
     return f"{words}: {n} uses in {len(sense_map.sizes)} groups (silhouette {sense_map.silhouette:.2f})"
 
 
-def shorten(use: Use, n_words: int = 6) -> str:
+def shorten_use(use: Use, n_words: int = 6) -> str:
     """RETURNS (str): A use with a few words on each side."""
     start, stop = max(0, use.position - n_words), use.position + n_words + 1
     words = [word if word.isprintable() else "\ufffd" for word in use.words[start:stop]]
@@ -187,7 +187,7 @@ def render_senses(
     places = [(x, SIZE - y) for x, y in scaled.tolist()]
     points = "\n".join(_render_point(i, use, places[use], sense_map, uses) for i, use in enumerate(order))
     groups = "\n".join(_render_group(label, uses, sense_map) for label in range(len(sense_map.sizes)))
-    title = title or describe(uses, sense_map, n_uses=n_uses)
+    title = title or describe_senses(uses, sense_map, n_uses=n_uses)
     box = f'viewBox="0 0 {SIZE:.0f} {SIZE:.0f}" role="group" aria-label="Map of the uses"'
     elements = [
         f"<h1>{to_html(title)}</h1>",
@@ -201,7 +201,7 @@ def render_senses(
 
 def _render_point(i: int, use: int, point: Tuple[float, float], sense_map: SenseMap, uses: Sequence[Use]) -> str:
     (x, y), label = point, int(sense_map.labels[use])
-    name = to_html(f"Group {label + 1}: {shorten(uses[use])}")
+    name = to_html(f"Group {label + 1}: {shorten_use(uses[use])}")
     colour, focus = COLOURS[label % len(COLOURS)], 0 if i == 0 else -1
     place = f'd="{_shape(label)}" transform="translate({x:.1f} {y:.1f})" fill="{colour}" data-use="{use}"'
     return f'<path class="point" {place} tabindex="{focus}" role="img" aria-label="{name}"></path>'

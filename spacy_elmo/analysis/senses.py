@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..inference.bilm import BiLM
 from ..pipeline.model import ElmoSettings
 from .intervals import Score, bootstrap_accuracy, bootstrap_f1
-from .labelled import LabelledDocs, compare_labels
+from .labelled_docs import LabelledDocs, compare_labels
 from .layer_vectors import iter_layers, name_all
 from .vectors import Vectors, to_units
 

@@ -23,7 +23,7 @@ from .token_store import Use, Value
 DATE = re.compile(r"([+-]?\d{1,4})(-\d\d?(-\d\d?([T ].*)?)?)?")
 MAX_GROUPS = 10  # of numbers, if no width is given
 MAX_DRAWN = 20  # groups of texts in a picture
-DODGE = 0.6  # of the distance between groups, over which their senses are spread at most
+GROUP_DODGE = 0.6  # of the distance between groups, over which their senses are spread at most
 DODGE_POINTS = 9  # between two senses at most
 
 
@@ -200,7 +200,8 @@ def draw_shares(
     gap = min(gaps, default=1.0)
     edge = max(gap / 2, 0.05 * (places[-1] - places[0]))
     low, high = places[0] - edge, places[-1] + edge
-    step = min(DODGE * gap / n_senses, DODGE_POINTS * (high - low) / (60 * figure.get_figwidth()))  # 60 points of 72
+    # 60 points of 72
+    step = min(GROUP_DODGE * gap / n_senses, DODGE_POINTS * (high - low) / (60 * figure.get_figwidth()))
     for sense in range(n_senses):
         rows = [shares.rows[i * n_senses + sense] for i in drawn]
         at = [place + (sense - (n_senses - 1) / 2) * step for place in places]
@@ -210,7 +211,7 @@ def draw_shares(
             draw_curves(axes, [Curve("", at, values, style=sense)])
         draw_points(axes, [Curve(wrap(figure, label, 110), at, values, lows, highs, sense)])
     if len(places) <= MAX_GROUPS or is_text:
-        names = _shorten([groups[i].label for i in drawn])
+        names = _shorten_names([groups[i].label for i in drawn])
         is_long = sum(map(len, names)) > 70 * figure.get_figwidth() / 7
         labels = [wrap(figure, f"{name} ({sizes[i]:,})", 1000) for name, i in zip(names, drawn)]
         axes.set_xticks(places, labels, rotation=30 if is_long else 0, ha="right" if is_long else "center", fontsize=9)
@@ -223,7 +224,7 @@ def draw_shares(
     save_figure(figure, path, look=look)
 
 
-def _shorten(names: Sequence[str]) -> List[str]:
+def _shorten_names(names: Sequence[str]) -> List[str]:
     """RETURNS (List[str]): Paths without the folder that they share, and at most 30 characters."""
     if len(names) > 1 and all("/" in name for name in names):
         names = [os.path.relpath(name, os.path.commonpath([os.path.dirname(path) for path in names])) for name in names]

@@ -25,14 +25,14 @@ from ..errors import Errors
 from ..util import batched
 from .vectors import Vectors, to_units
 
-Ids = NDArray[np.int64]
+TokenIds = NDArray[np.int64]
 Value = Union[str, int, float]  # of a field
 ItemT = TypeVar("ItemT")
-FILE = "tokens.sqlite"
-VERSION = 1
+STORE_FILE = "tokens.sqlite"
+STORE_VERSION = 1
 DTYPE = np.float16
-WAIT_S = 2.0  # for another process
-BLOCK = 10_000  # tokens read at once
+LOCK_WAIT_S = 2.0  # for another process
+TOKENS_PER_READ = 10_000  # tokens read at once
 VARIABLES = 500  # of one statement; SQLite allows 999 or more
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -105,11 +105,11 @@ class TokenStore:
     def __init__(self, path: Path, *, is_new: bool = False, can_write: bool = False) -> None:
         self.path = path
         self._lock = Lock()
-        file = path / FILE
+        file = path / STORE_FILE
         if not is_new and not file.is_file():
-            problem = f"it has no file {FILE}" if path.is_dir() else "there is no such folder"
+            problem = f"it has no file {STORE_FILE}" if path.is_dir() else "there is no such folder"
             raise ValueError(Errors.EL390.format(path=path, problem=problem))
-        self._file = sqlite3.connect(file, check_same_thread=False, isolation_level=None, timeout=WAIT_S)
+        self._file = sqlite3.connect(file, check_same_thread=False, isolation_level=None, timeout=LOCK_WAIT_S)
         self._close = weakref.finalize(self, self._file.close)
         try:
             with self._show_errors():
@@ -128,14 +128,14 @@ class TokenStore:
             self._file.execute("BEGIN EXCLUSIVE")
             for statement in SCHEMA.split(";"):
                 self._file.execute(statement)
-            self.write_meta(version=VERSION, next_id=1)
+            self.write_meta(version=STORE_VERSION, next_id=1)
             self._file.execute("COMMIT")
         elif can_write:
             self._file.execute("BEGIN EXCLUSIVE")
             self._file.execute("COMMIT")
         stored = self._file.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
-        if stored is None or stored[0] != str(VERSION):
-            problem = f"its version is {stored and stored[0]}, should be {VERSION}"
+        if stored is None or stored[0] != str(STORE_VERSION):
+            problem = f"its version is {stored and stored[0]}, should be {STORE_VERSION}"
             raise ValueError(Errors.EL390.format(path=self.path, problem=problem))
 
     @contextmanager
@@ -150,12 +150,12 @@ class TokenStore:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path)) from error
             if any(reason in str(error) for reason in SYSTEM_ERRORS):
                 remedy = "Check its permissions and the disk"
-                raise OSError(Errors.EL037.format(path=self.path / FILE, reason=error, remedy=remedy)) from error
+                raise OSError(Errors.EL037.format(path=self.path / STORE_FILE, reason=error, remedy=remedy)) from error
             if isinstance(error, sqlite3.ProgrammingError):  # for instance a closed index, or a value of another type
                 raise ValueError(f"The index '{self.path}' cannot be read: {str(error).rstrip('.')}.") from error
             is_other = "not a database" in str(error) or "no such table" in str(error)
             template = Errors.EL390 if is_other else Errors.EL392
-            raise ValueError(template.format(path=self.path, problem=f"{FILE}: {error}")) from error
+            raise ValueError(template.format(path=self.path, problem=f"{STORE_FILE}: {error}")) from error
 
     def close(self) -> None:
         """Close the file; changes that are not committed are lost."""
@@ -263,7 +263,7 @@ class TokenStore:
     def read_fields(self, documents: Sequence[str]) -> Dict[str, Dict[str, Value]]:
         """RETURNS (Dict[str, Dict[str, Value]]): The fields of documents, by their names."""
         fields: Dict[str, Dict[str, Value]] = {name: {DOCUMENT: name} for name in documents}
-        for names, marks in _split(list(fields)):
+        for names, marks in _split_values(list(fields)):
             source = "document JOIN field ON field.document = document.id"
             where = f"WHERE document.name IN ({marks})"
             for document, name, value in self.fetch(
@@ -282,11 +282,11 @@ class TokenStore:
         source, values = self._source(name)
         return [value for (value,) in self.fetch(f"SELECT DISTINCT value FROM {source} ORDER BY value", values)]
 
-    def ids_with(self, name: str, values: Sequence[Value]) -> Ids:
-        """RETURNS (Ids): The tokens of the documents whose field has one of the values."""
+    def ids_with(self, name: str, values: Sequence[Value]) -> TokenIds:
+        """RETURNS (TokenIds): The tokens of the documents whose field has one of the values."""
         rows: List[Tuple[Any, ...]] = []
         source, first = self._source(name)
-        for stored, marks in _split([to_stored(value) for value in values]):
+        for stored, marks in _split_values([to_stored(value) for value in values]):
             tables = f"{source} AS known JOIN sentence ON sentence.document = known.document"
             rows += self.fetch(
                 f"SELECT sentence.id, n_tokens FROM {tables} WHERE value IN ({marks})", [*first, *stored]
@@ -317,38 +317,42 @@ class TokenStore:
         """RETURNS (Dict[str, int]): The words in lower case with their counts, the most frequent first."""
         return dict(self.fetch("SELECT text, n FROM word ORDER BY n DESC, text"))
 
-    def ids_of(self, word: str) -> Ids:
-        """RETURNS (Ids): The tokens of a word in lower case."""
+    def ids_of(self, word: str) -> TokenIds:
+        """RETURNS (TokenIds): The tokens of a word in lower case."""
         rows = self.fetch("SELECT id FROM token WHERE word = (SELECT id FROM word WHERE text = ?) ORDER BY id", (word,))
         return np.asarray([token_id for (token_id,) in rows], dtype="int64")
 
-    def removed_ids(self) -> Ids:
-        """RETURNS (Ids): Deleted tokens that the vector search may still have."""
+    def removed_ids(self) -> TokenIds:
+        """RETURNS (TokenIds): Deleted tokens that the vector search may still have."""
         return np.asarray([token_id for (token_id,) in self.fetch("SELECT id FROM removed")], dtype="int64")
 
-    def read_vectors(self, ids: Sequence[int], width: int) -> Tuple[Ids, Vectors]:
-        """RETURNS (Tuple[Ids, Vectors]): The tokens of these that exist, in increasing order, and shape (n, D)."""
+    def read_vectors(self, ids: Sequence[int], width: int) -> Tuple[TokenIds, Vectors]:
+        """RETURNS (Tuple[TokenIds, Vectors]): The tokens of these that exist, in increasing order, and shape (n, D)."""
         rows: List[Tuple[Any, ...]] = []
-        for chunk, marks in _split(sorted(ids)):
+        for chunk, marks in _split_values(sorted(ids)):
             rows += self.fetch(f"SELECT id, vector FROM token WHERE id IN ({marks}) ORDER BY id", chunk)
         return self._unpack(rows, width)
 
-    def iter_vectors(self, width: int, *, after: int = 0) -> Iterator[Tuple[Ids, Vectors]]:
-        """YIELDS (Tuple[Ids, Vectors]): Blocks of all tokens with larger numbers than `after`, see `read_vectors`."""
-        while rows := self.fetch(f"SELECT id, vector FROM token WHERE id > ? ORDER BY id LIMIT {BLOCK}", (after,)):
+    def iter_vectors(self, width: int, *, after: int = 0) -> Iterator[Tuple[TokenIds, Vectors]]:
+        """YIELDS (Tuple[TokenIds, Vectors]): Blocks of all tokens with larger numbers than `after`, see
+        `read_vectors`.
+        """
+        while rows := self.fetch(
+            f"SELECT id, vector FROM token WHERE id > ? ORDER BY id LIMIT {TOKENS_PER_READ}", (after,)
+        ):
             yield self._unpack(rows, width)
             after = rows[-1][0]
 
     def read_uses(self, ids: Sequence[int]) -> List[Use]:
         """RETURNS (List[Use]): The uses of tokens, in the same order."""
         rows: Dict[int, Use] = {}
-        for chunk, marks in _split(list(ids)):
+        for chunk, marks in _split_values(list(ids)):
             for token_id, text, position, document in self.fetch(USE.format(marks=marks), chunk):
                 words = json.loads(text)
                 rows[token_id] = Use(words[position], words, position, document)
         return [rows[token_id] for token_id in ids]
 
-    def _unpack(self, rows: Sequence[Tuple[Any, ...]], width: int) -> Tuple[Ids, Vectors]:
+    def _unpack(self, rows: Sequence[Tuple[Any, ...]], width: int) -> Tuple[TokenIds, Vectors]:
         n_bytes = width * np.dtype(DTYPE).itemsize
         wrong = [len(vector) for _, vector in rows if len(vector) != n_bytes]
         if wrong:
@@ -359,6 +363,6 @@ class TokenStore:
         return ids, to_units(values.astype("float32").reshape(len(rows), width))
 
 
-def _split(values: List[ItemT]) -> Iterator[Tuple[List[ItemT], str]]:
+def _split_values(values: List[ItemT]) -> Iterator[Tuple[List[ItemT], str]]:
     """Parts of the values for one statement each, with their question marks."""
     return ((values, ",".join("?" * len(values))) for values in batched(values, VARIABLES))

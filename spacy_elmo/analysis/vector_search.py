@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import Errors
 from ..files import hash_file
 from ..util import has_faiss
-from .token_store import Ids, TokenStore
+from .token_store import TokenIds, TokenStore
 from .vectors import Vectors
 
 # Tokens up to which all vectors are compared: about 20 ms.
@@ -23,7 +23,7 @@ SAMPLES_PER_CELL = 40
 N_PROBED = 24  # cells that are searched
 # Share of changed tokens from which the cells are computed again.
 MAX_CHANGED = 0.3
-Progress = Callable[[int], Any]
+OnProgress = Callable[[int], Any]
 
 
 def require_faiss(n_tokens: int, exact_tokens: int = EXACT_TOKENS) -> None:
@@ -35,11 +35,13 @@ def require_faiss(n_tokens: int, exact_tokens: int = EXACT_TOKENS) -> None:
         )
 
 
-def search_cells(index: Any, vector: Vectors, n: int, *, among: Optional[Ids], without: Optional[Ids]) -> Ids:
+def search_cells(
+    index: Any, vector: Vectors, n: int, *, among: Optional[TokenIds], without: Optional[TokenIds]
+) -> TokenIds:
     """Search an increasing number of cells of an index of Faiss with a unit vector of shape (D,), until there are n
     tokens; restricted to the tokens `among`, or excluding the tokens `without`.
 
-    RETURNS (Ids): Up to n tokens, the most similar first by the 8-bit vectors.
+    RETURNS (TokenIds): Up to n tokens, the most similar first by the 8-bit vectors.
     """
     import faiss
 
@@ -50,7 +52,7 @@ def search_cells(index: Any, vector: Vectors, n: int, *, among: Optional[Ids], w
     n_probed = N_PROBED
     while True:
         params = faiss.SearchParametersIVF(nprobe=min(n_probed, index.nlist), **selection)
-        places: Ids = index.search(vector[None], n, params=params)[1][0]
+        places: TokenIds = index.search(vector[None], n, params=params)[1][0]
         tokens = places[places >= 0]
         if len(tokens) >= n or n_probed >= index.nlist:
             return tokens
@@ -64,18 +66,20 @@ def open_search(store: TokenStore, state: Dict[str, Any]) -> Any:
     if state["file"] is None:
         return None
     require_faiss(state["n_tokens"], 0)
-    if problem := _find_problem(store.path, state):
+    if problem := _find_file_problem(store.path, state):
         raise ValueError(Errors.EL406.format(path=store.path, problem=problem))
-    return _read(store.path, state)
+    return _read_index(store.path, state)
 
 
 def is_search_lost(store: TokenStore) -> bool:
     """RETURNS (bool): Whether only the search file is missing or damaged, so that `write_search` makes it again."""
     state = store.read_meta().get("search")
-    return state is not None and bool(_find_problem(store.path, state)) and store.count("token") == state["n_tokens"]
+    return (
+        state is not None and bool(_find_file_problem(store.path, state)) and store.count("token") == state["n_tokens"]
+    )
 
 
-def repair_search(path: Path, *, exact_tokens: int = EXACT_TOKENS, progress: Optional[Progress] = None) -> bool:
+def repair_search(path: Path, *, exact_tokens: int = EXACT_TOKENS, progress: Optional[OnProgress] = None) -> bool:
     """Make the search file of an index again from the stored vectors, if it is missing or damaged.
 
     RETURNS (bool): Whether it was made.
@@ -90,13 +94,13 @@ def repair_search(path: Path, *, exact_tokens: int = EXACT_TOKENS, progress: Opt
 
 
 def write_search(
-    store: TokenStore, width: int, *, exact_tokens: int = EXACT_TOKENS, progress: Optional[Progress] = None
+    store: TokenStore, width: int, *, exact_tokens: int = EXACT_TOKENS, progress: Optional[OnProgress] = None
 ) -> None:
     """Make the search file of all stored tokens, and name it in the store.
 
     width (int): D.
     exact_tokens (int): Tokens up to which no file is needed.
-    progress (Optional[Progress]): Called with numbers of tokens.
+    progress (Optional[OnProgress]): Called with numbers of tokens.
     RAISES (ValueError): Without Faiss.
     """
     meta, n_tokens = store.read_meta(), store.count("token")
@@ -114,7 +118,7 @@ def write_search(
         temporary = store.path / f"{name}.part"  # removed below after a kill, whatever the next name
         faiss.write_index(index, str(temporary))
         temporary.replace(store.path / name)
-        digest = _digest(store.path / name)
+        digest = _hash_index(store.path / name)
         state = {**state, "file": name, "digest": digest, "n_trained": n_trained, "last_id": meta["next_id"] - 1}
     with store.change():
         store.forget_removed()
@@ -126,11 +130,11 @@ def write_search(
 
 def _start(store: TokenStore, last: Optional[Dict[str, Any]], n_tokens: int, width: int) -> Tuple[Any, int, int]:
     """The last index without what was deleted, or an empty one; the last token in it; the tokens it is made for."""
-    if last is not None and last["file"] is not None and not _find_problem(store.path, last):
+    if last is not None and last["file"] is not None and not _find_file_problem(store.path, last):
         removed = store.removed_ids()
         n_changed = 2 * len(removed) + n_tokens - last["n_tokens"]
         if n_changed <= MAX_CHANGED * last["n_trained"]:
-            index = _read(store.path, last)
+            index = _read_index(store.path, last)
             index.remove_ids(removed)
             return index, last["last_id"], last["n_trained"]
     return _train(store, n_tokens, width), 0, n_tokens
@@ -149,21 +153,21 @@ def _train(store: TokenStore, n_tokens: int, width: int) -> Any:
     return index
 
 
-def _read(folder: Path, state: Dict[str, Any]) -> Any:
+def _read_index(folder: Path, state: Dict[str, Any]) -> Any:
     import faiss
 
     return faiss.read_index(str(folder / state["file"]))
 
 
-def _find_problem(folder: Path, state: Dict[str, Any]) -> str:
+def _find_file_problem(folder: Path, state: Dict[str, Any]) -> str:
     """RETURNS (str): What is wrong with the file; "" if it is intact or not needed."""
     if state["file"] is None:
         return ""
     path = folder / state["file"]
     if not path.is_file():
         return f"its file {state['file']} is missing"
-    return "" if _digest(path) == state["digest"] else f"its file {state['file']} has changed"
+    return "" if _hash_index(path) == state["digest"] else f"its file {state['file']} has changed"
 
 
-def _digest(path: Path) -> str:
+def _hash_index(path: Path) -> str:
     return hash_file(path, "blake2b")[:32]

@@ -31,11 +31,11 @@ LSTM_SETTINGS = ("cell_width", "cell_clip", "projection_clip", "has_skip", "high
 MAX_ABSOLUTE = 1e18  # the product of two such numbers is still finite in float32
 MAX_LAYERS = 1000  # layers of the encoder, highway layers, filter sizes
 MAX_WIDTH = 2**20
-MAX_CHARACTERS = 1000  # ids per word, of 8 bytes each, for thousands of words at once
-MAX_WORDS = 2**31
+MAX_WORD_CHARACTERS = 1000  # ids per word, of 8 bytes each, for thousands of words at once
+MAX_TABLE_WORDS = 2**31
 MAX_CUTOFFS = 100  # clusters of an adaptive softmax
 
-Layers = Annotated[Whole, Field(ge=1, le=MAX_LAYERS)]
+LayerCount = Annotated[Whole, Field(ge=1, le=MAX_LAYERS)]
 Highways = Annotated[Whole, Field(ge=0, le=MAX_LAYERS)]
 Width = Annotated[Whole, Field(ge=1, le=MAX_WIDTH)]
 NoWidth = Annotated[Whole, Field(ge=0, le=MAX_WIDTH)]
@@ -65,7 +65,7 @@ class CharCNNConfig:
     filters: Filters = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
     activation: Activation = "relu"
     n_highway: Highways = 2
-    max_characters: Annotated[Whole, Field(ge=4, le=MAX_CHARACTERS)] = 50
+    max_characters: Annotated[Whole, Field(ge=4, le=MAX_WORD_CHARACTERS)] = 50
     always_project: Flag = False
     codec: Literal["utf8", "lexicon"] = "utf8"
     n_characters: Width = UTF8_CHARACTERS
@@ -108,12 +108,12 @@ class TokenEmbedderConfig:
     kind: Literal["cnn", "lstm"] = "cnn"
     n_characters: NoWidth = 0
     character_width: NoWidth = 0
-    n_words: Annotated[Whole, Field(ge=0, le=MAX_WORDS)] = 0
+    n_words: Annotated[Whole, Field(ge=0, le=MAX_TABLE_WORDS)] = 0
     word_width: NoWidth = 0
     filters: Filters = ()
     activation: Activation = "relu"
     n_highway: Highways = 2
-    max_characters: Optional[Annotated[Whole, Field(ge=2, le=MAX_CHARACTERS)]] = 50
+    max_characters: Optional[Annotated[Whole, Field(ge=2, le=MAX_WORD_CHARACTERS)]] = 50
 
     def __post_init__(self) -> None:
         n = self.max_characters or 0
@@ -189,8 +189,8 @@ class BiLMConfig:
     """
 
     char_cnn: Optional[CharCNNConfig] = None
-    n_words: Optional[Annotated[Whole, Field(ge=1, le=MAX_WORDS)]] = None
-    n_layers: Layers = 2
+    n_words: Optional[Annotated[Whole, Field(ge=1, le=MAX_TABLE_WORDS)]] = None
+    n_layers: LayerCount = 2
     cell_width: Width = 4096
     projection_width: Width = 512
     cell_clip: Optional[Clip] = 3.0
@@ -198,10 +198,10 @@ class BiLMConfig:
     has_skip: Flag = True
     directions: Literal["both", "forward"] = "both"
     highway_between: Flag = False
-    encoder: Literal["lstm", "bilstm", "transformer"] = "lstm"  # see `bilm/model.py`
+    encoder: Literal["lstm", "bilstm", "transformer"] = "lstm"  # see `bilm/network.py`
     token_embedder: Optional[TokenEmbedderConfig] = None
     always_project: Flag = False
-    encoder_depth: Layers = 1
+    encoder_depth: LayerCount = 1
     transformer: Optional[TransformerConfig] = None
 
     def __post_init__(self) -> None:
@@ -229,7 +229,7 @@ class BiLMConfig:
         return self.always_project or self.projection_width < self.cell_width
 
     @property
-    def has_free_widths(self) -> bool:
+    def allows_wide_projection(self) -> bool:
         """RETURNS (bool): Whether `projection_width` may be larger than `cell_width`."""
         return self.always_project or self.encoder == "bilstm"
 
@@ -263,12 +263,12 @@ class BiLMConfig:
         return read_block(cls, record, "biLM config")
 
     def _check_lstm(self) -> Checks:
-        is_coupled = self.encoder == "bilstm"
+        has_coupled_directions = self.encoder == "bilstm"
         width, limit = self.projection_width, self.cell_width
         text = "should be false if {} is true, since the gate replaces the sum"
         return [
             (
-                width <= limit or self.has_free_widths,
+                width <= limit or self.allows_wide_projection,
                 Problem(("projection_width",), f"is {width}, should be 1 to {{}} ({limit})", ("cell_width",)),
             ),
             (
@@ -276,15 +276,21 @@ class BiLMConfig:
                 Problem(("has_skip",), text, ("highway_between",)),
             ),
             (
-                is_coupled or self.encoder_depth == 1,
+                has_coupled_directions or self.encoder_depth == 1,
                 Problem(("encoder_depth",), f"is {self.encoder_depth}, should be 1"),
             ),
             (
-                not is_coupled or self.n_layers == 1,
+                not has_coupled_directions or self.n_layers == 1,
                 Problem(("n_layers",), f"is {self.n_layers}, should be 1 for 'bilstm'"),
             ),
-            (not is_coupled or self.directions == "both", Problem(("directions",), "should be 'both' for 'bilstm'")),
-            (not is_coupled or not self.highway_between, Problem(("highway_between",), "should be false for 'bilstm'")),
+            (
+                not has_coupled_directions or self.directions == "both",
+                Problem(("directions",), "should be 'both' for 'bilstm'"),
+            ),
+            (
+                not has_coupled_directions or not self.highway_between,
+                Problem(("highway_between",), "should be false for 'bilstm'"),
+            ),
             (
                 self.transformer is None,
                 Problem(("transformer",), "should be null, since the encoder is not 'transformer'"),
@@ -388,7 +394,7 @@ class SettingsReader:
         """Add a problem of a setting."""
         self.problems.append(Problem((name,), text))
 
-    def refuse(self, name: str, value: Any, expected: str) -> None:
+    def reject(self, name: str, value: Any, expected: str) -> None:
         """Add the problem that a setting should have another value."""
         self.add(name, f"is {shorten(repr(value), 80)}, should be {expected}")
 

@@ -221,7 +221,7 @@ def uses_graphs(device: torch.device) -> bool:
     return value in ON if value in (*ON, *OFF) else device.type == "cuda"
 
 
-class Graph:
+class CudaGraph:
     """A function of tensors with fixed addresses. It must not synchronize with the device, and needs no gradients.
 
     function (Callable[[], Any]): Called for the capture; on a CPU in every `replay`.

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from .config import BiLMConfig
-from .layers import CUDA_GRAPHS, Graph, GraphCache, LayerHighway, constant_, new_parameter, uniform_
+from .layers import CUDA_GRAPHS, CudaGraph, GraphCache, LayerHighway, constant_, new_parameter, uniform_
 from .state import LSTMState, State
 
 try:
@@ -180,10 +180,10 @@ def full_bias(bias: Tensor) -> Tensor:
     return bias + forget.view(-1)
 
 
-HALF = (torch.bfloat16, torch.float16)
+HALF_PRECISION = (torch.bfloat16, torch.float16)
 NO_CLIP = torch.finfo(torch.float32).max
 ONE_PASS_THREADS = 4  # more threads of torch are faster than one pass in one thread
-Keeps = List[Optional[Tensor]]
+ResetMasks = List[Optional[Tensor]]
 
 
 def run_recurrence(
@@ -309,7 +309,7 @@ class _Layer(NamedTuple):
 
     recurrent: Tensor
     projection: Optional[Tensor]
-    keeps: Keeps
+    keeps: ResetMasks
     mask: Optional[Tensor]
     cell_clip: Optional[float]
     output_clip: Optional[float]
@@ -320,21 +320,21 @@ def _run_forward(layer: _Layer, kept: _Kept, gates: Tensor, h: Tensor, c: Tensor
     d, _, n_lanes, width = gates.shape
     pre = torch.empty(d, n_lanes, width, dtype=gates.dtype, device=gates.device)
     by_gate = pre.view(d, n_lanes, 4, -1).permute(2, 0, 1, 3)  # (4, d, B, H)
-    squashed = torch.empty_like(kept.tanhs[0]) if _is_one_pass(kept.acts) else None  # (d, B, H)
-    gates = gates if squashed is None else gates.contiguous()
+    cell_outputs = torch.empty_like(kept.tanhs[0]) if _is_one_pass(kept.acts) else None  # (d, B, H)
+    gates = gates if cell_outputs is None else gates.contiguous()
     for at, gate, keep in zip(kept.by_step(), gates.unbind(1), layer.keeps):
         if keep is not None:
             h, c = h * keep, c * keep
         read = h if layer.mask is None else h * layer.mask
-        if squashed is not None:
+        if cell_outputs is not None:
             torch.bmm(read.to(gate.dtype), layer.recurrent, out=pre)
-            _forward_in_one_pass(pre.to(c.dtype), gate.to(c.dtype), c.contiguous(), at, squashed, layer)
-            _project(at, squashed, layer)
+            _forward_in_one_pass(pre.to(c.dtype), gate.to(c.dtype), c.contiguous(), at, cell_outputs, layer)
+            _project_outputs(at, cell_outputs, layer)
         else:
             torch.baddbmm(gate, read.to(gate.dtype), layer.recurrent, out=pre)
             by_gate[1].mul_(2)
             torch.sigmoid(by_gate.to(c.dtype), out=at.acts)
-            _project(at, _update_cells(at, c, layer.cell_clip), layer)
+            _project_outputs(at, _update_cells(at, c, layer.cell_clip), layer)
         h, c = at.outputs, at.cells
 
 
@@ -344,9 +344,9 @@ def _is_one_pass(acts: Tensor) -> bool:
     return is_possible and torch.get_num_threads() <= ONE_PASS_THREADS
 
 
-def _forward_in_one_pass(pre: Tensor, gate: Tensor, c: Tensor, at: _Kept, squashed: Tensor, layer: _Layer) -> None:
+def _forward_in_one_pass(pre: Tensor, gate: Tensor, c: Tensor, at: _Kept, cell_outputs: Tensor, layer: _Layer) -> None:
     """Set the values of a step from both sides of the gates (d, B, 4H)."""
-    arrays = c, at.acts, at.raw_cells, at.cells, at.tanhs, squashed
+    arrays = c, at.acts, at.raw_cells, at.cells, at.tanhs, cell_outputs
     _call_by_direction(one_pass.forward, (pre, gate), arrays, layer.cell_clip)
 
 
@@ -381,10 +381,10 @@ def _update_cells(at: _Kept, c: Tensor, clip: Optional[float]) -> Tensor:
     return o * at.tanhs
 
 
-def _project(at: _Kept, squashed: Tensor, layer: _Layer) -> None:
+def _project_outputs(at: _Kept, cell_outputs: Tensor, layer: _Layer) -> None:
     if layer.projection is not None:
-        squashed = torch.bmm(squashed.to(layer.projection.dtype), layer.projection)  # (d, B, R)
-    at.raw_outputs.copy_(squashed)
+        cell_outputs = torch.bmm(cell_outputs.to(layer.projection.dtype), layer.projection)  # (d, B, R)
+    at.raw_outputs.copy_(cell_outputs)
     if layer.output_clip is not None:
         torch.clamp(at.raw_outputs, -layer.output_clip, layer.output_clip, out=at.outputs)
 
@@ -399,8 +399,8 @@ def _gradients(
     d_recurrent = torch.bmm(read.transpose(1, 2), d_gates.flatten(1, 2)).to(h.dtype)
     d_projection: Optional[Tensor] = None
     if layer.projection is not None:
-        squashed = (kept.acts[:, 3] * kept.tanhs).to(dtype).transpose(0, 1)  # (d, S, B, H)
-        d_projection = torch.bmm(squashed.flatten(1, 2).transpose(1, 2), d_projected.flatten(1, 2)).to(h.dtype)
+        cell_outputs = (kept.acts[:, 3] * kept.tanhs).to(dtype).transpose(0, 1)  # (d, S, B, H)
+        d_projection = torch.bmm(cell_outputs.flatten(1, 2).transpose(1, 2), d_projected.flatten(1, 2)).to(h.dtype)
     return d_gates, d_recurrent, d_projection
 
 
@@ -478,7 +478,7 @@ def _gates_backward(at: _Kept, d_act: Tensor, d_pre: Tensor) -> None:
 def _allocate(gates: Tensor, output_width: int, constants: _Constants) -> _Kept:
     """Allocate the tensors. Without a clip, values before and after it share one tensor."""
     d, n_steps, n_lanes, width = gates.shape
-    exact = torch.float32 if gates.dtype in HALF else gates.dtype
+    exact = torch.float32 if gates.dtype in HALF_PRECISION else gates.dtype
 
     def room(*shape: int) -> Tensor:
         return torch.empty(*shape, dtype=exact, device=gates.device)
@@ -512,7 +512,7 @@ def _tanh_backward(gradient: Tensor, values: Tensor, out: Tensor) -> None:
     torch.ops.aten.tanh_backward.grad_input(gradient, values, grad_input=out)
 
 
-def _keeps(resets: Optional[Tensor], n_steps: int, dtype: torch.dtype) -> Keeps:
+def _keeps(resets: Optional[Tensor], n_steps: int, dtype: torch.dtype) -> ResetMasks:
     """One factor (B, 1) for each step that resets something, None for all other steps."""
     if resets is None:
         return [None] * n_steps
@@ -520,7 +520,7 @@ def _keeps(resets: Optional[Tensor], n_steps: int, dtype: torch.dtype) -> Keeps:
     return [(~row).to(dtype).unsqueeze(1) if needed else None for row, needed in zip(resets, is_needed)]
 
 
-def _read_outputs(outputs: Tensor, h: Tensor, mask: Optional[Tensor], keeps: Keeps) -> Tensor:
+def _read_outputs(outputs: Tensor, h: Tensor, mask: Optional[Tensor], keeps: ResetMasks) -> Tensor:
     """Input of the recurrent product at each step, shape (d, S * B, R)."""
     read = torch.cat([h.unsqueeze(1), outputs[:, :-1]], dim=1)  # (d, S, B, R)
     for s, keep in enumerate(keeps):
@@ -565,7 +565,7 @@ class _RecurrenceGraph:
         self._c = self._kept.cells.new_zeros(d, n_lanes, width // 4)
         self._keep = None if constants.resets is None else self._c.new_ones(n_steps, n_lanes, 1)
         self._mask = None if constants.mask is None else torch.ones_like(self._h)
-        keeps: Keeps = [None] * n_steps if self._keep is None else list(self._keep.unbind(0))
+        keeps: ResetMasks = [None] * n_steps if self._keep is None else list(self._keep.unbind(0))
         projection = None if projection_weight is None else projection_weight.to(gates.dtype, copy=True)
         recurrent = recurrent_weight.to(gates.dtype, copy=True)
         self._layer = layer = _Layer(
@@ -578,7 +578,7 @@ class _RecurrenceGraph:
         def backward() -> Tuple[Tensor, Tensor, Optional[Tensor]]:
             return _gradients(layer, self._kept, self._d_outputs, self._h, self._c, self._gates)
 
-        self._forward, self._backward = Graph(forward, device, pool), Graph(backward, device, pool)
+        self._forward, self._backward = CudaGraph(forward, device, pool), CudaGraph(backward, device, pool)
 
     def forward(
         self, gates: Tensor, recurrent_weight: Tensor, projection_weight: Optional[Tensor], constants: _Constants

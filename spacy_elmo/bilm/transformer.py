@@ -27,7 +27,7 @@ LARGEST_PERIOD = 10000.0
 MAX_PADDING = 1.25  # longest over shortest sequence of a group
 GROUP_ROWS = 4096  # maximum rows of a group, padding included, unless it is one sequence
 
-Ids = NDArray[np.int64]
+RowNumbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -152,17 +152,17 @@ class TransformerStack(nn.Module):
 
 
 def group_sequences(
-    firsts: Ids, lengths: Ids, *, stride: int = 1, device: Optional[torch.device] = None
+    firsts: RowNumbers, lengths: RowNumbers, *, stride: int = 1, device: Optional[torch.device] = None
 ) -> SequenceGroups:
     """Group sequences by length; together they cover all rows once.
 
-    firsts (Ids), lengths (Ids): Shape (R,), the first row and the number of rows of each sequence.
+    firsts (RowNumbers), lengths (RowNumbers): Shape (R,), the first row and the number of rows of each sequence.
     stride (int): Distance of two rows of a sequence.
     """
     order = np.argsort(lengths, kind="stable")
     order = order[lengths[order] > 0]
-    rows: List[Ids] = []
-    kept: List[Optional[Ids]] = []
+    rows: List[RowNumbers] = []
+    kept: List[Optional[RowNumbers]] = []
     for start, stop in _edges(lengths[order].tolist()):
         group = order[start:stop]
         sizes = lengths[group, None]
@@ -241,7 +241,7 @@ def _glorot(n_in: int, n_out: int) -> Tuple[float, float]:
     return -limit, limit
 
 
-def _find_sequences(begins: NDArray[np.bool_]) -> Tuple[Ids, Ids]:
+def _find_sequences(begins: NDArray[np.bool_]) -> Tuple[RowNumbers, RowNumbers]:
     """First row (step * B + lane) and length of each sequence, lane by lane. `begins` (S, B) is true where one begins;
     one begins at the first step in any case.
     """
@@ -254,7 +254,7 @@ def _find_sequences(begins: NDArray[np.bool_]) -> Tuple[Ids, Ids]:
     return steps * n_lanes + lanes, stops - steps
 
 
-def _positions(firsts: Ids, lengths: Ids, n_lanes: int, d: int) -> Ids:
+def _positions(firsts: RowNumbers, lengths: RowNumbers, n_lanes: int, d: int) -> RowNumbers:
     """The position of each row in the text of its sequence, shape (d, N)."""
     steps = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     rows = np.repeat(firsts, lengths) + n_lanes * steps

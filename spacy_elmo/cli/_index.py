@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
 
-from ..analysis.neighbors import Layer, NeighborIndex, to_printable
+from ..analysis.neighbors import LayerName, NeighborIndex, to_printable
 from ..analysis.token_store import Use
 from ..inference.bilm import BiLM
 from . import _common
@@ -42,7 +42,9 @@ def open_index(path: Path, layer: Optional[str] = None) -> NeighborIndex:
 
 
 def open_bilm_of(index: NeighborIndex, bilm_path: Optional[str], gpu_id: int = -1) -> BiLM:
-    """RETURNS (BiLM): That of an index, from where it was or is now. RAISES (ValueError): EL394 if it is another biLM."""
+    """RETURNS (BiLM): That of an index, from where it was or is now. RAISES (ValueError): EL394 if it is another
+    biLM.
+    """
     bilm = index.load_bilm(bilm_path).to(_common.device_of(gpu_id))
     index.check_bilm(bilm)
     return bilm.set_precision(index.settings["precision"])
@@ -56,8 +58,8 @@ def check_bin_width(bin_width: Optional[float], group_by: Optional[str]) -> None
         )
 
 
-def to_layer(layer: str) -> Layer:
-    """RETURNS (Layer): A number, or the text if it is not one."""
+def to_layer(layer: str) -> LayerName:
+    """RETURNS (LayerName): A number, or the text if it is not one."""
     return int(layer) if layer.isdecimal() else layer
 
 

@@ -8,8 +8,8 @@ import srsly
 import typer
 
 from ..corpora.shards import find_shards, read_shards
-from ..util import finite, shorten
-from ..weights.comparison import DIFFERENT, SAME, SENTENCES, TOLERANCE, Comparison, compare_bilms
+from ..util import finite_or_none, shorten
+from ..weights.comparison import COMPARED_SENTENCES, DIFFERENT, SAME, VECTOR_TOLERANCE, Comparison, compare_bilms
 from . import _common
 from ._app import Arg, Opt, app
 
@@ -27,7 +27,7 @@ def compare_cli(
         help="Text with one sentence per line, JSONL or DocBin, or - for stdin. Defaults to built-in sentences with odd characters and lengths.",
     ),
     tolerance: float = Opt(
-        TOLERANCE,
+        VECTOR_TOLERANCE,
         "--tolerance",
         "-t",
         help="Largest absolute difference of a number in a vector that counts as equal.",
@@ -43,7 +43,7 @@ def compare_cli(
     tolerance, with 1 if they are not, and with 2 for errors.
     """
     with _common.show_errors(code=ERROR):
-        sentences: Sequence[Sequence[str]] = SENTENCES
+        sentences: Sequence[Sequence[str]] = COMPARED_SENTENCES
         if text_path is not None:
             sentences = [list(sentence) for sentence in read_shards(find_shards([text_path], lang=lang))]
             if not any(sentences):
@@ -68,11 +68,11 @@ def _to_record(comparison: Comparison, tolerance: float) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): The comparison in JSON types; a difference that is not finite is None."""
     record = {**asdict(comparison), "is_equal": comparison.is_equal(tolerance), "tolerance": tolerance}
     for layer in record["layers"]:
-        layer["max_difference"] = finite(layer["max_difference"])
-        layer["mean_cosine"] = finite(layer["mean_cosine"])
+        layer["max_difference"] = finite_or_none(layer["max_difference"])
+        layer["mean_cosine"] = finite_or_none(layer["mean_cosine"])
         layer["token"] = layer["token"].encode("utf8", "replace").decode("utf8")
     for tensor in record["tensors"]:
-        tensor["max_difference"] = finite(tensor["max_difference"])
+        tensor["max_difference"] = finite_or_none(tensor["max_difference"])
     return {**record, "first_different_layer": comparison.first_different(tolerance)}
 
 

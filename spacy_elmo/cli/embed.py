@@ -12,23 +12,23 @@ from tqdm import tqdm
 from ..corpora.places import SKIPPED, find_sources
 from ..corpora.sources import Source, import_arrow, is_address
 from ..corpora.texts import choose_tokenizer
-from ..export.embedder import BATCH_SIZE, load_weights, make_pipeline
+from ..export.embedder import MAX_BATCH_TEXTS, load_weights, make_vector_pipeline
 from ..export.parts import (
-    FORMATS,
+    PART_SUFFIXES,
     TEXTS_PER_FILE,
     PartSettings,
     Progress,
     begin_folder,
     check_output,
     check_streams,
-    describe,
+    describe_parts,
     embed_parts,
     embed_parts_on_ray,
     embed_whole,
     find_types,
     read_beginnings,
 )
-from ..export.vectors import STDOUT, check_choice, choose_format, open_vectors
+from ..export.vector_files import STDOUT, check_choice, choose_format, open_vectors
 from ..settings import DType, Precision
 from ..weights.formats import list_sources
 from . import _common
@@ -84,7 +84,7 @@ def embed_cli(
         help="Precision of the computation: reduced precision is less exact and faster.",
     ),
     batch_size: int = Opt(
-        BATCH_SIZE,
+        MAX_BATCH_TEXTS,
         "--batch-size",
         "-b",
         help="Maximum number of texts per batch. A batch is also limited to about 16,000 tokens. Small batches are slower.",
@@ -131,9 +131,10 @@ def embed_cli(
     An .npz has "lengths" (tokens of each text), "ids", "tokens" (at most 200 characters), and the rows of all tokens,
     text by text: "mixed" (tokens, width), "layers" (layers + 1, tokens, width). A DocBin has Docs with vectors: after
     `spacy_elmo.register_extensions()` they are `doc._.elmo` and `doc._.elmo_layers`. Parquet has a row per text: id
-    (that of --keep id, which may not be unique, as a warning then says; otherwise FILE:LINE), the fields of --keep, tokens, and elmo or elmo_layer_0 and so on, each a
-    list of rows; its metadata has the settings as JSON, under spacy_elmo. An HDF5 file is that of AllenNLP 0.9: a data
-    set per text, named by its number, and sentence_to_index, a JSON object from texts to numbers.
+    (that of --keep id, which may not be unique, as a warning then says; otherwise FILE:LINE), the fields of --keep,
+    tokens, and elmo or elmo_layer_0 and so on, each a list of rows; its metadata has the settings as JSON, under
+    spacy_elmo. An HDF5 file is that of AllenNLP 0.9: a data set per text, named by its number, and sentence_to_index, a
+    JSON object from texts to numbers.
 
     With --pool there is one vector per text instead of one per token: row i of "mixed" (texts, width) and "layers"
     (layers + 1, texts, width), `doc.user_data["elmo_pooled"]` and `["elmo_pooled_layers"]` of a Doc; Parquet then has
@@ -167,7 +168,7 @@ def embed_cli(
         if output_path == STDOUT:
             _common.check_stdout()
         _common.device_of(gpu_id)
-        if is_folder and format not in FORMATS:
+        if is_folder and format not in PART_SUFFIXES:
             raise ValueError(f"A folder cannot be written --to {to}. Choose parquet or docbin, or an output file.")
         if not is_folder and (shard is not None or engine == "ray"):
             raise ValueError(f"--shard and --engine ray write a folder, but the output is '{output_path}'.")
@@ -192,8 +193,8 @@ def embed_cli(
         first = read_beginnings(settings, inputs)
         settings = replace(settings, lang=choose_tokenizer(lang, first, [input_path], _common.msg.warn, bilm.meta))
         if is_folder:
-            nlp = make_pipeline(settings, bilm)
-            description = describe(settings, bilm)
+            nlp = make_vector_pipeline(settings, bilm)
+            description = describe_parts(settings, bilm)
             begin_folder(settings, description, inputs, force=force)
             if engine == "ray":
                 total = embed_parts_on_ray(
@@ -214,8 +215,8 @@ def embed_cli(
                 "keep": dict(settings.keep),
             }
             with open_vectors(output_path, to=to, store=store, force=force, **layout) as writer:
-                nlp = make_pipeline(replace(settings, store=writer.store), bilm)
-                writer.meta = describe(settings, bilm)
+                nlp = make_vector_pipeline(replace(settings, store=writer.store), bilm)
+                writer.meta = describe_parts(settings, bilm)
                 with _Progress(inputs) as progress:
                     total = embed_whole(settings, nlp, inputs, writer, progress=progress.callbacks)
         if total.n_replaced:
@@ -249,8 +250,8 @@ def _read_shard(shard: Optional[str], *, force: bool) -> Tuple[int, int]:
 
 
 class _Progress:
-    """A bar with the share of the bytes that have been read, tokens per second and the time that is left; without a terminal a
-    line a minute. At the end it warns of repeated ids, among `MAX_IDS`.
+    """A bar with the share of the bytes that have been read, tokens per second and the time that is left; without a
+    terminal a line a minute. At the end it warns of repeated ids, among `MAX_IDS`.
     """
 
     def __init__(self, inputs: List[Source]) -> None:

@@ -23,7 +23,7 @@ from ..analysis.index_build import (
     use_stored_vectors,
 )
 from ..analysis.neighbors import NeighborIndex, check_recall, to_printable
-from ..analysis.token_store import DOCUMENT, FILE, LockedError
+from ..analysis.token_store import DOCUMENT, STORE_FILE, LockedError
 from ..analysis.vector_search import repair_search
 from ..corpora.lines import Counts
 from ..corpora.shards import choose_cutter, find_shards, read_first
@@ -85,8 +85,9 @@ def index_cli(
 
     A file of plain text is one document, and so is every line of JSON, every Doc and every row of a data set. Documents
     that the index has are skipped, changed documents are replaced; if a file has fewer lines or Docs than before, its
-    last documents are deleted. A pipe or stdin replaces no document: its name does not show which text it is. A build that was stopped or killed continues with the same command. Without a corpus, a
-    missing search file is rebuilt. Ctrl+C and SIGTERM stop it after the current batch.
+    last documents are deleted. A pipe or stdin replaces no document: its name does not show which text it is. A build
+    that was stopped or killed continues with the same command. Without a corpus, a missing search file is rebuilt.
+    Ctrl+C and SIGTERM stop it after the current batch.
     """
     with _common.show_errors():
         places = corpus_path or []
@@ -97,7 +98,7 @@ def index_cli(
                 "corpus before it, or choose --check or --delete."
             )
         if places or delete:
-            has_index = (index_path / FILE).is_file()
+            has_index = (index_path / STORE_FILE).is_file()
             if not _change_index(
                 places,
                 delete,
@@ -147,7 +148,7 @@ def _change_index(
     shards = []
     if places:  # an error in a path comes before the biLM is loaded
         shards = find_shards(places, on_message=_common.msg.info, output=path, **{**corpus, **reading})
-        check_not_read(path / FILE, [shard.source.name for shard in shards if shard.source is not None])
+        check_not_read(path / STORE_FILE, [shard.source.name for shard in shards if shard.source is not None])
     model = _common.open_bilm(name, gpu_id=gpu_id).set_precision(precision or before.get("precision", "float32"))
     is_chosen = bool(places) and is_new and not is_plain and reading["lang"] is None
     if is_chosen:
@@ -210,7 +211,7 @@ def _read_kept(path: Path) -> Dict[str, Any]:
 
 
 def _repair(path: Path) -> bool:
-    if not (path / FILE).is_file():
+    if not (path / STORE_FILE).is_file():
         return False
     with tqdm(disable=None, unit="tok", unit_scale=True, file=sys.stderr, desc="search") as bar:
         is_repaired = repair_search(path, progress=bar.update)

@@ -15,14 +15,14 @@ from ..corpora.shards import find_shards
 from ..corpora.sources import STDIN, Source, make_source
 from ..corpora.texts import make_nlp
 from ..files import check_output_file, to_path, write_text
-from ..pipeline.config import (
+from ..pipeline.noun_chunks import has_ud_labels
+from ..pipeline.starter_config import (
     choose_bilm,
     find_annotated,
     make_pipeline_config,
     read_lang,
 )
-from ..pipeline.noun_chunks import has_ud_labels
-from ..pretraining.config import SMALL_TEXT_MB, make_adaptation_config, make_pretraining_config, measure_text
+from ..pretraining.run_config import SMALL_TEXT_MB, make_adaptation_config, make_pretraining_config, measure_text
 from ..weights.formats import list_sources
 from . import _common
 from ._app import Arg, Opt, app

@@ -6,12 +6,12 @@ from typing import List, Optional, Sequence, Tuple
 
 import srsly
 
-from ..analysis.layer_weights import (
+from ..analysis.layer_weight_plots import (
     check_log,
     draw_course,
     draw_layer_weights,
     join_mixes,
-    load_mixes,
+    load_task_mixes,
     name_layers,
 )
 from ..files import AnyPath, check_output_file
@@ -69,7 +69,7 @@ def layer_weights_cli(
             sources: List[AnyPath] = [*pipelines, *(file for file in (log, code_path) if file is not None)]
             check_output_file(picture, force=force, sources=sources)
         _common.import_code(code_path)
-        named_mixes = [(name, load_mixes(path)) for name, path in zip(_shorten(pipelines), pipelines)]
+        named_mixes = [(name, load_task_mixes(path)) for name, path in zip(_shorten(pipelines), pipelines)]
         mixes, names = join_mixes(named_mixes)
         if log is not None:
             check_log(log, pipelines[0], mixes)

@@ -11,7 +11,7 @@ from tqdm import tqdm
 from ..corpora.lines import Counts
 from ..corpora.shards import choose_cutter, find_shards, read_first, read_shards
 from ..corpora.texts import choose_tokenizer
-from ..util import finite
+from ..util import finite_or_none
 from . import _common
 from ._app import Arg, Opt, app
 
@@ -61,7 +61,7 @@ def perplexity_cli(
         with tqdm(total=counts.n_tokens + counts.n_sentences, disable=None, unit="tok", unit_scale=True) as bar:
             result = bilm.perplexity(sentences, state=state, batch_size=batch_size, on_progress=bar.update)
     if as_json:
-        scores = {key: finite(value) for key, value in asdict(result).items()}
+        scores = {key: finite_or_none(value) for key, value in asdict(result).items()}
         print(srsly.json_dumps({**scores, "text": asdict(counts)}))
         return
     rows = [

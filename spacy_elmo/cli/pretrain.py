@@ -14,10 +14,10 @@ from tqdm import tqdm
 
 from ..analysis.plots import draw_perplexities, read_validations
 from ..files import check_output_folder, only_writer
-from ..pretraining.config import read_config
 from ..pretraining.distributed import connect, report_lost_ranks, restart_count
 from ..pretraining.prepare import make_run
 from ..pretraining.run import Pretraining, Report
+from ..pretraining.run_config import read_run_config
 from ..pretraining.run_folder import BEST, LAST, LOG, PICTURE, list_checkpoints
 from ..util import has_matplotlib
 from . import _common
@@ -69,10 +69,11 @@ def pretrain_cli(
     --pretraining.max_tokens 1000000. The output folder contains `model-best` and `model-last`, complete models from the
     first validation on, `checkpoints` to resume from, `log.jsonl` with one line per report, and `perplexity.png` at the
     end. Ctrl+C and SIGTERM stop a run after the current update, with a checkpoint and `model-last`. A stopped run
-    continues with --resume; on a CPU with the same number of threads its results are bit-identical to those of an uninterrupted run.
+    continues with --resume; on a CPU with the same number of threads its results are bit-identical to those of an
+    uninterrupted run.
 
-    The text is tokenized once, into `text` in the output folder or into the folder --paths.cache, which several runs can
-    share. With several processes: torchrun --nproc-per-node 2 -m spacy_elmo pretrain CONFIG OUTPUT.
+    The text is tokenized once, into `text` in the output folder or into the folder --paths.cache, which several runs
+    can share. With several processes: torchrun --nproc-per-node 2 -m spacy_elmo pretrain CONFIG OUTPUT.
     """
     with _common.show_errors():
         _common.import_code(code_path)
@@ -81,7 +82,7 @@ def pretrain_cli(
     overrides.update(parse_config_overrides(ctx.args))
     _keep_large_blocks()
     with _common.show_errors(), connect(_common.device_of(gpu_id)) as ranks, ExitStack() as locks:
-        config = read_config(config_path, overrides)
+        config = read_run_config(config_path, overrides)
         if verbose and ranks.is_writer:
             _common.msg.text(config.to_str())
         resume = ranks.any(resume or bool(restart_count()))  # a replacement node counts from 0

@@ -9,14 +9,14 @@ import srsly
 from tqdm import tqdm
 
 from ..about import __version__
-from ..analysis.labelled import ATTRS, SENSE, ProbeData, load_probe_data
-from ..analysis.layer_weights import name_layer
+from ..analysis.labelled_docs import ATTRS, SENSE, ProbeData, load_probe_data
+from ..analysis.layer_weight_plots import name_layer
 from ..analysis.probes import (
     CONTROL_SEEDS,
     MAX_ITER,
     NEAREST_SENSE,
     NEAREST_USE,
-    Record,
+    ProbeRecord,
     draw_probe,
     open_pipeline,
     parse_layers,
@@ -127,7 +127,7 @@ def _print_data(texts: ProbeData, path: Path, seed: int) -> None:
         )
 
 
-def _warn_of_probes(record: Record) -> None:
+def _warn_of_probes(record: ProbeRecord) -> None:
     stopped = [name_layer(row["layer"]) for row in record["layers"] if not row.get("is_converged", True)]
     if stopped:
         _common.msg.warn(
@@ -136,7 +136,7 @@ def _warn_of_probes(record: Record) -> None:
         )
 
 
-def make_rows(record: Record) -> List[List[str]]:
+def make_rows(record: ProbeRecord) -> List[List[str]]:
     """RETURNS (List[List[str]]): A row per baseline and layer: percentages, and their 95 % intervals."""
     if record["attr"] == SENSE:
         rows = [["most frequent training sense", _interval(record["baselines"]["first sense"]), "", "", ""]]
@@ -155,7 +155,7 @@ def make_rows(record: Record) -> List[List[str]]:
     return rows
 
 
-def _make_header(record: Record) -> List[str]:
+def _make_header(record: ProbeRecord) -> List[str]:
     if record["attr"] == SENSE:
         return ["layer", f"{NEAREST_SENSE}, F1", "several senses", "difference from baseline", f"{NEAREST_USE}, F1"]
     return ["layer", "linear probe", "1-NN", "control task", "selectivity"]

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Optional
 
 from ..analysis.report import make_report
-from ..analysis.report_page import render_report, summarize
+from ..analysis.report_page import render_report, summarize_report
 from ..files import check_output_file, write_text
 from . import _common
 from ._app import Arg, Opt, app
@@ -33,10 +33,11 @@ def report_cli(
     force: bool = _common.FORCE_OPT,
     # fmt: on
 ) -> None:
-    """Write a page about a training run: scores, errors, layer weights, curves, settings; with a baseline what ELMo changes.
+    """Write a page about a training run: scores, errors, layer weights, curves, settings; with a baseline what ELMo
+    changes.
 
-    The page is one HTML file that needs no other file. It shows what is available, and lists what would complete it. Folders
-    beside OUTPUT_DIR whose names differ in the number at the end are taken for other seeds.
+    The page is one HTML file that needs no other file. It shows what is available, and lists what would complete it.
+    Folders beside OUTPUT_DIR whose names differ in the number at the end are taken for other seeds.
     """
     path = output_dir / DEFAULT_NAME if html is None else html
     with _common.show_errors():
@@ -46,7 +47,7 @@ def report_cli(
         _common.import_code(code_path)
         report = make_report(output_dir, baseline=baseline, data=data, code=code_path)
         write_text(path, render_report(report), errors="replace")
-    print("\n".join(summarize(report)), flush=True)
+    print("\n".join(summarize_report(report)), flush=True)
     for line in report.advice:
         print(line, flush=True)
     for note in report.notes:

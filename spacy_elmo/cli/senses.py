@@ -7,7 +7,7 @@ import srsly
 
 from ..analysis.neighbors import to_printable
 from ..analysis.pages import make_table, to_html
-from ..analysis.sense_map import CAUTION, cluster_uses, describe, draw_senses, render_senses, shorten
+from ..analysis.sense_map import CAUTION, cluster_uses, describe_senses, draw_senses, render_senses, shorten_use
 from ..analysis.shares import Shares, count_shares, draw_shares, write_table
 from ..analysis.token_store import DOCUMENT
 from ..files import write_text
@@ -81,11 +81,11 @@ def senses_cli(
             n_uses = index.count_uses(words, match_case=match_case)
             values = [] if group_by is None else index.values_of(uses, group_by)
         sense_map = cluster_uses(uses, vectors, n_senses, seed)
-        finding, shares = describe(uses, sense_map, n_uses=n_uses), None
+        finding, shares = describe_senses(uses, sense_map, n_uses=n_uses), None
         if group_by is not None:
             shares = count_shares(uses, sense_map.labels.tolist(), values, group_by, bin_width)
         if picture is not None and shares is not None:
-            captions = [shorten(uses[exemplar]) for exemplar in sense_map.exemplars]
+            captions = [shorten_use(uses[exemplar]) for exemplar in sense_map.exemplars]
             draw_shares(shares, picture, title=f"{finding}, by {group_by}", captions=captions, look=look)
         elif picture is not None:
             draw_senses(uses, sense_map, picture, n_uses=n_uses, look=look)

@@ -7,7 +7,7 @@ import srsly
 
 from ..corpora.texts import choose_lang, find_word, make_splitter
 from ..inference.substitutes import find_substitutes
-from ..util import finite
+from ..util import finite_or_none
 from . import _common
 from ._app import Opt, app
 
@@ -34,7 +34,9 @@ def substitutes_cli(
         sentence, position = find_word(nlp, _common.read_text(text), _common.to_unicode(word), occurrence)
         substitutes = find_substitutes(bilm, sentence, position, k=k)
     if as_json:
-        records = [{name: finite(value) for name, value in substitute._asdict().items()} for substitute in substitutes]
+        records = [
+            {name: finite_or_none(value) for name, value in substitute._asdict().items()} for substitute in substitutes
+        ]
         print(srsly.json_dumps({"sentence": sentence, "position": position, "substitutes": records}))
         return
     rows = [

@@ -12,7 +12,7 @@ from ..analysis.plots import draw_surprisal
 from ..corpora.texts import choose_lang, make_splitter, tokenize
 from ..files import write_text
 from ..pipeline.surprisal import ElmoSurprisal, Surprisal
-from ..util import finite
+from ..util import finite_or_none
 from ..weights.formats import list_sources
 from . import _common
 from ._app import Opt, app
@@ -59,7 +59,7 @@ def surprisal_cli(
         if picture is not None:
             draw_surprisal(rows, picture, title=default_title, look=look, starts=_find_starts(doc))
     if as_json:
-        values = [{name: finite(value) for name, value in surprisal._asdict().items()} for _, surprisal in rows]
+        values = [{name: finite_or_none(value) for name, value in surprisal._asdict().items()} for _, surprisal in rows]
         print(srsly.json_dumps({"tokens": [{"token": text, **record} for (text, _), record in zip(rows, values)]}))
     else:
         header = ("token", "forward", "backward", "mean", "note")

@@ -12,7 +12,7 @@ from ..bilm.state import BiLMState
 from ..errors import Errors
 from ..inference.runner import make_runner
 from ..inference.runtime import isolated
-from ..inference.words import WordEncoder
+from ..inference.word_encoder import WordEncoder
 from ..nn.inputs import NO_SENTENCES, pad_rows, without_boundaries
 from ..text.words import (
     BOS_CHARACTER,
@@ -27,8 +27,8 @@ from ..text.words import SENTENCE_BEGIN as BOS
 from ..text.words import SENTENCE_END as EOS
 from ..text.words import UNKNOWN as UNK
 from ..weights import load_bilm
+from ..weights.archive import File
 from ..weights.bilm_tf import WORD_TABLE, read_token_embeddings
-from ..weights.files import File
 from .common import (
     PathLike,
     add_dataset,

@@ -21,11 +21,11 @@ from ..files import AnyPath, atomic_file, check_not_read, check_space, to_path
 from ..inference.bilm import check_sentences
 from ..inference.dispatch import MAX_LANES
 from ..inference.runner import Runner
-from ..inference.words import WeightVersions
+from ..inference.word_encoder import WeightVersions
 from ..settings import Whole, check_record, list_problems
 from ..text.lanes import plan_lanes
 from ..util import shorten
-from ..weights.files import PathLike as PathLike
+from ..weights.archive import PathLike as PathLike
 from ..weights.published import list_published
 
 T = TypeVar("T")

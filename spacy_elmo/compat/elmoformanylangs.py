@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..bilm.config import BiLMConfig
-from ..bilm.model import BiLSTM
+from ..bilm.network import BiLSTMStack
 from ..bilm.state import BiLMState
 from ..inference.bilm import BiLM
 from ..inference.encoder import BOS, EOS, number_words
 from ..inference.runtime import isolated
-from ..inference.words import WordEncoder
+from ..inference.word_encoder import WordEncoder
 from ..text.words import PAD
 from ..util import batched
 from ..weights import load_bilm
@@ -162,16 +162,16 @@ def _embed_padded(bilm: BiLM, batch: Sequence[Sequence[str]]) -> List[Array]:
     Shorter sentences have the word `<pad>` behind `<eos>`, so that a vector depends on the longest sentence.
     """
     words = bilm._encoder.words
-    distinct, runs = number_words(batch, words.boundaries)
+    distinct, sequences = number_words(batch, words.boundaries)
     vectors = torch.cat([words.encode(distinct), _padding(bilm, words)])
-    longest = max(map(len, runs)) + 2
-    rows = [[BOS, *run, EOS] + [len(distinct)] * (longest - 2 - len(run)) for run in runs]
+    longest = max(map(len, sequences)) + 2
+    rows = [[BOS, *sequence, EOS] + [len(distinct)] * (longest - 2 - len(sequence)) for sequence in sequences]
     encoder = bilm.network.encoder
-    assert isinstance(encoder, BiLSTM)  # checked by `_reads_padding`
+    assert isinstance(encoder, BiLSTMStack)  # checked by `_reads_padding`
     tokens = torch.tensor(rows, device=vectors.device).flatten()
     top = encoder.encode(vectors, tokens, [longest] * len(rows))[-1]  # (B * S, D)
     padded = top.view(len(rows), longest, -1).cpu().numpy()
-    return [stack[1 : len(run) + 1].copy() for stack, run in zip(padded, runs)]
+    return [stack[1 : len(sequence) + 1].copy() for stack, sequence in zip(padded, sequences)]
 
 
 def _padding(bilm: BiLM, words: WordEncoder) -> Tensor:

@@ -8,8 +8,8 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from ..files import AnyPath
-from .lines import decode, parse_line, read_lines
-from .records import read_json
+from .lines import decode_line, parse_line, read_lines
+from .records import stream_json
 from .sources import Source, make_source
 
 N_COLUMNS = 10
@@ -59,7 +59,7 @@ def read_conllu(path: Union[AnyPath, Source], vocab: Vocab) -> Iterator[Doc]:
 
 def _parse_word(raw: bytes, where: str) -> List[Word]:
     """RETURNS (List[Word]): The word, nothing for a multiword token or an empty node."""
-    line, n_undecodable = decode(raw, where)
+    line, n_undecodable = decode_line(raw, where)
     columns = line.rstrip("\r\n").split("\t")
     word_id, form, _, pos, tag, morph, _, dep = [*columns, *[""] * 8][:8]
     problem = ""
@@ -133,15 +133,15 @@ def read_senses(path: Union[AnyPath, Source]) -> Iterator[SenseSentence]:
     """
     source = make_source(path)
     with source.open_as_text() as file:
-        for where, line in read_json(file, source.name):
+        for where, line in stream_json(file, source.name):
             if line.strip():
-                yield _parse_senses(decode(line, where)[0], where)
+                yield _parse_senses(decode_line(line, where)[0], where)
 
 
 def _parse_senses(line: str, where: str) -> SenseSentence:
     try:
         record = parse_line(line)
-        problem = _find_problem(record)
+        problem = _find_line_problem(record)
     except ValueError as error:
         problem = f"it is not valid JSON ({error})"
     if problem:
@@ -153,7 +153,7 @@ def _parse_senses(line: str, where: str) -> SenseSentence:
     return SenseSentence(record["doc"], record["tokens"], sorted(uses, key=lambda use: use.position))
 
 
-def _find_problem(record: Any) -> str:
+def _find_line_problem(record: Any) -> str:
     """What is wrong with a line, or ""."""
     if not isinstance(record, dict):
         return f"it is a {type(record).__name__}, not an object"

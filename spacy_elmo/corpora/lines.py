@@ -75,7 +75,7 @@ def read_lines(file: BinaryIO, *, longest: int = LONGEST_LINE) -> Iterator[bytes
         yield rest
 
 
-def decode(line: bytes, source: str = "The text") -> Tuple[str, int]:
+def decode_line(line: bytes, source: str = "The text") -> Tuple[str, int]:
     """The text of a line of UTF-8, with U+FFFD for invalid sequences, and their number.
 
     source (str): Name of the file, for the error.

@@ -9,7 +9,7 @@ from .sources import Source, import_arrow
 PARQUET_ROWS = 1000  # read at a time
 
 
-class Row(Dict[str, Any]):
+class ParquetRow(Dict[str, Any]):
     """Columns of a row of Parquet.
 
     vectors (Optional[NDArray]): Shape (T, D), of the tokens that are not blank.
@@ -20,13 +20,13 @@ class Row(Dict[str, Any]):
 
 def read_parquet(
     source: Source, keep: Optional[Sequence[str]] = (), vectors: Optional[str] = None
-) -> Generator[Tuple[str, Tuple[Any, Row]], None, None]:
+) -> Generator[Tuple[str, Tuple[Any, ParquetRow]], None, None]:
     """Stream the rows of a Parquet file.
 
     source (Source): Its column `words` or `tokens` (lists of strings or of objects, see `to_item`) or `text` is read.
     keep (Optional[Sequence[str]]): Further columns; None for all but lists, such as vectors.
     vectors (Optional[str]): A column with a vector per token, as `elmo embed` writes it.
-    YIELDS (Tuple[str, Tuple[Any, Row]]): The place, the text (empty for null) and the columns of a row.
+    YIELDS (Tuple[str, Tuple[Any, ParquetRow]]): The place, the text (empty for null) and the columns of a row.
     RAISES (ValueError): If it is damaged or has no column of texts or of lists of them; if pyarrow is missing.
     """
     file = source.name
@@ -59,7 +59,7 @@ def read_parquet(
         n_rows = 0
         for batch in table.iter_batches(PARQUET_ROWS, columns=columns if vectors is None else [*columns, vectors]):
             arrays = _vectors_of(batch.column(vectors)) if vectors is not None else None
-            for i, row in enumerate(map(Row, batch.select(columns).to_pylist())):
+            for i, row in enumerate(map(ParquetRow, batch.select(columns).to_pylist())):
                 n_rows += 1
                 item = row[text] if row[text] is not None else ""
                 if arrays is not None and isinstance(item, list):

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Sequence, Set, Tuple, TypeVar
 
 from ..files import AnyPath, to_path
+from ..util import MAX_NAMED
 from .sources import (
-    COMPRESSED,
+    COMPRESSION_SUFFIXES,
     DESCRIPTOR,
     STDIN,
-    SUFFIXES,
+    TEXT_SUFFIXES,
     Source,
     filesystem_of,
     is_address,
@@ -26,23 +27,24 @@ SKIPPED = ".skipped.jsonl"  # ends the name of a list of texts that could not be
 OUTPUT_MARKS = (MANIFEST, "tokens.sqlite", "checkpoints/vocab.txt")
 VOCABULARY_START = b"<S>\n</S>\n<UNK>\n"  # of the output of `vocab`, and of the vocabulary of a biLM
 ANY_DEPTH = re.compile(r"(^|.*?[/\\])\*\*(?:[/\\]|$)(.*)", re.DOTALL)  # before and after the first `**` of a pattern
-MAX_NAMED = 5  # file names in a message
 
 OnMessage = Callable[[str], Any]
 PlaceT = TypeVar("PlaceT")
 
 
-def say_nothing(text: str) -> None:
+def ignore_message(text: str) -> None:
     """text (str): Ignored."""
 
 
-def name_some(names: Sequence[str]) -> str:
+def abbreviate(names: Sequence[str]) -> str:
     """RETURNS (str): The first names, and the number of further names."""
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
     return ", ".join(names[:MAX_NAMED]) + more
 
 
-def find_sources(place: str, on_message: OnMessage = say_nothing, *, output: Optional[AnyPath] = None) -> List[Source]:
+def find_sources(
+    place: str, on_message: OnMessage = ignore_message, *, output: Optional[AnyPath] = None
+) -> List[Source]:
     """The sources of a place, sorted by name: a file, a folder, searched at any depth, a pattern with `*` or `**`, an
     address such as s3://BUCKET/FOLDER (each of these, by `fsspec`), or "-" for stdin. Links are followed, and each
     folder and file is read once. Outputs of this package in a folder are not texts: those of earlier commands, and
@@ -60,7 +62,7 @@ def find_sources(place: str, on_message: OnMessage = say_nothing, *, output: Opt
         if not remote.isdir(root):
             names = _require_files([name for name in remote.glob(root) if remote.isfile(name)], place)
             return [Source(name) for name in sorted(map(remote.unstrip_protocol, names))]
-        files = _select([Path(name) for name in remote.find(root)], Path(root), place, on_message, target)
+        files = _select_files([Path(name) for name in remote.find(root)], Path(root), place, on_message, target)
         return [
             Source(name) for name in sorted(remote.unstrip_protocol(str(file)) for file in _require_files(files, place))
         ]
@@ -70,14 +72,17 @@ def find_sources(place: str, on_message: OnMessage = say_nothing, *, output: Opt
     left_out: Dict[str, str] = {}
     if path.is_dir():
         local = [
-            file for folder in _walk(path, left_out) for file in _list(folder, left_out) if not os.path.isdir(file)
+            file
+            for folder in _walk_folders(path, left_out)
+            for file in _list_folder(folder, left_out)
+            if not os.path.isdir(file)
         ]
-        local = _select(_keep_files(local, left_out), path, place, on_message, target)
+        local = _select_files(_keep_files(local, left_out), path, place, on_message, target)
     else:
-        local = _keep_files([file for file in _match(str(path), left_out) if not os.path.isdir(file)], left_out)
+        local = _keep_files([file for file in _match_paths(str(path), left_out) if not os.path.isdir(file)], left_out)
         local = _without_outputs(local, None, target)
     if left_out:
-        named = name_some([f"{name} ({reason})" for name, reason in sorted(left_out.items())])
+        named = abbreviate([f"{name} ({reason})" for name, reason in sorted(left_out.items())])
         on_message(f"Not read in '{place}': {named}")
     sources = [make_source(str(file)) for file in sorted(_require_files(local, place), key=lambda file: file.parts)]
     return drop_repeated(sources, on_message)
@@ -88,11 +93,11 @@ def drop_repeated(sources: Sequence[Source], on_message: OnMessage) -> List[Sour
     kept: Dict[str, Source] = {}
     repeated = [source.name for source in sources if kept.setdefault(source.key, source) is not source]
     if repeated:
-        on_message(f"Files named more than once are read once: {name_some(repeated)}")
+        on_message(f"Files named more than once are read once: {abbreviate(repeated)}")
     return list(kept.values())
 
 
-def _walk(folder: Path, left_out: Dict[str, str]) -> Iterator[Path]:
+def _walk_folders(folder: Path, left_out: Dict[str, str]) -> Iterator[Path]:
     """YIELDS (Path): A folder and those below it that are not hidden, each once; links come last."""
     seen: Set[Tuple[int, int]] = set()
     queue: Deque[Path] = deque([folder])
@@ -103,12 +108,12 @@ def _walk(folder: Path, left_out: Dict[str, str]) -> Iterator[Path]:
             continue
         seen.add(identity)
         yield current
-        for entry in _list(current, left_out):
+        for entry in _list_folder(current, left_out):
             if os.path.isdir(entry) and not entry.name.startswith("."):
                 queue.append(entry) if entry.is_symlink() else queue.appendleft(entry)
 
 
-def _list(folder: Path, left_out: Dict[str, str]) -> List[Path]:
+def _list_folder(folder: Path, left_out: Dict[str, str]) -> List[Path]:
     try:
         return sorted(folder.iterdir())
     except OSError as error:
@@ -116,7 +121,7 @@ def _list(folder: Path, left_out: Dict[str, str]) -> List[Path]:
         return []
 
 
-def _match(pattern: str, left_out: Dict[str, str]) -> List[Path]:
+def _match_paths(pattern: str, left_out: Dict[str, str]) -> List[Path]:
     """RETURNS (List[Path]): What a pattern matches. Unlike `glob`, `**` follows links to folders once each."""
     parts = ANY_DEPTH.fullmatch(pattern)
     if parts is None:
@@ -124,9 +129,9 @@ def _match(pattern: str, left_out: Dict[str, str]) -> List[Path]:
             [Path(name) for name in glob(pattern)] if has_magic(pattern) else [Path(pattern)] * os.path.lexists(pattern)
         )
     folders = [folder for folder in map(Path, glob(parts[1] or ".")) if os.path.isdir(folder)]
-    below = [inner for folder in folders for inner in _walk(folder, left_out)]
+    below = [inner for folder in folders for inner in _walk_folders(folder, left_out)]
     matches = [
-        file for folder in below for file in _match(os.path.join(escape(str(folder)), parts[2] or "*"), left_out)
+        file for folder in below for file in _match_paths(os.path.join(escape(str(folder)), parts[2] or "*"), left_out)
     ]
     return list(dict.fromkeys(matches))
 
@@ -150,7 +155,9 @@ def _problem_of(file: Path) -> str:
     return "a pipe or a device"
 
 
-def _select(files: List[Path], folder: Path, place: str, on_message: OnMessage, target: Optional[Path]) -> List[Path]:
+def _select_files(
+    files: List[Path], folder: Path, place: str, on_message: OnMessage, target: Optional[Path]
+) -> List[Path]:
     """The files of a folder that are read, without hidden files and outputs; other suffixes give a message."""
     texts = _without_outputs(files, folder, target)
     if n_outputs := sum(_is_searched(file) for file in set(files) - set(texts)):
@@ -160,7 +167,7 @@ def _select(files: List[Path], folder: Path, place: str, on_message: OnMessage, 
     known = [file for file in files if _is_searched(file)]
     left_out = sorted(str(names[file]) for file in set(files) - set(known))
     if known and left_out:
-        named = name_some(left_out)
+        named = abbreviate(left_out)
         on_message(f"Files in '{place}' with other suffixes are not read, unless they are named: {named}")
     return known
 
@@ -168,7 +175,7 @@ def _select(files: List[Path], folder: Path, place: str, on_message: OnMessage, 
 def _is_searched(file: Path) -> bool:
     """Whether a file in a folder is read: by its suffix; a compressed file without another suffix is text."""
     suffix, compression = split_suffix(file)
-    return suffix in SUFFIXES or (compression != "" and suffix == "")
+    return suffix in TEXT_SUFFIXES or (compression != "" and suffix == "")
 
 
 def _without_outputs(files: List[Path], folder: Optional[Path], target: Optional[Path]) -> List[Path]:
@@ -200,7 +207,7 @@ def _is_vocabulary(file: Path) -> bool:
 
 def _require_files(items: List[PlaceT], place: str) -> List[PlaceT]:
     if not items:
-        suffixes = ", ".join([*SUFFIXES, *COMPRESSED])
+        suffixes = ", ".join([*TEXT_SUFFIXES, *COMPRESSION_SUFFIXES])
         raise ValueError(
             f"There are no texts at '{place}'. Give a file, or a folder with files that end in {suffixes}."
         )

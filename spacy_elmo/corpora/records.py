@@ -29,7 +29,7 @@ from ..util import is_number
 from .lines import TOO_DEEP, Counts, check_nuls, parse_line, read_lines
 from .parquet import read_parquet
 from .signatures import REPLACEMENT, name_other_than_docbin
-from .sources import HEAD_BYTES, Source
+from .sources import EXAMINED_BYTES, Source
 from .texts import Item
 
 # All fields of a record of JSON or a row of a data set, its text included; empty for other texts.
@@ -115,7 +115,7 @@ def _read_raw(
     else:
         with source.open_as_text(on_open) as content:
             if kind == "jsonl":
-                yield from ((kind, place, line) for place, line in read_json(content, name))
+                yield from ((kind, place, line) for place, line in stream_json(content, name))
             else:  # a text of any length is one item
                 lines = enumerate(read_lines(content, longest=sys.maxsize), start=1)
                 yield from ((kind, f"{name}:{n_lines}", line) for n_lines, line in lines)
@@ -127,11 +127,11 @@ def _parse(content: Any, kind: str, place: str, keep: Sequence[str], vocab: Voca
         content = _decode(content, place).rstrip("\r\n")
     if kind == "parquet":
         value, row = content
-        return to_item(value, place, row, vocab), 0, _select(row, keep, place)
+        return to_item(value, place, row, vocab), 0, _select_fields(row, keep, place)
     if kind != "jsonl":
         return content, 0, {}
-    item, n_replaced, record = parse_json(content, place, vocab)
-    return item, n_replaced, _select(record, keep, place) if keep else {}
+    item, n_replaced, record = parse_json_text(content, place, vocab)
+    return item, n_replaced, _select_fields(record, keep, place) if keep else {}
 
 
 def _decode(line: bytes, where: str) -> str:
@@ -145,7 +145,7 @@ def _decode(line: bytes, where: str) -> str:
         ) from error
 
 
-def read_json(file: BinaryIO, path: object) -> Iterator[Tuple[str, bytes]]:
+def stream_json(file: BinaryIO, path: object) -> Iterator[Tuple[str, bytes]]:
     """Stream JSON lines, or the elements of a JSON array, which is held in memory as a whole. A list of tokens or of
     sentences of Stanza is one record, alone in a file or in each line.
 
@@ -203,7 +203,7 @@ def _dump(record: Any, where: str) -> bytes:
         raise ValueError(f"Line {where} is not read: {TOO_DEEP}.") from error
 
 
-def parse_json(line: str, where: str, vocab: Optional[Vocab] = None) -> Read:
+def parse_json_text(line: str, where: str, vocab: Optional[Vocab] = None) -> Read:
     """The text or the words of a line, the number of unpaired surrogates replaced by U+FFFD, and the object.
 
     line (str): A JSON object with `words` or `tokens`, or else with `text`, see `to_item`; a list of tokens or of
@@ -268,7 +268,7 @@ def to_item(value: Any, where: str, record: Mapping[str, Any], vocab: Optional[V
         sentences = [_spell(tokens, record) for tokens in value]
         value = [word for words in sentences for word in words]
     words = list(value)
-    check_words(words, where)
+    check_word_types(words, where)
     if len(sentences) < 2:
         return words
     starts: List[Any] = [i == 0 for sentence in sentences for i in range(len(sentence))]
@@ -291,7 +291,7 @@ def _split_sentences(tokens: Sequence[Any], record: Mapping[str, Any]) -> Tuple[
 
 
 def _spell(tokens: Sequence[Any], record: Mapping[str, Any]) -> List[Any]:
-    """RETURNS (List[Any]): The texts of objects; anything else as it is, for `check_words`."""
+    """RETURNS (List[Any]): The texts of objects; anything else as it is, for `check_word_types`."""
     words, text, n_covered = [], record.get("text"), 0
     for token in tokens:
         word = token
@@ -330,7 +330,7 @@ def replace_surrogates(value: Any) -> Tuple[Any, int]:
     return (dict(zip(value, inner_values)) if isinstance(value, dict) else inner_values), n_replaced
 
 
-def check_words(item: Any, where: str) -> None:
+def check_word_types(item: Any, where: str) -> None:
     """RAISES (ValueError): For a list of words that are not all strings; it names `where`."""
     for word in item if isinstance(item, list) else ():
         if not isinstance(word, str):
@@ -344,7 +344,7 @@ def is_missing(value: Any) -> bool:
     return value is None or type(value).__name__ in ("NAType", "NaTType", "MaskedConstant") or is_nan
 
 
-def _select(record: Mapping[str, Any], keep: Sequence[str], place: str) -> Fields:
+def _select_fields(record: Mapping[str, Any], keep: Sequence[str], place: str) -> Fields:
     """RETURNS (Fields): Texts, numbers and None; objects, lists, true and false as JSON."""
     fields = {name: find_field(record, name) for name in keep}
     if missing := [name for name in keep if fields[name] is None and name not in record]:
@@ -380,7 +380,7 @@ def read_docbin(source: Source, nlp: Language) -> Iterator[Doc]:
         docs = DocBin().from_bytes(packed)
     # zlib, msgpack and spaCy raise different errors for invalid bytes.
     except Exception as error:
-        reason = name_other_than_docbin(packed[:HEAD_BYTES]) or str(error).rstrip(".")
+        reason = name_other_than_docbin(packed[:EXAMINED_BYTES]) or str(error).rstrip(".")
         raise ValueError(
             f"'{source.name}' cannot be read as a DocBin: {reason}. Write .spacy files with `DocBin.to_disk`."
         ) from error

@@ -9,14 +9,14 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Seque
 
 from .. import util
 from ..files import AnyPath, to_path
-from .lines import Counts, decode, read_lines, skip_items
+from .lines import Counts, decode_line, read_lines, skip_items
 from .parquet import read_parquet
-from .places import OnMessage, find_sources, name_some, say_nothing
-from .records import Fields, Read, parse_json, read_docbin, read_json, to_item
+from .places import OnMessage, abbreviate, find_sources, ignore_message
+from .records import Fields, Read, parse_json_text, read_docbin, stream_json, to_item
 from .sources import Source, is_address
 from .texts import Item, Record, SentenceCutter, make_nlp
 
-FORMATS = ("auto", "text", "jsonl", "docbin", "parquet")
+CORPUS_FORMATS = ("auto", "text", "jsonl", "docbin", "parquet")
 # Data sets of the Hugging Face `datasets` package.
 PREFIX = "hf:"
 TRAIN = "train"  # the default split
@@ -124,7 +124,7 @@ class FileShard(_CutShard):
         """Split lines at white space. This is the way of most corpora, and the fastest one."""
         with self.source.open_as_text() as file:
             for line in skip_items(read_lines(file), skip, name=self.name):
-                text, n_replaced = decode(line, self.name)
+                text, n_replaced = decode_line(line, self.name)
                 tokens = text.split()
                 counts.n_undecodable += n_replaced
                 if tokens:
@@ -146,14 +146,16 @@ class FileShard(_CutShard):
         else:
             with self.source.open_as_text() as file:
                 lines = (
-                    read_json(file, self.source.name) if kind == "jsonl" else (("", line) for line in read_lines(file))
+                    stream_json(file, self.source.name)
+                    if kind == "jsonl"
+                    else (("", line) for line in read_lines(file))
                 )
                 for where, line in skip_items(lines, skip, name=self.name):
-                    text, n_replaced = decode(line, self.name)
+                    text, n_replaced = decode_line(line, self.name)
                     item: Item = text.strip()
                     fields: Fields = {}
                     if kind == "jsonl":
-                        item, n_surrogates, fields = parse_json(text.strip(), where, self.cutter.vocab)
+                        item, n_surrogates, fields = parse_json_text(text.strip(), where, self.cutter.vocab)
                         n_replaced += n_surrogates
                     yield item, n_replaced, fields
 
@@ -250,7 +252,7 @@ def find_shards(
     lang: Optional[str] = None,
     format: str = "auto",
     running_text: bool = False,
-    on_message: OnMessage = say_nothing,
+    on_message: OnMessage = ignore_message,
     output: Optional[AnyPath] = None,
 ) -> List[Shard]:
     """Find the shards of a corpus, sorted by name. A file that is named more than once is read once.
@@ -267,8 +269,8 @@ def find_shards(
     RAISES (ValueError): For a place without texts, if `datasets` is missing, for an unknown language,
         for a name that is not UTF-8, for a data set that cannot be opened, for an unknown format.
     """
-    if format not in FORMATS:
-        raise ValueError(f"Unknown format '{format}'. Choose one of: {', '.join(FORMATS)}.")
+    if format not in CORPUS_FORMATS:
+        raise ValueError(f"Unknown format '{format}'. Choose one of: {', '.join(CORPUS_FORMATS)}.")
     cutter = SentenceCutter(lang, running_text=running_text)
     shards: List[Shard] = []
     seen: Set[str] = set()
@@ -278,14 +280,14 @@ def find_shards(
         if is_address(place):
             raise ValueError(f"Only `elmo embed` reads addresses such as '{place}'. Copy the texts to a local disk.")
         for source in [Source(place)] if is_dataset else find_sources(place, on_message, output=output):
-            _refuse_other_encodings(source.name)
+            _reject_other_encodings(source.name)
             if (key := source.name if is_dataset else source.key) in seen:
                 repeated.append(source.name)
                 continue
             seen.add(key)
             shards.append(DatasetShard(place, cutter) if is_dataset else FileShard(source, cutter, format))
     if repeated:
-        on_message(f"Files named more than once are read once: {name_some(repeated)}")
+        on_message(f"Files named more than once are read once: {abbreviate(repeated)}")
     return shards
 
 
@@ -321,7 +323,7 @@ def read_shards(shards: Iterable[Shard], counts: Optional[Counts] = None) -> Ite
             yield tokens
 
 
-def _refuse_other_encodings(name: str) -> None:
+def _reject_other_encodings(name: str) -> None:
     """Python decodes bytes of a name that are not UTF-8 to unpaired surrogates, which JSON files cannot store."""
     escaped = name.encode("utf8", "backslashreplace").decode("utf8")
     if escaped != name:

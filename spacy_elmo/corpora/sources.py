@@ -27,20 +27,20 @@ from ..files import AnyPath
 from .signatures import COMPRESSIONS, compression_of, format_by_content, name_binary
 
 # Suffixes searched for in folders. Files with other suffixes are read as text if they are named.
-SUFFIXES: Dict[str, str] = {
+TEXT_SUFFIXES: Dict[str, str] = {
     ".txt": "text",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".spacy": "docbin",
     ".parquet": "parquet",
 }
-COMPRESSED = tuple(COMPRESSIONS)
+COMPRESSION_SUFFIXES = tuple(COMPRESSIONS)
 STDIN = "-"
 DESCRIPTOR = re.compile(r"/dev/stdin|/dev/fd/\d+|/proc/(self|\d+)/fd/\d+")
 STDIN_NAMES = (STDIN, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 READ_AHEAD = 1 << 18
-HEAD_BYTES = 1 << 16  # that are looked at
+EXAMINED_BYTES = 1 << 16  # that are looked at
 COMPRESSED_BYTES = 8192  # that are decompressed at once
 
 
@@ -91,7 +91,7 @@ class Source:
             return by_suffix
         by_content = None
         with suppress(ValueError), self.look().open() as content:  # whoever reads a damaged file reports it
-            by_content = format_by_content(content.peek(HEAD_BYTES))
+            by_content = format_by_content(content.peek(EXAMINED_BYTES))
         return by_content or by_suffix or "text"
 
     @contextmanager
@@ -100,7 +100,7 @@ class Source:
 
         on_open (Callable[[BinaryIO], object]): Called with a file as it is on the disk, whose position is the progress;
             not for streams.
-        YIELDS (BufferedReader): A peek returns the first `HEAD_BYTES` bytes, or all if there are fewer.
+        YIELDS (BufferedReader): A peek returns the first `EXAMINED_BYTES` bytes, or all if there are fewer.
         RAISES (ValueError): If `zstandard` is missing, for a stream that was read before, if there is no stdin; EL108
             while reading a truncated or damaged file.
         """
@@ -112,7 +112,7 @@ class Source:
     def open_as_text(self, on_open: Callable[[BinaryIO], object] = lambda file: None) -> Iterator[BufferedReader]:
         """Open it for reading lines, see `open`. RAISES (ValueError): If it is not text in UTF-8, with what it is."""
         with self.open(on_open) as content:
-            if binary := name_binary(content.peek(HEAD_BYTES)):
+            if binary := name_binary(content.peek(EXAMINED_BYTES)):
                 raise ValueError(f"'{self.name}' is {binary[0]}, should be text in UTF-8. {binary[1]}.")
             yield content
 
@@ -253,7 +253,7 @@ def open_address(place: str) -> Iterator[BinaryIO]:
 def split_suffix(file: AnyPath) -> Tuple[str, str]:
     """RETURNS (Tuple[str, str]): The suffix of the content and that of the compression, in lower case; "" for none."""
     path = Path(os.fsdecode(file).lower())
-    return (Path(path.stem).suffix, path.suffix) if path.suffix in COMPRESSED else (path.suffix, "")
+    return (Path(path.stem).suffix, path.suffix) if path.suffix in COMPRESSION_SUFFIXES else (path.suffix, "")
 
 
 def format_by_suffix(file: AnyPath) -> Optional[str]:
@@ -261,7 +261,7 @@ def format_by_suffix(file: AnyPath) -> Optional[str]:
     folders are not searched for, may have JSON lines or an array.
     """
     suffix, _ = split_suffix(file)
-    return "jsonl" if suffix == ".json" else SUFFIXES.get(suffix)
+    return "jsonl" if suffix == ".json" else TEXT_SUFFIXES.get(suffix)
 
 
 def import_arrow(module: str, name: object) -> Any:
@@ -303,8 +303,8 @@ def _buffer(file: RawIOBase, name: str) -> BufferedReader:
 
 
 class _Content(RawIOBase):
-    """The content of a stream or of a compressed file; damages are EL108. The first block has `HEAD_BYTES` bytes or the
-    whole content, although a pipe or a decompressor may return fewer at once.
+    """The content of a stream or of a compressed file; damages are EL108. The first block has `EXAMINED_BYTES` bytes or
+    the whole content, although a pipe or a decompressor may return fewer at once.
     """
 
     def __init__(self, file: RawIOBase, name: str) -> None:
@@ -319,7 +319,7 @@ class _Content(RawIOBase):
         if self._problem is not None:
             raise self._problem
         n_bytes = n_new = self._read(buffer)
-        while self._is_first and n_new and n_bytes < HEAD_BYTES:
+        while self._is_first and n_new and n_bytes < EXAMINED_BYTES:
             try:
                 n_new = self._read(buffer[n_bytes:])
             except (ValueError, OSError) as error:  # after what could be read

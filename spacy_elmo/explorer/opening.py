@@ -8,11 +8,11 @@ from ..analysis.neighbors import NeighborIndex
 from ..corpora.texts import choose_lang
 from ..errors import Errors
 from ..inference.bilm import BiLM
-from ..pipeline.elmo import find_model
+from ..pipeline.component import find_model
 from ..pipeline.layer_weights import TaskMix, find_task_mixes, load_trained
 from ..pipeline.model import PACKAGED_BILM, get_bilm
 from ..weights import load_bilm
-from .reading import TextReader
+from .reading import TextSplitter
 from .views import Explorer
 
 
@@ -44,7 +44,7 @@ def open_explorer(
         opened = load()
     else:
         opened, name, mixes = _open_pipeline(pipeline, name, load, is_default=bilm is None)
-    reader = TextReader(choose_lang(lang, stored and stored.lang, opened.meta.get("lang")))
+    reader = TextSplitter(choose_lang(lang, stored and stored.lang, opened.meta.get("lang")))
     if stored is not None:
         try:
             stored.check_bilm(opened)

@@ -8,13 +8,12 @@ from numpy.typing import NDArray
 from spacy.attrs import IS_SPACE
 from spacy.tokens import Doc
 
-from ..corpora.texts import make_splitter, tokenize
+from ..corpora.texts import MAX_STRINGS, make_splitter, tokenize
 from ..inference.bilm import BiLM
-from ..pipeline.model import Reading, read_docs
+from ..pipeline.model import SequenceSettings, read_docs
 
 MAX_TOKENS = 5_000
-READING = Reading(contexts="sentences")
-MAX_STRINGS = 300_000  # in spaCy's vocabulary, before it is replaced by an empty one
+READING = SequenceSettings(contexts="sentences")
 
 
 def invalid(problem: str) -> ValueError:
@@ -43,7 +42,7 @@ class Context:
     keep: Tuple[int, int]
 
 
-class TextReader:
+class TextSplitter:
     """Splits texts into tokens and sentences with spaCy's tokenizer and sentence splitter, in bounded memory.
 
     lang (str): Language of both.
@@ -72,10 +71,10 @@ def find_contexts(doc: Doc) -> List[Context]:
     """
     if not len(doc):
         return []
-    doc_runs = read_docs([doc], READING)
+    doc_sequences = read_docs([doc], READING)
     places = numpy.flatnonzero(doc.to_array(IS_SPACE) == 0)
     contexts = []
-    for words, keep, rows in zip(doc_runs.runs, doc_runs.kept, doc_runs.rows):
+    for words, keep, rows in zip(doc_sequences.sequences, doc_sequences.kept, doc_sequences.rows):
         start = int(numpy.searchsorted(places, rows[0])) - keep[0]
         contexts.append(Context(words, places[start : start + len(words)].tolist(), keep))
     return contexts

@@ -17,18 +17,19 @@ from spacy.tokens import Token
 
 from ..about import __version__
 from ..analysis.index_build import Document, IndexBuilder, make_settings, open_for_writing
-from ..analysis.layer_weights import name_mixes
+from ..analysis.layer_weight_plots import name_mixes
 from ..analysis.neighbors import NeighborIndex, Use
 from ..analysis.sense_map import MAX_SENSES, MIN_USES, cluster_uses
 from ..inference.bilm import BiLM
 from ..inference.substitutes import find_substitutes
 from ..pipeline.layer_weights import TaskMix
 from ..pipeline.surprisal import compute_surprisal, find_unknown
-from ..util import finite
+from ..util import finite_or_none
+from .examples import find_examples
 from .reading import (
     MAX_TOKENS,
     READING,
-    TextReader,
+    TextSplitter,
     check_length,
     cut_word,
     embed_doc,
@@ -36,30 +37,29 @@ from .reading import (
     find_place,
     invalid,
 )
-from .texts import find_examples
 
-__all__ = ["VIEWS", "Busy", "Explorer", "Fields", "compare_layers", "invalid"]
+__all__ = ["VIEWS", "Busy", "Explorer", "RequestBody", "compare_layers", "invalid"]
 
-MAX_CHARACTERS = 20_000
+MAX_TEXT_CHARACTERS = 20_000
 MAX_COMPARED = 60  # tokens of each text of the view Compare
 MAX_WORD = 200  # characters of a word to look up
 MAX_RESULTS = 50
 MAX_USES = 500  # points of a map of senses
 MAX_INDEXED = 150_000  # characters of a text that the page has indexed: 8 s with en_elmo_sm on one thread
-SAMPLE = Path(__file__).parent / "static" / "sample.txt"  # English, written for this page
+SAMPLE_FILE = Path(__file__).parent / "static" / "sample.txt"  # English, written for this page
 MANY = 20  # minimum number of uses for a map
 N_SUGGESTED = 6
 SHOWN = 25  # words of a use on either side
 BUSY_SECONDS = 60.0  # maximum time of a request in the queue
 DIGITS = 6  # significant ones of products
-Answer = Dict[str, Any]
+Reply = Dict[str, Any]
 
 
 class Busy(Exception):
     """Other requests took too long."""
 
 
-class Fields:
+class RequestBody:
     """The body of a request, checked: each field has a type and a range, and its text can be encoded in UTF-8.
 
     body (bytes): A JSON object.
@@ -75,7 +75,7 @@ class Fields:
             raise invalid("its body should be a JSON object")
         self._values: Dict[str, Any] = content
 
-    def text(self, name: str, limit: int = MAX_CHARACTERS) -> str:
+    def text(self, name: str, limit: int = MAX_TEXT_CHARACTERS) -> str:
         """RETURNS (str): A text of `limit` characters at most; unpaired surrogates, which UTF-8 does not have, are
         U+FFFD."""
         value = self._values.get(name)
@@ -107,7 +107,7 @@ class Explorer:
     """Answers the requests of the page. A lock lets one request at a time compute.
 
     bilm (BiLM): The model.
-    reader (Optional[TextReader]): Tokenizer and sentence splitter, by default for English.
+    reader (Optional[TextSplitter]): Tokenizer and sentence splitter, by default for English.
     index (Optional[NeighborIndex]): For the views Neighbors and Senses.
     mixes (Sequence[TaskMix]): Learned mixes of a pipeline.
     busy_seconds (float): Timeout of the lock.
@@ -118,7 +118,7 @@ class Explorer:
         bilm: BiLM,
         name: str,
         *,
-        reader: Optional[TextReader] = None,
+        reader: Optional[TextSplitter] = None,
         index: Optional[NeighborIndex] = None,
         mixes: Sequence[TaskMix] = (),
         busy_seconds: float = BUSY_SECONDS,
@@ -126,7 +126,7 @@ class Explorer:
         self.bilm, self.name = bilm, name
         self.index, self.mixes = index, mixes
         self._folder: Optional[TemporaryDirectory[str]] = None  # of an index that the page has built
-        self._reader = reader or TextReader()
+        self._reader = reader or TextSplitter()
         self._busy_seconds = busy_seconds
         self._lock = Lock()
 
@@ -150,15 +150,15 @@ class Explorer:
         finally:
             self._lock.release()
 
-    def answer(self, view: str, body: bytes) -> Answer:
+    def answer(self, view: str, body: bytes) -> Reply:
         """RETURNS (Dict[str, Any]): The answer of a view to the body of a request, to be sent as JSON.
         RAISES (ValueError): For requests that cannot be answered. Busy: If other requests take too long.
         """
-        fields = Fields(body)
+        fields = RequestBody(body)
         with self.locked():
             return VIEWS[view](self, fields)
 
-    def settings(self) -> Answer:
+    def settings(self) -> Reply:
         """RETURNS (Dict[str, Any]): What the page needs: the biLM, the index and the limits."""
         names, index, sizes = name_mixes(self.mixes), self.index, ("layer", "n_tokens", "n_documents")
         lang = self._reader.lang
@@ -181,14 +181,14 @@ class Explorer:
             "lang": lang,
             "texts": texts._asdict(),
             "limits": {
-                "characters": MAX_CHARACTERS,
+                "characters": MAX_TEXT_CHARACTERS,
                 "tokens": MAX_TOKENS,
                 "compared": MAX_COMPARED,
                 "indexed": MAX_INDEXED,
             },
         }
 
-    def build_index(self, fields: Fields) -> Answer:
+    def build_index(self, fields: RequestBody) -> Reply:
         """Index a text, or the sample in place of an empty one, in a temporary folder.
 
         RETURNS (Dict[str, Any]): The new settings.
@@ -200,7 +200,7 @@ class Explorer:
         if not text and self._reader.lang != "en":
             raise invalid("the text to index is empty")
         name = "pasted text" if text else "sample text"
-        doc = self._reader.read(text or SAMPLE.read_text(encoding="utf8"), limit=MAX_INDEXED)
+        doc = self._reader.read(text or SAMPLE_FILE.read_text(encoding="utf8"), limit=MAX_INDEXED)
         sentences = [[token.text for token in sentence if not token.is_space] for sentence in doc.sents]
         records = [[words] for words in sentences if words]
         if not records:
@@ -234,7 +234,7 @@ class Explorer:
         )
         return [word for _, word in nlargest(N_SUGGESTED, suggestions)]
 
-    def tokens(self, fields: Fields) -> Answer:
+    def tokens(self, fields: RequestBody) -> Reply:
         """RETURNS (Dict[str, Any]): Tokens and contexts of a text."""
         doc = self._reader.read(fields.text("text"))
         contexts = [{"tokens": context.tokens, "keep": list(context.keep)} for context in find_contexts(doc)]
@@ -246,33 +246,39 @@ class Explorer:
         ]
         return {"tokens": rows, "contexts": contexts, "has_vocabulary": self.bilm.vocabulary is not None}
 
-    def compare(self, fields: Fields) -> Answer:
+    def compare(self, fields: RequestBody) -> Reply:
         """RETURNS (Dict[str, Any]): Products of the layers of two texts, see `compare_layers`."""
         docs = [self._reader.read(fields.text(name), MAX_COMPARED) for name in ("a", "b")]
         words = [[token.text for token in doc if not token.is_space] for doc in docs]
         return {"words": words, **compare_layers(*(embed_doc(self.bilm, doc) for doc in docs))}
 
-    def surprisal(self, fields: Fields) -> Answer:
+    def surprisal(self, fields: RequestBody) -> Reply:
         """RETURNS (Dict[str, Any]): Tokens with their surprisal in bits, null for white space."""
         doc = self._reader.read(fields.text("text"))
         (bits,) = compute_surprisal(self.bilm, READING, [doc])
         unknown = find_unknown(self.bilm, doc)
         return {
             "tokens": [
-                {**_describe_token(token), "is_unknown": is_unknown, "bits": [finite(value) for value in column]}
+                {
+                    **_describe_token(token),
+                    "is_unknown": is_unknown,
+                    "bits": [finite_or_none(value) for value in column],
+                }
                 for token, is_unknown, column in zip(doc, unknown, bits.T.tolist())
             ]
         }
 
-    def substitutes(self, fields: Fields) -> Answer:
+    def substitutes(self, fields: RequestBody) -> Reply:
         """RETURNS (Dict[str, Any]): Words that the biLM expects in the place of a token."""
         doc = self._reader.read(fields.text("text"))
         context, position = find_place(doc, fields.number("token", 0, MAX_TOKENS))
         substitutes = find_substitutes(self.bilm, context.words, position, k=fields.number("k", 1, MAX_RESULTS))
-        rows = [{name: finite(value) for name, value in substitute._asdict().items()} for substitute in substitutes]
+        rows = [
+            {name: finite_or_none(value) for name, value in substitute._asdict().items()} for substitute in substitutes
+        ]
         return {"word": context.words[position], "substitutes": rows}
 
-    def neighbors(self, fields: Fields) -> Answer:
+    def neighbors(self, fields: RequestBody) -> Reply:
         """RETURNS (Dict[str, Any]): Tokens of a text, and the stored uses closest to one of them, if one is given."""
         index = self._require_index()
         doc = self._reader.read(fields.text("text"))
@@ -286,7 +292,7 @@ class Explorer:
         rows = [{**_describe_use(use), "cosine": float(cosine)} for use, cosine in neighbors]
         return {"tokens": tokens, "neighbors": rows}
 
-    def senses(self, fields: Fields) -> Answer:
+    def senses(self, fields: RequestBody) -> Reply:
         """RETURNS (Dict[str, Any]): The number of uses of a word; these uses, or a sample, with their points and
         groups, whose number is that with the highest silhouette if `n_senses` is null; sizes and exemplars of the
             groups. For too few uses, words with more uses instead.
@@ -307,7 +313,7 @@ class Explorer:
             "points": sense_map.points.tolist(),
             "exemplars": sense_map.exemplars,
             "sizes": sense_map.sizes,
-            "silhouette": finite(sense_map.silhouette),
+            "silhouette": finite_or_none(sense_map.silhouette),
         }
 
     def _require_index(self) -> NeighborIndex:
@@ -319,7 +325,7 @@ class Explorer:
         return self.index
 
 
-VIEWS: Dict[str, Callable[[Explorer, Fields], Answer]] = {
+VIEWS: Dict[str, Callable[[Explorer, RequestBody], Reply]] = {
     "compare": Explorer.compare,
     "index": Explorer.build_index,
     "neighbors": Explorer.neighbors,
@@ -330,18 +336,18 @@ VIEWS: Dict[str, Callable[[Explorer, Fields], Answer]] = {
 }
 
 
-def _describe_token(token: Token) -> Answer:
+def _describe_token(token: Token) -> Reply:
     return {"text": token.text, "space": token.whitespace_, "is_space": token.is_space}
 
 
-def _describe_use(use: Use) -> Answer:
+def _describe_use(use: Use) -> Reply:
     """A use with the words around it, position counted among these."""
     start = max(0, use.position - SHOWN)
     words = use.words[start : use.position + SHOWN + 1]
     return {"words": words, "position": use.position - start, "document": use.document}
 
 
-def compare_layers(a: NDArray[numpy.float32], b: NDArray[numpy.float32]) -> Answer:
+def compare_layers(a: NDArray[numpy.float32], b: NDArray[numpy.float32]) -> Reply:
     """Products of the layers of two texts, from which the page computes similarities of any mix.
 
     A mix is gamma * sum_j s_j h_j (Peters et al. 2018, eq. 1). A dot product of two mixes is a weighted sum of the dot

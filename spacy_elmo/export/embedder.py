@@ -44,19 +44,19 @@ from ..corpora.sources import import_arrow
 from ..corpora.texts import Item, make_nlp, to_doc
 from ..files import hash_file, walk_files
 from ..inference.bilm import BiLM
-from ..pipeline.elmo import Elmo
+from ..pipeline.component import ElmoComponent
 from ..pipeline.model import ensure_bilm, set_bilm
 from ..settings import Count, DType, Precision, Store, Whole, check_fields
 from ..util import shorten
 from ..weights import load_bilm
-from ..weights.formats import FORMATS, locate, split_name
+from ..weights.formats import FORMATS, locate_model, split_name
 
-BATCH_SIZE = 1024
+MAX_BATCH_TEXTS = 1024
 BATCH_TOKENS = 16000  # tokens per batch of Docs, a little less than twice the component's `batch_tokens`
 TextT = TypeVar("TextT")
 Pool = Literal["mean", "first", "last", "max"]
 POOLS: Tuple[Pool, ...] = get_args(Pool)
-WORDS = ("words", "tokens")  # columns that have lists of strings if their type is unknown
+WORD_COLUMNS = ("words", "tokens")  # columns that have lists of strings if their type is unknown
 
 
 class Loaded(NamedTuple):
@@ -110,7 +110,7 @@ class VectorSettings:
     pool: Optional[Pool] = None
     dtype: DType = "float32"
     precision: Precision = "float32"
-    batch_size: Count = BATCH_SIZE
+    batch_size: Count = MAX_BATCH_TEXTS
     gpu_id: Whole = -1
 
 
@@ -155,7 +155,8 @@ class Embedder(VectorSettings):
         column = batch.column(self.column) if is_arrow else batch[self.column]
         if isinstance(column, (str, bytes, Doc)) or not hasattr(column, "__len__"):
             raise ValueError(
-                f"The column '{self.column}' is {_describe(column)}, should be a list of texts: a batch of rows. Put a "
+                f"The column '{self.column}' is {_describe_value(column)}, should be a list of texts: a batch of "
+                "rows. Put a "
                 "single text into a list; `datasets.map` passes batches with batched=True."
             )
         values = column.to_pylist() if is_arrow else list(column)
@@ -187,18 +188,18 @@ class Embedder(VectorSettings):
         return {**batch, **new}
 
     def __getstate__(self) -> Dict[str, Any]:
-        return {**self.__dict__, "_digest": _digest(self.model, _changed(self.model))}
+        return {**self.__dict__, "_digest": _hash_model(self.model, _changed(self.model))}
 
     def _holds_texts(self, values: Sequence[Any], type_name: str) -> bool:
         """Whether the column has strings, not lists of strings."""
         present = [value for value in values if not is_missing(value)]
         if present:
             return any(isinstance(value, str) for value in present)
-        return not ("list" in type_name or ("str" not in type_name and self.column in WORDS))
+        return not ("list" in type_name or ("str" not in type_name and self.column in WORD_COLUMNS))
 
     def _embed(self, items: Sequence[Item]) -> Tuple[List[Any], Dict[str, List[Any]]]:
         """Tokens, and rows by the name of their column."""
-        loaded = _load(self, _changed(self.model))
+        loaded = _load_model(self, _changed(self.model))
         tokens: List[List[str]] = []
         columns: Dict[str, List[Any]] = {}
         if loaded.is_split:
@@ -220,7 +221,7 @@ def load_weights(settings: VectorSettings, **files: Any) -> BiLM:
     return load_bilm(**files, weights=settings.model) if "options" in files else load_bilm(settings.model, **files)
 
 
-def make_pipeline(settings: VectorSettings, bilm: BiLM) -> Language:
+def make_vector_pipeline(settings: VectorSettings, bilm: BiLM) -> Language:
     """A pipeline of a tokenizer and an ELMo component, on its device."""
     nlp = make_nlp(settings.lang or "xx")
     config = {"store": settings.store, "dtype": settings.dtype, "model": {"precision": settings.precision}}
@@ -230,15 +231,15 @@ def make_pipeline(settings: VectorSettings, bilm: BiLM) -> Language:
 
 
 def load_pipeline(settings: VectorSettings, **files: Any) -> Language:
-    return make_pipeline(settings, load_weights(settings, **files))
+    return make_vector_pipeline(settings, load_weights(settings, **files))
 
 
-def get_bilm(nlp: Language) -> BiLM:
+def bilm_of_pipeline(nlp: Language) -> BiLM:
     return ensure_bilm(nlp.get_pipe("elmo").model)  # type: ignore[attr-defined]  # an Elmo component
 
 
 @lru_cache(maxsize=4)
-def _load(settings: Embedder, changed: Tuple[Any, ...]) -> Loaded:
+def _load_model(settings: Embedder, changed: Tuple[Any, ...]) -> Loaded:
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
     place, is_pipeline = _find(settings.model)
@@ -253,7 +254,7 @@ def _find(model: str) -> Tuple[Path, bool]:
     if spacy.util.is_package(name):
         return spacy.util.get_package_path(name), True
     place_name, component = split_name(name)
-    place = locate(place_name)
+    place = locate_model(place_name)
     return place, component is None and (place / "config.cfg").is_file()
 
 
@@ -272,7 +273,7 @@ def _changed(model: str) -> Tuple[Any, ...]:
 
 
 @lru_cache(maxsize=4)
-def _digest(model: str, changed: Tuple[Any, ...]) -> str:
+def _hash_model(model: str, changed: Tuple[Any, ...]) -> str:
     """A hash of the files of a model; their times may be the same after a replacement, or differ after a copy."""
     return hashlib.sha256("".join(hash_file(Path(name)) for name, *_ in changed).encode("ascii")).hexdigest()
 
@@ -282,7 +283,7 @@ def _load_saved(settings: Embedder, place: Path) -> Loaded:
     if settings.gpu_id >= 0:
         require_gpu(settings.gpu_id)
     nlp = spacy.load(place)
-    places = [i for i, (_, pipe) in enumerate(nlp.pipeline) if isinstance(pipe, Elmo)]
+    places = [i for i, (_, pipe) in enumerate(nlp.pipeline) if isinstance(pipe, ElmoComponent)]
     if not places:
         raise ValueError(
             f"The pipeline '{settings.model}' has no component 'elmo', only {', '.join(nlp.pipe_names) or 'none'}. "
@@ -399,12 +400,13 @@ def _to_item(value: Any, where: str, text_of_row: Any) -> Item:
         return to_item(words, where, {"text": text_of_row})
     if not isinstance(value, str):
         raise ValueError(
-            f"{where} is {_describe(value)}, should be a string, a list of strings or null. Cast the column, or name "
+            f"{where} is {_describe_value(value)}, should be a string, a list of strings or null. Cast the column, or "
+            "name "
             "another column with `column`."
         )
     text: str = replace_surrogates(str(value))[0]  # spaCy cannot read NumPy's strings
     return text
 
 
-def _describe(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     return f"{shorten(repr(value), 60)} ({type(value).__name__})"

@@ -45,7 +45,7 @@ class Arrays:
         return sorted(self._arrays.keys() - self._taken)
 
 
-class Graph:
+class OnnxGraph:
     """Collects nodes and constants in the order in which they are added.
 
     name (str): Name of the graph, and prefix of the names of its values.
@@ -88,7 +88,7 @@ class Graph:
 
     def input(self, name: str, kind: str, axes: Axes) -> str:
         """Declare an input of a kind (FLOAT or INT64); an axis of any size has a name in place of a size."""
-        self._inputs.append(_describe(name, kind, axes))
+        self._inputs.append(_value_info(name, kind, axes))
         return name
 
     def output(self, name: str, value: str, kind: str, axes: Axes) -> None:
@@ -96,7 +96,7 @@ class Graph:
         from onnx import helper
 
         self._nodes.append(helper.make_node("Identity", [value], [name]))
-        self._outputs.append(_describe(name, kind, axes))
+        self._outputs.append(_value_info(name, kind, axes))
 
     def build(self) -> Any:
         """The graph, an onnx.GraphProto."""
@@ -109,42 +109,42 @@ class Graph:
         return f"{self.name}/{stem.lower()}_{self._n_names}"
 
 
-def split_shape(graph: Graph, value: str, n_axes: int) -> Tuple[str, ...]:
+def split_shape(graph: OnnxGraph, value: str, n_axes: int) -> Tuple[str, ...]:
     """The sizes of the first axes of a value, each with one axis."""
     shape = graph.add("Shape", value)
     return tuple(graph.add("Gather", shape, graph.integers(i), axis=0) for i in range(n_axes))
 
 
-def _describe(name: str, kind: str, axes: Axes) -> Any:
+def _value_info(name: str, kind: str, axes: Axes) -> Any:
     from onnx import TensorProto, helper
 
     return helper.make_tensor_value_info(name, getattr(TensorProto, kind), list(axes))
 
 
-def _join(graph: Graph, directions: List[str]) -> str:
+def _join_directions(graph: OnnxGraph, directions: List[str]) -> str:
     """Value (1, ..., D), of values (..., P) with three axes."""
     joined = graph.add("Concat", *directions, axis=2)
     return graph.add("Unsqueeze", joined, graph.integers(0))
 
 
-def add_range(graph: Graph, stop: str) -> str:
+def add_range(graph: OnnxGraph, stop: str) -> str:
     """Value (stop,), from 0; `stop` has one axis."""
     scalar = graph.add("Squeeze", stop, graph.integers(0))
     return graph.add("Range", graph.constant(0, "int64"), scalar, graph.constant(1, "int64"))
 
 
-def _add_affine(graph: Graph, rows: str, weight: object, bias: object) -> str:
+def _add_affine(graph: OnnxGraph, rows: str, weight: object, bias: object) -> str:
     """Value (..., O), rows (..., I) times weights (I, O), plus the bias."""
     return graph.add("Add", graph.add("MatMul", rows, graph.constant(weight)), graph.constant(bias))
 
 
-def _add_mix(graph: Graph, carried: str, transformed: str, gate_scores: str) -> str:
+def _add_mix(graph: OnnxGraph, carried: str, transformed: str, gate_scores: str) -> str:
     """carried + sigmoid(gate_scores) * (transformed - carried), the sum of a highway."""
     gate = graph.add("Sigmoid", gate_scores)
     return graph.add("Add", carried, graph.add("Mul", gate, graph.add("Sub", transformed, carried)))
 
 
-def _add_norm(graph: Graph, rows: str, weight: object, bias: object) -> str:
+def _add_norm(graph: OnnxGraph, rows: str, weight: object, bias: object) -> str:
     """Value (..., P), normalized over the last axis."""
     constants = graph.constant(weight), graph.constant(bias)
     return graph.add("LayerNormalization", rows, *constants, axis=-1, epsilon=NORM_EPS)
@@ -153,7 +153,7 @@ def _add_norm(graph: Graph, rows: str, weight: object, bias: object) -> str:
 # Words.
 
 
-def add_characters(graph: Graph, config: BiLMConfig, arrays: Arrays, char_ids: str) -> str:
+def add_characters(graph: OnnxGraph, config: BiLMConfig, arrays: Arrays, char_ids: str) -> str:
     """Add the character CNN, from ids (B, S, C), int64, to (B, S, P). Each distinct row of ids is computed once."""
     cnn: CharCNNConfig = config.char_cnn  # type: ignore[assignment]  # the caller has checked
     rows = graph.add("Reshape", char_ids, graph.integers(-1, cnn.max_characters))  # (B * S, C)
@@ -163,7 +163,7 @@ def add_characters(graph: Graph, config: BiLMConfig, arrays: Arrays, char_ids: s
     return graph.add("Gather", _add_cnn(graph, config, cnn, arrays, distinct), index, axis=0)
 
 
-def _add_cnn(graph: Graph, config: BiLMConfig, cnn: CharCNNConfig, arrays: Arrays, char_ids: str) -> str:
+def _add_cnn(graph: OnnxGraph, config: BiLMConfig, cnn: CharCNNConfig, arrays: Arrays, char_ids: str) -> str:
     features = _add_filters(graph, cnn, arrays, char_ids)  # (U, F)
     is_first = cnn.projection == "after_cnn"
     if config.has_cnn_projection and is_first:
@@ -181,7 +181,7 @@ def _add_cnn(graph: Graph, config: BiLMConfig, cnn: CharCNNConfig, arrays: Array
     return features  # (U, P)
 
 
-def _add_filters(graph: Graph, cnn: CharCNNConfig, arrays: Arrays, char_ids: str) -> str:
+def _add_filters(graph: OnnxGraph, cnn: CharCNNConfig, arrays: Arrays, char_ids: str) -> str:
     embedded = graph.add("Gather", graph.constant(arrays.take("char_cnn.embedding")), char_ids, axis=0)  # (U, C, E)
     characters = graph.add("Transpose", embedded, perm=[0, 2, 1])  # (U, E, C)
     pooled = []
@@ -192,7 +192,7 @@ def _add_filters(graph: Graph, cnn: CharCNNConfig, arrays: Arrays, char_ids: str
     return graph.add({"relu": "Relu", "tanh": "Tanh"}[cnn.activation], graph.add("Concat", *pooled, axis=1))
 
 
-def _add_gemm(graph: Graph, arrays: Arrays, name: str, rows: str) -> str:
+def _add_gemm(graph: OnnxGraph, arrays: Arrays, name: str, rows: str) -> str:
     """Value (N, O), rows (N, I) times the transposed weights (O, I), plus the bias."""
     weight, bias = (graph.constant(arrays.take(f"{name}.{key}")) for key in ("weight", "bias"))
     return graph.add("Gemm", rows, weight, bias, transB=1)
@@ -209,27 +209,27 @@ class StartState(NamedTuple):
 
 
 def add_lstm_layers(
-    graph: Graph, config: BiLMConfig, arrays: Arrays, start: List[StartState], vectors: str, lengths: str
+    graph: OnnxGraph, config: BiLMConfig, arrays: Arrays, start: List[StartState], vectors: str, lengths: str
 ) -> str:
     """Add all layers in both directions, from layer 0 (B, S, P) and lengths (B,), int64, to (L+1, B, S, D). `start` has
     the state of each layer. Rows after the end of a sentence have no meaning.
     """
     steps = graph.add("Transpose", vectors, perm=[1, 0, 2])  # (S, B, P)
     inputs = [steps, _reverse(graph, steps, lengths)][: config.n_directions]
-    stacked = [_join(graph, [steps] * config.n_directions)]
+    stacked = [_join_directions(graph, [steps] * config.n_directions)]
     for k in range(config.n_layers):
         inputs = [_add_layer(graph, config, arrays, k, direction, start[k], x) for direction, x in enumerate(inputs)]
         outputs = [inputs[0], *(_reverse(graph, x, lengths) for x in inputs[1:])]
-        stacked.append(_join(graph, outputs))
+        stacked.append(_join_directions(graph, outputs))
     return graph.add("Transpose", graph.add("Concat", *stacked, axis=0), perm=[0, 2, 1, 3])
 
 
-def _reverse(graph: Graph, steps: str, lengths: str) -> str:
+def _reverse(graph: OnnxGraph, steps: str, lengths: str) -> str:
     return graph.add("ReverseSequence", steps, lengths, batch_axis=1, time_axis=0)
 
 
 def _add_layer(
-    graph: Graph, config: BiLMConfig, arrays: Arrays, k: int, direction: int, start: StartState, inputs: str
+    graph: OnnxGraph, config: BiLMConfig, arrays: Arrays, k: int, direction: int, start: StartState, inputs: str
 ) -> str:
     """Value (S, B, P), in the reading order of the direction."""
     name = f"encoder.layers.{k}"
@@ -254,18 +254,18 @@ def _by_gate(columns: NDArray[Any]) -> NDArray[Any]:
     return np.concatenate([gates[i] for i in GATE_ORDER], axis=-1)
 
 
-def _repeat(graph: Graph, row: NDArray[Any], inputs: str) -> str:
+def _repeat(graph: OnnxGraph, row: NDArray[Any], inputs: str) -> str:
     """Value (B, len(row)); B is the second axis of `inputs`."""
     n_rows = graph.add("Gather", graph.add("Shape", inputs), graph.integers(1), axis=0)
     shape = graph.add("Concat", n_rows, graph.integers(len(row)), axis=0)
     return graph.add("Expand", graph.constant(row[np.newaxis]), shape)
 
 
-def _build_cell(graph: Graph, config: BiLMConfig, arrays: Arrays, name: str, direction: int) -> Any:
+def _build_cell(graph: OnnxGraph, config: BiLMConfig, arrays: Arrays, name: str, direction: int) -> Any:
     """One step, an onnx.GraphProto: h, c and the input side of the gates to h, c and h as output."""
     width, cell_width = config.projection_width, config.cell_width
     weight = graph.constant(_by_gate(arrays.take(f"{name}.recurrent_weight")[direction]))
-    step = Graph(f"{name}.{direction}")
+    step = OnnxGraph(f"{name}.{direction}")
     h = step.input(f"{step.name}/h", FLOAT, ["batch", width])
     c = step.input(f"{step.name}/c", FLOAT, ["batch", cell_width])
     gates = step.input(f"{step.name}/gates", FLOAT, ["batch", 4 * cell_width])
@@ -285,7 +285,7 @@ def _build_cell(graph: Graph, config: BiLMConfig, arrays: Arrays, name: str, dir
     return step.build()
 
 
-def _clip(graph: Graph, value: str, limit: Any) -> str:
+def _clip(graph: OnnxGraph, value: str, limit: Any) -> str:
     return value if limit is None else graph.add("Clip", value, graph.constant(-limit), graph.constant(limit))
 
 
@@ -293,7 +293,7 @@ def _clip(graph: Graph, value: str, limit: Any) -> str:
 
 
 def add_transformer_layers(
-    graph: Graph, config: BiLMConfig, arrays: Arrays, boundaries: NDArray[Any], vectors: str, lengths: str
+    graph: OnnxGraph, config: BiLMConfig, arrays: Arrays, boundaries: NDArray[Any], vectors: str, lengths: str
 ) -> str:
     """Add all layers in both directions, from the vectors of BOS and EOS (2, P), layer 0 (B, S, P) and lengths (B,),
     int64, to (L+1, B, S, D). Rows after the end of a sentence have no meaning.
@@ -309,20 +309,20 @@ def add_transformer_layers(
     rows = graph.add("Add", rows, graph.add("Gather", graph.constant(table), places, axis=0))
     masks = _add_masks(graph, lengths, last)[: config.n_directions]
     stacks = [_add_stack(graph, config, arrays, k, rows, mask) for k, mask in enumerate(masks)]
-    stacked = [_join(graph, [vectors] * config.n_directions)]
+    stacked = [_join_directions(graph, [vectors] * config.n_directions)]
     for layers in zip(*stacks):
-        stacked.append(_join(graph, [graph.add("Slice", layer, one, last, one) for layer in layers]))
+        stacked.append(_join_directions(graph, [graph.add("Slice", layer, one, last, one) for layer in layers]))
     return graph.add("Concat", *stacked, axis=0)
 
 
-def _add_positions(graph: Graph, n_rows: str, lengths: str, last: str) -> str:
+def _add_positions(graph: OnnxGraph, n_rows: str, lengths: str, last: str) -> str:
     """Value (B, T), the position of each row in the text of its sentence."""
     words = graph.add("Expand", add_range(graph, last), graph.add("Concat", n_rows, last, axis=0))  # (B, T - 1)
     ends = graph.add("Unsqueeze", graph.add("Add", lengths, graph.integers(1)), graph.integers(1))  # (B, 1)
     return graph.add("Concat", words, ends, axis=1)
 
 
-def _add_masks(graph: Graph, lengths: str, last: str) -> Tuple[str, str]:
+def _add_masks(graph: OnnxGraph, lengths: str, last: str) -> Tuple[str, str]:
     """Values (B, 1, T, T), added to the scores of the forward and backward direction."""
     steps = add_range(graph, graph.add("Add", last, graph.integers(1)))  # (T,)
     read, reader = (graph.add("Unsqueeze", steps, graph.integers(axis)) for axis in (0, 1))  # (1, T), (T, 1)
@@ -337,7 +337,7 @@ def _add_masks(graph: Graph, lengths: str, last: str) -> Tuple[str, str]:
     return masks[0], masks[1]
 
 
-def _add_stack(graph: Graph, config: BiLMConfig, arrays: Arrays, k: int, rows: str, mask: str) -> List[str]:
+def _add_stack(graph: OnnxGraph, config: BiLMConfig, arrays: Arrays, k: int, rows: str, mask: str) -> List[str]:
     """Values (B, T, P), the layers of direction k."""
     layers = []
     for layer in range(config.n_layers):
@@ -352,7 +352,9 @@ def _add_stack(graph: Graph, config: BiLMConfig, arrays: Arrays, k: int, rows: s
     return layers
 
 
-def _add_attention(graph: Graph, config: BiLMConfig, arrays: Arrays, block: str, k: int, rows: str, mask: str) -> str:
+def _add_attention(
+    graph: OnnxGraph, config: BiLMConfig, arrays: Arrays, block: str, k: int, rows: str, mask: str
+) -> str:
     """Value (B, T, P), the rows plus the attended values."""
     width, n_heads = config.projection_width, transformer_of(config).n_heads
     weight, bias = (arrays.take(f"{block}norm_{key}")[k, 0] for key in ("weight", "bias"))
@@ -370,5 +372,5 @@ def _add_attention(graph: Graph, config: BiLMConfig, arrays: Arrays, block: str,
     return graph.add("Add", rows, _add_linear(graph, arrays, f"{block}output", k, joined))
 
 
-def _add_linear(graph: Graph, arrays: Arrays, name: str, k: int, rows: str) -> str:
+def _add_linear(graph: OnnxGraph, arrays: Arrays, name: str, k: int, rows: str) -> str:
     return _add_affine(graph, rows, *(arrays.take(f"{name}_{key}")[k] for key in ("weight", "bias")))

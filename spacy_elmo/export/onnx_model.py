@@ -12,16 +12,17 @@ from ..errors import Errors
 from ..files import atomic_file, to_path
 from ..inference.bilm import BiLM
 from ..inference.runtime import isolated
-from ..text.words import SENTENCE_BEGIN, SENTENCE_END, Utf8Codec
+from ..inference.word_encoder import BOUNDARIES
+from ..text.words import Utf8Codec
 from ..util import has_onnx
-from ..weights.files import PathLike
+from ..weights.archive import PathLike
 from ..weights.formats import not_saved
 from ..weights.meta import list_training_texts
 from .onnx_graph import (
     FLOAT,
     INT64,
     Arrays,
-    Graph,
+    OnnxGraph,
     StartState,
     add_characters,
     add_lstm_layers,
@@ -30,12 +31,11 @@ from .onnx_graph import (
     split_shape,
 )
 
-BOUNDARIES = (SENTENCE_BEGIN, SENTENCE_END)
-SUFFIX = ".onnx"
-ENCODERS = ("lstm", "transformer")
+ONNX_SUFFIX = ".onnx"
+EXPORTED_ENCODERS = ("lstm", "transformer")
 OPSET = 17  # operators of ONNX 1.12
 IR_VERSION = 8
-MAX_BYTES = 2**31 - 2**20  # a protobuf message has at most 2 GiB; the rest is for the nodes
+MAX_GRAPH_BYTES = 2**31 - 2**20  # a protobuf message has at most 2 GiB; the rest is for the nodes
 FLOAT_BYTES = 4
 REPLACED_BY_TABLE = ("char_cnn.", "word_emb")  # parameters that a graph with token embeddings lacks
 
@@ -55,8 +55,8 @@ def export_onnx(bilm: BiLM, path: PathLike, *, force: bool = False) -> None:
     RAISES (OSError): If it cannot be written, for example on a full disk.
     """
     target = to_path(path)
-    if target.suffix.lower() != SUFFIX:
-        raise ValueError(Errors.EL354.format(path=target, format="onnx", reason=f"it does not end in {SUFFIX}"))
+    if target.suffix.lower() != ONNX_SUFFIX:
+        raise ValueError(Errors.EL354.format(path=target, format="onnx", reason=f"it does not end in {ONNX_SUFFIX}"))
     if target.exists() and (not force or not target.is_file()):
         raise ValueError(Errors.EL025.format(path=target, kind="file" if target.is_file() else "folder"))
     content = _to_onnx(bilm).SerializeToString()
@@ -84,7 +84,7 @@ def _to_onnx(bilm: BiLM) -> Any:
         raise ValueError(Errors.EL352.format(reason=problem))
     from onnx import helper
 
-    graph, arrays = Graph("elmo"), Arrays(bilm)
+    graph, arrays = OnnxGraph("elmo"), Arrays(bilm)
     _add_all(graph, bilm, arrays)
     _check_complete(graph, bilm, arrays)
     model = helper.make_model(
@@ -95,11 +95,11 @@ def _to_onnx(bilm: BiLM) -> Any:
         opset_imports=[helper.make_opsetid("", OPSET)],
         doc_string=str(bilm.meta.get("description", "")),
     )
-    helper.set_model_props(model, describe(bilm))
+    helper.set_model_props(model, describe_graph(bilm))
     return model
 
 
-def describe(bilm: BiLM) -> Dict[str, str]:
+def describe_graph(bilm: BiLM) -> Dict[str, str]:
     """Metadata of the file: sizes, input, and name, language, licence and source if known."""
     config, characters = bilm.config, _characters_of(bilm)
     record = {
@@ -117,7 +117,7 @@ def describe(bilm: BiLM) -> Dict[str, str]:
     return {key: value if isinstance(value, str) else json.dumps(value) for key, value in record.items()}
 
 
-def _add_all(graph: Graph, bilm: BiLM, arrays: Arrays) -> None:
+def _add_all(graph: OnnxGraph, bilm: BiLM, arrays: Arrays) -> None:
     config, characters = bilm.config, _characters_of(bilm)
     if characters is not None:
         raw_ids = graph.input("char_ids", INT64, ["batch", "tokens", characters.max_characters])
@@ -186,8 +186,8 @@ def find_onnx_problem(bilm: BiLM) -> Optional[str]:
     """Why a biLM cannot be written as ONNX in float32, by encoder, input and size; None if it can. Whether the package
     onnx is installed does not matter. No array is copied.
     """
-    if bilm.config.encoder not in ENCODERS:
-        return f"its encoder is '{bilm.config.encoder}', should be {' or '.join(map(repr, ENCODERS))}"
+    if bilm.config.encoder not in EXPORTED_ENCODERS:
+        return f"its encoder is '{bilm.config.encoder}', should be {' or '.join(map(repr, EXPORTED_ENCODERS))}"
     if bilm.config.token_embedder is not None:
         return "it reads words and characters by tables of its own"
     return _find_excess(_count_bytes(bilm))
@@ -203,11 +203,11 @@ def _count_bytes(bilm: BiLM) -> int:
 
 
 def _find_excess(n_bytes: int) -> Optional[str]:
-    excess = f"its arrays have {n_bytes:,} bytes, but one ONNX file holds at most {MAX_BYTES:,}"
-    return excess if n_bytes > MAX_BYTES else None
+    excess = f"its arrays have {n_bytes:,} bytes, but one ONNX file holds at most {MAX_GRAPH_BYTES:,}"
+    return excess if n_bytes > MAX_GRAPH_BYTES else None
 
 
-def _check_complete(graph: Graph, bilm: BiLM, arrays: Arrays) -> None:
+def _check_complete(graph: OnnxGraph, bilm: BiLM, arrays: Arrays) -> None:
     """Modules that this version cannot express would change the vectors."""
     is_replaced = bilm.token_embeddings is not None
     unused = [name for name in arrays.unused() if not (is_replaced and name.startswith(REPLACED_BY_TABLE))]

@@ -19,15 +19,15 @@ from ..corpora.texts import make_nlp
 from ..errors import Errors
 from ..files import follow_links, to_path
 from ..inference.bilm import BiLM
-from ..pipeline import elmo as _elmo  # noqa: F401  registers the factory
+from ..pipeline import component as _elmo  # noqa: F401  registers the factory
 from ..pipeline.model import set_bilm
 from ..pipeline.torch_bilm import copy_bilm
-from ..weights.files import PathLike
+from ..weights.archive import PathLike
 from ..weights.meta import list_training_texts
 
 BUILDS = ("wheel", "sdist", "none")
 NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
-VERSION = re.compile(r"(0|[1-9]\d*)(\.(0|[1-9]\d*))*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?")
+VERSION_PATTERN = re.compile(r"(0|[1-9]\d*)(\.(0|[1-9]\d*))*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?")
 TEXTS = ("description", "license", "author", "email", "url")  # of the meta data of a biLM, copied to the package
 
 
@@ -63,13 +63,13 @@ def package_bilm(
     folder = to_path(path)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".package.", dir=folder) as work:
-        nlp = make_pipeline(bilm, lang, name=name, version=version, precision=precision)
+        nlp = make_packaged_pipeline(bilm, lang, name=name, version=version, precision=precision)
         nlp.to_disk(Path(work) / "pipeline")
         target = find_folder(path, lang=lang, name=name, version=version)
         made = _write_package(Path(work), target.name)
         if build != "none":
-            _build(made, build)
-        _put_in_place(made, follow_links(target), Path(work) / "old")
+            _run_build(made, build)
+        _replace_folder(made, follow_links(target), Path(work) / "old")
     return next((target / "dist").iterdir()) if build != "none" else target
 
 
@@ -80,8 +80,10 @@ def check_package(path: PathLike, *, name: str, lang: str, version: str, build: 
         raise ValueError(f"The setting build is '{build}', but should be one of: {known}. Choose one of these.")
     make_nlp(lang)
     expected = "lower-case letters a-z, digits and single underscores between them (PEP 503)"
-    _check(NAME, "name", name, expected, "news or de_wiki_2018")
-    _check(VERSION, "version", version, "a version as in PEP 440, in its normal form", "1.0.0 or 2.1rc1")
+    _check_pattern(NAME, "name", name, expected, "news or de_wiki_2018")
+    _check_pattern(
+        VERSION_PATTERN, "version", version, "a version as in PEP 440, in its normal form", "1.0.0 or 2.1rc1"
+    )
     target = find_folder(path, lang=lang, name=name, version=version)
     if target.exists() and (not force or not target.is_dir()):
         raise ValueError(Errors.EL025.format(path=target, kind="folder" if target.is_dir() else "file"))
@@ -97,18 +99,18 @@ def find_folder(path: PathLike, *, lang: str, name: str, version: str) -> Path:
     return to_path(path) / f"{lang}_elmo_{name}-{version}"
 
 
-def make_pipeline(bilm: BiLM, lang: str, *, name: str, version: str, precision: str) -> Language:
+def make_packaged_pipeline(bilm: BiLM, lang: str, *, name: str, version: str, precision: str) -> Language:
     """A pipeline of the component `elmo`, which uses the biLM, with the meta data of the package."""
     nlp = make_nlp(lang)
     elmo: Any = nlp.add_pipe("elmo", config={"model": {"precision": precision}})
     set_bilm(elmo.model, copy_bilm(bilm))
-    nlp.meta.update(describe(bilm.meta), name=f"elmo_{name}", version=version)
+    nlp.meta.update(describe_package(bilm.meta), name=f"elmo_{name}", version=version)
     # The lowest version that is known to read these weights, up to the next version that may change.
     nlp.meta["requirements"] = [__title__ + str(get_minor_version_range(__version__))]
     return nlp
 
 
-def describe(meta: Dict[str, Any]) -> Dict[str, Any]:
+def describe_package(meta: Dict[str, Any]) -> Dict[str, Any]:
     """Meta data of a pipeline from those of a biLM: description, licence, author, sources."""
     record: Dict[str, Any] = {key: meta[key] for key in TEXTS if isinstance(meta.get(key), str)}
     record.setdefault("description", "ELMo vectors")
@@ -117,7 +119,7 @@ def describe(meta: Dict[str, Any]) -> Dict[str, Any]:
     return {**record, "sources": sources} if sources else record
 
 
-def _check(pattern: "re.Pattern[str]", what: str, value: str, expected: str, example: str) -> None:
+def _check_pattern(pattern: "re.Pattern[str]", what: str, value: str, expected: str, example: str) -> None:
     if not pattern.fullmatch(value):
         raise ValueError(
             f"'{value}' is not a valid {what} of a package: it should be {expected}. Choose another {what}, for "
@@ -137,7 +139,7 @@ def _write_package(work: Path, name: str) -> Path:
     return work / "packages" / name
 
 
-def _build(folder: Path, build: str) -> None:
+def _run_build(folder: Path, build: str) -> None:
     """Build without the network: with the installed setuptools."""
     command = [sys.executable, "-m", "build", f"--{build}", "--no-isolation", str(folder)]
     result = subprocess.run(command, capture_output=True, text=True, errors="replace")
@@ -156,7 +158,7 @@ def _failed_build(name: str, reason: str) -> ValueError:
     )
 
 
-def _put_in_place(made: Path, target: Path, aside: Path) -> None:
+def _replace_folder(made: Path, target: Path, aside: Path) -> None:
     """Rename, and restore what was there if that fails."""
     if target.exists():
         os.rename(target, aside)

@@ -34,7 +34,7 @@ from spacy.tokens import Doc
 from .. import util
 from ..about import __version__
 from ..corpora.lines import Counts
-from ..corpora.places import MANIFEST, SKIPPED, OnMessage, find_sources, name_some, say_nothing
+from ..corpora.places import MANIFEST, SKIPPED, OnMessage, abbreviate, find_sources, ignore_message
 from ..corpora.records import WITH_FIELDS, TextRecord, read_records, to_text
 from ..corpora.sources import Source, filesystem_of, is_address, make_source
 from ..corpora.texts import make_nlp
@@ -42,16 +42,16 @@ from ..files import AnyPath, check_not_read, check_output_file, temporary_folder
 from ..inference.bilm import BiLM
 from ..util import find_changes
 from .embedder import VectorSettings, load_pipeline
-from .vectors import STDOUT, Writer, embed_records, is_output, open_vectors
+from .vector_files import STDOUT, Writer, embed_records, is_output, open_vectors
 
 Records = Generator[TextRecord, None, None]
 PART = re.compile(r"part-\d{5,}-\d{5,}\.(parquet|spacy)|_part-\d{5,}-\d{5,}\.skipped\.jsonl")  # what a run writes
-FORMATS = {"parquet": ".parquet", "docbin": ".spacy"}
+PART_SUFFIXES = {"parquet": ".parquet", "docbin": ".spacy"}
 TEXTS_PER_FILE = {"parquet": 10_000, "docbin": 1000}
 TEXTS_TO_CHECK = 1000  # of a file, for the types of its fields
 LOCAL = ("file", "local")  # protocols of addresses of local files
 # Settings in which a folder may be continued: they change neither vectors nor parts.
-FREE = ("batch_size", "gpu_id", "on_error")
+CHANGEABLE_SETTINGS = ("batch_size", "gpu_id", "on_error")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ class PartSettings(VectorSettings):
     """How the parts of a folder are made, beside `VectorSettings`.
 
     folder (str): Path or address of the output.
-    format (str): A key of `FORMATS`.
+    format (str): A key of `PART_SUFFIXES`.
     texts_per_file (int): Lines, rows or Docs of a part; the last part of an input file may have fewer.
     files (Tuple[Tuple[str, str], ...]): Further arguments of `load_bilm`.
     input_format (str): See `read_records`.
@@ -103,9 +103,9 @@ class Progress(NamedTuple):
     on_id: Callable[[Any, str], object] = lambda id, place: None
 
 
-def describe(settings: PartSettings, bilm: BiLM) -> Dict[str, Any]:
+def describe_parts(settings: PartSettings, bilm: BiLM) -> Dict[str, Any]:
     """How vectors are made, for the manifest and the metadata of each part."""
-    record = {name: value for name, value in asdict(settings).items() if name not in (*FREE, "folder")}
+    record = {name: value for name, value in asdict(settings).items() if name not in (*CHANGEABLE_SETTINGS, "folder")}
     record["files"] = dict(settings.files)
     return {
         **record,
@@ -117,7 +117,9 @@ def describe(settings: PartSettings, bilm: BiLM) -> Dict[str, Any]:
     }
 
 
-def find_types(settings: PartSettings, inputs: Sequence[Source], on_message: OnMessage = say_nothing) -> PartSettings:
+def find_types(
+    settings: PartSettings, inputs: Sequence[Source], on_message: OnMessage = ignore_message
+) -> PartSettings:
     """The settings with all types of the columns that are kept, "" or chosen by the user before. They are chosen by the
     first `TEXTS_TO_CHECK` texts that have fields: "int64" or "float64" if all of them are numbers or null, else
     "string". Files without fields give a message. ValueError for fields that no text
@@ -135,7 +137,7 @@ def find_types(settings: PartSettings, inputs: Sequence[Source], on_message: OnM
             "Parquet, or keep none."
         )
     if without_fields:
-        names = name_some(without_fields)
+        names = abbreviate(without_fields)
         on_message(f"Only JSONL and Parquet have fields: the texts of {names} are written without {fields}")
     typed = tuple((name, kind or _find_type(settings, with_fields, name)) for name, kind in settings.keep)
     return replace(settings, keep=typed)
@@ -235,24 +237,25 @@ def check_streams(folder: str, inputs: Sequence[Source], *, force: bool) -> None
 def begin_folder(
     settings: PartSettings, description: Mapping[str, Any], inputs: Sequence[Source], *, force: bool
 ) -> None:
-    """Create the folder with its manifest, or compare the manifest that it has; `description` is that of `describe`.
-    `force` removes the parts of an earlier run. ValueError for other files in the folder, which are never removed;
-    for an input in it; without `force` for another biLM, setting or input.
+    """Create the folder with its manifest, or compare the manifest that it has; `description` is that of
+    `describe_parts`. `force` removes the parts of an earlier run. ValueError for other files in the folder, which are
+    never removed; for an input in it; without `force` for another biLM, setting or input.
     """
     folder = Folder(settings.folder)
     manifest = {**description, "inputs": [{"name": source.name, "bytes": source.size_bytes} for source in inputs]}
     names = folder.names()
     visible = [name for name in names if not name.startswith(".")]
-    strangers = [name for name in visible if name != MANIFEST and not PART.fullmatch(name)]
-    if strangers or (visible and MANIFEST not in names):
+    foreign_files = [name for name in visible if name != MANIFEST and not PART.fullmatch(name)]
+    if foreign_files or (visible and MANIFEST not in names):
         raise ValueError(
-            f"The folder '{settings.folder}' has files that `elmo embed` did not write ({(strangers or visible)[0]}). "
+            f"The folder '{settings.folder}' has files that `elmo embed` did not write "
+            f"({(foreign_files or visible)[0]}). "
             "Choose another folder; --force replaces parts of an earlier run, and nothing else."
         )
     _check_parts(settings.folder, inputs)
     if not force and any(PART.fullmatch(name) for name in names):
         before = json.loads(folder.read(MANIFEST))
-        if different := _differences(before, manifest):
+        if different := _find_setting_changes(before, manifest):
             lines = "; ".join(_difference(name, *values) for name, values in different.items())
             raise ValueError(
                 f"The folder '{settings.folder}' was written with other settings: {lines}. Continue with the settings, "
@@ -265,7 +268,7 @@ def begin_folder(
     folder.write(MANIFEST, json.dumps(manifest, indent=2, ensure_ascii=False))
 
 
-def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Dict[str, Tuple[Any, Any]]:
+def _find_setting_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Dict[str, Tuple[Any, Any]]:
     names = [name for name in now if name != "version"]
     return find_changes(*({name: record.get(name) for name in names} for record in (before, now)))
 
@@ -324,13 +327,13 @@ def embed_file(
     """
     folder, counts, total = Folder(settings.folder), Counts(), Totals()
     existing = set(folder.names())
-    with closing(_read(settings, nlp, source, counts, progress)) as records:
-        for k, part in enumerate(_cut(records, settings.texts_per_file)):
+    with closing(_read_source(settings, nlp, source, counts, progress)) as records:
+        for k, part in enumerate(_cut_records(records, settings.texts_per_file)):
             stem = f"part-{file_number:05}-{k:05}"
             if (k - by_part[0]) % by_part[1]:
-                _exhaust(part)
-            elif stem + FORMATS[settings.format] in existing:
-                _exhaust(part)
+                _skip_records(part)
+            elif stem + PART_SUFFIXES[settings.format] in existing:
+                _skip_records(part)
                 total = total.plus(Totals(n_found=1))
             else:
                 place = (file_number, source.name)
@@ -347,7 +350,9 @@ def embed_whole(
     counts, skipped = Counts(), _Skipped(settings.on_error)
     if settings.on_error == "skip":
         check_not_read(Path(f"{settings.folder}{SKIPPED}"), [source.name for source in inputs])
-    with closing(record for source in inputs for record in _read(settings, nlp, source, counts, progress)) as records:
+    with closing(
+        record for source in inputs for record in _read_source(settings, nlp, source, counts, progress)
+    ) as records:
         n_texts, n_tokens = embed_records(
             nlp, records, writer, batch_size=settings.batch_size, on_error=skipped.callback, on_text=progress.on_text
         )
@@ -358,7 +363,7 @@ def embed_whole(
     return Totals(n_texts, n_tokens, 1, len(skipped.lines), n_replaced=counts.n_undecodable)
 
 
-def _read(settings: PartSettings, nlp: Language, source: Source, counts: Counts, progress: Progress) -> Records:
+def _read_source(settings: PartSettings, nlp: Language, source: Source, counts: Counts, progress: Progress) -> Records:
     """The records of an input file; its position is reported."""
     files: List[BinaryIO] = []
     for record in read_records(
@@ -392,13 +397,13 @@ class _Skipped:
         self.lines.append(json.dumps({"place": record.place, "error": str(record.error)}) + "\n")
 
 
-def _cut(records: Iterator[TextRecord], n: int) -> Iterator[Iterator[TextRecord]]:
+def _cut_records(records: Iterator[TextRecord], n: int) -> Iterator[Iterator[TextRecord]]:
     """YIELDS (Iterator[TextRecord]): The next records, at least one, which must be read before the next are cut."""
     for first in records:
         yield chain([first], islice(records, n - 1))
 
 
-def _exhaust(part: Iterator[TextRecord]) -> None:
+def _skip_records(part: Iterator[TextRecord]) -> None:
     for _ in part:
         pass
 
@@ -407,7 +412,7 @@ def _check_manifest(folder: "Folder", place: str, description: Mapping[str, Any]
     """ValueError if another command has restarted the folder with other settings or texts."""
     manifest = json.loads(folder.read(MANIFEST))
     is_same_text = [item["name"] for item in manifest["inputs"][file_number : file_number + 1]] == [name]
-    if not is_same_text or _differences(manifest, json.loads(json.dumps(description))):
+    if not is_same_text or _find_setting_changes(manifest, json.loads(json.dumps(description))):
         raise ValueError(
             f"The folder '{place}' was restarted by another command, with another biLM, other settings or other texts. "
             "Run one of the two commands again, or give each a folder of its own."
@@ -425,7 +430,7 @@ def _embed_part(
     on_text: Callable[[Doc], object],
 ) -> Totals:
     skipped = _Skipped(settings.on_error)
-    with folder.part(stem + FORMATS[settings.format]) as path:
+    with folder.part(stem + PART_SUFFIXES[settings.format]) as path:
         with open_vectors(str(path), store=settings.store, pool=settings.pool, keep=dict(settings.keep)) as writer:
             writer.meta = description
             n_texts, n_tokens = embed_records(

@@ -3,7 +3,7 @@ from typing import Any, Dict
 PANEL_WIDTH: int
 """Columns of a panel of weights; cells are padded to a multiple of it."""
 N_TYPES: int
-"""Number of types of weights; their order is that of `kernel_records.TYPES`."""
+"""Number of types of weights; their order is that of `kernel_records.WEIGHT_TYPES`."""
 INSTRUCTION_SET: str
 """The kernel that is used: "avx512_bf16", "avx512", "avx2" or "generic"; `SPACY_ELMO_CPU_ISA` selects another one."""
 LAYOUTS: Dict[str, Dict[str, Any]]

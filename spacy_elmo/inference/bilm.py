@@ -10,20 +10,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..bilm.config import BiLMConfig
-from ..bilm.model import BiLMNetwork, LMHead
+from ..bilm.network import BiLMNetwork, LMHead
 from ..bilm.state import BiLMState, State
 from ..errors import Errors
 from ..text.words import Lexicon, Vocabulary
 from ..util import STATES
-from .digest import InputWords, RoundedCopy, Weights, collect_weights, digest_weights
-from .encoder import Encoder, check_state_of, refuse_state
-from .perplexity import Perplexity, finite, require_language_model, split_losses, summarize, text_losses
+from .digest import InputWords, RoundedCopy, WeightsByName, collect_weights, digest_weights
+from .encoder import Encoder, check_state_of, reject_state
+from .perplexity import Perplexity, check_finite, require_language_model, split_losses, summarize_losses, text_losses
 from .products import check_precision, quantize, require_float32
 from .runtime import isolated, to_host, trim_heap
-from .words import WeightVersions, WordCache
+from .word_encoder import WeightVersions, WordCache
 
-Vectors = List[NDArray[np.float32]]
-Layers = Union[str, int]
+VectorList = List[NDArray[np.float32]]
+LayerChoice = Union[str, int]
 DERIVED = ("_derived", "_versions", "_version", "_digest_of_values")
 _version_numbers = count()
 
@@ -121,8 +121,8 @@ class BiLM:
         copied = self._rounded_copy
         return copied if copied is not None and copied.rounded == self._digest_values() else None
 
-    def describe_copy(self, weights: Weights) -> Optional[RoundedCopy]:
-        """weights (Weights): Rounded values of all weights, by the names of `collect_weights`.
+    def describe_copy(self, weights: WeightsByName) -> Optional[RoundedCopy]:
+        """weights (WeightsByName): Rounded values of all weights, by the names of `collect_weights`.
         RETURNS (Optional[RoundedCopy]): The `rounded_copy` of a biLM that has them.
         """
         rounded = digest_weights(self.network, weights, InputWords(self.vocabulary, self.lexicon))
@@ -132,7 +132,7 @@ class BiLM:
     @isolated
     def steady_state(self) -> BiLMState:
         """RETURNS (BiLMState): One row, the initial state of sequences with "steady". Raises EL340 without state."""
-        refuse_state(self.config, "the steady state")
+        reject_state(self.config, "the steady state")
         return BiLMState.from_state(self._encoder.steady_state)
 
     @isolated
@@ -209,7 +209,7 @@ class BiLM:
         *,
         state: Union[str, BiLMState, None] = "reset",
         return_state: bool = False,
-        layers: Layers = "all",
+        layers: LayerChoice = "all",
         boundaries: bool = False,
         batch_tokens: int = 8192,
     ) -> Any:
@@ -224,7 +224,8 @@ class BiLM:
         layers (Union[str, int]): "all": (L+1, n, D); "top", "mean" or the number of a layer: (n, D).
         boundaries (bool): Include the rows of `<S>` and `</S>`: n + 2 rows.
         batch_tokens (int): Tokens computed at once, which bounds the working memory.
-        RETURNS (Union[Vectors, Tuple[Vectors, BiLMState]]): float32 arrays that own their memory, in the order given.
+        RETURNS (Union[VectorList, Tuple[VectorList, BiLMState]]): float32 arrays that own their memory, in the order
+            given.
         RAISES (ValueError): For `batch_tokens` below 1, a state that does not fit, unknown layers; EL340 for a state
             without recurrence, EL341 for a sequence too long for a transformer, EL011 for input that is not tokenized.
         """
@@ -239,12 +240,12 @@ class BiLM:
             start = check_state(state)
         ends: List[State] = []
         encoder, choices = self._encoder, dict[str, Any](group_lengths=[len(text)], with_boundaries=boundaries)
-        vectors: Vectors = []
-        for part in encoder.slices(encoder.runs(text), start, batch_tokens, ends=ends, **choices):
-            sizes = [len(words) + 2 * part.has_boundaries for words in text[part.start : part.stop]]
-            chosen = to_host(choose(part.rows))  # (N, D) or (L+1, N, D), at once: one wait for a GPU
+        vectors: VectorList = []
+        for computed in encoder.slices(encoder.sequences(text), start, batch_tokens, ends=ends, **choices):
+            sizes = [len(words) + 2 * computed.has_boundaries for words in text[computed.start : computed.stop]]
+            chosen = to_host(choose(computed.rows))  # (N, D) or (L+1, N, D), at once: one wait for a GPU
             for rows in chosen.split(sizes, dim=-2):
-                inner = rows[..., 1:-1, :] if part.has_boundaries and not boundaries else rows
+                inner = rows[..., 1:-1, :] if computed.has_boundaries and not boundaries else rows
                 vectors.append(inner.numpy().astype("float32", copy=True))
         if not return_state:
             return vectors
@@ -256,7 +257,7 @@ class BiLM:
     @isolated
     def encode(
         self,
-        runs: Sequence[Sequence[Any]],
+        sequences: Sequence[Sequence[Any]],
         *,
         char_ids: Union[Tensor, NDArray[np.int64], None] = None,
         state: str = "reset",
@@ -265,22 +266,23 @@ class BiLM:
         boundaries: bool = False,
         with_grad: bool = False,
     ) -> Tensor:
-        """Compute the layers of all runs, concatenated, on the device of the weights.
+        """Compute the layers of all sequences, concatenated, on the device of the weights.
 
-        runs (Sequence[Sequence[Any]]): Words of each run, which is read as one sequence; empty ones are allowed. With
+        sequences (Sequence[Sequence[Any]]): Words of each sequence; empty ones are allowed. With
             `char_ids` the rows of these words.
         char_ids (Union[Tensor, NDArray[np.int64], None]): Shape (U, C), one row per word, from AllenNLP's
             `batch_to_ids` or `CharacterCodec.encode`: shifted by one, 0 is the mask.
         state (str): "reset", "steady" or "carry".
         batch_tokens (int): Tokens computed at once.
-        group_lengths (Optional[Sequence[int]]): For "carry": numbers of consecutive runs that share a state.
+        group_lengths (Optional[Sequence[int]]): For "carry": numbers of consecutive sequences that share a state.
         boundaries (bool): Keep the rows of BOS and EOS.
-        with_grad (bool): Attach the layers to the graph. All runs are computed at once, in float32, from zero states.
+        with_grad (bool): Attach the layers to the graph. All sequences are computed at once, in float32, from zero
+            states.
         RETURNS (Tensor): Shape (L+1, N, D), without gradients unless `with_grad`.
         RAISES (ValueError): For `batch_tokens` below 1, an unknown state, or gradients in reduced precision or with
-            another state than "reset"; EL340 for a state without recurrence, EL341 for a run too long for a
-            transformer, EL011 for runs that are not lists of words, EL017 if the biLM reads whole words, or for ids
-            that its codec does not have.
+            another state than "reset"; EL340 for a state without recurrence, EL341 for a sequence too long for a
+            transformer, EL011 for sequences that are not lists of words, EL017 if the biLM reads whole words, or for
+            ids that its codec does not have.
         """
         check_positive("batch_tokens", batch_tokens)
         if with_grad:
@@ -292,18 +294,18 @@ class BiLM:
         encoder = self._encoder
         with torch.set_grad_enabled(with_grad and torch.is_grad_enabled()):
             if char_ids is None:
-                encoder_runs = encoder.runs(check_sentences(runs), has_gradients=with_grad)
+                batch = encoder.sequences(check_sentences(sequences), has_gradients=with_grad)
             else:
-                encoder_runs = encoder.id_runs(char_ids, runs)
+                batch = encoder.id_sequences(char_ids, sequences)
             if with_grad:
-                return encoder.with_grad(encoder_runs, with_boundaries=boundaries)
-            n_rows = sum(encoder_runs.lengths) + 2 * boundaries * len(encoder_runs.lengths)
+                return encoder.with_grad(batch, with_boundaries=boundaries)
+            n_rows = sum(batch.lengths) + 2 * boundaries * len(batch.lengths)
             sizes = (self.config.n_layers + 1, n_rows, self.config.output_width)
             layers = torch.empty(sizes, dtype=torch.float32, device=self.device)
             choices: Dict[str, Any] = {"group_lengths": group_lengths, "with_boundaries": boundaries}
             row = 0
-            for part in encoder.slices(encoder_runs, check_state(state), batch_tokens, **choices):
-                rows = part.rows if boundaries else part.inner(encoder_runs.lengths)
+            for computed in encoder.slices(batch, check_state(state), batch_tokens, **choices):
+                rows = computed.rows if boundaries else computed.inner(batch.lengths)
                 layers[:, row : row + rows.shape[1]] = rows
                 row += rows.shape[1]
             return layers
@@ -311,27 +313,27 @@ class BiLM:
     @isolated
     def iter_encode(
         self,
-        runs: Sequence[Sequence[str]],
+        sequences: Sequence[Sequence[str]],
         *,
         state: str = "reset",
         batch_tokens: int = 8192,
         group_lengths: Optional[Sequence[int]] = None,
         reuse_memory: bool = False,
     ) -> Iterator[Tuple[int, int, Tensor]]:
-        """The same as `encode` in slices, so that the number of runs does not affect the working memory.
+        """The same as `encode` in slices, so that the number of sequences does not affect the working memory.
 
         reuse_memory (bool): The layers of a slice are valid only until the next one is requested or the iteration
             ends: copy what you need. Otherwise each slice has its own memory.
-        YIELDS (Tuple[int, int, Tensor]): start, stop and the layers (L+1, n, D) of runs[start:stop].
+        YIELDS (Tuple[int, int, Tensor]): start, stop and the layers (L+1, n, D) of sequences[start:stop].
         RAISES (ValueError): See `encode`.
         """
         check_positive("batch_tokens", batch_tokens)
         encoder = self._encoder
-        encoder_runs = encoder.runs(check_sentences(runs))
-        for part in encoder.slices(encoder_runs, check_state(state), batch_tokens, group_lengths=group_lengths):
-            is_copied = not (reuse_memory or part.has_boundaries)  # without boundaries, `inner` is a copy
-            rows = part.inner(encoder_runs.lengths)
-            yield part.start, part.stop, rows.clone() if is_copied else rows
+        batch = encoder.sequences(check_sentences(sequences))
+        for computed in encoder.slices(batch, check_state(state), batch_tokens, group_lengths=group_lengths):
+            is_copied = not (reuse_memory or computed.has_boundaries)  # without boundaries, `inner` is a copy
+            rows = computed.inner(batch.lengths)
+            yield computed.start, computed.stop, rows.clone() if is_copied else rows
 
     @isolated
     def perplexity(
@@ -359,19 +361,19 @@ class BiLM:
         state = state or ("carry" if self.config.has_state else "reset")
         text = _check_text(sentences, state, batch_size, "perplexities")
         losses = text_losses(self._encoder, head, vocabulary, text, state, batch_size)
-        return finite(summarize(losses, vocabulary, on_progress), self.network, head)
+        return check_finite(summarize_losses(losses, vocabulary, on_progress), self.network, head)
 
     @isolated
     def token_losses(
         self, sentences: Iterable[Sequence[str]], *, state: str = "reset", batch_size: int = 32
-    ) -> Vectors:
+    ) -> VectorList:
         """Compute the negative log likelihood of every word, indexed by the predicted word.
 
         sentences (Iterable[Sequence[str]]): Tokenized, without boundaries.
         state (str): "reset", "steady", or "carry" (all sentences as one text, as in bilm-tf).
         batch_size (int): Sentences computed at once.
-        RETURNS (Vectors): For each sentence of n words shape (d, n + 1), in nats: its words, then its boundary, `</S>`
-            for the forward and `<S>` for the backward direction.
+        RETURNS (VectorList): For each sentence of n words shape (d, n + 1), in nats: its words, then its boundary,
+            `</S>` for the forward and `<S>` for the backward direction.
         RAISES (ValueError): See `perplexity`.
         """
         head, vocabulary = require_language_model(self.head, self.vocabulary, "losses")

@@ -14,13 +14,13 @@ from torch import Tensor
 from ..bilm.char_cnn import has_mask_row
 from ..bilm.config import BiLMConfig
 from ..bilm.lstm import LSTMLayer, full_bias
-from ..bilm.model import BiLMNetwork
+from ..bilm.network import BiLMNetwork
 from ..text.words import Lexicon, Vocabulary
 from .products import QuantizedMatrix, hash_values, stored_state
 
 DIGEST_LENGTH = 12  # hexadecimal digits
 EMBEDDINGS = "token_embeddings"
-Weights = Mapping[str, Union[Tensor, QuantizedMatrix]]
+WeightsByName = Mapping[str, Union[Tensor, QuantizedMatrix]]
 
 
 class RoundedCopy(NamedTuple):
@@ -43,13 +43,13 @@ class InputWords(NamedTuple):
     lexicon: Optional[Lexicon] = None
 
 
-def collect_weights(network: BiLMNetwork, token_embeddings: Optional[Tensor]) -> Weights:
+def collect_weights(network: BiLMNetwork, token_embeddings: Optional[Tensor]) -> WeightsByName:
     """All weights that vectors depend on, by name; without the softmax."""
     weights = stored_state(network)
     return weights if token_embeddings is None else {**weights, EMBEDDINGS: token_embeddings}
 
 
-def digest_weights(network: BiLMNetwork, weights: Weights, words: InputWords) -> str:
+def digest_weights(network: BiLMNetwork, weights: WeightsByName, words: InputWords) -> str:
     """The digest of weights by the names of `collect_weights`, for the network. It also depends on settings that change
     vectors but no shape, and on the words of tables.
 

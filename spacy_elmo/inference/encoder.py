@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..bilm.config import BiLMConfig
 from ..bilm.layers import find_hooked
-from ..bilm.model import BiLMNetwork, BiLSTM
+from ..bilm.network import BiLMNetwork, BiLSTMStack
 from ..bilm.state import State
 from ..bilm.transformer import check_lengths
 from ..errors import Errors, Warnings
@@ -22,7 +22,7 @@ from ..util import shorten
 from .dispatch import GPU_MAX_LANES, MAX_LANES
 from .runner import Runner, make_runner
 from .runtime import HeapTrimmer, Workspace, WorkspacePool, register_fork_handlers
-from .words import BOUNDARIES, WordEncoder
+from .word_encoder import BOUNDARIES, WordEncoder
 
 BOS, EOS = 0, 1  # numbers of the boundaries in every slice
 MIN_COLUMNS = 4  # a word, and begin, content and end of its characters
@@ -31,32 +31,32 @@ STEADY_PASSES, STEADY_CHUNK = 50, 10
 STEADY_CHANGE = 1e-6
 
 
-class NumberedRuns(NamedTuple):
+class NumberedSequences(NamedTuple):
     """Sequences of a slice as word numbers, with the word vectors.
 
     vectors (Tensor): Shape (U, P), vectors of the distinct words, boundaries first.
-    runs (List[List[int]]): Rows of `vectors` for each sequence, without boundaries.
+    word_ids (List[List[int]]): Rows of `vectors` for each sequence, without boundaries.
     """
 
     vectors: Tensor
-    runs: List[List[int]]
+    word_ids: List[List[int]]
 
     def tokens(self, *, with_boundaries: bool) -> Ids:
         """The concatenation of all sequences, shape (N,)."""
-        runs = ([BOS, *run, EOS] for run in self.runs) if with_boundaries else self.runs
-        return np.fromiter(chain.from_iterable(runs), dtype="int64")
+        sequences = ([BOS, *sequence, EOS] for sequence in self.word_ids) if with_boundaries else self.word_ids
+        return np.fromiter(chain.from_iterable(sequences), dtype="int64")
 
     def lengths(self, *, with_boundaries: bool) -> List[int]:
-        return [len(run) + 2 * with_boundaries for run in self.runs]
+        return [len(sequence) + 2 * with_boundaries for sequence in self.word_ids]
 
 
-class Runs(NamedTuple):
-    """Sequences that are converted to numbers slice by slice, by `number_slice(start, stop)`. Each distinct word of a
+class SequenceBatch(NamedTuple):
+    """Sequences that are converted to numbers slice by slice, by `load_slice(start, stop)`. Each distinct word of a
     slice has one vector. `lengths` are without boundaries.
     """
 
     lengths: List[int]
-    number_slice: Callable[[int, int], NumberedRuns]
+    load_slice: Callable[[int, int], NumberedSequences]
 
 
 class Slice(NamedTuple):
@@ -73,7 +73,7 @@ class Slice(NamedTuple):
         """The rows without boundaries: a copy if there are any. `lengths` are the words of all sequences."""
         if not self.has_boundaries:
             return self.rows
-        return self.rows[:, torch.from_numpy(inner_places(lengths[self.start : self.stop])).to(self.rows.device)]
+        return self.rows[:, torch.from_numpy(inner_rows(lengths[self.start : self.stop])).to(self.rows.device)]
 
 
 class Encoder:
@@ -116,18 +116,18 @@ class Encoder:
             self.known_steady_state = self._compute_steady_state()
         return self.known_steady_state
 
-    def runs(self, runs: Sequence[Sequence[str]], *, has_gradients: bool = False) -> Runs:
+    def sequences(self, sequences: Sequence[Sequence[str]], *, has_gradients: bool = False) -> SequenceBatch:
         """The words of each sequence, for `slices` or `with_grad`; empty ones are allowed."""
         words = self.words
         encode = words.compute if has_gradients else words.encode
 
-        def number_slice(start: int, stop: int) -> NumberedRuns:
-            distinct, numbers = number_words(runs[start:stop], words.boundaries)
-            return NumberedRuns(encode(distinct), numbers)
+        def load_slice(start: int, stop: int) -> NumberedSequences:
+            distinct, numbers = number_words(sequences[start:stop], words.boundaries)
+            return NumberedSequences(encode(distinct), numbers)
 
-        return Runs([len(run) for run in runs], number_slice)
+        return SequenceBatch([len(sequence) for sequence in sequences], load_slice)
 
-    def id_runs(self, char_ids: Union[Tensor, NDArray[np.int64]], index: Sequence[Sequence[int]]) -> Runs:
+    def id_sequences(self, char_ids: Union[Tensor, NDArray[np.int64]], index: Sequence[Sequence[int]]) -> SequenceBatch:
         """Sequences as rows of character ids (U, C) of the codec: `index` has those of each sequence. Word vectors have
         gradients if these are enabled.
 
@@ -135,22 +135,22 @@ class Encoder:
         """
         ids = np.asarray(char_ids.cpu() if isinstance(char_ids, Tensor) else char_ids, dtype="int64")
         codec = self.words.codec
-        problem = _id_problem(ids, [row for run in index for row in run], codec)
+        problem = _id_problem(ids, [row for sequence in index for row in sequence], codec)
         if problem or codec is None:
             raise ValueError(Errors.EL017.format(problem=problem))
         rows = np.concatenate([codec.encode(self.words.boundaries, ids.shape[1])[0], ids])
         vectors = self.words.encode_ids(rows, codec.lengths(rows))  # (U + 2, P), boundaries first
 
-        def number_slice(start: int, stop: int) -> NumberedRuns:
+        def load_slice(start: int, stop: int) -> NumberedSequences:
             parts = index[start:stop]
             used, numbers = np.unique(np.fromiter(chain.from_iterable(parts), dtype="int64"), return_inverse=True)
             used_rows = np.concatenate([[BOS, EOS], used + 2])
             flat = (numbers + 2).tolist()
-            stops = np.cumsum([len(run) for run in parts]).tolist()
-            runs = [flat[first:last] for first, last in zip([0, *stops], stops)]
-            return NumberedRuns(vectors[torch.from_numpy(used_rows).to(vectors.device)], runs)
+            stops = np.cumsum([len(sequence) for sequence in parts]).tolist()
+            sequences = [flat[first:last] for first, last in zip([0, *stops], stops)]
+            return NumberedSequences(vectors[torch.from_numpy(used_rows).to(vectors.device)], sequences)
 
-        return Runs([len(run) for run in index], number_slice)
+        return SequenceBatch([len(sequence) for sequence in index], load_slice)
 
     def start(self, state: str) -> State:
         """RETURNS (State): Initial state of a sequence under a policy, one row."""
@@ -165,7 +165,7 @@ class Encoder:
 
     def slices(
         self,
-        runs: Runs,
+        sequences: SequenceBatch,
         state: Union[str, State],
         batch_tokens: int,
         *,
@@ -184,18 +184,18 @@ class Encoder:
         YIELDS (Slice): In order.
         RAISES (ValueError): EL340 if the encoder has no state to continue from, EL341 for a sequence that is too long.
         """
-        self._check(runs, state)
+        self._check(sequences, state)
         with self._workspaces.borrow() as workspace:
             if self._calls_modules(state):
-                slices = self._each_with_modules(runs, batch_tokens, with_boundaries)
+                slices = self._each_with_modules(sequences, batch_tokens, with_boundaries)
             elif self.config.has_state and not isinstance(state, State) and state == "carry":
-                groups = group_lengths or [1] * len(runs.lengths)
-                slices = self._carry(runs, groups, batch_tokens, workspace, ends)
+                groups = group_lengths or [1] * len(sequences.lengths)
+                slices = self._carry(sequences, groups, batch_tokens, workspace, ends)
             else:
-                slices = self._each(runs, state, batch_tokens, workspace, with_boundaries, ends)
-            for part in slices:
-                yield part
-                self._trimmer.count(sum(runs.lengths[part.start : part.stop]))
+                slices = self._each(sequences, state, batch_tokens, workspace, with_boundaries, ends)
+            for computed in slices:
+                yield computed
+                self._trimmer.count(sum(sequences.lengths[computed.start : computed.stop]))
 
     def lanes(self, lanes: SentenceLanes, table: WordTable, n_steps: int) -> Iterator[Tuple[Chunk, Tensor]]:
         """Compute lanes of text from the zero state, which is carried on from chunk to chunk of at most `n_steps`
@@ -222,22 +222,24 @@ class Encoder:
                 yield chunk, layers
                 self._trimmer.count(steps * n_lanes)
 
-    def with_grad(self, runs: Runs, *, with_boundaries: bool = False) -> Tensor:
-        """Layers (L+1, N, D) of every sequence from zero, attached to the graph; `runs` were made with gradients."""
-        self._check(runs, "reset")
-        if not runs.lengths:
+    def with_grad(self, sequences: SequenceBatch, *, with_boundaries: bool = False) -> Tensor:
+        """Layers (L+1, N, D) of every sequence from zero, attached to the graph; `sequences` were made with
+        gradients.
+        """
+        self._check(sequences, "reset")
+        if not sequences.lengths:
             sizes = (self.config.n_layers + 1, 0, self.config.output_width)
             return torch.zeros(sizes, dtype=torch.float32, device=self.device)
-        return self._call_modules(runs.number_slice(0, len(runs.lengths)), with_boundaries=with_boundaries)
+        return self._call_modules(sequences.load_slice(0, len(sequences.lengths)), with_boundaries=with_boundaries)
 
-    def _call_modules(self, numbered: NumberedRuns, *, with_boundaries: bool) -> Tensor:
+    def _call_modules(self, numbered: NumberedSequences, *, with_boundaries: bool) -> Tensor:
         """Layers (L+1, N, D) of every sequence from zero, by the modules of the network."""
         vectors, tokens = numbered.vectors, numbered.tokens(with_boundaries=True)
         places = np.arange(len(tokens))  # of the rows to return
         if not with_boundaries:
-            places = inner_places(numbered.lengths(with_boundaries=False))
+            places = inner_rows(numbered.lengths(with_boundaries=False))
         encoder: Any = self.network.encoder
-        if isinstance(encoder, BiLSTM):
+        if isinstance(encoder, BiLSTMStack):
             lengths = numbered.lengths(with_boundaries=True)
             layers: Tensor = encoder.encode(vectors, torch.from_numpy(tokens).to(self.device), lengths)  # (L+1, N, D)
             return layers[:, torch.from_numpy(places).to(self.device)]
@@ -278,21 +280,21 @@ class Encoder:
             return False
         return bool(hooked)
 
-    def _each_with_modules(self, runs: Runs, batch_tokens: int, with_boundaries: bool) -> Iterator[Slice]:
+    def _each_with_modules(self, sequences: SequenceBatch, batch_tokens: int, with_boundaries: bool) -> Iterator[Slice]:
         """`_each` from zero by the modules of the network, so that their hooks are called."""
-        for first, stop in _split_by_budget(runs.lengths, batch_tokens):
+        for first, stop in _split_by_budget(sequences.lengths, batch_tokens):
             with torch.no_grad():
-                rows = self._call_modules(runs.number_slice(first, stop), with_boundaries=with_boundaries)
+                rows = self._call_modules(sequences.load_slice(first, stop), with_boundaries=with_boundaries)
             yield Slice(first, stop, rows, with_boundaries)
 
-    def _check(self, runs: Runs, state: Union[str, State]) -> None:
+    def _check(self, sequences: SequenceBatch, state: Union[str, State]) -> None:
         check_state_of(self.config, state)
         if self.config.encoder == "transformer":
-            check_lengths([length + 2 for length in runs.lengths], self.config)
+            check_lengths([length + 2 for length in sequences.lengths], self.config)
 
     def _each(
         self,
-        runs: Runs,
+        sequences: SequenceBatch,
         state: Union[str, State],
         batch_tokens: int,
         workspace: Workspace,
@@ -308,13 +310,13 @@ class Encoder:
             start = state
         else:
             start = self.start(state) if has_boundaries else self._state_after_boundary(state)
-        for first, stop in _split_by_budget(runs.lengths, batch_tokens):
-            part = start.rows(first, stop) if is_by_row else start
-            numbered = runs.number_slice(first, stop)
+        for first, stop in _split_by_budget(sequences.lengths, batch_tokens):
+            initial = start.rows(first, stop) if is_by_row else start
+            numbered = sequences.load_slice(first, stop)
             tokens = numbered.tokens(with_boundaries=has_boundaries)
             plan = plan_lanes(numbered.lengths(with_boundaries=has_boundaries), self._max_lanes)
             rows, end = self.runner.run(
-                numbered.vectors, (tokens, tokens), plan, part, with_end=is_by_row, workspace=workspace
+                numbered.vectors, (tokens, tokens), plan, initial, with_end=is_by_row, workspace=workspace
             )
             if ends is not None and end is not None and is_by_row:
                 ends.append(end)
@@ -322,7 +324,7 @@ class Encoder:
 
     def _carry(
         self,
-        runs: Runs,
+        sequences: SequenceBatch,
         group_lengths: Sequence[int],
         batch_tokens: int,
         workspace: Workspace,
@@ -330,18 +332,18 @@ class Encoder:
     ) -> Iterator[Slice]:
         """The sequences of a group are concatenated in one lane, and the state is not reset between them."""
         last = zero = self.network.zero_state(1)  # `last`: after a group that continues in the next slice
-        for segments in _split_groups(runs.lengths, batch_tokens, group_lengths):
+        for segments in _split_groups(sequences.lengths, batch_tokens, group_lengths):
             first, stop = segments[0][0], segments[-1][1]
             start = State.cat([last if is_continued else zero for _, _, is_continued in segments])
             sizes = [segment_stop - segment_first for segment_first, segment_stop, _ in segments]
-            rows, end = self._run_groups(runs.number_slice(first, stop), sizes, start, workspace)
+            rows, end = self._run_groups(sequences.load_slice(first, stop), sizes, start, workspace)
             last = end.rows(len(sizes) - 1, len(sizes))
             if ends is not None:
                 ends.append(last)
             yield Slice(first, stop, rows, True)
 
     def _run_groups(
-        self, numbered: NumberedRuns, sizes: Sequence[int], start: State, workspace: Workspace
+        self, numbered: NumberedSequences, sizes: Sequence[int], start: State, workspace: Workspace
     ) -> Tuple[Tensor, State]:
         """The backward direction reads each sequence from its end, and the sequences of a group in text order."""
         lengths = np.asarray(numbered.lengths(with_boundaries=True), dtype="int64")
@@ -396,29 +398,29 @@ def check_state_of(config: BiLMConfig, state: Any, *, return_state: bool = False
         return state
     is_value = state is not None and not isinstance(state, str)
     if return_state or state == "carry" or is_value:
-        refuse_state(config, "return_state=True" if return_state else "a state" if is_value else 'state = "carry"')
+        reject_state(config, "return_state=True" if return_state else "a state" if is_value else 'state = "carry"')
     return "reset" if state is None else state
 
 
-def refuse_state(config: BiLMConfig, request: str) -> None:
+def reject_state(config: BiLMConfig, request: str) -> None:
     """RAISES (ValueError): EL340 if the encoder has no state. `request` is what the user asks for."""
     if not config.has_state:
         raise ValueError(Errors.EL340.format(setting=request, encoder=config.encoder))
 
 
 def number_words(
-    runs: Sequence[Sequence[str]], boundaries: Tuple[str, str] = BOUNDARIES
+    sequences: Sequence[Sequence[str]], boundaries: Tuple[str, str] = BOUNDARIES
 ) -> Tuple[List[str], List[List[int]]]:
     """Distinct words, boundaries first, and the number of each word of each sequence."""
     number_of: Dict[str, int] = defaultdict(count().__next__)
     look_up = number_of.__getitem__
     for word in boundaries:
         look_up(word)
-    numbers = [list(map(look_up, run)) for run in runs]
+    numbers = [list(map(look_up, sequence)) for sequence in sequences]
     return list(number_of), numbers
 
 
-def inner_places(lengths: Sequence[int]) -> Ids:
+def inner_rows(lengths: Sequence[int]) -> Ids:
     """Positions of the words in the concatenation of the sequences with BOS and EOS; `lengths` are in words."""
     sizes = np.asarray(lengths, dtype="int64")
     firsts = np.cumsum(sizes + 2) - sizes - 1

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..errors import Errors
 from .dispatch import MIN_THREAD_MULTIPLICATIONS
 from .installation import explain_missing_kernel, import_kernel, warn_missing_kernel
-from .kernel_records import TYPES, KernelProduct, check_layout, pack_record
+from .kernel_records import WEIGHT_TYPES, KernelProduct, check_layout, pack_record
 from .runtime import run_parallel
 
 native: Any = import_kernel()
@@ -203,6 +203,6 @@ def multiply(rows: Tensor, panels: Tensor, bias: Tensor, outputs: Tensor, precis
         n_panels=len(panels),
         panel_size=panels.stride(0),
         out_stride=outputs.stride(0),
-        type=TYPES.index(precision),
+        type=WEIGHT_TYPES.index(precision),
     )
     native.multiply(pack_record(product))

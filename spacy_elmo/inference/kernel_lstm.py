@@ -15,10 +15,10 @@ from ..bilm.state import LSTMState, State
 from ..text.lanes import plan_lanes
 from .dispatch import MAX_LANES, TASK_GATE_BYTES
 from .kernel import has_kernel, order_gates, pack_panels
-from .kernel_records import TYPES
+from .kernel_records import WEIGHT_TYPES
 from .kernel_stack import KernelStack, PackedLayer, StackConstants
-from .lanes import Batch
 from .runtime import isolated
+from .torch_lanes import LaneBatch
 
 KERNEL_GATES = [0, 2, 1, 3]  # of i, j, f, o among those of torch: i, f, j, o
 
@@ -57,7 +57,7 @@ class PackedLSTM:
         zeros = torch.zeros(2, 1, width, dtype=torch.float32)
         start = State((LSTMState(h=zeros, c=zeros),))
         outputs = torch.empty(1, len(rows), 2 * width, dtype=torch.float32)
-        stack.run(Batch(rows, (tokens, tokens), plan, start, (plan.slots(), plan.slots(backward=True))), outputs)
+        stack.run(LaneBatch(rows, (tokens, tokens), plan, start, (plan.slots(), plan.slots(backward=True))), outputs)
         return outputs[0]
 
     def _pack(self, weights: Sequence[Tensor]) -> KernelStack:
@@ -76,7 +76,7 @@ def pack_lstm(weights: Sequence[Tensor]) -> KernelStack:
         width=width,
         cell_width=width,
         has_skip=False,
-        type=TYPES.index("float32"),
+        type=WEIGHT_TYPES.index("float32"),
         cell_clip=math.inf,
         projection_clip=math.inf,
     )

@@ -12,7 +12,7 @@ from typing import Any, Dict, NamedTuple, Tuple, Type
 
 import numpy as np
 
-TYPES = ("float32", "bfloat16", "int8")  # of weights, in the order of `Type` in `_kernel.h`
+WEIGHT_TYPES = ("float32", "bfloat16", "int8")  # of weights, in the order of `Type` in `_kernel.h`
 Address = int
 
 
@@ -59,7 +59,7 @@ class KernelTask(NamedTuple):
     first_lane (int), n_lanes (int): The lanes to compute.
     max_slots (int): Slots to compute between two checks for signals.
     few_lanes (int): Lanes up to which the input side of an upper layer is one product of many steps.
-    type (int): Index of the weights' type in `TYPES`.
+    type (int): Index of the weights' type in `WEIGHT_TYPES`.
     cell_clip (float), projection_clip (float): Bounds; infinity for none.
     """
 
@@ -100,7 +100,7 @@ class KernelProduct(NamedTuple):
     weights (int): `n_panels` panels, each `panel_size` times 4 bytes after the one before.
     bias (int): Shape (n_panels * PANEL_WIDTH,).
     out (int): Output, shape (n_rows, n_panels * PANEL_WIDTH), `out_stride` numbers apart.
-    type (int): Index of the weights' type in `TYPES`.
+    type (int): Index of the weights' type in `WEIGHT_TYPES`.
     """
 
     rows: Address
@@ -117,7 +117,7 @@ class KernelProduct(NamedTuple):
 
 
 RECORDS: Dict[str, Type[Any]] = {"Layer": KernelLayer, "Task": KernelTask, "Product": KernelProduct}
-FORMATS = {  # in the words of `struct`
+RECORD_FORMATS = {  # in the words of `struct`
     record: "=" + "".join("f" if kind is float else "q" for kind in record.__annotations__.values())
     for record in RECORDS.values()
 }
@@ -125,17 +125,17 @@ FORMATS = {  # in the words of `struct`
 
 def pack_record(record: Tuple[Any, ...]) -> bytes:
     """RETURNS (bytes): The struct of a record, as the kernel reads it."""
-    return struct.pack(FORMATS[type(record)], *record)
+    return struct.pack(RECORD_FORMATS[type(record)], *record)
 
 
 def check_layout(native: Any) -> None:
     """RAISES (ImportError): If a compiled kernel has other records, or other types of weights, than this version."""
     layouts = {name: np.dtype(layout) for name, layout in getattr(native, "LAYOUTS", {}).items()}
     expected = {
-        name: np.dtype([(field, f"={code}") for field, code in zip(record._fields, FORMATS[record][1:])])
+        name: np.dtype([(field, f"={code}") for field, code in zip(record._fields, RECORD_FORMATS[record][1:])])
         for name, record in RECORDS.items()
     }
-    if layouts != expected or getattr(native, "N_TYPES", 0) != len(TYPES):
+    if layouts != expected or getattr(native, "N_TYPES", 0) != len(WEIGHT_TYPES):
         raise ImportError(
             f"The compiled kernel '{native.__file__}' is of another version of spacy-elmo. Install it again: "
             "`pip install -e .`."

@@ -14,11 +14,11 @@ from torch import Tensor
 from ..bilm.config import BiLMConfig
 from ..bilm.lstm import full_bias
 from ..bilm.state import LSTMState, State
-from .dispatch import BLOCK_MULTIPLICATIONS, FEW_LANES, GATE_BYTES, MIN_THREAD_LANES
+from .dispatch import CALL_MULTIPLICATIONS, FEW_LANES, GATE_BYTES, MIN_THREAD_LANES
 from .kernel import native, order_gates, pack_panels, pad_columns, pad_width
-from .kernel_records import TYPES, KernelLayer, KernelTask, pack_record
-from .lanes import Batch
+from .kernel_records import WEIGHT_TYPES, KernelLayer, KernelTask, pack_record
 from .runtime import WorkspacePool, run_parallel
+from .torch_lanes import LaneBatch
 
 
 class LaneRange(NamedTuple):
@@ -57,7 +57,7 @@ class KernelStack:
         self._workspaces = WorkspacePool(torch.device("cpu"), len(directions))
 
     def run(
-        self, batch: Batch, outputs: Tensor, token_rows: Optional[Tensor] = None, *, with_end: bool = False
+        self, batch: LaneBatch, outputs: Tensor, token_rows: Optional[Tensor] = None, *, with_end: bool = False
     ) -> Optional[State]:
         """Compute all layers of all tokens of a plan. Rows are in the order of the text, the directions concatenated.
 
@@ -83,7 +83,7 @@ class KernelStack:
         tokens = np.zeros((len(words), plan.n_steps, plan.n_lanes), dtype="int32")
         for slots, numbers in zip(batch.slots, tokens):
             numbers.reshape(-1)[slots] = np.arange(len(slots))
-        max_slots = BLOCK_MULTIPLICATIONS // (9 * len(starts) * constants.width * constants.cell_width)
+        max_slots = CALL_MULTIPLICATIONS // (9 * len(starts) * constants.width * constants.cell_width)
 
         def run_lanes(lane_range: LaneRange) -> None:
             k, first_lane, n_lanes = lane_range
@@ -145,7 +145,7 @@ def pack_stack(config: BiLMConfig, layers: Sequence[Any], highways: Sequence[Any
         width=config.projection_width,
         cell_width=config.cell_width,
         has_skip=config.has_skip,
-        type=TYPES.index("float32" if isinstance(weight, Tensor) else weight.precision),
+        type=WEIGHT_TYPES.index("float32" if isinstance(weight, Tensor) else weight.precision),
         cell_clip=math.inf if config.cell_clip is None else config.cell_clip,
         projection_clip=math.inf if config.projection_clip is None else config.projection_clip,
     )

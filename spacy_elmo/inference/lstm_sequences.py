@@ -17,7 +17,7 @@ from ..bilm.layers import no_tf32, no_tf32_in_backward
 from .kernel_lstm import PackedLSTM, takes_kernel
 from .products import has_bfloat16_units
 
-Rows = NDArray[numpy.int64]
+SequenceRows = NDArray[numpy.int64]
 N_MATRICES = 4  # of one direction: weights of input and state, two biases
 
 
@@ -51,7 +51,7 @@ def run_groups(rows: Tensor, lengths: Sequence[int], weights: Sequence[Tensor]) 
     for is_backward in (False, True):
         matrices = list(weights[N_MATRICES:] if is_backward else weights[:N_MATRICES])
         outputs: List[Tensor] = []
-        places: List[Rows] = []
+        places: List[SequenceRows] = []
         for starts, sizes in group_lengths(lengths):
             read = lay_out(starts, sizes, is_backward=is_backward)
             read[read < 0] = len(rows)
@@ -70,14 +70,14 @@ def run_packed(rows: Tensor, lengths: Sequence[int], weights: Sequence[Tensor]) 
     return packed[torch.from_numpy(_invert(places, len(places))).to(rows.device)]
 
 
-def group_lengths(lengths: Sequence[int]) -> List[Tuple[Rows, Rows]]:
+def group_lengths(lengths: Sequence[int]) -> List[Tuple[SequenceRows, SequenceRows]]:
     """Divide sequences into groups in which none is shorter than half of the longest: at most half is padding. Of each
     group the first row and the number of rows of each sequence, the longest first; empty ones are in no group.
     """
     sizes = numpy.asarray(lengths, dtype="int64")
     starts = numpy.cumsum(sizes) - sizes
     order = numpy.argsort(-sizes, kind="stable")
-    groups: List[Tuple[Rows, Rows]] = []
+    groups: List[Tuple[SequenceRows, SequenceRows]] = []
     while len(order) and sizes[order[0]]:
         n_alike = int(numpy.count_nonzero(2 * sizes[order] >= sizes[order[0]]))
         groups.append((starts[order[:n_alike]], sizes[order[:n_alike]]))
@@ -85,14 +85,14 @@ def group_lengths(lengths: Sequence[int]) -> List[Tuple[Rows, Rows]]:
     return groups
 
 
-def lay_out(starts: Rows, sizes: Rows, *, is_backward: bool) -> Rows:
+def lay_out(starts: SequenceRows, sizes: SequenceRows, *, is_backward: bool) -> SequenceRows:
     """Row at each step of each sequence, (S, B), -1 after its end; of `starts` and `sizes` (B,) the longest first."""
     steps = numpy.arange(sizes[0])[:, None]
     rows = starts + (sizes - 1 - steps if is_backward else steps)
     return numpy.where(steps < sizes, rows, -1)
 
 
-def pack(lengths: Sequence[int]) -> Tuple[Rows, Rows]:
+def pack(lengths: Sequence[int]) -> Tuple[SequenceRows, SequenceRows]:
     """Order the rows of sequences for torch: all first rows, then all second rows, those of longer sequences first.
 
     RETURNS (Tuple[NDArray, NDArray]): The row at each place, (T,), and the number of sequences that have a row at each
@@ -119,7 +119,7 @@ def _call(inputs: Tensor, batch_sizes: Optional[Tensor], n_sequences: int, matri
     return no_tf32_in_backward(outputs)
 
 
-def _invert(places: Rows, n_rows: int) -> Rows:
+def _invert(places: SequenceRows, n_rows: int) -> SequenceRows:
     """The place of each row, shape (n_rows,); rows from `n_rows` on are padding."""
     inverse = numpy.empty(max(n_rows, int(places.max()) + 1), dtype="int64")
     inverse[places] = numpy.arange(len(places))

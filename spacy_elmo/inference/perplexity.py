@@ -9,15 +9,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..bilm.model import BiLMNetwork, LMHead
+from ..bilm.network import BiLMNetwork, LMHead
 from ..errors import Errors
 from ..text.lanes import NumberedText, SentenceLanes
 from ..text.words import SENTENCE_BEGIN, SENTENCE_END, Vocabulary, WordTable
 from .encoder import Encoder, Slice, check_state_of
 from .products import require_float32
-from .words import check_has_targets
+from .word_encoder import check_has_targets
 
-STEPS = 64
+LANE_STEPS = 64
 SENTENCES_PER_LANE = 8
 
 
@@ -71,7 +71,7 @@ def require_language_model(
     return head, vocabulary
 
 
-def summarize(
+def summarize_losses(
     parts: Iterable[Losses], vocabulary: Vocabulary, on_progress: Optional[Callable[[int], Any]] = None
 ) -> Perplexity:
     """Perplexities of all parts. `on_progress` is called with the number of predictions per direction of each part."""
@@ -90,7 +90,7 @@ def summarize(
     return Perplexity(*means, *errors, n_tokens, n_dropped, n_unknown / n_tokens)
 
 
-def finite(result: Perplexity, network: BiLMNetwork, head: LMHead) -> Perplexity:
+def check_finite(result: Perplexity, network: BiLMNetwork, head: LMHead) -> Perplexity:
     """The same perplexities, which a network and its softmax have computed.
 
     RAISES (ValueError): If one is infinite or not a number: the weights are not finite (a damaged file), or the largest
@@ -134,7 +134,7 @@ def text_losses(
         what, remedy = "The state 'carry' of perplexities", "Choose state 'reset' or 'steady'."
         require_float32(network.precision, what, remedy)
         return carried_losses(encoder, head, vocabulary, sentences, batch_size=batch_size)
-    slices = encoder.slices(encoder.runs(sentences), state, STEPS * batch_size, with_boundaries=True)
+    slices = encoder.slices(encoder.sequences(sentences), state, LANE_STEPS * batch_size, with_boundaries=True)
     return sentence_losses(slices, head, vocabulary, sentences, network.config.n_directions)
 
 
@@ -159,9 +159,9 @@ def carried_losses(
     n_lanes = min(batch_size, max(1, len(sentences) // SENTENCES_PER_LANE))
     lanes = SentenceLanes(NumberedText.from_sentences(sentences, table), blocks, n_lanes)
     d, ids = encoder.config.n_directions, vocabulary.ids(table.words)
-    for chunk, rows in encoder.lanes(lanes, table, STEPS):
+    for chunk, rows in encoder.lanes(lanes, table, LANE_STEPS):
         targets = ids[chunk.targets[:d]].reshape(d, -1)
-        yield Losses(_score(head, rows[-1].chunk(d, dim=1), targets), targets)
+        yield Losses(_compute_losses(head, rows[-1].chunk(d, dim=1), targets), targets)
     yield Losses(np.zeros((d, 0), dtype="float32"), np.zeros((d, 0), dtype="int64"), lanes.n_dropped)
 
 
@@ -194,7 +194,7 @@ def sentence_losses(
         targets = np.stack([ids[forward + 1], ids[backward - 1]][:n_directions])
         halves = rows[-1].chunk(n_directions, dim=1)
         outputs = [half[torch.from_numpy(read).to(half.device)] for half, read in zip(halves, reads)]
-        yield Losses(_score(head, outputs, targets), targets)
+        yield Losses(_compute_losses(head, outputs, targets), targets)
 
 
 def held_out_losses(
@@ -222,7 +222,7 @@ def split_losses(parts: Iterable[Losses], sentences: Sequence[Sequence[str]], st
     return [np.concatenate([part[:1], np.roll(part[1:, ::-1], -1, axis=1)]) for part in by_sentence]
 
 
-def _score(head: LMHead, outputs: Sequence[Tensor], targets: NDArray[np.int64]) -> NDArray[np.float32]:
+def _compute_losses(head: LMHead, outputs: Sequence[Tensor], targets: NDArray[np.int64]) -> NDArray[np.float32]:
     """outputs d x (N, P), targets (d, N): losses (d, N)."""
     ids = torch.from_numpy(targets).to(outputs[0].device)
     return np.stack([head.token_losses(rows, words).cpu().numpy() for rows, words in zip(outputs, ids)])

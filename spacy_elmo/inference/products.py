@@ -16,14 +16,14 @@ from torch import Tensor, nn
 
 from ..bilm.layers import Highway, LayerHighway, is_hooked
 from ..bilm.lstm import LSTMLayer
-from ..bilm.model import BiLMNetwork
+from ..bilm.network import BiLMNetwork
 from ..bilm.transformer import TransformerLayer
 from ..errors import Errors, Warnings
 from ..util import PRECISIONS, shorten
 from . import kernel
 from .installation import explain_missing_kernel
 from .kernel import PackedMatrix, Product, has_kernel, kernel_product, pack_panels
-from .kernel_records import TYPES
+from .kernel_records import WEIGHT_TYPES
 
 Scale = Union[float, Tensor]
 
@@ -115,9 +115,9 @@ for _name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
 ISAS_WITHOUT_BFLOAT16 = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "AVX512_CORE_VNNI")
 
 
-def works(precision: str) -> bool:
+def is_supported_on_cpu(precision: str) -> bool:
     """Whether products in this precision are available on a CPU."""
-    return precision == "float32" or (precision in TYPES and kernel.native is not None)
+    return precision == "float32" or (precision in WEIGHT_TYPES and kernel.native is not None)
 
 
 @cache
@@ -138,7 +138,7 @@ def has_bfloat16_units(device: torch.device = torch.device("cpu")) -> bool:
 
 # Networks in reduced precision
 
-KINDS = (LSTMLayer, LayerHighway, TransformerLayer, Highway)
+PRODUCT_MODULES = (LSTMLayer, LayerHighway, TransformerLayer, Highway)
 MATRICES = tuple(f"{part}weight" for part in ("recurrent_", "projection_", "", "input_", "output_", "up_", "down_"))
 
 
@@ -149,7 +149,7 @@ def find_unsupported(precision: str, device: torch.device) -> Optional[str]:
     if precision in kernel.N_PACKED and kernel.native is None:
         reason, remedy = explain_missing_kernel()
         return f"there is no native kernel, since {reason}. {remedy}"
-    return None if works(precision) else "CPUs compute it many times slower than float32"
+    return None if is_supported_on_cpu(precision) else "CPUs compute it many times slower than float32"
 
 
 def check_precision(precision: str, device: torch.device) -> None:
@@ -194,7 +194,7 @@ def quantize(network: BiLMNetwork, precision: str) -> None:
         warnings.warn(Warnings.WL021.format(precision=precision, device=network.device), stacklevel=2)
     for _, module in _quantizable(network):
         is_trained = any(parameter.requires_grad for parameter in module.parameters())
-        matrices = _matrices(module)
+        matrices = _matrices_of(module)
         for name, weight in _dense_matrices(module).items():
             vars(module).pop(name, None)
             module._parameters[name] = None  # hidden by the quantized matrix; keeps its place among the others
@@ -221,7 +221,7 @@ def stored_state(network: BiLMNetwork) -> Dict[str, Union[Tensor, QuantizedMatri
     state: Dict[str, Union[Tensor, QuantizedMatrix]] = dict(network.state_dict())
     if network.precision != "float32":
         for prefix, module in _quantizable(network):
-            state.update((f"{prefix}.{name}", matrix) for name, matrix in _matrices(module).items())
+            state.update((f"{prefix}.{name}", matrix) for name, matrix in _matrices_of(module).items())
     return state
 
 
@@ -235,15 +235,15 @@ def hash_values(weight: Tensor) -> str:
 
 def quantizable_names(network: BiLMNetwork) -> List[str]:
     """Entries of `full_state` that int8 rounds, for a network in any precision."""
-    return [f"{prefix}.{name}" for prefix, module in _quantizable(network) for name in _matrices(module)]
+    return [f"{prefix}.{name}" for prefix, module in _quantizable(network) for name in _matrices_of(module)]
 
 
 def _quantizable(network: BiLMNetwork) -> List[Tuple[str, nn.Module]]:
     """Modules with matrices, and their prefixes in the state dict."""
-    return [(prefix, module) for prefix, module in network.named_modules() if isinstance(module, KINDS)]
+    return [(prefix, module) for prefix, module in network.named_modules() if isinstance(module, PRODUCT_MODULES)]
 
 
-def _matrices(module: nn.Module) -> Dict[str, Any]:
+def _matrices_of(module: nn.Module) -> Dict[str, Any]:
     """Matrices by name: parameters, or quantized ones. An LSTM without projection has None as its weight."""
     matrices = {name: getattr(module, name, None) for name in MATRICES}
     return {name: matrix for name, matrix in matrices.items() if matrix is not None}
@@ -252,7 +252,7 @@ def _matrices(module: nn.Module) -> Dict[str, Any]:
 def _dense_matrices(module: nn.Module) -> Dict[str, Tensor]:
     """Weights in float32, those of quantized matrices rounded."""
     weights = {}
-    for name, matrix in _matrices(module).items():
+    for name, matrix in _matrices_of(module).items():
         weight = matrix.detach() if isinstance(matrix, Tensor) else matrix.dense()
         is_turned = isinstance(module, Highway) and not isinstance(matrix, Tensor)  # (1, n_in, n_out)
         weights[name] = weight[0].t().contiguous() if is_turned else weight

@@ -7,20 +7,20 @@ import torch
 from torch import Tensor
 
 from ..bilm.layers import normalize, uses_graphs
-from ..bilm.model import BiLMNetwork
+from ..bilm.network import BiLMNetwork
 from ..bilm.state import LSTMState, State
 from ..bilm.transformer import SequenceGroups, attend, group_sequences, sinusoids
 from ..text.lanes import LanePlan
 from ..text.words import Ids
+from .constant_lstm import ConstantStack
 from .kernel import has_kernel, warn_without_kernel
 from .kernel_stack import KernelStack, pack_stack
-from .lanes import Batch, LaneGraphs, LaneRun
-from .lstm import ConstantStack
 from .products import make_product, split_directions
 from .runtime import Workspace, WorkspacePool, to_device
+from .torch_lanes import LaneBatch, LaneGraphs, LaneRun
 
 HIDDEN_BYTES = 8 * 2**20  # of a block of rows of the hidden layer of a transformer
-MIN_BLOCK_ROWS = 64
+MIN_HIDDEN_ROWS = 64
 
 
 class Runner:
@@ -43,7 +43,7 @@ class Runner:
         with_end: bool = False,
         workspace: Optional[Workspace] = None,
     ) -> Tuple[Tensor, Optional[State]]:
-        """Compute all layers of all tokens of a plan. `Batch` describes the arguments.
+        """Compute all layers of all tokens of a plan. `LaneBatch` describes the arguments.
 
         slots (Optional[Tuple[Ids, ...]]): None for those of the plan, where the backward direction reads each sequence
             from its end.
@@ -55,9 +55,9 @@ class Runner:
         shape = self.config.n_layers + 1, len(words[0]), self.config.output_width
         layers = vectors.new_empty(shape) if workspace is None else workspace.take("layers", *shape)
         d = self.config.n_directions
-        return layers, self._run(Batch(vectors, words[:d], plan, start, slots[:d]), layers, with_end)
+        return layers, self._run(LaneBatch(vectors, words[:d], plan, start, slots[:d]), layers, with_end)
 
-    def _run(self, batch: Batch, layers: Tensor, with_end: bool) -> Optional[State]:
+    def _run(self, batch: LaneBatch, layers: Tensor, with_end: bool) -> Optional[State]:
         """Set `layers`; return the states after each sequence if they are needed."""
         raise NotImplementedError
 
@@ -76,7 +76,7 @@ class LSTMRunner(Runner):
         self._workspaces = WorkspacePool(self.device, 1)
         self._graphs = LaneGraphs(self._stack, self.device) if uses_graphs(self.device) else None
 
-    def _run(self, batch: Batch, layers: Tensor, with_end: bool) -> Optional[State]:
+    def _run(self, batch: LaneBatch, layers: Tensor, with_end: bool) -> Optional[State]:
         if self._kernel is not None:
             return self._kernel.run(batch, layers[1:], layers[0], with_end=with_end)
         with self._workspaces.borrow() as workspace:
@@ -88,9 +88,9 @@ class LSTMRunner(Runner):
 
 
 class BiLSTMRunner(Runner):
-    """Runs a `BiLSTM` over whole sequences, which have their boundaries."""
+    """Runs a `BiLSTMStack` over whole sequences, which have their boundaries."""
 
-    def _run(self, batch: Batch, layers: Tensor, with_end: bool) -> Optional[State]:
+    def _run(self, batch: LaneBatch, layers: Tensor, with_end: bool) -> Optional[State]:
         tokens = torch.from_numpy(batch.words[0]).to(self.device)
         layers.copy_(self.encoder.encode(batch.vectors, tokens, batch.plan.lengths.tolist()))
         return batch.start
@@ -108,7 +108,7 @@ class PackedTransformerLayer:
         self.products = [make_product(weight, directions) for weight in weights]
         self._biases = [bias.detach()[directions].unsqueeze(1) for bias in biases]  # (d, 1, n_out)
         # Rows of the hidden layer that are in memory at once.
-        self._block = max(MIN_BLOCK_ROWS, HIDDEN_BYTES // (4 * layer.up_bias.shape[1]))
+        self._block = max(MIN_HIDDEN_ROWS, HIDDEN_BYTES // (4 * layer.up_bias.shape[1]))
 
     def run(self, rows: Tensor, groups: SequenceGroups) -> Tensor:
         """From rows (d, N, P) of all sequences to (d, N, P), new."""
@@ -137,7 +137,7 @@ class TransformerRunner(Runner):
         ]
         self._norm = (norm.weight.detach(), norm.bias.detach())
 
-    def _run(self, batch: Batch, layers: Tensor, with_end: bool) -> Optional[State]:
+    def _run(self, batch: LaneBatch, layers: Tensor, with_end: bool) -> Optional[State]:
         lengths, n_tokens = batch.plan.lengths, len(batch.words[0])
         firsts = np.cumsum(lengths) - lengths
         groups = group_sequences(firsts, lengths, device=self.device)
@@ -163,7 +163,7 @@ class TransformerRunner(Runner):
         return State(()) if with_end else None
 
 
-# By the value of `BiLMConfig.encoder`, as in `bilm.model.ENCODERS`.
+# By the value of `BiLMConfig.encoder`, as in `bilm.network.ENCODERS`.
 RUNNERS: Dict[str, Callable[[BiLMNetwork], Runner]] = {
     "lstm": LSTMRunner,
     "bilstm": BiLSTMRunner,

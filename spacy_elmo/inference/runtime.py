@@ -244,8 +244,8 @@ def to_host(rows: Tensor) -> Tensor:
 
 # Threads and forked processes
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
 
 _make_pool = partial(ThreadPoolExecutor, 1024, "spacy-elmo")  # of at most so many threads, which start when needed
 _pool = _make_pool()
@@ -254,7 +254,7 @@ CACHE_LOCK = threading.RLock()  # held while a word cache is read or changed
 _fork = {"is_registered": False, "is_held": False}  # not held if the handlers are registered during the fork itself
 
 
-def run_parallel(function: Callable[[Item], Result], items: Sequence[Item]) -> List[Result]:
+def run_parallel(function: Callable[[ItemT], ResultT], items: Sequence[ItemT]) -> List[ResultT]:
     """Call a thread-safe function for each item, without gradients; in parallel on as many threads as torch has, the
     calling thread among them. The function computes without torch's own threads.
     """
@@ -262,7 +262,7 @@ def run_parallel(function: Callable[[Item], Result], items: Sequence[Item]) -> L
     n_threads = min(len(items), torch.get_num_threads())
     if n_threads < 2 or not _busy.acquire(blocking=False):
         return [function(item) for item in items]
-    results: Dict[int, Result] = {}
+    results: Dict[int, ResultT] = {}
     errors: List[Exception] = []
     places, finished = count(), threading.Semaphore(0)
 

@@ -65,7 +65,7 @@ def find_substitutes(
     joint = torch.log_softmax(scores, dim=0)
     joint[:N_SPECIAL] = -torch.inf
     best = joint.topk(min(k, len(joint) - N_SPECIAL)).indices.tolist()
-    return [_describe(vocabulary.words[i], joint[i], log_probs[:, i]) for i in best]
+    return [_make_substitute(vocabulary.words[i], joint[i], log_probs[:, i]) for i in best]
 
 
 def _log_frequencies(n_words: int) -> Tensor:
@@ -73,6 +73,6 @@ def _log_frequencies(n_words: int) -> Tensor:
     return torch.log_softmax(-torch.arange(1, n_words + 1, dtype=torch.float32).log(), dim=0)
 
 
-def _describe(word: str, joint: Tensor, log_probs: Tensor) -> Substitute:
+def _make_substitute(word: str, joint: Tensor, log_probs: Tensor) -> Substitute:
     forward, backward = [*log_probs.exp().tolist(), float("nan")][:2]
     return Substitute(word, float(joint.exp()), forward, backward)

@@ -2,6 +2,6 @@
 
 from .elmo import Elmo, ElmoOutput
 from .inputs import batch_to_ids
-from .layers import BiLSTM, ScalarMix
+from .modules import BiLSTM, ScalarMix
 
 __all__ = ["BiLSTM", "Elmo", "ElmoOutput", "ScalarMix", "batch_to_ids"]

@@ -32,20 +32,20 @@ from ..inference.runtime import isolated
 from ..settings import AnyNorm, Count, Flag, Number, Probability, check_arguments
 from ..text.words import BOW_CHARACTER
 from ..weights import load_bilm
-from ..weights.files import PathLike
+from ..weights.archive import PathLike
 from ..weights.meta import mixes_from_meta
 from .inputs import Inputs, is_original, pad_rows, read_inputs, strip_boundaries, with_boundaries, without_boundaries
-from .layers import (
-    ALLENNLP,
+from .modules import (
+    ALLENNLP_HINT,
+    MixWeights,
     ScalarMix,
-    Weights,
     check_mask,
     describe_shape,
-    misfit_of_layers,
-    refuse_other_arguments,
+    mismatch_of_layers,
+    reject_other_arguments,
 )
 
-IN_ALLENNLP = ALLENNLP.format(name="Elmo")
+IN_ALLENNLP = ALLENNLP_HINT.format(name="Elmo")
 FIRST_ID = BOW_CHARACTER + 1  # of words in UTF-8, shifted by one
 OF_MIXES = ("n_mixes", "initial_weights", "initial_gamma", "layer_norm")
 NETWORK, DIGEST = "network.", "digest"
@@ -96,7 +96,7 @@ class Elmo(nn.Module):
     RAISES (ValueError): EL060 for invalid settings, also for weights that are missing or cannot be read.
     """
 
-    @refuse_other_arguments
+    @reject_other_arguments
     @check_arguments
     @isolated
     def __init__(
@@ -109,7 +109,7 @@ class Elmo(nn.Module):
         state: Literal["reset", "steady"] = "reset",
         boundaries: Flag = False,
         layer_norm: Optional[AnyNorm] = None,
-        initial_weights: Optional[Weights] = None,
+        initial_weights: Optional[MixWeights] = None,
         initial_gamma: Number = 1.0,
         layer_dropout: Probability = 0.0,
         learn_mix: Flag = True,
@@ -233,7 +233,7 @@ class Elmo(nn.Module):
         mixed = [mix(layers, mask) for mix in self.mixes]
         check_mask(mask, mixed[0])
         if mixed[0].shape[-1] != self.output_width:
-            raise misfit_of_layers(
+            raise mismatch_of_layers(
                 f"layers of width {self.output_width}", f"{mixed[0].shape[-1]}{describe_shape(layers)}"
             )
         if self._reads_boundaries and not self.boundaries:
@@ -260,7 +260,7 @@ class Elmo(nn.Module):
         bilm, boundaries = self.bilm, self._reads_boundaries
         batch = read_inputs(inputs, FIRST_ID if bilm.config.char_cnn is not None else None)
         settings: Dict[str, Any] = {"state": self.state, "batch_tokens": self.batch_tokens, "boundaries": boundaries}
-        rows = self.encoder(batch.runs, char_ids=batch.char_ids, **settings)
+        rows = self.encoder(batch.sentences, char_ids=batch.char_ids, **settings)
         return rows, with_boundaries(batch.mask) if boundaries else batch.mask
 
 
@@ -316,9 +316,9 @@ class BiLMModule(nn.Module):
         return sharing
 
     def forward(
-        self, runs: Sequence[Sequence[Any]], *, char_ids: Optional[Tensor], state: str, **settings: Any
+        self, sequences: Sequence[Sequence[Any]], *, char_ids: Optional[Tensor], state: str, **settings: Any
     ) -> Tensor:
-        """Compute the layers of runs of words, or of rows of character ids, see `BiLM.encode`.
+        """Compute the layers of sequences of words, or of rows of character ids, see `BiLM.encode`.
 
         With gradients or without, hooks and parametrizations of all modules have their effect.
         RETURNS (Tensor): Shape (L+1, N, D).
@@ -338,7 +338,7 @@ class BiLMModule(nn.Module):
         # A hook may make activations of a frozen biLM require a gradient.
         is_hooked = state == "reset" and bilm.precision == "float32" and bool(find_hooked(self.network.modules()))
         with_grad = torch.is_grad_enabled() and (is_trained or is_hooked)
-        return bilm.encode(runs, char_ids=char_ids, state=state, with_grad=with_grad, **settings)
+        return bilm.encode(sequences, char_ids=char_ids, state=state, with_grad=with_grad, **settings)
 
     def train_weights(self, trainable: bool) -> None:
         """Train or freeze the weights, in all modules that share them; WL141 if that changes another module."""

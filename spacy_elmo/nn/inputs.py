@@ -18,15 +18,15 @@ NO_SENTENCES = "The batch has no sentences. Pass at least one; a sentence may ha
 MIN_CHARACTERS = 4  # begin and end of a word, and a character of two bytes
 
 
-class Batch(NamedTuple):
+class SentenceBatch(NamedTuple):
     """Sentences of words, or of character ids, each distinct word once.
 
-    runs (List[List[Any]]): Words of each sentence; with `char_ids` their rows.
+    sentences (List[List[Any]]): Words of each sentence; with `char_ids` their rows.
     mask (Tensor): Shape (B, S), True where a word is.
     char_ids (Optional[Tensor]): Shape (U, C).
     """
 
-    runs: List[List[Any]]
+    sentences: List[List[Any]]
     mask: Tensor
     char_ids: Optional[Tensor] = None
 
@@ -50,7 +50,7 @@ def batch_to_ids(sentences: Iterable[Sequence[str]], max_characters: int = 50) -
     return ids
 
 
-def read_inputs(inputs: Inputs, first_id: Optional[int] = None) -> Batch:
+def read_inputs(inputs: Inputs, first_id: Optional[int] = None) -> SentenceBatch:
     """The batch, on the CPU. Character ids have shape (B, S, C), and each word begins with `first_id`, if there is one.
 
     RAISES (ValueError): EL011 for input that is not tokenized, EL017 for ids of another shape or type, or not shifted
@@ -58,10 +58,10 @@ def read_inputs(inputs: Inputs, first_id: Optional[int] = None) -> Batch:
     """
     if isinstance(inputs, Tensor):
         return _read_ids(inputs, first_id)
-    runs = check_sentences(inputs)
-    if not runs:
+    sentences = check_sentences(inputs)
+    if not sentences:
         raise ValueError(NO_SENTENCES)
-    return Batch(runs, _length_mask([len(words) for words in runs]))
+    return SentenceBatch(sentences, _length_mask([len(words) for words in sentences]))
 
 
 def _length_mask(lengths: Sequence[int], n_columns: Optional[int] = None) -> Tensor:
@@ -105,7 +105,7 @@ def is_original(module: nn.Module, kind: Type[nn.Module]) -> bool:
     return type(module) is kind and not is_hooked(module)
 
 
-def _read_ids(ids: Tensor, first_id: Optional[int]) -> Batch:
+def _read_ids(ids: Tensor, first_id: Optional[int]) -> SentenceBatch:
     if ids.dim() != 3 or not ids.shape[2]:
         raise ValueError(Errors.EL017.format(problem=f"they have shape {tuple(ids.shape)}, should have (B, S, C)"))
     if ids.dtype not in ID_TYPES:
@@ -122,4 +122,4 @@ def _read_ids(ids: Tensor, first_id: Optional[int]) -> Batch:
     if len(first_ids):
         problem = f"a word begins with {int(first_ids[0])}, should begin with {first_id}, the id of the begin of a word"
         raise ValueError(Errors.EL017.format(problem=problem))
-    return Batch([rows.tolist() for rows in numbers.split(lengths)], mask, distinct)
+    return SentenceBatch([rows.tolist() for rows in numbers.split(lengths)], mask, distinct)

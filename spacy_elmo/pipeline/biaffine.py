@@ -5,9 +5,9 @@ With hidden vectors d of a word as dependent and h as head, from one layer each,
 hidden vectors of their own, and so has a third decision, whether a word begins a sentence: arcs are scored within
 sentences.
 
-Sentences of similar length are padded to a batch. One of more than `MAX_WORDS` words is divided, so that memory grows
-with its length and not with its square: each division has a tree of its own, and the roots of the later ones depend on
-that of the first.
+Sentences of similar length are padded to a batch. One of more than `MAX_SCORED_WORDS` words is divided, so that memory
+grows with its length and not with its square: each division has a tree of its own, and the roots of the later ones
+depend on that of the first.
 """
 
 import math
@@ -27,12 +27,12 @@ from torch.nn import functional
 
 from ..inference.runtime import isolated, register_fork_handlers
 from ..settings import Count, Probability
-from .crf import MISSING, Rows
+from .crf import MISSING, Integers
 from .spanning_tree import are_trees, find_best_tree
 
 ROOT_LABEL = "root"  # in any case
 ROOT_HEAD = 0  # column of the root in arc scores
-MAX_WORDS = 1000  # of a sentence whose arcs are scored at once
+MAX_SCORED_WORDS = 1000  # of a sentence whose arcs are scored at once
 # What is computed at once stays in the caches of a core: words and arc scores, and words whose labels or sentence
 # starts are predicted (with 64 words, labels take half the time that they take with 1,024).
 MAX_GROUP_WORDS, MAX_SCORES, N_ROWS = 1024, 2**20, 64
@@ -58,16 +58,16 @@ class BiaffineInputs:
 class ParseAnnotation(NamedTuple):
     """Annotation of the n words of a Doc.
 
-    words (Rows): Shape (n,), the tokens that are not white space.
-    starts (Rows): Shape (n,), whether each word begins a sentence: 1, -1 if not, 0 if that is unknown.
-    heads (Rows): Shape (n,), the word that each word depends on; itself for a root, `MISSING` if unknown.
-    labels (Rows): Shape (n,), the number of the label of each dependency, or `MISSING`.
+    words (Integers): Shape (n,), the tokens that are not white space.
+    starts (Integers): Shape (n,), whether each word begins a sentence: 1, -1 if not, 0 if that is unknown.
+    heads (Integers): Shape (n,), the word that each word depends on; itself for a root, `MISSING` if unknown.
+    labels (Integers): Shape (n,), the number of the label of each dependency, or `MISSING`.
     """
 
-    words: Rows
-    starts: Rows
-    heads: Rows
-    labels: Rows
+    words: Integers
+    starts: Integers
+    heads: Integers
+    labels: Integers
 
 
 def BiaffineParser(
@@ -90,7 +90,7 @@ def BiaffineParser(
     model: Model[List[Doc], BiaffineInputs] = chain(tok2vec, biaffine)
     model.set_ref("tok2vec", tok2vec)
     model.set_ref("biaffine", biaffine)
-    model.attrs["resize_output"] = _raise_wrong_component  # what spaCy's `ner` and `parser` call first
+    model.attrs["resize_output"] = _raise_not_parser  # what spaCy's `ner` and `parser` call first
     return model
 
 
@@ -112,7 +112,7 @@ def _init(model: Model[List[Floats2d], BiaffineInputs], X: Optional[List[Floats2
     set the number of labels.
     """
     if not model.has_dim("nO"):
-        _raise_wrong_component()
+        _raise_not_parser()
     if X is not None:
         model.set_dim("nI", get_width(X))
     ops = model.ops
@@ -155,7 +155,7 @@ def compute_parse_loss(inputs: BiaffineInputs, annotations: Sequence[ParseAnnota
     """
     xp = get_array_module(inputs.weights["arcs"])
     d_vectors = [xp.zeros_like(vectors) for vectors in inputs.vectors]
-    rows, lengths, joined = _join(annotations, [len(vectors) for vectors in inputs.vectors])
+    rows, lengths, joined = _join_parses(annotations, [len(vectors) for vectors in inputs.vectors])
     is_annotated = (joined.heads != MISSING).any() or (joined.starts != UNKNOWN_START).any()
     if not is_annotated:
         return 0.0, BiaffineInputs(d_vectors, {})
@@ -177,7 +177,7 @@ def compute_parse_loss(inputs: BiaffineInputs, annotations: Sequence[ParseAnnota
 
 
 def _compute_arc_loss(
-    vectors: Tensor, lengths: Rows, heads: Rows, weights: Dict[str, Tensor], dropout: float
+    vectors: Tensor, lengths: Integers, heads: Integers, weights: Dict[str, Tensor], dropout: float
 ) -> Tensor:
     """The loss of heads that are in the same division of the same sentence."""
     first = numpy.repeat(lengths.cumsum() - lengths, lengths)  # (W,), of its division
@@ -203,7 +203,7 @@ def _compute_label_loss(vectors: Tensor, joined: ParseAnnotation, weights: Dict[
     return functional.cross_entropy(scores, _to(vectors, joined.labels[labelled]), reduction="sum")
 
 
-def _compute_start_loss(vectors: Tensor, starts: Rows, weights: Dict[str, Tensor], dropout: float) -> Tensor:
+def _compute_start_loss(vectors: Tensor, starts: Integers, weights: Dict[str, Tensor], dropout: float) -> Tensor:
     known = numpy.flatnonzero(starts != UNKNOWN_START)
     scores = _score_starts(vectors[_to(vectors, known)], weights, dropout)
     targets = _to(vectors, starts[known] == KNOWN_START).float()
@@ -215,12 +215,12 @@ def _compute_start_loss(vectors: Tensor, starts: Rows, weights: Dict[str, Tensor
 
 @isolated
 def predict_parses(
-    inputs: BiaffineInputs, words: Sequence[Rows], starts: Sequence[Rows], root_label: Optional[int]
+    inputs: BiaffineInputs, words: Sequence[Integers], starts: Sequence[Integers], root_label: Optional[int]
 ) -> List[ParseAnnotation]:
     """Predict sentence starts where they are unknown, the best tree of each sentence, and the best label of each arc.
 
-    words (Sequence[Rows]): The tokens of each Doc that are not white space.
-    starts (Sequence[Rows]): See `ParseAnnotation`; what is known is kept.
+    words (Sequence[Integers]): The tokens of each Doc that are not white space.
+    starts (Sequence[Integers]): See `ParseAnnotation`; what is known is kept.
     root_label (Optional[int]): The label of roots, which no other word has; None if it is to be predicted.
     RETURNS (List[ParseAnnotation]): Without unknown values.
     """
@@ -228,7 +228,7 @@ def predict_parses(
     with_first = [numpy.where(numpy.arange(len(known)) == 0, KNOWN_START, known) for known in starts]
     given = [ParseAnnotation(*arrays) for arrays in zip(words, with_first, unknown, unknown)]
     xp = get_array_module(inputs.weights["arcs"])
-    rows, _, joined = _join(given, [len(vectors) for vectors in inputs.vectors])
+    rows, _, joined = _join_parses(given, [len(vectors) for vectors in inputs.vectors])
     with torch.no_grad():
         weights = {name: xp2torch(array) for name, array in inputs.weights.items()}
         vectors = xp2torch(xp.concatenate(inputs.vectors)[rows])  # (W, nI)
@@ -254,8 +254,8 @@ def predict_parses(
     ]
 
 
-def _predict_heads(vectors: Tensor, starts: Rows, weights: Dict[str, Tensor]) -> Rows:
-    """RETURNS (Rows): Shape (W,), the head of each word, itself for the root of each sentence."""
+def _predict_heads(vectors: Tensor, starts: Integers, weights: Dict[str, Tensor]) -> Integers:
+    """RETURNS (Integers): Shape (W,), the head of each word, itself for the root of each sentence."""
     is_start = starts == KNOWN_START
     lengths = _divide_long(is_start)
     heads = numpy.empty(len(starts), dtype="int64")
@@ -329,9 +329,11 @@ def _score_starts(vectors: Tensor, weights: Dict[str, Tensor], dropout: float = 
 # Words of all Docs, one after the other
 
 
-def _join(annotations: Sequence[ParseAnnotation], n_tokens: Sequence[int]) -> Tuple[Rows, Rows, ParseAnnotation]:
-    """RETURNS (Tuple[Rows, Rows, ParseAnnotation]): The row of each word among all vectors, the lengths of sentences
-    or their divisions, and the annotation of all words, where heads are numbers among all words.
+def _join_parses(
+    annotations: Sequence[ParseAnnotation], n_tokens: Sequence[int]
+) -> Tuple[Integers, Integers, ParseAnnotation]:
+    """RETURNS (Tuple[Integers, Integers, ParseAnnotation]): The row of each word among all vectors, the lengths of
+    sentences or their divisions, and the annotation of all words, where heads are numbers among all words.
     """
     n_words = [len(annotation.words) for annotation in annotations]
     first_token = numpy.cumsum(n_tokens) - n_tokens
@@ -345,23 +347,24 @@ def _join(annotations: Sequence[ParseAnnotation], n_tokens: Sequence[int]) -> Tu
     return rows, lengths, ParseAnnotation(words, starts, heads, labels)
 
 
-def _divide_long(is_start: NDArray[numpy.bool_]) -> Rows:
-    """RETURNS (Rows): Words of each sentence, or of its divisions into at most `MAX_WORDS` words."""
+def _divide_long(is_start: NDArray[numpy.bool_]) -> Integers:
+    """RETURNS (Integers): Words of each sentence, or of its divisions into at most `MAX_SCORED_WORDS` words."""
     firsts = numpy.flatnonzero(is_start)
     lengths = numpy.diff(firsts, append=len(is_start))
-    if (lengths <= MAX_WORDS).all():
+    if (lengths <= MAX_SCORED_WORDS).all():
         return lengths
-    n_divisions = -(-lengths // MAX_WORDS)
+    n_divisions = -(-lengths // MAX_SCORED_WORDS)
     shares = numpy.repeat(lengths // n_divisions, n_divisions)
     place = numpy.arange(len(shares)) - numpy.repeat(n_divisions.cumsum() - n_divisions, n_divisions)
-    rest: Rows = shares + (place < numpy.repeat(lengths % n_divisions, n_divisions))
+    rest: Integers = shares + (place < numpy.repeat(lengths % n_divisions, n_divisions))
     return rest
 
 
-def _group(lengths: Rows) -> Iterator[Tuple[Rows, Rows]]:
+def _group(lengths: Integers) -> Iterator[Tuple[Integers, Integers]]:
     """Group sentences of similar length, so that a group of several has at most `MAX_SCORES` arc scores.
 
-    YIELDS (Tuple[Rows, Rows]): The words of each sentence, shape (B, T), padded with its last word; their number,
+    YIELDS (Tuple[Integers, Integers]): The words of each sentence, shape (B, T), padded with its last word; their
+        number,
         shape (B,).
     """
     firsts = lengths.cumsum() - lengths
@@ -378,7 +381,7 @@ def _group(lengths: Rows) -> Iterator[Tuple[Rows, Rows]]:
         end = start
 
 
-def _slice(rows: Rows) -> Iterator[Rows]:
+def _slice(rows: Integers) -> Iterator[Integers]:
     for first in range(0, len(rows), N_ROWS):
         yield rows[first : first + N_ROWS]
 
@@ -387,7 +390,7 @@ def _to(vectors: Tensor, array: NDArray[Any]) -> Tensor:
     return torch.from_numpy(array).to(vectors.device)
 
 
-def _raise_wrong_component(*args: Any) -> Any:
+def _raise_not_parser(*args: Any) -> Any:
     """RAISES (ValueError): Always: it is called by components other than `biaffine_parser`."""
     raise ValueError(
         "A component has the model spacy-elmo.BiaffineParser.v1, but is not a 'biaffine_parser': only that component "

@@ -20,7 +20,7 @@ from thinc.api import Model, Optimizer
 
 from ..errors import Errors, Warnings
 from ..inference.runtime import register_fork_handlers
-from ..util import shorten
+from ..util import MAX_VALUE, shorten
 from .biaffine import (
     KNOWN_INSIDE,
     KNOWN_START,
@@ -31,9 +31,9 @@ from .biaffine import (
     compute_parse_loss,
     predict_parses,
 )
-from .checks import check_model, check_words
-from .crf import MISSING, Mask, Rows, find_words
-from .crf_ner import MAX_SHOWN, N_SAMPLES, TOK2VEC
+from .checks import check_examples_have_words, check_model
+from .crf import MISSING, Integers, Mask, find_words
+from .crf_ner import DEFAULT_TOK2VEC, N_INITIALIZATION_DOCS
 
 # Labels of white space, as spaCy's parser has them: a root where a sentence has nothing else.
 SPACE_LABEL, SPACE_ROOT_LABEL = "dep", "ROOT"
@@ -44,7 +44,7 @@ SPACE_LABEL, SPACE_ROOT_LABEL = "dep", "ROOT"
     assigns=["token.dep", "token.head", "token.is_sent_start", "doc.sents"],
     default_config={
         "scorer": {"@scorers": "spacy.parser_scorer.v1"},
-        "model": {"@architectures": "spacy-elmo.BiaffineParser.v1", "tok2vec": TOK2VEC},
+        "model": {"@architectures": "spacy-elmo.BiaffineParser.v1", "tok2vec": DEFAULT_TOK2VEC},
     },
     default_score_weights={
         **{"dep_uas": 0.5, "dep_las": 0.5, "dep_las_per_type": None},
@@ -115,7 +115,7 @@ class BiaffineDependencyParser(TrainablePipe):  # type: ignore[misc]  # spaCy's 
         if self.model.get_ref("biaffine").has_dim("nO"):
             raise ValueError(
                 f"The label '{label}' cannot be added to '{self.name}', which is initialized with the labels "
-                f"{_list(self.labels)}: its model has scores for these only. Add all labels before "
+                f"{_list_labels(self.labels)}: its model has scores for these only. Add all labels before "
                 "`nlp.initialize`, or add a new component."
             )
         self.cfg["labels"].append(label)
@@ -178,16 +178,16 @@ class BiaffineDependencyParser(TrainablePipe):  # type: ignore[misc]  # spaCy's 
             for a label that is new to an initialized component.
         """
         if callable(get_examples):
-            check_words(get_examples, nlp, self.name)
+            check_examples_have_words(get_examples, nlp, self.name)
         validate_get_examples(get_examples, "BiaffineDependencyParser.initialize")
         reason = "the given list of labels is empty"
         if labels is None:
-            collected, n_examples = _collect_labels(get_examples())
+            collected, n_examples = _collect_dependency_labels(get_examples())
             labels = sorted(collected)
             reason = f"no token in the {n_examples} training examples has a dependency"
         elif isinstance(labels, (str, bytes, Mapping)) or not isinstance(labels, Iterable):
             raise ValueError(
-                f"The labels of '{self.name}' are {shorten(repr(labels), MAX_SHOWN)}, should be a list of texts, as "
+                f"The labels of '{self.name}' are {shorten(repr(labels), MAX_VALUE)}, should be a list of texts, as "
                 "`spacy init labels` writes it for a component 'biaffine_parser' (that of 'parser' has the actions of "
                 "a transition system). "
                 f"Correct [initialize.components.{self.name}.labels], or remove it to collect the labels from the "
@@ -206,7 +206,7 @@ class BiaffineDependencyParser(TrainablePipe):  # type: ignore[misc]  # spaCy's 
             )
         self._has_checked_labels = True
         self.model.get_ref("biaffine").set_dim("nO", len(self.labels))
-        self.model.initialize(X=[eg.predicted for eg in islice(get_examples(), N_SAMPLES)])
+        self.model.initialize(X=[eg.predicted for eg in islice(get_examples(), N_INITIALIZATION_DOCS)])
 
     def get_loss(self, examples: Iterable[Example], scores: BiaffineInputs) -> Tuple[float, BiaffineInputs]:
         """The cross entropy of the annotated heads, labels and sentence starts, summed over words.
@@ -232,22 +232,22 @@ class BiaffineDependencyParser(TrainablePipe):  # type: ignore[misc]  # spaCy's 
 
     def _check_labels(self, examples: Sequence[Example]) -> None:
         """Warn, once, of labels in the first annotated batch that are not those of the component: WL075."""
-        labels, _ = _collect_labels(examples)
+        labels, _ = _collect_dependency_labels(examples)
         unknown = sorted(labels.difference(self.labels))
         self._has_checked_labels = bool(labels)
         if unknown:
-            shown = {"unknown": _list(unknown), "known": _list(self.labels)}
+            shown = {"unknown": _list_labels(unknown), "known": _list_labels(self.labels)}
             effect = "learns the heads of these words, but not their labels"
             text = Warnings.WL075.format(name=self.name, annotated="dependencies", effect=effect, **shown)
             warnings.warn(text, stacklevel=4)
 
     def _warn_of_unused(self, labels: Sequence[Any], examples: Iterable[Example]) -> None:
         """Warn if the examples have dependencies, but none has any of these labels."""
-        used, _ = _collect_labels(examples)
+        used, _ = _collect_dependency_labels(examples)
         if labels and used and not used.intersection(label for label in labels if isinstance(label, str)):
             warnings.warn(
-                f"None of the labels given for '{self.name}' ({_list(labels)}) is that of a dependency in the "
-                f"training examples, which have {_list(sorted(used))}: it would learn no label. "
+                f"None of the labels given for '{self.name}' ({_list_labels(labels)}) is that of a dependency in the "
+                f"training examples, which have {_list_labels(sorted(used))}: it would learn no label. "
                 f"Correct [initialize.components.{self.name}.labels], or remove it to collect the labels from the "
                 "training data.",
                 stacklevel=3,
@@ -269,11 +269,11 @@ class BiaffineDependencyParser(TrainablePipe):  # type: ignore[misc]  # spaCy's 
         )
 
 
-def _list(labels: Iterable[Any]) -> str:
-    return shorten(", ".join(map(repr, labels)), MAX_SHOWN)
+def _list_labels(labels: Iterable[Any]) -> str:
+    return shorten(", ".join(map(repr, labels)), MAX_VALUE)
 
 
-def _collect_labels(examples: Iterable[Example]) -> Tuple[Set[str], int]:
+def _collect_dependency_labels(examples: Iterable[Example]) -> Tuple[Set[str], int]:
     """RETURNS (Tuple[Set[str], int]): Labels of all words, and the number of examples read."""
     labels: Set[str] = set()
     n_examples = 0
@@ -305,11 +305,11 @@ def _align_annotation(eg: Example, places: Dict[str, int]) -> ParseAnnotation:
     return ParseAnnotation(words, _align_starts(eg)[words], numbers[heads[words]], labels[words])
 
 
-def _align_starts(eg: Example) -> Rows:
+def _align_starts(eg: Example) -> Integers:
     """Whether a token begins a sentence: it does if the first token that it is aligned to is in another sentence than
     that of the token before. Unknown for a token without annotation.
 
-    RETURNS (Rows): Shape (n,), for each token of the predicted Doc.
+    RETURNS (Integers): Shape (n,), for each token of the predicted Doc.
     """
     reference, alignment = eg.reference, eg.alignment.x2y
     starts = _read_starts(reference)
@@ -336,14 +336,14 @@ def _align_starts(eg: Example) -> Rows:
 # White space, and sentence boundaries of tokens
 
 
-def _read_starts(doc: Doc) -> Rows:
-    """RETURNS (Rows): Shape (n,), `token.sent_start`: 1, -1, or 0 if unknown."""
-    starts: Rows = doc.to_array(SENT_START).astype("int64")
+def _read_starts(doc: Doc) -> Integers:
+    """RETURNS (Integers): Shape (n,), `token.sent_start`: 1, -1, or 0 if unknown."""
+    starts: Integers = doc.to_array(SENT_START).astype("int64")
     return starts
 
 
-def _find_starts(starts: Rows, words: Rows) -> Rows:
-    """RETURNS (Rows): Shape (words,). A word begins a sentence if it does, or white space before it."""
+def _find_starts(starts: Integers, words: Integers) -> Integers:
+    """RETURNS (Integers): Shape (words,). A word begins a sentence if it does, or white space before it."""
     if len(words) == len(starts):
         return starts
     n_before = numpy.concatenate([[0], (starts == KNOWN_START).cumsum()])
@@ -352,7 +352,7 @@ def _find_starts(starts: Rows, words: Rows) -> Rows:
     return numpy.where(has_start, KNOWN_START, starts[words])
 
 
-def _place_starts(starts: Rows, parse: ParseAnnotation) -> Mask:
+def _place_starts(starts: Integers, parse: ParseAnnotation) -> Mask:
     """RETURNS (Mask): Shape (n,), the tokens that begin a sentence: those that did, and words that are predicted to."""
     is_start: Mask = starts == KNOWN_START
     is_new = (parse.starts == KNOWN_START) & (_find_starts(starts, parse.words) != KNOWN_START)
@@ -362,12 +362,12 @@ def _place_starts(starts: Rows, parse: ParseAnnotation) -> Mask:
     return is_start
 
 
-def _attach_spaces(is_start: Mask, parse: ParseAnnotation) -> Rows:
-    """RETURNS (Rows): The head of each token. White space depends on the word before it in its sentence, else on the
-    next one, else on the first token of the sentence.
+def _attach_spaces(is_start: Mask, parse: ParseAnnotation) -> Integers:
+    """RETURNS (Integers): The head of each token. White space depends on the word before it in its sentence, else on
+    the next one, else on the first token of the sentence.
     """
     words = parse.words
-    heads: Rows = parse.heads
+    heads: Integers = parse.heads
     if len(words) == len(is_start):
         return heads
     sentences = numpy.cumsum(is_start)

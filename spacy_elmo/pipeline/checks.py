@@ -24,7 +24,7 @@ from .task_layers import has_elmo
 
 ANY_LANGUAGE = "xx"  # spaCy's code for a pipeline of several languages
 SLANTED_TRIANGULAR = "spacy-elmo.slanted_triangular.v1"
-MAX_SHOWN = 60  # characters of the name of a model, which may list all of its layers
+MAX_MODEL_NAME = 60  # characters of the name of a model, which may list all of its layers
 Listeners = Mapping[str, Sequence[ElmoListener]]
 
 
@@ -72,7 +72,7 @@ def check_language(name: str, trained_on: Any, used_on: str) -> None:
 def check_model(name: str, model: Model[Any, Any], is_fine: bool, expected: str) -> None:
     """ValueError if the model of a component does not have the expected architecture."""
     if not is_fine:
-        model_name = shorten(model.name, MAX_SHOWN)
+        model_name = shorten(model.name, MAX_MODEL_NAME)
         raise ValueError(
             f"The model of '{name}' is '{model_name}', should be the architecture {expected}. Change "
             f"[components.{name}.model], or use the factory that this model is for."
@@ -82,7 +82,9 @@ def check_model(name: str, model: Model[Any, Any], is_fine: bool, expected: str)
 # Before training
 
 
-def check_words(get_examples: Callable[[], Iterable[Example]], nlp: Optional[Language], name: str) -> None:
+def check_examples_have_words(
+    get_examples: Callable[[], Iterable[Example]], nlp: Optional[Language], name: str
+) -> None:
     """ValueError if all tokens of the training examples are white space; the config of `nlp` may be the cause."""
     n_examples = 0
     for eg in get_examples():
@@ -127,7 +129,7 @@ def check_weights(nlp: Language, elmo: Any, *, has_loader: bool) -> None:
             )
     config = nlp.config.interpolate()
     path = config.get("paths", {}).get("bilm")
-    if path and not any(_occurs(path, config[section]) for section in ("components", "initialize")):
+    if path and not any(_contains_value(path, config[section]) for section in ("components", "initialize")):
         warnings.warn(
             f"paths.bilm is '{path}', but nothing reads it: '{elmo.name}' has no loader, and loads the packaged biLM. "
             f'Add [initialize.components.{elmo.name}.loader] with @misc = "spacy-elmo.BiLMLoader.v1" and this path, or '
@@ -136,9 +138,13 @@ def check_weights(nlp: Language, elmo: Any, *, has_loader: bool) -> None:
         )
 
 
-def _occurs(value: Any, block: Any) -> bool:
+def _contains_value(value: Any, block: Any) -> bool:
     """RETURNS (bool): Whether a setting of a block, or of one below it, has this value."""
-    return any(_occurs(value, inner) for inner in block.values()) if isinstance(block, dict) else bool(block == value)
+    return (
+        any(_contains_value(value, inner) for inner in block.values())
+        if isinstance(block, dict)
+        else bool(block == value)
+    )
 
 
 def check_frozen(nlp: Optional[Language], elmo: Any) -> None:
@@ -146,7 +152,7 @@ def check_frozen(nlp: Optional[Language], elmo: Any) -> None:
 
     nlp (Optional[Language]): The pipeline, of which only the components to initialize are enabled; None if only the
         ELMo component is initialized.
-    elmo (Elmo): The ELMo component, with the biLM of the training.
+    elmo (ElmoComponent): The ELMo component, with the biLM of the training.
     RAISES (ValueError): EL083 if one was trained with another biLM, and if the biLM itself is trained.
     """
     training = {} if nlp is None else nlp.config.get("training", {})

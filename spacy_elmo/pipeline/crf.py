@@ -122,13 +122,13 @@ MISSING, OUTSIDE = -1, 0
 BEGIN, INSIDE, LAST, UNIT = range(4)
 N_KINDS = 4
 
-Rows = NDArray[numpy.int64]
+Integers = NDArray[numpy.int64]
 Mask = NDArray[numpy.bool_]
 Entity = Tuple[int, int, str]  # first token, token after the last one, label
 
 
-def find_words(doc: Doc) -> Rows:
-    """RETURNS (Rows): The tokens that are not white space."""
+def find_words(doc: Doc) -> Integers:
+    """RETURNS (Integers): The tokens that are not white space."""
     if len(doc) == 0:
         return numpy.zeros(0, dtype="int64")
     return numpy.flatnonzero(doc.to_array(IS_SPACE) == 0)
@@ -146,12 +146,12 @@ def allowed_transitions(n_tags: int) -> Mask:
     return allowed
 
 
-def encode_entities(entities: Iterable[Entity], is_outside: Mask, words: Rows, labels: Sequence[str]) -> Rows:
+def encode_entities(entities: Iterable[Entity], is_outside: Mask, words: Integers, labels: Sequence[str]) -> Integers:
     """Tag the words of a Doc, `MISSING` for those that are neither in an entity nor known to be outside.
 
     entities (Iterable[Entity]): Entities that do not overlap. Those of other labels count as outside.
     is_outside (Mask): Shape (n,), for each token of the Doc whether it is known to be outside of entities.
-    words (Rows): See `find_words`.
+    words (Integers): See `find_words`.
     labels (Sequence[str]): The labels, in the order of their tags.
     """
     places = {label: i for i, label in enumerate(labels)}
@@ -162,7 +162,7 @@ def encode_entities(entities: Iterable[Entity], is_outside: Mask, words: Rows, l
     return tags
 
 
-def decode_entities(tags: Rows, words: Rows, labels: Sequence[str]) -> List[Entity]:
+def decode_entities(tags: Integers, words: Integers, labels: Sequence[str]) -> List[Entity]:
     """The entities of a Doc, in its order; tags, labels and words are as of `encode_entities`, and the tags respect
     `allowed_transitions`.
     """
@@ -176,7 +176,7 @@ def decode_entities(tags: Rows, words: Rows, labels: Sequence[str]) -> List[Enti
     return entities
 
 
-def _admissible_tags(tags: Rows, n_tags: int) -> Mask:
+def _admissible_tags(tags: Integers, n_tags: int) -> Mask:
     """Shape (words, K): the tag of each word, or all K tags where it is `MISSING`."""
     mask: Mask = (tags[:, None] == MISSING) | (tags[:, None] == numpy.arange(n_tags))
     return mask
@@ -213,7 +213,7 @@ def CRFTagger(tok2vec: Model[List[Doc], List[Floats2d]]) -> Model[List[Doc], CRF
     model: Model[List[Doc], CRFScores] = chain(tok2vec, with_array(emit), crf)
     for name, layer in (("tok2vec", tok2vec), ("emit", emit), ("crf", crf)):
         model.set_ref(name, layer)
-    model.attrs["resize_output"] = _raise_wrong_component  # what spaCy's `ner` and `parser` call first
+    model.attrs["resize_output"] = _raise_not_crf_ner  # what spaCy's `ner` and `parser` call first
     return model
 
 
@@ -226,7 +226,7 @@ def set_label_count(model: Model[List[Doc], CRFScores], n_labels: int) -> None:
 def init(model: Model[List[Floats2d], CRFScores], X: Any = None, Y: Any = None) -> None:
     """Set all transitions to zero. ValueError if no component has set the number of tags."""
     if not model.has_dim("nO"):
-        _raise_wrong_component()
+        _raise_not_crf_ner()
     n_tags = model.get_dim("nO")
     model.set_param("transitions", model.ops.alloc2f(n_tags + 1, n_tags + 1))
 
@@ -244,10 +244,10 @@ def forward(
 
 
 @isolated
-def compute_loss(scores: CRFScores, words: Sequence[Rows], tags: Sequence[Rows]) -> Tuple[float, CRFScores]:
+def compute_loss(scores: CRFScores, words: Sequence[Integers], tags: Sequence[Integers]) -> Tuple[float, CRFScores]:
     """The negative log likelihood of annotated tags, summed over Docs, and its gradient.
 
-    tags (Sequence[Rows]): Their tags, `MISSING` to sum over all tags. A Doc with nothing else has no loss.
+    tags (Sequence[Integers]): Their tags, `MISSING` to sum over all tags. A Doc with nothing else has no loss.
     """
     xp = get_array_module(scores.transitions)
     d_scores = CRFScores([xp.zeros_like(array) for array in scores.emissions], xp.zeros_like(scores.transitions))
@@ -264,16 +264,16 @@ def compute_loss(scores: CRFScores, words: Sequence[Rows], tags: Sequence[Rows])
         loss = losses.sum()
         d_emissions, d_transitions = torch.autograd.grad(loss, [emissions, transitions])
     d_scores.transitions[:] = torch2xp(d_transitions)
-    for i, array in zip(with_tags, _split(torch2xp(d_emissions), [len(words[i]) for i in with_tags])):
+    for i, array in zip(with_tags, _split_rows(torch2xp(d_emissions), [len(words[i]) for i in with_tags])):
         d_scores.emissions[i][words[i]] = array
     return float(loss.detach()), d_scores
 
 
 @isolated
-def decode(scores: CRFScores, words: Sequence[Rows], tags: Sequence[Rows]) -> List[Rows]:
+def decode_tags(scores: CRFScores, words: Sequence[Integers], tags: Sequence[Integers]) -> List[Integers]:
     """Find the most probable tag of each word of each Doc.
 
-    tags (Sequence[Rows]): Tags that are known already, `MISSING` for those to find.
+    tags (Sequence[Integers]): Tags that are known already, `MISSING` for those to find.
     """
     decoded = list(tags)
     with_words = [i for i, known in enumerate(tags) if len(known)]
@@ -287,7 +287,7 @@ def decode(scores: CRFScores, words: Sequence[Rows], tags: Sequence[Rows]) -> Li
             admissible = torch.from_numpy(_admissible_tags(known, emissions.shape[1]))
             emissions = emissions.masked_fill(~admissible.to(emissions.device), FORBIDDEN)
         best = find_best_tags(emissions, lengths, _constrain(transitions)).cpu().numpy()
-    for i, doc_tags in zip(with_words, _split(best, lengths)):
+    for i, doc_tags in zip(with_words, _split_rows(best, lengths)):
         decoded[i] = doc_tags
     return decoded
 
@@ -304,12 +304,12 @@ def _constrain(transitions: torch.Tensor) -> torch.Tensor:
     return transitions.masked_fill(~allowed.to(transitions.device), FORBIDDEN)
 
 
-def _split(array: Any, lengths: List[int]) -> List[Any]:
+def _split_rows(array: Any, lengths: List[int]) -> List[Any]:
     ends = list(accumulate(lengths))
     return [array[end - length : end] for end, length in zip(ends, lengths)]
 
 
-def _raise_wrong_component(*args: Any) -> NoReturn:
+def _raise_not_crf_ner(*args: Any) -> NoReturn:
     """RAISES (ValueError): Always: it is called by components other than `crf_ner`."""
     raise ValueError(
         "A component has the model spacy-elmo.CRFTagger.v1, but is not a 'crf_ner': only that component sets "

@@ -18,28 +18,27 @@ from thinc.api import Model, Optimizer
 
 from ..errors import Errors, Warnings
 from ..inference.runtime import register_fork_handlers
-from ..util import shorten
-from .checks import check_model, check_words
+from ..util import MAX_VALUE, shorten
+from .checks import check_examples_have_words, check_model
 from .crf import (
     CRFScores,
     Entity,
+    Integers,
     Mask,
-    Rows,
     compute_loss,
-    decode,
     decode_entities,
+    decode_tags,
     encode_entities,
     find_words,
     set_label_count,
 )
 
 # spaCy's own layer gives a vector for each token; any other does.
-TOK2VEC = {
+DEFAULT_TOK2VEC = {
     **{"@architectures": "spacy.HashEmbedCNN.v2", "pretrained_vectors": None, "width": 96, "depth": 4},
     **{"embed_size": 2000, "window_size": 1, "maxout_pieces": 3, "subword_features": True},
 }
-N_SAMPLES = 10  # Docs that the model is initialized with
-MAX_SHOWN = 100  # characters of a value in a message
+N_INITIALIZATION_DOCS = 10  # Docs that the model is initialized with
 IN_ENTITY, BEGINS_ENTITY = 1, 3  # values of ENT_IOB; 3 without a label is a blocked token
 
 
@@ -48,7 +47,7 @@ IN_ENTITY, BEGINS_ENTITY = 1, 3  # values of ENT_IOB; 3 without a label is a blo
     assigns=["doc.ents", "token.ent_iob", "token.ent_type"],
     default_config={
         "scorer": {"@scorers": "spacy.ner_scorer.v1"},
-        "model": {"@architectures": "spacy-elmo.CRFTagger.v1", "tok2vec": TOK2VEC},
+        "model": {"@architectures": "spacy-elmo.CRFTagger.v1", "tok2vec": DEFAULT_TOK2VEC},
     },
     default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
 )
@@ -136,7 +135,7 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
         if not any(map(len, words)):
             return [[] for _ in docs]
         known = [_encode_preset(doc, doc_words, self.labels) for doc, doc_words in zip(docs, words)]
-        tags = decode(self.model.predict(docs), words, known)
+        tags = decode_tags(self.model.predict(docs), words, known)
         return [decode_entities(doc_words, places, self.labels) for doc_words, places in zip(tags, words)]
 
     def set_annotations(self, docs: Iterable[Doc], scores: Sequence[Sequence[Entity]]) -> None:
@@ -168,16 +167,16 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
             for a label that is new to an initialized component.
         """
         if callable(get_examples):
-            check_words(get_examples, nlp, self.name)
+            check_examples_have_words(get_examples, nlp, self.name)
         validate_get_examples(get_examples, "CRFNer.initialize")
         reason = "the given list of labels is empty"
         if labels is None:
-            collected, n_examples = _collect_labels(get_examples())
+            collected, n_examples = _collect_entity_labels(get_examples())
             labels = sorted(collected)
             reason = f"no entity in the {n_examples} training examples"
         elif isinstance(labels, (str, bytes, Mapping)) or not isinstance(labels, Iterable):
             raise ValueError(
-                f"The labels of '{self.name}' are {_shorten(labels)}, should be a list of texts, as `spacy init "
+                f"The labels of '{self.name}' are {_shorten_value(labels)}, should be a list of texts, as `spacy init "
                 "labels` writes it for a component 'crf_ner' (that of 'ner' has the actions of a transition "
                 f"system). Correct [initialize.components.{self.name}.labels], or remove it to collect the "
                 "labels from the training data."
@@ -194,7 +193,7 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
             )
         self._has_checked_labels = True
         set_label_count(self.model, len(self.labels))
-        self.model.initialize(X=[eg.predicted for eg in islice(get_examples(), N_SAMPLES)])
+        self.model.initialize(X=[eg.predicted for eg in islice(get_examples(), N_INITIALIZATION_DOCS)])
 
     def get_loss(self, examples: Iterable[Example], scores: CRFScores) -> Tuple[float, CRFScores]:
         """The negative log likelihood of the annotated entities, summed over Docs.
@@ -225,7 +224,7 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
         unknown = sorted(labels.difference(self.labels))
         self._has_checked_labels = bool(labels)
         if unknown:
-            shown = {"unknown": _shorten(unknown), "known": _shorten(list(self.labels))}
+            shown = {"unknown": _shorten_value(unknown), "known": _shorten_value(list(self.labels))}
             effect = "treats these spans as non-entities"
             text = Warnings.WL075.format(name=self.name, annotated="entities", effect=effect, **shown)
             warnings.warn(text, stacklevel=4)
@@ -246,7 +245,7 @@ class CRFNer(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled 
         )
 
 
-def _collect_labels(examples: Iterable[Example], enough: Container[str] = ()) -> Tuple[Set[str], int]:
+def _collect_entity_labels(examples: Iterable[Example], enough: Container[str] = ()) -> Tuple[Set[str], int]:
     """Labels of the entities, and the number of examples read; one of the labels in `enough` ends the search."""
     collected: Set[str] = set()
     n_examples = 0
@@ -260,31 +259,31 @@ def _collect_labels(examples: Iterable[Example], enough: Container[str] = ()) ->
 
 def _warn_of_unused(name: str, labels: Sequence[str], examples: Iterable[Example]) -> None:
     """Warn if the examples have entities, but no entity has any of these labels."""
-    used, _ = _collect_labels(examples, labels)
+    used, _ = _collect_entity_labels(examples, labels)
     if labels and used and not used.intersection(label for label in labels if isinstance(label, str)):
         warnings.warn(
-            f"None of the labels given for '{name}' ({_shorten(labels)}) is that of an entity in the "
-            f"training examples, which have {_shorten(sorted(used))}: it would learn to find nothing. "
+            f"None of the labels given for '{name}' ({_shorten_value(labels)}) is that of an entity in the "
+            f"training examples, which have {_shorten_value(sorted(used))}: it would learn to find nothing. "
             f"Correct [initialize.components.{name}.labels], or remove it to collect the labels from the "
             "training data.",
             stacklevel=3,
         )
 
 
-def _shorten(value: Any) -> str:
+def _shorten_value(value: Any) -> str:
     text = ", ".join(map(repr, value)) if isinstance(value, list) else repr(value)
-    return shorten(text, MAX_SHOWN)
+    return shorten(text, MAX_VALUE)
 
 
-def _encode_gold(eg: Example, words: Rows, labels: Sequence[str]) -> Rows:
-    """RETURNS (Rows): A tag for each word of the predicted Doc; `MISSING` also where tokens cannot be aligned."""
+def _encode_gold(eg: Example, words: Integers, labels: Sequence[str]) -> Integers:
+    """RETURNS (Integers): A tag for each word of the predicted Doc; `MISSING` also where tokens cannot be aligned."""
     entities, tags = eg.get_aligned_ents_and_ner()
     is_outside = numpy.array([tag == "O" for tag in tags], dtype=bool)
     return encode_entities(_as_entities(entities), is_outside, words, labels)
 
 
-def _encode_preset(doc: Doc, words: Rows, labels: Sequence[str]) -> Rows:
-    """RETURNS (Rows): A tag for each word that is in an entity or blocked, `MISSING` for other words."""
+def _encode_preset(doc: Doc, words: Integers, labels: Sequence[str]) -> Integers:
+    """RETURNS (Integers): A tag for each word that is in an entity or blocked, `MISSING` for other words."""
     is_preset = _find_preset(doc)
     entities = _as_entities(doc.ents) if is_preset.any() else []
     return encode_entities(entities, is_preset, words, labels)

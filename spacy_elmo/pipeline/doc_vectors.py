@@ -31,7 +31,7 @@ from .vector_record import (
     VectorsError,
     count_chars,
     join_records,
-    locate,
+    locate_tokens,
     mixed_rows,
     read_rows,
     read_tokens,
@@ -56,9 +56,9 @@ def set_vectors(doc: Doc, prefix: str, vectors: DocVectors) -> None:
 
 def _drop_vectors(doc: Doc, prefix: str) -> None:
     """Remove the vectors of a Doc, also from `doc.tensor` if it has the same."""
-    if _find_keys(doc, prefix) and _is_tensor(doc, prefix):
+    if _find_record_keys(doc, prefix) and _is_tensor(doc, prefix):
         doc.tensor = numpy.zeros((0,), dtype="float32")
-    for key in _find_keys(doc, prefix):  # reading the vectors of joined Docs makes one record of several
+    for key in _find_record_keys(doc, prefix):  # reading the vectors of joined Docs makes one record of several
         doc.vector = None  # set by `as_doc`; spaCy computes it if it is None
         del doc.user_data[key]
 
@@ -118,11 +118,11 @@ def get_layers(doc: Doc, prefix: str, start: int, end: int) -> Floats3d:
 # Records in `doc.user_data`
 
 
-def _make_key(doc: Doc, prefix: str) -> Any:
+def _record_key(doc: Doc, prefix: str) -> Any:
     return "._.", f"{prefix}_data", 0, count_chars(doc)
 
 
-def _find_keys(doc: Doc, prefix: str) -> List[Any]:
+def _find_record_keys(doc: Doc, prefix: str) -> List[Any]:
     name = f"{prefix}_data"
     return [key for key in doc.user_data if isinstance(key, tuple) and len(key) == 4 and key[:2] == ("._.", name)]
 
@@ -133,13 +133,13 @@ def _get_record(doc: Doc, prefix: str) -> VectorRecord:
 
 
 def _find_merged(doc: Doc, prefix: str) -> Optional[VectorRecord]:
-    record: Any = doc.user_data.get(_make_key(doc, prefix))
+    record: Any = doc.user_data.get(_record_key(doc, prefix))
     return record if getattr(record, "is_checked", False) and not record["n_carried"] else None
 
 
 def _find_records(doc: Doc, prefix: str) -> List[Tuple[int, Dict[str, Any]]]:
     """RETURNS (List[Tuple[int, Dict[str, Any]]]): The character at which each record begins, and the checked record."""
-    keys: List[Any] = _find_keys(doc, prefix)
+    keys: List[Any] = _find_record_keys(doc, prefix)
     for key in keys:
         if not getattr(doc.user_data[key], "is_checked", False):
             _check_record(doc, prefix, key[2], doc.user_data[key])
@@ -148,10 +148,10 @@ def _find_records(doc: Doc, prefix: str) -> List[Tuple[int, Dict[str, Any]]]:
 
 def _put_record(doc: Doc, prefix: str, record: VectorRecord) -> None:
     """Store a record in place of all others."""
-    for key in _find_keys(doc, prefix):
+    for key in _find_record_keys(doc, prefix):
         del doc.user_data[key]
     record.is_checked = True
-    doc.user_data[_make_key(doc, prefix)] = record
+    doc.user_data[_record_key(doc, prefix)] = record
 
 
 def _merge_records(doc: Doc, prefix: str) -> VectorRecord:
@@ -181,7 +181,7 @@ def _merge_records(doc: Doc, prefix: str) -> VectorRecord:
     if merged.get("sets_hooks") is True:
         set_vector_hooks(doc, prefix)
     if merged.get("averages_merged") is not True:
-        locate(doc, prefix, merged, 0, len(doc))
+        locate_tokens(doc, prefix, merged, 0, len(doc))
     _put_record(doc, prefix, merged)
     return merged
 
@@ -300,10 +300,10 @@ def _place(owner: Owner, prefix: str) -> Tuple[Doc, str, int, int]:
 def _of_owner(owner: Owner, rows: Any) -> Any:
     if isinstance(owner, Token):
         return read_only(rows[..., 0, :].copy())  # a view would keep the array of the Doc in memory
-    return read_only(_mean(rows).astype(rows.dtype) if isinstance(owner, Span) else rows)
+    return read_only(_mean_rows(rows).astype(rows.dtype) if isinstance(owner, Span) else rows)
 
 
-def _mean(rows: Any) -> Any:
+def _mean_rows(rows: Any) -> Any:
     """RETURNS (Any): The mean over tokens in float32, zeros if there are none."""
     return rows.sum(axis=-2, dtype="float32") / max(rows.shape[-2], 1)
 
@@ -346,10 +346,10 @@ def _vector(prefix: str, owner: Owner) -> Any:
         if isinstance(owner, Span):
             return numpy.full((max(owner.vocab.vectors_length, 1),), numpy.nan, dtype="float32")
         set_by_as_doc = getattr(owner, "_vector", None)
-        if set_by_as_doc is None or _find_keys(owner.doc, prefix):
+        if set_by_as_doc is None or _find_record_keys(owner.doc, prefix):
             raise
         return set_by_as_doc
-    return read_only(rows[0].copy()) if isinstance(owner, Token) else _mean(rows)
+    return read_only(rows[0].copy()) if isinstance(owner, Token) else _mean_rows(rows)
 
 
 def _mean_of_doc(doc: Doc, prefix: str) -> Any:
@@ -358,7 +358,7 @@ def _mean_of_doc(doc: Doc, prefix: str) -> Any:
     """
     starts, record = doc.to_array(IDX).tobytes(), _find_merged(doc, prefix)
     if record is None or record.mean is None or record.mean[0] != starts:
-        mean = _mean(get_mixed(doc, prefix, 0, len(doc)))
+        mean = _mean_rows(get_mixed(doc, prefix, 0, len(doc)))
         record = _get_record(doc, prefix)
         record.mean = starts, mean
     return record.mean[1].copy()

@@ -16,7 +16,7 @@ from thinc.types import FloatsXd
 from thinc.util import torch2xp, xp2torch
 from torch import Tensor, nn
 
-from ..bilm.model import BiLMNetwork, layer_parameters, n_unfrozen, slanted_triangle
+from ..bilm.network import BiLMNetwork, layer_parameters, n_unfrozen, slanted_triangle
 from ..errors import Warnings
 from ..inference.bilm import BiLM
 from ..settings import Count, Factor, NotNegative, Positive, Probability, Share, WholeNumber

@@ -22,21 +22,21 @@ from thinc.types import Floats2d, Floats3d
 from ..errors import Errors, Warnings
 from ..settings import read_block, takes
 from .doc_vectors import get_layers, has_layers
-from .mix import ElmoBatch, MixSettings, ScalarMix, check_width, set_sizes, wrong_sizes
+from .mix import ElmoBatch, MixSettings, ScalarMixLayer, check_width, set_sizes, wrong_sizes
 
 ANY_UPSTREAM = "*"  # the nearest ELMo component upstream
-TRAINED_WITH = "bilm"  # Thinc attribute of a listener
+BILM_ATTR = "bilm"  # Thinc attribute of a listener
 BatchId = Tuple[int, ...]  # for each Doc with tokens, a hash of its words
 # Takes the gradient of the layers; None if the biLM is frozen.
 LayersBackprop = Optional[Callable[[Floats3d], None]]
-Backprop = Callable[[List[Floats2d]], List[Doc]]
+VectorsBackprop = Callable[[List[Floats2d]], List[Doc]]
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainedWith:
     """The biLM of the last update of a listener.
 
-    label (str): See `Elmo.bilm_label`; empty if the listener has only initial values, and in files without it.
+    label (str): See `ElmoComponent.bilm_label`; empty if the listener has only initial values, and in files without it.
     is_upstream (bool): It is the biLM that the component upstream has now, whose label is computed when the listener is
         saved.
     """
@@ -63,8 +63,8 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
             forward,
             init=init,
             dims={"nO": settings.projection_width},
-            layers=[ScalarMix(settings)],
-            attrs={TRAINED_WITH: TrainedWith()},
+            layers=[ScalarMixLayer(settings)],
+            attrs={BILM_ATTR: TrainedWith()},
         )
         self.upstream_name = upstream_name
         self.prefix = "elmo"
@@ -87,7 +87,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
 
     @property
     def upstream(self) -> Any:
-        """RETURNS (Optional[Elmo]): The component it listens to, None if it is not linked."""
+        """RETURNS (Optional[ElmoComponent]): The component it listens to, None if it is not linked."""
         return None if self._upstream is None else self._upstream()
 
     @property
@@ -125,12 +125,12 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
     @property
     def trained_with(self) -> str:
         """RETURNS (str): Label of the biLM of the last update, empty if it is not known."""
-        trained: TrainedWith = self.attrs[TRAINED_WITH]
+        trained: TrainedWith = self.attrs[BILM_ATTR]
         return self.upstream.bilm_label if trained.is_upstream and self.upstream is not None else trained.label
 
     def record_bilm(self) -> None:
         """Store the label of the biLM upstream. Called before the biLM is replaced."""
-        self.attrs[TRAINED_WITH] = TrainedWith(self.trained_with)
+        self.attrs[BILM_ATTR] = TrainedWith(self.trained_with)
 
     # The training batch
 
@@ -156,7 +156,8 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         batch_id = self.get_batch_id(docs)
         if batch_id != self._batch_id and self._backprop is not None and set(batch_id).intersection(self._batch_id):
             raise ValueError(
-                f"{_describe(self)} got some Docs of the training batch, or all in another order, or with other tokens "
+                f"{_describe_listener(self)} got some Docs of the training batch, or all in another order, or with "
+                "other tokens "
                 "than before, so that their gradient would not reach the biLM, which is trained too (frozen = false). "
                 "Pass the Docs of the batch as they are, move components that change tokens before the ELMo component, "
                 "or set frozen = true."
@@ -168,7 +169,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
     def __getstate__(self) -> Dict[str, Any]:
         """State for pickling, without the batch and the component, but with the prefix of the vectors on a Doc."""
         slots = {name: getattr(self, name) for name in Model.__slots__ if hasattr(self, name)}
-        slots["_attrs"] = {**self.attrs, TRAINED_WITH: TrainedWith(self.trained_with)}
+        slots["_attrs"] = {**self.attrs, BILM_ATTR: TrainedWith(self.trained_with)}
         lost = ("_upstream", "_sample", "_batch_id", "_outputs", "_backprop")
         return {**slots, **{name: value for name, value in self.__dict__.items() if name not in (*slots, *lost)}}
 
@@ -222,12 +223,12 @@ def init(model: ElmoListener, X: Any = None, Y: Any = None) -> None:
             model.mix.set_param("w", None)  # initialized again, possibly with other sizes
             model.set_sizes(*model.upstream.sizes)
     if not model.has_dim("nO") or not model.mix.has_dim("nL"):
-        raise ValueError(Errors.EL071.format(listener=_describe(model)))
+        raise ValueError(Errors.EL071.format(listener=_describe_listener(model)))
     model.mix.initialize()
-    model.attrs[TRAINED_WITH] = TrainedWith()
+    model.attrs[BILM_ATTR] = TrainedWith()
 
 
-def forward(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Tuple[List[Floats2d], Backprop]:
+def forward(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Tuple[List[Floats2d], VectorsBackprop]:
     """Map Docs to arrays (n, D). In training they are the batch that was received, or have annotations of a frozen
     component.
 
@@ -244,7 +245,7 @@ def forward(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Tuple[L
     outputs, backprop_mix = mix_docs(model.mix, layers, [len(doc) for doc in docs], is_train, backprop_layers)
 
     def backprop(d_outputs: List[Floats2d]) -> List[Doc]:
-        model.attrs[TRAINED_WITH] = TrainedWith(is_upstream=True)
+        model.attrs[BILM_ATTR] = TrainedWith(is_upstream=True)
         if model._outputs is batch:
             model.clear_batch()
         return backprop_mix(d_outputs)
@@ -258,7 +259,7 @@ def mix_docs(
     lengths: Sequence[int],
     is_train: bool,
     backprop_layers: Optional[Callable[[Floats3d], Any]],
-) -> Tuple[List[Floats2d], Backprop]:
+) -> Tuple[List[Floats2d], VectorsBackprop]:
     """Mix the layers of Docs to an array (n, D) for each; `backprop_layers` takes their gradient, None if the biLM is
     frozen.
     """
@@ -289,9 +290,9 @@ def _read_layers(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Fl
         return layers
     # An unlinked listener stands before its ELMo component in the pipeline, and would get no vectors after loading.
     if is_train and not model.is_linked:
-        raise ValueError(Errors.EL071.format(listener=_describe(model)))
+        raise ValueError(Errors.EL071.format(listener=_describe_listener(model)))
     if model.upstream is None:
-        warnings.warn(Warnings.WL060.format(listener=_describe(model), n_docs=len(missing)), stacklevel=2)
+        warnings.warn(Warnings.WL060.format(listener=_describe_listener(model), n_docs=len(missing)), stacklevel=2)
         return layers
     batch: ElmoBatch = model.upstream.compute([docs[i] for i in missing], is_train=is_train)
     _check_sizes(model, batch.layers)
@@ -300,7 +301,7 @@ def _read_layers(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Fl
     return layers
 
 
-def _describe(model: ElmoListener) -> str:
+def _describe_listener(model: ElmoListener) -> str:
     owner = f" of '{model.owner}'" if model.owner else ""
     return f"The ELMo listener{owner} (upstream = '{model.upstream_name}')"
 

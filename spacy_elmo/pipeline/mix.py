@@ -13,7 +13,7 @@ from thinc.types import Floats1d, Floats2d, Floats3d
 from thinc.util import get_array_module
 
 from ..errors import Errors
-from ..settings import KNOWN_NAMES, Count, Flag, LayerNorm, Mix, NotNegative, Number, Probability
+from ..settings import KNOWN_NAMES, Count, Flag, Mix, MixNorm, NotNegative, Number, Probability
 from ..util import DROPPED, LAYER_NORMS
 
 
@@ -44,7 +44,7 @@ class MixSettings:
     learn_gamma: Flag = True
     layer_dropout: Probability = 0.0
     weights_l2: NotNegative = 0.0
-    layer_norm: Optional[LayerNorm] = None
+    layer_norm: Optional[MixNorm] = None
     output_dropout: Probability = 0.0
     projection_width: Optional[Count] = None
     mix: Mix = "learned"
@@ -163,7 +163,7 @@ def equal_weights(weights: Optional[Sequence[float]], mixture_size: int) -> List
 Sizes = Tuple[Optional[int], Optional[int]]
 
 
-def ScalarMix(settings: MixSettings) -> Model[Floats3d, Floats2d]:
+def ScalarMixLayer(settings: MixSettings) -> Model[Floats3d, Floats2d]:
     """Create the layer, which maps layers (L+1, T, D) to (T, D), (T, (L+1) * D) if it concatenates them, or (T,
     projection width). Parameters: `w`, shape (L+1,), and `gamma`, shape (1,).
     """
@@ -180,7 +180,8 @@ def ScalarMix(settings: MixSettings) -> Model[Floats3d, Floats2d]:
 
 
 def set_sizes(model: Model[Floats3d, Floats2d], mixture_size: int, width: int, *, owner: str = "") -> None:
-    """Set the sizes of a `ScalarMix`: L+1 layers of width D. The error names the component `owner`, if it is known.
+    """Set the sizes of a `ScalarMixLayer`: L+1 layers of width D. The error names the component `owner`, if it is
+    known.
 
     RAISES (ValueError): EL068 if it was initialized with other sizes, for another number of initial weights.
     """
@@ -222,8 +223,8 @@ def init(model: Model[Floats3d, Floats2d], X: Optional[Floats3d] = None, Y: Any 
 
 
 def get_weights(model: Model[Floats3d, Floats2d]) -> Floats1d:
-    """Raw weights of an initialized `ScalarMix`, shape (L+1,). The settings decide, not the parameter, unless the mix
-    is learned: those of a trained pipeline can be changed when it is loaded.
+    """Raw weights of an initialized `ScalarMixLayer`, shape (L+1,). The settings decide, not the parameter, unless the
+    mix is learned: those of a trained pipeline can be changed when it is loaded.
 
     RAISES (ValueError): For another number of initial weights.
     """
@@ -254,7 +255,7 @@ def forward(
     the backward pass returns None.
     """
     mixed, backprop_mix = _mix(model, layers, is_train)
-    projected, backprop_projection = model.layers[0](mixed, is_train) if model.layers else (mixed, _same)
+    projected, backprop_projection = model.layers[0](mixed, is_train) if model.layers else (mixed, _identity)
     dropout = _get_mix_settings(model).output_dropout if is_train else 0.0
     mask = model.ops.get_dropout_mask(projected.shape, dropout) if dropout else None
 
@@ -270,7 +271,7 @@ def _mix(
 ) -> Tuple[Floats2d, Callable[[Floats2d, bool], Optional[Floats3d]]]:
     settings, xp = _get_mix_settings(model), model.ops.xp
     weights, gamma = get_weights(model), model.get_param("gamma")
-    backprop_norm: Callable[[Floats3d], Floats3d] = _same
+    backprop_norm: Callable[[Floats3d], Floats3d] = _identity
     if settings.layer_norm is not None:
         layers, backprop_norm = layer_norm(layers, settings.layer_norm)
     check_width(model)
@@ -309,7 +310,7 @@ def _concatenate(
     return _concatenate_layers(layers, gamma), backprop
 
 
-def _same(array: Any) -> Any:
+def _identity(array: Any) -> Any:
     return array
 
 

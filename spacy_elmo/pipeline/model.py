@@ -1,7 +1,7 @@
 """The ELMo model: maps Docs to the layers of the biLM; its settings, the sequences it reads, the loaders of weights.
 
 The model is created without weights; they come from a loader at `initialize`, from bytes, or from the packaged biLM.
-Docs are split into token sequences (runs) that the biLM reads, and rows of the runs are mapped back to Doc order.
+Docs are split into token sequences that the biLM reads, and rows of the sequences are mapped back to Doc order.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from torch import Tensor, enable_grad
 
 from ..bilm.config import BiLMConfig
 from ..bilm.layers import find_hooked
-from ..bilm.model import BiLMNetwork
+from ..bilm.network import BiLMNetwork
 from ..inference.bilm import BiLM
 from ..inference.encoder import check_state_of
 from ..inference.runtime import isolated
@@ -36,7 +36,7 @@ from ..settings import (
     Flag,
     NotNegative,
     Precision,
-    State,
+    StatePolicy,
     WholeNumber,
     read_block,
     require,
@@ -51,7 +51,7 @@ from .torch_bilm import Key, LayerCache, TorchBiLM
 
 
 @dataclass(frozen=True, config=KNOWN_NAMES)
-class Reading:
+class SequenceSettings:
     """How Docs are cut into the sequences that the biLM reads.
 
     contexts (str): Input sequences of the biLM: "sentences", "doc", or "auto" (sentences if boundaries are set on the
@@ -63,7 +63,7 @@ class Reading:
     """
 
     contexts: Contexts = "auto"
-    state: State = "reset"
+    state: StatePolicy = "reset"
     max_tokens: Count = 512
     overlap: WholeNumber = 64
 
@@ -73,7 +73,7 @@ class Reading:
 
 
 @dataclass(frozen=True, config=KNOWN_NAMES)
-class ElmoSettings(Reading):
+class ElmoSettings(SequenceSettings):
     """The settings of an ELMo model. They are stored in the config, not with the weights.
 
     bilm (Optional[Dict[str, Any]]): Sizes that the weights must have (the keys of `BiLMConfig`); null accepts any.
@@ -127,7 +127,7 @@ WriteRows = Callable[[int, Ints1d, Floats3d], None]
 def ElmoModel(**settings: Any) -> Model[List[Doc], ElmoBatch]:
     """The model that computes layers. Its weights come from a loader in [initialize], or from the packaged biLM.
 
-    How Docs are cut into sequences, see `Reading`.
+    How Docs are cut into sequences, see `SequenceSettings`.
     Other settings, see `ElmoSettings`.
     RETURNS (Model[List[Doc], ElmoBatch]): The model.
     RAISES (ValueError): For invalid settings, also in `bilm`.
@@ -217,8 +217,8 @@ def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool)
     bilm, settings = ensure_bilm(model), get_settings(model)
     if is_train and get_shim(model).is_trained:
         return _forward_with_grad(model, docs)
-    doc_runs = read_docs(docs, settings)
-    bounds = _row_bounds(doc_runs.lengths)
+    doc_sequences = read_docs(docs, settings)
+    bounds = _row_bounds(doc_sequences.lengths)
     layers = model.ops.alloc3f(model.get_dim("nL"), bounds[-1], model.get_dim("nO"))
     doc_layers = [layers[:, start:end] for start, end in zip(bounds, bounds[1:])]
 
@@ -226,16 +226,16 @@ def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool)
         write_layers(
             model,
             [docs[i] for i in doc_indices],
-            lambda i, rows, run_layers: _set_rows(doc_layers[doc_indices[i]], rows, run_layers),
+            lambda i, rows, new_layers: _set_rows(doc_layers[doc_indices[i]], rows, new_layers),
         )
 
     cache = get_shim(model).layer_cache
     if is_train and cache.max_mb and not find_hooked(bilm.network.modules()):
         cache.clear_if_changed(bilm.version)
-        cache.fetch(_keys_of(doc_runs, settings.state), doc_layers, compute)
+        cache.fetch(_keys_of(doc_sequences, settings.state), doc_layers, compute)
     else:
         compute(range(len(docs)))
-    return ElmoBatch(layers, doc_runs.lengths), _no_backprop
+    return ElmoBatch(layers, doc_sequences.lengths), _no_backprop
 
 
 def write_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc], write: WriteRows) -> None:
@@ -245,11 +245,11 @@ def write_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc], write:
         space tokens) and their layers, shape (L+1, n, D), which are valid only during the call.
     """
     bilm, settings = ensure_bilm(model), get_settings(model)
-    doc_runs = read_docs(docs, settings)
-    bounds = numpy.asarray(_row_bounds(doc_runs.lengths))
+    doc_sequences = read_docs(docs, settings)
+    bounds = numpy.asarray(_row_bounds(doc_sequences.lengths))
 
     def write_slice(start: int, stop: int, tensor: Tensor) -> None:
-        positions, rows = doc_runs.gather(start, stop)
+        positions, rows = doc_sequences.gather(start, stop)
         if len(positions) < tensor.shape[1]:
             tensor = tensor[:, xp2torch(positions, device=tensor.device)]
         layers = torch2xp(tensor, ops=model.ops)
@@ -261,10 +261,10 @@ def write_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc], write:
                 write(i, rows[a:b] - bounds[i], layers[:, a:b])
 
     slices = bilm.iter_encode(
-        doc_runs.runs,
+        doc_sequences.sequences,
         state=settings.state,
         batch_tokens=settings.batch_tokens,
-        group_lengths=doc_runs.doc_runs,
+        group_lengths=doc_sequences.sequences_per_doc,
         reuse_memory=True,
     )
     for _ in starmap(write_slice, slices):  # holds no reference to a slice while the next one is computed
@@ -275,14 +275,14 @@ def write_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc], write:
 def _forward_with_grad(model: Model[List[Doc], ElmoBatch], docs: List[Doc]) -> Tuple[ElmoBatch, Backprop]:
     bilm, ops = ensure_bilm(model), model.ops
     get_shim(model).layer_cache.clear_if_changed(None)  # frees what was kept before the first layer was unfrozen
-    doc_runs: DocRuns = read_docs(docs, get_settings(model))
-    layers = ops.alloc3f(model.get_dim("nL"), sum(doc_runs.lengths), model.get_dim("nO"))
-    if not doc_runs.runs:
-        return ElmoBatch(layers, doc_runs.lengths), _no_backprop
-    positions, rows = doc_runs.gather(0, len(doc_runs.runs))
+    doc_sequences: DocSequences = read_docs(docs, get_settings(model))
+    layers = ops.alloc3f(model.get_dim("nL"), sum(doc_sequences.lengths), model.get_dim("nO"))
+    if not doc_sequences.sequences:
+        return ElmoBatch(layers, doc_sequences.lengths), _no_backprop
+    positions, rows = doc_sequences.gather(0, len(doc_sequences.sequences))
     with enable_grad():
         places = xp2torch(positions, device=bilm.device)
-        tensor = bilm.encode(doc_runs.runs, with_grad=True)[:, places]  # (L+1, kept, D)
+        tensor = bilm.encode(doc_sequences.sequences, with_grad=True)[:, places]  # (L+1, kept, D)
     places = ops.xp.asarray(rows)
     layers[:, places] = torch2xp(tensor, ops=ops)
 
@@ -291,7 +291,7 @@ def _forward_with_grad(model: Model[List[Doc], ElmoBatch], docs: List[Doc]) -> T
         tensor.backward(xp2torch(ops.xp.ascontiguousarray(d_layers[:, places]), device=tensor.device))
         return []
 
-    return ElmoBatch(layers, doc_runs.lengths), backprop
+    return ElmoBatch(layers, doc_sequences.lengths), backprop
 
 
 def _no_backprop(d_layers: Floats3d) -> List[Doc]:
@@ -303,36 +303,37 @@ def _row_bounds(lengths: Sequence[int]) -> List[int]:
     return [0, *accumulate(lengths)]
 
 
-def _set_rows(layers: Floats3d, rows: Ints1d, run_layers: Floats3d) -> None:
-    layers[:, get_array_module(layers).asarray(rows)] = run_layers
+def _set_rows(layers: Floats3d, rows: Ints1d, new_layers: Floats3d) -> None:
+    layers[:, get_array_module(layers).asarray(rows)] = new_layers
 
 
 # Sequences of Docs
 
 KEY_BYTES = 16
-Rows = NDArray[numpy.int64]
+TokenRows = NDArray[numpy.int64]
 
 
 @dataclasses.dataclass(frozen=True)
-class DocRuns:
+class DocSequences:
     """The sequences that the biLM reads for a batch of Docs.
 
-    runs (List[List[str]]): Words of each sequence, without space tokens, with overlaps.
-    kept (List[Tuple[int, int]]): Positions of each run whose vectors are kept; other positions are context.
-    rows (List[Rows]): For each run, the rows of the kept positions, ascending. Rows count the tokens of all Docs.
-    doc_runs (List[int]): Number of runs of each Doc.
+    sequences (List[List[str]]): Words of each sequence, without space tokens, with overlaps.
+    kept (List[Tuple[int, int]]): Positions of each sequence whose vectors are kept; other positions are context.
+    rows (List[TokenRows]): For each sequence, the rows of the kept positions, ascending. Rows count the tokens of all
+        Docs.
+    sequences_per_doc (List[int]): Number of sequences of each Doc.
     lengths (List[int]): Tokens of each Doc.
     """
 
-    runs: List[List[str]]
+    sequences: List[List[str]]
     kept: List[Tuple[int, int]]
-    rows: List[Rows]
-    doc_runs: List[int]
+    rows: List[TokenRows]
+    sequences_per_doc: List[int]
     lengths: List[int]
 
-    def gather(self, start: int, end: int) -> Tuple[Rows, Rows]:
-        """For a slice of the runs: positions to keep in their concatenation, and the rows of these."""
-        sizes = numpy.array([len(run) for run in self.runs[start:end]], dtype="int64")
+    def gather(self, start: int, end: int) -> Tuple[TokenRows, TokenRows]:
+        """For a slice of the sequences: positions to keep in their concatenation, and the rows of these."""
+        sizes = numpy.array([len(sequence) for sequence in self.sequences[start:end]], dtype="int64")
         first, last = numpy.array(self.kept[start:end], dtype="int64").reshape(-1, 2).T
         counts = last - first
         shifts = (sizes.cumsum() - sizes) + first - (counts.cumsum() - counts)
@@ -340,38 +341,38 @@ class DocRuns:
         return positions, numpy.concatenate([positions[:0], *self.rows[start:end]])
 
 
-def read_docs(docs: Sequence[Doc], settings: Reading) -> DocRuns:
-    """Split Docs of any length into runs, in Doc order; a Doc without words has no run.
+def read_docs(docs: Sequence[Doc], settings: SequenceSettings) -> DocSequences:
+    """Split Docs of any length into sequences, in Doc order; a Doc without words has no sequence.
 
     RAISES (ValueError): For sentence contexts without sentence boundaries.
     """
-    doc_runs = DocRuns([], [], [], [], [len(doc) for doc in docs])
+    doc_sequences = DocSequences([], [], [], [], [len(doc) for doc in docs])
     texts = _Texts()
     first_row = 0
     for doc in docs:
-        n_before = len(doc_runs.runs)
-        for words, places in _sequences(doc, settings.contexts, texts):
+        n_before = len(doc_sequences.sequences)
+        for words, places in _iter_contexts(doc, settings.contexts, texts):
             rows = first_row + places
-            for window in _cut(len(words), settings):
-                doc_runs.runs.append(words[window.start : window.end])
-                doc_runs.kept.append((window.keep_start - window.start, window.keep_end - window.start))
-                doc_runs.rows.append(rows[window.keep_start : window.keep_end])
-        doc_runs.doc_runs.append(len(doc_runs.runs) - n_before)
+            for window in _cut_windows(len(words), settings):
+                doc_sequences.sequences.append(words[window.start : window.end])
+                doc_sequences.kept.append((window.keep_start - window.start, window.keep_end - window.start))
+                doc_sequences.rows.append(rows[window.keep_start : window.keep_end])
+        doc_sequences.sequences_per_doc.append(len(doc_sequences.sequences) - n_before)
         first_row += len(doc)
-    return doc_runs
+    return doc_sequences
 
 
-def _keys_of(doc_runs: DocRuns, state: str) -> List[Key]:
+def _keys_of(doc_sequences: DocSequences, state: str) -> List[Key]:
     """Hash everything that the layers of each Doc depend on, except the weights: one key per Doc."""
-    keys, first_run, first_row = [], 0, 0
-    for n_runs, n_rows in zip(doc_runs.doc_runs, doc_runs.lengths):
+    keys, first_sequence, first_row = [], 0, 0
+    for n_sequences, n_rows in zip(doc_sequences.sequences_per_doc, doc_sequences.lengths):
         digest = hashlib.blake2b(f"{state} {n_rows}".encode(), digest_size=KEY_BYTES)
-        for i in range(first_run, first_run + n_runs):
-            digest.update(_packed(doc_runs.runs[i]))
-            digest.update(numpy.asarray(doc_runs.kept[i], dtype="int64").tobytes())
-            digest.update((doc_runs.rows[i] - first_row).tobytes())
+        for i in range(first_sequence, first_sequence + n_sequences):
+            digest.update(_packed(doc_sequences.sequences[i]))
+            digest.update(numpy.asarray(doc_sequences.kept[i], dtype="int64").tobytes())
+            digest.update((doc_sequences.rows[i] - first_row).tobytes())
         keys.append(digest.digest())
-        first_run += n_runs
+        first_sequence += n_sequences
         first_row += n_rows
     return keys
 
@@ -418,7 +419,7 @@ def split_windows(n_tokens: int, max_tokens: int, overlap: int) -> List[Window]:
     return [Window(*edges) for edges in zip(starts, ends, cuts, cuts[1:])]
 
 
-def _cut(n_tokens: int, settings: Reading) -> List[Window]:
+def _cut_windows(n_tokens: int, settings: SequenceSettings) -> List[Window]:
     """RETURNS (List[Window]): Overlapping windows; without overlap if the state is carried from one to the next."""
     if settings.state != "carry":
         return split_windows(n_tokens, settings.max_tokens, settings.overlap)
@@ -427,19 +428,19 @@ def _cut(n_tokens: int, settings: Reading) -> List[Window]:
     return [Window(start, end, start, end) for start, end in edges]
 
 
-def _sequences(doc: Doc, contexts: str, texts: _Texts) -> Iterator[Tuple[List[str], Rows]]:
-    """YIELDS (Tuple[List[str], Rows]): The words of a sequence, possibly none, and their positions in the Doc."""
+def _iter_contexts(doc: Doc, contexts: str, texts: _Texts) -> Iterator[Tuple[List[str], TokenRows]]:
+    """YIELDS (Tuple[List[str], TokenRows]): The words of a sequence, possibly none, and their positions in the Doc."""
     if len(doc) == 0:
         return
     texts.strings = doc.vocab.strings
     places = numpy.flatnonzero(doc.to_array(IS_SPACE) == 0)
     orths = doc.to_array(ORTH)[places]
-    edges = numpy.searchsorted(places, _sequence_starts(doc, contexts)).tolist()
+    edges = numpy.searchsorted(places, _context_starts(doc, contexts)).tolist()
     for start, end in zip(edges, [*edges[1:], len(places)]):
         yield [texts[orth] for orth in orths[start:end].tolist()], places[start:end]
 
 
-def _sequence_starts(doc: Doc, contexts: str) -> List[int]:
+def _context_starts(doc: Doc, contexts: str) -> List[int]:
     """RETURNS (List[int]): The first token of each sequence; the first sequence starts at 0."""
     if contexts == "doc":
         return [0]

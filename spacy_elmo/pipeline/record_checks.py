@@ -43,9 +43,9 @@ def cast_values(values: Any, dtype: Any, *, setting: str = "dtype") -> Any:
 
 def find_problems(first: Any, record: Any) -> List[str]:
     """RETURNS (List[str]): What differs from the docstring of `VectorRecord`; sizes only if all types are right."""
-    problems = [] if _is_place(first) else [f"the key has {_describe(first)}, should have a character"]
+    problems = [] if _is_place(first) else [f"the key has {_describe_array(first)}, should have a character"]
     if not isinstance(record, dict):
-        return [*problems, f"the record is {_describe(record)}, should be a dictionary"]
+        return [*problems, f"the record is {_describe_array(record)}, should be a dictionary"]
     return [*problems, *(problem.describe() for problem in check_record(StoredRecord, record)[1])]
 
 
@@ -66,7 +66,7 @@ def _find_largest(array: Any) -> float:
     return float(abs(array).max()) if array.size else 0.0
 
 
-def _describe(value: Any) -> str:
+def _describe_array(value: Any) -> str:
     if is_xp_array(value):
         return f"an array of {value.dtype} with shape {value.shape}"
     text = repr(value)
@@ -95,7 +95,7 @@ def _is_norm(value: Any) -> bool:
 
 def _must_be(is_fine: Callable[[Any], bool], expected: str) -> AfterValidator:
     def check(value: Any) -> Any:
-        require((is_fine(value), f"is {_describe(value)}, should be {expected}"))
+        require((is_fine(value), f"is {_describe_array(value)}, should be {expected}"))
         return value
 
     return AfterValidator(check)
@@ -105,10 +105,10 @@ def _array(kind: str, n_axes: int) -> AfterValidator:
     def is_fine(value: Any) -> bool:
         return is_xp_array(value) and value.dtype.kind == kind and value.ndim == n_axes
 
-    return _must_be(is_fine, f"an array of {KINDS[kind]} with {n_axes} axes")
+    return _must_be(is_fine, f"an array of {DTYPE_KINDS[kind]} with {n_axes} axes")
 
 
-KINDS = {"i": "integers", "u": "hashes", "f": "numbers"}
+DTYPE_KINDS = {"i": "integers", "u": "hashes", "f": "numbers"}
 AXES = {
     "starts": ["rows"],
     "orths": ["rows"],

@@ -13,12 +13,12 @@ from thinc.api import Model
 from thinc.types import Floats2d
 
 from ..settings import read_block, takes
-from .listener import Backprop, ElmoListener, mix_docs, not_initialized
-from .mix import ElmoBatch, MixSettings, ScalarMix, set_sizes
+from .listener import ElmoListener, VectorsBackprop, mix_docs, not_initialized
+from .mix import ElmoBatch, MixSettings, ScalarMixLayer, set_sizes
 
-LISTENER = "spacy-elmo.ElmoListener.v1"
-OWNED = "spacy-elmo.ElmoTok2Vec.v1"
-TOK2VEC = "model.tok2vec"  # the block that spaCy passes
+LISTENER_ARCHITECTURE = "spacy-elmo.ElmoListener.v1"
+ELMO_TOK2VEC = "spacy-elmo.ElmoTok2Vec.v1"
+TOK2VEC_PATH = "model.tok2vec"  # the block that spaCy passes
 NO_MIX_SETTINGS = ("@architectures", "upstream", "elmo")
 
 
@@ -32,11 +32,11 @@ def ElmoTok2Vec(elmo: Model[List[Doc], ElmoBatch], **mix: Any) -> Model[List[Doc
     RETURNS (Model[List[Doc], List[Floats2d]]): A `tok2vec` layer.
     RAISES (ValueError): For invalid settings.
     """
-    return _join_mix(elmo, ScalarMix(read_block(MixSettings, mix, "ElmoTok2Vec block")))
+    return _join_mix(elmo, ScalarMixLayer(read_block(MixSettings, mix, "ElmoTok2Vec block")))
 
 
 def _join_mix(elmo: Model[List[Doc], ElmoBatch], mix: Model[Any, Any]) -> Model[List[Doc], List[Floats2d]]:
-    """Join a biLM and a `ScalarMix`, trained or not, to one layer."""
+    """Join a biLM and a `ScalarMixLayer`, trained or not, to one layer."""
     dims = {"nO": mix.maybe_get_dim("nO")}
     return Model("elmo_tok2vec", _forward_tok2vec, init=init_tok2vec, dims=dims, layers=[elmo, mix])
 
@@ -52,7 +52,7 @@ def init_tok2vec(model: Model[List[Doc], List[Floats2d]], X: Any = None, Y: Any 
 
 def _forward_tok2vec(
     model: Model[List[Doc], List[Floats2d]], docs: List[Doc], is_train: bool
-) -> Tuple[List[Floats2d], Backprop]:
+) -> Tuple[List[Floats2d], VectorsBackprop]:
     """Map Docs to one array (n, D) each. ValueError EL098 if the layer is not initialized."""
     elmo, mix = model.layers
     if not mix.has_param("w"):
@@ -72,7 +72,7 @@ def replace_listener(
     nlp = component._get_pipeline()
     if nlp is not None and listener.owner in nlp.component_names:  # its config is replaced already
         block = nlp.get_pipe_config(listener.owner)["model"]["tok2vec"]
-        if isinstance(block, ReplacedListener) and TOK2VEC not in block.before:
+        if isinstance(block, ReplacedListener) and TOK2VEC_PATH not in block.before:
             raise _wrong_path(block.before)
     if copied.has_dim("nO") is None:  # no weights yet: the component loads them
         component.ensure_bilm()
@@ -103,7 +103,7 @@ def replace_listener_cfg(elmo_cfg: Dict[str, Any], tok2vec_cfg: Dict[str, Any]) 
         raise _wrong_path(before)
     for path in replaced:
         replaced[path].update(before[path])
-    config = ReplacedListener({"@architectures": OWNED, "elmo": dict(elmo_cfg), **before[left[0]]})
+    config = ReplacedListener({"@architectures": ELMO_TOK2VEC, "elmo": dict(elmo_cfg), **before[left[0]]})
     config.before = before
     return config
 
@@ -117,17 +117,17 @@ def find_listener_blocks(tok2vec_cfg: Any) -> Dict[str, Dict[str, Any]]:
     for path, block in blocks.items():
         target = block
         if isinstance(block, str):
-            target = blocks.get(TOK2VEC + block.rstrip("}").partition(TOK2VEC)[2])
-        if isinstance(target, dict) and target.get("@architectures") == LISTENER:
+            target = blocks.get(TOK2VEC_PATH + block.rstrip("}").partition(TOK2VEC_PATH)[2])
+        if isinstance(target, dict) and target.get("@architectures") == LISTENER_ARCHITECTURE:
             settings[path] = {name: value for name, value in target.items() if name not in NO_MIX_SETTINGS}
     return settings
 
 
-def _find_blocks(value: Any, path: str = TOK2VEC) -> Dict[str, Any]:
+def _find_blocks(value: Any, path: str = TOK2VEC_PATH) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): Blocks of listeners or of what replaced them, and references, by dotted name."""
     if not isinstance(value, dict):
         return {path: value} if isinstance(value, str) and value.startswith("${") else {}
-    if isinstance(value, ReplacedListener) or value.get("@architectures") == LISTENER:
+    if isinstance(value, ReplacedListener) or value.get("@architectures") == LISTENER_ARCHITECTURE:
         return {path: value}
     blocks = [_find_blocks(inner, f"{path}.{name}") for name, inner in value.items()]
     return {name: block for inner in blocks for name, block in inner.items()}

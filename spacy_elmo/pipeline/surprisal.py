@@ -27,10 +27,10 @@ from ..weights import load_bilm
 from ..weights.formats import resolve
 from ..weights.native import bilm_from_bytes, bilm_to_bytes
 from .doc_vectors import ExtensionGetter, register_getter
-from .model import PACKAGED_BILM, DocRuns, Reading, read_docs
+from .model import PACKAGED_BILM, DocSequences, SequenceSettings, read_docs
 
 Bits = NDArray[numpy.float32]
-RUNS_AT_ONCE = 256
+SEQUENCES_AT_ONCE = 256
 
 
 class Surprisal(NamedTuple):
@@ -49,25 +49,27 @@ class Surprisal(NamedTuple):
     is_unk: bool
 
 
-def compute_surprisal(bilm: BiLM, reading: Reading, docs: Sequence[Doc]) -> List[Bits]:
+def compute_surprisal(bilm: BiLM, reading: SequenceSettings, docs: Sequence[Doc]) -> List[Bits]:
     """For each Doc the surprisal in bits, shape (d, n), NaN for white space.
 
     RAISES (ValueError): EL007 without a softmax or a vocabulary, for sentence contexts without sentence boundaries.
     """
-    doc_runs = read_docs(docs, reading)
-    bits = numpy.full((bilm.config.n_directions, sum(doc_runs.lengths)), numpy.nan, dtype="float32")
-    for start, losses in _losses(bilm, reading.state, doc_runs):
+    doc_sequences = read_docs(docs, reading)
+    bits = numpy.full((bilm.config.n_directions, sum(doc_sequences.lengths)), numpy.nan, dtype="float32")
+    for start, losses in _losses(bilm, reading.state, doc_sequences):
         for i, nats in enumerate(losses, start):
-            first, last = doc_runs.kept[i]
-            bits[:, doc_runs.rows[i]] = nats[:, first:last] / math.log(2)
-    return numpy.split(bits, list(accumulate(doc_runs.lengths))[:-1], axis=1) if docs else []
+            first, last = doc_sequences.kept[i]
+            bits[:, doc_sequences.rows[i]] = nats[:, first:last] / math.log(2)
+    return numpy.split(bits, list(accumulate(doc_sequences.lengths))[:-1], axis=1) if docs else []
 
 
-def _losses(bilm: BiLM, state: str, doc_runs: DocRuns) -> Iterator[Tuple[int, List[Bits]]]:
-    """YIELDS (Tuple[int, List[Bits]]): The first run of a slice, and the losses of its runs, in nats."""
-    runs, start = iter(doc_runs.runs), 0
+def _losses(bilm: BiLM, state: str, doc_sequences: DocSequences) -> Iterator[Tuple[int, List[Bits]]]:
+    """YIELDS (Tuple[int, List[Bits]]): The first sequence of a slice, and the losses of its sequences, in nats."""
+    sequences, start = iter(doc_sequences.sequences), 0
     batches = (
-        (list(islice(runs, n)) for n in doc_runs.doc_runs if n) if state == "carry" else batched(runs, RUNS_AT_ONCE)
+        (list(islice(sequences, n)) for n in doc_sequences.sequences_per_doc if n)
+        if state == "carry"
+        else batched(sequences, SEQUENCES_AT_ONCE)
     )
     for batch in batches:
         yield start, bilm.token_losses(batch, state=state)
@@ -89,7 +91,7 @@ def _set_surprisal(doc: Doc, prefix: str, bits: Bits, is_unk: Sequence[bool]) ->
     stored: Dict[Any, Any] = doc.user_data
     columns = bits.T.tolist()
     for token, values, unk in zip(doc, columns, is_unk):
-        stored[_make_key(prefix, token)] = [len(token), bool(unk), *values]
+        stored[_surprisal_key(prefix, token)] = [len(token), bool(unk), *values]
 
 
 class SurprisalError(ValueError, AttributeError):
@@ -97,15 +99,15 @@ class SurprisalError(ValueError, AttributeError):
 
 
 def _drop_surprisal(doc: Doc, prefix: str) -> None:
-    for key in _find_keys(doc, prefix):
+    for key in _find_surprisal_keys(doc, prefix):
         del doc.user_data[key]
 
 
 def _get_surprisal(token: Token, prefix: str) -> Surprisal:
     """The surprisal of a token, in bits. SurprisalError if it was not computed, or tokens were merged or split."""
     stored: Dict[Any, Any] = token.doc.user_data
-    record = stored.get(_make_key(prefix, token))
-    if record is None and not _find_keys(token.doc, prefix):
+    record = stored.get(_surprisal_key(prefix, token))
+    if record is None and not _find_surprisal_keys(token.doc, prefix):
         raise SurprisalError(
             f"There is no surprisal for '{token.text}' (extension prefix '{prefix}'). Process the Doc with a "
             'pipeline that has a component "elmo_surprisal".'
@@ -120,11 +122,11 @@ def _get_surprisal(token: Token, prefix: str) -> Surprisal:
     return Surprisal(forward, backward, sum(bits) / len(bits), is_unk)
 
 
-def _make_key(prefix: str, token: Token) -> Tuple[str, str, int, None]:
+def _surprisal_key(prefix: str, token: Token) -> Tuple[str, str, int, None]:
     return "._.", f"{prefix}_surprisal", token.idx, None
 
 
-def _find_keys(doc: Doc, prefix: str) -> List[Any]:
+def _find_surprisal_keys(doc: Doc, prefix: str) -> List[Any]:
     name = f"{prefix}_surprisal"
     return [key for key in doc.user_data if isinstance(key, tuple) and key[:2] == ("._.", name)]
 
@@ -133,7 +135,7 @@ FILE_NAME = "bilm"
 
 
 @dataclass(frozen=True, config=KNOWN_NAMES)
-class SurprisalSettings(Reading):
+class SurprisalSettings(SequenceSettings):
     """Weights of the component, and its attribute.
 
     weights (Optional[str]): Weights of a biLM with softmax and vocabulary: a packaged name, or a folder, zip or file in
@@ -157,7 +159,7 @@ def make_elmo_surprisal(nlp: Language, name: str, **settings: Any) -> "ElmoSurpr
 
     nlp (Language): The pipeline.
     name (str): Name of the component in the pipeline.
-    How Docs are cut into sequences, see `Reading`.
+    How Docs are cut into sequences, see `SequenceSettings`.
     Other settings, see `SurprisalSettings`.
     RETURNS (ElmoSurprisal): The component.
     """

@@ -40,7 +40,7 @@ def _forward_dropout(
 ) -> Tuple[Sequences, Callable[[Sequences], Sequences]]:
     """Drop values of arrays of any shape with probability `rate`, and scale the others by 1 / (1 - rate)."""
     if not (is_train and rate):
-        return sequences, _same
+        return sequences, _pass_gradient
     masks = [model.ops.get_dropout_mask(sequence.shape, rate) for sequence in sequences]
 
     def backprop(d_outputs: Sequences) -> Sequences:
@@ -49,7 +49,7 @@ def _forward_dropout(
     return [sequence * mask for sequence, mask in zip(sequences, masks)], backprop
 
 
-def _same(d_outputs: Sequences) -> Sequences:
+def _pass_gradient(d_outputs: Sequences) -> Sequences:
     return d_outputs
 
 
@@ -76,14 +76,14 @@ def BiLSTMEncoder(
     RETURNS (Model[List[Floats2d], List[Floats2d]]): The encoder.
     RAISES (ValueError): For invalid settings.
     """
-    layers = [layer for _ in range(depth) for layer in (BiLSTM(width), _make_dropout(dropout))]
+    layers = [layer for _ in range(depth) for layer in (BiLSTMLayer(width), _make_dropout(dropout))]
     encoder: Model[Sequences, Sequences] = chain(*layers)
     encoder.set_dim("nO", width)
     encoder.attrs[ANY_WIDTH] = True
     return encoder
 
 
-def BiLSTM(width: int) -> Model[Sequences, Sequences]:
+def BiLSTMLayer(width: int) -> Model[Sequences, Sequences]:
     """One layer, from arrays (n, nI) to (n, nO); nO is the width of both directions together. Parameter: `W`, all
     weights and biases, in the layout of cuDNN.
     """
@@ -125,7 +125,7 @@ def _forward_bilstm(
     weights = xp2torch(model.get_param("W"), requires_grad=is_train)
     rows = xp2torch(model.ops.xp.concatenate(sequences), requires_grad=is_train)  # (T, nI)
     with torch.set_grad_enabled(is_train):
-        outputs = run_lstm(rows, lengths, _matrices(model, weights), model.attrs[PACKED])  # (T, nO)
+        outputs = run_lstm(rows, lengths, _split_weights(model, weights), model.attrs[PACKED])  # (T, nO)
 
     @isolated
     def backprop(d_outputs: Sequences) -> Sequences:
@@ -146,7 +146,7 @@ def _empty(model: Model[Any, Any], n_sequences: int, dim: str) -> Sequences:
     return [model.ops.alloc2f(0, model.get_dim(dim)) for _ in range(n_sequences)]
 
 
-def _matrices(model: Model[Any, Any], weights: Tensor) -> List[Tensor]:
+def _split_weights(model: Model[Any, Any], weights: Tensor) -> List[Tensor]:
     """RETURNS (List[Tensor]): For each direction the weights of input and state, and their biases."""
     shapes = _shapes(model)
     flat = weights.split([int(numpy.prod(shape)) for shape in shapes])
@@ -191,9 +191,9 @@ def ElmoTaskEncoder(
             '@architectures = "spacy-elmo.ElmoListener.v1" at one or both; without ELMo, use `spacy.Tok2Vec.v2`.'
         )
     _check_layers({"embed": embed, "elmo_input": elmo_input, "elmo_output": elmo_output}, encode)
-    projection = [] if encode.attrs.get(ANY_WIDTH) else [_project(encode)]
-    hidden: Tok2Vec = chain(_join(embed, elmo_input), _make_dropout(dropout), *projection, encode)  # h
-    encoder = _join(hidden, elmo_output)  # [h; ELMo']
+    projection = [] if encode.attrs.get(ANY_WIDTH) else [_make_projection(encode)]
+    hidden: Tok2Vec = chain(_join_listener(embed, elmo_input), _make_dropout(dropout), *projection, encode)  # h
+    encoder = _join_listener(hidden, elmo_output)  # [h; ELMo']
     for name, layer in (("embed", embed), ("encode", encode), ("elmo_input", elmo_input), ("elmo_output", elmo_output)):
         encoder.set_ref(name, layer)
     return encoder
@@ -212,11 +212,11 @@ def Tok2VecWithElmo(embed: Tok2Vec, elmo: Tok2Vec, encode: Optional[Model[Sequen
     RAISES (ValueError): For a block in the wrong place.
     """
     _check_layers({"embed": embed, "elmo": elmo}, encode)
-    joined = _join(embed, elmo)
-    return joined if encode is None else chain(joined, _project(encode), encode)
+    joined = _join_listener(embed, elmo)
+    return joined if encode is None else chain(joined, _make_projection(encode), encode)
 
 
-def _join(layer: Tok2Vec, listener: Optional[Tok2Vec]) -> Tok2Vec:
+def _join_listener(layer: Tok2Vec, listener: Optional[Tok2Vec]) -> Tok2Vec:
     if listener is None:
         return layer
     if not has_elmo(listener):
@@ -241,7 +241,7 @@ def forward_listener(
     return vectors, lambda d_vectors: backprop(d_vectors) or []
 
 
-def _project(encode: Model[Sequences, Sequences]) -> Model[Sequences, Sequences]:
+def _make_projection(encode: Model[Sequences, Sequences]) -> Model[Sequences, Sequences]:
     """RETURNS (Model[List[Floats2d], List[Floats2d]]): A linear layer to the width that the encoder reads."""
     projection: Model[Sequences, Sequences] = with_array(Linear(encode.maybe_get_dim("nO")))
     return projection

@@ -109,7 +109,7 @@ def _resize(model: DocModel, new_nO: int) -> DocModel:
     return model
 
 
-CHARACTERS = range(2, 6)  # lengths of n-grams of characters
+CHARACTER_NGRAMS = range(2, 6)  # lengths of n-grams of characters
 N_FREQUENCIES = 2**20  # n-grams are counted by the remainders of their hashes
 TINY = 1e-12  # of a length, for n-grams that training has not seen
 BITS = 2**32 - 1  # of a hash that count
@@ -232,7 +232,7 @@ def _hash_ngrams(doc: Doc) -> Tuple[Hashes, Hashes]:
 
 def _hash_characters(word: str) -> Hashes:
     spaced = f" {word} "
-    return _hash([spaced[i : i + n] for n in CHARACTERS for i in range(len(spaced) - n + 1)])
+    return _hash([spaced[i : i + n] for n in CHARACTER_NGRAMS for i in range(len(spaced) - n + 1)])
 
 
 _hash_cached = lru_cache(maxsize=100_000)(_hash_characters)

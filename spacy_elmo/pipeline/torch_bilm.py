@@ -36,7 +36,7 @@ BYTES_PER_MB = 1024 * 1024
 TRIM_UPDATES = 1
 LARGEST_SHARE = 0.5  # of the free disk space, for the cache of layers
 Key = bytes
-Layers = NDArray[Any]
+LayerArray = NDArray[Any]
 
 
 class LayerCache:
@@ -92,7 +92,7 @@ class LayerCache:
         """RETURNS (int): Size of the file."""
         return self._n_bytes
 
-    def read(self, key: Key, shape: Tuple[int, ...]) -> Optional[Layers]:
+    def read(self, key: Key, shape: Tuple[int, ...]) -> Optional[LayerArray]:
         """The layers of a key, shape (L+1, n, D), None if they are not cached."""
         place = self._places.get(key)
         if place is not None and self._file is not None:
@@ -107,7 +107,7 @@ class LayerCache:
         self.n_misses += 1
         return None
 
-    def write(self, key: Key, layers: Layers) -> None:
+    def write(self, key: Key, layers: LayerArray) -> None:
         """Store layers, shape (L+1, n, D), if there is space."""
         if self._is_closed or key in self._places or not layers.size:
             return
@@ -296,7 +296,7 @@ class TorchBiLM(Shim):
 
     def __reduce__(self) -> Tuple[Callable[..., "TorchBiLM"], Tuple[Any, ...]]:
         settings = (self.word_cache_mb, self.layer_cache, self.precision, self._fine_tuning)
-        return _restore, (self.id, settings, self.to_bytes())
+        return _restore_shim, (self.id, settings, self.to_bytes())
 
     @property
     def _fine_tuning(self) -> Optional[FineTuning]:
@@ -315,7 +315,7 @@ def copy_bilm(bilm: BiLM) -> BiLM:
     )
 
 
-def _restore(shim_id: int, settings: Tuple[Any, ...], data: bytes) -> TorchBiLM:
+def _restore_shim(shim_id: int, settings: Tuple[Any, ...], data: bytes) -> TorchBiLM:
     shim = TorchBiLM(*settings)
     shim.id = shim_id
     return shim.from_bytes(data)

@@ -4,7 +4,7 @@ spaCy copies all records of a Doc, whatever it copies of the Doc, and does not s
 the first character and the text of each token.
 
 - A read (`read_rows`) compares them with the tokens that are read. After retokenization, rows are found by their
-  characters (`locate`); a merged token gets the mean of its rows, which stay as they are.
+  characters (`locate_tokens`); a merged token gets the mean of its rows, which stay as they are.
 - A Doc that was cut or joined gets one record with the rows of its own tokens (`join_records`).
 """
 
@@ -117,15 +117,15 @@ def read_rows(
             return get_rows(record, slice(start, end))
     if not is_same or (has_all and not is_averaged):
         raise VectorsError(Errors.EL063.format(name=prefix, text=doc.text[:40]))
-    lows, highs = locate(doc, prefix, record, start, end)
-    if (lows == highs).any():
+    first_rows, end_rows = locate_tokens(doc, prefix, record, start, end)
+    if (first_rows == end_rows).any():
         unclear = numpy.isin(read_tokens(doc, start, end)[0], record.get("unclear", []))
         raise _no_vectors(doc[start:end].text, prefix, unclear)
-    first, last = (int(lows[0]), int(highs[-1])) if start < end else (0, 0)
-    return _average(get_rows(record, slice(first, last)), lows - first, highs - first)
+    first, last = (int(first_rows[0]), int(end_rows[-1])) if start < end else (0, 0)
+    return _average(get_rows(record, slice(first, last)), first_rows - first, end_rows - first)
 
 
-def locate(doc: Doc, prefix: str, record: Dict[str, Any], start: int, end: int) -> Tuple[Rows, Rows]:
+def locate_tokens(doc: Doc, prefix: str, record: Dict[str, Any], start: int, end: int) -> Tuple[Rows, Rows]:
     """Find the rows of tokens by their characters: one for each, several for a merged token, or none.
 
     RETURNS (Tuple[Rows, Rows]): The first row of each token, and the one after its last; equal for none.
@@ -135,31 +135,31 @@ def locate(doc: Doc, prefix: str, record: Dict[str, Any], start: int, end: int) 
     token_starts, token_orths = read_tokens(doc, start, end)
     next_start = doc[end].idx if end < len(doc) else count_chars(doc)
     bounds = numpy.searchsorted(starts, numpy.append(token_starts, next_start))
-    lows, highs = bounds[:-1], bounds[1:].copy()
+    first_rows, end_rows = bounds[:-1], bounds[1:].copy()
     if not len(starts):
-        return lows, highs
-    rows = lows.clip(max=len(starts) - 1)
-    is_same = (highs - lows == 1) & (starts[rows] == token_starts) & (orths[rows] == token_orths)
-    is_lost = bool((stops[lows[lows > 0] - 1] > token_starts[lows > 0]).any())
-    for i in numpy.flatnonzero((highs > lows) & ~is_same).tolist():
-        a, b, stop = int(lows[i]), int(highs[i]), token_starts[i] + len(doc[start + i])
+        return first_rows, end_rows
+    rows = first_rows.clip(max=len(starts) - 1)
+    is_same = (end_rows - first_rows == 1) & (starts[rows] == token_starts) & (orths[rows] == token_orths)
+    is_lost = bool((stops[first_rows[first_rows > 0] - 1] > token_starts[first_rows > 0]).any())
+    for i in numpy.flatnonzero((end_rows > first_rows) & ~is_same).tolist():
+        a, b, stop = int(first_rows[i]), int(end_rows[i]), token_starts[i] + len(doc[start + i])
         has_gaps = (
             starts[a] != token_starts[i] or stops[b - 1] < stop or (starts[a + 1 : b] > stops[a : b - 1] + 1).any()
         )
         is_averaged = record.get("averages_merged") is True and stops[b - 1] <= stop + 1
         is_lost = is_lost or not is_averaged or bool(b - a == 1 and not has_gaps)
         if has_gaps:  # merged with tokens that have no vectors
-            highs[i] = a
+            end_rows[i] = a
     if is_lost:
         raise VectorsError(Errors.EL063.format(name=prefix, text=doc.text[:40]))
-    return lows, highs
+    return first_rows, end_rows
 
 
-def _average(rows: Any, lows: Rows, highs: Rows) -> Any:
+def _average(rows: Any, first_rows: Rows, end_rows: Rows) -> Any:
     """RETURNS (Any): For each token its row, or the mean of its rows without white space, which has rows of zeros."""
-    averages = rows[..., get_array_module(rows).asarray(lows), :]
-    for i in numpy.flatnonzero(highs - lows > 1).tolist():
-        several = rows[..., lows[i] : highs[i], :]
+    averages = rows[..., get_array_module(rows).asarray(first_rows), :]
+    for i in numpy.flatnonzero(end_rows - first_rows > 1).tolist():
+        several = rows[..., first_rows[i] : end_rows[i], :]
         n_words = int(several.reshape((-1, *several.shape[-2:])).any(axis=(0, 2)).sum())
         averages[..., i, :] = several.sum(axis=-2, dtype="float32") / max(n_words, 1)
     return averages

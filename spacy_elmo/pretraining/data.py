@@ -15,9 +15,9 @@ from ..bilm.config import BiLMConfig
 from ..corpora.lines import Counts
 from ..corpora.shards import Shard
 from ..errors import Errors
-from ..text.lanes import Block, Chunk, SentenceLanes, WholeSentenceLanes
+from ..text.lanes import Chunk, SentenceBlock, SentenceLanes, WholeSentenceLanes
 from ..text.words import Ids, SpelledWords, Vocabulary
-from .config import PretrainConfig
+from .run_config import PretrainConfig
 from .stored_text import StoredText, name_shards, read_sentences
 
 Sentences = List[List[str]]
@@ -25,7 +25,7 @@ Sentences = List[List[str]]
 
 def order_blocks(
     n_sentences: Sequence[int], *, block_sentences: int, seed: int, shuffle_blocks: int = 0
-) -> Iterator[Block]:
+) -> Iterator[SentenceBlock]:
     """The order of the blocks of consecutive sentences, without end. Each pass yields every sentence once; the last
     block of a file may be shorter.
 
@@ -41,7 +41,9 @@ def order_blocks(
         order = list(range(len(ends)))
         if shuffle_blocks:
             generator.shuffle(order)
-        blocks = chain.from_iterable(_blocks(ends[i] - n_sentences[i], ends[i], block_sentences) for i in order)
+        blocks = chain.from_iterable(
+            _sentence_blocks(ends[i] - n_sentences[i], ends[i], block_sentences) for i in order
+        )
         if not shuffle_blocks:
             yield from blocks
             continue
@@ -53,7 +55,7 @@ def order_blocks(
             buffer += islice(blocks, 1)
 
 
-def _blocks(start: int, end: int, size: int) -> Iterator[Block]:
+def _sentence_blocks(start: int, end: int, size: int) -> Iterator[SentenceBlock]:
     return zip(range(start, end, size), chain(range(start + size, end, size), [end]))
 
 
@@ -124,7 +126,7 @@ def prepare_chunk(words: SpelledWords, chunk: Chunk, n_directions: int, *, with_
     )
 
 
-class Batch(NamedTuple):
+class TrainingBatch(NamedTuple):
     """The text of one update.
 
     chunks (List[PreparedChunk]): The lanes of this rank.
@@ -137,7 +139,7 @@ class Batch(NamedTuple):
     epoch: int
 
 
-class TextReader:
+class LaneReader:
     """Reads a stored text into lanes.
 
     network (BiLMConfig): Selects character ids or word ids, and the kind of lanes.
@@ -152,10 +154,10 @@ class TextReader:
         self._n_sentences: List[int] = [source["n_sentences"] for source in text.sources]
         self._n_blocks = sum(-(-n // config.block_sentences) for n in self._n_sentences)
 
-    def seek(self, n_updates: int) -> Batch:
+    def seek(self, n_updates: int) -> TrainingBatch:
         """Go to the position after so many updates, which takes a microsecond per block.
 
-        RETURNS (Batch): Without chunks: what was read up to there.
+        RETURNS (TrainingBatch): Without chunks: what was read up to there.
         """
         config = self.config
         blocks = order_blocks(
@@ -170,8 +172,8 @@ class TextReader:
         self.lanes.skip(n_updates * config.accumulate, config.unroll_steps)
         return self._counted([])
 
-    def read(self) -> Batch:
-        """RETURNS (Batch): The text of the next update."""
+    def read(self) -> TrainingBatch:
+        """RETURNS (TrainingBatch): The text of the next update."""
         chunks: List[PreparedChunk] = []
         for _ in range(self.config.accumulate):
             chunk = self.lanes.next_chunk(self.config.unroll_steps)
@@ -180,9 +182,9 @@ class TextReader:
                 chunks.append(prepare_chunk(self.words, chunk, d, with_characters=has_characters))
         return self._counted(chunks)
 
-    def _counted(self, chunks: List[PreparedChunk]) -> Batch:
+    def _counted(self, chunks: List[PreparedChunk]) -> TrainingBatch:
         lanes = self.lanes
         epoch = max(0, lanes.n_blocks - 1) // self._n_blocks
         n_tokens = lanes.n_predictions - lanes.n_sentences
         counts = replace(self.text.counts, n_sentences=lanes.n_sentences, n_tokens=n_tokens)
-        return Batch(chunks, counts, epoch)
+        return TrainingBatch(chunks, counts, epoch)

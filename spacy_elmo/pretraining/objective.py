@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..bilm.model import LMHead, SoftmaxHead
+from ..bilm.network import LMHead, SoftmaxHead
 from ..inference.runtime import to_device
-from .config import SoftmaxConfig
+from .run_config import SoftmaxConfig
 
 MAX_KEPT = 2**26  # logits stored for the backward pass; if there are more, they are computed again
 BLOCK_SCORES = 2**19  # logits computed at once: as many as fit in the cache of a processor
@@ -206,7 +206,7 @@ class _LogSumScores(torch.autograd.Function):
         is_in_place = exps is not None and dtype == bias.dtype
         totals = torch.empty(len(rows), dtype=bias.dtype, device=rows.device)
         logs = torch.empty_like(totals)
-        for block, buffer in _blocks(rows, columns, bias):
+        for block, buffer in _logit_blocks(rows, columns, bias):
             out = exps[block] if exps is not None and is_in_place else buffer
             scores = _scores(rows[block], columns, bias, hits[block], out)
             largest = scores.amax(dim=1, keepdim=True)
@@ -226,7 +226,7 @@ class _LogSumScores(torch.autograd.Function):
         d_rows = torch.empty_like(rows) if needs_rows else None
         d_columns = torch.zeros(columns.shape, dtype=bias.dtype, device=rows.device)
         d_bias = torch.zeros_like(bias)
-        for block, buffer in _blocks(rows, columns, bias):
+        for block, buffer in _logit_blocks(rows, columns, bias):
             scores = _scores(rows[block], columns, bias, hits[block], buffer)
             d_scores = scores.sub_(logs[block].unsqueeze(1)).exp_().mul_(d_logs[block].unsqueeze(1))
             d_bias += d_scores.sum(dim=0)
@@ -284,7 +284,7 @@ def _product_dtype(outputs: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else outputs.dtype
 
 
-def _blocks(rows: Tensor, columns: Tensor, bias: Tensor) -> Iterator[Tuple[slice, Tensor]]:
+def _logit_blocks(rows: Tensor, columns: Tensor, bias: Tensor) -> Iterator[Tuple[slice, Tensor]]:
     """Slice of each block of rows, and a buffer for its logits, shared by all blocks."""
     n_scores = BLOCK_SCORES if rows.device.type == "cpu" else GPU_BLOCK_SCORES
     size = min(len(rows), max(16, n_scores // max(1, len(columns))))

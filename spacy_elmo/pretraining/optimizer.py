@@ -12,8 +12,8 @@ from typing import Any, Dict, Iterable, List, Tuple
 import torch
 from torch import Tensor, nn
 
-from ..bilm.model import BiLMNetwork, layer_parameters, n_unfrozen, slanted_triangle
-from .config import OptimizerConfig, ScheduleConfig
+from ..bilm.network import BiLMNetwork, layer_parameters, n_unfrozen, slanted_triangle
+from .run_config import OptimizerConfig, ScheduleConfig
 
 OptimizerState = Tuple[Dict[str, Tensor], Dict[str, Any]]
 SLOTS = {

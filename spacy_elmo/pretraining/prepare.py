@@ -9,26 +9,26 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 import torch
 
 from ..bilm.config import BiLMConfig
-from ..bilm.model import AdaptiveHead, BiLMNetwork, LMHead, SoftmaxHead
+from ..bilm.network import AdaptiveHead, BiLMNetwork, LMHead, SoftmaxHead
 from ..bilm.transformer import transformer_of
 from ..corpora.lines import Counts
-from ..corpora.places import OnMessage, say_nothing
+from ..corpora.places import OnMessage, ignore_message
 from ..corpora.shards import Shard, find_shards, is_stream, read_shards
 from ..corpora.sources import STDIN
 from ..corpora.texts import PunctuationCheck, make_nlp, warn_of_raw_text
 from ..errors import Errors, Warnings
 from ..files import to_path
 from ..inference.bilm import BiLM
-from ..inference.words import check_has_targets
+from ..inference.word_encoder import check_has_targets
 from ..text.words import Vocabulary
 from ..util import find_changes
 from ..weights import load_bilm
 from ..weights.formats import list_sources
 from ..weights.tensor_map import is_head_shared
-from .config import PretrainConfig, RunConfig, SoftmaxConfig, check_config
 from .data import Sentences, read_held_out
 from .distributed import Ranks
 from .run import Pretraining
+from .run_config import PretrainConfig, RunConfig, SoftmaxConfig, check_config
 from .run_folder import TEXT, check_results, stored_precision
 from .stored_text import StoredText, hash_source, name_shards, open_text, store_text
 from .trainer import is_emulated
@@ -47,8 +47,8 @@ def make_run(
     ranks: Ranks,
     *,
     resume: bool = False,
-    on_message: OnMessage = say_nothing,
-    warn: OnMessage = say_nothing,
+    on_message: OnMessage = ignore_message,
+    warn: OnMessage = ignore_message,
 ) -> Pretraining:
     """Check settings, find texts, tokenize the training text, choose the vocabulary, create or load the biLM.
 
@@ -62,7 +62,7 @@ def make_run(
     settings = check_config(config)
     ranks.lanes(settings.pretraining.batch_size)
     if not ranks.is_writer:
-        on_message = warn = say_nothing
+        on_message = warn = ignore_message
     sources = [] if settings.paths.init is None else list_sources(settings.paths.init)
     check_results(output, [*sources, *([] if settings.paths.vocab is None else [settings.paths.vocab])])
     init = load_bilm(settings.paths.init) if settings.paths.init else None
@@ -95,7 +95,7 @@ def _choose_sizes(settings: RunConfig, init: Optional[BiLM]) -> BiLMConfig:
     path, pretraining, softmax = settings.paths.init, settings.pretraining, settings.pretraining.softmax
     bilm = settings.bilm or BiLMConfig(n_words=1) if init is None else init.config
     if init is not None and settings.bilm is not None:
-        different = _differences(_with_words(settings.bilm, init.config.n_words or 1).to_dict(), bilm.to_dict())
+        different = _list_differences(_with_n_words(settings.bilm, init.config.n_words or 1).to_dict(), bilm.to_dict())
         if different:
             raise ValueError(
                 f"The [bilm] block differs from the biLM '{path}' that training starts from: {different}. Remove the "
@@ -141,7 +141,7 @@ def _make_network(
     on_message: OnMessage,
 ) -> Tuple[BiLMNetwork, LMHead]:
     torch.manual_seed(pretraining.seed)
-    network = init.network if init else BiLMNetwork(_with_words(bilm, len(vocabulary)))
+    network = init.network if init else BiLMNetwork(_with_n_words(bilm, len(vocabulary)))
     if init is not None and init.head is not None and not settings.vocabulary.new_head:
         return network, init.head
     return network, _make_head(network, vocabulary, pretraining.softmax, init, on_message)
@@ -241,7 +241,7 @@ def _check_head(init: BiLM, head: LMHead, settings: SoftmaxConfig, name: str) ->
     if isinstance(head, AdaptiveHead) and settings.kind == "adaptive":
         stored.update(cutoffs=str(head.cutoffs), div_value=str(head.div_value))
         config_values.update(cutoffs=str(list(settings.cutoffs)), div_value=str(float(settings.div_value)))
-    different = _differences(config_values, stored)
+    different = _list_differences(config_values, stored)
     if different:
         raise ValueError(
             f"[pretraining.softmax] differs from the softmax of the biLM '{name}' that training starts from: "
@@ -249,12 +249,12 @@ def _check_head(init: BiLM, head: LMHead, settings: SoftmaxConfig, name: str) ->
         )
 
 
-def _differences(config_values: Mapping[str, Any], stored: Mapping[str, Any]) -> str:
+def _list_differences(config_values: Mapping[str, Any], stored: Mapping[str, Any]) -> str:
     changes = find_changes(config_values, stored).items()
     return "; ".join(f"{name}: {in_block} in the block, {in_bilm} in the biLM" for name, (in_block, in_bilm) in changes)
 
 
-def _with_words(bilm: BiLMConfig, n_words: int) -> BiLMConfig:
+def _with_n_words(bilm: BiLMConfig, n_words: int) -> BiLMConfig:
     return bilm if bilm.n_words is None else replace(bilm, n_words=n_words)
 
 

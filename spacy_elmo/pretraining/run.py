@@ -10,16 +10,17 @@ from typing import Any, Dict, Iterator, List, Mapping, NoReturn, Optional
 import torch
 
 from ..about import __version__
-from ..bilm.model import BiLMNetwork, LMHead
+from ..bilm.network import BiLMNetwork, LMHead
 from ..corpora.lines import Counts
 from ..errors import Errors
 from ..inference.bilm import BiLM
-from ..inference.perplexity import Perplexity, held_out_losses, summarize
+from ..inference.perplexity import Perplexity, held_out_losses, summarize_losses
 from ..text.words import Vocabulary
+from ..util import MAX_NAMED
 from ..weights import save_bilm
-from .config import PretrainConfig
 from .data import Sentences
 from .distributed import Ranks
+from .run_config import PretrainConfig
 from .run_folder import (
     BEST,
     LAST,
@@ -38,8 +39,6 @@ from .run_folder import (
 )
 from .stored_text import StoredText
 from .trainer import Trainer, Update
-
-MAX_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -280,7 +279,7 @@ class Pretraining:
         if self.ranks.is_writer:
             network, head, n_lanes = self.trainer.network, self.trainer.head, min(32, self.config.batch_size)
             losses = held_out_losses(network, head, self.vocabulary, self.held_out, batch_size=n_lanes)
-            perplexity = summarize(losses, self.vocabulary)
+            perplexity = summarize_losses(losses, self.vocabulary)
         validation: Perplexity = self.ranks.from_writer(perplexity)
         if not (math.isfinite(validation.forward + validation.mean) and not math.isinf(validation.backward)):
             scores = f"forward {validation.forward:.4g}, backward {validation.backward:.4g}"

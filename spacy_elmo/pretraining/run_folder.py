@@ -22,14 +22,14 @@ from ..files import AnyPath, atomic_folder, check_not_read, hash_file, heal_fold
 from ..settings import TrainingPrecision
 from ..text.words import Vocabulary
 from ..util import describe_changes, has_tensorboard
-from .config import PretrainConfig
 from .data import Sentences
+from .run_config import PretrainConfig
+from .stored_text import FILE_TYPES, StoredText
 from .stored_text import RECORD as TEXT_RECORD
-from .stored_text import TYPES, StoredText
 
 FOLDER = "checkpoints"
 TENSORS, RECORD, CHECKSUMS = "state.safetensors", "state.json", "checksums.json"
-NAMES = (TENSORS, RECORD, CHECKSUMS)
+SNAPSHOT_FILES = (TENSORS, RECORD, CHECKSUMS)
 # Keys that every `state.json` has.
 KEYS = frozenset(
     ("step", "n_tokens", "optimizer", "loss_scale", "n_ranks", "settings", "bilm", "vocabulary", "text")
@@ -57,7 +57,7 @@ def save_checkpoint(output: Path, step: int, snapshot: Snapshot) -> Path:
     """
     path = output / FOLDER / f"step-{step:08d}"
     try:
-        with atomic_folder(path, force=True, own_names=NAMES) as folder:
+        with atomic_folder(path, force=True, own_names=SNAPSHOT_FILES) as folder:
             tensors = {name: tensor.detach().contiguous() for name, tensor in snapshot.tensors.items()}
             save_file(tensors, folder / TENSORS)
             _write_json(folder / RECORD, snapshot.record)
@@ -92,7 +92,7 @@ def load_checkpoint(output: Path) -> Tuple[Optional[Snapshot], List[str]]:
     damaged: List[str] = []
     for path in list_checkpoints(output):
         problem = _problem(path)
-        snapshot = _read(path) if problem is None else problem
+        snapshot = _read_snapshot(path) if problem is None else problem
         if isinstance(snapshot, Snapshot):
             return snapshot, damaged
         damaged.append(f"{path.name}: {snapshot}")
@@ -101,7 +101,7 @@ def load_checkpoint(output: Path) -> Tuple[Optional[Snapshot], List[str]]:
     return None, damaged
 
 
-def _read(path: Path) -> Union[Snapshot, str]:
+def _read_snapshot(path: Path) -> Union[Snapshot, str]:
     """The checkpoint, or its problems if it is invalid despite correct checksums."""
     try:
         record = _read_json(path / RECORD)
@@ -119,7 +119,7 @@ def _read(path: Path) -> Union[Snapshot, str]:
 
 
 def _problem(path: Path) -> Optional[str]:
-    missing = [name for name in NAMES if not (path / name).is_file()]
+    missing = [name for name in SNAPSHOT_FILES if not (path / name).is_file()]
     if missing:
         return f"{', '.join(missing)} missing"
     try:
@@ -157,7 +157,7 @@ LEFTOVERS = (
     f".{TEXT}.*.part",
 )
 # Settings that may change when a run is resumed. A diverged run is resumed with a lower rate.
-FREE = (
+CHANGEABLE_ON_RESUME = (
     *("max_tokens", "max_passes", "eval_every", "patience", "checkpoint_every", "keep_checkpoints", "report_every"),
     *("optimizer.learn_rate", "optimizer.grad_clip"),
 )
@@ -165,7 +165,7 @@ FREE = (
 
 def check_results(output: Path, sources: Iterable[AnyPath]) -> None:
     """ValueError if a run in the folder would replace what it reads: see `check_not_read`. Other files there stay."""
-    sources, texts = list(sources), (f"{TEXT}/{name}" for name in (*TYPES, TEXT_RECORD))
+    sources, texts = list(sources), (f"{TEXT}/{name}" for name in (*FILE_TYPES, TEXT_RECORD))
     for name in (LOG, PICTURE, LAST, BEST, FOLDER, TENSORBOARD, *texts):
         check_not_read(output / name, sources)
 
@@ -258,7 +258,9 @@ def changed_settings(then: Mapping[str, Any], now: Mapping[str, Any]) -> List[st
         {**_flat(record["settings"]), **_flat({name: record[name] for name in ("bilm", "vocabulary")})}
         for record in (then, now)
     )
-    return describe_changes(*({name: value for name, value in flat.items() if name not in FREE} for flat in settings))
+    return describe_changes(
+        *({name: value for name, value in flat.items() if name not in CHANGEABLE_ON_RESUME} for flat in settings)
+    )
 
 
 def describe_text(text: StoredText, held_out: Sentences, settings: Mapping[str, Any]) -> Dict[str, Any]:

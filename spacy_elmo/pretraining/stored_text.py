@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from ..corpora.lines import Counts
-from ..corpora.places import name_some
+from ..corpora.places import abbreviate
 from ..corpora.shards import Shard
 from ..errors import Errors
 from ..files import atomic_folder
@@ -28,14 +28,14 @@ from ..text.lanes import NumberedText
 from ..text.words import SpelledWords, Vocabulary, WordTable
 from ..util import hides_progress
 
-VERSION = 1  # of the files
+TEXT_VERSION = 1  # of the files
 NUMBERS, SENTENCES, WORDS, SPELLING, COUNTS = "numbers.bin", "sentences.bin", "words.bin", "spelling.bin", "counts.bin"
-TYPES = {NUMBERS: "<u4", SENTENCES: "<i8", WORDS: "u1", SPELLING: "<i8", COUNTS: "<i8"}
+FILE_TYPES = {NUMBERS: "<u4", SENTENCES: "<i8", WORDS: "u1", SPELLING: "<i8", COUNTS: "<i8"}
 RECORD = "text.json"
 TOKENS_AT_ONCE = 1 << 12  # that are held as strings, which stay in the cache of the processor
 WORDS_AT_ONCE = 1 << 16
 COUNTED_AT_ONCE = 1 << 22
-MAX_WORDS = 5_000_000  # distinct words in memory, 110 bytes each; above that, known words may get a second number
+MAX_KNOWN_WORDS = 5_000_000  # distinct words in memory, 110 bytes each; above that, known words may get a second number
 REPORT_S = 30.0
 
 
@@ -87,7 +87,7 @@ def hash_source(shards: Sequence[Shard], settings: Mapping[str, Any]) -> str:
     """RETURNS (str): Another one if the text has changed, as far as that is known without reading it, or the settings,
     plain JSON types.
     """
-    source = {"version": VERSION, **settings, "sources": [shard.identity() for shard in shards]}
+    source = {"version": TEXT_VERSION, **settings, "sources": [shard.identity() for shard in shards]}
     return hashlib.sha256(json.dumps(source, sort_keys=True).encode("utf8")).hexdigest()[:16]
 
 
@@ -98,7 +98,7 @@ def open_text(folder: Path, source: str = "") -> Optional[StoredText]:
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf8"))
         is_complete = record["source"] == source and record["size_bytes"] == _sizes(folder)
-        return _open(folder, record) if is_complete else None
+        return _open_text(folder, record) if is_complete else None
     except (OSError, ValueError, KeyError, TypeError):  # also of another version
         return None
 
@@ -120,7 +120,7 @@ def store_text(
     """
     counts, sources = Counts(), []
     try:
-        with atomic_folder(folder, force=True, own_names=(*TYPES, RECORD)) as place:
+        with atomic_folder(folder, force=True, own_names=(*FILE_TYPES, RECORD)) as place:
             with _Writer(place, report) as writer:
                 for shard in shards:
                     n_before = counts.n_sentences
@@ -146,7 +146,7 @@ def store_text(
             f"{counts.n_tokens:,} tokens. It takes 4 bytes per token and 8 per sentence. Free disk space, or set "
             "paths.cache to a folder on another disk."
         ) from error
-    return _open(folder, record)
+    return _open_text(folder, record)
 
 
 def read_sentences(shard: Shard, max_tokens: int, counts: Counts) -> Iterator[List[str]]:
@@ -166,7 +166,7 @@ def read_sentences(shard: Shard, max_tokens: int, counts: Counts) -> Iterator[Li
 
 def name_shards(shards: Sequence[Shard]) -> str:
     """RETURNS (str): The first names and the number of others, for an error."""
-    return name_some([shard.name for shard in shards]) or "no files"
+    return abbreviate([shard.name for shard in shards]) or "no files"
 
 
 class _Writer:
@@ -175,9 +175,9 @@ class _Writer:
     def __init__(self, folder: Path, report: Callable[[int], object]) -> None:
         self._folder, self._report = folder, report
         self._stack = ExitStack()
-        self._files = {name: self._stack.enter_context((folder / name).open("wb")) for name in TYPES}
+        self._files = {name: self._stack.enter_context((folder / name).open("wb")) for name in FILE_TYPES}
         self._progress = self._stack.enter_context(tqdm(disable=hides_progress(), unit="tok", unit_scale=True))
-        self._digests = {name: hashlib.sha256() for name in TYPES}
+        self._digests = {name: hashlib.sha256() for name in FILE_TYPES}
         self._sentences: List[List[str]] = []
         self._n_held = self._n_tokens = self._n_bytes = 0
         self._table = WordTable()
@@ -205,7 +205,7 @@ class _Writer:
         n_words = self._first_number + len(self._table)
         counts = np.zeros(n_words, dtype="int64")
         with (self._folder / NUMBERS).open("rb") as file:
-            while len(numbers := np.fromfile(file, TYPES[NUMBERS], COUNTED_AT_ONCE)):
+            while len(numbers := np.fromfile(file, FILE_TYPES[NUMBERS], COUNTED_AT_ONCE)):
                 counts += np.bincount(numbers, minlength=n_words)
         self._write(COUNTS, counts)
         return hashlib.sha256(b"".join(digest.digest() for digest in self._digests.values())).hexdigest()
@@ -221,7 +221,7 @@ class _Writer:
         self._write(SPELLING, self._n_bytes + np.cumsum(np.fromiter(map(len, lines), "int64", count=len(lines))))
         self._n_tokens, self._n_bytes = self._n_tokens + len(numbers), self._n_bytes + sum(map(len, lines))
         self._n_spelled = len(self._table)
-        if self._n_spelled > MAX_WORDS:
+        if self._n_spelled > MAX_KNOWN_WORDS:
             self._first_number, self._n_spelled, self._table = self._first_number + self._n_spelled, 0, WordTable()
         self._progress.update(self._n_held)
         self._sentences, self._n_held = [], 0
@@ -230,16 +230,16 @@ class _Writer:
             self._report(self._n_tokens)
 
     def _write(self, name: str, values: NDArray[Any]) -> None:
-        content = values.astype(TYPES[name]).tobytes()
+        content = values.astype(FILE_TYPES[name]).tobytes()
         self._files[name].write(content)
         self._digests[name].update(content)
 
 
 def _sizes(folder: Path) -> Dict[str, int]:
-    return {name: (folder / name).stat().st_size for name in TYPES}
+    return {name: (folder / name).stat().st_size for name in FILE_TYPES}
 
 
-def _open(folder: Path, record: Dict[str, Any]) -> StoredText:
+def _open_text(folder: Path, record: Dict[str, Any]) -> StoredText:
     text = NumberedText(_map(folder, NUMBERS), _map(folder, SENTENCES))
     counts = Counts(**record["counts"])
     return StoredText(folder, text, _map(folder, COUNTS), counts, record["sources"], record["sha256"])
@@ -249,5 +249,5 @@ def _map(folder: Path, name: str) -> NDArray[Any]:
     """A file as a plain array, since slices of a `memmap` are slow; an empty file cannot be mapped."""
     path = folder / name
     if not path.stat().st_size:
-        return np.zeros(0, dtype=TYPES[name])
-    return np.asarray(np.memmap(path, dtype=TYPES[name], mode="r"))
+        return np.zeros(0, dtype=FILE_TYPES[name])
+    return np.asarray(np.memmap(path, dtype=FILE_TYPES[name], mode="r"))

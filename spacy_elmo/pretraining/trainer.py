@@ -15,18 +15,18 @@ from torch import Tensor, nn
 
 from ..bilm.layers import GraphCache, uses_graphs
 from ..bilm.lstm import LSTMStack
-from ..bilm.model import BiLMNetwork, LMHead
+from ..bilm.network import BiLMNetwork, LMHead
 from ..bilm.state import State
 from ..inference.products import has_bfloat16_units
 from ..inference.runtime import to_device
 from ..settings import TrainingPrecision
 from ..text.words import Vocabulary
 from ..weights.native import current_name, stored_name
-from .config import PretrainConfig
-from .data import Batch, PreparedChunk, TextReader
+from .data import LaneReader, PreparedChunk, TrainingBatch
 from .distributed import Ranks
 from .objective import make_objective
 from .optimizer import FIRST, LossScale, PretrainOptimizer
+from .run_config import PretrainConfig
 from .run_folder import Snapshot
 from .stored_text import StoredText
 
@@ -89,7 +89,7 @@ class Trainer:
     """Trains a biLM and its head, with the words of the vocabulary, in place. The `precision` of its config is that of
     the products, never "auto".
 
-    batch (Batch): The text of the last update.
+    batch (TrainingBatch): The text of the last update.
     """
 
     def __init__(
@@ -104,9 +104,9 @@ class Trainer:
         config = replace(config, precision=_choose_precision(config.precision, ranks))
         self.network, self.head, self.config, self.ranks = network, head, config, ranks
         self.own_lanes = ranks.lanes(config.batch_size)
-        self.reader = TextReader(text, vocabulary, network.config, config, self.own_lanes)
+        self.reader = LaneReader(text, vocabulary, network.config, config, self.own_lanes)
         self.batch = self.reader.seek(0)
-        self._next: Optional[Batch] = None
+        self._next: Optional[TrainingBatch] = None
         schedule = replace(config.schedule, warmup_steps=config.warmup_updates)
         self.optimizer = PretrainOptimizer(network, head, config.optimizer, schedule, max_tokens=config.max_tokens)
         objective = make_objective(head, config.softmax, sparse=config.optimizer.sparse).to(ranks.device)

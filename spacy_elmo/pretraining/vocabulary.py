@@ -11,7 +11,7 @@ from typing import Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple,
 from tqdm import tqdm
 
 from ..corpora.lines import Counts
-from ..corpora.places import OnMessage, find_sources, say_nothing
+from ..corpora.places import OnMessage, find_sources, ignore_message
 from ..corpora.shards import PREFIX as DATA_SET
 from ..corpora.shards import find_shards, read_shards
 from ..corpora.texts import PunctuationCheck, warn_of_raw_text
@@ -19,14 +19,13 @@ from ..errors import Errors, Warnings
 from ..files import AnyPath, atomic_file, check_output_file, temporary_folder, to_path
 from ..inference.bilm import BiLM
 from ..text.words import SENTENCE_BEGIN, SENTENCE_END, UNKNOWN, Vocabulary
-from ..util import hides_progress
-from ..weights.files import File
+from ..util import MAX_NAMED, hides_progress
+from ..weights.archive import File
 from ..weights.tensor_map import read_vocabulary, write_vocabulary
-from .config import PathsConfig
+from .run_config import PathsConfig
 
 SPECIAL = (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN)
 BEGINNING = "".join(f"{word}\n" for word in SPECIAL).encode()  # of a file that was written here
-MAX_NAMED = 5  # line numbers in an error message
 Entry = Tuple[str, int]
 
 
@@ -83,10 +82,10 @@ def count_vocabulary(
         if table is not None:
             _move_counts(counts, table)
         n_tokens = n_types = 0
-        for word, count in _entries(counts, table):
+        for word, count in _iter_counts(counts, table):
             n_tokens += count
             n_types += word not in SPECIAL
-        frequent = (entry for entry in _entries(counts, table) if entry[1] >= min_count and entry[0] not in SPECIAL)
+        frequent = (entry for entry in _iter_counts(counts, table) if entry[1] >= min_count and entry[0] not in SPECIAL)
         ranked = sorted(frequent, key=_rank) if n_words is None else heapq.nsmallest(n_words, frequent, key=_rank)
     words, numbers = [word for word, _ in ranked], [count for _, count in ranked]
     return VocabularyCounts(words, numbers, n_tokens, n_types, n_tokens - sum(numbers))
@@ -103,8 +102,8 @@ def save_vocabulary(
     running_text: bool = False,
     max_entries: int = 5_000_000,
     force: bool = False,
-    on_message: OnMessage = say_nothing,
-    warn: OnMessage = say_nothing,
+    on_message: OnMessage = ignore_message,
+    warn: OnMessage = ignore_message,
 ) -> Tuple[Counts, VocabularyCounts]:
     """Count the words of a corpus and write the most frequent words atomically, one per line.
 
@@ -153,7 +152,7 @@ def _check_output(output: Path, places: Sequence[str], *, force: bool) -> None:
     check_output_file(output, force=force, sources=sources)
 
 
-def _entries(counts: "Counter[str]", table: Optional[sqlite3.Connection]) -> Iterable[Entry]:
+def _iter_counts(counts: "Counter[str]", table: Optional[sqlite3.Connection]) -> Iterable[Entry]:
     if table is None:
         return counts.items()
     rows = table.execute("SELECT word, n FROM counts")
@@ -186,7 +185,7 @@ def _rank(entry: Entry) -> Tuple[int, str]:
 
 
 def choose_vocabulary(
-    init: Optional[BiLM], paths: PathsConfig, *, is_new_head: bool, warn: OnMessage = say_nothing
+    init: Optional[BiLM], paths: PathsConfig, *, is_new_head: bool, warn: OnMessage = ignore_message
 ) -> Optional[Vocabulary]:
     """The vocabulary of the file or of the biLM that training starts from; None if the words must be counted.
 

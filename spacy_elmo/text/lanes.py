@@ -150,21 +150,22 @@ class NumberedText:
         return self.numbers[ranges(starts, lengths)].astype("int64"), lengths
 
 
-Block = Tuple[int, int]  # consecutive sentences that one lane reads: the first sentence, and that after the last
+# consecutive sentences that one lane reads: the first sentence, and that after the last
+SentenceBlock = Tuple[int, int]
 
 
 class SentenceLanes:
     """Assigns blocks of sentences to B lanes: the next block goes to the lane that ends first.
 
     text (NumberedText): The sentences.
-    blocks (Iterable[Block]): In the order in which they are read.
+    blocks (Iterable[SentenceBlock]): In the order in which they are read.
     n_lanes (int): B, of all ranks.
     own_lanes (slice): The lanes that chunks contain.
     n_blocks (int), n_sentences (int), n_predictions (int): Assigned so far to all lanes.
     """
 
     def __init__(
-        self, text: NumberedText, blocks: Iterable[Block], n_lanes: int, own_lanes: slice = slice(None)
+        self, text: NumberedText, blocks: Iterable[SentenceBlock], n_lanes: int, own_lanes: slice = slice(None)
     ) -> None:
         self.text = text
         self.n_blocks = self.n_sentences = self.n_predictions = self.n_dropped = 0
@@ -198,7 +199,7 @@ class SentenceLanes:
         newest = {lane: (lane, begin, block) for lane, begin, block in self._assign(self._now)}
         self._read(list(newest.values()))
 
-    def _measure(self, blocks: Iterable[Block]) -> Iterator[Tuple[Block, int]]:
+    def _measure(self, blocks: Iterable[SentenceBlock]) -> Iterator[Tuple[SentenceBlock, int]]:
         """Blocks and their predictions. The lengths of many blocks are looked up at once."""
         blocks = iter(blocks)
         while group := list(islice(blocks, BLOCKS_AT_ONCE)):
@@ -206,7 +207,7 @@ class SentenceLanes:
             sizes = np.diff(self.text.offsets[edges] + edges)
             yield from zip(group, sizes[:, 0].tolist())
 
-    def _next_block(self) -> Optional[Tuple[Block, int]]:
+    def _next_block(self) -> Optional[Tuple[SentenceBlock, int]]:
         measured = next(self._blocks, None)
         if measured is not None:
             (first, stop), size = measured
@@ -215,10 +216,11 @@ class SentenceLanes:
             self.n_predictions += size
         return measured
 
-    def _assign(self, end: int) -> Iterator[Tuple[int, int, Block]]:
+    def _assign(self, end: int) -> Iterator[Tuple[int, int, SentenceBlock]]:
         """Assign blocks until all lanes have text up to step `end`, or the text ends.
 
-        YIELDS (Tuple[int, int, Block]): Blocks of the own lanes: the lane, the step at which it begins, the block.
+        YIELDS (Tuple[int, int, SentenceBlock]): Blocks of the own lanes: the lane, the step at which it begins, the
+            block.
         """
         free_at, lanes_of_rank = self._free_at, self._own
         while free_at[0][0] < end and (measured := self._next_block()) is not None:
@@ -227,7 +229,7 @@ class SentenceLanes:
             if lane in lanes_of_rank:
                 yield lane, begin, measured[0]
 
-    def _read(self, assigned: Sequence[Tuple[int, int, Block]]) -> None:
+    def _read(self, assigned: Sequence[Tuple[int, int, SentenceBlock]]) -> None:
         """Add blocks to their lanes, without the steps before this one."""
         if not assigned:
             return

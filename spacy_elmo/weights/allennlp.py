@@ -11,7 +11,7 @@ from typing import Dict, Iterable, List, Mapping, Optional, Tuple
 
 import numpy as np
 
-from ..bilm.model import BiLMNetwork, SoftmaxHead
+from ..bilm.network import BiLMNetwork, SoftmaxHead
 from ..errors import Errors, Warnings
 from ..inference.bilm import BiLM
 from ..settings import AnyNorm
@@ -19,9 +19,8 @@ from ..text.words import Vocabulary
 from ..util import shorten
 from .allennlp_lm import is_language_model, read_language_model
 from .allennlp_names import CACHE, CHARACTERS, EMBEDDER, LSTM, allennlp_datasets
-from .allennlp_options import NO_ELMO, Block, Module, find_block, find_member, read_bilm_config, read_jsonnet
-from .bilm_tf import SOFTMAX_NAMES
-from .files import (
+from .allennlp_options import NO_ELMO, ElmoBlock, Module, find_block, find_member, read_bilm_config, read_jsonnet
+from .archive import (
     CONFIG_NAME,
     VOCAB_NAME,
     Array,
@@ -32,17 +31,18 @@ from .files import (
     no_such_bilm,
     read_hdf5,
 )
+from .bilm_tf import SOFTMAX_NAMES
 from .meta import FORMAT_KEY, LoadedMix, mixes_to_meta
 from .native import has_network
 from .state_dict import read_state_dict
 from .tensor_map import (
     check_vocabulary,
-    find_misfits,
+    find_mismatches,
     load_network,
     load_softmax,
     no_vocabulary,
+    raise_mismatches,
     read_vocabulary,
-    refuse_misfits,
     softmax_shapes,
     table_rows,
 )
@@ -68,7 +68,9 @@ def detect_allennlp(listing: Listing) -> Optional[ModelFiles]:
         return ModelFiles(str(listing.where), file, {**listing.deep_files, file.name: file})
     if listing.kind == "zip":
         return None
-    for files in listing.roots(lambda name: name in ALLENNLP_WEIGHTS or bool(EPOCH_PATTERN.fullmatch(name))).values():
+    for files in listing.find_model_folders(
+        lambda name: name in ALLENNLP_WEIGHTS or bool(EPOCH_PATTERN.fullmatch(name))
+    ).values():
         files = listing.deep_files if listing.kind == "folder" else files
         epochs = [name for name in files if EPOCH_PATTERN.fullmatch(name)]  # the newest epoch, and batch in it
         epochs.sort(key=lambda name: [int(digits) for digits in re.findall(r"\d{1,18}", name)], reverse=True)
@@ -139,15 +141,15 @@ def read_allennlp(
         if added := ", ".join(name for name, source in extras.items() if source is not None):  # the archive has them
             raise cannot_add(where, "allennlp (a language model)", added)
         return read_language_model(config, tensors, _words_of(files), where)
-    module = _choose(modules, name, where)
+    module = _choose_module(modules, name, where)
     block = find_block(config, module)
     arrays = {inner: tensors[key] for inner, key in _bilm_tensors(module, tensors).items()}
     shapes = {inner: array.shape for inner, array in arrays.items()}
     bilm_config, source = read_bilm_config(files, config, module, block, shapes, options)
     mixes, mix_problems = _read_mixes(module, block, tensors, bilm_config.n_layers + 1)
     table = allennlp_datasets(bilm_config)
-    problems = find_misfits({dataset.name: dataset.shape for dataset in table}, arrays)
-    refuse_misfits([*problems, *mix_problems], where, source)
+    problems = find_mismatches({dataset.name: dataset.shape for dataset in table}, arrays)
+    raise_mismatches([*problems, *mix_problems], where, source)
     _check_cached_words(module, block, tensors, where)
     member = find_member(files, block, "weight_file")  # the HDF5 file of the biLM, if the archive has it
     original = {} if member is None else read_hdf5(files.by_name[member])
@@ -157,7 +159,7 @@ def read_allennlp(
     return BiLM(network, vocabulary=vocabulary, head=head, meta=meta)
 
 
-def _choose(modules: List[Module], name: Optional[str], where: str) -> Module:
+def _choose_module(modules: List[Module], name: Optional[str], where: str) -> Module:
     if not modules:
         problem = "no tensor is named '..._token_embedder._char_embedding_weights', nor is it a language model"
         raise ValueError(NO_ELMO.format(path=where, problem=problem))
@@ -174,7 +176,7 @@ def _choose(modules: List[Module], name: Optional[str], where: str) -> Module:
 
 
 def _read_mixes(
-    module: Module, block: Optional[Block], tensors: Mapping[str, Array], mixture_size: int
+    module: Module, block: Optional[ElmoBlock], tensors: Mapping[str, Array], mixture_size: int
 ) -> Tuple[List[LoadedMix], List[str]]:
     """The scalar mixes, in order, and all problems with their tensors."""
     norm: Optional[AnyNorm] = "allennlp" if block is not None and block.settings.get("do_layer_norm") is True else None
@@ -183,14 +185,14 @@ def _read_mixes(
     while f"{(base := f'{module.mixes}scalar_mix_{len(mixes)}.')}gamma" in tensors and not problems:
         names = [base + "gamma", *(f"{base}scalar_parameters.{k}" for k in range(mixture_size))]
         arrays = {key: array for key, array in tensors.items() if key.startswith(base)}
-        problems = find_misfits(dict.fromkeys(names, (1,)), arrays)
+        problems = find_mismatches(dict.fromkeys(names, (1,)), arrays)
         if not problems:
             gamma, *weights = (float(np.float32(arrays[name][0])) for name in names)
             mixes.append(LoadedMix(tuple(weights), gamma, norm))
     return mixes, problems
 
 
-def _check_cached_words(module: Module, block: Optional[Block], tensors: Mapping[str, Array], where: str) -> None:
+def _check_cached_words(module: Module, block: Optional[ElmoBlock], tensors: Mapping[str, Array], where: str) -> None:
     """Vectors that AllenNLP computed from the characters once (vocab_to_cache) are computed again: they are equal,
     unless they were trained.
     """
@@ -215,7 +217,7 @@ def _read_head(
     stored = {name: arrays[name] for name in SOFTMAX_NAMES if name in arrays}
     expected = softmax_shapes(SOFTMAX_NAMES, stored, network.config, is_shared=False, is_needed=softmax is not None)
     where = softmax or f"{files.where}: its HDF5 file"
-    refuse_misfits(find_misfits(expected, stored), where, files.weights)
+    raise_mismatches(find_mismatches(expected, stored), where, files.weights)
     head = load_softmax(SOFTMAX_NAMES, stored, network, is_shared=False)
     words_file = vocab or files.by_name.get(VOCAB_NAME)
     words = None if words_file is None else read_vocabulary(words_file, vocab is not None or head is not None)

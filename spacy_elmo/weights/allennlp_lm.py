@@ -14,36 +14,27 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 import numpy as np
 
 from ..bilm.config import BiLMConfig, SettingsReader
-from ..bilm.model import SoftmaxHead
+from ..bilm.network import SoftmaxHead
 from ..bilm.transformer import sinusoids, transformer_of
 from ..errors import Warnings
 from ..inference.bilm import BiLM
 from ..settings import Flag, Whole
 from ..text.words import UNKNOWN, Vocabulary
-from ..util import listed, shorten
+from ..util import DIRECTIONS, listed, shorten
 from .allennlp_names import char_cnn_datasets, gate_slices
-from .files import Array, Shape
-from .tensor_map import (
-    DIRECTIONS,
-    TRANSPOSED,
-    Dataset,
-    TensorSlice,
-    build_softmax,
-    check_vocabulary,
-    find_misfits,
-    load_network,
-)
+from .archive import Array, Shape
+from .tensor_map import TRANSPOSED, Dataset, TensorSlice, build_softmax, check_vocabulary, find_mismatches, load_network
 
-KINDS = ("language_model", "bidirectional-language-model")
+MODEL_TYPES = ("language_model", "bidirectional-language-model")
 N_HEADS = 8  # fixed in the code of AllenNLP
 MAX_POSITIONS = 5000  # the same
 N_CHARACTERS = 262  # bytes, special characters and the mask
 EMBEDDERS = "model.text_field_embedder.token_embedders"
 POSITIONS = "_contextualizer._position.positional_encoding"
 UNUSED = "_last_average_loss"  # a buffer that AllenNLP keeps for old archives
-LSTM = "_contextualizer._module."
-SUFFIXES = ("", "_reverse")
-FIRST_BIAS, SECOND_BIAS = f"{LSTM}bias_ih_", f"{LSTM}bias_hh_"
+LSTM_PREFIX = "_contextualizer._module."
+DIRECTION_SUFFIXES = ("", "_reverse")
+FIRST_BIAS, SECOND_BIAS = f"{LSTM_PREFIX}bias_ih_", f"{LSTM_PREFIX}bias_hh_"
 SOFTMAX = "_softmax_loss."
 OOV, PADDING = "@@UNKNOWN@@", "@@PADDING@@"
 # Parameters; or embeddings with sparse gradients, whose bias is a column.
@@ -51,14 +42,14 @@ WEIGHTS = (f"{SOFTMAX}softmax_w", f"{SOFTMAX}softmax_w.weight")
 CONTEXTUALIZER = "_contextualizer."
 
 
-def read_config(config: Mapping[str, Any]) -> Tuple[Optional[BiLMConfig], str, bool, List[str]]:
+def read_lm_config(config: Mapping[str, Any]) -> Tuple[Optional[BiLMConfig], str, bool, List[str]]:
     """The settings in the config.json of an archive with a contextualizer of `CONTEXTUALIZERS`: the config, None if
     there are problems; the name of the token embedder with the characters; whether the softmax was sampled in training,
     which decides how it is stored; all problems.
     """
     reader = SettingsReader(config)
-    _choose(reader, "model.type", KINDS)
-    kind = _choose(reader, "model.contextualizer.type", tuple(CONTEXTUALIZERS))
+    _take_choice(reader, "model.type", MODEL_TYPES)
+    kind = _take_choice(reader, "model.contextualizer.type", tuple(CONTEXTUALIZERS))
     record = CONTEXTUALIZERS[kind](reader) if kind in CONTEXTUALIZERS else {}
     embedder = _find_embedder(reader)
     if embedder:
@@ -74,7 +65,7 @@ def read_config(config: Mapping[str, Any]) -> Tuple[Optional[BiLMConfig], str, b
 
 def _read_transformer(reader: SettingsReader) -> Dict[str, Any]:
     if reader.take("model.bidirectional", Flag, True) is False:
-        reader.refuse("model.bidirectional", False, "true")
+        reader.reject("model.bidirectional", False, "true")
     base = "model.contextualizer."
     record = reader.read({"n_layers": (f"{base}num_layers", ...), "projection_width": (f"{base}input_dim", ...)})
     sizes = reader.read({"feedforward_width": (f"{base}hidden_dim", ...)})
@@ -89,11 +80,11 @@ def _read_lstm(reader: SettingsReader) -> Dict[str, Any]:
     is_both = reader.take(f"{base}bidirectional", Flag, False)
     if record["cell_width"] != record["projection_width"]:
         expected = f"input_size ({record['projection_width']}): a biLM has one width"
-        reader.refuse(f"{base}hidden_size", record["cell_width"], expected)
+        reader.reject(f"{base}hidden_size", record["cell_width"], expected)
     if is_both and record["n_layers"] != 1:
-        reader.refuse(f"{base}num_layers", record["n_layers"], "1: upper layers read both directions together")
+        reader.reject(f"{base}num_layers", record["n_layers"], "1: upper layers read both directions together")
     if reader.take(f"{base}bias", Flag, True) is False:
-        reader.refuse(f"{base}bias", False, "true")
+        reader.reject(f"{base}bias", False, "true")
     fixed = {"cell_clip": None, "projection_clip": None, "has_skip": False}
     return {**record, **fixed, "directions": "both" if is_both else "forward"}
 
@@ -105,10 +96,10 @@ CONTEXTUALIZERS: Dict[str, Callable[[SettingsReader], Dict[str, Any]]] = {
 }
 
 
-def _choose(reader: SettingsReader, name: str, known: Tuple[str, ...], default: Any = ...) -> Any:
+def _take_choice(reader: SettingsReader, name: str, known: Tuple[str, ...], default: Any = ...) -> Any:
     value = reader.take(name, str, default)
     if value is not None and value not in known:
-        reader.refuse(name, value, " or ".join(f"'{kind}'" for kind in known))
+        reader.reject(name, value, " or ".join(f"'{kind}'" for kind in known))
     return value
 
 
@@ -117,7 +108,7 @@ def _find_embedder(reader: SettingsReader) -> str:
     blocks = reader.take(EMBEDDERS, Dict[str, Any]) or {}
     named = [str(name) for name in blocks if reader.take(f"{EMBEDDERS}.{name}.type", str, None) != "empty"]
     if len(named) != 1 or "." in named[0]:
-        reader.refuse(EMBEDDERS, named, "one embedder that is not 'empty', without a dot in its name")
+        reader.reject(EMBEDDERS, named, "one embedder that is not 'empty', without a dot in its name")
         return ""
     _check_indexer(reader, named[0])
     return named[0]
@@ -127,22 +118,22 @@ def _check_indexer(reader: SettingsReader, name: str) -> None:
     """Characters have to be bytes. Without the indexer, the number of rows of the embedding is checked."""
     for path in ("dataset_reader.token_indexers", "dataset_reader.base_reader.token_indexers"):
         if reader.has(f"{path}.{name}"):
-            _choose(reader, f"{path}.{name}.type", ("elmo_characters",))
+            _take_choice(reader, f"{path}.{name}.type", ("elmo_characters",))
             added = reader.take(f"{path}.{name}.tokens_to_add", Dict[str, Any], None)
             if added:
-                reader.refuse(f"{path}.{name}.tokens_to_add", dict(added), "left out: such tokens cannot be read")
+                reader.reject(f"{path}.{name}.tokens_to_add", dict(added), "left out: such tokens cannot be read")
 
 
 def _read_characters(reader: SettingsReader, base: str, width: Any) -> Dict[str, Any]:
-    _choose(reader, f"{base}.type", ("character_encoding",))
-    _choose(reader, f"{base}.encoder.type", ("cnn-highway",))
+    _take_choice(reader, f"{base}.type", ("character_encoding",))
+    _take_choice(reader, f"{base}.encoder.type", ("cnn-highway",))
     n_rows = reader.take(f"{base}.embedding.num_embeddings", Whole)
     if n_rows is not None and n_rows != N_CHARACTERS:
         expected = f"{N_CHARACTERS}, for the bytes of 'elmo_characters'; vocabularies of characters cannot be read"
-        reader.refuse(f"{base}.embedding.num_embeddings", n_rows, expected)
+        reader.reject(f"{base}.embedding.num_embeddings", n_rows, expected)
     projected = reader.take(f"{base}.encoder.projection_dim", Whole)
     if projected and width and projected != width:
-        reader.refuse(f"{base}.encoder.projection_dim", projected, f"{width}, the width of the contextualizer")
+        reader.reject(f"{base}.encoder.projection_dim", projected, f"{width}, the width of the contextualizer")
     return reader.read(
         {
             "embedding_width": (f"{base}.embedding.embedding_dim", ...),
@@ -172,10 +163,10 @@ def _lstm(config: BiLMConfig) -> List[Dataset]:
     table = []
     for layer in range(config.n_layers):
         for k in range(config.n_directions):
-            ending, ours = f"l{layer}{SUFFIXES[k]}", f"encoder.layers.{layer}."
+            ending, ours = f"l{layer}{DIRECTION_SUFFIXES[k]}", f"encoder.layers.{layer}."
             for name, key in (("weight_ih_", "input_weight"), ("weight_hh_", "recurrent_weight")):
                 slices = gate_slices(ours + key, k, h, has_columns=True)
-                table.append(Dataset(f"{LSTM}{name}{ending}", (4 * h, p), slices))
+                table.append(Dataset(f"{LSTM_PREFIX}{name}{ending}", (4 * h, p), slices))
             table.append(Dataset(FIRST_BIAS + ending, (4 * h,), gate_slices(ours + "bias", k, h)))
     return table
 
@@ -204,18 +195,20 @@ def _layer(config: BiLMConfig, theirs: str, ours: str, k: int) -> List[Dataset]:
     table = []
     for i in range(3):  # queries, keys, values
         columns = slice(i * p, (i + 1) * p)
-        weight = TensorSlice(ours + "input_weight", at=(k, slice(None), columns), transform=TRANSPOSED)
+        weight = TensorSlice(ours + "input_weight", state_index=(k, slice(None), columns), transform=TRANSPOSED)
         table.append(Dataset(f"{theirs}self_attn.linears.{i}.weight", (p, p), (weight,)))
-        bias = TensorSlice(ours + "input_bias", at=(k, columns))
+        bias = TensorSlice(ours + "input_bias", state_index=(k, columns))
         table.append(Dataset(f"{theirs}self_attn.linears.{i}.bias", (p,), (bias,)))
     for name, ours_name, n_in, n_out in (
         ("self_attn.linears.3", "output", p, p),
         ("feed_forward.w_1", "up", p, hidden),
         ("feed_forward.w_2", "down", hidden, p),
     ):
-        weight = TensorSlice(f"{ours}{ours_name}_weight", at=(k,), transform=TRANSPOSED)
+        weight = TensorSlice(f"{ours}{ours_name}_weight", state_index=(k,), transform=TRANSPOSED)
         table.append(Dataset(f"{theirs}{name}.weight", (n_out, n_in), (weight,)))
-        table.append(Dataset(f"{theirs}{name}.bias", (n_out,), (TensorSlice(f"{ours}{ours_name}_bias", at=(k,)),)))
+        table.append(
+            Dataset(f"{theirs}{name}.bias", (n_out,), (TensorSlice(f"{ours}{ours_name}_bias", state_index=(k,)),))
+        )
     for i in range(2):
         table += _norm(f"{theirs}sublayer.{i}.norm.", f"{ours}norm_", p, (k, i))
     return table
@@ -223,7 +216,7 @@ def _layer(config: BiLMConfig, theirs: str, ours: str, k: int) -> List[Dataset]:
 
 def _norm(theirs: str, ours: str, width: int, at: "tuple[int, ...]") -> List[Dataset]:
     names = (("gamma", "weight"), ("beta", "bias"))
-    return [Dataset(theirs + name, (width,), (TensorSlice(ours + key, at=at),)) for name, key in names]
+    return [Dataset(theirs + name, (width,), (TensorSlice(ours + key, state_index=at),)) for name, key in names]
 
 
 def _are_sinusoids(stored: Array, positions: Array) -> bool:
@@ -231,7 +224,7 @@ def _are_sinusoids(stored: Array, positions: Array) -> bool:
     return stored.shape == (1, *positions.shape) and bool(np.allclose(stored[0], positions, rtol=0, atol=2e-3))
 
 
-def softmax_shapes(arrays: Mapping[str, Array], width: int, *, is_sampled: bool) -> Dict[str, Shape]:
+def lm_softmax_shapes(arrays: Mapping[str, Array], width: int, *, is_sampled: bool) -> Dict[str, Shape]:
     """Expected shapes by name, empty without a softmax. Rows are words (V, P) in `SampledSoftmaxLoss`, columns in
     `SoftmaxLoss`.
     """
@@ -299,13 +292,13 @@ def read_language_model(config: Any, arrays: Mapping[str, Array], words: Optiona
             f"'{where}' is a language model of AllenNLP whose contextualizer cannot be read: {stated}, should be one "
             f"of: {known}. Choose a model with one of these, and put its config.json next to it."
         )
-    settings, embedder, is_sampled, problems = read_config(config)
+    settings, embedder, is_sampled, problems = read_lm_config(config)
     table = [] if settings is None else _language_model_datasets(settings, embedder)
     if settings is not None:
         expected = {dataset.name: dataset.shape for dataset in table}
         expected.update({name.replace(FIRST_BIAS, SECOND_BIAS): shape for name, shape in expected.items()})
-        expected.update(softmax_shapes(arrays, settings.projection_width, is_sampled=is_sampled))
-        problems = find_misfits(expected, {name: arrays[name] for name in arrays if name not in (POSITIONS, UNUSED)})
+        expected.update(lm_softmax_shapes(arrays, settings.projection_width, is_sampled=is_sampled))
+        problems = find_mismatches(expected, {name: arrays[name] for name in arrays if name not in (POSITIONS, UNUSED)})
         positions = sinusoids(MAX_POSITIONS, settings.projection_width).numpy()
         if POSITIONS in arrays and not _are_sinusoids(arrays[POSITIONS], positions):
             problems.append(f"{POSITIONS} has other values than sines and cosines, which cannot be read")

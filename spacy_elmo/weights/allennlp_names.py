@@ -8,16 +8,8 @@ transforms: sigmoid(-x) = 1 - sigmoid(x), so it has the opposite sign.
 from typing import Any, Iterable, List, Optional, Tuple
 
 from ..bilm.config import BiLMConfig, CharCNNConfig
-from .tensor_map import (
-    DIRECTIONS,
-    NEGATED,
-    TRANSPOSED,
-    UNCHANGED,
-    WITHOUT_FORGET_BIAS,
-    Dataset,
-    TensorSlice,
-    whole,
-)
+from ..util import DIRECTIONS
+from .tensor_map import NEGATED, TRANSPOSED, UNCHANGED, WITHOUT_FORGET_BIAS, Dataset, TensorSlice, whole
 
 # In AllenNLP's `_ElmoBiLm`.
 EMBEDDER, LSTM, CACHE = "_token_embedder.", "_elmo_lstm.", "_word_embedding."
@@ -31,10 +23,10 @@ def allennlp_datasets(config: BiLMConfig) -> List[Dataset]:
     table: List[Dataset] = []
     if config.char_cnn is not None:
         table = char_cnn_datasets(config.char_cnn, config.projection_width, CHARACTERS, EMBEDDER)
-    return [*table, *lstm_datasets(config, LSTM)]
+    return [*table, *allennlp_lstm_datasets(config, LSTM)]
 
 
-def lstm_datasets(config: BiLMConfig, prefix: str, input_width: Optional[int] = None) -> List[Dataset]:
+def allennlp_lstm_datasets(config: BiLMConfig, prefix: str, input_width: Optional[int] = None) -> List[Dataset]:
     """The tensors of LSTMs, whose names have a prefix. The width of the input of the first layer is P by default."""
     table: List[Dataset] = []
     for layer in range(config.n_layers):
@@ -52,7 +44,10 @@ def highway_datasets(base: str, ours: str, width: int) -> List[Dataset]:
     halves = ((slice(None, width), UNCHANGED), (slice(width, None), NEGATED))
     table = []
     for name, shape in (("weight", (2 * width, width)), ("bias", (2 * width,))):
-        slices = (TensorSlice(ours + name, at=(rows,), cut=(rows,), transform=change) for rows, change in halves)
+        slices = (
+            TensorSlice(ours + name, state_index=(rows,), file_index=(rows,), transform=change)
+            for rows, change in halves
+        )
         table.append(Dataset(base + name, shape, tuple(slices)))
     return table
 
@@ -95,7 +90,7 @@ def cell_datasets(
         table.append(Dataset(f"{base}{name}.weight", (4 * cell_width, n_in), slices))
     bias = gate_slices(ours + "bias", direction, cell_width)
     table.append(Dataset(f"{base}state_linearity.bias", (4 * cell_width,), bias))
-    projection = TensorSlice(ours + "projection_weight", at=(direction,), transform=TRANSPOSED)
+    projection = TensorSlice(ours + "projection_weight", state_index=(direction,), transform=TRANSPOSED)
     return [*table, Dataset(f"{base}state_projection.weight", (width, cell_width), (projection,))]
 
 
@@ -108,5 +103,7 @@ def gate_slices(key: str, direction: int, h: int, *, has_columns: bool = False) 
         columns = slice(our_gate * h, (our_gate + 1) * h)
         at: Tuple[Any, ...] = (direction, slice(None), columns) if has_columns else (direction, columns)
         transform = TRANSPOSED if has_columns else WITHOUT_FORGET_BIAS if gate == FORGET else UNCHANGED
-        slices.append(TensorSlice(key, at=at, cut=(slice(gate * h, (gate + 1) * h),), transform=transform))
+        slices.append(
+            TensorSlice(key, state_index=at, file_index=(slice(gate * h, (gate + 1) * h),), transform=transform)
+        )
     return tuple(slices)

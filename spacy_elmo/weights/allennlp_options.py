@@ -11,11 +11,10 @@ from typing import Any, Dict, Iterator, Mapping, NamedTuple, Optional, Tuple
 
 from ..bilm.config import BiLMConfig
 from ..errors import Errors, Warnings
-from ..util import shorten
+from ..util import DIRECTIONS, shorten
 from .allennlp_names import CHARACTERS, EMBEDDER, LSTM
+from .archive import CONFIG_NAME, OPTIONS_NAME, File, ModelFiles, Shape, parse_json, read_json
 from .bilm_tf import derive_options, read_options
-from .files import CONFIG_NAME, OPTIONS_NAME, File, ModelFiles, Shape, parse_json, read_json
-from .tensor_map import DIRECTIONS
 
 NO_ELMO = (
     "'{path}' has no ELMo of AllenNLP: {problem}. Pass an archive or a state dict of a model with an `Elmo` or an "
@@ -48,7 +47,7 @@ class Module(NamedTuple):
     mixes: str
 
 
-class Block(NamedTuple):
+class ElmoBlock(NamedTuple):
     """Settings of an `Elmo` or `ElmoTokenEmbedder` in a config.
 
     path (str): Its place, keys joined by dots.
@@ -59,9 +58,9 @@ class Block(NamedTuple):
     settings: Mapping[str, Any]
 
 
-def find_block(config: Any, module: Module) -> Optional[Block]:
+def find_block(config: Any, module: Module) -> Optional[ElmoBlock]:
     """The settings of a biLM in the config of an archive: the only ones, or those named as its token embedder."""
-    blocks = list(_walk(config, ()))
+    blocks = list(_walk_config(config, ()))
     named = [block for block in blocks if f"token_embedder_{block.path.rpartition('.')[2]}" in module.name.split(".")]
     candidates = named if len(named) == 1 else blocks
     return candidates[0] if len(candidates) == 1 else None
@@ -71,13 +70,13 @@ def read_bilm_config(
     files: ModelFiles,
     config: Any,
     module: Module,
-    block: Optional[Block],
+    block: Optional[ElmoBlock],
     shapes: Mapping[str, Shape],
     user_options: Optional[File],
 ) -> Tuple[BiLMConfig, str]:
     """The config of a biLM, and the source of the options.
 
-    config (Any), block (Optional[Block]): The config of the archive, and the settings of the biLM in it.
+    config (Any), block (Optional[ElmoBlock]): The config of the archive, and the settings of the biLM in it.
     shapes (Mapping[str, Shape]): Shapes of its tensors by their names in it.
     user_options (Optional[File]): Options that the user specifies, which are used first.
     RAISES (ValueError): With all problems.
@@ -99,7 +98,7 @@ def read_bilm_config(
 
 
 def _find_options(
-    files: ModelFiles, config: Any, block: Optional[Block], user_options: Optional[File]
+    files: ModelFiles, config: Any, block: Optional[ElmoBlock], user_options: Optional[File]
 ) -> Tuple[Any, str]:
     if user_options is not None:
         return read_json(user_options), str(user_options)
@@ -116,7 +115,7 @@ def _find_options(
     return None, ""
 
 
-def find_member(files: ModelFiles, block: Optional[Block], key: str) -> Optional[str]:
+def find_member(files: ModelFiles, block: Optional[ElmoBlock], key: str) -> Optional[str]:
     """The name in the archive or folder of the copy of a file whose path is a setting, "options_file" or "weight_file";
     files elsewhere are not opened.
     """
@@ -130,7 +129,7 @@ def find_member(files: ModelFiles, block: Optional[Block], key: str) -> Optional
     return next((name for name in names if name in files.by_name), None)
 
 
-def _is_official(block: Optional[Block]) -> bool:
+def _is_official(block: Optional[ElmoBlock]) -> bool:
     if block is None:
         return False
     stated = block.settings.get("options_file")
@@ -139,17 +138,17 @@ def _is_official(block: Optional[Block]) -> bool:
     return isinstance(stated, str) and PurePosixPath(stated).name in OFFICIAL
 
 
-def _walk(node: Any, path: Tuple[str, ...]) -> Iterator[Block]:
+def _walk_config(node: Any, path: Tuple[str, ...]) -> Iterator[ElmoBlock]:
     """All blocks of a config that make an ELMo."""
     if isinstance(node, Mapping):
         if "options_file" in node or node.get("type") == ELMO_EMBEDDER:
-            yield Block(".".join(path), node)
+            yield ElmoBlock(".".join(path), node)
             return
         for key, inner in node.items():
-            yield from _walk(inner, (*path, str(key)))
+            yield from _walk_config(inner, (*path, str(key)))
     elif isinstance(node, list):
         for index, inner in enumerate(node):
-            yield from _walk(inner, (*path, str(index)))
+            yield from _walk_config(inner, (*path, str(index)))
 
 
 def _derive_options(shapes: Mapping[str, Shape], where: str) -> Dict[str, Any]:

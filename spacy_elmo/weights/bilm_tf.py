@@ -15,13 +15,13 @@ import srsly
 from torch import from_numpy
 
 from ..bilm.config import MAX_LAYERS, UTF8_CHARACTERS, BiLMConfig, CharCNNConfig, SettingsReader
-from ..bilm.model import AdaptiveHead, SoftmaxHead
+from ..bilm.network import AdaptiveHead, SoftmaxHead
 from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..inference.digest import EMBEDDINGS
 from ..settings import Flag, Whole
 from ..util import shorten
-from .files import (
+from .archive import (
     HDF5_SUFFIXES,
     OPTIONS_NAME,
     VOCAB_NAME,
@@ -45,12 +45,12 @@ from .tensor_map import (
     check_dtype_fits,
     check_vocabulary,
     export_arrays,
-    find_misfits,
+    find_mismatches,
     is_head_shared,
     load_network,
     load_softmax,
+    raise_mismatches,
     read_vocabulary,
-    refuse_misfits,
     softmax_shapes,
     table_rows,
     to_arrays,
@@ -67,7 +67,7 @@ SOFTMAX_WEIGHT = "softmax/W"
 SOFTMAX_BIAS = "softmax/b"
 CHAR_PROJECTION = "CNN_proj/W_proj"
 SOFTMAX_NAMES = (SOFTMAX_WEIGHT, SOFTMAX_BIAS)
-EMBEDDINGS_KEY = "token_embeddings"  # of options, written here: the file whose vectors replace the characters
+EMBEDDINGS_OPTION = "token_embeddings"  # of options, written here: the file whose vectors replace the characters
 # HDF5 files without weights, and their datasets: vectors of `elmo embed`, AllenNLP and bilm-tf; token embeddings.
 FIRST_VECTORS = ("0", "sentence_to_index")
 VECTORS = "it is a file of vectors, as `elmo embed` writes it. Give the biLM that computes them"
@@ -88,7 +88,7 @@ LSTM_KINDS = {
     **dict.fromkeys(("projection/kernel", "projection/weights", "W_P_0"), "W_P_0"),
 }
 # For each of our settings its name in options.json and its default, ... for none. A clip of 0 is none in AllenNLP.
-LSTM_SETTINGS = {
+LSTM_OPTIONS = {
     "n_layers": ("lstm.n_layers", 1),
     "cell_width": ("lstm.dim", ...),
     "projection_width": ("lstm.projection_dim", ...),
@@ -103,7 +103,7 @@ CHARACTER_SETTINGS = {
     "n_highway": ("char_cnn.n_highway", 0),
     "max_characters": ("char_cnn.max_characters_per_token", 50),
 }
-N_CHARACTERS = "char_cnn.n_characters"
+N_CHARACTERS_OPTION = "char_cnn.n_characters"
 N_CHARACTERS_INFERENCE = 262
 KNOWN_N_CHARACTERS = (261, 262)
 
@@ -215,12 +215,12 @@ def read_options(
         problem = f"it contains a {type(options).__name__}, not a block of settings"
         raise ValueError(Errors.EL023.format(path=source, problems=problem))
     reader = SettingsReader(options)
-    record = reader.read(LSTM_SETTINGS)
+    record = reader.read(LSTM_OPTIONS)
     if reader.has("char_cnn"):
         record["char_cnn"] = reader.read(CHARACTER_SETTINGS)
-        n_characters = reader.take(N_CHARACTERS, Any, N_CHARACTERS_INFERENCE)
+        n_characters = reader.take(N_CHARACTERS_OPTION, Any, N_CHARACTERS_INFERENCE)
         if n_characters not in KNOWN_N_CHARACTERS:
-            reader.refuse(N_CHARACTERS, n_characters, "261 (training) or 262 (inference)")
+            reader.reject(N_CHARACTERS_OPTION, n_characters, "261 (training) or 262 (inference)")
     else:
         stated = reader.take("n_tokens_vocab", Whole, None)
         if n_words is None and stated is None:
@@ -244,10 +244,10 @@ def _write_options(config: BiLMConfig, n_vocabulary: Optional[int] = None) -> Di
     one.
     """
     values: Dict[str, Any] = {"bidirectional": config.directions == "both"}
-    values.update({name: getattr(config, ours) for ours, (name, _) in LSTM_SETTINGS.items()})
+    values.update({name: getattr(config, ours) for ours, (name, _) in LSTM_OPTIONS.items()})
     if config.char_cnn is not None:
         values.update({name: getattr(config.char_cnn, ours) for ours, (name, _) in CHARACTER_SETTINGS.items()})
-        values[N_CHARACTERS] = N_CHARACTERS_INFERENCE
+        values[N_CHARACTERS_OPTION] = N_CHARACTERS_INFERENCE
     options: Dict[str, Any] = {}
     for name, value in values.items():
         *path, last = name.split(".")
@@ -338,17 +338,17 @@ def is_forward_only(name: str) -> bool:
 def _char_cnn_datasets(config: CharCNNConfig) -> List[Dataset]:
     width, n_filters = config.embedding_width, config.n_filters
     # Files have no row for the mask: our ids are larger by one, and our row 0 is zero.
-    embedding = TensorSlice("char_cnn.embedding", at=(slice(1, None),))
+    embedding = TensorSlice("char_cnn.embedding", state_index=(slice(1, None),))
     table = [Dataset(CHAR_TABLE, (config.n_characters, width), (embedding,))]
     for i, (window, n) in enumerate(config.filters):
         # (w, E, n) to (n, E, w)
-        weight = TensorSlice(f"char_cnn.filters.{i}.weight", cut=(0,), transform=TRANSPOSED)
+        weight = TensorSlice(f"char_cnn.filters.{i}.weight", file_index=(0,), transform=TRANSPOSED)
         table.append(Dataset(f"CNN/W_cnn_{i}", (1, window, width, n), (weight,)))
         table.append(whole(f"CNN/b_cnn_{i}", (n,), f"char_cnn.filters.{i}.bias"))
     for k in range(config.n_highway):
         for name, rows in (("transform", slice(None, n_filters)), ("carry", slice(n_filters, None))):
-            weight = TensorSlice(f"char_cnn.highways.{k}.weight", at=(rows,), transform=TRANSPOSED)
-            bias = TensorSlice(f"char_cnn.highways.{k}.bias", at=(rows,))
+            weight = TensorSlice(f"char_cnn.highways.{k}.weight", state_index=(rows,), transform=TRANSPOSED)
+            bias = TensorSlice(f"char_cnn.highways.{k}.bias", state_index=(rows,))
             table.append(Dataset(f"CNN_high_{k}/W_{name}", (n_filters, n_filters), (weight,)))
             table.append(Dataset(f"CNN_high_{k}/b_{name}", (n_filters,), (bias,)))
     return table
@@ -365,15 +365,15 @@ def lstm_datasets(config: BiLMConfig, direction: int, layer: int, input_width: O
     p, h, at = config.projection_width, config.cell_width, (direction,)
     n_in = p if input_width is None else input_width
     weights = (
-        TensorSlice(f"encoder.layers.{layer}.input_weight", at=at, cut=(slice(None, n_in),)),
-        TensorSlice(f"encoder.layers.{layer}.recurrent_weight", at=at, cut=(slice(n_in, None),)),
+        TensorSlice(f"encoder.layers.{layer}.input_weight", state_index=at, file_index=(slice(None, n_in),)),
+        TensorSlice(f"encoder.layers.{layer}.recurrent_weight", state_index=at, file_index=(slice(n_in, None),)),
     )
     table = [
         Dataset(base + "W_0", (n_in + p, 4 * h), weights),
-        Dataset(base + "B", (4 * h,), (TensorSlice(f"encoder.layers.{layer}.bias", at=at),)),
+        Dataset(base + "B", (4 * h,), (TensorSlice(f"encoder.layers.{layer}.bias", state_index=at),)),
     ]
     if config.has_projection:
-        projection = TensorSlice(f"encoder.layers.{layer}.projection_weight", at=at)
+        projection = TensorSlice(f"encoder.layers.{layer}.projection_weight", state_index=at)
         table.append(Dataset(base + "W_P_0", (h, p), (projection,)))
     return table
 
@@ -423,13 +423,13 @@ def read_bilm_tf(
     is_shared = bool(options.get("share_embedding_softmax")) and table is not None and SOFTMAX_WEIGHT not in head
     head_shapes = softmax_shapes(SOFTMAX_NAMES, head, config, is_shared=is_shared, is_needed=softmax is not None)
     if softmax is not None:
-        refuse_misfits(find_misfits(expected, arrays), files.weights, where)
-        refuse_misfits(find_misfits(head_shapes, head), softmax, where)
+        raise_mismatches(find_mismatches(expected, arrays), files.weights, where)
+        raise_mismatches(find_mismatches(head_shapes, head), softmax, where)
     else:
-        problems = find_misfits({**expected, **head_shapes}, {**arrays, **head})
-        refuse_misfits(problems, files.weights, where)
+        problems = find_mismatches({**expected, **head_shapes}, {**arrays, **head})
+        raise_mismatches(problems, files.weights, where)
     embeddings = token_embeddings
-    if embeddings is None and options.get(EMBEDDINGS_KEY) == TOKEN_EMBEDDINGS_NAME:
+    if embeddings is None and options.get(EMBEDDINGS_OPTION) == TOKEN_EMBEDDINGS_NAME:
         embeddings = files.token_embeddings
     vectors = None if embeddings is None else read_token_embeddings(embeddings, config.projection_width)
     rows = table_rows(table, head.get(SOFTMAX_BIAS), vectors)
@@ -464,7 +464,7 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
 
     RAISES (ValueError): For properties that these programs do not have, such as highways between the layers.
     """
-    if foreign := find_foreign_parts(bilm.config):
+    if foreign := find_unsupported_settings(bilm.config):
         listing = "; ".join(foreign)
         raise ValueError(
             f"This biLM cannot be saved in the bilm-tf format: {listing}. The vectors would differ. Save it with "
@@ -489,7 +489,7 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
     if is_head_shared(bilm.network, head):
         options["share_embedding_softmax"] = True
     if bilm.token_embeddings is not None:
-        options[EMBEDDINGS_KEY] = TOKEN_EMBEDDINGS_NAME
+        options[EMBEDDINGS_OPTION] = TOKEN_EMBEDDINGS_NAME
         weights[EMBEDDINGS] = bilm.token_embeddings.detach().cpu().numpy()
         embeddings = {WORD_TABLE: weights[EMBEDDINGS]}
         check_dtype_fits(embeddings, dtype)
@@ -515,7 +515,7 @@ def _read_meta(file: Optional[File]) -> Dict[str, Any]:
         return {}
 
 
-def find_foreign_parts(config: BiLMConfig) -> List[str]:
+def find_unsupported_settings(config: BiLMConfig) -> List[str]:
     """Properties of a biLM that bilm-tf and AllenNLP's ELMo do not have."""
     characters = config.char_cnn or CharCNNConfig()
     checks = [
@@ -543,7 +543,7 @@ def read_token_embeddings(file: File, width: int) -> Array:
     """The table of word vectors in a file, (V, P), float32. ValueError for a file of another kind or width."""
     arrays = {name: array for name, array in read_hdf5(file).items() if name == WORD_TABLE}
     table = arrays.get(WORD_TABLE)
-    problems = find_misfits({WORD_TABLE: (len(table) if table is not None and table.shape else 0, width)}, arrays)
+    problems = find_mismatches({WORD_TABLE: (len(table) if table is not None and table.shape else 0, width)}, arrays)
     if table is None or problems:
         raise _bad_embeddings(file, shorten("; ".join(problems)))
     return as_float32(table)

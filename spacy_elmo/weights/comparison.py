@@ -8,16 +8,16 @@ import numpy as np
 
 from ..inference.bilm import BiLM
 from ..util import find_changes
-from .files import Array
+from .archive import Array
 from .tensor_map import to_arrays
 
 SAME, DIFFERENT, PERMUTED, RESHAPED, ONLY_A, ONLY_B = "same", "different", "permuted", "other shape", "only A", "only B"
-TOLERANCE = 2e-5  # float32 sums in another order differ by less
+VECTOR_TOLERANCE = 2e-5  # float32 sums in another order differ by less
 BATCH_SENTENCES = 256
 MAX_SORTED = 2**26  # numbers of a tensor up to which a permutation is looked for
 
 # Sentences of many lengths, with words that are long, empty, of other scripts, of several code points or not valid.
-SENTENCES: Tuple[Tuple[str, ...], ...] = (
+COMPARED_SENTENCES: Tuple[Tuple[str, ...], ...] = (
     ("She", "sat", "on", "the", "bank", "of", "the", "river", "."),
     ("The", "bank", "raised", "its", "rates", "by", "0.25", "%", "on", "2019-03-01", "!"),
     ("Hello",),
@@ -78,18 +78,18 @@ class Comparison:
     n_tokens: int
     has_same_shape: bool
 
-    def is_equal(self, tolerance: float = TOLERANCE) -> bool:
+    def is_equal(self, tolerance: float = VECTOR_TOLERANCE) -> bool:
         """Whether all layers of all tokens agree. Settings and tensors may differ."""
         return self.has_same_shape and self.first_different(tolerance) is None
 
-    def first_different(self, tolerance: float = TOLERANCE) -> Optional[int]:
+    def first_different(self, tolerance: float = VECTOR_TOLERANCE) -> Optional[int]:
         """The lowest layer with a difference above the tolerance, or that is not a number."""
         return next(
             (difference.layer for difference in self.layers if not difference.max_difference <= tolerance), None
         )
 
 
-def compare_bilms(a: BiLM, b: BiLM, sentences: Sequence[Sequence[str]] = SENTENCES) -> Comparison:
+def compare_bilms(a: BiLM, b: BiLM, sentences: Sequence[Sequence[str]] = COMPARED_SENTENCES) -> Comparison:
     """Compare the settings, the tensors, and the layers on tokenized sentences, each of which starts from the zero
     state.
     """
@@ -110,7 +110,7 @@ def _settings_of(bilm: BiLM) -> Dict[str, Any]:
     return {
         **record,
         **{f"char_cnn.{name}": value for name, value in characters.items()},
-        "vocabulary": "none" if words is None else f"{len(words):,} words, sha256 {_digest(words)}",
+        "vocabulary": "none" if words is None else f"{len(words):,} words, sha256 {_hash_words(words)}",
         **_lexicon_of(bilm),
         "softmax": "none" if bilm.head is None else type(bilm.head).__name__,
         "token_embeddings": "none" if bilm.token_embeddings is None else str(list(bilm.token_embeddings.shape)),
@@ -123,11 +123,12 @@ def _lexicon_of(bilm: BiLM) -> Dict[str, str]:
     lexicon = bilm.lexicon
     tables = {} if lexicon is None else {"characters": lexicon.characters, "words": lexicon.words}
     return {
-        f"lexicon.{name}": f"{len(table):,}, sha256 {_digest(list(map(repr, table)))}" for name, table in tables.items()
+        f"lexicon.{name}": f"{len(table):,}, sha256 {_hash_words(list(map(repr, table)))}"
+        for name, table in tables.items()
     }
 
 
-def _digest(words: Sequence[str]) -> str:
+def _hash_words(words: Sequence[str]) -> str:
     return sha256("\n".join(words).encode("utf8", "surrogatepass")).hexdigest()[:12]
 
 

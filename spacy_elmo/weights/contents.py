@@ -6,15 +6,15 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
-from ..bilm.model import BiLMNetwork
+from ..bilm.network import BiLMNetwork
 from ..files import hash_file
 from ..inference.bilm import BiLM
 from ..inference.products import find_unsupported, quantizable_names
-from ..util import PRECISIONS
-from .files import File, PathLike
-from .formats import FORMATS, INT8, detect_format, detect_pair, locate, split_name
+from ..util import DIRECTIONS, PRECISIONS
+from .archive import File, PathLike
+from .formats import FORMATS, INT8, detect_format, detect_pair, locate_model, split_name
 from .meta import mixes_from_meta, read_record
-from .tensor_map import DIRECTIONS, count_numbers
+from .tensor_map import count_numbers
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def read_origin(path: PathLike, options: Optional[Path] = None) -> Origin:
 
     RAISES (ValueError): EL020 and other errors if no biLM is detected.
     """
-    target = locate(split_name(path)[0])
+    target = locate_model(split_name(path)[0])
     if options is not None:
         format, model = detect_pair(target, File(options))
         paths = sorted({*model.paths, options})
@@ -137,7 +137,7 @@ def count_parameters(bilm: BiLM) -> Dict[str, int]:
     counts: Dict[str, int] = {}
     shapes = {key: tuple(tensor.shape) for key, tensor in bilm.network.state_dict().items()}
     for key, n_numbers in count_numbers(shapes).items():
-        counts[_part_of(key)] = counts.get(_part_of(key), 0) + n_numbers
+        counts[_module_of(key)] = counts.get(_module_of(key), 0) + n_numbers
     counts["biLM"] = sum(counts.values())
     if bilm.head is not None:
         counts["softmax (not needed for vectors)"] = sum(tensor.numel() for tensor in bilm.head.state_dict().values())
@@ -153,7 +153,7 @@ def _flatten(record: Dict[str, Any], prefix: str = "") -> Dict[str, Any]:
     return flat
 
 
-def _part_of(key: str) -> str:
+def _module_of(key: str) -> str:
     """Name of the module of an entry of the state dict. Layers start at 1, since layer 0 is the token layer."""
     first, second, third = [*key.split("."), "", ""][:3]
     if first == "encoder" and second in ("layers", "blocks"):

@@ -21,14 +21,14 @@ from urllib.parse import urlsplit
 from ..about import __version__
 from ..errors import Errors
 from ..files import check_not_read, hash_file, is_hidden, naming, only_writer, write_text
-from .files import HDF5_MAGIC, MIB, ZIP_MAGIC
+from .archive import HDF5_MAGIC, MIB, ZIP_MAGIC
 from .formats import find_replaceable
 from .meta import RECORD_NAME, read_record
 from .published import Published, PublishedFile
 
 TIMEOUT_S = 30.0
 N_TRIES = 3  # per address
-WAIT_S = 1.0  # before the second try, twice as long before the third
+RETRY_WAIT_S = 1.0  # before the second try, twice as long before the third
 BUSY = (408, 425, 429)  # statuses after which another try may succeed (RFC 9110, 6585, 8470), beside those from 500 on
 BEGINNINGS: Dict[str, bytes] = {".hdf5": HDF5_MAGIC, ".zip": ZIP_MAGIC, ".gz": b"\x1f\x8b", ".json": b"{"}
 REFUSED_ADDRESS = (
@@ -142,7 +142,7 @@ def download(
     folder.mkdir(parents=True, exist_ok=True)
     with only_writer(folder):
         _check_folder(published, folder, force)  # another process may have completed it meanwhile
-        partials = {file.name: _part_of(folder, file) for file in published.files}
+        partials = {file.name: _partial_path(folder, file) for file in published.files}
         urls: Dict[str, str] = {}
         for file in published.files:
             if local_files:
@@ -152,7 +152,7 @@ def download(
                 addresses = [mirror + file.path.rpartition("/")[2] for mirror in first]
                 addresses += [mirror + file.path for mirror in published.mirrors]
                 urls[file.name] = _fetch_file(addresses, partials[file.name], file, opener, on_bytes)
-        return _put_in_place(published, folder, urls)
+        return _finish_files(published, folder, urls)
 
 
 def _match_files(published: Published, local_files: Sequence[Path]) -> Dict[str, Path]:
@@ -197,7 +197,7 @@ def _fetch_file(addresses: Sequence[str], partial: Path, file: PublishedFile, op
                 return url
             except (AddressError, ValueError) as error:
                 if isinstance(error, Interrupted) and attempt < N_TRIES:
-                    time.sleep(WAIT_S * attempt)
+                    time.sleep(RETRY_WAIT_S * attempt)
                     continue
                 if isinstance(error, ValueError):
                     _discard(partial, on_bytes)
@@ -269,7 +269,7 @@ def _append(reply: Any, partial: Path, n_bytes: int, total: Optional[int], on_by
         raise AddressError(text) if n_bytes > total else Interrupted(text)
 
 
-def _part_of(folder: Path, file: PublishedFile) -> Path:
+def _partial_path(folder: Path, file: PublishedFile) -> Path:
     """The name of a file while it is incomplete."""
     return folder / f"{file.name}.part"
 
@@ -341,26 +341,26 @@ def _check_folder(published: Published, folder: Path, force: bool) -> None:
         raise ValueError(Errors.EL025.format(path=folder, kind="file"))
     if not folder.is_dir():
         return
-    partials = [_part_of(folder, file) for file in published.files]
+    partials = [_partial_path(folder, file) for file in published.files]
     names = {path.name for partial in partials for path in (partial, _note_of(partial))}
     if not force and any(path.name not in names for path in folder.iterdir()):
         raise ValueError(Errors.EL025.format(path=folder, kind="folder with files"))
     find_replaceable(folder, known=_recorded_names(folder) | names)
 
 
-def _put_in_place(published: Published, folder: Path, urls: Mapping[str, str]) -> Tuple[Downloaded, ...]:
+def _finish_files(published: Published, folder: Path, urls: Mapping[str, str]) -> Tuple[Downloaded, ...]:
     """Rename all files when all of them are complete, then write the record."""
     files = []
     for file in published.files:
-        partial = _part_of(folder, file)
+        partial = _partial_path(folder, file)
         n_bytes, sha256 = partial.stat().st_size, hash_file(partial)
         files.append(Downloaded(file.name, urls[file.name], n_bytes, sha256, file.sha256 is not None))
     # First the old files: a process killed here leaves no folder with files of two biLMs.
     for name in (*find_replaceable(folder, known=_recorded_names(folder)), RECORD_NAME):
         (folder / name).unlink(missing_ok=True)
     for file in published.files:
-        os.replace(_part_of(folder, file), folder / file.name)
-        _note_of(_part_of(folder, file)).unlink(missing_ok=True)
+        os.replace(_partial_path(folder, file), folder / file.name)
+        _note_of(_partial_path(folder, file)).unlink(missing_ok=True)
     names = ("name", "language", "format", "note", "licence", "licence_source", "paper", "documented")
     record = {**{name: getattr(published, name) for name in names}, "files": [asdict(file) for file in files]}
     write_text(folder / RECORD_NAME, json.dumps(record, indent=2, ensure_ascii=False) + "\n")

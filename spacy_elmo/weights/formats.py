@@ -17,8 +17,7 @@ from ..inference.products import check_precision
 from ..inference.runtime import isolated
 from ..util import DTYPES, shorten
 from .allennlp import ALLENNLP_WEIGHTS, ARCHIVE_NAME, STATE_SUFFIXES, detect_allennlp, detect_state_dict, read_allennlp
-from .bilm_tf import TOKEN_EMBEDDINGS_NAME, detect_bilm_tf, find_foreign_parts, read_bilm_tf, write_bilm_tf
-from .files import (
+from .archive import (
     CONFIG_NAME,
     HDF5_SUFFIXES,
     OPTIONS_NAME,
@@ -32,6 +31,7 @@ from .files import (
     no_such_bilm,
     parse_json,
 )
+from .bilm_tf import TOKEN_EMBEDDINGS_NAME, detect_bilm_tf, find_unsupported_settings, read_bilm_tf, write_bilm_tf
 from .manylangs import EMBEDDER_NAME, ENCODER_NAME, detect_manylangs, read_manylangs
 from .meta import META_NAME, RECORD_NAME, LoadedMix, mixes_from_meta, read_record_meta
 from .native import LEXICON_NAME, WEIGHTS_NAME, detect_native, read_native, write_native
@@ -47,14 +47,14 @@ from .tensorflow import (
     read_tf_hub,
     with_options,
 )
-from .unrecognized import describe_missing, has_all, refuse_other_file, refuse_other_folder
+from .unrecognized import describe_missing, has_all, refuse_other_file, reject_other_folder
 
 MODELS_DIR = Path(__file__).parent.parent / "models"
 PACKAGED_NAMES = ("en_elmo_sm",)
 PACKAGED = f"one of the packaged names ({', '.join(PACKAGED_NAMES)})"
 NAME_MARK = "#"  # between a path and the name of one of several biLMs
 INT8 = "int8"
-WORDS = ("vocab", "token_embeddings", "softmax")
+WORD_FILES = ("vocab", "token_embeddings", "softmax")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Format:
     """A file format of biLMs.
 
     name (str): Name for `save_bilm` and the command line.
-    marks (Sequence[str]): Patterns of names, of which a path in this format has one.
+    name_patterns (Sequence[str]): Patterns of names, of which a path in this format has one.
     kinds (Sequence[str]): Kinds of files by their first bytes, see `kind_of`, that may be in this format.
     detect (Callable[[Listing], Optional[ModelFiles]]): Finds the files at a path, None for another format.
     read (Callable[..., BiLM]): Reads the output of `detect`, and the files of `takes` by name: float32, on the CPU.
@@ -79,7 +79,7 @@ class Format:
     """
 
     name: str
-    marks: Sequence[str]
+    name_patterns: Sequence[str]
     detect: Callable[[Listing], Optional[ModelFiles]]
     read: Callable[..., BiLM]
     takes: Sequence[str]
@@ -92,14 +92,16 @@ class Format:
     find_unwritable: Callable[[BiLM], List[str]] = lambda bilm: []
 
     def is_possible(self, listing: Listing) -> bool:
-        """Whether a path has a mark of this format, or is a file of its kind."""
+        """Whether a path has a name of this format, or is a file of its kind."""
         names = {name.rpartition("/")[2] for name in listing.files}
-        return listing.kind in self.kinds or any(fnmatchcase(name, mark) for name in names for mark in self.marks)
+        return listing.kind in self.kinds or any(
+            fnmatchcase(name, pattern) for name in names for pattern in self.name_patterns
+        )
 
 
 NATIVE = Format(
     name="native",
-    marks=(CONFIG_NAME,),
+    name_patterns=(CONFIG_NAME,),
     detect=detect_native,
     read=read_native,
     takes=("vocab",),
@@ -111,7 +113,7 @@ NATIVE = Format(
 )
 PIPELINE = Format(
     name="spacy",
-    marks=(PIPELINE_CONFIG, *COMPONENT_FILES),
+    name_patterns=(PIPELINE_CONFIG, *COMPONENT_FILES),
     detect=detect_pipeline,
     read=lambda files, name=None: read_pipeline(files, load_referenced, name),
     takes=("name",),
@@ -120,7 +122,7 @@ PIPELINE = Format(
 )
 MANYLANGS = Format(
     name="manylangs",
-    marks=(EMBEDDER_NAME, ENCODER_NAME),
+    name_patterns=(EMBEDDER_NAME, ENCODER_NAME),
     detect=detect_manylangs,
     read=read_manylangs,
     takes=(),
@@ -129,7 +131,7 @@ MANYLANGS = Format(
 )
 ALLENNLP = Format(
     name="allennlp",
-    marks=(ARCHIVE_NAME, *(f"*{suffix}" for suffix in STATE_SUFFIXES)),
+    name_patterns=(ARCHIVE_NAME, *(f"*{suffix}" for suffix in STATE_SUFFIXES)),
     kinds=("torch", "safetensors", "pickle"),
     detect=detect_allennlp,
     read=read_allennlp,
@@ -143,11 +145,11 @@ ALLENNLP = Format(
 )
 BILM_TF = Format(
     name="bilm-tf",
-    marks=(f"*{OPTIONS_NAME}", *(f"*{suffix}" for suffix in HDF5_SUFFIXES)),
+    name_patterns=(f"*{OPTIONS_NAME}", *(f"*{suffix}" for suffix in HDF5_SUFFIXES)),
     kinds=("hdf5",),
     detect=detect_bilm_tf,
     read=read_bilm_tf,
-    takes=WORDS,
+    takes=WORD_FILES,
     description=(
         "a folder with options.json and one .hdf5 file; an .hdf5 file next to its options.json; a .zip with both"
     ),
@@ -155,23 +157,23 @@ BILM_TF = Format(
     write=write_bilm_tf,
     file_names=(OPTIONS_NAME, "weights.hdf5", VOCAB_NAME, TOKEN_EMBEDDINGS_NAME, META_NAME),
     dtypes=DTYPES,
-    find_unwritable=lambda bilm: find_foreign_parts(bilm.config),
+    find_unwritable=lambda bilm: find_unsupported_settings(bilm.config),
 )
 TF_HUB = Format(
     name="tf-hub",
-    marks=(*GRAPHS, HUB_INDEX.name),
+    name_patterns=(*GRAPHS, HUB_INDEX.name),
     detect=detect_tf_hub,
     read=read_tf_hub,
-    takes=WORDS,
+    takes=WORD_FILES,
     description=HUB_FILES,
     required=("|".join(GRAPHS),),
 )
 TF_CHECKPOINT = Format(
     name="tf-checkpoint",
-    marks=("*",),
+    name_patterns=("*",),
     detect=detect_tf_checkpoint,
     read=read_tf_checkpoint,
-    takes=WORDS,
+    takes=WORD_FILES,
     description=(
         "a folder with a checkpoint of TensorFlow (checkpoint, *.index, *.data-*) and options.json; the path of such a "
         "checkpoint, with or without .index"
@@ -214,7 +216,7 @@ def load_bilm(
     if precision != "float32":
         check_precision(precision, torch.device("cpu"))
     words = {"vocab": vocab, "token_embeddings": token_embeddings, "softmax": softmax}
-    bilm = _read(path, options, weights, **{key: value for key, value in words.items() if value is not None})
+    bilm = _read_bilm(path, options, weights, **{key: value for key, value in words.items() if value is not None})
     return bilm if precision == "float32" else bilm.set_precision(precision)
 
 
@@ -232,7 +234,7 @@ def load_mixes(
     return list(mixes_from_meta(bilm.meta, bilm.config.n_layers))
 
 
-def _read(
+def _read_bilm(
     path: Optional[PathLike], options: Optional[PathLike], weights: Optional[PathLike], **words: PathLike
 ) -> BiLM:
     """Detect the format of a path, or of options and weights, and read its files, with files of its words."""
@@ -243,7 +245,7 @@ def _read(
             f"`load_bilm` takes either a path, or options and weights; found: {names}. Pass one or the other."
         )
     place, name = split_name(path or weights or "")
-    target = locate(place)
+    target = locate_model(place)
     extras: Dict[str, object] = {key: File(to_path(value)) for key, value in words.items()}
     if options is None:
         format, files = detect_format(target)
@@ -295,7 +297,7 @@ def resolve(path: AnyPath) -> str:
     return str(Path.cwd() / name) if is_path else name
 
 
-def locate(path: PathLike) -> Path:
+def locate_model(path: PathLike) -> Path:
     """The path of a folder or file, which need not exist, or of a packaged model. ValueError if the model is not
     installed.
     """
@@ -332,7 +334,7 @@ def detect_format(path: Path) -> Tuple[Format, ModelFiles]:
         if format.is_possible(listing) and (files := format.detect(listing)) is not None:
             return format, files
     if listing.kind == "folder":
-        refuse_other_folder(path)
+        reject_other_folder(path)
         if (files := detect_state_dict(listing)) is not None:
             return ALLENNLP, files
         archive_suffixes = (".zip", *TAR_SUFFIXES)
@@ -400,7 +402,7 @@ def list_sources(path: PathLike, *files: Optional[PathLike]) -> List[Path]:
     """
     named = [to_path(file) for file in files if file is not None]
     try:
-        target = locate(split_name(path)[0])
+        target = locate_model(split_name(path)[0])
         return [target, *named, *detect_format(target)[1].paths]
     except ValueError:  # `load_bilm` has the reason; files without their options are in no format
         return [to_path(split_name(path)[0]), *named]
@@ -424,9 +426,9 @@ def save_bilm(
     RAISES (OSError): If it cannot be written, for example on a full disk.
     """
     by_name = {known.name: (known, known.write) for known in FORMATS if known.write is not None}
-    _check("format", format, list(by_name))
+    _check_choice("format", format, list(by_name))
     chosen, write = by_name[format]
-    _check("dtype", dtype, chosen.dtypes)
+    _check_choice("dtype", dtype, chosen.dtypes)
     target = to_path(path)
     replaced = find_replaceable(target) if force and target.is_dir() else set()
     try:
@@ -443,7 +445,7 @@ def not_saved(path: object, reason: object) -> OSError:
     )
 
 
-def _check(name: str, value: str, known: Sequence[str]) -> None:
+def _check_choice(name: str, value: str, known: Sequence[str]) -> None:
     if value not in known:
         listing = ", ".join(known)
         raise ValueError(f"The setting {name} is '{value}', but should be one of: {listing}. Choose one of these.")

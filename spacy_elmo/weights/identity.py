@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import List
 
 from ..files import hash_file, walk_files
-from .files import Listing, PathLike
-from .formats import locate, split_name
+from .archive import Listing, PathLike
+from .formats import locate_model, split_name
 from .pipelines import detect_pipeline
 
 N_DIGITS = 12
@@ -18,7 +18,7 @@ def hash_weights(bilm: PathLike) -> str:
     """The first 12 hexadecimal digits of the sha256 of the file of weights, as `sha256sum` prints it; of several files,
     of their names and sums. Descriptions and settings are left out. FileNotFoundError without such files.
     """
-    path = locate(split_name(bilm)[0])
+    path = locate_model(split_name(bilm)[0])
     files = _find_weights(path)
     if not files:
         raise FileNotFoundError(

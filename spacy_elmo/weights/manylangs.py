@@ -12,11 +12,11 @@ from ..bilm.config import BiLMConfig, SettingsReader, TokenEmbedderConfig
 from ..inference.bilm import BiLM
 from ..settings import check_record, list_problems
 from ..text.words import CHARACTERS_NEEDED, WORDS_NEEDED, Lexicon
-from ..util import MAX_SHOWN, listed, shorten
+from ..util import DIRECTIONS, MAX_SHOWN, listed, shorten
 from .allennlp_names import cell_datasets, filter_datasets, highway_datasets
-from .files import CONFIG_NAME, File, Listing, ModelFiles, decode_text, only_model, read_json
+from .archive import CONFIG_NAME, File, Listing, ModelFiles, decode_text, only_model, read_json
 from .state_dict import read_state_dict
-from .tensor_map import DIRECTIONS, Dataset, TensorSlice, find_misfits, load_network, whole
+from .tensor_map import Dataset, TensorSlice, find_mismatches, load_network, whole
 
 ENCODER_NAME, EMBEDDER_NAME = "encoder.pkl", "token_embedder.pkl"
 MARKS = (ENCODER_NAME, EMBEDDER_NAME)
@@ -31,7 +31,7 @@ OURS = "token_embedder."  # prefix in our state dict
 MAX_DIGITS = 10
 # The architecture of the published models, which is a file of the original program and not of every download.
 SAMPLE_NAMES = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
-SAMPLE: Dict[str, Any] = {
+SAMPLE_CONFIG: Dict[str, Any] = {
     "encoder": {"name": "elmo", "projection_dim": 512, "cell_clip": 3, "proj_clip": 3, "dim": 4096, "n_layers": 2},
     "token_embedder": {
         "name": "cnn",
@@ -53,7 +53,7 @@ def detect_manylangs(listing: Listing) -> Optional[ModelFiles]:
     if listing.kind == "tar" or (listing.file is not None and listing.file.name not in MARKS):
         return None
     models: Dict[str, ModelFiles] = {}
-    for root, files in listing.roots(MARKS.__contains__).items():
+    for root, files in listing.find_model_folders(MARKS.__contains__).items():
         if listing.kind != "zip":  # its architecture may be in a folder in it
             files = listing.deep_files
         weights = next(files[name] for name in MARKS if name in files)
@@ -132,7 +132,7 @@ def read_architecture(files: ModelFiles) -> Tuple[Any, str]:
         if file is not None:
             return read_json(file), str(file)
     if last in SAMPLE_NAMES:
-        return SAMPLE, last
+        return SAMPLE_CONFIG, last
     names = [name for name in files.by_name if name.endswith(".json") and "/" not in name and name != CONFIG_NAME]
     candidates = [(read_json(files.by_name[name]), str(files.by_name[name])) for name in sorted(names)[:8]]
     architectures = [pair for pair in candidates if isinstance(pair[0], dict) and BLOCKS <= set(pair[0])]
@@ -195,7 +195,7 @@ def _read_name(reader: SettingsReader, block: str, known: Tuple[str, ...]) -> st
     value = reader.take(f"{block}.name", str)
     name = str(value or "").lower()
     if value is not None and name not in known:
-        reader.refuse(f"{block}.name", name, f"one of: {', '.join(known)}")
+        reader.reject(f"{block}.name", name, f"one of: {', '.join(known)}")
     return name
 
 
@@ -209,14 +209,14 @@ def _embedder_datasets(config: BiLMConfig) -> List[Dataset]:
     )
     datasets = [
         # Our ids are larger by one, and our row 0 is zero.
-        Dataset(f"{name}.embedding.weight", (n, width), (TensorSlice(OURS + ours, at=(slice(1, None),)),))
+        Dataset(f"{name}.embedding.weight", (n, width), (TensorSlice(OURS + ours, state_index=(slice(1, None),)),))
         for name, n, width, ours in tables
         if n
     ]
     if embedder.n_characters:
         width = embedder.character_width
         datasets += (
-            _char_cnn_datasets(embedder)
+            _token_embedder_datasets(embedder)
             if embedder.kind == "cnn"
             else _torch_lstm_datasets("char_lstm.", f"{OURS}char_lstm.lstm.", [width], width)
         )
@@ -248,7 +248,7 @@ def _encoder_datasets(config: BiLMConfig) -> List[Dataset]:
     ]
 
 
-def _char_cnn_datasets(config: TokenEmbedderConfig) -> List[Dataset]:
+def _token_embedder_datasets(config: TokenEmbedderConfig) -> List[Dataset]:
     datasets = filter_datasets("convolutions.", f"{OURS}char_cnn.filters.", config.filters, config.character_width)
     n = sum(n for _, n in config.filters)
     for k in range(config.n_highway):
@@ -299,7 +299,7 @@ def read_manylangs(files: ModelFiles) -> BiLM:
     tables_of = {EMBEDDER_NAME: _embedder_datasets(config), ENCODER_NAME: _encoder_datasets(config)}
     table = [replace(dataset, name=f"{file}/{dataset.name}") for file in tables_of for dataset in tables_of[file]]
     arrays = {f"{file}/{name}": array for file in tables_of for name, array in read_state_dict(present[file]).items()}
-    problems = find_misfits({dataset.name: dataset.shape for dataset in table}, arrays)
+    problems = find_mismatches({dataset.name: dataset.shape for dataset in table}, arrays)
     if problems:
         raise ValueError(
             f"The weights of the ELMoForManyLangs model '{files.where}' do not fit its architecture and its tables "

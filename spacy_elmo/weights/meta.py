@@ -19,7 +19,7 @@ from ..inference.bilm import BiLM
 from ..inference.digest import RoundedCopy
 from ..settings import AnyNorm, Number, check_record
 from ..util import shorten
-from .files import Array
+from .archive import Array
 
 META_NAME, RECORD_NAME = "meta.json", "origin.json"
 FORMAT_KEY = "source_format"  # the format that a biLM was read from

@@ -13,8 +13,8 @@ from pydantic.dataclasses import dataclass
 from safetensors.numpy import load, save
 from torch import from_numpy
 
-from ..bilm.config import MAX_CUTOFFS, MAX_WORDS, BiLMConfig
-from ..bilm.model import AdaptiveHead, BiLMNetwork, LMHead
+from ..bilm.config import MAX_CUTOFFS, MAX_TABLE_WORDS, BiLMConfig
+from ..bilm.network import AdaptiveHead, BiLMNetwork, LMHead
 from ..bilm.state import BiLMState
 from ..errors import Errors
 from ..inference.bilm import BiLM
@@ -22,11 +22,11 @@ from ..inference.digest import EMBEDDINGS
 from ..inference.kernel import to_int8
 from ..inference.products import quantizable_names
 from ..inference.runtime import isolated
-from ..inference.words import make_lexicon_codec
+from ..inference.word_encoder import make_lexicon_codec
 from ..settings import KNOWN_NAMES, Count, Factor, Flag, Whole, check_record, list_problems, require
 from ..text.words import Lexicon, Vocabulary
 from ..util import shorten
-from .files import (
+from .archive import (
     CONFIG_NAME,
     VOCAB_NAME,
     Array,
@@ -34,7 +34,7 @@ from .files import (
     Listing,
     ModelFiles,
     decoding,
-    kind_of,
+    kind_of_file,
     only_model,
     parse_json,
     read_json,
@@ -48,13 +48,13 @@ from .tensor_map import (
     as_float32,
     check_dtype_fits,
     check_vocabulary,
-    find_misfits,
+    find_mismatches,
     is_head_shared,
     load_network,
     load_softmax,
     network_shapes,
+    raise_mismatches,
     read_vocabulary,
-    refuse_misfits,
     softmax_shapes,
     table_rows,
     to_arrays,
@@ -68,7 +68,7 @@ NETWORK_PREFIX = "bilm."  # of the arrays of the network
 FORMAT_VERSION = 1
 BYTES_KEY = "spacy_elmo"
 METADATA_KEY = "__metadata__"
-SUFFIX = ".scale"
+SCALE_SUFFIX = ".scale"
 SUMMED = 1  # the dimension that products sum over, for all matrices
 SOFTMAX_KEYS = WEIGHT_KEY, BIAS_KEY = "softmax.weight", "softmax.bias"
 ADAPTIVE_PREFIX = "adaptive."
@@ -95,7 +95,7 @@ def detect_native(listing: Listing) -> Optional[ModelFiles]:
     if listing.kind == "tar" or (file is not None and file.name != CONFIG_NAME and not is_weights):
         return None
     models: Dict[str, ModelFiles] = {}
-    for root, files in listing.roots(CONFIG_NAME.__eq__).items():
+    for root, files in listing.find_model_folders(CONFIG_NAME.__eq__).items():
         weights = [files[WEIGHTS_NAME]] if WEIGHTS_NAME in files else []
         weights = weights or [files[name] for name in files if "/" not in name and has_network(files[name])]
         if file is not None and is_weights:
@@ -109,7 +109,7 @@ def detect_native(listing: Listing) -> Optional[ModelFiles]:
 def has_network(file: File) -> bool:
     """Whether this is a safetensors file with the arrays of a network."""
     head = file.read_head()
-    if kind_of(head) != "safetensors":
+    if kind_of_file(head) != "safetensors":
         return False
     return f'"{NETWORK_PREFIX}'.encode() in file.read_head(8 + int.from_bytes(head[:8], "little"))
 
@@ -139,9 +139,9 @@ def current_name(name: str) -> str:
 class AdaptiveSettings:
     """Sizes of an adaptive softmax, see `AdaptiveHead`."""
 
-    n_words: Annotated[Count, Field(le=MAX_WORDS)]
+    n_words: Annotated[Count, Field(le=MAX_TABLE_WORDS)]
     cutoffs: Annotated[List[Whole], Field(max_length=MAX_CUTOFFS)]
-    div_value: Annotated[Factor, Field(le=MAX_WORDS)]
+    div_value: Annotated[Factor, Field(le=MAX_TABLE_WORDS)]
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class NativeConfig:
 
 
 def _config_record(bilm: BiLM) -> Dict[str, Any]:
-    """The inverse of `read_config`, plain JSON types."""
+    """The inverse of `read_native_config`, plain JSON types."""
     return {
         "format_version": FORMAT_VERSION,
         "bilm": bilm.config.to_dict(),
@@ -173,7 +173,7 @@ def _config_record(bilm: BiLM) -> Dict[str, Any]:
     }
 
 
-def read_config(record: Any, where: object) -> NativeConfig:
+def read_native_config(record: Any, where: object) -> NativeConfig:
     """The settings of parsed JSON, all within the limits. ValueError EL023 with all problems."""
     config, problems = check_record(NativeConfig, record)
     if config is None:
@@ -186,7 +186,7 @@ def _encode_int8(arrays: Mapping[str, Array], quantized: Iterable[str]) -> Dict[
     encoded = dict(arrays)
     for name in quantized:
         values, scale = to_int8(torch.from_numpy(np.ascontiguousarray(arrays[name])), SUMMED)
-        encoded[name], encoded[name + SUFFIX] = values.numpy(), scale.numpy()
+        encoded[name], encoded[name + SCALE_SUFFIX] = values.numpy(), scale.numpy()
     return encoded
 
 
@@ -194,11 +194,11 @@ def _decode_int8(arrays: Mapping[str, Array]) -> Tuple[Dict[str, Array], List[st
     """The inverse of `_encode_int8`, with all problems of scales; arrays of other dtypes do not change."""
     decoded, problems = dict(arrays), []
     for name in [name for name, array in arrays.items() if array.dtype == np.int8]:
-        scale = decoded.pop(name + SUFFIX, None)
+        scale = decoded.pop(name + SCALE_SUFFIX, None)
         expected = tuple(1 if k == SUMMED else n for k, n in enumerate(arrays[name].shape))
         if scale is None or scale.dtype != np.float32 or scale.shape != expected:
             kind = "missing" if scale is None else f"{scale.dtype} {list(scale.shape)}"
-            problems.append(f"{name}{SUFFIX} is {kind}, should be float32 {list(expected)}")
+            problems.append(f"{name}{SCALE_SUFFIX} is {kind}, should be float32 {list(expected)}")
         else:
             with np.errstate(over="ignore", invalid="ignore"):  # the caller reports values that are not finite
                 decoded[name] = arrays[name].astype("float32") * scale
@@ -215,7 +215,7 @@ def _head_to_arrays(network: BiLMNetwork, head: Optional[LMHead]) -> Dict[str, A
 
 
 def _load_head(network: BiLMNetwork, settings: NativeConfig, arrays: Mapping[str, Array]) -> Optional[LMHead]:
-    """The softmax in evaluation mode, from arrays with the shapes of `_build`."""
+    """The softmax in evaluation mode, from arrays with the shapes of `_build_bilm`."""
     adaptive = settings.make_head()
     if adaptive is None:
         return load_softmax(SOFTMAX_KEYS, arrays, network, is_shared=settings.shares_softmax)
@@ -243,14 +243,14 @@ def read_native(files: ModelFiles, vocab: Optional[File] = None) -> BiLM:
     ValueError with all problems of a file.
     """
     where = files.where
-    settings = read_config(read_json(files.by_name[CONFIG_NAME]), where)
-    arrays = _load(files.weights.read_bytes(), files.weights)
+    settings = read_native_config(read_json(files.by_name[CONFIG_NAME]), where)
+    arrays = _load_safetensors(files.weights.read_bytes(), files.weights)
     meta = read_object(files.by_name[META_NAME], "meta data") if META_NAME in files.by_name else {}
     words = vocab or files.vocab
     vocabulary = None if words is None else read_vocabulary(words, True)
     lexicon = files.by_name.get(LEXICON_NAME)
     symbols = None if lexicon is None else _parse_lexicon(read_json(lexicon), lexicon)
-    return _build(settings, arrays, vocabulary, symbols, meta, where)
+    return _build_bilm(settings, arrays, vocabulary, symbols, meta, where)
 
 
 def write_native(bilm: BiLM, folder: Path, dtype: str) -> None:
@@ -295,7 +295,7 @@ def bilm_from_bytes(content: bytes, where: str = BYTES) -> BiLM:
     RETURNS (BiLM): The model, float32.
     RAISES (ValueError): For other or damaged bytes.
     """
-    arrays = _load(content, where)
+    arrays = _load_safetensors(content, where)
     length = int.from_bytes(content[:8], "little")  # of the header, which is JSON
     metadata = parse_json(content[8 : 8 + length], where).get(METADATA_KEY) or {}
     if BYTES_KEY not in metadata:
@@ -320,7 +320,9 @@ def bilm_from_bytes(content: bytes, where: str = BYTES) -> BiLM:
         )
     vocabulary = None if words is None else Vocabulary(words)
     symbols = None if lexicon is None else _parse_lexicon(lexicon, where)
-    return _build(read_config(record["config"], where), arrays, vocabulary, symbols, dict(meta or {}), where)
+    return _build_bilm(
+        read_native_config(record["config"], where), arrays, vocabulary, symbols, dict(meta or {}), where
+    )
 
 
 def _to_disk_arrays(bilm: BiLM, dtype: str) -> Tuple[Dict[str, Array], Dict[str, Any]]:
@@ -353,7 +355,7 @@ def _array_name(name: str) -> str:
     return EMBEDDINGS_KEY if name == EMBEDDINGS else NETWORK_PREFIX + stored_name(name)
 
 
-def _build(
+def _build_bilm(
     settings: NativeConfig,
     arrays: Dict[str, Array],
     vocabulary: Optional[Vocabulary],
@@ -374,7 +376,7 @@ def _build(
     if any(key in arrays for key in STEADY_KEYS) and config.has_state:  # both, or none
         expected[STEADY_KEYS[0]] = (config.n_layers, 1, config.output_width)
         expected[STEADY_KEYS[1]] = (config.n_layers, 1, config.n_directions * config.cell_width)
-    refuse_misfits(find_misfits(expected, arrays), where, CONFIG_NAME)
+    raise_mismatches(find_mismatches(expected, arrays), where, CONFIG_NAME)
     rows = table_rows(*(arrays.get(key) for key in (NETWORK_PREFIX + "word_embedding", BIAS_KEY, EMBEDDINGS_KEY)))
     if adaptive is not None:
         rows["the softmax"] = adaptive.n_words
@@ -397,7 +399,7 @@ def _build(
     )
 
 
-def _load(content: bytes, where: object) -> Dict[str, Array]:
+def _load_safetensors(content: bytes, where: object) -> Dict[str, Array]:
     with decoding(where, "safetensors"):
         arrays, problems = _decode_int8(load(content))
     if problems:

@@ -14,7 +14,7 @@ import srsly
 
 from ..about import __version__
 from ..inference.bilm import BiLM
-from .files import (
+from .archive import (
     File,
     Listing,
     ModelFiles,
@@ -31,7 +31,7 @@ PIPELINE_CONFIG = "config.cfg"
 COMPONENT_FILES = ("model", "bilm")  # of a component
 MARK = f'{{"{METADATA_KEY}":{{"{BYTES_KEY}":'.encode()
 REFERENCE_MARK = b'{"packaged":'  # the first bytes of a reference
-KIND = "biLM of a pipeline"
+PIPELINE_KIND = "biLM of a pipeline"
 SIZE_BYTES = 8  # of the length of the header, before it
 
 
@@ -84,18 +84,22 @@ def read_pipeline(
         length = int.from_bytes(content[start : start + SIZE_BYTES], "little")
         first = start + SIZE_BYTES + length
         if first > len(content):
-            raise unreadable(weights, KIND, "its header is longer than the file")
+            raise unreadable(weights, PIPELINE_KIND, "its header is longer than the file")
         header: Dict[str, Any] = parse_json(content[start + SIZE_BYTES : first], weights)
         try:
             ends = [entry["data_offsets"][1] for key, entry in header.items() if key != METADATA_KEY]
             tensors = content[start : first + max(ends, default=0)]
         except (TypeError, KeyError, IndexError) as error:
-            raise unreadable(weights, KIND, "its header lacks the positions of tensors") from error
+            raise unreadable(weights, PIPELINE_KIND, "its header lacks the positions of tensors") from error
     return bilm_from_bytes(tensors, str(weights))
 
 
 def _has_bilm(path: Path) -> bool:
     if not path.is_file() or path.stat().st_size <= SIZE_BYTES:
         return False
-    with decoding(path, KIND), path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+    with (
+        decoding(path, PIPELINE_KIND),
+        path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+    ):
         return content.find(MARK) >= SIZE_BYTES or content.find(REFERENCE_MARK) >= 0

@@ -13,7 +13,7 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 
 REGISTRY = Path(__file__).parent / "published.json"
 NLPL_NAME = re.compile(r"nlpl-(\d{1,6})")
-MAX_NAMED = 12  # names in an error
+MAX_LISTED = 12  # names in an error
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def find_published(name: str) -> Published:
         return by_name[name]
     nlpl = NLPL_NAME.fullmatch(name)
     if nlpl is None:
-        listing = ", ".join([entry.name for entry in list_published()][:MAX_NAMED])
+        listing = ", ".join([entry.name for entry in list_published()][:MAX_LISTED])
         raise ValueError(
             f"There is no published biLM '{name}' in the registry. Some names: {listing}. List all names with "
             "`python -m spacy elmo download --list`; nlpl-NUMBER is any entry of the NLPL repository."

@@ -14,7 +14,7 @@ from safetensors.torch import load as load_safetensors
 from torch import Tensor
 
 from ..util import listed, shorten
-from .files import Array, File, check_expansion, decoding, pickled
+from .archive import Array, File, check_expansion, decoding, pickled
 
 STATE_KEYS = ("state_dict", "model_state_dict", "model")  # of checkpoints, one in another at most
 MAX_NESTED = 2
@@ -45,7 +45,7 @@ def read_state_dict(source: File) -> Dict[str, Array]:
         n_expanded = _check_zip(place)
     check_expansion(source, n_expanded, n_bytes)
     with decoding(source, STATE_DICT, SAVE):
-        return _to_arrays(_find_state(_load(place)))
+        return _to_arrays(_find_state(_load_pickle(place)))
 
 
 def _check_zip(place: Union[Path, io.BytesIO]) -> int:
@@ -60,7 +60,7 @@ def _check_zip(place: Union[Path, io.BytesIO]) -> int:
         return sum(member.file_size for member in archive.infolist())
 
 
-def _load(place: Union[Path, io.BytesIO]) -> Any:
+def _load_pickle(place: Union[Path, io.BytesIO]) -> Any:
     if isinstance(place, io.BytesIO):
         place.seek(0)
     try:
@@ -79,13 +79,13 @@ def _find_state(value: Any) -> Mapping[str, Tensor]:
         value = inner[0] if inner else value
     if not isinstance(value, Mapping) or not value:
         raise ValueError(f"it contains {type(value).__name__ if value != {} else 'nothing'} instead of tensors by name")
-    misfits = {name: item for name, item in value.items() if not (isinstance(name, str) and _is_plain(item))}
-    if misfits:
+    unreadable_items = {name: item for name, item in value.items() if not (isinstance(name, str) and _is_plain(item))}
+    if unreadable_items:
         problems = listed(
             f"{shorten(str(name), 80)} is a {type(item).__name__}, should be a tensor with a name"
-            for name, item in misfits.items()
+            for name, item in unreadable_items.items()
         )
-        raise ValueError(f"it has {len(misfits)} problem(s):{problems}")
+        raise ValueError(f"it has {len(unreadable_items)} problem(s):{problems}")
     return value
 
 

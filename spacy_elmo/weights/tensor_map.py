@@ -20,14 +20,12 @@ from torch import Tensor, nn
 from ..bilm.char_cnn import has_mask_row
 from ..bilm.config import MAX_ABSOLUTE, BiLMConfig
 from ..bilm.lstm import FORGET_BIAS
-from ..bilm.model import BiLMNetwork, LMHead, SoftmaxHead
+from ..bilm.network import BiLMNetwork, LMHead, SoftmaxHead
 from ..errors import Errors, Warnings
 from ..inference.products import full_state
 from ..text.words import BYTE_ORDER_MARK, Vocabulary
-from ..util import listed, shorten
-from .files import Array, File, Shape
-
-MAX_NAMED = 10  # words listed in an error
+from ..util import MAX_NAMED, listed, shorten
+from .archive import Array, File, Shape
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,6 @@ NEGATED = Transform(operator.neg, operator.neg)
 TRANSPOSED = Transform(operator.attrgetter("T"), operator.attrgetter("T"))  # all axes in reverse order
 # Exact where the sum is at least 0.5: for all biases that AllenNLP itself read from an HDF5 file.
 WITHOUT_FORGET_BIAS = Transform(partial(_add_forget_bias, sign=-1), partial(_add_forget_bias, sign=1))
-DIRECTIONS = ("forward", "backward")
 
 
 @dataclass(frozen=True)
@@ -60,12 +57,13 @@ class TensorSlice:
     """A slice of a dataset, and its position in our state dict.
 
     key (str): Name in the state dict.
-    at (Tuple[Any, ...]), cut (Tuple[Any, ...]): Index into the state array and into the dataset, empty for all of it.
+    state_index (Tuple[Any, ...]), file_index (Tuple[Any, ...]): Index into the state array and into the dataset, empty
+        for all of it.
     """
 
     key: str
-    at: Tuple[Any, ...] = ()
-    cut: Tuple[Any, ...] = ()
+    state_index: Tuple[Any, ...] = ()
+    file_index: Tuple[Any, ...] = ()
     transform: Transform = UNCHANGED
 
 
@@ -90,7 +88,7 @@ def import_arrays(
     state = {key: np.zeros(shape, dtype="float32") for key, shape in shapes.items()}
     for dataset in table:
         for view in dataset.slices:
-            state[view.key][view.at] = view.transform.to_ours(arrays[dataset.name][view.cut])
+            state[view.key][view.state_index] = view.transform.to_ours(arrays[dataset.name][view.file_index])
     return state
 
 
@@ -102,7 +100,7 @@ def import_tensors(table: Iterable[Dataset], tensors: Mapping[str, Tensor]) -> D
     for dataset in table:
         for view in dataset.slices:
             change = UNCHANGED if view.transform is WITHOUT_FORGET_BIAS else view.transform
-            slices_by_key[view.key].append((view.at, change.to_ours(tensors[dataset.name][view.cut])))
+            slices_by_key[view.key].append((view.state_index, change.to_ours(tensors[dataset.name][view.file_index])))
     return {key: _join(slices) for key, slices in slices_by_key.items()}
 
 
@@ -126,12 +124,12 @@ def export_arrays(table: Iterable[Dataset], state: Mapping[str, Array]) -> Dict[
     for dataset in table:
         array = np.empty(dataset.shape, dtype="float32")
         for view in dataset.slices:
-            array[view.cut] = view.transform.to_theirs(state[view.key][view.at])
+            array[view.file_index] = view.transform.to_theirs(state[view.key][view.state_index])
         arrays[dataset.name] = array
     return arrays
 
 
-def find_misfits(expected: Mapping[str, Shape], arrays: Mapping[str, Array]) -> List[str]:
+def find_mismatches(expected: Mapping[str, Shape], arrays: Mapping[str, Array]) -> List[str]:
     """A description of each array that is missing, unexpected, of another shape or dtype, or that has values that are
     not finite, or so large that products would not be.
     """
@@ -166,9 +164,9 @@ def _count_too_large(array: Array) -> int:
     return int(np.count_nonzero(np.abs(array) > MAX_ABSOLUTE))
 
 
-def refuse_misfits(problems: Sequence[str], path: object, options: object) -> None:
-    """ValueError EL026 with the problems from `find_misfits`, if there are any, in the file of the arrays (`path`) for
-    the file of the settings (`options`).
+def raise_mismatches(problems: Sequence[str], path: object, options: object) -> None:
+    """ValueError EL026 with the problems from `find_mismatches`, if there are any, in the file of the arrays (`path`)
+    for the file of the settings (`options`).
     """
     if problems:
         settings = {"options": options, "n_problems": len(problems), "problems": listed(problems)}
@@ -177,7 +175,7 @@ def refuse_misfits(problems: Sequence[str], path: object, options: object) -> No
 
 def load_network(config: BiLMConfig, table: Iterable[Dataset], arrays: Mapping[str, Array]) -> BiLMNetwork:
     """A network with the weights of a file, float32, in evaluation mode, without random initialization. The arrays have
-    no problems, see `find_misfits`.
+    no problems, see `find_mismatches`.
     """
     with torch.device("meta"):
         network = BiLMNetwork(config)
@@ -322,9 +320,9 @@ def check_vocabulary(vocabulary: Optional[Vocabulary], rows: Mapping[str, int], 
     """ValueError with all tables that should have a row per word, by their numbers of rows, and have another number."""
     if vocabulary is None:
         return
-    misfits = [f"{name} has {n} rows" for name, n in rows.items() if n != len(vocabulary)]
-    if misfits:
-        listing = "; ".join(misfits)
+    mismatches = [f"{name} has {n} rows" for name, n in rows.items() if n != len(vocabulary)]
+    if mismatches:
+        listing = "; ".join(mismatches)
         raise ValueError(
             f"The vocabulary '{where}' has {len(vocabulary)} words, but {listing}. Pass the vocabulary the model was "
             "trained with, one word per line in the order of the rows."

@@ -12,7 +12,8 @@ from typing import Any, Dict, List, Mapping, Optional
 
 from ..errors import Errors
 from ..inference.bilm import BiLM
-from ..util import listed, shorten
+from ..util import MAX_NAMED, listed, shorten
+from .archive import OPTIONS_NAME, VOCAB_NAME, Array, File, Listing, ModelFiles, Shape, list_files, unreadable
 from .bilm_tf import (
     CHAR_TABLE,
     LSTM_VARIABLE,
@@ -25,10 +26,9 @@ from .bilm_tf import (
     read_bilm_tf,
     regular_name,
 )
-from .files import OPTIONS_NAME, VOCAB_NAME, Array, File, Listing, ModelFiles, Shape, list_files, unreadable
 from .meta import LoadedMix, mixes_to_meta
-from .tensor_map import find_misfits, refuse_misfits
-from .tf_bundle import DTYPES, INDEX_SUFFIX, KIND, Bundle, Variable, incomplete, is_sorted_table
+from .tensor_map import find_mismatches, raise_mismatches
+from .tf_bundle import CHECKPOINT_KIND, INDEX_SUFFIX, TF_DTYPES, Bundle, Variable, incomplete, is_sorted_table
 
 STATE_NAME = "checkpoint"  # text with the name of the newest checkpoint
 NEWEST = re.compile(rb'^[ \t]*model_checkpoint_path\s*:\s*"((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
@@ -41,7 +41,6 @@ HUB_FILES = f"a folder of a TF-Hub module with {' or '.join(GRAPHS)} and {HUB_IN
 SLOT = re.compile(r"(?P<variable>.+)/(?P<slot>Adagrad|Adam|AdaDelta|Adadelta|Ftrl|Momentum|RMSProp|Moving\w+)(_\d+)?")
 # Variables that training adds to those of the model.
 BOOKKEEPING = re.compile(r"(.*/)?(global_step|train_perplexity|beta\d_power|ExponentialMovingAverage)")
-MAX_NAMED = 8
 MIX_WEIGHTS, MIX_SCALE = "aggregation/weights", "aggregation/scaling"
 GLOBAL_STEP = "global_step"
 # TensorFlow before 0.12; `tf.train.load_checkpoint` reads it to this day.
@@ -132,7 +131,7 @@ def _newest(state: Path) -> Optional[str]:
     path = ESCAPE.sub(lambda escape: bytes([int(escape[1], 8) % 256]) if escape[1].isdigit() else escape[1], match[1])
     name = SHARDS.sub("", re.split(r"[/\\]", path.decode("utf8", errors="replace"))[-1])
     if name in ("", ".", "..") or "\0" in name:
-        raise unreadable(state, KIND, "the name of the newest checkpoint is empty")
+        raise unreadable(state, CHECKPOINT_KIND, "the name of the newest checkpoint is empty")
     return name
 
 
@@ -189,7 +188,7 @@ def _find_datasets(variables: Mapping[str, Variable], path: object) -> Dict[str,
     return {
         inner: name
         for name, inner in inner_names.items()
-        if variables[name].dtype in DTYPES and not SLOT.fullmatch(inner) and not BOOKKEEPING.fullmatch(inner)
+        if variables[name].dtype in TF_DTYPES and not SLOT.fullmatch(inner) and not BOOKKEEPING.fullmatch(inner)
     }
 
 
@@ -209,7 +208,7 @@ def open_checkpoint(file: Path) -> Bundle:
     return Bundle(file)
 
 
-def _derive_options(arrays: Mapping[str, Array], source: File) -> Dict[str, Any]:
+def _derive_hub_options(arrays: Mapping[str, Array], source: File) -> Dict[str, Any]:
     """Options for the shapes of the variables of a TF-Hub module of ELMo. ValueError if sizes cannot be derived."""
     shapes = {regular_name(name): array.shape for name, array in arrays.items()}
     names = {"characters": CHAR_TABLE, "filters": "CNN/W_cnn_{}", "highways": "CNN_high_{}/W_carry"}
@@ -248,14 +247,14 @@ def read_tf_hub(files: ModelFiles, **words: Optional[File]) -> BiLM:
     index = files.weights
     checkpoint = open_checkpoint(index.path)
     arrays = _read_arrays(checkpoint, index.path)
-    bilm = read_bilm_tf(files, **words, arrays=arrays, options=_derive_options(arrays, index))
+    bilm = read_bilm_tf(files, **words, arrays=arrays, options=_derive_hub_options(arrays, index))
     expected: Dict[str, Shape] = {MIX_WEIGHTS: (bilm.config.n_layers + 1,), MIX_SCALE: ()}
     names = {end: [name for name in checkpoint.variables if f"/{name}".endswith(f"/{end}")] for end in expected}
     mixes: List[LoadedMix] = []
     if all(len(candidates) == 1 for candidates in names.values()):
         stored = checkpoint.read(name for (name,) in names.values())
         mix = {end: stored[name] for end, (name,) in names.items()}
-        refuse_misfits(find_misfits(expected, mix), index, "the layers of its biLM")
+        raise_mismatches(find_mismatches(expected, mix), index, "the layers of its biLM")
         mixes.append(LoadedMix(mix[MIX_WEIGHTS].tolist(), float(mix[MIX_SCALE])))
     bilm.meta = {"source_format": "tf-hub", **mixes_to_meta(mixes)}
     return bilm

@@ -17,15 +17,15 @@ from typing import Any, Dict, Iterable, Iterator, List, Tuple
 
 import numpy as np
 
+from .archive import Array, File, Shape, decoding
 from .crc32c import masked_crc32c
-from .files import Array, File, Shape, decoding
 
 INDEX_SUFFIX = ".index"
 # DataType of tensorflow/core/framework/types.proto. Only floating point and integers are read.
-DTYPES = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 19: "<f2"}
-KIND = "TensorFlow checkpoint"
+TF_DTYPES = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 19: "<f2"}
+CHECKPOINT_KIND = "TensorFlow checkpoint"
 
-Fields = Dict[int, List[Any]]  # of a message: integers, or the bytes of strings and messages
+MessageFields = Dict[int, List[Any]]  # of a message: integers, or the bytes of strings and messages
 
 
 def incomplete(path: object, missing: str) -> ValueError:
@@ -64,7 +64,7 @@ class Bundle:
     def __init__(self, index: Path) -> None:
         self.index = index
         content = memoryview(File(index).read_bytes())
-        with decoding(index, KIND):
+        with decoding(index, CHECKPOINT_KIND):
             entries = dict(_read_table(content))
             if b"" not in entries:
                 raise ValueError("it has no header")
@@ -73,14 +73,14 @@ class Bundle:
             if _number(header, 2) != 0:
                 raise ValueError("its numbers are big-endian; only little-endian checkpoints are read")
             named = {key.decode("utf8"): value for key, value in entries.items() if not key.startswith(b"\0")}
-            self.variables = {name: _read_entry(value, name) for name, value in named.items()}
+            self.variables = {name: _read_variable(value, name) for name, value in named.items()}
 
     def read(self, names: Iterable[str]) -> Dict[str, Array]:
         """The values of variables. ValueError EL022 if positions, sizes or checksums are wrong, and if a data file is
         missing.
         """
         variables = [self.variables[name] for name in names]
-        with decoding(self.index, KIND):
+        with decoding(self.index, CHECKPOINT_KIND):
             used: Dict[int, int] = {}
             for variable in variables:
                 shard, _, n_bytes = variable.place
@@ -91,7 +91,7 @@ class Bundle:
                     )
                 used[shard] = used.get(shard, 0) + n_bytes
         files = {shard: self._data_file(shard) for shard in used}
-        with decoding(self.index, KIND):
+        with decoding(self.index, CHECKPOINT_KIND):
             for shard, n_bytes in used.items():  # otherwise a small file could fill the memory with copies of an array
                 n_stored = files[shard].stat().st_size
                 if n_bytes > n_stored:
@@ -107,9 +107,9 @@ class Bundle:
 
 
 def _dtype(variable: Variable) -> str:
-    if variable.dtype not in DTYPES:
-        raise ValueError(f"{variable.name} has the data type {variable.dtype}, should have one of {list(DTYPES)}")
-    return DTYPES[variable.dtype]
+    if variable.dtype not in TF_DTYPES:
+        raise ValueError(f"{variable.name} has the data type {variable.dtype}, should have one of {list(TF_DTYPES)}")
+    return TF_DTYPES[variable.dtype]
 
 
 def _read_values(entry: Variable, path: Path) -> Array:
@@ -118,7 +118,7 @@ def _read_values(entry: Variable, path: Path) -> Array:
         n_stored = path.stat().st_size
         if offset + n_bytes > n_stored:
             raise ValueError(f"{entry.name} is at {offset:,} to {offset + n_bytes:,} of {n_stored:,} bytes")
-        array = np.empty(entry.shape, dtype=DTYPES[entry.dtype])
+        array = np.empty(entry.shape, dtype=TF_DTYPES[entry.dtype])
         content = array.reshape(-1).view("u1").data
         file.seek(offset)
         if file.readinto(content) != n_bytes or masked_crc32c(content) != entry.crc:
@@ -126,7 +126,7 @@ def _read_values(entry: Variable, path: Path) -> Array:
     return array
 
 
-def _read_entry(message: memoryview, name: str) -> Variable:
+def _read_variable(message: memoryview, name: str) -> Variable:
     fields = _read_fields(message)
     dims = [_number(_read_fields(dim), 1) for shape in fields.get(2, [])[-1:] for dim in _read_fields(shape).get(2, [])]
     place = (_number(fields, 3), _number(fields, 4), _number(fields, 5))
@@ -149,8 +149,8 @@ def _read_varint(buffer: memoryview, at: int) -> Tuple[int, int]:
     raise ValueError("a number has more than 64 bits")
 
 
-def _read_fields(message: memoryview) -> Fields:
-    fields: Fields = {}
+def _read_fields(message: memoryview) -> MessageFields:
+    fields: MessageFields = {}
     at = 0
     while at < len(message):
         tag, at = _read_varint(message, at)
@@ -170,7 +170,7 @@ def _read_fields(message: memoryview) -> Fields:
     return fields
 
 
-def _number(fields: Fields, field: int, default: int = 0) -> int:
+def _number(fields: MessageFields, field: int, default: int = 0) -> int:
     """The last value of a field that has an integer, as signed 64-bit number."""
     value = fields.get(field, [default])[-1]
     return int(value) - 2**64 if value >= 2**63 else int(value)
@@ -199,8 +199,8 @@ def _read_table(content: memoryview) -> Iterator[Tuple[bytes, memoryview]]:
     at = 0
     for _ in range(2):  # offset and size of the block of meta data, which is empty
         _, at = _read_varint(footer, at)
-    for _, handle in _entries(_read_block(content, footer[at:])):
-        yield from _entries(_read_block(content, handle))
+    for _, handle in _block_entries(_read_block(content, footer[at:])):
+        yield from _block_entries(_read_block(content, handle))
 
 
 def _read_block(content: memoryview, handle: memoryview) -> memoryview:
@@ -217,7 +217,7 @@ def _read_block(content: memoryview, handle: memoryview) -> memoryview:
     return content[offset : offset + size]
 
 
-def _entries(block: memoryview) -> Iterator[Tuple[bytes, memoryview]]:
+def _block_entries(block: memoryview) -> Iterator[Tuple[bytes, memoryview]]:
     """Keys and values of a block. Each key omits the bytes that it shares with the key before."""
     (n_restarts,) = struct.unpack("<I", block[-4:])
     end = len(block) - 4 - 4 * n_restarts

@@ -6,8 +6,8 @@ from shlex import quote
 from typing import List, Optional, Sequence, Tuple
 
 from ..errors import Errors
+from .archive import File, Listing
 from .bilm_tf import VECTORS, describe_other_hdf5
-from .files import File, Listing
 
 # Names of files that other packages of ours write: a pretraining run, an index, the vectors of a corpus.
 CHECKPOINT_FILES = ("state.safetensors", "checksums.json")
@@ -24,10 +24,10 @@ def refuse_other_file(listing: Listing) -> None:
     if (content := _content_of(listing)) is not None:
         raise _no_bilm(listing.path, content)
     if listing.path.name in CHECKPOINT_FILES:
-        refuse_other_folder(listing.path.parent)
+        reject_other_folder(listing.path.parent)
 
 
-def refuse_other_folder(path: Path) -> None:
+def reject_other_folder(path: Path) -> None:
     """ValueError EL020 for a folder without weights that has a known content, such as a pretraining run."""
     if all((path / name).is_file() for name in CHECKPOINT_FILES) or any(path.glob(f"step-*/{CHECKPOINT_FILES[0]}")):
         run = next((folder.parent for folder in (path, path.parent) if folder.name == CHECKPOINTS), None)
@@ -93,7 +93,7 @@ def describe_missing(listing: Listing, formats: Lines, packaged: str) -> str:
 
 def has_all(names: Sequence[str], required: Sequence[str]) -> bool:
     """Whether each of the patterns has a name."""
-    return all(_match(pattern, names) for pattern in required)
+    return all(_match_names(pattern, names) for pattern in required)
 
 
 def _describe_files(names: Optional[Sequence[str]], required: Sequence[str]) -> str:
@@ -102,10 +102,10 @@ def _describe_files(names: Optional[Sequence[str]], required: Sequence[str]) -> 
         return ""
     here, texts = [name for name in names if "/" not in name], []
     for pattern in required:
-        matching = _match(pattern, here)
+        matching = _match_names(pattern, here)
         texts.append(f"{matching[0]} is there" if matching else f"{pattern.replace('|', ' or ')} is missing")
     return f"{', '.join(texts)}; it is "
 
 
-def _match(pattern: str, names: Sequence[str]) -> List[str]:
+def _match_names(pattern: str, names: Sequence[str]) -> List[str]:
     return [name for name in names if any(fnmatch(name, each) for each in pattern.split("|"))]

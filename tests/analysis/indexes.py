@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional
 
 from spacy_elmo.analysis.index_build import Document, IndexBuilder, make_settings, open_for_writing
 from spacy_elmo.analysis.neighbors import NeighborIndex
-from spacy_elmo.analysis.token_store import FILE
+from spacy_elmo.analysis.token_store import STORE_FILE
 from spacy_elmo.inference.bilm import BiLM
 
 WORDS = "the bank of river lends money and light waves play along green shore".split()
@@ -40,7 +40,7 @@ def build_index(path: Path, bilm: BiLM, texts: Optional[Dict[str, List[List[str]
 def is_open(path: Path) -> bool:
     """RETURNS (bool): Whether this process has the file of an index open. Linux only."""
     numbers = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
-    return str((path / FILE).resolve()) in [os.readlink(number) for number in numbers if os.path.islink(number)]
+    return str((path / STORE_FILE).resolve()) in [os.readlink(number) for number in numbers if os.path.islink(number)]
 
 
 def describe_index(path: Path) -> Dict[str, Any]:

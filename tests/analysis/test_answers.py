@@ -12,9 +12,9 @@ from spacy.training import Corpus, Example
 from spacy_elmo.analysis.answers import (
     NOTHING,
     DocAnswers,
+    answer_kind,
     find_kinds,
     get_question,
-    kind_of,
     read_answers,
     score_answers,
 )
@@ -220,7 +220,7 @@ def test_each_task_is_scored_and_named_as_by_spacy_evaluate(task, tmp_path, caps
     evaluate(str(tmp_path / "model"), tmp_path / "test.spacy", silent=False)
     printed = [line.split("  ")[0].strip() for line in capsys.readouterr().out.splitlines()]
     outcomes = score_answers(read_answers(nlp, tmp_path / "test.spacy"))
-    kinds = {kind_of(outcome.name) for outcome in outcomes}
+    kinds = {answer_kind(outcome.name) for outcome in outcomes}
     assert all(kinds & assigned for assigned in find_kinds(nlp).values()), kinds
     for outcome in outcomes:
         question = get_question(outcome.name)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from nn.tiny import N_LAYERS, WIDTH
 
-from spacy_elmo.analysis.labelled import label_tokens
+from spacy_elmo.analysis.labelled_docs import label_tokens
 from spacy_elmo.analysis.layer_vectors import (
     collect_layers,
     find_nearest,

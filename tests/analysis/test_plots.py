@@ -7,8 +7,8 @@ import pytest
 import srsly
 from own_process import run_script
 
-from spacy_elmo.analysis import layer_weights, plots
-from spacy_elmo.analysis.layer_weights import draw_course, draw_layer_weights
+from spacy_elmo.analysis import layer_weight_plots, plots
+from spacy_elmo.analysis.layer_weight_plots import draw_course, draw_layer_weights
 from spacy_elmo.analysis.probes import draw_probe
 from spacy_elmo.pipeline.layer_weights import TaskMix
 from spacy_elmo.pipeline.surprisal import Surprisal
@@ -70,7 +70,7 @@ def test_curves_and_bars_differ_in_more_than_colour(tmp_path, monkeypatch):
     bands = [band.get_paths()[0].get_extents() for band in axes.collections]
     assert [(band.y0, band.y1) for band in bands] == [(i - 1, i + 1) for i in range(4)]
     saved = []
-    monkeypatch.setattr(layer_weights, "save_figure", lambda figure, *_, **__: saved.append(figure))
+    monkeypatch.setattr(layer_weight_plots, "save_figure", lambda figure, *_, **__: saved.append(figure))
     draw_layer_weights(MIXES, tmp_path / "a.png")
     bars = [container.patches[0] for container in saved[0].axes[0].containers]
     assert len({bar.get_facecolor() for bar in bars}) == len({bar.get_hatch() for bar in bars}) == len(bars) == 3

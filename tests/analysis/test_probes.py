@@ -7,7 +7,7 @@ from nn.tiny import SIZES, WIDTH
 from spacy.training import Example
 
 from spacy_elmo.analysis import vectors as vectors_module
-from spacy_elmo.analysis.labelled import LabelledDocs, ProbeData, label_tokens
+from spacy_elmo.analysis.labelled_docs import LabelledDocs, ProbeData, label_tokens
 from spacy_elmo.analysis.probes import (
     fit_probe,
     is_pipeline,

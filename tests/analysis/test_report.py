@@ -8,7 +8,7 @@ import spacy
 import srsly
 from report_outputs import write_logs
 
-from spacy_elmo.analysis.report import Run, compare_scores, read_output
+from spacy_elmo.analysis.report import SeedScores, compare_scores, read_output
 
 
 @pytest.fixture
@@ -76,6 +76,9 @@ def test_damaged_files_are_named(folder, name, content):
 
 
 def test_scores_are_compared_in_the_order_of_their_weight():
-    ours = [Run("elmo-0", {"own": 0.1, "ents_f": 0.5, "tag_micro_f": 1.0}), Run("elmo-1", {"ents_f": 0.7})]
-    found = compare_scores(ours, [Run("baseline-0", {"ents_f": 0.4})])
+    ours = [
+        SeedScores("elmo-0", {"own": 0.1, "ents_f": 0.5, "tag_micro_f": 1.0}),
+        SeedScores("elmo-1", {"ents_f": 0.7}),
+    ]
+    found = compare_scores(ours, [SeedScores("baseline-0", {"ents_f": 0.4})])
     assert list(found.items()) == [("NER F", ([0.5, 0.7], [0.4])), ("own", ([0.1], []))]

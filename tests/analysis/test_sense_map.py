@@ -8,7 +8,7 @@ from page_texts import Elements
 
 from spacy_elmo.analysis import vectors as vectors_module
 from spacy_elmo.analysis.neighbors import Use
-from spacy_elmo.analysis.sense_map import cluster_uses, describe, render_senses
+from spacy_elmo.analysis.sense_map import cluster_uses, describe_senses, render_senses
 
 pytest.importorskip("sklearn")
 HOSTILE = ["</li></script><script>alert(1)</script>", "bank", '" onload="x', "\u202e$x_{$", "&amp;", "\x00"]
@@ -44,7 +44,7 @@ def test_number_of_senses_can_be_given(groups, monkeypatch):
     uses, vectors, *_ = groups
     assert len(cluster_uses(uses, vectors, 2).sizes) == 2
     one = cluster_uses(uses, vectors, 1)
-    assert one.sizes == [26] and np.isnan(one.silhouette) and "26 uses in one group" in describe(uses, one)
+    assert one.sizes == [26] and np.isnan(one.silhouette) and "26 uses in one group" in describe_senses(uses, one)
     for n_senses in (0, 8):
         with pytest.raises(ValueError, match="cannot be clustered.*n_senses is [08], should be 1 to 7"):
             cluster_uses(uses, vectors, n_senses)

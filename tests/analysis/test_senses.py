@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spacy_elmo.analysis.labelled import LabelledDocs, ProbeData, label_senses
+from spacy_elmo.analysis.labelled_docs import LabelledDocs, ProbeData, label_senses
 from spacy_elmo.analysis.layer_vectors import iter_layers
 from spacy_elmo.analysis.probes import probe_data
 from spacy_elmo.analysis.senses import SenseVectors, score_senses

@@ -79,7 +79,7 @@ def test_the_loop_computes_when_a_capture_fails(monkeypatch, caplog):
     def fail(*_):
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(lstm, "Graph", fail)
+    monkeypatch.setattr(lstm, "CudaGraph", fail)
     stack = make_stack("cpu")
     check("cpu", train(stack, "cpu"), wanted)
     assert "out of memory" in caplog.text and not any(layer.graphs.graphs for layer in stack.layers)

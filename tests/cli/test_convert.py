@@ -5,7 +5,7 @@ import pytest
 from cli.calls import call, call_json, refused, told
 from export.running import needs_onnx
 
-from spacy_elmo.bilm.model import AdaptiveHead
+from spacy_elmo.bilm.network import AdaptiveHead
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.weights import load_bilm, save_bilm
 

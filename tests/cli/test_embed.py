@@ -99,7 +99,7 @@ def test_suffixes_of_outputs_may_be_in_capitals(bilm_path, text_path, tmp_path, 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 def test_precision_is_that_of_the_bilm(bilm_path, text_path, tmp_path, precision):
-    if not products.works(precision):
+    if not products.is_supported_on_cpu(precision):
         pytest.skip(f"torch without {precision} products")
     call("embed", bilm_path, text_path, tmp_path / "out.npz", "--precision", precision)
     words = [line.split() for line in LINES]

@@ -7,7 +7,7 @@ import torch
 from cli.calls import call, call_json, refused, told
 
 from spacy_elmo.analysis.index_build import IndexBuilder
-from spacy_elmo.analysis.token_store import FILE
+from spacy_elmo.analysis.token_store import STORE_FILE
 from spacy_elmo.weights import load_bilm, save_bilm
 
 pytest.importorskip("sklearn")
@@ -268,6 +268,6 @@ def test_force_keeps_settings_and_fields_that_can_be_read(folder, write, tmp_pat
     for field, value in (("year", "1900"), ("place", "York")):
         assert [row["value"] for row in call_json(*senses, field)["shares"]] == [value]
     assert call_json("index", texts, index, "--force", "--all-words")["tokens"] == 3
-    (index / FILE).write_bytes(b"not SQLite")
+    (index / STORE_FILE).write_bytes(b"not SQLite")
     unread = call("index", texts, index, "--force", *bilm, "--json")
     assert "of the damaged index" in unread.stderr and json.loads(unread.stdout)["layer"] == 2

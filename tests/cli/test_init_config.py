@@ -23,12 +23,12 @@ from spacy.vocab import Vocab
 from thinc.api import Config
 
 from spacy_elmo import load_bilm, save_bilm
-from spacy_elmo.pipeline.config import make_pipeline_config
 from spacy_elmo.pipeline.listener import get_listeners
 from spacy_elmo.pipeline.model import get_bilm
 from spacy_elmo.pipeline.noun_chunks import find_noun_chunks
-from spacy_elmo.pretraining import config as templates
-from spacy_elmo.pretraining.config import check_config
+from spacy_elmo.pipeline.starter_config import make_pipeline_config
+from spacy_elmo.pretraining import run_config as templates
+from spacy_elmo.pretraining.run_config import check_config
 
 FAST = ["ner"]
 SLOW = [

@@ -9,7 +9,7 @@ from thinc.api import Config
 
 from spacy_elmo import load_bilm
 from spacy_elmo.analysis.neighbors import NeighborIndex
-from spacy_elmo.pipeline.config import make_pipeline_config
+from spacy_elmo.pipeline.starter_config import make_pipeline_config
 from spacy_elmo.weights import save_bilm
 
 # One token for the English rules, two for the French ones, which the vocabulary of the fixture has.

@@ -12,7 +12,7 @@ from cli.calls import call, call_json, refused
 from report_outputs import LISTENER, LOADER, write_classifier
 from spacy.training import Example
 
-from spacy_elmo.analysis.layer_weights import draw_course, read_course
+from spacy_elmo.analysis.layer_weight_plots import draw_course, read_course
 from spacy_elmo.pipeline.layer_weights import LayerWeightsLogger, find_task_mixes
 
 ROW = '{"step": 0, "component": "tagger", "number": 1, "shares": [0.5, 0.3, 0.2]}\n'

@@ -11,8 +11,8 @@ from thinc.api import Config
 
 from spacy_elmo import load_bilm
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.pipeline import elmo  # noqa: F401  registers the factory where the package is not installed
-from spacy_elmo.pretraining.config import PretrainConfig
+from spacy_elmo.pipeline import component  # noqa: F401  registers the factory where the package is not installed
+from spacy_elmo.pretraining.run_config import PretrainConfig
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 KIM, TRANSFORMER = "pretrain_kim2016.cfg", "pretrain_transformer.cfg"

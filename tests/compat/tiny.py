@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.bilm.network import BiLMNetwork
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.weights import save_bilm
 

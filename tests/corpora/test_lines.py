@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from spacy_elmo.corpora.lines import decode, parse_line, read_lines
+from spacy_elmo.corpora.lines import decode_line, parse_line, read_lines
 
 CHINESE = "水边的老磨坊".encode() * 20
 
@@ -23,14 +23,14 @@ def test_long_lines_are_split_between_tokens_or_characters_with_and_without_a_by
     pieces = _lines(content, longest=longest)
     assert b"".join(pieces) == content and all(len(piece) < 2 * longest for piece in pieces)
     assert b" ".join(pieces).split() == content.split() or content.startswith(CHINESE)
-    assert all(decode(piece)[1] == 0 for piece in pieces)
+    assert all(decode_line(piece)[1] == 0 for piece in pieces)
     assert _lines(b"\xef\xbb\xbf" + content, longest=longest) == pieces
 
 
 def test_decode_counts_what_it_replaces():
-    assert decode("saß\n".encode()) == ("saß\n", 0)
-    assert decode(b"sa\xdf and \xff") == ("sa\ufffd and \ufffd", 2)
-    assert decode("\ufffd ".encode("utf8") + b"\xdf") == ("\ufffd \ufffd", 1)
+    assert decode_line("saß\n".encode()) == ("saß\n", 0)
+    assert decode_line(b"sa\xdf and \xff") == ("sa\ufffd and \ufffd", 2)
+    assert decode_line("\ufffd ".encode("utf8") + b"\xdf") == ("\ufffd \ufffd", 1)
 
 
 @pytest.mark.parametrize("longest", [1 << 20, 4, 3, 2])
@@ -51,7 +51,7 @@ def test_lines_end_in_cr_lf_or_both_as_python_reads_them(content, longest):
 @pytest.mark.issue(59)
 def test_lines_with_nul_bytes_are_errors_that_show_the_place():
     with pytest.raises(ValueError, match=r"a.txt has a line with NUL bytes, at b'the b\\x00ank'"):
-        decode(b"the b\0ank", "a.txt")
+        decode_line(b"the b\0ank", "a.txt")
 
 
 @pytest.mark.issue(59)

@@ -22,7 +22,7 @@ from spacy_elmo.corpora.records import read_records
 from spacy_elmo.corpora.shards import find_shards, read_shards
 from spacy_elmo.corpora.sources import make_source
 from spacy_elmo.corpora.texts import PunctuationCheck, SentenceCutter, find_word, make_nlp, make_splitter, to_doc
-from spacy_elmo.explorer.reading import TextReader
+from spacy_elmo.explorer.reading import TextSplitter
 
 RUNNING = "She sat on the bank. It was late!\nNobody came."
 TOKENIZED = "she sat .\nit was late ."
@@ -169,7 +169,7 @@ LINE = "=" * 700
         lambda text: [token.text for token in to_doc(text, make_nlp("en"))],
         lambda text: SentenceCutter("en").cut(text)[0],
         lambda text: find_word(make_splitter("en"), text, LINE)[0],
-        lambda text: [token.text for token in TextReader("en").read(text)],
+        lambda text: [token.text for token in TextSplitter("en").read(text)],
     ],
     ids=["embed", "corpora", "words", "explorer"],
 )

@@ -25,7 +25,7 @@ from spacy_elmo import util
 from spacy_elmo.corpora.lines import Counts, read_lines
 from spacy_elmo.corpora.records import read_records
 from spacy_elmo.corpora.shards import choose_cutter, find_shards, read_first, read_shards
-from spacy_elmo.corpora.sources import COMPRESSED, make_source
+from spacy_elmo.corpora.sources import COMPRESSION_SUFFIXES, make_source
 
 TEXT = "der Flu\u00df flie\u00dft .\n\nsie sa\u00df\n".encode() * 50
 
@@ -188,4 +188,6 @@ def test_a_damaged_docbin_is_not_named_as_text(content, tmp_path):
 def test_recipes_of_a_pretraining_name_every_compression_and_format():
     for config in (Path(__file__).parents[2] / "configs").glob("pretrain_*.cfg"):
         line = next(line for line in config.read_text("utf8").splitlines() if line.startswith("# Training text"))
-        assert [suffix for suffix in (*COMPRESSED, ".jsonl", ".spacy", ".parquet") if suffix not in line] == []
+        assert [
+            suffix for suffix in (*COMPRESSION_SUFFIXES, ".jsonl", ".spacy", ".parquet") if suffix not in line
+        ] == []

@@ -10,8 +10,8 @@ from explorer.serving import Client, running
 from explorer.stub_index import HOSTILE, StubIndex
 
 from spacy_elmo.explorer import serving
-from spacy_elmo.explorer.reading import TextReader
-from spacy_elmo.explorer.texts import find_examples, read_examples
+from spacy_elmo.explorer.examples import find_examples, read_examples
+from spacy_elmo.explorer.reading import TextSplitter
 from spacy_elmo.explorer.views import VIEWS, Busy, Explorer
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.inference.substitutes import find_substitutes
@@ -107,7 +107,7 @@ def test_what_is_missing_has_a_message_and_other_views_work(tiny, explorer):
     found = _ask(empty, "senses", word="bank", n_senses=None)
     assert found["uses"] == [] and found["n_uses"] == 0 and found["suggested"] == []
     with pytest.raises(ValueError, match="is empty"):
-        _ask(Explorer(tiny, "tiny", reader=TextReader("is")), "index", text=" ")
+        _ask(Explorer(tiny, "tiny", reader=TextSplitter("is")), "index", text=" ")
     assert not explorer.settings()["can_index"]
     with pytest.raises(ValueError, match="started with an index"):
         _ask(explorer, "index", text="the bank")
@@ -116,7 +116,7 @@ def test_what_is_missing_has_a_message_and_other_views_work(tiny, explorer):
 @pytest.mark.issue(40)
 @pytest.mark.parametrize("lang", sorted(set(read_examples()) - {"ja"}))  # whose tokenizer is a package of its own
 def test_first_texts_have_the_word_in_two_contexts(tiny, lang):
-    explorer = Explorer(tiny, "tiny", reader=TextReader(lang))
+    explorer = Explorer(tiny, "tiny", reader=TextSplitter(lang))
     texts = explorer.settings()["texts"]
     assert texts == find_examples(f"{lang}-XY")._asdict() and (lang == "en" or texts["a"] != find_examples("en").a)
     words = {
@@ -127,7 +127,7 @@ def test_first_texts_have_the_word_in_two_contexts(tiny, lang):
     assert key in words["a"] and key in words["b"] and words["a"] != words["b"]
     assert key not in words["odd"] and set(words["odd"]) & set(words["a"])
     for other in ("xx", "is", "en"):
-        assert "bank" in Explorer(tiny, "tiny", reader=TextReader(other)).settings()["texts"]["a"]
+        assert "bank" in Explorer(tiny, "tiny", reader=TextSplitter(other)).settings()["texts"]["a"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any, List
 import numpy as np
 import pytest
 import spacy
-from export.test_onnx import make_bilm
+from export.test_onnx_model import make_bilm
 from spacy.tokens import Doc
 
 from spacy_elmo import load_bilm, save_bilm

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import spacy
-from export.test_onnx import make_bilm
+from export.test_onnx_model import make_bilm
 
 from spacy_elmo import BiLM, load_bilm
 from spacy_elmo.about import __version__
-from spacy_elmo.bilm.model import SoftmaxHead
+from spacy_elmo.bilm.network import SoftmaxHead
 from spacy_elmo.export import package as package_module
 from spacy_elmo.export.package import package_bilm
 

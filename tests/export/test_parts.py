@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import srsly
 from cli.calls import call, call_json, refused, told
-from export.test_onnx import make_bilm
+from export.test_onnx_model import make_bilm
 from source_kinds import needs_pipes, open_pipe
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.corpora.places import find_sources
 from spacy_elmo.corpora.sources import make_source
 from spacy_elmo.export import parts as parts_module
-from spacy_elmo.export.embedder import get_bilm, load_pipeline
+from spacy_elmo.export.embedder import bilm_of_pipeline, load_pipeline
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
 pq = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
@@ -331,7 +331,7 @@ def test_a_folder_that_is_begun_again_meanwhile_is_not_mixed(place: Path, change
     manifest = json.loads((place / "out" / "_embed.json").read_text())
     settings = parts_module.PartSettings(model=str(place / "bilm"), folder=str(place / "out"), texts_per_file=10)
     nlp = load_pipeline(settings)
-    description = parts_module.describe(settings, get_bilm(nlp))
+    description = parts_module.describe_parts(settings, bilm_of_pipeline(nlp))
     inputs = [make_source(item["name"]) for item in manifest["inputs"]]
     (place / "out" / "part-00001-00002.parquet").unlink()
     (place / "out" / "_embed.json").write_text(json.dumps({**manifest, **change}))

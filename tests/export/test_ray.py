@@ -12,15 +12,15 @@ from typing import Any, Callable, Dict, Iterator, List
 import numpy as np
 import pytest
 from export import test_embedder
-from export.test_onnx import make_bilm
+from export.test_onnx_model import make_bilm
 
 from spacy_elmo import save_bilm
 from spacy_elmo.corpora.places import find_sources
-from spacy_elmo.export.embedder import Embedder, get_bilm, load_pipeline
+from spacy_elmo.export.embedder import Embedder, bilm_of_pipeline, load_pipeline
 from spacy_elmo.export.parts import (
     PartSettings,
     begin_folder,
-    describe,
+    describe_parts,
     embed_parts,
     embed_parts_on_ray,
 )
@@ -64,7 +64,7 @@ def cluster() -> Iterator[Any]:
 def run(place: Path, name: str, engine: Callable[..., Any]) -> Any:
     settings = PartSettings(model=str(place / "bilm"), folder=str(place / name), texts_per_file=100)
     inputs = find_sources(str(place / "in"))
-    description = describe(settings, get_bilm(load_pipeline(settings)))
+    description = describe_parts(settings, bilm_of_pipeline(load_pipeline(settings)))
     begin_folder(settings, description, inputs, force=False)
     return engine(settings, description, inputs)
 

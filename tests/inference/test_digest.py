@@ -12,7 +12,7 @@ from torch import Tensor
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.bilm.network import BiLMNetwork
 from spacy_elmo.inference import products
 from spacy_elmo.text.words import Vocabulary
 
@@ -129,7 +129,7 @@ def test_symbols_of_manylangs_matter(tmp_path: Any) -> None:
 def test_a_copy_in_reduced_precision_has_the_digest_until_its_weights_change(
     precision: str, kind: str, tmp_path: Any
 ) -> None:
-    if not products.works(precision):
+    if not products.is_supported_on_cpu(precision):
         pytest.skip(f"this processor, or an installation without a compiler, does not compute in {precision}")
     before = make_bilm(kind).digest
     bilm = make_bilm(kind).set_precision(precision)

@@ -167,7 +167,7 @@ def test_tiny_widths_need_little_memory():
     assert process.stdout.strip() == "(3, 2, 2)", process.stderr
 
 
-LIMITS = [("FEW_LANES", 0), ("FEW_LANES", 99), ("GATE_BYTES", 0), ("BLOCK_MULTIPLICATIONS", 1)]
+LIMITS = [("FEW_LANES", 0), ("FEW_LANES", 99), ("GATE_BYTES", 0), ("CALL_MULTIPLICATIONS", 1)]
 
 
 @needs_kernel
@@ -300,7 +300,7 @@ def test_an_interrupt_ends_a_batch(monkeypatch):
     signal = pytest.importorskip("signal")
     bilm = make_bilm()
     bilm.embed(SENTENCES)
-    monkeypatch.setattr(kernel_stack, "BLOCK_MULTIPLICATIONS", 1)
+    monkeypatch.setattr(kernel_stack, "CALL_MULTIPLICATIONS", 1)
     calls = []
 
     def interrupt(*args):

@@ -70,7 +70,7 @@ def test_outputs_are_bit_identical_in_every_batch_and_with_any_number_of_threads
             outputs = run_lstm(torch.cat([sequences[number] for number in order]), sizes, weights, packed)
             for number, rows in zip(order, outputs.split(sizes)):
                 assert torch.equal(rows, single[number])
-    monkeypatch.setattr(kernel_stack, "BLOCK_MULTIPLICATIONS", 1)
+    monkeypatch.setattr(kernel_stack, "CALL_MULTIPLICATIONS", 1)
     assert torch.equal(run_lstm(torch.cat(sequences), lengths, weights, packed), torch.cat(single))
 
 

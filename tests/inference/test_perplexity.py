@@ -8,7 +8,7 @@ import pytest
 import torch
 from nn.tiny import make_network
 
-from spacy_elmo.bilm.model import SoftmaxHead
+from spacy_elmo.bilm.network import SoftmaxHead
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.text.words import Vocabulary
 

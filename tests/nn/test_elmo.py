@@ -11,7 +11,7 @@ from inference.forcing import needs_kernel
 from nn.tiny import SENTENCES, WIDTH, make_bilm
 
 from spacy_elmo import BiLM, BiLMConfig
-from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.bilm.network import BiLMNetwork
 from spacy_elmo.nn import Elmo, ScalarMix, batch_to_ids
 from spacy_elmo.text.words import Vocabulary
 

@@ -5,7 +5,7 @@ from typing import Any, Sequence
 import torch
 
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.model import BiLMNetwork, SoftmaxHead
+from spacy_elmo.bilm.network import BiLMNetwork, SoftmaxHead
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.text.words import Vocabulary
 

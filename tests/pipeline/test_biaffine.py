@@ -8,7 +8,7 @@ import pytest
 from thinc.api import Model
 
 from spacy_elmo.pipeline.biaffine import (
-    MAX_WORDS,
+    MAX_SCORED_WORDS,
     BiaffineInputs,
     BiaffineParser,
     ParseAnnotation,
@@ -177,7 +177,7 @@ def test_a_parse_does_not_depend_on_the_batch() -> None:
 
 
 def test_a_very_long_sentence_is_one_tree_of_divisions() -> None:
-    n = 2 * MAX_WORDS + 100
+    n = 2 * MAX_SCORED_WORDS + 100
     inputs = _make_inputs([3, n, 2])
     _, parse, _ = _predict(inputs)
     assert (parse.starts == -1)[1:].all()

@@ -17,8 +17,8 @@ from spacy.vocab import Vocab
 from thinc.api import Adam, Config
 from trained import read_parameters
 
-from spacy_elmo.pipeline.config import make_pipeline_config
 from spacy_elmo.pipeline.model import get_bilm, make_random_bilm, set_bilm
+from spacy_elmo.pipeline.starter_config import make_pipeline_config
 from spacy_elmo.weights import load_bilm, save_bilm
 
 from .test_listener import CNN, TOK2VECS, configure

@@ -21,7 +21,7 @@ FROZEN = {"frozen_components": ["elmo"], "annotating_components": ["elmo"]}
 
 # Several commands in one process, which imports spaCy and torch once.
 SEVERAL = """
-import json, sys, typer.main, spacy_elmo.pipeline.elmo, spacy.cli
+import json, sys, typer.main, spacy_elmo.pipeline.component, spacy.cli
 for arguments in json.loads(sys.argv[1]):
     typer.main.get_command(spacy.cli.app)(args=arguments, prog_name="python -m spacy", standalone_mode=False)
     print("done:", arguments[0])

@@ -11,7 +11,7 @@ from nn.tiny import make_network
 from spacy.training.initialize import init_nlp
 from thinc.api import SGD, Adam, Config, RAdam
 
-from spacy_elmo.bilm.model import layer_parameters
+from spacy_elmo.bilm.network import layer_parameters
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.pipeline.fine_tuning import FineTuner, FineTuning, slanted_triangular
 from spacy_elmo.pipeline.model import get_bilm

@@ -12,7 +12,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 from thinc.api import Adam
 
-from spacy_elmo.pipeline import crf_ner, elmo  # noqa: F401  registers factories where the package is not installed
+from spacy_elmo.pipeline import component as _component  # noqa: F401  registers factories where the package is not installed
 from spacy_elmo.pipeline.model import get_bilm, make_random_bilm
 
 WIDE = {**BILM, "projection_width": 12}

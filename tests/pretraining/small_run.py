@@ -17,13 +17,13 @@ import torch
 
 import spacy_elmo
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.model import BiLMNetwork, SoftmaxHead
+from spacy_elmo.bilm.network import BiLMNetwork, SoftmaxHead
 from spacy_elmo.corpora.shards import find_shards
 from spacy_elmo.pretraining import run_folder
-from spacy_elmo.pretraining.config import PretrainConfig
 from spacy_elmo.pretraining.data import read_held_out
 from spacy_elmo.pretraining.distributed import Ranks, connect, report_lost_ranks, restart_count
 from spacy_elmo.pretraining.run import Pretraining
+from spacy_elmo.pretraining.run_config import PretrainConfig
 from spacy_elmo.pretraining.stored_text import store_text
 from spacy_elmo.pretraining.vocabulary import count_vocabulary
 from spacy_elmo.settings import read_block

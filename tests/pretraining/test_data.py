@@ -10,8 +10,8 @@ from list_shard import ListShard
 
 from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig, TransformerConfig
 from spacy_elmo.corpora.lines import Counts
-from spacy_elmo.pretraining.config import PretrainConfig
-from spacy_elmo.pretraining.data import TextReader, order_blocks, read_held_out
+from spacy_elmo.pretraining.data import LaneReader, order_blocks, read_held_out
+from spacy_elmo.pretraining.run_config import PretrainConfig
 from spacy_elmo.pretraining.stored_text import store_text
 from spacy_elmo.text.words import Vocabulary
 
@@ -71,7 +71,7 @@ ENCODERS = {
 def test_the_position_is_the_number_of_updates(text, encoder, n_updates, shuffle_blocks):
     vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "w1", "w2"])
     arguments = (text, vocabulary, ENCODERS[encoder], _config(accumulate=2, shuffle_blocks=shuffle_blocks))
-    whole, reader = TextReader(*arguments, slice(0, 3)), TextReader(*arguments, slice(0, 3))
+    whole, reader = LaneReader(*arguments, slice(0, 3)), LaneReader(*arguments, slice(0, 3))
     whole.seek(0)
     for _ in range(n_updates):
         batch = whole.read()

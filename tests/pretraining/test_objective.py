@@ -5,9 +5,8 @@ import math
 import pytest
 import torch
 
-from spacy_elmo.bilm.model import AdaptiveHead, SoftmaxHead
+from spacy_elmo.bilm.network import AdaptiveHead, SoftmaxHead
 from spacy_elmo.pretraining import objective
-from spacy_elmo.pretraining.config import SoftmaxConfig
 from spacy_elmo.pretraining.objective import (
     FullSoftmax,
     SampledSoftmax,
@@ -15,6 +14,7 @@ from spacy_elmo.pretraining.objective import (
     make_objective,
     sampled_losses,
 )
+from spacy_elmo.pretraining.run_config import SoftmaxConfig
 
 N_WORDS, WIDTH = 300, 8
 

@@ -8,9 +8,9 @@ import torch
 from pretraining.small_run import make_run
 
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.model import BiLMNetwork, SoftmaxHead
-from spacy_elmo.pretraining.config import OptimizerConfig, ScheduleConfig
+from spacy_elmo.bilm.network import BiLMNetwork, SoftmaxHead
 from spacy_elmo.pretraining.optimizer import PretrainOptimizer, rate_factor
+from spacy_elmo.pretraining.run_config import OptimizerConfig, ScheduleConfig
 
 BILM = BiLMConfig(n_words=9, n_layers=2, cell_width=6, projection_width=4)
 CONSTANT = ScheduleConfig(name="constant", warmup_steps=0)

@@ -3,12 +3,12 @@
 import pytest
 
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.model import AdaptiveHead, BiLMNetwork, SoftmaxHead
-from spacy_elmo.corpora.places import say_nothing
+from spacy_elmo.bilm.network import AdaptiveHead, BiLMNetwork, SoftmaxHead
+from spacy_elmo.corpora.places import ignore_message
 from spacy_elmo.inference.bilm import BiLM
-from spacy_elmo.pretraining.config import PathsConfig
 from spacy_elmo.pretraining.distributed import Ranks
 from spacy_elmo.pretraining.prepare import make_run
+from spacy_elmo.pretraining.run_config import PathsConfig
 from spacy_elmo.pretraining.vocabulary import choose_vocabulary
 from spacy_elmo.text.words import Vocabulary
 from spacy_elmo.weights import save_bilm
@@ -33,7 +33,7 @@ def text(tmp_path):
     return str(tmp_path / "text.txt")
 
 
-def _words_of(init, tmp_path, words=None, *, is_new_head=False, warn=say_nothing):
+def _words_of(init, tmp_path, words=None, *, is_new_head=False, warn=ignore_message):
     path = tmp_path / "words.txt"
     if words is not None:
         path.write_text("".join(f"{word}\n" for word in words), encoding="utf8")

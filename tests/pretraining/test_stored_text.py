@@ -32,7 +32,7 @@ def _sentences(stored):
 
 @pytest.mark.parametrize("max_words", [5_000_000, 3], ids=["one table", "several tables"])
 def test_a_text_is_stored_and_read_back(tmp_path, monkeypatch, max_words):
-    monkeypatch.setattr(stored_text, "MAX_WORDS", max_words)
+    monkeypatch.setattr(stored_text, "MAX_KNOWN_WORDS", max_words)
     monkeypatch.setattr(stored_text, "TOKENS_AT_ONCE", 4)
     shards = [ListShard("a", SENTENCES[:2]), ListShard("b", SENTENCES[2:])]
     made = store_text(shards, tmp_path / "text", max_sentence_tokens=5)

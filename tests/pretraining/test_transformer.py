@@ -41,7 +41,7 @@ def test_losses_in_lanes_equal_those_of_sentences():
             total += sum(bilm.head.token_losses(*pair).sum().item() for pair in zip(outputs, targets))
             n_predictions += chunk.n_predictions
     encoder = bilm._encoder
-    slices = encoder.slices(encoder.runs(sentences), "reset", 100, with_boundaries=True)
+    slices = encoder.slices(encoder.sequences(sentences), "reset", 100, with_boundaries=True)
     parts = sentence_losses(slices, bilm.head, bilm.vocabulary, sentences, 2)
     wanted = np.concatenate([part.losses for part in parts], axis=1)
     assert n_predictions == wanted.shape[1] == sum(len(words) + 1 for words in sentences)

@@ -14,7 +14,7 @@ from spacy.tokens import DocBin
 from thinc.api import Config
 from trained import MIX, find_changed
 
-import spacy_elmo.pipeline.elmo  # noqa: F401  registers the factory
+import spacy_elmo.pipeline.component  # noqa: F401  registers the factory
 from spacy_elmo import load_bilm
 
 CONFIG_DIR = Path(__file__).parents[2] / "configs"

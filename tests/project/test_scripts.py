@@ -16,7 +16,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.util import load_model_from_config
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
-from spacy_elmo.bilm.model import SoftmaxHead
+from spacy_elmo.bilm.network import SoftmaxHead
 from spacy_elmo.text.words import Vocabulary
 from spacy_elmo.weights.identity import hash_weights
 

@@ -18,7 +18,7 @@ from reference.seeded_weights import (
 )
 
 from spacy_elmo import BiLM, load_bilm
-from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.bilm.network import BiLMNetwork
 
 TOLERANCE = 1e-5
 

@@ -9,7 +9,7 @@ from reference.seeded_weights import SENTENCES as SOME
 from reference.seeded_weights import make_arrays, make_options, write_model
 
 from spacy_elmo import load_bilm, save_bilm
-from spacy_elmo.weights.comparison import SENTENCES, compare_bilms
+from spacy_elmo.weights.comparison import COMPARED_SENTENCES, compare_bilms
 
 
 @pytest.mark.parametrize("format", ["native", "bilm-tf"])
@@ -19,7 +19,7 @@ def test_copies_are_equal(format: str, folder: Path, tmp_path: Path) -> None:
     assert found.is_equal(0.0) and found.settings == {} and {tensor.status for tensor in found.tensors} == {"same"}
     assert [layer.layer for layer in found.layers] == [0, 1, 2]
     assert all(layer.max_difference == 0 and abs(layer.mean_cosine - 1) < 1e-6 for layer in found.layers)
-    assert found.n_tokens == sum(map(len, SENTENCES))
+    assert found.n_tokens == sum(map(len, COMPARED_SENTENCES))
 
 
 @pytest.mark.parametrize("value", [0.5, float("nan")])

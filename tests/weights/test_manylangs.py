@@ -15,9 +15,9 @@ from reference.seeded_manylangs import SENTENCES, make_architecture, write_manyl
 from spacy.tokens import Doc
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
-from spacy_elmo.inference.words import check_has_targets
+from spacy_elmo.inference.word_encoder import check_has_targets
 from spacy_elmo.text.words import Lexicon
-from spacy_elmo.weights.files import File, Listing
+from spacy_elmo.weights.archive import File, Listing
 from spacy_elmo.weights.manylangs import detect_manylangs, make_config, read_architecture, read_sizes, read_symbols
 
 LIMIT = 2e-5

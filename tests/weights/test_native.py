@@ -11,7 +11,7 @@ from reference.seeded_weights import SENTENCES, WORDS
 from safetensors.numpy import load_file, save_file
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
-from spacy_elmo.bilm.model import AdaptiveHead
+from spacy_elmo.bilm.network import AdaptiveHead
 from spacy_elmo.inference import products
 from spacy_elmo.inference.products import full_state
 from spacy_elmo.pipeline.model import make_random_bilm
@@ -117,7 +117,7 @@ def test_wrong_scales_of_int8_are_named(tmp_path, fault):
 
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 def test_a_model_in_reduced_precision_is_saved_as_what_it_rounds_to(tmp_path, precision):
-    if not products.works(precision):
+    if not products.is_supported_on_cpu(precision):
         pytest.skip(f"torch without {precision} products")
     bilm = make_random_bilm(WIDE, 0).set_precision(precision)
     wanted = full_state(bilm.network)

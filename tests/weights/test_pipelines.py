@@ -6,7 +6,7 @@ from pipeline.tiny import add_elmo, listening, make_examples
 from weights.same import assert_same
 
 from spacy_elmo import load_bilm
-from spacy_elmo.pipeline.elmo import find_model
+from spacy_elmo.pipeline.component import find_model
 from spacy_elmo.weights.formats import detect_format
 from spacy_elmo.weights.identity import hash_weights
 

@@ -23,10 +23,10 @@ from weights.test_manylangs import KINDS
 
 from spacy_elmo import BiLM, load_bilm, load_mixes, save_bilm
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.model import AdaptiveHead, BiLMNetwork
+from spacy_elmo.bilm.network import AdaptiveHead, BiLMNetwork
 from spacy_elmo.text.words import Vocabulary
+from spacy_elmo.weights.archive import Listing
 from spacy_elmo.weights.contents import read_contents
-from spacy_elmo.weights.files import Listing
 from spacy_elmo.weights.formats import FORMATS, detect_format
 from spacy_elmo.weights.native import bilm_from_bytes, bilm_to_bytes
 

@@ -20,7 +20,7 @@ from weights.same import assert_same
 
 from spacy_elmo import load_bilm, load_mixes
 from spacy_elmo.nn import Elmo
-from spacy_elmo.weights.files import File
+from spacy_elmo.weights.archive import File
 from spacy_elmo.weights.state_dict import read_state_dict
 
 OPTIONS = make_options()

@@ -10,13 +10,13 @@ from torch.func import functional_call
 
 from ...bilm.char_cnn import CharCNN
 from ...bilm.config import CharCNNConfig
-from ...bilm.model import BiLMNetwork
+from ...bilm.network import BiLMNetwork
 from ...errors import Errors
 from ...inference.bilm import BiLM
 from ...inference.runtime import isolated
-from ...inference.words import WORDS_AT_ONCE, ConstantWords
+from ...inference.word_encoder import ENCODED_AT_ONCE, ConstantWords
 from ...nn import inputs as nn_inputs
-from ...nn.inputs import Batch, pad_rows, read_inputs, strip_boundaries, with_boundaries
+from ...nn.inputs import SentenceBatch, pad_rows, read_inputs, strip_boundaries, with_boundaries
 from ...text.words import (
     BOS_CHARACTER,
     BOW_CHARACTER,
@@ -30,7 +30,7 @@ from ...text.words import (
 )
 from ...weights import load_bilm
 from ...weights.allennlp_names import EMBEDDER, allennlp_datasets, char_cnn_datasets
-from ...weights.bilm_tf import find_foreign_parts
+from ...weights.bilm_tf import find_unsupported_settings
 from ...weights.tensor_map import export_arrays, import_tensors, to_arrays
 from ..common import (
     ConfigurationError,
@@ -181,7 +181,7 @@ def check_fit(bilm: BiLM) -> BiLMNetwork:
         (bilm.token_embeddings is None, "it has token embeddings, which would be computed from characters instead"),
         (bilm.precision == "float32", f"its precision is {bilm.precision}, should be float32"),
     ]
-    problems = find_foreign_parts(config) + [text for is_fine, text in checks if not is_fine]
+    problems = find_unsupported_settings(config) + [text for is_fine, text in checks if not is_fine]
     if problems:
         raise ConfigurationError(
             f"This biLM does not fit the module of AllenNLP: {'; '.join(problems)}. Use `spacy_elmo.nn.Elmo`, which "
@@ -295,7 +295,7 @@ class ElmoCharacterEncoder(DerivingModule):
         boundaries = torch.from_numpy(character_ids([SENTENCE_BEGIN, SENTENCE_END], self._config.max_characters))
         table = self._compute(torch.cat([boundaries, char_ids]))
         numbers = torch.zeros_like(batch.mask, dtype=torch.long)
-        numbers[batch.mask] = torch.tensor([row + 2 for rows in batch.runs for row in rows], dtype=torch.long)
+        numbers[batch.mask] = torch.tensor([row + 2 for rows in batch.sentences for row in rows], dtype=torch.long)
         index, mask = boundary_index(numbers, batch.mask)
         return table, index.to(device), mask.to(device)
 
@@ -305,7 +305,7 @@ class ElmoCharacterEncoder(DerivingModule):
         order = np.argsort(lengths, kind="stable")  # groups of words of similar length
         vectors = [
             self._compute_group(char_ids[rows], lengths[rows].tolist())
-            for rows in np.split(order, range(WORDS_AT_ONCE, len(order), WORDS_AT_ONCE))
+            for rows in np.split(order, range(ENCODED_AT_ONCE, len(order), ENCODED_AT_ONCE))
         ]
         inverse = torch.from_numpy(np.argsort(order, kind="stable"))
         return torch.cat(vectors)[inverse.to(vectors[0].device)]
@@ -336,7 +336,7 @@ class ElmoCharacterEncoder(DerivingModule):
         return {name.removeprefix("char_cnn."): value for name, value in import_tensors(table, parameters).items()}
 
 
-def _read_ids(inputs: Tensor, config: CharCNNConfig) -> Tuple[Tensor, Batch]:
+def _read_ids(inputs: Tensor, config: CharCNNConfig) -> Tuple[Tensor, SentenceBatch]:
     """Ids of the distinct words (U, C), and the batch. ValueError EL017 for invalid ids; for no sentences."""
     if not isinstance(inputs, Tensor):
         problem = f"they are a {type(inputs).__name__}, should be a tensor"

@@ -18,23 +18,23 @@ from torch import Tensor, nn
 
 from ...bilm.config import BiLMConfig
 from ...bilm.lstm import FORGET_BIAS, LSTMStack, full_bias, run_recurrence
-from ...bilm.model import BiLMNetwork
+from ...bilm.network import BiLMNetwork
 from ...bilm.state import BiLMState, LSTMState, State
 from ...inference.runner import Runner, make_runner
 from ...inference.runtime import isolated
 from ...nn.inputs import pad_rows
-from ...nn.layers import parameter_dtype
+from ...nn.modules import parameter_dtype
+from ...util import DIRECTIONS
 from ...weights import bilm_tf
-from ...weights.allennlp_names import LSTM, lstm_datasets
-from ...weights.files import File, read_hdf5
+from ...weights.allennlp_names import LSTM, allennlp_lstm_datasets
+from ...weights.archive import File, read_hdf5
 from ...weights.tensor_map import (
-    DIRECTIONS,
     Dataset,
     export_arrays,
-    find_misfits,
+    find_mismatches,
     import_arrays,
     import_tensors,
-    refuse_misfits,
+    raise_mismatches,
 )
 from ..common import (
     ConfigurationError,
@@ -249,7 +249,7 @@ class ElmoLstm(DerivingModule):
 
 @lru_cache(maxsize=8)
 def _table(config: BiLMConfig, input_width: int) -> Tuple[Dataset, ...]:
-    return tuple(lstm_datasets(config, "", input_width))
+    return tuple(allennlp_lstm_datasets(config, "", input_width))
 
 
 class LayerWeights(NamedTuple):
@@ -281,8 +281,8 @@ def _read_cells(path: Path, input_width: int, config: BiLMConfig) -> Dict[str, T
     ]
     arrays = {bilm_tf.regular_name(name): array for name, array in read_hdf5(File(path)).items()}
     lstm_arrays = {name: array for name, array in arrays.items() if name.startswith("RNN_")}
-    problems = find_misfits({dataset.name: dataset.shape for dataset in table}, lstm_arrays)
-    refuse_misfits(problems, path, f"ElmoLstm({input_width}, {p}, {h}, {n_layers})")
+    problems = find_mismatches({dataset.name: dataset.shape for dataset in table}, lstm_arrays)
+    raise_mismatches(problems, path, f"ElmoLstm({input_width}, {p}, {h}, {n_layers})")
     shapes: Dict[str, Tuple[int, ...]] = {}
     for k, width in enumerate(widths):
         sizes = (2, width, 4 * h), (2, p, 4 * h), (2, 4 * h), (2, h, p)

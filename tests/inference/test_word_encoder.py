@@ -13,8 +13,8 @@ from unicode_texts import random_words
 
 from spacy_elmo.bilm.char_cnn import CharCNN
 from spacy_elmo.bilm.config import CharCNNConfig
-from spacy_elmo.inference import words as word_encoder
-from spacy_elmo.inference.words import ConstantWords
+from spacy_elmo.inference import word_encoder as word_encoder
+from spacy_elmo.inference.word_encoder import ConstantWords
 from spacy_elmo.text.words import Utf8Codec
 
 # Sums over 1,024 features: BLAS splits these.

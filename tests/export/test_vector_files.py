@@ -8,10 +8,10 @@ import h5py
 import numpy as np
 import pytest
 from cli.calls import call
-from export.test_onnx import make_bilm
+from export.test_onnx_model import make_bilm
 
 from spacy_elmo import BiLM, save_bilm
-from spacy_elmo.export import vectors
+from spacy_elmo.export import vector_files
 
 LINES = ["the cat sat", "", "the cat", "the cat sat", "é \U0001f600 / a:b"]
 
@@ -69,7 +69,7 @@ def test_an_existing_file_is_kept_until_the_new_one_is_complete(
     _embed(tmp_path)
     before = (tmp_path / "out.hdf5").read_bytes()
     assert "EL134" in _embed(tmp_path, code=1).stderr
-    monkeypatch.setattr(vectors.Hdf5Writer, "add", lambda *_: (_ for _ in ()).throw(ValueError("stop")))
+    monkeypatch.setattr(vector_files.Hdf5Writer, "add", lambda *_: (_ for _ in ()).throw(ValueError("stop")))
     _embed(tmp_path, "--force", code=1)
     assert (tmp_path / "out.hdf5").read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bilm", "in.txt", "out.hdf5"]

@@ -9,7 +9,7 @@ import pytest
 from compat.tiny import BATCHES, CONFIG, N_LAYERS, VOCABULARY, WIDTH, make_bilm, save_files
 
 from spacy_elmo import BiLM, BiLMConfig
-from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.bilm.network import BiLMNetwork
 from spacy_elmo.compat import bilm as compat
 from spacy_elmo.nn import batch_to_ids
 from spacy_elmo.text.words import Vocabulary

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from .char_cnn import CharCNN, TokenEmbedder
 from .config import BiLMConfig
 from .layers import LSTM, Linear, new_parameter, normal_, uniform_
-from .lstm import LSTMStack
+from .lstm import HALF_PRECISION, LSTMStack
 from .state import State
 from .transformer import TransformerStack
 
@@ -98,7 +98,7 @@ class BiLMNetwork(nn.Module):
         return layers, after
 
 
-class BiLSTM(nn.Module):
+class BiLSTMStack(nn.Module):
     """A bidirectional LSTM with a projection: the encoder `lstm` of ELMoForManyLangs (Che et al. 2018).
 
     Each of its layers reads both directions of the layer below, so it is not a language model, and has no state that a
@@ -147,7 +147,7 @@ class BiLSTM(nn.Module):
 # By the value of `BiLMConfig.encoder`. `inference.runner.RUNNERS` has the runner of each for inference.
 ENCODERS: Dict[str, Callable[[BiLMConfig], nn.Module]] = {
     "lstm": LSTMStack,
-    "bilstm": BiLSTM,
+    "bilstm": BiLSTMStack,
     "transformer": TransformerStack,
 }
 
@@ -157,7 +157,6 @@ ENCODERS: Dict[str, Callable[[BiLMConfig], nn.Module]] = {
 # Scores in memory at once on a CPU without gradients: rows by words. They fit in the cache, and one array is reused.
 # With 30,000 words, all scores of a row at once take 2.2 times the CPU time, half of it for new pages.
 BLOCK_ROWS, BLOCK_WORDS = 512, 2048
-HALF = (torch.bfloat16, torch.float16)
 
 
 class LMHead(nn.Module):
@@ -322,7 +321,7 @@ class AdaptiveHead(LMHead):
 
 
 def _has_small_blocks(outputs: Tensor) -> bool:
-    return outputs.device.type == "cpu" and outputs.dtype not in HALF and not torch.is_grad_enabled()
+    return outputs.device.type == "cpu" and outputs.dtype not in HALF_PRECISION and not torch.is_grad_enabled()
 
 
 def _cross_entropy(outputs: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
@@ -361,7 +360,7 @@ def _log_softmax(scores: Tensor) -> Tensor:
 
 def _exact(scores: Tensor) -> Tensor:
     """Convert to float32, since sums over many words need it and products under autocast may be in half precision."""
-    return scores.float() if scores.dtype in HALF else scores
+    return scores.float() if scores.dtype in HALF_PRECISION else scores
 
 
 # Training layer by layer (Howard & Ruder 2018), for pretraining and for the component
@@ -379,7 +378,7 @@ def layer_parameters(network: BiLMNetwork) -> List[Dict[str, nn.Parameter]]:
 
 
 def _layer_of(name: str, n_layers: int) -> int:
-    if name.startswith(("encoder.lstm.", "encoder.projection.")):  # a `BiLSTM` is one layer
+    if name.startswith(("encoder.lstm.", "encoder.projection.")):  # a `BiLSTMStack` is one layer
         return 1
     if name.startswith("encoder.norm."):  # the norm of a transformer's output
         return n_layers

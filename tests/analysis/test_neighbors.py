@@ -20,7 +20,7 @@ from spacy_elmo.analysis.index_build import (
 )
 from spacy_elmo.analysis.neighbors import NeighborIndex, check_recall
 from spacy_elmo.analysis.sense_map import cluster_uses
-from spacy_elmo.analysis.token_store import FILE, Use
+from spacy_elmo.analysis.token_store import STORE_FILE, Use
 from spacy_elmo.analysis.vector_search import repair_search
 from spacy_elmo.cli._app import app
 
@@ -150,7 +150,7 @@ def test_build_that_was_stopped_continues(tmp_path):
 
 
 def _change(path, sql):
-    with closing(sqlite3.connect(path / FILE)) as file, file:
+    with closing(sqlite3.connect(path / STORE_FILE)) as file, file:
         file.execute(sql)
 
 
@@ -178,7 +178,7 @@ def test_documents_are_replaced_deleted_and_added(tmp_path, exact_tokens):
 
 
 def test_index_that_is_being_written_is_locked(tmp_path, monkeypatch):
-    monkeypatch.setattr(token_store, "WAIT_S", 0.1)
+    monkeypatch.setattr(token_store, "LOCK_WAIT_S", 0.1)
     builder = open_builder(tmp_path / "index", BILM)
     for use in (NeighborIndex.open, lambda path: open_builder(path, BILM)):
         with pytest.raises(ValueError, match="EL401"):
@@ -190,7 +190,7 @@ def test_index_that_is_being_written_is_locked(tmp_path, monkeypatch):
 @needs_faiss
 @pytest.mark.parametrize("damage", [None, b"not SQLite"])
 def test_index_is_replaced_at_the_end(tmp_path, monkeypatch, damage):
-    monkeypatch.setattr(token_store, "WAIT_S", 0.1)
+    monkeypatch.setattr(token_store, "LOCK_WAIT_S", 0.1)
     path, texts = tmp_path / "index", {"c": make_sentences(60, 3)}
     build_index(path, BILM, {"a": make_sentences(70, 1)}, exact_tokens=100)
     (path / "letter.txt").write_text("Dear index", encoding="utf8")
@@ -202,7 +202,7 @@ def test_index_is_replaced_at_the_end(tmp_path, monkeypatch, damage):
         start_replacement(path)
     builder.store.close()
     if damage is not None:
-        (path / FILE).write_bytes(damage)
+        (path / STORE_FILE).write_bytes(damage)
     new = start_replacement(path)
     build_index(new, BILM, texts, layer=1, exact_tokens=100)
     if damage is None:
@@ -222,7 +222,7 @@ def test_folder_that_is_no_index(tmp_path, content):
     if content == "another table":
         _change(tmp_path, "CREATE TABLE other (x)")
     elif content is not None:
-        (tmp_path / FILE).write_bytes(content)
+        (tmp_path / STORE_FILE).write_bytes(content)
     for path in (tmp_path, tmp_path / "absent", tmp_path / "letter.txt"):
         with pytest.raises(ValueError, match="EL390"):
             NeighborIndex.open(path)
@@ -244,8 +244,8 @@ def test_damaged_index(tmp_path):
         with pytest.raises(ValueError, match="EL392") as caught:  # whose traceback has the frames of the reading
             NeighborIndex.open(path)
         assert caught.tb is not None and (not Path("/proc/self/fd").is_dir() or not is_open(path))
-        content = (path / FILE).read_bytes()
-        (path / FILE).write_bytes(content[: len(content) // 2])
+        content = (path / STORE_FILE).read_bytes()
+        (path / STORE_FILE).write_bytes(content[: len(content) // 2])
 
 
 def test_without_faiss(approximate, tmp_path, monkeypatch):

@@ -215,6 +215,7 @@ NAMES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 @pytest.mark.parametrize("given, kept", [({}, "16"), ({NAMES[0]: "99"}, "99")])
 def test_what_onednn_keeps_is_bounded_unless_the_user_says_otherwise(given, kept):
     """It would keep something for each of a thousand shapes, and a text has no end of them."""
-    code = f"import os, spacy_elmo.bilm.model, spacy_elmo.inference.lstm; print(*[os.environ[n] for n in {NAMES}])"
+    imports = "import os, spacy_elmo.bilm.network, spacy_elmo.inference.constant_lstm"
+    code = f"{imports}; print(*[os.environ[n] for n in {NAMES}])"
     without = [name for name in NAMES if name not in given]
     assert run_script(code, without=without, **given).split() == [kept, "16"]

@@ -17,10 +17,10 @@ from spacy.vocab import Vocab
 
 from ..corpora.labelled import SenseSentence, read_conllu, read_senses
 from ..corpora.records import read_docbin
-from ..corpora.sources import COMPRESSED, make_source, split_suffix
+from ..corpora.sources import COMPRESSION_SUFFIXES, make_source, split_suffix
 from ..files import AnyPath
 
-Rows = NDArray[np.int64]
+Indices = NDArray[np.int64]
 # Labels that annotated Docs have, by name.
 ATTRIBUTES: Dict[str, Callable[[Token], str]] = {
     "pos": lambda token: token.pos_,
@@ -44,17 +44,17 @@ class LabelledDocs:
     """Docs, and N labelled tokens of them in text order. White space is never labelled: the biLM does not read it.
 
     docs (List[Doc]): Their sentence boundaries are what the biLM may read as sequences.
-    rows (Rows): Shape (N,), the labelled tokens, counted through all Docs.
+    rows (Indices): Shape (N,), the labelled tokens, counted through all Docs.
     labels (List[str]): Label of each.
     keys (List[str]): Labels compete within a key only: senses within their lemma. Empty where all labels compete.
-    sentences (Rows): Shape (N,), the sentence of each, counted through all Docs.
+    sentences (Indices): Shape (N,), the sentence of each, counted through all Docs.
     """
 
     docs: List[Doc]
-    rows: Rows
+    rows: Indices
     labels: List[str]
     keys: List[str]
-    sentences: Rows
+    sentences: Indices
 
     def words(self) -> List[str]:
         """RETURNS (List[str]): The text of each labelled token."""
@@ -84,8 +84,8 @@ class LabelledDocs:
         labels, keys = [self.labels[i] for i in indices.tolist()], [self.keys[i] for i in indices.tolist()]
         return LabelledDocs([self.docs[i] for i in doc_indices], rows[indices], labels, keys, self.sentences[indices])
 
-    def find_docs(self) -> Rows:
-        """RETURNS (Rows): Shape (N,), the number of the Doc of each labelled token."""
+    def find_docs(self) -> Indices:
+        """RETURNS (Indices): Shape (N,), the number of the Doc of each labelled token."""
         ends = np.cumsum([len(doc) for doc in self.docs])
         return np.asarray(ends.searchsorted(self.rows, side="right"), dtype="int64")
 
@@ -101,7 +101,7 @@ def label_tokens(docs: Iterable[Doc], attr: str, source: str = "The text") -> La
     """
     _check_attribute(attr, tuple(ATTRIBUTES))
     read, docs = ATTRIBUTES[attr], list(docs)
-    return _build(docs, ([(token.i, "", read(token)) for token in doc] for doc in docs), attr, source)
+    return _collect_labelled(docs, ([(token.i, "", read(token)) for token in doc] for doc in docs), attr, source)
 
 
 def label_senses(sentences: Iterable[SenseSentence], vocab: Vocab, source: str = "The text") -> LabelledDocs:
@@ -114,8 +114,8 @@ def label_senses(sentences: Iterable[SenseSentence], vocab: Vocab, source: str =
     RAISES (ValueError): If no token has a sense.
     """
     groups = groupby(sentences, key=lambda sentence: sentence.document)
-    joined = [_join(list(group), vocab) for _, group in groups]
-    return _build([doc for doc, _ in joined], (annotations for _, annotations in joined), SENSE, source)
+    joined = [_join_sentences(list(group), vocab) for _, group in groups]
+    return _collect_labelled([doc for doc, _ in joined], (annotations for _, annotations in joined), SENSE, source)
 
 
 def _check_attribute(attr: str, known: Sequence[str]) -> None:
@@ -123,7 +123,7 @@ def _check_attribute(attr: str, known: Sequence[str]) -> None:
         raise ValueError(f"Unknown attribute '{attr}' of tokens. Choose one of: {', '.join(known)}.")
 
 
-def _join(sentences: Sequence[SenseSentence], vocab: Vocab) -> Tuple[Doc, List[Annotation]]:
+def _join_sentences(sentences: Sequence[SenseSentence], vocab: Vocab) -> Tuple[Doc, List[Annotation]]:
     words: List[str] = []
     starts: List[Union[bool, int, None]] = []
     annotations: List[Annotation] = []
@@ -134,7 +134,7 @@ def _join(sentences: Sequence[SenseSentence], vocab: Vocab) -> Tuple[Doc, List[A
     return Doc(vocab, words=words, sent_starts=starts), annotations
 
 
-def _build(docs: List[Doc], annotations: Iterable[List[Annotation]], attr: str, source: str) -> LabelledDocs:
+def _collect_labelled(docs: List[Doc], annotations: Iterable[List[Annotation]], attr: str, source: str) -> LabelledDocs:
     rows, labels, keys, sentences = [], [], [], []
     first_row = first_sentence = 0
     for doc, labels_of_doc in zip(docs, annotations):
@@ -214,7 +214,8 @@ def read_labelled(path: Path, attr: str) -> LabelledDocs:
     is_docbin = source.format == "docbin"
     # A stream has no suffix; a DocBin is one under every name.
     if split_suffix(path)[0] not in suffixes and source.stream is None and (attr == SENSE or not is_docbin):
-        known = f"{' or '.join(suffixes)}, or one of them with {', '.join(COMPRESSED[:-1])} or {COMPRESSED[-1]}"
+        *some, last = COMPRESSION_SUFFIXES
+        known = f"{' or '.join(suffixes)}, or one of them with {', '.join(some)} or {last}"
         raise ValueError(
             f"'{path}' cannot be read for --attr {attr}: its suffix should be {known}. Give a file in that "
             "format, or another attribute."

@@ -22,14 +22,14 @@ from spacy.tokens import Doc, DocBin
 from ..corpora.records import TextRecord
 from ..corpora.sources import import_arrow
 from ..files import check_output_file, check_space, follow_links, naming, temporary_folder
-from .embedder import BATCH_SIZE, name_rows, pipe_texts, read_vectors, to_arrow
+from .embedder import MAX_BATCH_TEXTS, name_rows, pipe_texts, read_vectors, to_arrow
 
 STDOUT = "-"
 # Formats of vectors, with the suffixes of their files.
-SUFFIXES = {"npz": ".npz", "docbin": ".spacy", "parquet": ".parquet", "hdf5": ".hdf5"}
-SENTENCES = "sentence_to_index"
+VECTOR_SUFFIXES = {"npz": ".npz", "docbin": ".spacy", "parquet": ".parquet", "hdf5": ".hdf5"}
+SENTENCE_INDEX = "sentence_to_index"
 POOLED = {"mixed": "elmo_pooled", "layers": "elmo_pooled_layers"}  # keys in `doc.user_data`
-MAX_CHARACTERS = 200  # of a token in an .npz, whose texts all have the width of the longest one
+MAX_TOKEN_CHARACTERS = 200  # of a token in an .npz, whose texts all have the width of the longest one
 OUTPUT = "elmo"  # column of Parquet
 RESULT = "result"  # file in the temporary folder of a writer
 ROW_GROUP_TOKENS = 32_768  # 64 MB of float32 vectors of width 512; pooled: of texts
@@ -40,7 +40,7 @@ def embed_records(
     records: Iterable[TextRecord],
     writer: "Writer",
     *,
-    batch_size: int = BATCH_SIZE,
+    batch_size: int = MAX_BATCH_TEXTS,
     on_error: Optional[Callable[[TextRecord], object]] = None,
     on_text: Callable[[Doc], object] = lambda doc: None,
 ) -> Tuple[int, int]:
@@ -88,7 +88,7 @@ def open_vectors(
     """Open a writer for an output file. It writes to a temporary folder next to the output and renames at the end.
 
     path (str): A file that ends in .npz, .spacy, .parquet or .hdf5, or "-" for an .npz on stdout.
-    to (str): A key of `SUFFIXES`, or "auto", which infers it from the suffix.
+    to (str): A key of `VECTOR_SUFFIXES`, or "auto", which infers it from the suffix.
     store (str): "mixed" (T, D), "layers" (L+1, T, D) or, except in HDF5, "both"; in HDF5 also the "top" layer (T, D).
     has_sentences (bool): Whether an HDF5 file has `sentence_to_index`, a JSON object that maps each text to its number
         as a string; of equal texts the last one counts, as in AllenNLP.
@@ -141,8 +141,8 @@ def is_output(path: Path) -> bool:
 def choose_format(path: str, to: str = "auto") -> str:
     """The format of an output file, see `open_vectors`. ValueError for an unknown suffix."""
     suffix = ".npz" if path == STDOUT else Path(path).suffix.lower()
-    format = next((name for name, known in SUFFIXES.items() if suffix == known), None) if to == "auto" else to
-    if format is None or suffix != SUFFIXES[format]:
+    format = next((name for name, known in VECTOR_SUFFIXES.items() if suffix == known), None) if to == "auto" else to
+    if format is None or suffix != VECTOR_SUFFIXES[format]:
         raise ValueError(
             f"The output '{path}' ends in '{suffix}' (--to {to}), but should end in .npz (arrays), .hdf5 (a "
             "dataset per text), .parquet or .spacy (one DocBin), have no suffix (a folder of Parquet files), or be '-' "
@@ -196,7 +196,7 @@ class Writer(ExitStack):
 
 class NpzWriter(Writer):
     """Writes the concatenated rows of all Docs, "lengths", "ids" of the texts and, without `pool`, "tokens", of which
-    the first `MAX_CHARACTERS` characters. They are in temporary files until the end, in bounded memory.
+    the first `MAX_TOKEN_CHARACTERS` characters. They are in temporary files until the end, in bounded memory.
     """
 
     def __init__(self, folder: Path, store: str, pool: Optional[str]) -> None:
@@ -219,7 +219,7 @@ class NpzWriter(Writer):
     def add(self, doc: Doc, user_data: Mapping[Any, Any], record: TextRecord) -> None:
         self.lengths.append(len(doc))
         for name, lines in self._texts.items():
-            texts = [record.id] if name == "ids" else [token.text[:MAX_CHARACTERS] for token in doc]
+            texts = [record.id] if name == "ids" else [token.text[:MAX_TOKEN_CHARACTERS] for token in doc]
             lines.write(json.dumps(texts) + "\n")
             self._widths[name] = max([self._widths[name], *map(len, texts)])
         for name, files in self._files.items():
@@ -352,6 +352,6 @@ class Hdf5Writer(Writer):
         if self.has_sentences:
             content = json.dumps(self._index)
             check_space(self.folder / RESULT, len(content))
-            index = self._file.create_dataset(SENTENCES, (1,), dtype=h5py.string_dtype())
+            index = self._file.create_dataset(SENTENCE_INDEX, (1,), dtype=h5py.string_dtype())
             index[0] = content
         self.close()

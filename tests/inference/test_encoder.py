@@ -6,7 +6,7 @@ import torch
 
 from spacy_elmo import load_bilm
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.bilm.network import BiLMNetwork
 from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.text.words import Vocabulary, character_ids
 

@@ -213,13 +213,13 @@ def test_invalid_settings_are_an_error(config, message):
         spacy.blank("en").add_pipe("elmo", config=config)
 
 
-# Docs are split into runs: every word in exactly one kept slice, space tokens in none
+# Docs are split into sequences: every word in exactly one kept slice, space tokens in none
 
 
 @pytest.mark.parametrize("starts", [[False, False, True], [None, None, True], [True, False, True]])
 def test_the_first_token_starts_a_sentence_whatever_its_annotation(starts):
     found = read_docs([Doc(Vocab(), words=["a", "b", "c"], sent_starts=starts)], get_settings(ElmoModel()))
-    assert found.runs == [["a", "b"], ["c"]] and found.gather(0, 2)[1].tolist() == [0, 1, 2]
+    assert found.sequences == [["a", "b"], ["c"]] and found.gather(0, 2)[1].tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("first", [[2, 4], [4, 2, 4], []])
@@ -228,15 +228,17 @@ def test_sentences_of_a_user_hook_need_not_be_in_order_nor_have_all_tokens(first
     doc = Doc(Vocab(), words=["Title", ":", "It", "rains", "We", "stay"], sent_starts=starts)
     doc.user_hooks["sents"] = lambda doc: [doc[start : start + 2] for start in first]
     found = read_docs([doc], get_settings(ElmoModel()))
-    assert [len(run) for run in found.runs] == ([2, 2, 2] if first else [6])
-    numpy.testing.assert_array_equal(found.gather(0, len(found.runs))[1], numpy.arange(6))
+    assert [len(sequence) for sequence in found.sequences] == ([2, 2, 2] if first else [6])
+    numpy.testing.assert_array_equal(found.gather(0, len(found.sequences))[1], numpy.arange(6))
 
 
 # A biLM in reduced precision
 
 
 PRECISIONS = [
-    pytest.param(name, marks=pytest.mark.skipif(not products.works(name), reason=f"torch without {name} products"))
+    pytest.param(
+        name, marks=pytest.mark.skipif(not products.is_supported_on_cpu(name), reason=f"torch without {name} products")
+    )
     for name in ("bfloat16", "int8")
 ]
 

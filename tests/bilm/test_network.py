@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from spacy_elmo.bilm.config import BiLMConfig
-from spacy_elmo.bilm.model import AdaptiveHead, BiLMNetwork, SoftmaxHead
+from spacy_elmo.bilm.network import AdaptiveHead, BiLMNetwork, SoftmaxHead
 
 N_WORDS, WIDTH = 60, 16
 

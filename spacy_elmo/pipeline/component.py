@@ -24,17 +24,17 @@ from ..settings import KNOWN_NAMES, DType, Flag, Number, Prefix, Store, WeightsP
 from ..weights.formats import PACKAGED_NAMES, resolve
 from .checks import (
     check_bilm,
+    check_examples_have_words,
     check_frozen,
     check_language,
     check_listeners,
     check_model,
     check_schedules,
     check_weights,
-    check_words,
     has_loader,
 )
 from .doc_vectors import read_only, register_extensions, set_vector_hooks, set_vectors
-from .listener import ANY_UPSTREAM, TRAINED_WITH, ElmoListener, TrainedWith, find_listeners
+from .listener import ANY_UPSTREAM, BILM_ATTR, ElmoListener, TrainedWith, find_listeners
 from .mix import ElmoBatch, equal_weights, wrong_count
 from .model import (
     MODEL_NAME,
@@ -111,7 +111,7 @@ DEFAULT_BLOCKS: Dict[str, Any] = {
 @takes(ComponentSettings)
 def make_elmo(
     nlp: Language, name: str, model: Model[List[Doc], ElmoBatch], mix: Dict[str, Any], **settings: Any
-) -> "Elmo":
+) -> "ElmoComponent":
     """Contextual vectors on Docs, and layers for the components that listen.
 
     nlp (Language): The pipeline.
@@ -119,14 +119,14 @@ def make_elmo(
     model (Model[List[Doc], ElmoBatch]): Computes layers, see `spacy-elmo.ElmoModel.v1`.
     mix (Dict[str, Any]): The component's own mix, see `OwnMix`.
     The other settings, see `ComponentSettings`.
-    RETURNS (Elmo): The component.
+    RETURNS (ElmoComponent): The component.
     """
-    elmo = Elmo(nlp.vocab, model, name, mix=mix, **settings)
+    elmo = ElmoComponent(nlp.vocab, model, name, mix=mix, **settings)
     elmo.set_pipeline(nlp)
     return elmo
 
 
-class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled and has no types
+class ElmoComponent(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled and has no types
     """Computes ELMo vectors, stores them on Docs, and shares the biLM with components that listen. The settings are
     those of `ComponentSettings` and `mix`, see `OwnMix`.
 
@@ -293,7 +293,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         nlp = self._get_pipeline()
         if nlp is not None and all(pipe is not component for _, pipe in nlp.components):
             self._nlp = None  # the pipeline that this component has as its `source`
-        if isinstance(component, Elmo) and component.prefix == self.prefix:
+        if isinstance(component, ElmoComponent) and component.prefix == self.prefix:
             raise ValueError(
                 f"The ELMo components '{self.name}' and '{component.name}' have the same prefix '{self.prefix}', so "
                 f"'{component.name}' would overwrite the vectors that the listeners of '{self.name}' read. Remove "
@@ -312,7 +312,7 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
             return
         new = [pipe for _, pipe in nlp.pipeline if not all(listener.is_linked for listener in find_listeners(pipe))]
         for i, (_, pipe) in enumerate(nlp.pipeline):
-            if isinstance(pipe, Elmo):
+            if isinstance(pipe, ElmoComponent):
                 pipe._linked_names = list(nlp.pipe_names)
                 for _, other in nlp.pipeline[i + 1 :]:
                     if other in new:
@@ -342,8 +342,8 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         2. `model.read_docs`: the tokens of each Doc, without white space, as sequences (sentences, or windows of long
            Docs).
         3. `BiLM.iter_encode` (`inference/encoder.py`), in slices of `batch_tokens`: distinct words to characters to
-           vectors, layer 0 (`inference/words.py`); sequences, packed in lanes, through the encoder, layers 1 to L
-           (`inference/runner.py`).
+           vectors, layer 0 (`inference/word_encoder.py`); sequences, packed in lanes, through the encoder, layers 1 to
+           L (`inference/runner.py`).
         4. `model.write_layers`: rows of the sequences, (L+1, n, D), to the tokens of their Doc.
         5. `vector_record.write_rows`: layers, and their mix by eq. 1 (`mix.mix_layers`), into the arrays of the Doc.
 
@@ -417,8 +417,8 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
             self.set_pipeline(nlp)
             for name in set(nlp.pipe_names).intersection(self.listener_map):  # initialized below, in their components
                 for listener in self.listener_map[name]:
-                    listener.attrs[TRAINED_WITH] = TrainedWith()
-            check_words(get_examples, nlp, self.name)
+                    listener.attrs[BILM_ATTR] = TrainedWith()
+            check_examples_have_words(get_examples, nlp, self.name)
             check_weights(nlp, self, has_loader=loader is not None)
         if loader is not None:
             self._take(loader(), initialized=() if nlp is None else nlp.pipe_names)
@@ -505,13 +505,13 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         self.ensure_bilm()
         super().to_disk(path, exclude=exclude)
 
-    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "Elmo":
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "ElmoComponent":
         """bytes_data (bytes): From `to_bytes`."""
         self._record_bilm()
         super().from_bytes(bytes_data, exclude=exclude)
         return self
 
-    def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> "Elmo":
+    def from_disk(self, path: Any, *, exclude: Iterable[str] = ()) -> "ElmoComponent":
         """RAISES (ValueError): If the weights are damaged or do not fit the config; FileNotFoundError without them."""
         self._record_bilm()
         try:
@@ -531,18 +531,18 @@ class Elmo(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled an
         to_worker = get_spawning_popen() is not None  # this pickle is for a process that is being spawned
         if to_worker:
             _load_encoders_once()
-        return _restore, (type(self), self.vocab, self.model, self.name, self.cfg, state, to_worker)
+        return _restore_component, (type(self), self.vocab, self.model, self.name, self.cfg, state, to_worker)
 
 
-def _restore(
-    cls: Type[Elmo],
+def _restore_component(
+    cls: Type[ElmoComponent],
     vocab: Vocab,
     model: Any,
     name: str,
     cfg: Dict[str, Any],
     state: Dict[str, Any],
     is_in_worker: bool = False,
-) -> Elmo:
+) -> ElmoComponent:
     if is_in_worker:  # Python has not yet set the state of a worker process
         torch.set_num_threads(1)  # as in forked workers, not as many as the machine has cores
         _load_encoders_once()
@@ -557,7 +557,7 @@ def _restore(
 # Workers of `nlp.pipe(n_process=2)`: spaCy does not notify components of a fork, and each worker would load and prepack
 # the weights.
 
-_components: "weakref.WeakSet[Elmo]" = weakref.WeakSet()
+_components: "weakref.WeakSet[ElmoComponent]" = weakref.WeakSet()
 
 
 @cache
@@ -602,7 +602,7 @@ def find_model(nlp: Language) -> Optional[Model[List[Doc], ElmoBatch]]:
     with a biLM of its own (after `nlp.replace_listeners`, or with an ElmoTok2Vec); None if there is none.
     """
     for _, pipe in nlp.components:
-        if isinstance(pipe, Elmo):
+        if isinstance(pipe, ElmoComponent):
             pipe.ensure_bilm()
             return pipe.model
     return next((model for _, model in find_models(nlp)), None)

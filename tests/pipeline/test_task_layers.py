@@ -12,7 +12,7 @@ from thinc.api import Adam, Model, fix_random_seed
 from torch.nn.utils import vector_to_parameters
 
 from spacy_elmo.pipeline.mix import mix_layers
-from spacy_elmo.pipeline.task_layers import BiLSTM, BiLSTMEncoder, Tok2VecWithElmo
+from spacy_elmo.pipeline.task_layers import BiLSTMEncoder, BiLSTMLayer, Tok2VecWithElmo
 
 from .test_listener import CNN
 from .tiny import (
@@ -167,7 +167,7 @@ def torch_parameters(module):
 
 
 def test_layer_equals_torch_and_so_do_its_gradients():
-    layer, sequences = BiLSTM(ENCODER_WIDTH), make_sequences()
+    layer, sequences = BiLSTMLayer(ENCODER_WIDTH), make_sequences()
     layer.initialize(X=sequences)
     twin = torch.nn.LSTM(N_INPUTS, ENCODER_WIDTH // 2, bidirectional=True)
     vector_to_parameters(torch.from_numpy(layer.get_param("W")), torch_parameters(twin))

@@ -16,10 +16,10 @@ from thinc.api import Config
 
 from ..errors import Errors
 from ..files import AnyPath
-from ..weights.files import File, read_json
-from ..weights.formats import PACKAGED_NAMES, locate
+from ..weights.archive import File, read_json
+from ..weights.formats import PACKAGED_NAMES, locate_model
 from ..weights.published import describe_published
-from . import elmo as elmo  # registers the factory
+from . import component as component  # registers the factory
 from .comments import write_config
 from .layer_weights import load_trained
 from .noun_chunks import NOUN_CHUNKS, lacks_ud_rules
@@ -40,11 +40,11 @@ SCORES = """\
 """
 FINE_TUNED = "# Differs from it: {bilm}ends after {max_steps} updates, and saves averaged weights.\n"
 BASE = "# All other components are those of {base}, and are not trained.\n"
-PLACES = {"input": "at the input", "output": "at the output", "both": "at the input and at the output"}
+PLACEMENTS = {"input": "at the input", "output": "at the output", "both": "at the input and at the output"}
 # Names to ignore: shared layers, which ELMo replaces, and empty names.
 SHARED = ("", "elmo", "tok2vec", "transformer")
-LISTENER = {"@architectures": "spacy-elmo.ElmoListener.v1", "layer_norm": "token"}
-NGRAM_LISTENER = {**LISTENER, "mix": "concat", "initial_gamma": 0.1, "learn_gamma": False}
+LISTENER_SETTINGS = {"@architectures": "spacy-elmo.ElmoListener.v1", "layer_norm": "token"}
+NGRAM_LISTENER = {**LISTENER_SETTINGS, "mix": "concat", "initial_gamma": 0.1, "learn_gamma": False}
 LOADER = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": "${paths.bilm}"}
 # As in configs/elmo_ner_finetune.cfg.
 FINE_TUNING = {"@misc": "spacy-elmo.FineTuning.v1", "top_rate": 0.385, "layer_decay": 0.385}
@@ -55,9 +55,9 @@ ANNOTATED |= {"LEMMA": "trainable_lemmatizer", "DEP": "parser"}
 OTHERS = ("senter", "ner", "spancat", "textcat", "textcat_multilabel")
 PARSERS = ("parser", "beam_parser", "biaffine_parser")
 ENCODER_WIDTH = 200  # of the BiLSTM, both directions together
-BATCH_SIZE = 256  # Docs per batch of `nlp.pipe`; with spaCy's 1,000 the layers need four times as much memory
+PIPE_BATCH_SIZE = 256  # Docs per batch of `nlp.pipe`; with spaCy's 1,000 the layers need four times as much memory
 NO_LISTENER = "it has no component that could listen to ELMo"
-Block = Dict[str, Any]
+ConfigBlock = Dict[str, Any]
 
 
 def make_pipeline_config(
@@ -118,7 +118,7 @@ def make_pipeline_config(
     optimize = optimize or ("efficiency" if placement is None and is_known else "accuracy")
     tok2vec = _make_tok2vec(lang, optimize, placement, is_baseline)
     config = _make_blocks(names, lang, optimize, tok2vec, placement, base_nlp)
-    kept: Dict[str, Block] = {}
+    kept: Dict[str, ConfigBlock] = {}
     if base_nlp is not None:
         kept = _keep_others(config, names, base_nlp)
         config["paths"]["base"] = base
@@ -135,7 +135,7 @@ def make_pipeline_config(
     filled = load_model_from_config(config, auto_fill=True).config
     filled["components"].update(kept)  # spaCy fills in their settings
     elmo, network = WITHOUT_ELMO if is_baseline else WITH_ELMO
-    place = "" if is_baseline or placement is None else f", with ELMo {PLACES[placement]}"
+    place = "" if is_baseline or placement is None else f", with ELMo {PLACEMENTS[placement]}"
     is_measured = names == ["ner"] and lang == "en" and optimize == "efficiency" and not base
     is_measured &= not fine_tune and (is_baseline or bilm == find_packaged(lang))
     more = SCORES if is_measured else "" if placement is None else NETWORK.format(place=place)
@@ -204,7 +204,7 @@ def choose_bilm(bilm: Optional[str], lang: str) -> Optional[str]:
 
 def read_lang(bilm: Optional[str]) -> Optional[str]:
     """RETURNS (Optional[str]): The language of a biLM in native format; None for other formats."""
-    meta = None if bilm is None else locate(bilm) / "meta.json"
+    meta = None if bilm is None else locate_model(bilm) / "meta.json"
     record = read_json(File(meta)) if meta is not None and meta.is_file() else None
     lang = record.get("lang") if isinstance(record, dict) else None
     return lang if isinstance(lang, str) and lang.strip() else None
@@ -236,7 +236,7 @@ def _check_pipeline(pipeline: str, lang: str, base: Optional[Language]) -> List[
 
 
 def _make_blocks(
-    names: List[str], lang: str, optimize: str, tok2vec: Block, placement: Optional[str], base: Optional[Language]
+    names: List[str], lang: str, optimize: str, tok2vec: ConfigBlock, placement: Optional[str], base: Optional[Language]
 ) -> Config:
     """RETURNS (Config): That of spaCy, with another `tok2vec` in the components, and with their settings of `base`.
     RAISES (ValueError): EL210 if no component has a model that could listen to ELMo.
@@ -250,14 +250,14 @@ def _make_blocks(
     if components == blocks:
         raise ValueError(Errors.EL210.format(pipeline=",".join(names), lang=lang, problems=NO_LISTENER))
     config["components"] = components
-    config["nlp"].update(pipeline=order, batch_size=BATCH_SIZE)
+    config["nlp"].update(pipeline=order, batch_size=PIPE_BATCH_SIZE)
     config["paths"]["vectors"] = None  # for accuracy, spaCy chooses vectors that must be downloaded
     return config
 
 
 def _add_elmo(config: Config, bilm: Optional[str], *, fine_tune: bool) -> None:
     """Add the component `elmo`, first in the pipeline, and its biLM."""
-    elmo: Block = {"factory": "elmo", "store": "layers"}
+    elmo: ConfigBlock = {"factory": "elmo", "store": "layers"}
     if fine_tune:
         elmo["model"] = {"@architectures": "spacy-elmo.ElmoModel.v1", "frozen": False, "fine_tuning": FINE_TUNING}
     config["components"] = {"elmo": elmo, **config["components"]}
@@ -278,9 +278,9 @@ def _add_logs(config: Config, folder: str, *, has_mixes: bool) -> None:
     config["training"]["logger"] = chain if has_mixes else console
 
 
-def _weighs_layers(block: Block) -> bool:
+def _weighs_layers(block: ConfigBlock) -> bool:
     """RETURNS (bool): Whether a listener in a block has layer weights: concatenated layers have none."""
-    is_listener = block.get("@architectures") == LISTENER["@architectures"]
+    is_listener = block.get("@architectures") == LISTENER_SETTINGS["@architectures"]
     inner = (value for value in block.values() if isinstance(value, dict))
     return (is_listener and block.get("mix") != "concat") or any(map(_weighs_layers, inner))
 
@@ -302,7 +302,7 @@ def _find_elmo(base: Language) -> List[str]:
     return [name for name in base.component_names if base.get_pipe_meta(name).factory == "elmo"]
 
 
-def _keep_others(config: Config, names: List[str], base: Language) -> Dict[str, Block]:
+def _keep_others(config: Config, names: List[str], base: Language) -> Dict[str, ConfigBlock]:
     """Take all components except `names` from a trained pipeline, frozen, with its tokenizer and its vocabulary."""
     order = config["nlp"]["pipeline"]
     kept = [name for name in order if name not in config["components"]]
@@ -310,7 +310,7 @@ def _keep_others(config: Config, names: List[str], base: Language) -> Dict[str, 
     config["components"].update(blocks)
     nlp = base.config.interpolate()["nlp"]
     disabled = [name for name in base.disabled if name in kept]
-    config["nlp"] = {**nlp, "pipeline": order, "disabled": disabled, "batch_size": BATCH_SIZE}
+    config["nlp"] = {**nlp, "pipeline": order, "disabled": disabled, "batch_size": PIPE_BATCH_SIZE}
     copied = {"tokenizer": "${paths.base}", "vocab": "${paths.base}"}
     config["initialize"]["before_init"] = {"@callbacks": "spacy.copy_from_base_model.v1", **copied}
     annotating = [name for name in kept if name in _find_elmo(base)]
@@ -323,13 +323,13 @@ def _keep_others(config: Config, names: List[str], base: Language) -> Dict[str, 
     return blocks
 
 
-def _make_tok2vec(lang: str, optimize: str, placement: Optional[str], is_baseline: bool) -> Block:
-    """RETURNS (Block): A listener, for efficiency; otherwise the network of configs/task_*.cfg if a placement is given,
-    or that of configs/elmo_*.cfg: spaCy's word features concatenated with ELMo, then spaCy's small encoder. For a
-    baseline, word features and encoder alone.
+def _make_tok2vec(lang: str, optimize: str, placement: Optional[str], is_baseline: bool) -> ConfigBlock:
+    """RETURNS (ConfigBlock): A listener, for efficiency; otherwise the network of configs/task_*.cfg if a placement is
+    given, or that of configs/elmo_*.cfg: spaCy's word features concatenated with ELMo, then spaCy's small encoder. For
+    a baseline, word features and encoder alone.
     """
     if placement is None and not is_baseline and optimize == "efficiency":
-        return LISTENER
+        return LISTENER_SETTINGS
     shared = make_spacy_config(lang=lang, pipeline=["tagger"], optimize="efficiency")["components"]["tok2vec"]["model"]
     embed = {**shared["embed"], "width": shared["encode"]["width"]}
     encode = shared["encode"]
@@ -339,15 +339,15 @@ def _make_tok2vec(lang: str, optimize: str, placement: Optional[str], is_baselin
         return {"@architectures": "spacy.Tok2Vec.v2", "embed": embed, "encode": encode}
     if placement is None:
         name = "spacy-elmo.Tok2VecWithElmo.v1"
-        return {"@architectures": name, "embed": embed, "elmo": LISTENER, "encode": encode}
+        return {"@architectures": name, "embed": embed, "elmo": LISTENER_SETTINGS, "encode": encode}
     places = {"input": ("elmo_input",), "output": ("elmo_output",), "both": ("elmo_input", "elmo_output")}[placement]
     name = "spacy-elmo.ElmoTaskEncoder.v1"
-    return {"@architectures": name, "embed": embed, "encode": encode, **dict.fromkeys(places, LISTENER)}
+    return {"@architectures": name, "embed": embed, "encode": encode, **dict.fromkeys(places, LISTENER_SETTINGS)}
 
 
-def _listen(name: str, component: Block, tok2vec: Block, placement: Optional[str]) -> Block:
-    """RETURNS (Block): The component with its `tok2vec` replaced; a classifier with a bag of words reads n-grams and
-    ELMo, or with a placement the maximum and the mean of the vectors.
+def _listen(name: str, component: ConfigBlock, tok2vec: ConfigBlock, placement: Optional[str]) -> ConfigBlock:
+    """RETURNS (ConfigBlock): The component with its `tok2vec` replaced; a classifier with a bag of words reads n-grams
+    and ELMo, or with a placement the maximum and the mean of the vectors.
     """
     model = component.get("model")
     if not isinstance(model, dict):
@@ -369,8 +369,8 @@ def _listen(name: str, component: Block, tok2vec: Block, placement: Optional[str
     return {**component, "model": rewritten}
 
 
-def _replace_tok2vec(block: Block, tok2vec: Block) -> Block:
-    rewritten: Block = {}
+def _replace_tok2vec(block: ConfigBlock, tok2vec: ConfigBlock) -> ConfigBlock:
+    rewritten: ConfigBlock = {}
     for key, value in block.items():
         inner = _replace_tok2vec(value, tok2vec) if isinstance(value, dict) else value
         rewritten[key] = deepcopy(tok2vec) if key == "tok2vec" else inner

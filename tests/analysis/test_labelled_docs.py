@@ -4,7 +4,7 @@ import pytest
 import srsly
 from spacy.tokens import Doc, DocBin
 
-from spacy_elmo.analysis.labelled import (
+from spacy_elmo.analysis.labelled_docs import (
     label_senses,
     label_tokens,
     load_probe_data,

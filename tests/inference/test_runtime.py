@@ -8,7 +8,7 @@ import torch
 from inference.forcing import force_engine
 
 from spacy_elmo import load_bilm
-from spacy_elmo.inference import lanes
+from spacy_elmo.inference import torch_lanes
 from spacy_elmo.inference.runtime import map_pages
 
 
@@ -51,14 +51,14 @@ def test_vectors_do_not_depend_on_the_size_of_blocks(bilm, monkeypatch):
     force_engine(monkeypatch, "torch")
     many, fresh = [words * 3 for words in SENTENCES], load_bilm("en_elmo_sm")
     expected = bilm.embed(many)
-    monkeypatch.setattr(lanes, "BLOCK_BYTES", 0)
+    monkeypatch.setattr(torch_lanes, "CHUNK_GATE_BYTES", 0)
     for one, other in zip(fresh.embed(many), expected):
         np.testing.assert_allclose(one, other, rtol=0.0, atol=5e-6)
 
 
 def read(bilm, sentences, state):
     """What `iter_encode` goes through, before it copies."""
-    return bilm._encoder.slices(bilm._encoder.runs(sentences), state, 30, group_lengths=[20, 20])
+    return bilm._encoder.slices(bilm._encoder.sequences(sentences), state, 30, group_lengths=[20, 20])
 
 
 @pytest.mark.parametrize("state", ["reset", "carry"])

@@ -10,9 +10,9 @@ import srsly
 from reference.numpy_bilm import mix as reference_mix
 from thinc.api import Adam
 
-from spacy_elmo.analysis.layer_weights import name_mixes
+from spacy_elmo.analysis.layer_weight_plots import name_mixes
 from spacy_elmo.pipeline.layer_weights import LayerWeightsLogger, find_task_mixes
-from spacy_elmo.pipeline.mix import MixSettings, ScalarMix, mix_layers
+from spacy_elmo.pipeline.mix import MixSettings, ScalarMixLayer, mix_layers
 
 from .tiny import LISTENER, make_examples, make_tagger, task_encoder
 
@@ -29,7 +29,7 @@ def make_layers(seed=0, n_tokens=N_TOKENS):
 
 def make_mix(**settings):
     """In double precision, so that finite differences say something; with a projection in single precision."""
-    mix, dtype = ScalarMix(MixSettings(**settings)), "float32" if "projection_width" in settings else "float64"
+    mix, dtype = ScalarMixLayer(MixSettings(**settings)), "float32" if "projection_width" in settings else "float64"
     mix.initialize(X=make_layers().astype("float32"))
     mix.set_param("w", numpy.asarray(WEIGHTS, dtype=dtype))
     mix.set_param("gamma", numpy.asarray([1.7], dtype=dtype))
@@ -110,7 +110,7 @@ def test_fixed_weights_and_gamma_get_no_gradient():
     ],
 )
 def test_mix_without_learned_weights_keeps_its_shares(settings, shares):
-    mix, layers = ScalarMix(MixSettings(**settings)), make_layers().astype("float32")
+    mix, layers = ScalarMixLayer(MixSettings(**settings)), make_layers().astype("float32")
     mix.initialize(X=layers)
     for _ in range(2):
         output, backprop = mix(layers, is_train=True)

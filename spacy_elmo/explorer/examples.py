@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 from typing import Dict, NamedTuple
 
-FILE = Path(__file__).parent / "static" / "examples.txt"  # a line per language
+EXAMPLES_FILE = Path(__file__).parent / "static" / "examples.txt"  # a line per language
 
 
 class Examples(NamedTuple):
@@ -24,7 +24,7 @@ class Examples(NamedTuple):
 @cache
 def read_examples() -> Dict[str, Examples]:
     """RETURNS (Dict[str, Examples]): The texts by language code."""
-    rows = (line.split(" | ") for line in FILE.read_text(encoding="utf8").splitlines())
+    rows = (line.split(" | ") for line in EXAMPLES_FILE.read_text(encoding="utf8").splitlines())
     return {lang: Examples(*texts) for lang, *texts in rows}
 
 

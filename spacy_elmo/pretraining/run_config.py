@@ -229,7 +229,7 @@ class PretrainConfig:
         return record
 
 
-def _with_words(block: Any) -> Any:
+def _with_uncounted_words(block: Any) -> Any:
     """A biLM with word input has as many words as the vocabulary, which is not counted yet."""
     return {"n_words": 1, **block} if isinstance(block, dict) and not block.get("char_cnn") and block else block or None
 
@@ -301,12 +301,12 @@ class RunConfig:
     paths: PathsConfig = PathsConfig()
     corpus: CorpusConfig = CorpusConfig()
     vocabulary: WordsConfig = WordsConfig()
-    bilm: Annotated[Optional[BiLMConfig], BeforeValidator(_with_words)] = None
+    bilm: Annotated[Optional[BiLMConfig], BeforeValidator(_with_uncounted_words)] = None
     pretraining: PretrainConfig = PretrainConfig()
     meta: Dict[str, Any] = field(default_factory=dict)
 
 
-def read_config(path: Path, overrides: Mapping[str, Any]) -> Config:
+def read_run_config(path: Path, overrides: Mapping[str, Any]) -> Config:
     """Read a .cfg file, interpolated; `overrides` has values by dotted name of the setting."""
     config = Config().from_str(path.read_text(encoding="utf-8-sig"), interpolate=False)
     for name, value in overrides.items():
@@ -370,7 +370,7 @@ def make_pretraining_config(*, lang: str, tokenizer: Optional[str], is_small: bo
     tokenizer (Optional[str]): Language whose tokenizer reads raw text; None for tokenized text.
     config_path (str): Path of the config, for the command in its header.
     """
-    text = _read(SMALL if is_small else PRETRAINING, config_path, name=f"{lang}_elmo")
+    text = _read_recipe(SMALL if is_small else PRETRAINING, config_path, name=f"{lang}_elmo")
     if not is_small:
         text = TEMPLATE_HEADER + text[text.index("# python -m spacy") :]
         for block, key, value in FOR_ANY_TEXT:
@@ -388,7 +388,7 @@ def make_adaptation_config(
     lang (Optional[str]): None for the language of the biLM, whichever is given for training.
     bilm (Optional[str]): The biLM to continue; None if it will be given for training.
     """
-    text = _read(ADAPTATION, config_path, name="adapted", more="" if bilm else " --paths.init BILM")
+    text = _read_recipe(ADAPTATION, config_path, name="adapted", more="" if bilm else " --paths.init BILM")
     for block, key, value in (("paths", "init", bilm), ("corpus", "lang", tokenizer), ("meta", "lang", lang)):
         text = set_value(text, block, key, value)
     return text
@@ -401,7 +401,7 @@ def set_value(text: str, block: str, key: str, value: Any) -> str:
     return text[:start] + line.sub(lambda _: f"{key} = {srsly.json_dumps(value)}", text[start:], count=1)
 
 
-def _read(file_name: str, config_path: str, *, name: str, more: str = "") -> str:
+def _read_recipe(file_name: str, config_path: str, *, name: str, more: str = "") -> str:
     """RETURNS (str): A config of the repository; the command in its header has these paths, and `more` at its end."""
     text = (find_configs() / file_name).read_text(encoding="utf8")
     text = re.sub(r"corpus/(train|valid)\S*\.gz\b", r"\1.txt", text)

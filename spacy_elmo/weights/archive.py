@@ -31,7 +31,7 @@ SAFETENSORS_HEADER = 100_000_000  # bytes; the maximum of the format
 
 HEAD_BYTES = 512
 GZIP_SUFFIX, GZIP_MAGIC, BZIP2_MAGIC, XZ_MAGIC = ".gz", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0"
-COMPRESSED = (GZIP_MAGIC, BZIP2_MAGIC, XZ_MAGIC)
+COMPRESSION_MAGICS = (GZIP_MAGIC, BZIP2_MAGIC, XZ_MAGIC)
 ZIP_MAGIC = b"PK\x03\x04"
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 TORCH_MAGIC = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # the number that begins files of torch before version 1.6
@@ -84,7 +84,7 @@ class File:
         RAISES (OSError): EL037 if the operating system cannot read it.
         """
         content = self._read_stored()
-        if not content.startswith(COMPRESSED):  # whatever its name: browsers decompress without renaming
+        if not content.startswith(COMPRESSION_MAGICS):  # whatever its name: browsers decompress without renaming
             return content
         kind = "gzip" if content.startswith(GZIP_MAGIC) else "bzip2 or xz"
         with decoding(self, kind), decompress(io.BytesIO(content)) as stream:
@@ -119,15 +119,15 @@ class File:
             return b""
 
     def kind(self) -> str:
-        """The format by the first bytes, see `kind_of`; "" for a file that cannot be read."""
-        return kind_of(self.read_head())
+        """The format by the first bytes, see `kind_of_file`; "" for a file that cannot be read."""
+        return kind_of_file(self.read_head())
 
     def is_compressed(self) -> bool:
         """Whether a file on disk is compressed with gzip, bzip2 or xz. OSError EL037 if it cannot be read."""
         if not self.path.is_file():
             return False
         with decoding(self, "file"), self.path.open("rb") as file:
-            return file.read(HEAD_BYTES).startswith(COMPRESSED)
+            return file.read(HEAD_BYTES).startswith(COMPRESSION_MAGICS)
 
     def _read_stored(self) -> bytes:
         if self.tar is not None:
@@ -148,7 +148,7 @@ class File:
         return content
 
 
-def kind_of(head: bytes) -> str:
+def kind_of_file(head: bytes) -> str:
     """The format by the first 512 bytes of a file: "hdf5", "torch", "safetensors", "zip", "tar" or "pickle"; "" for
     another format.
     """
@@ -168,7 +168,7 @@ def kind_of(head: bytes) -> str:
 
 class Listing:
     """A path that exists, and the files there, from which the formats choose. `kind` is "folder", or the format of a
-    file by its first bytes, see `kind_of`, of archives also by its name.
+    file by its first bytes, see `kind_of_file`, of archives also by its name.
     """
 
     def __init__(self, path: Path) -> None:
@@ -203,12 +203,12 @@ class Listing:
                 files.update({f"{folder.name}/{name}": file for name, file in list_files(folder).items()})
         return files
 
-    def roots(self, is_mark: Callable[[str], bool]) -> Dict[str, Dict[str, File]]:
+    def find_model_folders(self, is_model_file: Callable[[str], bool]) -> Dict[str, Dict[str, File]]:
         """Each folder with a file whose name marks a biLM, and its files by name relative to it; the outermost first.
         Of an archive all folders, otherwise only that of `files`, "".
         """
-        marks = [name for name in self.files if is_mark(name.rpartition("/")[2])]
-        roots = sorted({name[: name.rfind("/") + 1] for name in marks}, key=lambda root: (root.count("/"), root))
+        model_files = [name for name in self.files if is_model_file(name.rpartition("/")[2])]
+        roots = sorted({name[: name.rfind("/") + 1] for name in model_files}, key=lambda root: (root.count("/"), root))
         return {
             root: {name.removeprefix(root): file for name, file in self.files.items() if name.startswith(root)}
             for root in roots
@@ -330,7 +330,7 @@ def decompress(file: IO[bytes]) -> IO[bytes]:
     """The decompressed stream of a file at its beginning; the file itself if it is not gzip, bzip2 or xz by its first
     bytes.
     """
-    head = file.read(max(map(len, COMPRESSED)))
+    head = file.read(max(map(len, COMPRESSION_MAGICS)))
     file.seek(0)
     if head.startswith(GZIP_MAGIC):
         return cast(IO[bytes], gzip.GzipFile(fileobj=file))
@@ -508,9 +508,9 @@ def _scan(file: h5py.File) -> Tuple[Dict[str, h5py.Dataset], List[str]]:
         if not isinstance(node, h5py.Dataset):
             return
         path = name if isinstance(name, str) else name.decode("utf8", "backslashreplace")
-        misfits = list(_problems(path, node))
-        problems.extend(misfits)
-        if not misfits:
+        problems_of_dataset = list(_problems(path, node))
+        problems.extend(problems_of_dataset)
+        if not problems_of_dataset:
             datasets[path] = node
 
     file.visititems(visit)

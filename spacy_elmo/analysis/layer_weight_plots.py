@@ -29,7 +29,7 @@ def name_mixes(mixes: Sequence[TaskMix]) -> List[str]:
     return [_name_mix(mix.component, mix.number, mix.place, components.count(mix.component)) for mix in mixes]
 
 
-def load_mixes(pipeline: str) -> List[TaskMix]:
+def load_task_mixes(pipeline: str) -> List[TaskMix]:
     """pipeline (str): A folder, or the name of an installed package.
     RETURNS (List[TaskMix]): Its mixes.
     RAISES (ValueError): EL230 if no component mixes layers; if those that do are not trained; for a folder without

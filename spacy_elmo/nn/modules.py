@@ -38,11 +38,11 @@ def _to_floats(weights: Any) -> Any:
     return [float(value) if isinstance(value, SupportsFloat) else value for value in weights] if is_list else weights
 
 
-Weights = Annotated[Sequence[Number], BeforeValidator(_to_floats)]
-ALLENNLP = "Code for AllenNLP runs with `from spacy_elmo.compat.allennlp import {name}`"
+MixWeights = Annotated[Sequence[Number], BeforeValidator(_to_floats)]
+ALLENNLP_HINT = "Code for AllenNLP runs with `from spacy_elmo.compat.allennlp import {name}`"
 
 
-def refuse_other_arguments(function: F) -> F:
+def reject_other_arguments(function: F) -> F:
     """Let the error for arguments that do not fit name the module that has the signature of AllenNLP."""
     signature = inspect.signature(function)
     names = ", ".join(list(signature.parameters)[1:])
@@ -55,7 +55,7 @@ def refuse_other_arguments(function: F) -> F:
                 raise TypeError(f"n_mixes is '{n_mixes}', should be a whole number")
         except TypeError as error:
             name = type(self).__name__
-            advice = ALLENNLP.format(name=function.__qualname__.partition(".")[0])
+            advice = ALLENNLP_HINT.format(name=function.__qualname__.partition(".")[0])
             raise TypeError(f"{name}(): {error}. It takes {names}. {advice}.") from None
         function(self, *args, **settings)
 
@@ -78,13 +78,13 @@ class ScalarMix(nn.Module):
     RAISES (ValueError): EL060 for invalid settings.
     """
 
-    @refuse_other_arguments
+    @reject_other_arguments
     @check_arguments
     def __init__(
         self,
         mixture_size: Count,
         *,
-        initial_weights: Optional[Weights] = None,
+        initial_weights: Optional[MixWeights] = None,
         initial_gamma: Number = 1.0,
         trainable: Flag = True,
         layer_norm: Optional[AnyNorm] = None,
@@ -150,7 +150,7 @@ class ScalarMix(nn.Module):
         elif len(layers) != self.mixture_size or layers[0].dim() < 1:
             actual = f"{len(layers)}{describe_shape(layers)}"
         if actual:
-            raise misfit_of_layers(expected, actual)
+            raise mismatch_of_layers(expected, actual)
         return list(layers)
 
     def _dropped_weights(self) -> Tensor:
@@ -254,7 +254,7 @@ def check_mask(mask: Any, layer: Tensor) -> None:
         )
 
 
-def misfit_of_layers(expected: str, actual: str) -> ValueError:
+def mismatch_of_layers(expected: str, actual: str) -> ValueError:
     """The error that layers do not fit a scalar mix."""
     return ValueError(
         f"The scalar mix expects {expected}, but found {actual}. Pass the layers of a biLM first in one tensor, as "

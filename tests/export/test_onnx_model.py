@@ -16,7 +16,7 @@ from export.running import largest_difference, make_feed, needs_onnx, open_graph
 
 from spacy_elmo import BiLM, BiLMConfig, CharCNNConfig, load_bilm, save_bilm
 from spacy_elmo.bilm.config import TransformerConfig
-from spacy_elmo.bilm.model import BiLMNetwork
+from spacy_elmo.bilm.network import BiLMNetwork
 from spacy_elmo.compat.allennlp.characters import check_fit
 from spacy_elmo.export import export_onnx, onnx_model
 from spacy_elmo.nn import batch_to_ids

@@ -19,7 +19,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from ..bilm.char_cnn import CharCNN, TokenEmbedder
 from ..bilm.config import BiLMConfig
 from ..bilm.layers import Highway, apply_highway, find_hooked
-from ..bilm.model import BiLMNetwork
+from ..bilm.network import BiLMNetwork
 from ..text.words import (
     SENTENCE_BEGIN,
     SENTENCE_END,
@@ -35,7 +35,7 @@ from .products import make_product
 from .runtime import CACHE_LOCK, isolated
 
 DEFAULT_CACHE_BYTES = 64 * 2**20
-WORDS_AT_ONCE = 1024
+ENCODED_AT_ONCE = 1024
 BOUNDARIES = (SENTENCE_BEGIN, SENTENCE_END)  # of biLMs whose codec has no others
 
 _is_watching: List[Any] = []  # the hook, once it is registered
@@ -87,8 +87,8 @@ class WordEncoder:
             return self.compute(words)
         with CACHE_LOCK:
             missing = self.cache.missing(words)
-            for start in range(0, len(missing), WORDS_AT_ONCE):
-                part = missing[start : start + WORDS_AT_ONCE]
+            for start in range(0, len(missing), ENCODED_AT_ONCE):
+                part = missing[start : start + ENCODED_AT_ONCE]
                 self.cache.add(part, self.compute(part))
             return self.cache.get(words)
 
@@ -112,7 +112,7 @@ class WordEncoder:
         compute = self.network.word_vectors if calls_modules else self._constant_words()
         parts = [
             compute(torch.from_numpy(char_ids[rows]).to(device), lengths[rows].tolist())
-            for rows in np.split(order, range(WORDS_AT_ONCE, len(order), WORDS_AT_ONCE))
+            for rows in np.split(order, range(ENCODED_AT_ONCE, len(order), ENCODED_AT_ONCE))
         ]
         inverse = torch.from_numpy(np.argsort(order, kind="stable")).to(device)
         return torch.cat(parts)[inverse]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from spacy_elmo.pretraining.config import FULL_SOFTMAX_WORDS, check_config, read_config
 from spacy_elmo.pretraining.prepare import corpus_warnings
+from spacy_elmo.pretraining.run_config import FULL_SOFTMAX_WORDS, check_config, read_run_config
 
 CONFIG = Path(__file__).parents[2] / "configs" / "pretrain_en_elmo_sm.cfg"
 
@@ -47,9 +47,9 @@ def test_all_values_of_wrong_types_are_named_at_once():
 )
 def test_misspelt_overrides_are_named_with_the_known_settings(override, text):
     with pytest.raises(ValueError) as error:
-        check_config(read_config(CONFIG, {override: 3}))
+        check_config(read_run_config(CONFIG, {override: 3}))
     assert text in str(error.value)
-    assert read_config(CONFIG, {"pretraining.batch_size": 3})["pretraining"]["batch_size"] == 3
+    assert read_run_config(CONFIG, {"pretraining.batch_size": 3})["pretraining"]["batch_size"] == 3
 
 
 def _config(**settings):

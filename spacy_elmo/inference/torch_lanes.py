@@ -1,8 +1,8 @@
 """Run an LSTM stack over lanes by torch's products: on GPUs, and without the native kernel.
 
-In lanes there is no padding. They are computed in blocks of steps, each in all layers before the next block: the input
-products of a block are one product, and only the recurrent product is in a loop over time. The input side of layer 1
-depends only on the word: it is computed once per distinct word of a block. On a GPU the steps of a block are launched
+In lanes there is no padding. They are computed in chunks of steps, each in all layers before the next chunk: the input
+products of a chunk are one product, and only the recurrent product is in a loop over time. The input side of layer 1
+depends only on the word: it is computed once per distinct word of a chunk. On a GPU the steps of a chunk are launched
 at once, as a CUDA graph.
 """
 
@@ -13,18 +13,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..bilm.layers import Graph, GraphCache
+from ..bilm.layers import CudaGraph, GraphCache
 from ..bilm.state import State
 from ..text.lanes import LanePlan
 from ..text.words import Ids
-from .dispatch import BLOCK_BYTES, GRAPH_GATE_BYTES, GRAPH_MIN_LANES, GRAPH_STEPS, MIN_BLOCK_STEPS
-from .lstm import ConstantStack, Pairs
+from .constant_lstm import ConstantStack, Pairs
+from .dispatch import CHUNK_GATE_BYTES, GRAPH_GATE_BYTES, GRAPH_MIN_LANES, GRAPH_STEPS, MIN_CHUNK_STEPS
 from .runtime import Workspace, stream_of, to_device
 
-OnStep = Callable[[int, int, Tensor, Tensor], Tuple[Tensor, Tensor]]  # (layer, step of the block, h, 2c) to (h, 2c)
+OnStep = Callable[[int, int, Tensor, Tensor], Tuple[Tensor, Tensor]]  # (layer, step of the chunk, h, 2c) to (h, 2c)
 
 
-class Batch(NamedTuple):
+class LaneBatch(NamedTuple):
     """Sequences to compute.
 
     vectors (Tensor): Shape (U, P), vectors of the distinct words.
@@ -53,7 +53,7 @@ class Batch(NamedTuple):
 class LaneRun:
     """Computes one plan."""
 
-    def __init__(self, stack: ConstantStack, batch: Batch, workspace: Workspace, with_end: bool) -> None:
+    def __init__(self, stack: ConstantStack, batch: LaneBatch, workspace: Workspace, with_end: bool) -> None:
         self.stack, self.batch = stack, batch
         plan, vectors, start = batch.plan, batch.vectors, batch.start.layers
         self._device, d, n_lanes = vectors.device, len(batch.words), plan.n_lanes
@@ -79,13 +79,13 @@ class LaneRun:
         """Set layers (L+1, N, D), tokens in text order."""
         first, n_steps, n_active = 0, self.batch.plan.n_steps, self.batch.plan.n_active.tolist()
         while first < n_steps:
-            first = self._run_block(first, n_active[first])
+            first = self._run_chunk(first, n_active[first])
         write_tokens(layers, self.batch, self._outputs.unbind(), self._slots)
 
-    def _run_block(self, first: int, n_lanes: int) -> int:
+    def _run_chunk(self, first: int, n_lanes: int) -> int:
         """Compute steps from `first` on; return the step after them. Lanes that end meanwhile give unused results."""
         d, _, width = self._states[0][1].shape
-        n_steps = max(MIN_BLOCK_STEPS, BLOCK_BYTES // (16 * d * n_lanes * width))
+        n_steps = max(MIN_CHUNK_STEPS, CHUNK_GATE_BYTES // (16 * d * n_lanes * width))
         words, rows = np.unique(self._words[:, first : first + n_steps, :n_lanes], return_inverse=True)
         rows = rows.reshape(d, -1) + len(words) * np.arange(d)[:, None]
         vectors = self.batch.vectors.index_select(0, to_device(words, self._device))
@@ -109,11 +109,11 @@ class LaneRun:
                 self.ends[i][1][:, sequences] = 0.5 * c2[:, lanes]
             return h, c2
 
-        self._states = run_block(self.stack, gates, states, outputs, begin, end)
+        self._states = compute_chunk(self.stack, gates, states, outputs, begin, end)
         return first + gates.shape[1]
 
 
-def run_block(
+def compute_chunk(
     stack: ConstantStack, gates: Tensor, states: Pairs, outputs: Sequence[Tensor], begin: OnStep, end: OnStep
 ) -> Pairs:
     """Compute some steps of all layers.
@@ -139,7 +139,7 @@ def run_block(
     return after
 
 
-def write_tokens(layers: Tensor, batch: Batch, outputs: Sequence[Tensor], slots: Sequence[Ids]) -> None:
+def write_tokens(layers: Tensor, batch: LaneBatch, outputs: Sequence[Tensor], slots: Sequence[Ids]) -> None:
     """Write the outputs of all tokens to layers (L+1, N, D), in text order.
 
     outputs (Sequence[Tensor]): For each layer shape (d, S, B, P).
@@ -157,7 +157,7 @@ def write_tokens(layers: Tensor, batch: Batch, outputs: Sequence[Tensor], slots:
 class LaneGraphs:
     """CUDA graphs of a stack, one for each power of two of lanes. A number of lanes is captured when it comes again.
 
-    All lanes are computed at all steps of a block, so that plans of similar size share a graph; results of padding are
+    All lanes are computed at all steps of a chunk, so that plans of similar size share a graph; results of padding are
     discarded. States and outputs lie in memory of fixed addresses.
     """
 
@@ -166,47 +166,47 @@ class LaneGraphs:
         self._caches: Dict[int, GraphCache] = {}  # by stream: graphs that share memory must not run at the same time
         self._lock = threading.Lock()  # graphs have their own memory: one plan at a time
 
-    def run(self, batch: Batch, layers: Tensor, workspace: Workspace) -> bool:
+    def run(self, batch: LaneBatch, layers: Tensor, workspace: Workspace) -> bool:
         """Compute layers (L+1, N, D) of a plan. False if they are not computed: a new number of lanes, several initial
         states, or another thread that uses the graphs.
         """
         if batch.start.layers[0][0].shape[1] != 1 or not self._lock.acquire(blocking=False):
             return False
         try:
-            block = self._find(batch.plan.n_lanes)
-            if block is not None:
-                self._run(block, batch, layers, workspace)
-            return block is not None
+            chunk = self._find(batch.plan.n_lanes)
+            if chunk is not None:
+                self._run(chunk, batch, layers, workspace)
+            return chunk is not None
         finally:
             self._lock.release()
 
-    def _find(self, n_lanes: int) -> Optional["_Block"]:
+    def _find(self, n_lanes: int) -> Optional["_ChunkGraph"]:
         size, stream = max(GRAPH_MIN_LANES, 1 << (n_lanes - 1).bit_length()), stream_of(self._device)
         if stream not in self._caches:
             self._caches[stream] = GraphCache(self._device, "Vectors are")
-        block: Optional[_Block] = self._caches[stream].find(
-            size, lambda pool: _Block(self._stack, size, self._device, pool)
+        chunk: Optional[_ChunkGraph] = self._caches[stream].find(
+            size, lambda pool: _ChunkGraph(self._stack, size, self._device, pool)
         )
-        return block
+        return chunk
 
-    def _run(self, block: "_Block", batch: Batch, layers: Tensor, workspace: Workspace) -> None:
-        plan, vectors, n_lanes, n_steps = batch.plan, batch.vectors, block.n_lanes, block.n_steps
-        n_blocks = -(-plan.n_steps // n_steps)
-        words, slots = batch.words_per_slot(n_blocks * n_steps, n_lanes)
-        begins = np.zeros((n_blocks * n_steps, n_lanes, 1), dtype=bool)
+    def _run(self, chunk: "_ChunkGraph", batch: LaneBatch, layers: Tensor, workspace: Workspace) -> None:
+        plan, vectors, n_lanes, n_steps = batch.plan, batch.vectors, chunk.n_lanes, chunk.n_steps
+        n_chunks = -(-plan.n_steps // n_steps)
+        words, slots = batch.words_per_slot(n_chunks * n_steps, n_lanes)
+        begins = np.zeros((n_chunks * n_steps, n_lanes, 1), dtype=bool)
         begins[plan.offsets[plan.lengths > 0], plan.lanes[plan.lengths > 0]] = True
-        rows = to_device(words.reshape(len(words), n_blocks, n_steps * n_lanes), self._device)
-        resets = to_device(begins.reshape(n_blocks, n_steps, n_lanes, 1), self._device)
-        shape = len(block.outputs), len(words), n_blocks * n_steps, n_lanes, vectors.shape[1]
+        rows = to_device(words.reshape(len(words), n_chunks, n_steps * n_lanes), self._device)
+        resets = to_device(begins.reshape(n_chunks, n_steps, n_lanes, 1), self._device)
+        shape = len(chunk.outputs), len(words), n_chunks * n_steps, n_lanes, vectors.shape[1]
         outputs = workspace.take("outputs", *shape)
-        block.begin(batch.start)
-        for k in range(n_blocks):
+        chunk.begin(batch.start)
+        for k in range(n_chunks):
             steps = slice(k * n_steps, (k + 1) * n_steps)
-            outputs[:, :, steps] = block.replay(vectors, rows[:, k], resets[k])
+            outputs[:, :, steps] = chunk.replay(vectors, rows[:, k], resets[k])
         write_tokens(layers, batch, outputs.unbind(), slots)
 
 
-class _Block:
+class _ChunkGraph:
     """A graph of some steps of all layers."""
 
     def __init__(self, stack: ConstantStack, n_lanes: int, device: torch.device, pool: Any) -> None:
@@ -224,7 +224,7 @@ class _Block:
         self._start = [(zeros(d, 1, width), zeros(d, 1, cell_width)) for _ in stack.layers]
         self._states = [(zeros(d, n_lanes, width), zeros(d, n_lanes, cell_width)) for _ in stack.layers]
         self.outputs = zeros(len(stack.layers), d, self.n_steps, n_lanes, width)
-        self._graph = Graph(self._compute, device, pool)
+        self._graph = CudaGraph(self._compute, device, pool)
 
     def begin(self, start: State) -> None:
         """Set the initial states, one row each."""
@@ -249,7 +249,7 @@ class _Block:
             return torch.where(self._resets[step], start_h, h), torch.where(self._resets[step], start_c2, c2)
 
         gates = self._stack.layers[0].input_gates(self._inputs.flatten(1, 2)).view(*self._inputs.shape[:3], -1)
-        after = run_block(self._stack, gates, self._states, self.outputs.unbind(), begin, lambda *step: step[2:])
+        after = compute_chunk(self._stack, gates, self._states, self.outputs.unbind(), begin, lambda *step: step[2:])
         for state, last in zip(self._states, after):
             for tensor, value in zip(state, last):
                 tensor.copy_(value)
