@@ -15,13 +15,15 @@ SCRIPTS = [".ci/run", ".ci/environments", ".ci/readme", ".github/workflows/test.
 # Commands that install, compile or copy. A compiled module is never named.
 CHANGES = re.compile(
     r"\b(pip3?|uv|conda|apt(-get)?|npm)\b[^|;&]* (install|wheel|sync)\b|\bsetup\.py\b|\bbuild_ext\b|--inplace\b"
-    r"|-m build\b|\b(cp|mv|rsync) \S|\binstall -\w|\bln -|\.so\b|\.pyd\b|\bg?c\+\+ |\bgcc |\bcmake\b"
+    r"|-m build\b|\b(cp|mv|rsync|tar|dd|curl|wget|make) \S|\binstall -\w|\bln -|\.so\b|\.pyd\b|\bg?c\+\+ |\bgcc "
+    r"|\bcmake\b"
+    r"|> *\S*spacy_elmo/|\bPYTHONPATH=|\bgit (checkout|restore|apply|stash)\b|\bshutil\b|\bcopy(tree|file)?\("
 )
 # What else is allowed, and why.
 ALLOWED = {
     "apt-get -qq install -y --no-install-recommends chromium": "a browser, without which its tests are skipped",
     "pip install uv": "it finds the oldest versions, outside of the tested environment",
-    "ln -sf -t": "links to all programs but compilers, for the environment without one",
+    'ln -sf -t "$work/bin"': "links to all programs but compilers, for the environment without one",
 }
 
 
@@ -100,6 +102,13 @@ def test_a_script_that_tests_installs_only_what_the_readme_does(script):
         "python -m build",
         "install -m 644 _kernel.abi3.so spacy_elmo/inference",
         "mv kernel spacy_elmo",
+        'cat "$site/$file" > "spacy_elmo/inference/$file"',
+        "tar -cf - inference | tar -xf - -C spacy_elmo",
+        'python -c "import shutil; shutil.copytree(a, b)"',
+        'export PYTHONPATH="$site"',
+        "git checkout kernel -- .",
+        'ln -sf -t spacy_elmo/inference "$site"/*',
+        "make kernel",
     ],
 )
 def test_a_script_that_builds_more_is_found(line):
