@@ -4,6 +4,7 @@ import bz2
 import gzip
 import json
 import lzma
+import re
 import zipfile
 
 import h5py
@@ -203,4 +204,7 @@ def test_a_member_that_declares_more_than_the_zip_has_takes_no_memory(folder):
     at = content.find(b"PK\x01\x02") + 20
     content[at : at + 4] = (2**32 - 2).to_bytes(4, "little")
     path.write_bytes(content)
-    load_bilm(path)
+    try:
+        load_bilm(path)
+    except ValueError as error:  # newer versions of zipfile compare the sizes
+        assert re.search(r"EL022.*model\.zip:options\.json.*Overlapped", str(error))
