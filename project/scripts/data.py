@@ -25,7 +25,7 @@ from spacy_elmo.corpora.records import parse_json_text, stream_json
 from spacy_elmo.corpora.shards import find_shards, read_shards
 from spacy_elmo.corpora.sources import make_source
 from spacy_elmo.files import write_text
-from spacy_elmo.weights.identity import hash_weights
+from spacy_elmo.weights.contents import hash_weights
 
 SPLITS = ("train", "dev", "test")
 PROJECT_DIR = Path(__file__).resolve().parent.parent

@@ -43,7 +43,7 @@ from spacy_elmo.about import __title__, __version__
 from spacy_elmo.files import hash_file
 from spacy_elmo.pipeline.noun_chunks import NOUN_CHUNKS, lacks_ud_rules
 from spacy_elmo.pipeline.starter_config import make_pipeline_config
-from spacy_elmo.weights.formats import PACKAGED_NAMES
+from spacy_elmo.weights.formats.native import PACKAGED_NAMES
 
 VERSION = __version__  # of the package: each release trains it again
 TRAINING_SENTENCES = 10  # per Doc at most: a longer Doc is a longer loop of the LSTM, in a batch with fewer Docs

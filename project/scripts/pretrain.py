@@ -34,7 +34,7 @@ from thinc.api import Config
 from wasabi import msg
 
 from spacy_elmo.pretraining.vocabulary import save_vocabulary as vocab
-from spacy_elmo.weights.identity import hash_weights
+from spacy_elmo.weights.contents import hash_weights
 
 ALTERNATIVES_DIR = PROJECT_DIR / "training" / "alternatives"
 LANGUAGES_DIR = PROJECT_DIR / "training" / "languages"

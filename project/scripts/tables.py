@@ -13,8 +13,9 @@ import srsly
 from paper_experiments import SHARES
 
 from spacy_elmo.pipeline.layer_weights import TaskMix
-from spacy_elmo.weights.formats import PACKAGED_NAMES, locate_model
-from spacy_elmo.weights.identity import hash_weights
+from spacy_elmo.weights.contents import hash_weights
+from spacy_elmo.weights.formats.native import PACKAGED_NAMES
+from spacy_elmo.weights.load import locate_model
 
 Result = Dict[str, Any]
 N_SEEDS = 3  # of a score that does not say how many it has

@@ -2,7 +2,7 @@
 
 from ..corpora.labelled import SenseSentence, SenseUse, read_senses
 from ..inference.substitutes import Substitute, find_substitutes
-from ..weights.comparison import compare_bilms
+from ..weights.contents import compare_bilms
 from .answers import Answer, DocAnswers, read_answers
 from .intervals import Score, bootstrap_accuracy
 from .labelled_docs import LabelledDocs, label_senses, label_tokens

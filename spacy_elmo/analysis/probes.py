@@ -24,7 +24,7 @@ from ..inference.bilm import BiLM
 from ..pipeline.component import find_model
 from ..pipeline.model import ElmoSettings, ensure_bilm, get_settings
 from ..weights import load_bilm
-from ..weights.formats import PACKAGED_NAMES
+from ..weights.formats.native import PACKAGED_NAMES
 from .intervals import Score, bootstrap_accuracy
 from .labelled_docs import SENSE, LabelledDocs, ProbeData, check_labels, compare_labels
 from .layer_vectors import MEAN, collect_layers, group_layers, name_all, predict_nearest

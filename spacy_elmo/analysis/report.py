@@ -23,7 +23,7 @@ from ..pipeline.component import find_models
 from ..pipeline.layer_weights import TaskMix, find_task_mixes
 from ..pipeline.model import get_bilm
 from ..util import is_number
-from ..weights.identity import hash_weights
+from ..weights.contents import hash_weights
 from .answers import (
     QUESTIONS,
     DocAnswers,

@@ -9,7 +9,7 @@ import typer
 
 from ..corpora.shards import find_shards, read_shards
 from ..util import finite_or_none, shorten
-from ..weights.comparison import COMPARED_SENTENCES, DIFFERENT, SAME, VECTOR_TOLERANCE, Comparison, compare_bilms
+from ..weights.contents import COMPARED_SENTENCES, DIFFERENT, SAME, VECTOR_TOLERANCE, Comparison, compare_bilms
 from . import _common
 from ._app import Arg, Opt, app
 

@@ -8,7 +8,7 @@ from ..export import export_onnx
 from ..files import check_not_read
 from ..weights import save_bilm
 from ..weights.contents import count_parameters
-from ..weights.formats import list_sources
+from ..weights.load import list_sources
 from . import _common
 from ._app import Arg, Opt, app
 

@@ -9,7 +9,7 @@ import typer
 from tqdm import tqdm
 
 from ..weights.download import Downloaded, download
-from ..weights.formats import detect_format
+from ..weights.load import detect_format
 from ..weights.published import Published, find_published, list_published
 from . import _common
 from ._app import Arg, Opt, app

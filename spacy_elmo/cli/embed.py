@@ -30,7 +30,7 @@ from ..export.parts import (
 )
 from ..export.vector_files import STDOUT, check_choice, choose_format, open_vectors
 from ..settings import DType, Precision
-from ..weights.formats import list_sources
+from ..weights.load import list_sources
 from . import _common
 from ._app import Arg, Opt, app
 

@@ -23,7 +23,7 @@ from ..pipeline.starter_config import (
     read_lang,
 )
 from ..pretraining.run_config import SMALL_TEXT_MB, make_adaptation_config, make_pretraining_config, measure_text
-from ..weights.formats import list_sources
+from ..weights.load import list_sources
 from . import _common
 from ._app import Arg, Opt, app
 

@@ -6,7 +6,7 @@ from typing import Any, Dict, Literal, Optional
 from ..export.package import check_package, find_folder, package_bilm
 from ..files import check_not_read
 from ..settings import Precision
-from ..weights.formats import list_sources
+from ..weights.load import list_sources
 from . import _common
 from ._app import Arg, Opt, app
 

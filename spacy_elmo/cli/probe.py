@@ -23,7 +23,7 @@ from ..analysis.probes import (
     probe_data,
 )
 from ..files import write_text
-from ..weights.formats import list_sources
+from ..weights.load import list_sources
 from . import _common
 from ._app import Arg, Opt, app
 

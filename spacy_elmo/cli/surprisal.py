@@ -13,7 +13,7 @@ from ..corpora.texts import choose_lang, make_splitter, tokenize
 from ..files import write_text
 from ..pipeline.surprisal import ElmoSurprisal, Surprisal
 from ..util import finite_or_none
-from ..weights.formats import list_sources
+from ..weights.load import list_sources
 from . import _common
 from ._app import Opt, app
 

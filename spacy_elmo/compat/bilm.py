@@ -28,7 +28,7 @@ from ..text.words import SENTENCE_END as EOS
 from ..text.words import UNKNOWN as UNK
 from ..weights import load_bilm
 from ..weights.archive import File
-from ..weights.bilm_tf import WORD_TABLE, read_token_embeddings
+from ..weights.formats.bilm_tf import WORD_TABLE, read_token_embeddings
 from .common import (
     PathLike,
     add_dataset,

@@ -13,7 +13,7 @@ from ..inference.bilm import BiLM
 from ..util import batched
 from ..weights import load_bilm
 from ..weights.archive import list_files
-from ..weights.bilm_tf import describe_other_hdf5
+from ..weights.formats.bilm_tf import describe_other_hdf5
 from .bilm import Batcher
 from .common import ConfigurationError as ConfigurationError
 from .common import PathLike, add_submodules, check_count, check_no_url, invalid, read_sentences

@@ -49,7 +49,8 @@ from ..pipeline.model import ensure_bilm, set_bilm
 from ..settings import Count, DType, Precision, Store, Whole, check_fields
 from ..util import shorten
 from ..weights import load_bilm
-from ..weights.formats import FORMATS, locate_model, split_name
+from ..weights.formats import FORMATS
+from ..weights.load import locate_model, split_name
 
 MAX_BATCH_TEXTS = 1024
 BATCH_TOKENS = 16000  # tokens per batch of Docs, a little less than twice the component's `batch_tokens`

@@ -16,8 +16,8 @@ from ..inference.word_encoder import BOUNDARIES
 from ..text.words import Utf8Codec
 from ..util import has_onnx
 from ..weights.archive import PathLike
-from ..weights.formats import not_saved
 from ..weights.meta import list_training_texts
+from ..weights.save import not_saved
 from .onnx_graph import (
     FLOAT,
     INT64,

@@ -21,7 +21,8 @@ from thinc.types import Floats3d
 
 from ..files import AnyPath
 from ..settings import KNOWN_NAMES, DType, Flag, Number, Prefix, Store, WeightsPath, read_block, takes
-from ..weights.formats import PACKAGED_NAMES, resolve
+from ..weights.formats.native import PACKAGED_NAMES
+from ..weights.load import resolve
 from .checks import (
     check_bilm,
     check_examples_have_words,

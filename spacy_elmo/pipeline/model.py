@@ -43,7 +43,7 @@ from ..settings import (
     takes,
 )
 from ..weights import load_bilm
-from ..weights.formats import resolve
+from ..weights.load import resolve
 from .fine_tuning import FineTuning
 from .mix import ElmoBatch
 from .replaced_listener import replace_listener, replace_listener_cfg

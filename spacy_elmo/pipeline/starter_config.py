@@ -17,7 +17,8 @@ from thinc.api import Config
 from ..errors import Errors
 from ..files import AnyPath
 from ..weights.archive import File, read_json
-from ..weights.formats import PACKAGED_NAMES, locate_model
+from ..weights.formats.native import PACKAGED_NAMES
+from ..weights.load import locate_model
 from ..weights.published import describe_published
 from . import component as component  # registers the factory
 from .comments import write_config

@@ -24,8 +24,8 @@ from ..inference.runtime import register_fork_handlers
 from ..settings import KNOWN_NAMES, Prefix, WeightsPath, read_block, takes
 from ..util import batched
 from ..weights import load_bilm
-from ..weights.formats import resolve
-from ..weights.native import bilm_from_bytes, bilm_to_bytes
+from ..weights.formats.native import bilm_from_bytes, bilm_to_bytes
+from ..weights.load import resolve
 from .doc_vectors import ExtensionGetter, register_getter
 from .model import PACKAGED_BILM, DocSequences, SequenceSettings, read_docs
 

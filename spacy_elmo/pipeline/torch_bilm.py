@@ -24,9 +24,8 @@ from thinc.util import get_array_module, get_torch_default_device, to_numpy
 
 from ..inference.bilm import BiLM
 from ..inference.runtime import HeapTrimmer, isolated
-from ..weights.formats import load_referenced
-from ..weights.native import bilm_from_bytes, bilm_to_bytes
-from ..weights.pipelines import REFERENCE_MARK, reference_to_bytes
+from ..weights.formats.native import bilm_from_bytes, bilm_to_bytes
+from ..weights.formats.pipelines import REFERENCE_MARK, load_referenced, reference_to_bytes
 from .fine_tuning import FineTuner, FineTuning
 from .record_checks import cast_values
 

@@ -23,7 +23,7 @@ from ..inference.word_encoder import check_has_targets
 from ..text.words import Vocabulary
 from ..util import find_changes
 from ..weights import load_bilm
-from ..weights.formats import list_sources
+from ..weights.load import list_sources
 from ..weights.tensor_map import is_head_shared
 from .data import Sentences, read_held_out
 from .distributed import Ranks

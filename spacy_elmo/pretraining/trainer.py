@@ -21,7 +21,7 @@ from ..inference.products import has_bfloat16_units
 from ..inference.runtime import to_device
 from ..settings import TrainingPrecision
 from ..text.words import Vocabulary
-from ..weights.native import current_name, stored_name
+from ..weights.formats.native import current_name, stored_name
 from .data import LaneReader, PreparedChunk, TrainingBatch
 from .distributed import Ranks
 from .objective import make_objective

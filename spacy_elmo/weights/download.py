@@ -22,9 +22,9 @@ from ..about import __version__
 from ..errors import Errors
 from ..files import check_not_read, hash_file, is_hidden, naming, only_writer, write_text
 from .archive import HDF5_MAGIC, MIB, ZIP_MAGIC
-from .formats import find_replaceable
 from .meta import RECORD_NAME, read_record
 from .published import Published, PublishedFile
+from .save import find_replaceable
 
 TIMEOUT_S = 30.0
 N_TRIES = 3  # per address

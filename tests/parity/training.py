@@ -12,7 +12,7 @@ from spacy_elmo.pretraining.objective import make_objective, sampled_losses
 from spacy_elmo.pretraining.optimizer import PretrainOptimizer
 from spacy_elmo.pretraining.run_config import OptimizerConfig, ScheduleConfig, SoftmaxConfig
 from spacy_elmo.text.words import SENTENCE_BEGIN, SENTENCE_END, character_ids
-from spacy_elmo.weights.bilm_tf import SOFTMAX_BIAS, SOFTMAX_WEIGHT, tf_datasets
+from spacy_elmo.weights.formats.bilm_tf import SOFTMAX_BIAS, SOFTMAX_WEIGHT, tf_datasets
 from spacy_elmo.weights.tensor_map import export_arrays, to_arrays
 
 from .cases import Difference, largest_difference, read_json

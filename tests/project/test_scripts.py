@@ -18,7 +18,7 @@ from spacy.util import load_model_from_config
 from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.bilm.network import SoftmaxHead
 from spacy_elmo.text.words import Vocabulary
-from spacy_elmo.weights.identity import hash_weights
+from spacy_elmo.weights.contents import hash_weights
 
 SPLITS = ("train", "dev", "test")
 VOCAB = spacy.blank("en").vocab

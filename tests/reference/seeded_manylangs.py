@@ -36,6 +36,22 @@ BASE: Dict[str, Any] = {
 }
 Arrays = Dict[str, np.ndarray]
 
+# Architectures by what is special about them: changes of `make_architecture`.
+MANYLANGS_KINDS: Dict[str, Dict[str, Any]] = {
+    "characters and words": {},
+    "characters": {"token_embedder": {"word_dim": 0}},
+    "words": {"token_embedder": {"char_dim": 0}},
+    "words cut at two characters": {"token_embedder": {"char_dim": 0, "max_characters_per_token": 4}},
+    "tanh, no highways": {"token_embedder": {"activation": "tanh", "n_highway": 0}},
+    "long words": {"token_embedder": {"max_characters_per_token": 50, "n_highway": 3}},
+    "no clips": {"encoder": {"cell_clip": 0, "proj_clip": None, "n_layers": 1}},
+    "small clips": {"encoder": {"cell_clip": 0.1, "proj_clip": 0.05, "n_layers": 3}},
+    "projection wider than the cell": {"encoder": {"dim": 3}},
+    "LSTM over characters": {"token_embedder": {"name": "lstm"}},
+    "LSTM over characters alone": {"token_embedder": {"name": "lstm", "word_dim": 0}},
+    "plain LSTM": {"encoder": {"name": "lstm", "dim": 5, "n_layers": 3}},
+}
+
 
 def make_architecture(**changes: Any) -> Dict[str, Any]:
     return merge_options(BASE, changes)

@@ -9,9 +9,8 @@ import pytest
 
 from spacy_elmo.inference import products
 from spacy_elmo.pipeline.model import make_random_bilm
-from spacy_elmo.weights.contents import read_origin
-from spacy_elmo.weights.identity import hash_weights
-from spacy_elmo.weights.native import bilm_from_bytes, bilm_to_bytes
+from spacy_elmo.weights.contents import hash_weights, read_origin
+from spacy_elmo.weights.formats.native import bilm_from_bytes, bilm_to_bytes
 
 CONTENT = b"weights"
 BILM = {

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict
 import numpy as np
 import pytest
 import torch
-from reference.seeded_manylangs import make_architecture, write_manylangs
+from reference.seeded_manylangs import MANYLANGS_KINDS, make_architecture, write_manylangs
 from reference.seeded_weights import (
     VARIANTS,
     WORDS,
@@ -19,7 +19,6 @@ from reference.seeded_weights import (
 )
 from transformers_tiny import make_transformer
 from weights.same import assert_same
-from weights.test_manylangs import KINDS
 
 from spacy_elmo import BiLM, load_bilm, load_mixes, save_bilm
 from spacy_elmo.bilm.config import BiLMConfig
@@ -27,8 +26,9 @@ from spacy_elmo.bilm.network import AdaptiveHead, BiLMNetwork
 from spacy_elmo.text.words import Vocabulary
 from spacy_elmo.weights.archive import Listing
 from spacy_elmo.weights.contents import read_contents
-from spacy_elmo.weights.formats import FORMATS, detect_format
-from spacy_elmo.weights.native import bilm_from_bytes, bilm_to_bytes
+from spacy_elmo.weights.formats import FORMATS
+from spacy_elmo.weights.formats.native import bilm_from_bytes, bilm_to_bytes
+from spacy_elmo.weights.load import detect_format
 
 WRITTEN = [format for format in FORMATS if format.write is not None]
 
@@ -130,7 +130,7 @@ def _highways(folder: Path) -> BiLM:
 
 def _manylangs(kind: str) -> Callable[[Path], BiLM]:
     def make(folder: Path) -> BiLM:
-        write_manylangs(folder, make_architecture(**KINDS[kind]))
+        write_manylangs(folder, make_architecture(**MANYLANGS_KINDS[kind]))
         return load_bilm(folder)
 
     return make

@@ -4,7 +4,7 @@ import re
 import pytest
 from reference.seeded_weights import WORDS, make_arrays, make_options, write_model
 
-import spacy_elmo.weights.native
+import spacy_elmo.weights.formats.native
 from spacy_elmo import files, load_bilm, save_bilm
 from spacy_elmo.text.words import Vocabulary
 
@@ -120,7 +120,7 @@ def test_save_that_fails_leaves_nothing(bilm, tmp_path, monkeypatch):
     def fail(*args):
         raise OSError("disk full")
 
-    monkeypatch.setattr(spacy_elmo.weights.native, "write_vocabulary", fail)
+    monkeypatch.setattr(spacy_elmo.weights.formats.native, "write_vocabulary", fail)
     before = sorted(tmp_path.iterdir())
     with pytest.raises(OSError, match="model': disk full"):
         save_bilm(bilm, tmp_path / "model")

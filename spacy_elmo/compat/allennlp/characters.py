@@ -29,8 +29,8 @@ from ...text.words import (
     character_ids,
 )
 from ...weights import load_bilm
-from ...weights.allennlp_names import EMBEDDER, allennlp_datasets, char_cnn_datasets
-from ...weights.bilm_tf import find_unsupported_settings
+from ...weights.formats.allennlp_names import EMBEDDER, allennlp_datasets, char_cnn_datasets
+from ...weights.formats.bilm_tf import find_unsupported_settings
 from ...weights.tensor_map import export_arrays, import_tensors, to_arrays
 from ..common import (
     ConfigurationError,

@@ -9,12 +9,13 @@ import pytest
 from reference.seeded_weights import SENTENCES, WORDS, make_arrays, make_options
 from reference.tensorflow_files import write_checkpoint
 
-import spacy_elmo.weights.formats
+import spacy_elmo.weights.formats.native
 from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.compat.bilm import dump_bilm_embeddings, dump_token_embeddings
 from spacy_elmo.compat.simple_elmo import ElmoModel
-from spacy_elmo.weights.formats import FORMATS, detect_format
-from spacy_elmo.weights.identity import hash_weights
+from spacy_elmo.weights.contents import hash_weights
+from spacy_elmo.weights.formats import FORMATS
+from spacy_elmo.weights.load import detect_format
 
 
 def assert_is_model(bilm, folder):
@@ -126,7 +127,7 @@ def test_hdf5_without_options_says_how_to_name_them(folder):
 
 
 def test_packaged_name(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(spacy_elmo.weights.formats, "MODELS_DIR", tmp_path / "models")
+    monkeypatch.setattr(spacy_elmo.weights.formats.native, "MODELS_DIR", tmp_path / "models")
     with pytest.raises(ValueError, match="elmo that includes it, or pass the path of other"):
         load_bilm("en_elmo_sm")
     save_bilm(load_bilm(folder), tmp_path / "models" / "en_elmo_sm")

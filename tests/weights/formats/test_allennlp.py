@@ -16,8 +16,8 @@ from reference.seeded_weights import SENTENCES, WORDS, make_arrays, make_options
 from weights.same import assert_same
 
 from spacy_elmo import BiLM, load_bilm, load_mixes, save_bilm
-from spacy_elmo.weights.allennlp_names import allennlp_datasets
-from spacy_elmo.weights.allennlp_options import to_json
+from spacy_elmo.weights.formats.allennlp import to_json
+from spacy_elmo.weights.formats.allennlp_names import allennlp_datasets
 from spacy_elmo.weights.meta import LoadedMix, mixes_from_meta
 from spacy_elmo.weights.tensor_map import export_arrays, to_arrays
 

@@ -22,9 +22,9 @@ from reference.seeded_weights import (
 )
 
 from spacy_elmo import load_bilm, save_bilm
-from spacy_elmo.weights.archive import read_hdf5
-from spacy_elmo.weights.bilm_tf import read_options
-from spacy_elmo.weights.formats import detect_format
+from spacy_elmo.weights.formats.bilm_tf import read_options
+from spacy_elmo.weights.formats.hdf5 import read_hdf5
+from spacy_elmo.weights.load import detect_format
 
 CELL = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/"
 

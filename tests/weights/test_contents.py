@@ -9,7 +9,7 @@ from reference.seeded_weights import SENTENCES as SOME
 from reference.seeded_weights import make_arrays, make_options, write_model
 
 from spacy_elmo import load_bilm, save_bilm
-from spacy_elmo.weights.comparison import COMPARED_SENTENCES, compare_bilms
+from spacy_elmo.weights.contents import COMPARED_SENTENCES, compare_bilms
 
 
 @pytest.mark.parametrize("format", ["native", "bilm-tf"])

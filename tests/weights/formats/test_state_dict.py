@@ -21,7 +21,7 @@ from weights.same import assert_same
 from spacy_elmo import load_bilm, load_mixes
 from spacy_elmo.nn import Elmo
 from spacy_elmo.weights.archive import File
-from spacy_elmo.weights.state_dict import read_state_dict
+from spacy_elmo.weights.formats.state_dict import read_state_dict
 
 OPTIONS = make_options()
 STATE = elmo_state(make_arrays(OPTIONS), OPTIONS)

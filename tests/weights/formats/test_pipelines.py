@@ -7,8 +7,8 @@ from weights.same import assert_same
 
 from spacy_elmo import load_bilm
 from spacy_elmo.pipeline.component import find_model
-from spacy_elmo.weights.formats import detect_format
-from spacy_elmo.weights.identity import hash_weights
+from spacy_elmo.weights.contents import hash_weights
+from spacy_elmo.weights.load import detect_format
 
 pytestmark = pytest.mark.issue(48)
 SENTENCES = [["She", "sat", "on", "the", "bank", "."], ["Yes"]]

@@ -13,17 +13,25 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 
 import numpy as np
 
-from ..bilm.config import BiLMConfig, SettingsReader
-from ..bilm.network import SoftmaxHead
-from ..bilm.transformer import sinusoids, transformer_of
-from ..errors import Warnings
-from ..inference.bilm import BiLM
-from ..settings import Flag, Whole
-from ..text.words import UNKNOWN, Vocabulary
-from ..util import DIRECTIONS, listed, shorten
+from ...bilm.config import BiLMConfig, SettingsReader
+from ...bilm.network import SoftmaxHead
+from ...bilm.transformer import sinusoids, transformer_of
+from ...errors import Warnings
+from ...inference.bilm import BiLM
+from ...settings import Flag, Whole
+from ...text.words import UNKNOWN, Vocabulary
+from ...util import DIRECTIONS, listed, shorten
+from ..archive import Array, Shape
+from ..tensor_map import (
+    TRANSPOSED,
+    Dataset,
+    TensorSlice,
+    build_softmax,
+    check_vocabulary,
+    find_mismatches,
+    load_network,
+)
 from .allennlp_names import char_cnn_datasets, gate_slices
-from .archive import Array, Shape
-from .tensor_map import TRANSPOSED, Dataset, TensorSlice, build_softmax, check_vocabulary, find_mismatches, load_network
 
 MODEL_TYPES = ("language_model", "bidirectional-language-model")
 N_HEADS = 8  # fixed in the code of AllenNLP

@@ -13,8 +13,8 @@ import torch
 from safetensors.torch import load as load_safetensors
 from torch import Tensor
 
-from ..util import listed, shorten
-from .archive import Array, File, check_expansion, decoding, pickled
+from ...util import listed, shorten
+from ..archive import Array, File, check_expansion, decoding, pickled
 
 STATE_KEYS = ("state_dict", "model_state_dict", "model")  # of checkpoints, one in another at most
 MAX_NESTED = 2

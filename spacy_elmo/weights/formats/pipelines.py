@@ -8,13 +8,14 @@ there is a reference to it, a JSON object.
 
 import mmap
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import srsly
 
-from ..about import __version__
-from ..inference.bilm import BiLM
-from .archive import (
+from ...about import __version__
+from ...inference.bilm import BiLM
+from ...inference.runtime import isolated
+from ..archive import (
     File,
     Listing,
     ModelFiles,
@@ -24,8 +25,8 @@ from .archive import (
     read_json,
     unreadable,
 )
-from .meta import META_NAME
-from .native import BYTES_KEY, METADATA_KEY, bilm_from_bytes
+from ..meta import META_NAME
+from .native import BYTES_KEY, METADATA_KEY, PACKAGED_NAMES, bilm_from_bytes, find_packaged, read_native
 
 PIPELINE_CONFIG = "config.cfg"
 COMPONENT_FILES = ("model", "bilm")  # of a component
@@ -66,12 +67,27 @@ def reference_to_bytes(name: str, bilm: BiLM) -> bytes:
     return str(srsly.json_dumps(reference)).encode("utf8")
 
 
-def read_pipeline(
-    files: ModelFiles, load_reference: Callable[[bytes], Tuple[str, BiLM]], name: Optional[str] = None
-) -> BiLM:
+@isolated
+def load_referenced(content: bytes) -> Tuple[str, BiLM]:
+    """The packaged name and the biLM of a reference from `reference_to_bytes`, in a pipeline that was saved without the
+    weights of its biLM. ValueError if this version of the package has no biLM of the name, or another biLM.
+    """
+    reference = parse_json(content, "the reference to a packaged biLM")
+    name, digest = reference["packaged"], str(reference.get("digest"))
+    bilm = read_native(find_packaged(name)) if name in PACKAGED_NAMES else None
+    if bilm is None or bilm.digest != digest:
+        present = ", ".join(PACKAGED_NAMES) if bilm is None else f"'{name}' with digest {bilm.digest}"
+        raise ValueError(
+            f"The pipeline was saved with the packaged biLM '{name}' of digest {digest}, but this version of "
+            f"spacy-elmo ({__version__}) has {present}. Install spacy-elmo {reference.get('version')}, or train the "
+            "pipeline again."
+        )
+    return name, bilm
+
+
+def read_pipeline(files: ModelFiles, name: Optional[str] = None) -> BiLM:
     """The biLM of a component, or of the first one with a biLM; without a softmax except for `elmo_surprisal`.
 
-    load_reference (Callable[[bytes], Tuple[str, BiLM]]): Loads a packaged biLM from the output of `reference_to_bytes`.
     RAISES (ValueError): If no component with a biLM has the name; EL022 for a damaged file.
     """
     if name is not None and name not in files.by_name:
@@ -79,7 +95,7 @@ def read_pipeline(
     weights = files.weights if name is None else files.by_name[name]
     with weights.path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         if (start := content.find(REFERENCE_MARK)) >= 0:
-            return load_reference(content[start : content.find(b"}", start) + 1])[1]
+            return load_referenced(content[start : content.find(b"}", start) + 1])[1]
         start = content.find(MARK) - SIZE_BYTES
         length = int.from_bytes(content[start : start + SIZE_BYTES], "little")
         first = start + SIZE_BYTES + length

@@ -8,15 +8,15 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..bilm.config import BiLMConfig, SettingsReader, TokenEmbedderConfig
-from ..inference.bilm import BiLM
-from ..settings import check_record, list_problems
-from ..text.words import CHARACTERS_NEEDED, WORDS_NEEDED, Lexicon
-from ..util import DIRECTIONS, MAX_SHOWN, listed, shorten
+from ...bilm.config import BiLMConfig, SettingsReader, TokenEmbedderConfig
+from ...inference.bilm import BiLM
+from ...settings import check_record, list_problems
+from ...text.words import CHARACTERS_NEEDED, WORDS_NEEDED, Lexicon
+from ...util import DIRECTIONS, MAX_SHOWN, listed, shorten
+from ..archive import CONFIG_NAME, File, Listing, ModelFiles, decode_text, only_model, read_json
+from ..tensor_map import Dataset, TensorSlice, find_mismatches, load_network, whole
 from .allennlp_names import cell_datasets, filter_datasets, highway_datasets
-from .archive import CONFIG_NAME, File, Listing, ModelFiles, decode_text, only_model, read_json
 from .state_dict import read_state_dict
-from .tensor_map import Dataset, TensorSlice, find_mismatches, load_network, whole
 
 ENCODER_NAME, EMBEDDER_NAME = "encoder.pkl", "token_embedder.pkl"
 MARKS = (ENCODER_NAME, EMBEDDER_NAME)

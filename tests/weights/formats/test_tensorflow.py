@@ -24,11 +24,11 @@ from reference.tensorflow_files import (
 from weights.same import assert_same
 
 from spacy_elmo import load_bilm, load_mixes
-from spacy_elmo.weights.crc32c import crc32c
-from spacy_elmo.weights.formats import TF_CHECKPOINT, TF_HUB, detect_format
+from spacy_elmo.weights.formats import TF_CHECKPOINT, TF_HUB
+from spacy_elmo.weights.formats.tensorflow import find_checkpoint, open_checkpoint
+from spacy_elmo.weights.formats.tf_bundle import Bundle, crc32c
+from spacy_elmo.weights.load import detect_format
 from spacy_elmo.weights.meta import MIXES_KEY, LoadedMix
-from spacy_elmo.weights.tensorflow import find_checkpoint, open_checkpoint
-from spacy_elmo.weights.tf_bundle import Bundle
 
 MIX = {"weights": np.array([0.5, -1.0, 0.25], dtype="float32"), "scaling": np.array(1.5, dtype="float32")}
 
@@ -202,7 +202,7 @@ def test_a_checkpoint_of_another_model(tmp_path):
 # Checkpoints that TensorFlow itself wrote, see tests/fixtures/tensorflow/README.md
 
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "tensorflow"
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "tensorflow"
 
 
 def test_checkpoints_of_tensorflow_itself_have_every_value():

@@ -11,30 +11,22 @@ import spacy
 import torch
 from cli.calls import call, refused
 from inference.forcing import needs_kernel
-from reference.seeded_manylangs import SENTENCES, make_architecture, write_manylangs, write_zip
+from reference.seeded_manylangs import MANYLANGS_KINDS, SENTENCES, make_architecture, write_manylangs, write_zip
 from spacy.tokens import Doc
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.inference.word_encoder import check_has_targets
 from spacy_elmo.text.words import Lexicon
 from spacy_elmo.weights.archive import File, Listing
-from spacy_elmo.weights.manylangs import detect_manylangs, make_config, read_architecture, read_sizes, read_symbols
+from spacy_elmo.weights.formats.manylangs import (
+    detect_manylangs,
+    make_config,
+    read_architecture,
+    read_sizes,
+    read_symbols,
+)
 
 LIMIT = 2e-5
-KINDS = {
-    "characters and words": {},
-    "characters": {"token_embedder": {"word_dim": 0}},
-    "words": {"token_embedder": {"char_dim": 0}},
-    "words cut at two characters": {"token_embedder": {"char_dim": 0, "max_characters_per_token": 4}},
-    "tanh, no highways": {"token_embedder": {"activation": "tanh", "n_highway": 0}},
-    "long words": {"token_embedder": {"max_characters_per_token": 50, "n_highway": 3}},
-    "no clips": {"encoder": {"cell_clip": 0, "proj_clip": None, "n_layers": 1}},
-    "small clips": {"encoder": {"cell_clip": 0.1, "proj_clip": 0.05, "n_layers": 3}},
-    "projection wider than the cell": {"encoder": {"dim": 3}},
-    "LSTM over characters": {"token_embedder": {"name": "lstm"}},
-    "LSTM over characters alone": {"token_embedder": {"name": "lstm", "word_dim": 0}},
-    "plain LSTM": {"encoder": {"name": "lstm", "dim": 5, "n_layers": 3}},
-}
 KEPT = ("characters and words", "words", "LSTM over characters", "plain LSTM")
 TEXT = [words for words in SENTENCES if words]
 
@@ -48,9 +40,9 @@ def make(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MANYLANGS_KINDS)
 def test_layers_equal_the_reference(kind, make):
-    folder, model = make(**KINDS[kind])
+    folder, model = make(**MANYLANGS_KINDS[kind])
     bilm = load_bilm(folder)
     for words, found in zip(SENTENCES, bilm.embed(SENTENCES)):
         assert found.shape[1] == len(words)
@@ -72,7 +64,7 @@ def test_state_continues_as_in_the_original(make):
 
 @pytest.mark.parametrize("kind", KEPT)
 def test_vectors_do_not_depend_on_batch_order_and_cache(kind, make):
-    bilm = load_bilm(make(**KINDS[kind])[0])
+    bilm = load_bilm(make(**MANYLANGS_KINDS[kind])[0])
     together = bilm.embed(TEXT)
     backwards = bilm.embed(TEXT[::-1], batch_tokens=3)[::-1]
     bilm.word_cache.max_bytes = 0
@@ -83,7 +75,7 @@ def test_vectors_do_not_depend_on_batch_order_and_cache(kind, make):
 
 @pytest.mark.parametrize("kind", KEPT)
 def test_gradients_ids_copies_and_boundaries(kind, make):
-    bilm = load_bilm(make(**KINDS[kind])[0])
+    bilm = load_bilm(make(**MANYLANGS_KINDS[kind])[0])
     wanted = np.concatenate(bilm.embed(TEXT), axis=1)
     rows = bilm.encode(TEXT, with_grad=True)
     assert np.abs(rows.detach().numpy() - wanted).max() < 1e-5
@@ -100,7 +92,7 @@ def test_gradients_ids_copies_and_boundaries(kind, make):
 
 
 def test_plain_lstm_has_no_state(make):
-    bilm = load_bilm(make(**KINDS["plain LSTM"])[0])
+    bilm = load_bilm(make(**MANYLANGS_KINDS["plain LSTM"])[0])
     wanted = bilm.embed(TEXT)
     for state in ("steady", None):
         for found, one in zip(bilm.embed(TEXT, state=state), wanted):
@@ -118,7 +110,7 @@ def test_plain_lstm_has_no_state(make):
 
 @needs_kernel
 def test_plain_lstm_has_no_reduced_precision(make):
-    bilm = load_bilm(make(**KINDS["plain LSTM"])[0])
+    bilm = load_bilm(make(**MANYLANGS_KINDS["plain LSTM"])[0])
     with pytest.raises(ValueError, match="EL015.*bilstm.*float32 only"):
         bilm.set_precision("int8")
 
@@ -159,7 +151,7 @@ def test_a_lexicon_must_fit(make, tmp_path):
 
 
 def test_pipelines_and_commands_take_it(make, tmp_path):
-    folder, _ = make(**KINDS["plain LSTM"])
+    folder, _ = make(**MANYLANGS_KINDS["plain LSTM"])
     words = ["the", "old", "lamp"]
     nlp, again = spacy.blank("xx"), spacy.blank("xx")
     nlp.add_pipe("elmo").load_weights(folder)

@@ -14,14 +14,14 @@ import h5py
 import srsly
 from torch import from_numpy
 
-from ..bilm.config import MAX_LAYERS, UTF8_CHARACTERS, BiLMConfig, CharCNNConfig, SettingsReader
-from ..bilm.network import AdaptiveHead, SoftmaxHead
-from ..errors import Errors
-from ..inference.bilm import BiLM
-from ..inference.digest import EMBEDDINGS
-from ..settings import Flag, Whole
-from ..util import shorten
-from .archive import (
+from ...bilm.config import MAX_LAYERS, UTF8_CHARACTERS, BiLMConfig, CharCNNConfig, SettingsReader
+from ...bilm.network import AdaptiveHead, SoftmaxHead
+from ...errors import Errors
+from ...inference.bilm import BiLM
+from ...inference.digest import EMBEDDINGS
+from ...settings import Flag, Whole
+from ...util import shorten
+from ..archive import (
     HDF5_SUFFIXES,
     OPTIONS_NAME,
     VOCAB_NAME,
@@ -30,14 +30,12 @@ from .archive import (
     Listing,
     ModelFiles,
     Shape,
-    read_hdf5,
     read_json,
     read_object,
-    write_hdf5,
     write_object,
 )
-from .meta import FORMAT_KEY, META_NAME, make_file_meta, split_copy
-from .tensor_map import (
+from ..meta import FORMAT_KEY, META_NAME, make_file_meta, split_copy
+from ..tensor_map import (
     TRANSPOSED,
     Dataset,
     TensorSlice,
@@ -57,6 +55,7 @@ from .tensor_map import (
     whole,
     write_vocabulary,
 )
+from .hdf5 import read_hdf5, write_hdf5
 
 TOKEN_EMBEDDINGS_NAME = "token_embeddings.hdf5"
 

@@ -10,10 +10,12 @@ from codecs import BOM_UTF8
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional
 
-from ..errors import Errors
-from ..inference.bilm import BiLM
-from ..util import MAX_NAMED, listed, shorten
-from .archive import OPTIONS_NAME, VOCAB_NAME, Array, File, Listing, ModelFiles, Shape, list_files, unreadable
+from ...errors import Errors
+from ...inference.bilm import BiLM
+from ...util import MAX_NAMED, listed, shorten
+from ..archive import OPTIONS_NAME, VOCAB_NAME, Array, File, Listing, ModelFiles, Shape, list_files, unreadable
+from ..meta import LoadedMix, mixes_to_meta
+from ..tensor_map import find_mismatches, raise_mismatches
 from .bilm_tf import (
     CHAR_TABLE,
     LSTM_VARIABLE,
@@ -26,8 +28,6 @@ from .bilm_tf import (
     read_bilm_tf,
     regular_name,
 )
-from .meta import LoadedMix, mixes_to_meta
-from .tensor_map import find_mismatches, raise_mismatches
 from .tf_bundle import CHECKPOINT_KIND, INDEX_SUFFIX, TF_DTYPES, Bundle, Variable, incomplete, is_sorted_table
 
 STATE_NAME = "checkpoint"  # text with the name of the newest checkpoint

@@ -13,20 +13,20 @@ from pydantic.dataclasses import dataclass
 from safetensors.numpy import load, save
 from torch import from_numpy
 
-from ..bilm.config import MAX_CUTOFFS, MAX_TABLE_WORDS, BiLMConfig
-from ..bilm.network import AdaptiveHead, BiLMNetwork, LMHead
-from ..bilm.state import BiLMState
-from ..errors import Errors
-from ..inference.bilm import BiLM
-from ..inference.digest import EMBEDDINGS
-from ..inference.kernel import to_int8
-from ..inference.products import quantizable_names
-from ..inference.runtime import isolated
-from ..inference.word_encoder import make_lexicon_codec
-from ..settings import KNOWN_NAMES, Count, Factor, Flag, Whole, check_record, list_problems, require
-from ..text.words import Lexicon, Vocabulary
-from ..util import shorten
-from .archive import (
+from ...bilm.config import MAX_CUTOFFS, MAX_TABLE_WORDS, BiLMConfig
+from ...bilm.network import AdaptiveHead, BiLMNetwork, LMHead
+from ...bilm.state import BiLMState
+from ...errors import Errors
+from ...inference.bilm import BiLM
+from ...inference.digest import EMBEDDINGS
+from ...inference.kernel import to_int8
+from ...inference.products import quantizable_names
+from ...inference.runtime import isolated
+from ...inference.word_encoder import make_lexicon_codec
+from ...settings import KNOWN_NAMES, Count, Factor, Flag, Whole, check_record, list_problems, require
+from ...text.words import Lexicon, Vocabulary
+from ...util import shorten
+from ..archive import (
     CONFIG_NAME,
     VOCAB_NAME,
     Array,
@@ -42,8 +42,8 @@ from .archive import (
     unreadable,
     write_object,
 )
-from .meta import META_NAME, make_file_meta, split_copy
-from .tensor_map import (
+from ..meta import META_NAME, make_file_meta, split_copy
+from ..tensor_map import (
     Dataset,
     as_float32,
     check_dtype_fits,
@@ -62,6 +62,8 @@ from .tensor_map import (
     write_vocabulary,
 )
 
+MODELS_DIR = Path(__file__).parents[2] / "models"
+PACKAGED_NAMES = ("en_elmo_sm",)  # of biLMs in this package
 WEIGHTS_NAME = "weights.safetensors"
 LEXICON_NAME = "lexicon.json"  # symbols of a biLM with a token embedder
 NETWORK_PREFIX = "bilm."  # of the arrays of the network
@@ -104,6 +106,18 @@ def detect_native(listing: Listing) -> Optional[ModelFiles]:
             where = str(listing.where)
             models[root] = ModelFiles(where, weights[0], files, files[CONFIG_NAME], files.get(VOCAB_NAME))
     return only_model(listing.path, models)
+
+
+def find_packaged(name: str) -> ModelFiles:
+    """The files of a packaged biLM. ValueError if it is not installed."""
+    folder = MODELS_DIR / name
+    files = detect_native(Listing(folder)) if folder.is_dir() else None
+    if files is None:
+        raise ValueError(
+            f"The packaged biLM '{name}' is not installed (looked in '{folder}'). Install a release of spacy-elmo that "
+            "includes it, or pass the path of other weights."
+        )
+    return files
 
 
 def has_network(file: File) -> bool:

@@ -7,9 +7,9 @@ transforms: sigmoid(-x) = 1 - sigmoid(x), so it has the opposite sign.
 
 from typing import Any, Iterable, List, Optional, Tuple
 
-from ..bilm.config import BiLMConfig, CharCNNConfig
-from ..util import DIRECTIONS
-from .tensor_map import NEGATED, TRANSPOSED, UNCHANGED, WITHOUT_FORGET_BIAS, Dataset, TensorSlice, whole
+from ...bilm.config import BiLMConfig, CharCNNConfig
+from ...util import DIRECTIONS
+from ..tensor_map import NEGATED, TRANSPOSED, UNCHANGED, WITHOUT_FORGET_BIAS, Dataset, TensorSlice, whole
 
 # In AllenNLP's `_ElmoBiLm`.
 EMBEDDER, LSTM, CACHE = "_token_embedder.", "_elmo_lstm.", "_word_embedding."
