@@ -16,11 +16,11 @@ from ..errors import Errors
 from ..text.words import Lexicon, Vocabulary
 from ..util import STATES
 from .digest import InputWords, RoundedCopy, WeightsByName, collect_weights, digest_weights
-from .encoder import Encoder, check_state_of, reject_state
+from .encoder import Encoder, SequenceBatch, check_state_of, reject_state
 from .perplexity import Perplexity, check_finite, require_language_model, split_losses, summarize_losses, text_losses
 from .products import check_precision, quantize, require_float32
 from .runtime import isolated, to_host, trim_heap
-from .word_encoder import WeightVersions, WordCache
+from .word_encoder import WeightVersions, WordCache, WordEncoder
 
 VectorList = List[NDArray[np.float32]]
 LayerChoice = Union[str, int]
@@ -239,10 +239,11 @@ class BiLM:
         else:
             start = check_state(state)
         ends: List[State] = []
-        encoder, choices = self._encoder, dict[str, Any](group_lengths=[len(text)], with_boundaries=boundaries)
+        batch, choices = SequenceBatch.make(text), dict[str, Any](group_lengths=[len(text)], with_boundaries=boundaries)
         vectors: VectorList = []
-        for computed in encoder.slices(encoder.sequences(text), start, batch_tokens, ends=ends, **choices):
-            sizes = [len(words) + 2 * computed.has_boundaries for words in text[computed.start : computed.stop]]
+        for computed in self._encoder.slices(batch, start, batch_tokens, **choices):
+            ends.append(computed.end)
+            sizes = [length + 2 * computed.has_boundaries for length in computed.lengths]
             chosen = to_host(choose(computed.rows))  # (N, D) or (L+1, N, D), at once: one wait for a GPU
             for rows in chosen.split(sizes, dim=-2):
                 inner = rows[..., 1:-1, :] if computed.has_boundaries and not boundaries else rows
@@ -294,7 +295,7 @@ class BiLM:
         encoder = self._encoder
         with torch.set_grad_enabled(with_grad and torch.is_grad_enabled()):
             if char_ids is None:
-                batch = encoder.sequences(check_sentences(sequences), has_gradients=with_grad)
+                batch = SequenceBatch.make(check_sentences(sequences))
             else:
                 batch = encoder.id_sequences(char_ids, sequences)
             if with_grad:
@@ -305,7 +306,7 @@ class BiLM:
             choices: Dict[str, Any] = {"group_lengths": group_lengths, "with_boundaries": boundaries}
             row = 0
             for computed in encoder.slices(batch, check_state(state), batch_tokens, **choices):
-                rows = computed.rows if boundaries else computed.inner(batch.lengths)
+                rows = computed.rows if boundaries else computed.inner()
                 layers[:, row : row + rows.shape[1]] = rows
                 row += rows.shape[1]
             return layers
@@ -328,11 +329,10 @@ class BiLM:
         RAISES (ValueError): See `encode`.
         """
         check_positive("batch_tokens", batch_tokens)
-        encoder = self._encoder
-        batch = encoder.sequences(check_sentences(sequences))
-        for computed in encoder.slices(batch, check_state(state), batch_tokens, group_lengths=group_lengths):
+        batch = SequenceBatch.make(check_sentences(sequences))
+        for computed in self._encoder.slices(batch, check_state(state), batch_tokens, group_lengths=group_lengths):
             is_copied = not (reuse_memory or computed.has_boundaries)  # without boundaries, `inner` is a copy
-            rows = computed.inner(batch.lengths)
+            rows = computed.inner()
             yield computed.start, computed.stop, rows.clone() if is_copied else rows
 
     @isolated
@@ -394,8 +394,8 @@ class BiLM:
         self._derived.words.cache.max_bytes = max_bytes
 
     def _set_encoder(self, steady_state: Optional[State]) -> None:
-        tables = (self.vocabulary, self.token_embeddings, self.lexicon)
-        self._derived = Encoder(self.network, *tables, steady_state=steady_state)
+        words = WordEncoder(self.network, self.vocabulary, self.token_embeddings, self.lexicon)
+        self._derived = Encoder(words, steady_state=steady_state)
         self._versions = WeightVersions(self.network, self.token_embeddings)
         self._version, self._digest_of_values = next(_version_numbers), None
 

@@ -3,7 +3,7 @@
 import warnings
 from collections import defaultdict
 from itertools import chain, count
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
@@ -12,12 +12,12 @@ from torch import Tensor
 
 from ..bilm.config import BiLMConfig
 from ..bilm.layers import find_hooked
-from ..bilm.network import BiLMNetwork, BiLSTMStack
+from ..bilm.network import BiLSTMStack
 from ..bilm.state import State
 from ..bilm.transformer import check_lengths
 from ..errors import Errors, Warnings
 from ..text.lanes import Chunk, SentenceLanes, plan_lanes
-from ..text.words import CharacterCodec, Ids, Lexicon, Utf8Codec, Vocabulary, WordTable
+from ..text.words import CharacterCodec, Ids, Utf8Codec, WordTable, ranges
 from ..util import shorten
 from .dispatch import GPU_MAX_LANES, MAX_LANES
 from .runner import Runner, make_runner
@@ -29,6 +29,24 @@ MIN_COLUMNS = 4  # a word, and begin, content and end of its characters
 # Maximum number of empty sentences for the steady state, and of those between checks of convergence.
 STEADY_PASSES, STEADY_CHUNK = 50, 10
 STEADY_CHANGE = 1e-6
+
+
+class SequenceBatch(NamedTuple):
+    """Sequences to compute, empty ones among them.
+
+    sequences (Sequence[Sequence[Any]]): Words of each sequence, without boundaries; with `vectors` rows of a table.
+    lengths (List[int]): Words of each sequence.
+    vectors (Optional[Tensor]): Shape (2 + U, P), vectors of the boundaries, then of the rows of the table. None: those
+        of words are computed slice by slice.
+    """
+
+    sequences: Sequence[Sequence[Any]]
+    lengths: List[int]
+    vectors: Optional[Tensor] = None
+
+    @classmethod
+    def make(cls, sequences: Sequence[Sequence[Any]], vectors: Optional[Tensor] = None) -> "SequenceBatch":
+        return cls(sequences, [len(sequence) for sequence in sequences], vectors)
 
 
 class NumberedSequences(NamedTuple):
@@ -46,55 +64,47 @@ class NumberedSequences(NamedTuple):
         sequences = ([BOS, *sequence, EOS] for sequence in self.word_ids) if with_boundaries else self.word_ids
         return np.fromiter(chain.from_iterable(sequences), dtype="int64")
 
-    def lengths(self, *, with_boundaries: bool) -> List[int]:
-        return [len(sequence) + 2 * with_boundaries for sequence in self.word_ids]
-
-
-class SequenceBatch(NamedTuple):
-    """Sequences that are converted to numbers slice by slice, by `load_slice(start, stop)`. Each distinct word of a
-    slice has one vector. `lengths` are without boundaries.
-    """
-
-    lengths: List[int]
-    load_slice: Callable[[int, int], NumberedSequences]
+    def lengths(self, *, with_boundaries: bool) -> Ids:
+        """The number of tokens of each sequence, shape (sequences,)."""
+        return np.array([len(sequence) + 2 * with_boundaries for sequence in self.word_ids], dtype="int64")
 
 
 class Slice(NamedTuple):
-    """Layers (L+1, n, D) of the sequences from `start` to before `stop`, with BOS and EOS if it `has_boundaries`. They
-    are valid until the next slice is requested or the iteration ends.
+    """Layers of consecutive sequences.
+
+    start (int), stop (int): The first sequence, and the one after the last.
+    lengths (List[int]): Words of each sequence.
+    rows (Tensor): Shape (L+1, n, D), valid until the next slice is requested or the iteration ends.
+    has_boundaries (bool): Whether there are rows of BOS and EOS.
+    end (State): The states after the sequences, one row each; with "carry" one row, after the last sequence. Empty with
+        "reset" and "steady".
     """
 
     start: int
     stop: int
+    lengths: List[int]
     rows: Tensor
     has_boundaries: bool
+    end: State
 
-    def inner(self, lengths: Sequence[int]) -> Tensor:
-        """The rows without boundaries: a copy if there are any. `lengths` are the words of all sequences."""
+    def inner(self) -> Tensor:
+        """The rows without boundaries: a copy if there are any."""
         if not self.has_boundaries:
             return self.rows
-        return self.rows[:, torch.from_numpy(inner_rows(lengths[self.start : self.stop])).to(self.rows.device)]
+        return self.rows[:, torch.from_numpy(inner_rows(self.lengths)).to(self.rows.device)]
 
 
 class Encoder:
-    """Computes layers with constant weights, and holds everything derived from them. The arguments are those of `BiLM`;
-    the steady state has one row.
+    """Computes layers with constant weights, and holds everything derived from them.
+
+    words (WordEncoder): Layer 0, with the network.
+    steady_state (Optional[State]): The steady state, one row, if known.
     """
 
-    def __init__(
-        self,
-        network: BiLMNetwork,
-        vocabulary: Optional[Vocabulary],
-        token_embeddings: Optional[Tensor],
-        lexicon: Optional[Lexicon] = None,
-        *,
-        steady_state: Optional[State] = None,
-    ) -> None:
+    def __init__(self, words: WordEncoder, *, steady_state: Optional[State] = None) -> None:
         register_fork_handlers()
-        self.network = network
-        self.config = network.config
-        self.words = WordEncoder(network, vocabulary, token_embeddings, lexicon)
-        self.device = network.device
+        self.words, self.network = words, words.network
+        self.config, self.device = words.network.config, words.network.device
         self.known_steady_state = steady_state
         self._runner: Optional[Runner] = None
         self._after_boundary: Dict[str, State] = {}
@@ -110,22 +120,11 @@ class Encoder:
     @property
     def steady_state(self) -> State:
         """The state after repeated empty sentences `<S> </S>`, from zero until it converges, one row. Computed on first
-        use. Of an encoder without state, the empty state.
+        use. It is empty for an encoder without state.
         """
         if self.known_steady_state is None:
             self.known_steady_state = self._compute_steady_state()
         return self.known_steady_state
-
-    def sequences(self, sequences: Sequence[Sequence[str]], *, has_gradients: bool = False) -> SequenceBatch:
-        """The words of each sequence, for `slices` or `with_grad`; empty ones are allowed."""
-        words = self.words
-        encode = words.compute if has_gradients else words.encode
-
-        def load_slice(start: int, stop: int) -> NumberedSequences:
-            distinct, numbers = number_words(sequences[start:stop], words.boundaries)
-            return NumberedSequences(encode(distinct), numbers)
-
-        return SequenceBatch([len(sequence) for sequence in sequences], load_slice)
 
     def id_sequences(self, char_ids: Union[Tensor, NDArray[np.int64]], index: Sequence[Sequence[int]]) -> SequenceBatch:
         """Sequences as rows of character ids (U, C) of the codec: `index` has those of each sequence. Word vectors have
@@ -139,18 +138,7 @@ class Encoder:
         if problem or codec is None:
             raise ValueError(Errors.EL017.format(problem=problem))
         rows = np.concatenate([codec.encode(self.words.boundaries, ids.shape[1])[0], ids])
-        vectors = self.words.encode_ids(rows, codec.lengths(rows))  # (U + 2, P), boundaries first
-
-        def load_slice(start: int, stop: int) -> NumberedSequences:
-            parts = index[start:stop]
-            used, numbers = np.unique(np.fromiter(chain.from_iterable(parts), dtype="int64"), return_inverse=True)
-            used_rows = np.concatenate([[BOS, EOS], used + 2])
-            flat = (numbers + 2).tolist()
-            stops = np.cumsum([len(sequence) for sequence in parts]).tolist()
-            sequences = [flat[first:last] for first, last in zip([0, *stops], stops)]
-            return NumberedSequences(vectors[torch.from_numpy(used_rows).to(vectors.device)], sequences)
-
-        return SequenceBatch([len(sequence) for sequence in index], load_slice)
+        return SequenceBatch.make(index, self.words.encode_ids(rows, codec.lengths(rows)))
 
     def start(self, state: str) -> State:
         """RETURNS (State): Initial state of a sequence under a policy, one row."""
@@ -165,37 +153,46 @@ class Encoder:
 
     def slices(
         self,
-        sequences: SequenceBatch,
+        batch: SequenceBatch,
         state: Union[str, State],
         batch_tokens: int,
         *,
         group_lengths: Optional[Sequence[int]] = None,
         with_boundaries: bool = False,
-        ends: Optional[List[State]] = None,
     ) -> Iterator[Slice]:
-        """Compute the layers of sequences.
+        """Compute the layers of sequences, in slices of about `batch_tokens` tokens.
 
         state (Union[str, State]): A policy, or a state: sequence i continues from row i, as in bilm-tf and AllenNLP.
-        group_lengths (Optional[Sequence[int]]): For "carry": numbers of consecutive sequences that share a state.
+        group_lengths (Optional[Sequence[int]]): For "carry": numbers of consecutive sequences that share a state; by
+            default each sequence is a group.
         with_boundaries (bool): For "reset" and "steady": include the rows of BOS and EOS. Otherwise they are always
             included.
-        ends (Optional[List[State]]): Filled with the states after the sequences of each slice, one row each; for
-            "carry" one row, after the last sequence. Not used for "reset" and "steady".
         YIELDS (Slice): In order.
         RAISES (ValueError): EL340 if the encoder has no state to continue from, EL341 for a sequence that is too long.
         """
-        self._check(sequences, state)
+        calls_modules = self._check(batch, state)
+        is_carried, zero = state == "carry", self.network.zero_state(1)
+        has_boundaries = with_boundaries or is_carried or isinstance(state, State) or not self.config.has_state
+        group_stops, end = np.cumsum(group_lengths or [1] * len(batch.lengths)), State(())
         with self._workspaces.borrow() as workspace:
-            if self._calls_modules(state):
-                slices = self._each_with_modules(sequences, batch_tokens, with_boundaries)
-            elif self.config.has_state and not isinstance(state, State) and state == "carry":
-                groups = group_lengths or [1] * len(sequences.lengths)
-                slices = self._carry(sequences, groups, batch_tokens, workspace, ends)
-            else:
-                slices = self._each(sequences, state, batch_tokens, workspace, with_boundaries, ends)
-            for computed in slices:
-                yield computed
-                self._trimmer.count(sum(sequences.lengths[computed.start : computed.stop]))
+            for first, stop in split_slices(batch.lengths, batch_tokens):
+                numbered = self._number(batch, first, stop)
+                if calls_modules:
+                    with torch.no_grad():
+                        rows = self._call_modules(numbered, with_boundaries=has_boundaries)
+                elif is_carried:
+                    sizes, is_continued = split_groups(group_stops, first, stop)
+                    starts = State.cat([end if is_continued else zero, *[zero] * (len(sizes) - 1)])
+                    rows, ends = self._run(numbered, starts, workspace, group_sizes=sizes, with_end=True)
+                    end = ends.rows(len(sizes) - 1, None)
+                elif isinstance(state, State):
+                    rows, end = self._run(numbered, state.rows(first, stop), workspace, with_end=True)
+                else:
+                    # Without rows of boundaries, sequences start after the first boundary, which is computed once.
+                    start = self.start(state) if has_boundaries else self._state_after_boundary(state)
+                    rows, end = self._run(numbered, start, workspace, has_boundaries=has_boundaries)
+                yield Slice(first, stop, batch.lengths[first:stop], rows, has_boundaries, end)
+                self._trimmer.count(sum(batch.lengths[first:stop]))
 
     def lanes(self, lanes: SentenceLanes, table: WordTable, n_steps: int) -> Iterator[Tuple[Chunk, Tensor]]:
         """Compute lanes of text from the zero state, which is carried on from chunk to chunk of at most `n_steps`
@@ -215,56 +212,27 @@ class Encoder:
                 plan = plan_lanes([steps] * n_lanes, MAX_LANES)
                 slots = plan.slots().reshape(n_lanes, steps).T.reshape(-1)
                 forward, backward = index.reshape(2, -1)
-                layers, end = self.runner.run(
+                layers, state = self.runner.run(
                     vectors, (forward, backward), plan, state, slots=(slots, slots), with_end=True, workspace=workspace
                 )
-                state = state if end is None else end
                 yield chunk, layers
                 self._trimmer.count(steps * n_lanes)
 
-    def with_grad(self, sequences: SequenceBatch, *, with_boundaries: bool = False) -> Tensor:
-        """Layers (L+1, N, D) of every sequence from zero, attached to the graph; `sequences` were made with
-        gradients.
-        """
-        self._check(sequences, "reset")
-        if not sequences.lengths:
+    def with_grad(self, batch: SequenceBatch, *, with_boundaries: bool = False) -> Tensor:
+        """Layers (L+1, N, D) of every sequence from zero, attached to the graph."""
+        self._check(batch, "reset")
+        if not batch.lengths:
             sizes = (self.config.n_layers + 1, 0, self.config.output_width)
             return torch.zeros(sizes, dtype=torch.float32, device=self.device)
-        return self._call_modules(sequences.load_slice(0, len(sequences.lengths)), with_boundaries=with_boundaries)
+        numbered = self._number(batch, 0, len(batch.lengths), has_gradients=True)
+        return self._call_modules(numbered, with_boundaries=with_boundaries)
 
-    def _call_modules(self, numbered: NumberedSequences, *, with_boundaries: bool) -> Tensor:
-        """Layers (L+1, N, D) of every sequence from zero, by the modules of the network."""
-        vectors, tokens = numbered.vectors, numbered.tokens(with_boundaries=True)
-        places = np.arange(len(tokens))  # of the rows to return
-        if not with_boundaries:
-            places = inner_rows(numbered.lengths(with_boundaries=False))
-        encoder: Any = self.network.encoder
-        if isinstance(encoder, BiLSTMStack):
-            lengths = numbered.lengths(with_boundaries=True)
-            layers: Tensor = encoder.encode(vectors, torch.from_numpy(tokens).to(self.device), lengths)  # (L+1, N, D)
-            return layers[:, torch.from_numpy(places).to(self.device)]
-        return self._lanes_with_grad(vectors, tokens, numbered.lengths(with_boundaries=True), places)
-
-    def _lanes_with_grad(self, vectors: Tensor, tokens: Ids, lengths: List[int], places: Ids) -> Tensor:
-        """places (Ids): Of the tokens whose rows are returned."""
-        plan = plan_lanes(lengths, MAX_LANES)
-        d = self.config.n_directions
-        slots = [plan.slots(backward=k == 1) for k in range(d)]
-        words = np.zeros((d, plan.n_steps * plan.n_lanes), dtype="int64")
-        resets = np.zeros((plan.n_steps, plan.n_lanes), dtype=bool)
-        for k in range(d):
-            words[k, slots[k]] = tokens
-        resets[plan.offsets, plan.lanes] = True
-        ends = plan.offsets + np.asarray(plan.lengths)
-        resets[ends[ends < plan.n_steps], plan.lanes[ends < plan.n_steps]] = True  # slots without a token are apart
-        index = torch.from_numpy(words.reshape(d, plan.n_steps, plan.n_lanes)).to(self.device)
-        layers, _ = self.network(
-            vectors, index, self.network.zero_state(plan.n_lanes), resets=torch.from_numpy(resets).to(self.device)
-        )
-        rows = [torch.from_numpy(slot[places]).to(self.device) for slot in slots]
-        first = torch.cat([vectors[torch.from_numpy(tokens[places]).to(self.device)]] * d, dim=1)  # (N, D)
-        upper = [torch.cat([layer[k].flatten(0, 1)[rows[k]] for k in range(d)], dim=1) for layer in layers]
-        return torch.stack([first, *upper])
+    def _check(self, batch: SequenceBatch, state: Union[str, State]) -> bool:
+        """RETURNS (bool): See `_calls_modules`."""
+        check_state_of(self.config, state)
+        if self.config.encoder == "transformer":
+            check_lengths([length + 2 for length in batch.lengths], self.config)
+        return self._calls_modules(state)
 
     def _calls_modules(self, state: Union[str, State]) -> bool:
         """Whether the encoder is computed by its modules, which have hooks or parametrizations; WL142 if it should be,
@@ -280,85 +248,80 @@ class Encoder:
             return False
         return bool(hooked)
 
-    def _each_with_modules(self, sequences: SequenceBatch, batch_tokens: int, with_boundaries: bool) -> Iterator[Slice]:
-        """`_each` from zero by the modules of the network, so that their hooks are called."""
-        for first, stop in _split_by_budget(sequences.lengths, batch_tokens):
-            with torch.no_grad():
-                rows = self._call_modules(sequences.load_slice(first, stop), with_boundaries=with_boundaries)
-            yield Slice(first, stop, rows, with_boundaries)
+    def _number(self, batch: SequenceBatch, start: int, stop: int, *, has_gradients: bool = False) -> NumberedSequences:
+        """The sequences from `start` to before `stop` as numbers of their distinct words."""
+        sequences = batch.sequences[start:stop]
+        if batch.vectors is None:
+            words, word_ids = number_words(sequences, self.words.boundaries)
+            return NumberedSequences(self.words.compute(words) if has_gradients else self.words.encode(words), word_ids)
+        rows, numbers = np.unique(np.fromiter(chain.from_iterable(sequences), dtype="int64"), return_inverse=True)
+        used_rows = torch.from_numpy(np.concatenate([[BOS, EOS], rows + 2])).to(batch.vectors.device)
+        by_sequence = np.split(numbers + 2, np.cumsum(batch.lengths[start:stop])[:-1])
+        return NumberedSequences(batch.vectors[used_rows], [word_ids.tolist() for word_ids in by_sequence])
 
-    def _check(self, sequences: SequenceBatch, state: Union[str, State]) -> None:
-        check_state_of(self.config, state)
-        if self.config.encoder == "transformer":
-            check_lengths([length + 2 for length in sequences.lengths], self.config)
-
-    def _each(
+    def _run(
         self,
-        sequences: SequenceBatch,
-        state: Union[str, State],
-        batch_tokens: int,
+        numbered: NumberedSequences,
+        start: State,
         workspace: Workspace,
-        with_boundaries: bool,
-        ends: Optional[List[State]],
-    ) -> Iterator[Slice]:
-        """Each sequence starts from its row of a state, or all from the same one. Without boundary rows, this is the
-        state after the first boundary, which is computed once. Encoders without state read boundaries in any case.
-        """
-        is_by_row = isinstance(state, State)
-        has_boundaries = with_boundaries or is_by_row or not self.config.has_state
-        if isinstance(state, State):
-            start = state
-        else:
-            start = self.start(state) if has_boundaries else self._state_after_boundary(state)
-        for first, stop in _split_by_budget(sequences.lengths, batch_tokens):
-            initial = start.rows(first, stop) if is_by_row else start
-            numbered = sequences.load_slice(first, stop)
-            tokens = numbered.tokens(with_boundaries=has_boundaries)
-            plan = plan_lanes(numbered.lengths(with_boundaries=has_boundaries), self._max_lanes)
-            rows, end = self.runner.run(
-                numbered.vectors, (tokens, tokens), plan, initial, with_end=is_by_row, workspace=workspace
-            )
-            if ends is not None and end is not None and is_by_row:
-                ends.append(end)
-            yield Slice(first, stop, rows, has_boundaries)
-
-    def _carry(
-        self,
-        sequences: SequenceBatch,
-        group_lengths: Sequence[int],
-        batch_tokens: int,
-        workspace: Workspace,
-        ends: Optional[List[State]],
-    ) -> Iterator[Slice]:
-        """The sequences of a group are concatenated in one lane, and the state is not reset between them."""
-        last = zero = self.network.zero_state(1)  # `last`: after a group that continues in the next slice
-        for segments in _split_groups(sequences.lengths, batch_tokens, group_lengths):
-            first, stop = segments[0][0], segments[-1][1]
-            start = State.cat([last if is_continued else zero for _, _, is_continued in segments])
-            sizes = [segment_stop - segment_first for segment_first, segment_stop, _ in segments]
-            rows, end = self._run_groups(sequences.load_slice(first, stop), sizes, start, workspace)
-            last = end.rows(len(sizes) - 1, len(sizes))
-            if ends is not None:
-                ends.append(last)
-            yield Slice(first, stop, rows, True)
-
-    def _run_groups(
-        self, numbered: NumberedSequences, sizes: Sequence[int], start: State, workspace: Workspace
+        *,
+        has_boundaries: bool = True,
+        group_sizes: Optional[Sequence[int]] = None,
+        with_end: bool = False,
     ) -> Tuple[Tensor, State]:
-        """The backward direction reads each sequence from its end, and the sequences of a group in text order."""
-        lengths = np.asarray(numbered.lengths(with_boundaries=True), dtype="int64")
-        tokens = numbered.tokens(with_boundaries=True)
-        stops = np.cumsum(lengths)
-        firsts = stops - lengths
-        # The token that the backward direction reads at each position, counted down from the end of each sequence.
-        reading = np.repeat(stops - 1 + firsts, lengths) - np.arange(len(tokens))
-        plan = plan_lanes([int(part.sum()) for part in np.split(lengths, np.cumsum(sizes)[:-1])], self._max_lanes)
-        forward = plan.slots()
-        slots = (forward, forward[np.argsort(reading)])
-        rows, end = self.runner.run(
-            numbered.vectors, (tokens, tokens), plan, start, slots=slots, with_end=True, workspace=workspace
+        """Compute layers (L+1, n, D) with constant weights, and the states after the sequences, or after the groups.
+
+        group_sizes (Optional[Sequence[int]]): Numbers of sequences that are concatenated in one lane, without a reset
+            between them. The backward direction reads each sequence from its end, and the sequences in text order.
+        """
+        tokens = numbered.tokens(with_boundaries=has_boundaries)
+        lengths = numbered.lengths(with_boundaries=has_boundaries)
+        max_lanes, slots = MAX_LANES if self.device.type == "cpu" else GPU_MAX_LANES, None
+        if group_sizes is None:
+            plan = plan_lanes(lengths, max_lanes)
+        else:
+            plan = plan_lanes([group.sum() for group in np.split(lengths, np.cumsum(group_sizes)[:-1])], max_lanes)
+            forward, stops = plan.slots(), np.cumsum(lengths)
+            # The token that the backward direction reads in the place of each, which is its own inverse.
+            mirrored = np.repeat(2 * stops - lengths - 1, lengths) - np.arange(len(tokens))
+            slots = forward, forward[mirrored]
+        words = tokens, tokens  # of each direction
+        return self.runner.run(
+            numbered.vectors, words, plan, start, slots=slots, with_end=with_end, workspace=workspace
         )
-        return rows, end if end is not None else start
+
+    def _call_modules(self, numbered: NumberedSequences, *, with_boundaries: bool) -> Tensor:
+        """Layers (L+1, N, D) of every sequence from zero, by the modules of the network."""
+        vectors, tokens = numbered.vectors, numbered.tokens(with_boundaries=True)
+        lengths = numbered.lengths(with_boundaries=True)
+        places = np.arange(len(tokens)) if with_boundaries else inner_rows(lengths - 2)  # of the rows to return
+        encoder: Any = self.network.encoder
+        if isinstance(encoder, BiLSTMStack):
+            words = torch.from_numpy(tokens).to(self.device)
+            layers: Tensor = encoder.encode(vectors, words, lengths.tolist())  # (L+1, N, D)
+            return layers[:, torch.from_numpy(places).to(self.device)]
+        return self._lanes_with_grad(vectors, tokens, lengths, places)
+
+    def _lanes_with_grad(self, vectors: Tensor, tokens: Ids, lengths: Ids, places: Ids) -> Tensor:
+        """places (Ids): The tokens whose rows are returned."""
+        plan = plan_lanes(lengths, MAX_LANES)
+        d = self.config.n_directions
+        slots = [plan.slots(backward=k == 1) for k in range(d)]
+        words = np.zeros((d, plan.n_steps * plan.n_lanes), dtype="int64")
+        resets = np.zeros((plan.n_steps, plan.n_lanes), dtype=bool)
+        for k in range(d):
+            words[k, slots[k]] = tokens
+        resets[plan.offsets, plan.lanes] = True
+        ends = plan.offsets + plan.lengths
+        resets[ends[ends < plan.n_steps], plan.lanes[ends < plan.n_steps]] = True  # slots without a token are apart
+        index = torch.from_numpy(words.reshape(d, plan.n_steps, plan.n_lanes)).to(self.device)
+        layers, _ = self.network(
+            vectors, index, self.network.zero_state(plan.n_lanes), resets=torch.from_numpy(resets).to(self.device)
+        )
+        rows = [torch.from_numpy(slot[places]).to(self.device) for slot in slots]
+        first = torch.cat([vectors[torch.from_numpy(tokens[places]).to(self.device)]] * d, dim=1)  # (N, D)
+        upper = [torch.cat([layer[k].flatten(0, 1)[rows[k]] for k in range(d)], dim=1) for layer in layers]
+        return torch.stack([first, *upper])
 
     def _state_after_boundary(self, state: str) -> State:
         """The state after the first boundary, which is the same for every sequence.
@@ -368,7 +331,7 @@ class Encoder:
         if state not in self._after_boundary:
             words: Tuple[Ids, Ids] = (np.array([BOS]), np.array([EOS]))
             _, end = self.runner.run(self._boundaries(), words, plan_lanes([1], 1), self.start(state), with_end=True)
-            self._after_boundary[state] = end if end is not None else self.start(state)
+            self._after_boundary[state] = end
         return self._after_boundary[state]
 
     def _compute_steady_state(self) -> State:
@@ -377,19 +340,40 @@ class Encoder:
         tokens = np.tile(np.array([BOS, EOS]), STEADY_CHUNK)
         plan = plan_lanes([len(tokens)], 1)
         for _ in range(STEADY_PASSES // STEADY_CHUNK):
-            _, new = self.runner.run(self._boundaries(), (tokens, tokens), plan, state, with_end=True)
-            if new is None or new.distance(state) < STEADY_CHANGE:
-                return state if new is None else new
-            state = new
+            before = state
+            _, state = self.runner.run(self._boundaries(), (tokens, tokens), plan, before, with_end=True)
+            if state.distance(before) < STEADY_CHANGE:
+                break
         return state
-
-    @property
-    def _max_lanes(self) -> int:
-        return MAX_LANES if self.device.type == "cpu" else GPU_MAX_LANES
 
     def _boundaries(self) -> Tensor:
         """The vectors of `<S>` and `</S>`, shape (2, P)."""
         return self.words.encode(self.words.boundaries)
+
+
+def split_slices(lengths: Sequence[int], batch_tokens: int) -> Iterator[Tuple[int, int]]:
+    """Divide consecutive sequences into slices of at most `batch_tokens` tokens, at least one sequence each.
+
+    YIELDS (Tuple[int, int]): The first sequence, and the one after the last.
+    """
+    start = total = 0
+    for i, length in enumerate(lengths):
+        if i > start and total + length > batch_tokens:
+            yield start, i
+            start, total = i, 0
+        total += length
+    if start < len(lengths):
+        yield start, len(lengths)
+
+
+def split_groups(group_stops: Ids, start: int, stop: int) -> Tuple[List[int], bool]:
+    """The groups of a slice: the number of sequences of each, and whether the first one began in an earlier slice.
+
+    group_stops (Ids): The sequence after each group, ascending. A group may be empty.
+    """
+    first, last = np.searchsorted(group_stops, [start + 1, stop])
+    edges = np.unique([start, *group_stops[first:last], stop])
+    return np.diff(edges).tolist(), bool(start > 0 and group_stops[first - 1] != start)
 
 
 def check_state_of(config: BiLMConfig, state: Any, *, return_state: bool = False) -> Any:
@@ -420,11 +404,10 @@ def number_words(
     return list(number_of), numbers
 
 
-def inner_rows(lengths: Sequence[int]) -> Ids:
+def inner_rows(lengths: Union[Ids, Sequence[int]]) -> Ids:
     """Positions of the words in the concatenation of the sequences with BOS and EOS; `lengths` are in words."""
     sizes = np.asarray(lengths, dtype="int64")
-    firsts = np.cumsum(sizes + 2) - sizes - 1
-    return np.repeat(firsts - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
+    return ranges(np.cumsum(sizes + 2) - sizes - 1, sizes)
 
 
 def _id_problem(ids: NDArray[np.int64], numbers: List[int], codec: Optional[CharacterCodec]) -> str:
@@ -442,34 +425,3 @@ def _id_problem(ids: NDArray[np.int64], numbers: List[int], codec: Optional[Char
     if numbers and not 0 <= min(numbers) <= max(numbers) < len(ids):
         return f"the index has rows {min(numbers)} to {max(numbers)}, but there are {len(ids)} rows"
     return ""
-
-
-def _split_by_budget(lengths: Sequence[int], batch_tokens: int) -> Iterator[Tuple[int, int]]:
-    """Slices of consecutive sequences with at most `batch_tokens` tokens in total, at least one sequence each."""
-    start = total = 0
-    for i, length in enumerate(lengths):
-        if i > start and total + length > batch_tokens:
-            yield start, i
-            start, total = i, 0
-        total += length
-    if start < len(lengths):
-        yield start, len(lengths)
-
-
-def _split_groups(
-    lengths: Sequence[int], batch_tokens: int, group_lengths: Sequence[int]
-) -> Iterator[List[Tuple[int, int, bool]]]:
-    """Like `_split_by_budget`, each slice as segments of groups: start, stop, whether it continues a group."""
-    stops = np.cumsum(group_lengths).tolist()
-    group = 0
-    for start, stop in _split_by_budget(lengths, batch_tokens):
-        segments: List[Tuple[int, int, bool]] = []
-        first = start
-        while first < stop:
-            while stops[group] <= first:
-                group += 1
-            begin = stops[group] - group_lengths[group]
-            last = min(stop, stops[group])
-            segments.append((first, last, first > begin))
-            first = last
-        yield segments

@@ -58,13 +58,13 @@ class KernelStack:
 
     def run(
         self, batch: LaneBatch, outputs: Tensor, token_rows: Optional[Tensor] = None, *, with_end: bool = False
-    ) -> Optional[State]:
+    ) -> State:
         """Compute all layers of all tokens of a plan. Rows are in the order of the text, the directions concatenated.
 
         outputs (Tensor): Shape (L, N, D), set to the outputs of the layers.
         token_rows (Optional[Tensor]): Shape (N, D) with the strides of a layer, set to the input vectors, where these
             are as wide as the outputs.
-        RETURNS (Optional[State]): The states after each sequence, with `with_end`.
+        RETURNS (State): The states after each sequence; empty without `with_end`.
         """
         plan, constants = batch.plan, self._constants
         vectors = batch.vectors.detach().contiguous()
@@ -130,7 +130,7 @@ class KernelStack:
             run_lanes,
             [LaneRange(k, start, stop - start) for k in range(len(words)) for start, stop in edges],
         )
-        return State(tuple(ends)) if with_end else None
+        return State(tuple(ends))
 
 
 @torch.no_grad()

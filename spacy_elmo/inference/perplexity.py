@@ -13,9 +13,9 @@ from ..bilm.network import BiLMNetwork, LMHead
 from ..errors import Errors
 from ..text.lanes import NumberedText, SentenceLanes
 from ..text.words import SENTENCE_BEGIN, SENTENCE_END, Vocabulary, WordTable
-from .encoder import Encoder, Slice, check_state_of
+from .encoder import Encoder, SequenceBatch, Slice, check_state_of
 from .products import require_float32
-from .word_encoder import check_has_targets
+from .word_encoder import WordEncoder, check_has_targets
 
 LANE_STEPS = 64
 SENTENCES_PER_LANE = 8
@@ -134,7 +134,8 @@ def text_losses(
         what, remedy = "The state 'carry' of perplexities", "Choose state 'reset' or 'steady'."
         require_float32(network.precision, what, remedy)
         return carried_losses(encoder, head, vocabulary, sentences, batch_size=batch_size)
-    slices = encoder.slices(encoder.sequences(sentences), state, LANE_STEPS * batch_size, with_boundaries=True)
+    batch = SequenceBatch.make(sentences)
+    slices = encoder.slices(batch, state, LANE_STEPS * batch_size, with_boundaries=True)
     return sentence_losses(slices, head, vocabulary, sentences, network.config.n_directions)
 
 
@@ -181,18 +182,17 @@ def sentence_losses(
     slices (Iterable[Slice]): Layers of the sentences, including BOS and EOS.
     YIELDS (Losses): One per slice; the predictions of its sentences are concatenated.
     """
-    for start, stop, rows, _ in slices:
-        part = sentences[start:stop]
-        lengths = np.array([len(words) for words in part], dtype="int64")
+    for computed in slices:
+        words_of_slice, lengths = sentences[computed.start : computed.stop], np.array(computed.lengths, dtype="int64")
         firsts = np.cumsum(lengths + 2) - lengths - 2  # rows of <S>
         places = [np.arange(n + 1) for n in lengths.tolist()]
         # Word i is predicted from the row before it (forward) or after it (backward); the boundary comes last.
         forward = np.concatenate([first + place for first, place in zip(firsts, places)])
         backward = np.concatenate([first + (place + 1) % len(place) + 1 for first, place in zip(firsts, places)])
-        ids = vocabulary.ids([word for words in part for word in (SENTENCE_BEGIN, *words, SENTENCE_END)])
+        ids = vocabulary.ids([word for words in words_of_slice for word in (SENTENCE_BEGIN, *words, SENTENCE_END)])
         reads = [forward, backward][:n_directions]
         targets = np.stack([ids[forward + 1], ids[backward - 1]][:n_directions])
-        halves = rows[-1].chunk(n_directions, dim=1)
+        halves = computed.rows[-1].chunk(n_directions, dim=1)
         outputs = [half[torch.from_numpy(read).to(half.device)] for half, read in zip(halves, reads)]
         yield Losses(_compute_losses(head, outputs, targets), targets)
 
@@ -209,7 +209,7 @@ def held_out_losses(
     has no state.
     """
     state = "carry" if network.config.has_state else "reset"
-    return text_losses(Encoder(network, vocabulary, None), head, vocabulary, sentences, state, batch_size)
+    return text_losses(Encoder(WordEncoder(network, vocabulary, None)), head, vocabulary, sentences, state, batch_size)
 
 
 def split_losses(parts: Iterable[Losses], sentences: Sequence[Sequence[str]], state: str) -> List[NDArray[np.float32]]:

@@ -42,14 +42,15 @@ class Runner:
         slots: Optional[Tuple[Ids, ...]] = None,
         with_end: bool = False,
         workspace: Optional[Workspace] = None,
-    ) -> Tuple[Tensor, Optional[State]]:
+    ) -> Tuple[Tensor, State]:
         """Compute all layers of all tokens of a plan. `LaneBatch` describes the arguments.
 
         slots (Optional[Tuple[Ids, ...]]): None for those of the plan, where the backward direction reads each sequence
             from its end.
         with_end (bool): Also return the states after each sequence.
         workspace (Optional[Workspace]): Memory for the layers; None for new memory.
-        RETURNS (Tuple[Tensor, Optional[State]]): Layers (L+1, N, D), and states with one row per sequence.
+        RETURNS (Tuple[Tensor, State]): Layers (L+1, N, D), and states with one row per sequence; empty without
+            `with_end`.
         """
         slots = (plan.slots(), plan.slots(backward=True)) if slots is None else slots
         shape = self.config.n_layers + 1, len(words[0]), self.config.output_width
@@ -57,8 +58,8 @@ class Runner:
         d = self.config.n_directions
         return layers, self._run(LaneBatch(vectors, words[:d], plan, start, slots[:d]), layers, with_end)
 
-    def _run(self, batch: LaneBatch, layers: Tensor, with_end: bool) -> Optional[State]:
-        """Set `layers`; return the states after each sequence if they are needed."""
+    def _run(self, batch: LaneBatch, layers: Tensor, with_end: bool) -> State:
+        """Set `layers`; return the states after each sequence if they are needed, or an empty state."""
         raise NotImplementedError
 
 
@@ -76,21 +77,21 @@ class LSTMRunner(Runner):
         self._workspaces = WorkspacePool(self.device, 1)
         self._graphs = LaneGraphs(self._stack, self.device) if uses_graphs(self.device) else None
 
-    def _run(self, batch: LaneBatch, layers: Tensor, with_end: bool) -> Optional[State]:
+    def _run(self, batch: LaneBatch, layers: Tensor, with_end: bool) -> State:
         if self._kernel is not None:
             return self._kernel.run(batch, layers[1:], layers[0], with_end=with_end)
         with self._workspaces.borrow() as workspace:
             if self._graphs is not None and not with_end and self._graphs.run(batch, layers, workspace):
-                return None
+                return State(())
             run = LaneRun(self._stack, batch, workspace, with_end)
             run.run(layers)
-        return State(tuple(LSTMState(*layer) for layer in run.ends)) if with_end else None
+        return State(tuple(LSTMState(*layer) for layer in run.ends))
 
 
 class BiLSTMRunner(Runner):
     """Runs a `BiLSTMStack` over whole sequences, which have their boundaries."""
 
-    def _run(self, batch: LaneBatch, layers: Tensor, with_end: bool) -> Optional[State]:
+    def _run(self, batch: LaneBatch, layers: Tensor, with_end: bool) -> State:
         tokens = torch.from_numpy(batch.words[0]).to(self.device)
         layers.copy_(self.encoder.encode(batch.vectors, tokens, batch.plan.lengths.tolist()))
         return batch.start
@@ -137,7 +138,7 @@ class TransformerRunner(Runner):
         ]
         self._norm = (norm.weight.detach(), norm.bias.detach())
 
-    def _run(self, batch: LaneBatch, layers: Tensor, with_end: bool) -> Optional[State]:
+    def _run(self, batch: LaneBatch, layers: Tensor, with_end: bool) -> State:
         lengths, n_tokens = batch.plan.lengths, len(batch.words[0])
         firsts = np.cumsum(lengths) - lengths
         groups = group_sequences(firsts, lengths, device=self.device)
@@ -160,7 +161,7 @@ class TransformerRunner(Runner):
                 outputs = normalize(rows, self._norm[0][part], self._norm[1][part]) if is_top else rows
                 in_text_order = [row.index_select(0, by) for row, by in zip(outputs, reading)]
                 layers[i, :, columns] = torch.cat(in_text_order, dim=1)
-        return State(()) if with_end else None
+        return State(())
 
 
 # By the value of `BiLMConfig.encoder`, as in `bilm.network.ENCODERS`.

@@ -45,8 +45,8 @@ from .model import (
     get_bilm,
     get_settings,
     get_shim,
+    iter_doc_layers,
     set_bilm,
-    write_layers,
 )
 from .task_layers import infer_residual_widths
 from .vector_record import DocVectors, write_rows
@@ -345,7 +345,7 @@ class ElmoComponent(TrainablePipe):  # type: ignore[misc]  # spaCy's class is co
         3. `BiLM.iter_encode` (`inference/encoder.py`), in slices of `batch_tokens`: distinct words to characters to
            vectors, layer 0 (`inference/word_encoder.py`); sequences, packed in lanes, through the encoder, layers 1 to
            L (`inference/runner.py`).
-        4. `model.write_layers`: rows of the sequences, (L+1, n, D), to the tokens of their Doc.
+        4. `model.iter_doc_layers`: rows of the sequences, (L+1, n, D), to the tokens of their Doc.
         5. `vector_record.write_rows`: layers, and their mix by eq. 1 (`mix.mix_layers`), into the arrays of the Doc.
 
         `set_annotations` stores the arrays on the Doc, where `doc._.elmo` and listeners read them.
@@ -357,7 +357,8 @@ class ElmoComponent(TrainablePipe):  # type: ignore[misc]  # spaCy's class is co
         self.ensure_bilm()
         self._check_mix()
         vectors = [self._alloc(len(doc)) for doc in docs]
-        write_layers(self.model, docs, lambda i, rows, layers: write_rows(vectors[i], rows, layers))
+        for i, rows, layers in iter_doc_layers(self.model, docs):
+            write_rows(vectors[i], rows, layers)
         return vectors
 
     def _alloc(self, n_tokens: int) -> DocVectors:

@@ -7,7 +7,7 @@ Docs are split into token sequences that the biLM reads, and rows of the sequenc
 import dataclasses
 import hashlib
 from functools import partial
-from itertools import accumulate, starmap
+from itertools import accumulate
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, cast
 
 import numpy
@@ -19,8 +19,8 @@ from spacy.strings import StringStore
 from spacy.tokens import Doc
 from thinc.api import Model
 from thinc.types import Floats3d, Ints1d
-from thinc.util import get_array_module, torch2xp, xp2torch
-from torch import Tensor, enable_grad
+from thinc.util import torch2xp, xp2torch
+from torch import enable_grad
 
 from ..bilm.config import BiLMConfig
 from ..bilm.layers import find_hooked
@@ -120,7 +120,6 @@ PACKAGED_BILM = "en_elmo_sm"
 MODEL_NAME = "elmo_model"
 Backprop = Callable[[Floats3d], List[Doc]]
 # Arguments: the number of a Doc, some of its rows and their layers.
-WriteRows = Callable[[int, Ints1d, Floats3d], None]
 
 
 @takes(ElmoSettings)
@@ -223,11 +222,8 @@ def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool)
     doc_layers = [layers[:, start:end] for start, end in zip(bounds, bounds[1:])]
 
     def compute(doc_indices: Sequence[int]) -> None:
-        write_layers(
-            model,
-            [docs[i] for i in doc_indices],
-            lambda i, rows, new_layers: _set_rows(doc_layers[doc_indices[i]], rows, new_layers),
-        )
+        for i, rows, new_layers in iter_doc_layers(model, [docs[i] for i in doc_indices]):
+            doc_layers[doc_indices[i]][:, model.ops.xp.asarray(rows)] = new_layers
 
     cache = get_shim(model).layer_cache
     if is_train and cache.max_mb and not find_hooked(bilm.network.modules()):
@@ -238,17 +234,23 @@ def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool)
     return ElmoBatch(layers, doc_sequences.lengths), _no_backprop
 
 
-def write_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc], write: WriteRows) -> None:
+def iter_doc_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc]) -> Iterator[Tuple[int, Ints1d, Floats3d]]:
     """Compute the layers in slices of about `batch_tokens` tokens, in bounded working memory.
 
-    write (Callable[[int, Ints1d, Floats3d], None]): Called with the number of a Doc, some of its tokens (ascending, no
-        space tokens) and their layers, shape (L+1, n, D), which are valid only during the call.
+    YIELDS (Tuple[int, Ints1d, Floats3d]): The index of a Doc, some of its tokens (ascending, no space tokens) and their
+        layers, shape (L+1, n, D), which are valid until the next ones.
     """
     bilm, settings = ensure_bilm(model), get_settings(model)
     doc_sequences = read_docs(docs, settings)
     bounds = numpy.asarray(_row_bounds(doc_sequences.lengths))
-
-    def write_slice(start: int, stop: int, tensor: Tensor) -> None:
+    slices = bilm.iter_encode(
+        doc_sequences.sequences,
+        state=settings.state,
+        batch_tokens=settings.batch_tokens,
+        group_lengths=doc_sequences.sequences_per_doc,
+        reuse_memory=True,
+    )
+    for start, stop, tensor in slices:
         positions, rows = doc_sequences.gather(start, stop)
         if len(positions) < tensor.shape[1]:
             tensor = tensor[:, xp2torch(positions, device=tensor.device)]
@@ -258,17 +260,7 @@ def write_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc], write:
         edges = rows.searchsorted(bounds[first : last + 1]).tolist()
         for i, a, b in zip(range(first, last), edges, edges[1:]):
             if a < b:
-                write(i, rows[a:b] - bounds[i], layers[:, a:b])
-
-    slices = bilm.iter_encode(
-        doc_sequences.sequences,
-        state=settings.state,
-        batch_tokens=settings.batch_tokens,
-        group_lengths=doc_sequences.sequences_per_doc,
-        reuse_memory=True,
-    )
-    for _ in starmap(write_slice, slices):  # holds no reference to a slice while the next one is computed
-        pass
+                yield i, rows[a:b] - bounds[i], layers[:, a:b]
 
 
 @isolated
@@ -301,10 +293,6 @@ def _no_backprop(d_layers: Floats3d) -> List[Doc]:
 def _row_bounds(lengths: Sequence[int]) -> List[int]:
     """RETURNS (List[int]): The first row of each Doc, and the total number of rows."""
     return [0, *accumulate(lengths)]
-
-
-def _set_rows(layers: Floats3d, rows: Ints1d, new_layers: Floats3d) -> None:
-    layers[:, get_array_module(layers).asarray(rows)] = new_layers
 
 
 # Sequences of Docs

@@ -10,7 +10,7 @@ import heapq
 from dataclasses import dataclass
 from itertools import chain, islice
 from operator import itemgetter
-from typing import Any, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +68,7 @@ class LanePlan:
         return [(self.lanes[sequences[start:end]], sequences[start:end]) for start, end in zip(edges[:-1], edges[1:])]
 
 
-def plan_lanes(lengths: Sequence[int], max_lanes: int) -> LanePlan:
+def plan_lanes(lengths: Union[Ids, Sequence[int]], max_lanes: int) -> LanePlan:
     """Assign sequences, also empty ones, to lanes of about equal length: the longest first, each to the shortest lane.
 
     The number of lanes is at most the total length divided by that of the longest sequence, rounded up. More lanes

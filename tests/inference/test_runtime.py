@@ -9,6 +9,7 @@ from inference.forcing import force_engine
 
 from spacy_elmo import load_bilm
 from spacy_elmo.inference import torch_lanes
+from spacy_elmo.inference.encoder import SequenceBatch
 from spacy_elmo.inference.runtime import map_pages
 
 
@@ -58,21 +59,21 @@ def test_vectors_do_not_depend_on_the_size_of_blocks(bilm, monkeypatch):
 
 def read(bilm, sentences, state):
     """What `iter_encode` goes through, before it copies."""
-    return bilm._encoder.slices(bilm._encoder.sequences(sentences), state, 30, group_lengths=[20, 20])
+    return bilm._encoder.slices(SequenceBatch.make(sentences), state, 30, group_lengths=[20, 20])
 
 
 @pytest.mark.parametrize("state", ["reset", "carry"])
 def test_two_interleaved_readers_do_not_disturb_each_other(bilm, state):
-    wanted = [rows.clone() for _, _, rows, _ in read(bilm, SENTENCES, state)]
+    wanted = [computed.rows.clone() for computed in read(bilm, SENTENCES, state)]
     other = read(bilm, SENTENCES[::-1], state)
     found = read(bilm, SENTENCES, state)
-    for number, (rows, (_, _, row, _)) in enumerate(zip(wanted, found)):
+    for number, (rows, computed) in enumerate(zip(wanted, found)):
         if number < 3:
             next(other)
         elif number == 3:
             other.close()  # a reader that goes no further
         bilm.embed(SENTENCES[5:9])
-        assert torch.equal(row, rows)
+        assert torch.equal(computed.rows, rows)
     assert number > 3
 
 

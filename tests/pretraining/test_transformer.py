@@ -6,6 +6,7 @@ import torch
 from pretraining.small_run import make_run
 from transformers_tiny import make_transformer
 
+from spacy_elmo.inference.encoder import SequenceBatch
 from spacy_elmo.inference.perplexity import sentence_losses
 from spacy_elmo.pretraining import prepare
 from spacy_elmo.pretraining.data import prepare_chunk
@@ -40,8 +41,7 @@ def test_losses_in_lanes_equal_those_of_sentences():
             targets = torch.from_numpy(words.targets(chunk.counted_targets(2)))
             total += sum(bilm.head.token_losses(*pair).sum().item() for pair in zip(outputs, targets))
             n_predictions += chunk.n_predictions
-    encoder = bilm._encoder
-    slices = encoder.slices(encoder.sequences(sentences), "reset", 100, with_boundaries=True)
+    slices = bilm._encoder.slices(SequenceBatch.make(sentences), "reset", 100, with_boundaries=True)
     parts = sentence_losses(slices, bilm.head, bilm.vocabulary, sentences, 2)
     wanted = np.concatenate([part.losses for part in parts], axis=1)
     assert n_predictions == wanted.shape[1] == sum(len(words) + 1 for words in sentences)
