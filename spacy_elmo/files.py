@@ -14,14 +14,16 @@ import tempfile
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
+from io import RawIOBase
 from pathlib import Path, PurePosixPath
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, Union
+from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, Union
 
 from .errors import Errors
 
 fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None  # not on Windows
 
 CHUNK_BYTES = 2**20
+COMPRESSED_BYTES = 8192  # that are decompressed at once
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 SPARE_BYTES = 2**20  # for what HDF5 holds back, and its index
 RESOURCE_FORKS = "__MACOSX"  # folder of zips made on macOS
@@ -174,6 +176,46 @@ def hash_file(path: Path, algorithm: str = "sha256") -> str:
         while chunk := file.read(CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+class CompressedStreams(RawIOBase):
+    """The content of a .bz2 or .xz file: one compressed stream or several, with zeros between them. Python's readers
+    take damage at the beginning of a further stream for the end of the content.
+
+    file (IO[bytes]): At its beginning.
+    make (Callable[[], Any]): `bz2.BZ2Decompressor` or `lzma.LZMADecompressor`.
+    RAISES (EOFError): While reading, if the file ends within a stream; errors of the decompressor for damages.
+    """
+
+    def __init__(self, file: IO[bytes], make: Callable[[], Any]) -> None:
+        self._file, self._make, self._rest = file, make, b""
+        self._stream: Any = None  # None between streams
+
+    def readable(self) -> bool:
+        """RETURNS (bool): True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the beginning of a buffer. RETURNS (int): The number of bytes, 0 at the end."""
+        content = b""
+        while not content:
+            compressed = b""
+            if self._stream is None or self._stream.needs_input:
+                compressed, self._rest = self._rest or self._file.read(COMPRESSED_BYTES), b""
+                if not compressed:
+                    if self._stream is not None:
+                        raise EOFError("the file ends within a stream")
+                    return 0
+            if self._stream is None:
+                compressed = compressed.lstrip(b"\0")
+                if not compressed:
+                    continue
+                self._stream = self._make()
+            content = self._stream.decompress(compressed, len(buffer))
+            if self._stream.eof:
+                self._rest, self._stream = self._stream.unused_data, None
+        buffer[: len(content)] = content
+        return len(content)
 
 
 @contextmanager

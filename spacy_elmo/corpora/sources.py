@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, Callable, Dict, Iterator, Optional, Tuple, Uni
 
 from .. import util
 from ..errors import Errors
-from ..files import AnyPath
+from ..files import COMPRESSED_BYTES, AnyPath, CompressedStreams
 from .signatures import COMPRESSIONS, compression_of, format_by_content, name_binary
 
 # Suffixes searched for in folders. Files with other suffixes are read as text if they are named.
@@ -41,7 +41,6 @@ STDIN_NAMES = (STDIN, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 READ_AHEAD = 1 << 18
 EXAMINED_BYTES = 1 << 16  # that are looked at
-COMPRESSED_BYTES = 8192  # that are decompressed at once
 
 
 @dataclass(frozen=True)
@@ -289,9 +288,9 @@ def _decompress(file: BufferedReader, name: str) -> Optional[RawIOBase]:
     if kind == ".gz":
         return cast(RawIOBase, gzip.GzipFile(fileobj=file))
     if kind == ".bz2":
-        return _Streams(file, bz2.BZ2Decompressor)
+        return CompressedStreams(file, bz2.BZ2Decompressor)
     if kind == ".xz":
-        return _Streams(file, lzma.LZMADecompressor)
+        return CompressedStreams(file, lzma.LZMADecompressor)
     return _ZstdFile(file) if kind else None
 
 
@@ -339,40 +338,6 @@ class _Content(RawIOBase):
             if isinstance(error, OSError) and error.errno is not None:
                 raise  # of the disk; those of gzip and bz2 for damaged data have no number
             raise ValueError(Errors.EL108.format(path=self._name, reason=error)) from error
-
-
-class _Streams(RawIOBase):
-    """The text of a .bz2 or .xz file, of one compressed stream or several, with zeros between them. Python's readers
-    take damage at the beginning of a further stream for the end of the text.
-    """
-
-    def __init__(self, file: BufferedReader, make: Callable[[], Any]) -> None:
-        self._file, self._make, self._rest = file, make, b""
-        self._stream: Any = None  # None between streams
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        text = b""
-        while not text:
-            compressed = b""
-            if self._stream is None or self._stream.needs_input:
-                compressed, self._rest = self._rest or self._file.read(COMPRESSED_BYTES), b""
-                if not compressed:
-                    if self._stream is not None:
-                        raise EOFError("the file ends within a stream")
-                    return 0
-            if self._stream is None:
-                compressed = compressed.lstrip(b"\0")
-                if not compressed:
-                    continue
-                self._stream = self._make()
-            text = self._stream.decompress(compressed, len(buffer))
-            if self._stream.eof:
-                self._rest, self._stream = self._stream.unused_data, None
-        buffer[: len(text)] = text
-        return len(text)
 
 
 class _ZstdFile(RawIOBase):

@@ -20,7 +20,7 @@ from typing import IO, Any, Callable, Dict, Iterator, List, Mapping, Optional, T
 from numpy.typing import NDArray
 
 from ..errors import Errors
-from ..files import is_hidden
+from ..files import CompressedStreams, is_hidden
 
 MIB = 1024 * 1024
 MAX_EXPANSION = 20  # uncompressed weights and words are at most a few times larger than their files
@@ -331,8 +331,8 @@ def decompress(file: IO[bytes]) -> IO[bytes]:
         return cast(IO[bytes], gzip.GzipFile(fileobj=file))
     if head.startswith((BZIP2_MAGIC, XZ_MAGIC)):  # Python may be built without either
         is_xz = head.startswith(XZ_MAGIC)
-        stream: IO[bytes] = import_module("lzma").LZMAFile(file) if is_xz else import_module("bz2").BZ2File(file)
-        return stream
+        make = import_module("lzma").LZMADecompressor if is_xz else import_module("bz2").BZ2Decompressor
+        return io.BufferedReader(CompressedStreams(file, make))
     return file
 
 

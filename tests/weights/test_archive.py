@@ -1,7 +1,9 @@
 """Files as people have them, all read alike: byte order marks, gzip, any name, files of macOS, zips of Windows."""
 
+import bz2
 import gzip
 import json
+import lzma
 import shlex
 import subprocess
 import sys
@@ -20,6 +22,7 @@ from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo.compat.allennlp import Elmo
 from spacy_elmo.compat.bilm import Vocabulary
 from spacy_elmo.compat.simple_elmo import ElmoModel
+from spacy_elmo.weights.archive import File
 
 OPTIONS = make_options()
 ARRAYS = {**make_arrays(OPTIONS), **make_softmax(OPTIONS)}
@@ -216,3 +219,16 @@ def test_tars_of_allennlp_are_read_in_place(name, tmp_path):
     folder = make("allennlp", tmp_path / "model-1")
     mode = {"tgz": "gz", "bz2": "bz2", "txz": "xz"}.get(name.rpartition(".")[2], "")
     check(pack(folder, tmp_path / name, mode), load_bilm(folder))
+
+
+@pytest.mark.parametrize("library", [gzip, bz2, lzma])
+def test_damage_in_a_further_compressed_stream_is_an_error(library, tmp_path):
+    content = "".join(f"{word}\n" for word in WORDS).encode()
+    first, second = library.compress(content[:20]), library.compress(content[20:])
+    file = File(tmp_path / "vocab.txt")
+    file.path.write_bytes(first + second)
+    assert file.read_bytes() == content
+    for damaged in (b"x" + second[1:], b"x" * 50, second[:-9]):
+        file.path.write_bytes(first + damaged)
+        with pytest.raises(ValueError, match=r"EL022.*vocab\.txt"):
+            file.read_bytes()

@@ -44,7 +44,7 @@ CUT = {
     "safetensors": (lambda folder: save_native(folder) / "weights.safetensors", "cannot be read as safetensors"),
     "zip": (pack, "cannot be read as zip: .*truncated"),
     "tar.gz": (lambda folder: make_archive(folder, "w:gz"), "cannot be read as .*end-of-stream"),
-    "tar.xz": (lambda folder: make_archive(folder, "w:xz"), "cannot be read as .*end-of-stream"),
+    "tar.xz": (lambda folder: make_archive(folder, "w:xz"), "cannot be read as .*ends within a stream"),
 }
 
 
