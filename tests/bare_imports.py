@@ -10,12 +10,13 @@ import pytest
 
 
 @contextmanager
-def scripts_of(folder: Path) -> Iterator[Callable[[str], Any]]:
-    """YIELDS (Callable): Imports a script of a folder by its name, which ends with the context."""
-    names = {path.stem for path in folder.glob("*.py")}
+def scripts_of(*folders: Path) -> Iterator[Callable[[str], Any]]:
+    """YIELDS (Callable): Imports a script of the folders by its name, which ends with the context."""
+    names = {path.stem for folder in folders for path in folder.glob("*.py")}
     before = {name: sys.modules.pop(name) for name in names if name in sys.modules}
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(folder))
+        for folder in folders:
+            patch.syspath_prepend(str(folder))
         yield import_module
     for name in names:
         sys.modules.pop(name, None)

@@ -11,7 +11,8 @@ import pytest
 pytestmark = pytest.mark.issue(59)
 ROOT = Path(__file__).parent.parent
 # Scripts that test the package. `release.yml` builds what is published, and is not among them.
-SCRIPTS = [".ci/run", ".ci/environments", ".ci/readme", ".github/workflows/test.yml", "Makefile", "project/project.yml"]
+PROJECTS = ["project/project.yml", "project/english/project.yml", "project/experiments/project.yml"]
+SCRIPTS = [".ci/run", ".ci/environments", ".ci/readme", ".github/workflows/test.yml", "Makefile", *PROJECTS]
 # Commands that install, compile or copy. A compiled module is never named.
 CHANGES = re.compile(
     r"\b(pip3?|uv|conda|apt(-get)?|npm)\b[^|;&]* (install|wheel|sync)\b|\bsetup\.py\b|\bbuild_ext\b|--inplace\b"

@@ -76,7 +76,8 @@ SHOWN = {
     ("docs/weights.md", "text"): "what is downloaded above",
 }
 # Pages whose commands take long, or set up a checkout. Their scripts have tests of their own, on small data.
-LONG = ["CONTRIBUTING.md", "benchmarks/README.md", "examples/README.md", "project/README.md", "project/RESULTS.md"]
+PROJECTS = ["project/README.md", "project/english/README.md", "project/experiments/README.md"]
+LONG = ["CONTRIBUTING.md", "benchmarks/README.md", "examples/README.md", *PROJECTS, "project/experiments/RESULTS.md"]
 FENCE = re.compile(r"^\s*(?:```|~~~)", re.M)
 
 
@@ -89,7 +90,7 @@ def test_every_block_is_run_or_listed(page: str) -> None:
 
 
 def test_every_page_is_run_or_listed() -> None:
-    folders = ("docs", "docs/tutorial", "benchmarks", "examples", "project")
+    folders = ("docs", "docs/tutorial", "benchmarks", "examples", *(Path(page).parent for page in PROJECTS))
     written = [*ROOT.glob("*.md"), *(path for folder in folders for path in (ROOT / folder).glob("*.md"))]
     names = {path.relative_to(ROOT).as_posix() for path in written if FENCE.search(path.read_text(encoding="utf8"))}
     assert names <= {*PAGES, *LONG}
@@ -97,7 +98,7 @@ def test_every_page_is_run_or_listed() -> None:
 
 @pytest.mark.parametrize("page", [*PAGES, *LONG])
 def test_scripts_are_there_and_know_their_options(page: str) -> None:
-    folder = (ROOT / page).parent if page.startswith("project/README") else ROOT
+    folder = (ROOT / page).parent if page in PROJECTS else ROOT
     blocks = [block for block in read_blocks(page) if block.language == "bash"]
     for command in [command for block in blocks for command in read_commands(block)]:
         if command[0] != "python" or not command[1].endswith(".py"):

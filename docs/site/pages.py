@@ -24,7 +24,9 @@ FILES = {
     "CONTRIBUTING.md": "repository/contributing.md",
     "CHANGELOG.md": "repository/changelog.md",
     "project/README.md": "repository/project.md",
-    "project/RESULTS.md": "repository/results.md",
+    "project/english/README.md": "repository/english.md",
+    "project/experiments/README.md": "repository/experiments.md",
+    "project/experiments/RESULTS.md": "repository/results.md",
     "examples/README.md": "repository/examples.md",
     "benchmarks/README.md": "repository/benchmarks.md",
 }
@@ -41,7 +43,8 @@ SECTIONS = {
     ],
     "Results": [
         *("results.md", "en_elmo_sm.md", "en_elmo_ewt.md", "Task recipes <repository/examples.md>"),
-        *("Example project <repository/project.md>", "repository/results.md"),
+        *("Example project <repository/project.md>", "repository/english.md"),
+        *("repository/experiments.md", "repository/results.md"),
     ],
     "Performance": [
         *("performance.md", "exactness.md"),

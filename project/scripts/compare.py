@@ -5,8 +5,7 @@ from typing import Dict, List
 
 import srsly
 import typer
-from data import report_errors
-from tables import summarize
+from shared import report_errors, summarize
 from wasabi import msg
 
 # Column title and name of the score in the output of `spacy evaluate`; only the scores that a pipeline has are shown.

@@ -6,14 +6,14 @@
 import csv
 import random
 import shutil
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import srsly
 import typer
+from shared import ASSETS, SPLITS, report_errors
 from spacy import blank
 from spacy.tokens import Doc, DocBin
 from spacy.training.converters import conllu_to_docs
@@ -24,13 +24,9 @@ from spacy_elmo.corpora.lines import decode_line
 from spacy_elmo.corpora.records import parse_json_text, stream_json
 from spacy_elmo.corpora.shards import find_shards, read_shards
 from spacy_elmo.corpora.sources import make_source
-from spacy_elmo.files import write_text
-from spacy_elmo.weights.contents import hash_weights
 
-SPLITS = ("train", "dev", "test")
 PROJECT_DIR = Path(__file__).resolve().parent.parent
 DOWNLOAD_DIR = PROJECT_DIR / "assets" / "downloaded"
-RESULTS_DIR = PROJECT_DIR / "results"
 # Docs of ten sentences, as from `spacy convert --n-sents 10`; shorter ones for the sample, since `spacy debug data`
 # requires 100 Docs for training.
 UD_SENTENCES_PER_DOC = 10
@@ -105,56 +101,7 @@ FILES: Dict[str, Files] = {
         **{split: (f"ud/en_ewt/{split}.spacy",) for split in ("train", "dev")},
     },
 }
-ASSETS = typer.Option("", "--assets-dir", "-a", help="Folder with local copies; empty for downloads")
 app = typer.Typer(add_completion=False, help=__doc__)
-
-
-@contextmanager
-def report_errors(title: str) -> Iterator[None]:
-    """For a block or a whole command: an error that its user can correct ends it with a message and exit code 1."""
-    try:
-        yield
-    except (ValueError, OSError, ImportError) as e:
-        msg.fail(title)
-        typer.echo(str(e))  # wasabi would merge the lines
-        raise typer.Exit(1) from e
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write JSON; an interrupted process leaves no file, or the older one."""
-    write_text(path, srsly.json_dumps(content, indent=2))
-
-
-def read_result(path: Path) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): A stored result. RAISES (ValueError): For a file that is none of paper.py."""
-    try:
-        found: Dict[str, Any] = srsly.read_json(path)
-        return {**found, "settings": dict(found["settings"]), "test": dict(found["test"])}
-    except (ValueError, KeyError, TypeError) as e:
-        raise ValueError(f"'{path}' is not a result of paper.py: {e}. Remove the file to train again.") from e
-
-
-def identify(bilm: str) -> Dict[str, str]:
-    """RETURNS (Dict[str, str]): How results name a biLM: the last part of its path, and the digest of its weights."""
-    return {"bilm": Path(bilm).name, "bilm_digest": hash_weights(bilm)}
-
-
-def is_finished(path: Path, bilm: str) -> bool:
-    """RETURNS (bool): Whether a file has the scores of these weights; those of older ones are replaced.
-    RAISES (ValueError): For the scores of a biLM of another name, and for another file.
-    """
-    if not path.exists():
-        return False
-    try:
-        known = dict(srsly.read_json(path))
-    except (ValueError, TypeError) as e:
-        raise ValueError(f"'{path}' does not have scores of a biLM: {e}. Give another file, or remove it.") from e
-    if known.get("bilm") != Path(bilm).name:
-        raise ValueError(
-            f"'{path}' has the scores of the biLM '{known.get('bilm')}', not '{Path(bilm).name}'. Give another file, "
-            "or remove it."
-        )
-    return bool(known.get("bilm_digest") == hash_weights(bilm))
 
 
 @app.command("prepare")

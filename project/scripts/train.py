@@ -6,8 +6,9 @@ from typing import Any, Dict
 
 import srsly
 import typer
-from data import DATASETS, report_errors
+from data import DATASETS
 from read_config import CONFIG_DIR, read_config
+from shared import report_errors
 from spacy.cli.train import train as spacy_train
 from wasabi import msg
 
@@ -62,7 +63,9 @@ def find_config(dataset: str, variant: str) -> str:
     known = ", ".join(name if is_here[name] else f"{name} (local copies only)" for name in trainable)
     problem = f"There is no data set '{dataset}'"
     if dataset in DATASETS:
-        problem = f"The data set '{dataset}' has no config: only `python project/scripts/paper.py` trains on it"
+        problem = (
+            f"The data set '{dataset}' has no config: only `python project/experiments/scripts/paper.py` trains on it"
+        )
     raise ValueError(f"{problem}. Data sets with a config: {known}. Choose one with `--vars.dataset`.")
 
 

@@ -13,13 +13,13 @@ from spacy_elmo.weights import save_bilm
 
 ROOT = Path(__file__).parents[2]
 PROJECT_DIR = ROOT / "project"
-MADE = shutil.ignore_patterns("corpus", "training", "metrics", "packages", "downloaded", "project.lock", "__pycache__")
+MADE = shutil.ignore_patterns("corpus", "training", "packages", "downloaded", "results", "project.lock", "__pycache__")
 
 
 @pytest.fixture
 def import_script():
-    """Import a script of the project by name."""
-    with scripts_of(PROJECT_DIR / "scripts") as import_by_name:
+    """Import a script of the three projects by name."""
+    with scripts_of(*(PROJECT_DIR / name / "scripts" for name in ("", "english", "experiments"))) as import_by_name:
         yield import_by_name
 
 

@@ -46,8 +46,8 @@ def test_every_setting_is_explained_above_it(path: Path) -> None:
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_baseline_differs_only_in_elmo(import_script: Any, pipeline: str) -> None:
-    script = import_script("read_config")
-    baseline, with_elmo = (script.read_config(f"{variant}_{pipeline}.cfg") for variant in ("baseline", "elmo"))
+    script = import_script("make_config")
+    baseline, with_elmo = (script.read_any_config(f"{variant}_{pipeline}.cfg") for variant in ("baseline", "elmo"))
     assert with_elmo["nlp"]["pipeline"] == ["elmo", *baseline["nlp"]["pipeline"]]
     text = baseline.to_str(interpolate=False)
     assert "ElmoListener" not in text and "components.elmo" not in text and "bilm" not in text
@@ -59,7 +59,7 @@ def test_baseline_differs_only_in_elmo(import_script: Any, pipeline: str) -> Non
     if pipeline == "ner":
         assert baseline == _read(CONFIG_DIR / "baseline_ner.cfg")
         for component in ("parser", "textcat_multilabel"):
-            other = script.read_config(f"init-config:{component}")
+            other = script.read_any_config(f"init-config:{component}")
             assert other["nlp"]["pipeline"] == ["elmo", component]
 
 

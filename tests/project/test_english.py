@@ -18,8 +18,9 @@ SCRIPT = "pipeline"
 NAME = "en_elmo_ewt"
 ROOT = Path(__file__).parents[2]
 WHEEL = ROOT / "project" / "packages" / f"{NAME}-{__version__}-py3-none-any.whl"
+RESULTS = ROOT / "project" / "english" / "results.jsonl"
 MAX_BYTES = 12_000_000
-BUILD = f"Build the wheel again with `python -m spacy project run english project`, and copy it to '{WHEEL}'."
+BUILD = f"Build the wheel again with `python -m spacy project run all project/english`, and copy it to '{WHEEL}'."
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def test_the_wheel_was_made_by_the_present_recipe(script, site, meta, tmp_path):
 
 
 def test_the_scores_of_the_wheel_are_those_of_the_documented_results(meta):
-    results = srsly.read_json(ROOT / "project" / "results" / f"pipeline-{NAME}-seed0.json")
+    (results,) = (row for row in srsly.read_jsonl(RESULTS) if row["seed"] == 0)
     assert {stage: stored["settings"] for stage, stored in results["stages"].items()} == meta["recipe"]
     kinds = ("raw", "gold", "uner_ewt", "wikigold")
     scores = {f"{kind}_{key}".lower(): value for kind in kinds for key, value in results[kind].items()}

@@ -20,7 +20,7 @@ def test_pages_are_what_is_drawn_from_the_stored_results(script, tmp_path):
     for page, text in written.items():
         spoilt, n = re.subn(r"(<!-- results: .*? -->\n).*?(?=\n<!-- end)", r"\1old", text, flags=re.DOTALL)
         n_sections += n
-        page.parent.mkdir()
+        page.parent.mkdir(parents=True)
         page.write_text(spoilt, encoding="utf8")
     drawn = script.draw(script.read_results(script.RESULTS_DIR), list(written), script.RESULTS_DIR)
     assert len(drawn) == n_sections > 10
@@ -29,7 +29,7 @@ def test_pages_are_what_is_drawn_from_the_stored_results(script, tmp_path):
 
 @pytest.mark.issue(51)
 def test_scores_of_the_english_pipeline_are_of_one_recipe_and_on_its_page(script):
-    results = [srsly.read_json(path) for path in sorted(script.RESULTS_DIR.glob("pipeline-en_elmo_ewt-seed*.json"))]
+    results = list(srsly.read_jsonl(ROOT / "project" / "english" / "results.jsonl"))
     assert [result["seed"] for result in results] == list(range(len(results))) != []
     for stage in ("treebank", "entities"):
         settings = [dict(result["stages"][stage]["settings"], seed=None, base=None) for result in results]
@@ -69,6 +69,8 @@ def test_pictures_of_the_docs_are_those_of_their_sources_and_shown(script, invok
     }
     wanted["layer_weights.png"] = script.describe_mixes(results)
     for name, source in wanted.items():
-        assert notes[name]["Source"] == source, f"python project/scripts/results.py pictures draws {name} again"
+        assert notes[name]["Source"] == source, (
+            f"python project/experiments/scripts/results.py pictures draws {name} again"
+        )
     invoke(script.app, "pictures", "--images", tmp_path)
     assert {*script.PICTURES, "layer_weights.png"} <= {path.name for path in tmp_path.iterdir()}

@@ -75,15 +75,16 @@ def test_english_makes_a_package_of_any_treebank(project_copy, tiny_bilm, tmp_pa
         "--vars.max_steps",
         1,
     )
-    result = _spacy_project("english", ".", *variables, cwd=project_copy)
+    english = project_copy / "english"
+    result = _spacy_project("all", ".", *variables, cwd=english)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "Ada\tPROPN\tNNP" in result.stdout and "works" in result.stdout
-    scores = srsly.read_json(project_copy / "training" / "en_elmo_bank-0" / "scores.json")
+    scores = srsly.read_json(english / "training" / "en_elmo_bank-0" / "scores.json")
     assert scores["gold"]["Words"] == 1.0 and {"UPOS", "XPOS", "UFeats", "Lemmas", "LAS"} <= set(scores["raw"])
     assert {"ents_f"} <= set(scores["wikigold"]) and set(scores["stages"]) == {"treebank", "entities"}
-    meta = srsly.read_json(project_copy / "packages" / "en_elmo_bank-0.1.0" / "meta.json")
+    meta = srsly.read_json(english / "packages" / "en_elmo_bank-0.1.0" / "meta.json")
     assert meta["performance"]["gold_words"] == 1.0 and "3.8.13" in meta["spacy_version"]
-    nlp = spacy.load(project_copy / "packages" / "en_elmo_bank-0.1.0" / "en_elmo_bank" / "en_elmo_bank-0.1.0")
+    nlp = spacy.load(english / "packages" / "en_elmo_bank-0.1.0" / "en_elmo_bank" / "en_elmo_bank-0.1.0")
     doc = Doc(
         nlp.vocab,
         words=["Bob", "saw", "Ada"],
@@ -92,15 +93,15 @@ def test_english_makes_a_package_of_any_treebank(project_copy, tiny_bilm, tmp_pa
         pos=["PROPN", "VERB", "PROPN"],
     )
     assert [chunk.text for chunk in doc.noun_chunks] == ["Bob", "Ada"]
-    again = _spacy_project("pipeline-train", ".", *variables, cwd=project_copy)
+    again = _spacy_project("train", ".", *variables, cwd=english)
     assert again.returncode == 0 and again.stdout.count("trained already") == 2, again.stdout + again.stderr
-    other = _spacy_project("pipeline-train", ".", *variables[:-1], 2, cwd=project_copy)
+    other = _spacy_project("train", ".", *variables[:-1], 2, cwd=english)
     assert other.returncode == 1 and "other settings: max_steps 2, there 1" in other.stdout, other.stdout
     scores["stages"]["treebank"]["settings"]["max_steps"] = 2
-    srsly.write_json(project_copy / "training" / "en_elmo_bank-0" / "scores.json", scores)
-    package = _spacy_project("pipeline-package", ".", *variables, cwd=project_copy)
+    srsly.write_json(english / "training" / "en_elmo_bank-0" / "scores.json", scores)
+    package = _spacy_project("package", ".", *variables, cwd=english)
     assert package.returncode == 1 and "scores of another training" in package.stdout, package.stdout
-    wheel = next((project_copy / "packages" / "en_elmo_bank-0.1.0" / "dist").glob("*.whl"))
+    wheel = next((english / "packages" / "en_elmo_bank-0.1.0" / "dist").glob("*.whl"))
     wheel.write_bytes(b"PK")
-    check = _spacy_project("pipeline-check", ".", *variables, cwd=project_copy)
+    check = _spacy_project("check", ".", *variables, cwd=english)
     assert check.returncode == 1 and "Build the wheel again" in check.stdout, check.stdout

@@ -1,5 +1,6 @@
 """What each layer knows: senses by nearest neighbor, parts of speech by a probe (Peters et al. 2018, sec. 5.3)."""
 
+import sys
 import tempfile
 from pathlib import Path
 from statistics import mean
@@ -7,7 +8,6 @@ from typing import Any, Dict, List
 
 import spacy
 import typer
-from data import ASSETS, find_sources, identify, is_finished, prepare, report_errors, write_json
 from spacy.tokens import DocBin
 from wasabi import msg
 
@@ -24,6 +24,11 @@ from spacy_elmo.analysis import (
     score_senses,
     word_baseline,
 )
+
+sys.path.append(str(Path(__file__).parents[2] / "scripts"))  # of the example: data.py, shared.py
+from data import find_sources, prepare
+from shared import ASSETS, identify, report_errors, write_json
+from stored import is_finished
 
 DATASETS = {"senses": "semcor", "pos": "ud_en_ewt"}
 BOUNDS = ("value", "low", "high")

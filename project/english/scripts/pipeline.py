@@ -22,11 +22,7 @@ import spacy
 import srsly
 import torch
 import typer
-from conll18 import evaluate
-from data import ASSETS, PROJECT_DIR, SPLITS, identify, report_errors, write_json
-from entities import TESTS, read_entities
 from packaging.requirements import Requirement
-from paper_run import digest_config, find_processor, train_pipeline
 from spacy.cli.package import package as spacy_package
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
@@ -34,8 +30,6 @@ from spacy.training import Corpus, Example
 from spacy.util import get_minor_version_range
 from spacy.vocab import Vocab
 from thinc.api import Config
-from tokenizer import create_fitting  # noqa: F401  registers the callback
-from treebank import NONE, find_treebank, make_docs, read_words, words_of
 from wasabi import msg
 
 from spacy_elmo import load_bilm
@@ -44,6 +38,22 @@ from spacy_elmo.files import hash_file
 from spacy_elmo.pipeline.noun_chunks import NOUN_CHUNKS, lacks_ud_rules
 from spacy_elmo.pipeline.starter_config import make_pipeline_config
 from spacy_elmo.weights.formats.native import PACKAGED_NAMES
+
+sys.path.append(str(Path(__file__).parents[2] / "scripts"))  # of the example: data.py, shared.py
+from conll18 import evaluate
+from entities import TESTS, read_entities
+from shared import (
+    ASSETS,
+    SPLITS,
+    digest_config,
+    find_processor,
+    identify,
+    report_errors,
+    train_pipeline,
+    write_json,
+)
+from tokenizer import create_fitting  # noqa: F401  registers the callback
+from treebank import NONE, PROJECT_DIR, find_treebank, make_docs, read_words, words_of
 
 VERSION = __version__  # of the package: each release trains it again
 TRAINING_SENTENCES = 10  # per Doc at most: a longer Doc is a longer loop of the LSTM, in a batch with fewer Docs

@@ -12,13 +12,17 @@ import spacy
 import srsly
 import torch
 import typer
-from data import ASSETS, PROJECT_DIR, RESULTS_DIR, prepare, report_errors
-from paper_experiments import CHOICE
-from paper_run import find_processor, load_kept
-from tables import MEASURED, read_measured
 from wasabi import msg
 
-PIPELINES_DIR = PROJECT_DIR / "training" / "paper"
+sys.path.append(str(Path(__file__).parents[2] / "scripts"))  # of the example: data.py, shared.py
+from data import prepare
+from paper_experiments import CHOICE
+from paper_run import load_kept
+from shared import ASSETS, find_processor, report_errors
+from stored import RESULTS_DIR, TRAINING_DIR
+from tables import MEASURED, read_measured
+
+PIPELINES_DIR = TRAINING_DIR / "paper"
 MB = 1e6
 
 
@@ -43,7 +47,7 @@ def measure_cli(
     if not paths:
         raise FileNotFoundError(
             f"There is no pipeline of WNUT-17 with seed {seed} in '{pipelines}'. Train them with `python "
-            f"project/scripts/paper.py choice-wnut17 --seed {seed} --keep {pipelines}`."
+            f"project/experiments/scripts/paper.py choice-wnut17 --seed {seed} --keep {pipelines}`."
         )
     found = {row["name"]: row for row in read_measured(results)}
     processor = find_processor()

@@ -1,19 +1,24 @@
 """Train the runs of an experiment of the paper, and store each as one JSON file; a finished run is skipped."""
 
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
 import srsly
 import typer
-from data import ASSETS, RESULTS_DIR, prepare, read_result, report_errors, write_json
+from wasabi import msg
+
+from spacy_elmo import load_bilm
+
+sys.path.append(str(Path(__file__).parents[2] / "scripts"))  # of the example: data.py, shared.py
+from data import prepare
 from minilm import MINILM_DIR
 from paper_experiments import EXPERIMENTS, Options, Run, find_experiment
 from paper_run import describe_settings, load_kept, run_experiment
 from pretrain import ALTERNATIVES_DIR
-from wasabi import msg
-
-from spacy_elmo import load_bilm
+from shared import ASSETS, report_errors, write_json
+from stored import RESULTS_DIR, read_result
 
 Pending = List[Tuple[Run, int, Path]]
 # Settings that say which weights a result was measured with. If these have changed, the run is trained again; all other

@@ -7,12 +7,18 @@ data, each with the sha256 of its source; diagrams are drawn by hand.
 import hashlib
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import srsly
 import typer
-from data import PROJECT_DIR, RESULTS_DIR, read_result, report_errors
+from wasabi import msg
+
+from spacy_elmo.analysis import draw_course, draw_layer_weights, draw_map, draw_perplexities, draw_probe
+from spacy_elmo.files import write_text
+
+sys.path.append(str(Path(__file__).parents[2] / "scripts"))  # of the example: data.py, shared.py
 from pictures import draw_choice, draw_shares, from_percent
 from sections import (
     choice_section,
@@ -22,6 +28,8 @@ from sections import (
     read_identities,
     senses_section,
 )
+from shared import report_errors
+from stored import EXPERIMENTS_DIR, RESULTS_DIR, read_result
 from tables import (
     LANGUAGES,
     Result,
@@ -41,13 +49,9 @@ from tables import (
     make_shares,
     read_measured,
 )
-from wasabi import msg
 
-from spacy_elmo.analysis import draw_course, draw_layer_weights, draw_map, draw_perplexities, draw_probe
-from spacy_elmo.files import write_text
-
-DOCS = PROJECT_DIR.parent / "docs"
-PAGES = [DOCS / "results.md", PROJECT_DIR / "RESULTS.md"]
+DOCS = EXPERIMENTS_DIR.parents[1] / "docs"
+PAGES = [DOCS / "results.md", EXPERIMENTS_DIR / "RESULTS.md"]
 IMAGES = "images"  # beside the first page
 # Pictures in docs/images: the file of project/results that each is drawn from, and how.
 PICTURES: Dict[str, Tuple[str, Callable[..., object]]] = {
@@ -124,9 +128,7 @@ def read_results(folder: Path) -> List[Result]:
     """
     paths = sorted(path for path in folder.glob("*-seed*.json") if not path.name.startswith("pipeline-"))  # pipeline.py
     if not paths and not list(folder.glob("layers-*.json")):
-        raise FileNotFoundError(
-            f"There are no results in '{folder}'. Run `python project/scripts/paper.py` first, or give --results."
-        )
+        raise FileNotFoundError(f"There are no results in '{folder}'. Run paper.py first, or give --results.")
     results = [read_result(path) for path in paths]
     return [result for result in results if result["settings"].get("schedule", "constant") == "constant"]
 

@@ -118,7 +118,7 @@ def _name_best(points: Dict[str, Tuple[float, float]]) -> str:
 
 
 def from_percent(record: Record) -> Record:
-    """record (Record): Senses by layer, as `project/scripts/layers.py` writes them: in percent, the baseline a row.
+    """record (Record): Senses by layer, as layers.py writes them: in percent, the baseline a row.
     RETURNS (Record): The same as `spacy_elmo.analysis.probes.probe_data` returns it.
     """
     scores = {row["layer"]: {key: row[key] / 100 for key in ("value", "low", "high")} for row in record["rows"]}

@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Dict, Iterator, List, Tuple
 
-from data import DOWNLOAD_DIR, PROJECT_DIR, SPLITS, read_columns
+from data import read_columns
+from shared import SPLITS
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
-from treebank import FORM, MISC, NO_SPACE, Rows, read_paragraphs
+from treebank import DOWNLOAD_DIR, FORM, MISC, NO_SPACE, PROJECT_DIR, Rows, read_paragraphs
 
 from spacy_elmo.corpora.sources import make_source
 

@@ -6,11 +6,12 @@ Tables and plots have the results of the weights in use, beside those without a 
 import hashlib
 from collections import defaultdict
 from pathlib import Path
-from statistics import mean, mode, stdev
+from statistics import mean, mode
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import srsly
 from paper_experiments import SHARES
+from shared import N_SEEDS, summarize
 
 from spacy_elmo.pipeline.layer_weights import TaskMix
 from spacy_elmo.weights.contents import hash_weights
@@ -18,7 +19,6 @@ from spacy_elmo.weights.formats.native import PACKAGED_NAMES
 from spacy_elmo.weights.load import locate_model
 
 Result = Dict[str, Any]
-N_SEEDS = 3  # of a score that does not say how many it has
 Mixes = List[Dict[str, Any]]  # of a place, one for each seed
 # Title of each task, and its scores: label and key. The first score is that of the other tables.
 Tasks = Dict[str, Tuple[str, Dict[str, str]]]
@@ -314,14 +314,6 @@ def paired_differences(without: List[Result], with_elmo: List[Result], key: str)
     """RETURNS (List[float]): With less without ELMo, 0 to 100, for each seed that both have."""
     old, new = ({one["settings"]["seed"]: percents([one], key) for one in group} for group in (without, with_elmo))
     return [new[seed][0] - old[seed][0] for seed in new if seed in old]
-
-
-def summarize(values: Sequence[float], *, sign: str = "", n_seeds: int = N_SEEDS) -> str:
-    """RETURNS (str): Mean, sample standard deviation (of two values or more) and number if it is not `n_seeds`."""
-    if not values:
-        return "-"
-    spread = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
-    return f"{mean(values):{sign}.2f}{spread}" + ("" if len(values) == n_seeds else f" (n = {len(values)})")
 
 
 def make_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Optional[str]:

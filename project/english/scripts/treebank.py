@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, Iterable, Iterator, List, Optional, Tuple
 
-from data import DOWNLOAD_DIR, PROJECT_DIR, SPLITS
+from shared import SPLITS
 from spacy.tokens import Doc
 from spacy.training.converters import conllu_to_docs
 
 from spacy_elmo.corpora.sources import make_source
 
+PROJECT_DIR = Path(__file__).resolve().parents[1]
+DOWNLOAD_DIR = PROJECT_DIR / "assets" / "downloaded"
 STARTS = re.compile(r"^# new(doc|par)\b", flags=re.MULTILINE)
 ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, DEPREL, MISC = 0, 1, 2, 3, 4, 5, 6, 7, 9  # columns
 N_COLUMNS = 10

@@ -1,9 +1,7 @@
 """One training of an experiment: its config, its share of the data, its scores."""
 
-import hashlib
 import platform
 import random
-import re
 import shutil
 import tempfile
 import time
@@ -20,20 +18,17 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import spacy
 import srsly
-from data import identify, write_json
+from make_config import read_any_config
 from minilm import Tuning, cache_frozen_transformer, digest_minilm, find_minilm, make_transformer, train_minilm
 from paper_experiments import Options, Run
 from pretrain import BILM, WEIGHTS, add_pretraining, load_source, source_dir
-from read_config import read_config
+from shared import digest_config, find_processor, identify, train_pipeline, write_json
 from spacy.language import Language
 from spacy.scorer import Scorer
 from spacy.tokens import Doc, DocBin
 from spacy.training import Corpus, Example
-from spacy.training.initialize import init_nlp
-from spacy.training.loop import train
-from spacy.util import load_config
 from spacy.vocab import Vocab
-from thinc.api import Config, use_ops
+from thinc.api import Config
 
 from spacy_elmo.pipeline.layer_weights import find_task_mixes
 
@@ -41,9 +36,6 @@ RESULT = "result.json"  # in the folder of a kept pipeline, written last: withou
 SHUFFLE_SEED = 0  # of the training docs; the same for all seeds and conditions, so that shares contain each other
 BEST = Path("out", "model-best")  # the best pipeline, in the folder of a training
 LEARN_RATE = "training.optimizer.learn_rate"
-N_DIGITS = 12
-# Settings of the component's mix, and their names in digests of stored results, which are older.
-EARLIER_NAMES = {"initial_weights": "weights", "initial_gamma": "gamma"}
 MULTILABEL = "textcat_multilabel"
 THRESHOLDS = tuple(number / 20 for number in range(1, 11))  # 0.05 to 0.5
 LAYER_CACHE_MB = 8192  # all layers of the largest data set, so that no epoch computes them again
@@ -85,16 +77,6 @@ def load_kept(folder: Path) -> Optional[Dict[str, Any]]:
     return srsly.read_json(path) if path.is_file() else None
 
 
-def train_pipeline(config_path: Path, output_dir: Path, overrides: Dict[str, Any]) -> None:
-    """Train as `spacy train` does, except that numpy multiplies the matrices of the task network instead of BLIS. On a
-    processor with AVX-512, which BLIS does not use, that takes about 0.7 times as long (AMD EPYC, family 25, model 17).
-    """
-    with use_ops("numpy", use_blis=False):
-        config = load_config(config_path, overrides=overrides, interpolate=False)
-        output_dir.mkdir()
-        train(init_nlp(config), output_dir)
-
-
 def describe_settings(run: Run, seed: int, options: Options) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): What a result depends on, without paths: a biLM is named by its last part and the
     digest of its weights, an alternative by its record, a config by its file and digest. RAISES (FileNotFoundError):
@@ -117,22 +99,9 @@ def describe_settings(run: Run, seed: int, options: Options) -> Dict[str, Any]:
     }
 
 
-def digest_config(config: Config) -> str:
-    """RETURNS (str): The first 12 hexadecimal digits of the sha256 of the settings, in any order, without [paths]."""
-    settings = deepcopy({name: block for name, block in config.items() if name != "paths"})
-    logger = settings.get("training", {}).get("logger", {})
-    for block in (logger, logger.get("logger1", {})):  # bars change no result; digests were made with this one
-        if block.get("progress_bar", "") is None:
-            block["progress_bar"] = "eval"
-    mix = settings.get("components", {}).get("elmo", {}).get("mix", {})
-    for name in EARLIER_NAMES.keys() & mix.keys():
-        mix[EARLIER_NAMES[name]] = mix.pop(name)
-    return hashlib.sha256(srsly.json_dumps(settings, sort_keys=True).encode("utf8")).hexdigest()[:N_DIGITS]
-
-
 def make_config(run: Run, options: Options) -> Config:
     """RETURNS (Config): The config of the run, not interpolated, before the overrides."""
-    config = read_config(run.config)
+    config = read_any_config(run.config)
     if run.placement is not None:
         _place(config, run.component, run.placement)
     for name in run.without:
@@ -150,7 +119,7 @@ def make_config(run: Run, options: Options) -> Config:
         first = config["nlp"]["pipeline"][0]  # the shared tok2vec, or the only component, with one inside
         model = config["components"][first]["model"]
         if first == "textcat":
-            model["tok2vec"] = read_config("baseline_ner.cfg")["components"]["ner"]["model"]["tok2vec"]["embed"]
+            model["tok2vec"] = read_any_config("baseline_ner.cfg")["components"]["ner"]["model"]["tok2vec"]["embed"]
             model["tok2vec"]["include_static_vectors"] = True
         else:
             (model if first == "tok2vec" else model["tok2vec"])["embed"]["include_static_vectors"] = True
@@ -275,16 +244,6 @@ def _check_weights(run: Run, seed: int, options: Options, settings: Dict[str, An
             f"The weights of {changed} changed during the training '{run.name(seed)}', so its result is not stored. "
             "Run the command again with weights that stay as they are."
         )
-
-
-def find_processor() -> str:
-    """RETURNS (str): Name, family and model, as far as the system tells."""
-    path = Path("/proc/cpuinfo")
-    text = path.read_text() if path.exists() else ""
-    found = dict(re.findall(r"^(model name|cpu family|model)\s*: (.+?)\s*$", text, flags=re.M))
-    if len(found) < 3:
-        return platform.processor() or platform.machine()
-    return f"{found['model name']} (family {found['cpu family']}, model {found['model']})"
 
 
 def _place(config: Config, name: str, placement: str) -> None:

@@ -27,8 +27,8 @@ CONTEXT_LABELS = {
     "carry": "that after the sentence before (`carry`)",
 }
 CHOICE_COMMAND = (
-    "`python -m spacy project run choice project` trains and measures the systems, `project run results project` "
-    "writes the table ([what they need](../project/README.md#experiments-of-the-paper))."
+    "`python -m spacy project run choice project/experiments` trains and measures the systems, `project run results "
+    "project/experiments` writes the table ([what they need](../project/experiments/README.md#experiments))."
 )
 LAYER_LABELS = {"mean": "mean of all layers", "first sense": "most frequent training sense", 0: "token layer"}
 
@@ -123,7 +123,7 @@ def contexts_section(results: Path) -> Optional[str]:
     told = (
         f"Forward perplexity of {found['n_documents']} held-out documents ({found['n_tokens']:,} tokens), and accuracy "
         f"of a linear probe of UPOS on the mean of the layers with its 95 % interval (UD English-EWT, "
-        f"{found['n_dev']:,} development tokens); biLM `{found['bilm']}`, `project/scripts/contexts.py`."
+        f"{found['n_dev']:,} development tokens); biLM `{found['bilm']}`, `project/experiments/scripts/contexts.py`."
     )
     return f"{told}\n\n{table}{note_earlier(found)}"
 

@@ -22,8 +22,6 @@ from typing import Any, Callable, Dict, Iterator, List, Literal, Tuple
 import spacy
 import srsly
 import typer
-from data import ASSETS, PROJECT_DIR, prepare, read_sentences, report_errors, write_json
-from read_config import CONFIG_DIR, read_config
 from spacy import registry
 from spacy.language import DEFAULT_CONFIG_PRETRAIN_PATH, Language
 from spacy.tokens import Doc
@@ -36,8 +34,15 @@ from wasabi import msg
 from spacy_elmo.pretraining.vocabulary import save_vocabulary as vocab
 from spacy_elmo.weights.contents import hash_weights
 
-ALTERNATIVES_DIR = PROJECT_DIR / "training" / "alternatives"
-LANGUAGES_DIR = PROJECT_DIR / "training" / "languages"
+sys.path.append(str(Path(__file__).parents[2] / "scripts"))  # of the example: data.py, shared.py
+from data import prepare, read_sentences
+from make_config import read_any_config
+from read_config import CONFIG_DIR
+from shared import ASSETS, report_errors, write_json
+from stored import TRAINING_DIR
+
+ALTERNATIVES_DIR = TRAINING_DIR / "alternatives"
+LANGUAGES_DIR = TRAINING_DIR / "languages"
 RECORD = "record.json"
 WEIGHTS = "model-last.bin"  # of a tok2vec; the name that spaCy gives
 BILM = "bilm"  # folder of the weights, beside the record
@@ -117,7 +122,7 @@ def load_source(folder: Path, kind: str, config: str) -> Dict[str, Any]:
     RAISES (FileNotFoundError): If it was not made. RAISES (ValueError): If the file is not a record.
     """
     path = source_dir(folder, kind, config) / RECORD
-    command = f"python project/scripts/pretrain.py timed {kind} TEXTS"
+    command = f"python project/experiments/scripts/pretrain.py timed {kind} TEXTS"
     if not path.is_file():
         raise FileNotFoundError(f"'{path}' does not exist. Make it with `{command}`, raw text.")
     try:
@@ -199,7 +204,7 @@ def create_timed_text(texts: List[str], share: int, limit_s: float) -> Callable[
 def _pretrain_tok2vec(config: str, output_dir: Path, text: Dict[str, Any]) -> Tuple[int, Path]:
     """RETURNS (Tuple[int, Path]): Words trained on, and the weights."""
     (output_dir / "log.jsonl").unlink(missing_ok=True)
-    settings = read_config(config)
+    settings = read_any_config(config)
     add_pretraining(settings)
     settings["pretraining"]["max_epochs"] = 1
     settings["corpora"]["pretrain"] = {"@readers": "project.TimedText.v1", **text}

@@ -1,5 +1,6 @@
 """Errors of kept pipelines with and without ELMo, by the kind of word, entity or category they are made on."""
 
+import sys
 import tempfile
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -8,9 +9,6 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Set, Tuple
 
 import spacy
 import typer
-from choice import PIPELINES_DIR
-from data import ASSETS, RESULTS_DIR, prepare, report_errors, write_json
-from paper_run import MULTILABEL, load_kept
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 from spacy.training import Corpus, Example
@@ -18,6 +16,13 @@ from spacy.vocab import Vocab
 from wasabi import msg
 
 from spacy_elmo.analysis import Answer, DocAnswers, read_answers
+
+sys.path.append(str(Path(__file__).parents[2] / "scripts"))  # of the example: data.py, shared.py
+from choice import PIPELINES_DIR
+from data import prepare
+from paper_run import MULTILABEL, load_kept
+from shared import ASSETS, report_errors, write_json
+from stored import RESULTS_DIR
 
 N_SHOWN = 10  # confusions
 N_WORDS = 3  # examples of a confusion
@@ -68,8 +73,8 @@ def errors_cli(
     missing = [folder.name for folder, result in kept.items() if result is None]
     if missing:
         raise FileNotFoundError(
-            f"There is no '{', '.join(missing)}' in '{pipelines}'. Train both pipelines with `python project/scripts/"
-            f"paper.py {TASKS[task].experiment} --seed {seed} --keep FOLDER`."
+            f"There is no '{', '.join(missing)}' in '{pipelines}'. Train both pipelines with `python "
+            f"project/experiments/scripts/paper.py {TASKS[task].experiment} --seed {seed} --keep FOLDER`."
         )
     ours, theirs = (_load(folder, result) for folder, result in kept.items() if result)
     with tempfile.TemporaryDirectory() as folder:
