@@ -161,8 +161,8 @@ class Errors(metaclass=Catalogue):
     EL178 = "'{path}' cannot be a folder: '{taken}' is a file. Choose another path."
     EL210 = (
         "The pipeline '{pipeline}' for the language '{lang}' cannot be created: {problems}. Name components with "
-        "--component, separated by commas, for example --component ner or --component tagger,parser; or pass annotated "
-        "Docs with --data, for the components that they have annotations for."
+        '`pipeline`, separated by commas, for example `pipeline="ner"` or `pipeline="tagger,parser"`; or give '
+        "annotated Docs to `python -m spacy elmo init-config --data`, which chooses the components they annotate."
     )
     EL381 = (
         "{text} has {n_occurrences} of the word '{word}', fewer than the {occurrence} asked for. Its tokens are: "

@@ -94,8 +94,8 @@ def _find_remedies(nlp: Language, kinds: Set[str]) -> Iterator[str]:
         yield "fine-tuning: `init-config --fine-tune` trains the biLM too; the pipeline is as fast afterwards."
     if readers:
         yield (
-            "a biLM of your kind of text: `init-config --adaptation` continues its training on your text without "
-            "labels."
+            "a biLM of your kind of text: `init-adaptation` writes a config that continues its training on your text "
+            "without labels."
         )
 
 

@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from contextlib import suppress
+from contextvars import ContextVar
 from importlib import import_module
 from typing import Any, Dict, List
 
@@ -28,7 +29,8 @@ GROUPS: Dict[str, Dict[str, str]] = {
         "embed": "Compute contextual vectors for texts and save them.",
     },
     "Training a biLM": {
-        "init-config": "Write a starter config: for a pipeline that uses ELMo, for pretraining or for adaptation.",
+        "init-pretraining": "Write a starter config for the pretraining of a biLM.",
+        "init-adaptation": "Write a starter config that continues the training of a biLM on other text.",
         "vocab": "Count the words of a text and write the vocabulary of a biLM.",
         "pretrain": "Train a biLM on text.",
         "perplexity": "Report how well a biLM predicts a text, per direction, with standard error.",
@@ -42,7 +44,8 @@ GROUPS: Dict[str, Dict[str, str]] = {
         "senses": "Group the uses of a word in an index by their vectors.",
         "probe": "Score how well a label can be read off each layer: linear probes, nearest neighbors, control tasks.",
     },
-    "Analysis of a pipeline": {
+    "Pipelines": {
+        "init-config": "Write a starter config for a spaCy pipeline that uses ELMo.",
         "layer-weights": "Show how each component of a pipeline weighs the layers of the biLM.",
         "report": "Write a page on a training: scores with and without ELMo, errors, layer weights, settings.",
     },
@@ -51,6 +54,8 @@ GROUPS: Dict[str, Dict[str, str]] = {
 HOME_PATH = re.compile(r"(--[\w-]+=)?(~[/\\]\S*)")
 # Errors of a stdout that is a closed pipe, or a file on a full or broken disk.
 OUTPUT_PROBLEMS = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO)
+# Options of the running command by the names of its parameters, see `to_options`.
+OPTIONS: ContextVar[Dict[str, str]] = ContextVar("OPTIONS")
 COMMANDS: Dict[str, str] = {name: help for group in GROUPS.values() for name, help in group.items()}
 
 
@@ -94,7 +99,10 @@ class LazyGroup(TyperGroup):
         """
         homes = [HOME_PATH.fullmatch(arg) for arg in args]
         expanded = [(home[1] or "") + os.path.expanduser(home[2]) if home else arg for home, arg in zip(homes, args)]
-        return super().resolve_command(ctx, expanded)
+        name, command, rest = super().resolve_command(ctx, expanded)
+        params = getattr(command, "params", [])
+        OPTIONS.set({p.name.removesuffix("_path"): p.opts[0] for p in params if p.param_type_name == "option"})
+        return name, command, rest
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the commands in the help text, without importing them."""

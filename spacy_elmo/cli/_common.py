@@ -25,18 +25,18 @@ from ..files import AnyPath, check_output_file
 from ..inference.bilm import BiLM
 from ..text.words import BYTE_ORDER_MARK
 from ..weights import load_bilm
-from ._app import Arg, Opt
+from ._app import OPTIONS, Arg, Opt
 
 
 class Speaker(Printer):
     """Prints messages (good, info, warn, fail) to stderr, so that stdout contains only results."""
 
-    def text(self, *args: Any, **settings: Any) -> Any:
-        """Print a text; texts with an icon are messages."""
+    def text(self, title: Any = "", *args: Any, **settings: Any) -> Any:
+        """Print a text; texts with an icon are messages, whose parameters become options."""
         if settings.get("icon") is None:
-            return super().text(*args, **settings)
+            return super().text(title, *args, **settings)
         with redirect_stdout(sys.stderr):
-            return super().text(*args, **settings)
+            return super().text(to_options(str(title)), *args, **settings)
 
 
 msg = Speaker()
@@ -57,6 +57,9 @@ REMEDIES: Dict[Optional[int], str] = {
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 STDERR = 2
 MIN_CM, MAX_CM = 3, 200  # of a side of a picture
+
+# A parameter of a function in a message of the package: `lang`, `force=True`, `store="layers"`.
+PARAMETER = re.compile(r"`([a-z_]+)(?:=([^`]+))?`")
 
 # Errors of spaCy on a factory, a language or a function that no imported code registers.
 UNREGISTERED = ("[E002]", "[E048]", "[E893]")
@@ -138,8 +141,25 @@ def show_errors(code: int = 1) -> Iterator[None]:
         title, _, text = described.strip().partition("\n")
         msg.fail(title)
         if text:
-            print(text, file=sys.stderr)  # not by the printer, which would merge the lines of a list
+            print(to_options(text), file=sys.stderr)  # not by the printer, which would merge the lines of a list
         raise typer.Exit(code) from error
+
+
+def to_options(text: str) -> str:
+    """RETURNS (str): A message of the package, which names parameters of functions, for the running command: `lang` is
+    --lang, `force=True` is --force, `store="layers"` is --store layers. The parameter of the command's function has the
+    name of the parameter, or NAME_path; names that it does not have stay as they are.
+    """
+    options = OPTIONS.get({})
+
+    def translate(match: "re.Match[str]") -> str:
+        name, value = match.groups()
+        if name not in options:
+            return match[0]
+        shown_value = "" if value in (None, "True", "...") else " " + value.strip("\"'")
+        return f"{options[name]}{shown_value}"
+
+    return PARAMETER.sub(translate, text)
 
 
 def check_stdout() -> None:

@@ -80,12 +80,12 @@ def make_pipeline_config(
     """Create the config of a pipeline, complete and with comments.
 
     pipeline (str): Names of components, separated by commas.
-    lang (Optional[str]): Language code; None for that of `base` or of the biLM, or "en".
+    lang (Optional[str]): Language code; None for the language of `base` or of the biLM, or "en".
     optimize (Optional[str]): "efficiency": each component reads a listener; "accuracy": a listener and word features,
         followed by an encoder. None for efficiency with a packaged biLM and without a placement, otherwise accuracy: a
         biLM trained on little text knows less of a word than its prefix and suffix say.
-    placement (Optional[str]): ELMo at the "input", the "output" or "both" of a BiLSTM over word features; None as
-        `optimize` says.
+    placement (Optional[str]): ELMo at the "input", the "output" or "both" of a BiLSTM over word features, in place of
+        the network of `optimize`.
     bilm (Optional[str]): Name or path of a biLM; None: the packaged one of the language, or null.
     base (Optional[str]): Name or path of a trained pipeline. The components of `pipeline` have the settings that they
         have there, and all others are taken from it, frozen.
@@ -96,22 +96,24 @@ def make_pipeline_config(
     use_gpu (bool): Let PyTorch and Thinc share the memory of a GPU.
     code (Optional[AnyPath]): Python file that the caller has imported for the pipeline, for that command.
     config_path (str): Path of the config, for the command in its header.
-    RAISES (ValueError): EL210 for an invalid pipeline or a language that spaCy does not support. OSError if there is no
-        pipeline `base`.
+    RAISES (ValueError): EL210 for an invalid pipeline or a language that spaCy does not support; for another language
+        or biLM than `base` has. OSError if there is no pipeline `base`.
     """
     base_nlp = None if base is None else load_trained(base)
+    if base_nlp is not None and lang not in (None, base_nlp.lang):
+        raise ValueError(f"`lang` is '{lang}', but the language of '{base}' is '{base_nlp.lang}'. Leave out `lang`.")
     lang = (base_nlp.lang if base_nlp else lang or read_lang(bilm)) or "en"
     names = _check_pipeline(pipeline, lang, base_nlp)
     elmo_names = _find_elmo(base_nlp) if base_nlp else []
     if elmo_names and bilm:
         raise ValueError(
             f"The component '{elmo_names[-1]}' of '{base}' has a biLM already, which the new components will read, but "
-            f"--bilm is '{bilm}'. Leave out --bilm."
+            f"`bilm` is '{bilm}'. Leave out `bilm`."
         )
     if elmo_names and fine_tune:
         raise ValueError(
             f"The biLM of '{base}' is that of its component '{elmo_names[-1]}', which stays as it is, since other "
-            "components read it; --fine-tune would change it. Leave out --fine-tune, or --from."
+            "components read it; `fine_tune=True` would change it. Leave out `fine_tune`, or `base`."
         )
     has_bilm = is_baseline or bool(elmo_names)
     bilm = None if has_bilm else choose_bilm(bilm, lang)
@@ -189,8 +191,8 @@ def choose_bilm(bilm: Optional[str], lang: str) -> Optional[str]:
         if bilm is None:
             text = (
                 f"The package contains no biLM for the language '{lang}', so the config specifies none. "
-                f"{describe_published(lang)} Pass --bilm PATH now, or --paths.bilm PATH (--paths.init PATH for "
-                "adaptation) when you train."
+                f"{describe_published(lang)} Name one now with `bilm`, or with paths.bilm (paths.init for adaptation) "
+                "when you train."
             )
             warnings.warn(text, stacklevel=2)
         return bilm
@@ -221,11 +223,11 @@ def _check_pipeline(pipeline: str, lang: str, base: Optional[Language]) -> List[
     except ImportError as error:
         raise ValueError(
             f"spaCy cannot create a pipeline for the language '{lang}' ({error}). Install the packages it requires, or "
-            "choose another code with --lang, for example en, or xx for any language."
+            "choose another code with `lang`, for example en, or xx for any language."
         ) from error
     names = [name.strip() for name in pipeline.split(",") if name.strip() not in SHARED]
     known = [] if base is None else [name for name in base.component_names if name not in SHARED]
-    problems = [] if names else ["no component is named" + (f" (--from has {', '.join(known)})" if known else "")]
+    problems = [] if names else ["no component is named" + (f" (`base` has {', '.join(known)})" if known else "")]
     for name in dict.fromkeys(names):
         if names.count(name) > 1:
             problems.append(f"'{name}' is listed {names.count(name)} times")

@@ -188,8 +188,8 @@ def corpus_warnings(
         warnings.append(
             f"The run ends after {config.n_updates:,} updates, and a biLM that starts from random weights learns "
             f"little in fewer than {FEW_UPDATES}. Raise max_passes or max_tokens, lower batch_size, take more text, or "
-            "continue a biLM (`python -m spacy elmo init-config --adaptation`). For a text of a few MB, "
-            "`init-config --pretraining --text FILE` writes a config with smaller batches and more passes."
+            "continue a biLM (`python -m spacy elmo init-adaptation`). For a text of a few MB, "
+            "`init-pretraining --text FILE` writes a config with smaller batches and more passes."
         )
     is_slanted = config.schedule.name == "slanted_triangular"
     if 2 * config.warmup_updates > config.n_updates and not is_slanted:

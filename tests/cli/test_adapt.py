@@ -130,7 +130,7 @@ def test_next_commands_are_in_the_language_of_the_initial_bilm(bilm, lang, corpu
     """The biLM is given for training, not for the config; a language that is not stated is not invented."""
     network = {"vocabulary": bilm.vocabulary, "head": bilm.head}
     save_bilm(BiLM(bilm.network, **network, meta={"lang": lang} if lang else None), tmp_path / "init")
-    call("init-config", tmp_path / "adapt.cfg", "--adaptation")
+    call("init-adaptation", tmp_path / "adapt.cfg")
     texts = ["--paths.init", tmp_path / "init", "--paths.train", corpus, "--paths.valid", corpus]
     result = call("pretrain", tmp_path / "adapt.cfg", tmp_path / "out", *texts, *SMALL)
     assert load_bilm(tmp_path / "out" / "model-best").meta.get("lang") == lang

@@ -5,7 +5,7 @@ import os
 
 import pytest
 import typer
-from cli.calls import call, call_json
+from cli.calls import call, call_json, refused
 
 from spacy_elmo.cli._common import show_errors
 
@@ -29,6 +29,20 @@ def test_errors_of_the_system_have_a_remedy(capsys, number, path, told):
     assert told in _told(capsys, OSError(number, os.strerror(number), path))
 
 
+@pytest.mark.issue(60)
+def test_parameters_of_functions_are_options_of_the_command(bilm_path, tmp_path, monkeypatch):
+    """What the command does not have, or what is no parameter, stays as it is."""
+    message = 'Set `lang="de"`, `force=True`, `bilm`, `options=...` or `k` of `meta.json`.\nOr `code="a b.py"`.'
+
+    def fail(*args, **settings):
+        raise ValueError(message)
+
+    monkeypatch.setattr("spacy_elmo.cli.init_config.make_pipeline_config", fail)
+    shown = refused("init-config", tmp_path / "new.cfg", "--component", "ner")
+    assert "Set --lang de, --force, --bilm, `options=...` or `k` of `meta.json`." in shown
+    assert shown.endswith("Or --code a b.py.")
+
+
 @pytest.mark.issue(37)
 def test_a_tilde_that_no_shell_has_replaced_is_the_home_folder(bilm_path, monkeypatch):
     home = bilm_path.parent
@@ -42,7 +56,7 @@ def test_a_tilde_that_no_shell_has_replaced_is_the_home_folder(bilm_path, monkey
         ("perplexity", "~/bilm", "~/corpus/a.txt"),
         ("embed", "~/bilm", "~/corpus/*.txt", "~/vectors.npz"),
         ("vocab", "~/corpus", "~/words.txt"),
-        ("init-config", "~/pretrain.cfg", "--pretraining"),
+        ("init-pretraining", "~/pretrain.cfg"),
     ):
         call(*arguments)
     assert {"tf", "vectors.npz", "words.txt", "pretrain.cfg"} <= {path.name for path in home.iterdir()}

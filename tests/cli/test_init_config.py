@@ -1,15 +1,12 @@
 """`elmo init-config`: configs that are complete, in which every component listens, and which train as they are."""
 
-import gzip
 import shlex
 import warnings
-from itertools import product
 from pathlib import Path
 
 import numpy
 import pytest
 import spacy
-import srsly
 from annotated_docs import make_docs
 from cli.calls import call, refused, told
 from nn.tiny import make_language_model
@@ -27,8 +24,6 @@ from spacy_elmo.pipeline.listener import get_listeners
 from spacy_elmo.pipeline.model import get_bilm
 from spacy_elmo.pipeline.noun_chunks import find_noun_chunks
 from spacy_elmo.pipeline.starter_config import make_pipeline_config
-from spacy_elmo.pretraining import run_config as templates
-from spacy_elmo.pretraining.run_config import check_config
 
 FAST = ["ner"]
 SLOW = [
@@ -101,10 +96,10 @@ def test_config_is_written_to_stdout_and_replaces_a_file_only_by_force(tmp_path,
     assert Config().from_str(result.stdout, interpolate=False)["nlp"]["pipeline"] == ["elmo", "ner"]
     assert not list(tmp_path.iterdir())
     Path("config.cfg").write_text("mine", encoding="utf8")
-    assert "--force" in refused("init-config", "config.cfg", "--adaptation")
+    assert "--force" in refused("init-config", "--pipeline", "ner")
     assert Path("config.cfg").read_text(encoding="utf8") == "mine"
-    call("init-config", "config.cfg", "--adaptation", "--force")
-    assert "[pretraining]" in Path("config.cfg").read_text(encoding="utf8")
+    call("init-config", "--pipeline", "ner", "--force")
+    assert "[training]" in Path("config.cfg").read_text(encoding="utf8")
 
 
 @pytest.mark.issue(16)
@@ -113,68 +108,15 @@ def test_config_is_written_to_stdout_and_replaces_a_file_only_by_force(tmp_path,
     [
         (["--lang", "de", "--pipeline", "ner"], " --paths.bilm BILM"),
         (["--lang", "de", "--pipeline", "ner", "--bilm", "en_elmo_sm"], ""),
-        (["--adaptation", "--lang", "de"], " --paths.init BILM"),
-        (["--adaptation"], ""),
     ],
 )
 @pytest.mark.filterwarnings("default:The package contains no biLM")
 def test_next_command_has_what_the_config_leaves_open(options, more, tmp_path):
     path = tmp_path / "a.cfg"
     shown = told("init-config", path, *options).removesuffix("\x1b[0m")
-    assert shown.endswith(("dev.spacy" if "--adaptation" not in options else "valid.txt") + more)
+    assert shown.endswith("dev.spacy" + more)
     header = path.read_text().partition("\n\n")[0]
     assert header.endswith(more) and ("BILM" in header) == ("BILM" in more)
-
-
-@pytest.mark.parametrize(
-    "options, source",
-    [
-        (["--pretraining"], "pretrain_en_elmo_sm.cfg"),
-        (["--pretraining", "--small"], "pretrain_small_text.cfg"),
-        (["--adaptation", "--bilm", "BILM"], "adapt.cfg"),
-    ],
-)
-def test_run_config_is_that_of_the_repository_for_another_language(options, source, bilm_path, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    options = [str(bilm_path) if option == "BILM" else option for option in options]
-    call("init-config", "mine.cfg", *options, "--lang", "de")
-    text = Path("mine.cfg").read_text(encoding="utf8")
-    found, wanted = Config().from_str(text), _read(templates.find_configs() / source)
-    check_config(found)
-    assert found["meta"]["lang"] == found["corpus"]["lang"] == "de"
-    assert found["paths"]["init"] == (str(bilm_path) if "--bilm" in options else None)
-    assert {**found["paths"], "init": None} == {**wanted["paths"], "init": None}
-    if options == ["--pretraining"]:  # that of the packaged biLM, but for a text of any size
-        assert found["pretraining"]["max_tokens"] == 0 and found["pretraining"]["softmax"]["kind"] == "auto"
-    else:
-        assert found["pretraining"] == wanted["pretraining"]
-    assert found.get("bilm") == wanted.get("bilm")
-    assert "configs/" not in text and "pretrain mine.cfg runs/" in text
-    assert text.count("#") == (templates.find_configs() / source).read_text(encoding="utf8").count("#")
-
-
-@pytest.mark.issue(40)
-def test_pretraining_config_fits_the_size_of_the_text(tmp_path):
-    line = "She sat on the bank of the river and watched the boats .\n"
-    large = (line * 200_000).encode()
-    for name, content, template in (
-        ("a.jsonl", (srsly.json_dumps({"text": line}) + "\n").encode() * 50, templates.SMALL),
-        ("b.txt", large, templates.PRETRAINING),
-        ("b.txt.gz", gzip.compress(large), templates.PRETRAINING),
-    ):
-        (tmp_path / name).write_bytes(content)
-        shown = told("init-config", tmp_path / "a.cfg", "--pretraining", "--text", tmp_path / name, "--force")
-        assert _read(tmp_path / "a.cfg")["bilm"] == _read(templates.find_configs() / template)["bilm"]
-        assert f"--paths.train {tmp_path / name}" in shown
-
-
-@pytest.mark.issue(40)
-@pytest.mark.filterwarnings("default")
-def test_warning_for_another_language_names_published_bilms(tmp_path):
-    published = {"pt": "pt, pt-wikipedia, manylangs-pt", "de": "manylangs-de", "is": ""}
-    for option, (lang, names) in product(("--component=ner", "--adaptation"), published.items()):
-        shown = told("init-config", tmp_path / "a.cfg", option, "--lang", lang, "--force")
-        assert f": {names} (`python -m spacy elmo download" in shown if names else "has none for 'is'" in shown
 
 
 @pytest.mark.issue(40)
@@ -230,25 +172,13 @@ def test_next_commands_name_the_files_beside_the_data(place, others, expected, t
 @pytest.mark.issue(59)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the process closes what was looked at
 def test_next_commands_do_not_name_a_pipe(tmp_path):
-    for kind, option, content in (
-        (["--component", "tagger"], "--data", DocBin(docs=make_docs()).to_bytes()),
-        (["--pretraining"], "--text", b"A text .\n" * 40),
+    for command, options, name, content in (
+        ("init-config", ["--component", "tagger", "--data"], "train.spacy", DocBin(docs=make_docs()).to_bytes()),
+        ("init-pretraining", ["--text"], "train.txt", b"A text .\n" * 40),
     ):
         with open_pipe(content) as pipe:
-            shown = call("init-config", tmp_path / f"{option}.cfg", *kind, option, pipe).stderr
-        train = "train.spacy" if option == "--data" else "train.txt"
-        assert f"--paths.train {train}" in shown and pipe not in shown.partition("Next")[2]
-
-
-@pytest.mark.issue(59)
-def test_next_command_of_pretraining_names_the_validation_text(tmp_path):
-    for name in ("train.txt.gz", "dev.txt", "dev.spacy"):
-        content = b"A text .\n" * 40
-        (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    for kind in ("--pretraining", "--adaptation"):
-        result = call("init-config", tmp_path / f"{kind}.cfg", kind, "--text", tmp_path / "train.txt.gz")
-        command = result.stderr.splitlines()[-1]
-        assert f"--paths.train {tmp_path / 'train.txt.gz'} --paths.valid {tmp_path / 'dev.txt'}" in command
+            shown = call(command, tmp_path / f"{command}.cfg", *options, pipe).stderr
+        assert f"--paths.train {name}" in shown and pipe not in shown.partition("Next")[2]
 
 
 @pytest.mark.issue(59)

@@ -137,7 +137,7 @@ def test_a_bilm_of_an_index_that_has_moved_is_named(french, raw, tmp_path):
 @pytest.mark.filterwarnings("default:corpus.lang")
 @pytest.mark.parametrize("kind", ["pretraining", "adaptation"])
 def test_config_of_a_run_tokenizes_raw_text_in_the_language_that_is_given(kind, french):
-    command = ["init-config", "-", f"--{kind}", *(["--bilm", french] if kind == "adaptation" else [])]
+    command = [f"init-{kind}", "-", *(["--bilm", french] if kind == "adaptation" else [])]
     given = Config().from_str(call(*command, "--lang", "de").stdout)
     assert given["corpus"]["lang"] == "de" == given["meta"]["lang"]
     default = Config().from_str(call(*command).stdout)

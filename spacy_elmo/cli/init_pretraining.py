@@ -1,0 +1,49 @@
+"""`elmo init-pretraining`: an initial config for the pretraining of a biLM from random weights."""
+
+from pathlib import Path
+from typing import Optional
+
+from ..corpora.shards import find_shards
+from ..pretraining.run_config import SMALL_TEXT_MB, make_pretraining_config, measure_text
+from . import _common
+from ._app import Opt, app
+from ._init import OUTPUT_ARG, check_config_files, find_tokenizer, lang_opt, quote_path, save_configs, text_opt
+
+
+@app.command("init-pretraining")
+def init_pretraining_cli(
+    # fmt: off
+    output_path: Path = OUTPUT_ARG,
+    lang: Optional[str] = lang_opt("en"),
+    text: Optional[str] = text_opt(", and its size decides if the config is that of --small."),
+    small: bool = Opt(
+        False, "--small", "-s", help="For a text of a few MB: a smaller biLM and more passes through the text."
+    ),
+    force: bool = _common.FORCE_OPT,
+    # fmt: on
+) -> None:
+    """Write a starter config for `elmo pretrain` that trains a biLM from random weights.
+
+    It has the sizes of en_elmo_sm, or with --small and for a text of at most 10 MB those of a small biLM.
+    """
+    with _common.show_errors():
+        check_config_files([output_path], text, force=force)
+        if text is not None:
+            find_shards(text)
+        config = make_pretraining_config(
+            lang=lang or "en",
+            tokenizer=find_tokenizer(lang),
+            is_small=small or (text is not None and _is_small(text)),
+            config_path=quote_path(output_path),
+        )
+        if lang is None:
+            _common.msg.info("The language is en, the default. Choose another with --lang.")
+        save_configs("pretraining", {output_path: config}, text)
+
+
+def _is_small(place: str) -> bool:
+    n_mb = measure_text(place)
+    size = f"{n_mb:.1f} MB" if n_mb <= SMALL_TEXT_MB else f"more than {SMALL_TEXT_MB} MB"
+    sizes = "that of --small" if n_mb <= SMALL_TEXT_MB else "that of en_elmo_sm"
+    _common.msg.info(f"'{place}' has {size} of text, so the config is {sizes}")
+    return n_mb <= SMALL_TEXT_MB
