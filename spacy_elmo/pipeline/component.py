@@ -3,7 +3,7 @@
 import os
 import weakref
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from multiprocessing.context import get_spawning_popen
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Literal, Optional, Sequence, Tuple, Type
@@ -17,9 +17,9 @@ from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
-from thinc.types import Floats3d
 
 from ..files import AnyPath
+from ..inference.bilm import BiLM
 from ..settings import KNOWN_NAMES, DType, Flag, Number, Prefix, Store, WeightsPath, read_block, takes
 from ..weights.formats.native import PACKAGED_NAMES
 from ..weights.load import resolve
@@ -35,7 +35,7 @@ from .checks import (
     has_loader,
 )
 from .doc_vectors import read_only, register_extensions, set_vector_hooks, set_vectors
-from .listener import ANY_UPSTREAM, BILM_ATTR, ElmoListener, TrainedWith, find_listeners
+from .listener import ANY_UPSTREAM, BILM_ATTR, UNTRAINED, ElmoListener, LayersGradient, find_listeners
 from .mix import ElmoBatch, equal_weights, wrong_count
 from .model import (
     MODEL_NAME,
@@ -46,6 +46,7 @@ from .model import (
     get_settings,
     get_shim,
     iter_doc_layers,
+    read_docs,
     set_bilm,
 )
 from .task_layers import infer_residual_widths
@@ -152,8 +153,7 @@ class ElmoComponent(TrainablePipe):  # type: ignore[misc]  # spaCy's class is co
         self.store, self.dtype, self.prefix = checked.store, checked.dtype, checked.prefix
         self.set_vectors, self.average_merged = checked.set_vectors, checked.average_merged
         self.listener_map: Dict[str, List[ElmoListener]] = {}
-        # Of the layers of the last training batch, summed over the listeners (at most one), and what takes it.
-        self._gradients: Tuple[List[Floats3d], Optional[Callable[[Floats3d], Any]]] = ([], None)
+        self._gradient: Optional[LayersGradient] = None  # of the last training batch, None for a frozen biLM
         self._nlp: Optional[weakref.ReferenceType[Language]] = None
         self._linked_names: Optional[List[str]] = None  # enabled components when the listeners were linked
         self._checked: Optional[weakref.ReferenceType[Any]] = None  # biLM that the listeners were compared with
@@ -199,20 +199,21 @@ class ElmoComponent(TrainablePipe):  # type: ignore[misc]  # spaCy's class is co
         self._take(BiLMLoader(resolve(path), **resolved)())
         self.ensure_bilm()
 
-    def ensure_bilm(self) -> None:
+    def ensure_bilm(self) -> BiLM:
         """Load the biLM in `weights`, or the packaged biLM, if the component has none. Warn once of components trained
         with another biLM.
 
+        RETURNS (BiLM): The biLM.
         RAISES (ValueError): If the config has other sizes, or a loader that was not called.
         """
-        if self.sizes is None:
-            self._load()
-        bilm = get_bilm(self.model)
+        bilm = get_bilm(self.model) or self._load()
         if self._checked is None or self._checked() is not bilm:
+            self._check_mix()
             self._checked = weakref.ref(bilm)
             check_bilm(self)
+        return bilm
 
-    def _load(self) -> None:
+    def _load(self) -> BiLM:
         if has_loader(self._get_pipeline(), self.name):
             raise ValueError(
                 f"The component '{self.name}' has no weights, but [initialize.components.{self.name}.loader] defines a "
@@ -222,34 +223,33 @@ class ElmoComponent(TrainablePipe):  # type: ignore[misc]  # spaCy's class is co
                 "`frozen = true` in its model already freezes the biLM."
             )
         if self._read is None:
-            ensure_bilm(self.model)
-            self._fit(())
-        else:
-            self._take(self._read())
-            if self.weights in PACKAGED_NAMES:
-                get_shim(self.model).set_packaged(self.weights)
+            bilm = ensure_bilm(self.model)
+            self._fit(bilm, ())
+            return bilm
+        bilm = self._take(self._read())
+        if self.weights in PACKAGED_NAMES:
+            get_shim(self.model).set_packaged(self.weights)
+        return bilm
 
-    def _take(self, bilm: Any, *, initialized: Sequence[str] = ()) -> None:
+    def _take(self, bilm: BiLM, *, initialized: Sequence[str] = ()) -> BiLM:
         """Replace the biLM. Listeners of components that are `initialized` afterwards may have any sizes."""
         before = get_bilm(self.model)
         self._record_bilm()
         set_bilm(self.model, bilm)
         try:
-            self._fit([name for name in self.listener_map if name not in initialized])
+            self._fit(bilm, [name for name in self.listener_map if name not in initialized])
         except ValueError:
             if before is not None:
                 set_bilm(self.model, before)
             raise
+        return bilm
 
-    def _fit(self, names: Iterable[str]) -> None:
+    def _fit(self, bilm: BiLM, names: Iterable[str]) -> None:
         """RAISES (ValueError): EL068 if a listener of these components was trained for other sizes, for a mix."""
-        if self.sizes is not None:
-            self._check_mix()
-            for listener in chain.from_iterable(self.listener_map[name] for name in names):
-                listener.set_sizes(*self.sizes)
-        bilm = get_bilm(self.model)
-        if bilm is not None:
-            check_language(self.name, bilm.meta.get("lang"), self.vocab.lang)
+        self._check_mix()
+        for listener in chain.from_iterable(self.listener_map[name] for name in names):
+            listener.set_sizes(bilm.config.n_layers + 1, bilm.config.output_width)
+        check_language(self.name, bilm.meta.get("lang"), self.vocab.lang)
 
     def _check_mix(self) -> None:
         """RAISES (ValueError): If the number of weights of the component's mix is not that of the layers."""
@@ -333,8 +333,7 @@ class ElmoComponent(TrainablePipe):  # type: ignore[misc]  # spaCy's class is co
 
     def pack(self) -> None:
         """Derive everything from the weights that forked workers can share."""
-        self.ensure_bilm()
-        ensure_bilm(self.model).pack(get_settings(self.model).state)
+        self.ensure_bilm().pack(get_settings(self.model).state)
 
     def predict(self, docs: Iterable[Doc]) -> List[DocVectors]:
         """From texts to vectors, in this order:
@@ -354,10 +353,10 @@ class ElmoComponent(TrainablePipe):  # type: ignore[misc]  # spaCy's class is co
         """
         docs = list(docs)
         self._link_enabled()
-        self.ensure_bilm()
-        self._check_mix()
+        bilm = self.ensure_bilm()
+        doc_sequences = read_docs(docs, get_settings(self.model))
         vectors = [self._alloc(len(doc)) for doc in docs]
-        for i, rows, layers in iter_doc_layers(self.model, docs):
+        for i, rows, layers in iter_doc_layers(self.model, bilm, doc_sequences):
             write_rows(vectors[i], rows, layers)
         return vectors
 
@@ -419,7 +418,7 @@ class ElmoComponent(TrainablePipe):  # type: ignore[misc]  # spaCy's class is co
             self.set_pipeline(nlp)
             for name in set(nlp.pipe_names).intersection(self.listener_map):  # initialized below, in their components
                 for listener in self.listener_map[name]:
-                    listener.attrs[BILM_ATTR] = TrainedWith()
+                    listener.attrs[BILM_ATTR] = UNTRAINED
             check_examples_have_words(get_examples, nlp, self.name)
             check_weights(nlp, self, has_loader=loader is not None)
         if loader is not None:
@@ -447,6 +446,7 @@ class ElmoComponent(TrainablePipe):  # type: ignore[misc]  # spaCy's class is co
         gradients.
 
         drop (float): Dropout; the biLM has none.
+        sgd (Optional[Optimizer]): Updates the weights when the last listener has returned its gradient.
         losses (Optional[Dict[str, float]]): The squared gradient of the layers is added under the component's name.
         """
         losses = {} if losses is None else losses
@@ -458,41 +458,24 @@ class ElmoComponent(TrainablePipe):  # type: ignore[misc]  # spaCy's class is co
         nlp = self._get_pipeline()
         if nlp is not None and not self._has_warned and not self.listener_map:
             self._has_warned = check_listeners(nlp, self.name)
-        self._flush(sgd)  # gradients that arrived after the last update of the weights
+        if self._gradient is not None:
+            self._gradient.complete()
         docs = [eg.predicted for eg in examples]
         set_dropout_rate(self.model, drop)
         batch, backprop = self.model.begin_update(docs)
-        gradients: List[Floats3d] = []
-        is_trained = get_shim(self.model).is_trained
-        self._gradients = gradients, backprop if is_trained else None  # of a frozen one it would only keep memory
-        name = self.name  # listeners hold no reference to this component
-
-        def accumulate(d_layers: Floats3d) -> None:
-            gradients[:] = [gradients[0] + d_layers if gradients else d_layers]
-            losses[name] += float((d_layers**2).sum())
-
+        gradient = None
+        if get_shim(self.model).is_trained:  # the backward pass of a frozen biLM would only keep memory
+            awaited = {listener.id for listener in self.listeners}
+            gradient = LayersGradient(self.model, backprop, awaited, losses, self.name, sgd)
         batch_id = ElmoListener.get_batch_id(docs)
         for listener in self.listeners:
-            listener.receive(batch_id, batch, accumulate if is_trained else None)
+            listener.receive(batch_id, batch, None if gradient is None else partial(gradient.add, listener.id))
+        self._gradient = gradient
         return losses
 
     def finish_update(self, sgd: Optimizer) -> None:
-        """sgd (Optimizer): Updates the weights with the gradients received from the listeners."""
-        self._flush(None)
-        self.model.finish_update(sgd)
-
-    def _flush(self, sgd: Optional[Optimizer]) -> None:
-        """Run the backward pass of the biLM with the gradients received so far.
-
-        spaCy's Tok2Vec needs the gradient of its last listener, which may not return any (a frozen component, a batch
-        without annotation). Here all gradients received before an update of the weights are used.
-        """
-        gradients, backprop = self._gradients
-        if gradients and backprop is not None:
-            self._gradients = [], None
-            backprop(gradients[0])
-            if sgd is not None:
-                self.model.finish_update(sgd)
+        """sgd (Optimizer): Updates the weights with the gradients of the listeners, see `LayersGradient`."""
+        (self._gradient or self.model).finish_update(sgd)
 
     # Saving: a component without weights loads the packaged biLM first
 
@@ -528,7 +511,7 @@ class ElmoComponent(TrainablePipe):  # type: ignore[misc]  # spaCy's class is co
         state = {
             name: value
             for name, value in self.__dict__.items()
-            if name not in ("_gradients", "_nlp", "_linked_names", "_checked")
+            if name not in ("_gradient", "_nlp", "_linked_names", "_checked")
         }
         to_worker = get_spawning_popen() is not None  # this pickle is for a process that is being spawned
         if to_worker:

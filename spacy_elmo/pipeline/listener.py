@@ -10,13 +10,13 @@ import copy
 import dataclasses
 import warnings
 import weakref
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 import numpy
 import srsly
 from spacy.attrs import ORTH
 from spacy.tokens import Doc
-from thinc.api import Model, deserialize_attr, serialize_attr
+from thinc.api import Model, Optimizer, deserialize_attr, serialize_attr
 from thinc.types import Floats2d, Floats3d
 
 from ..errors import Errors, Warnings
@@ -45,6 +45,57 @@ class TrainedWith:
     is_upstream: bool = False
 
 
+UNTRAINED, WITH_UPSTREAM = TrainedWith(), TrainedWith(is_upstream=True)
+
+
+@dataclasses.dataclass
+class LayersGradient:
+    """The gradient of the layers of a training batch: the sum of what the listeners return.
+
+    The last listener runs the backward pass of the biLM, as in spaCy's Tok2Vec. If one returns nothing (a frozen
+    component, a batch without annotation), `finish_update` or `complete` run it.
+
+    model (Model): The model of the biLM.
+    backprop (Optional[Callable[[Floats3d], Any]]): Its backward pass; None when it has run.
+    awaited (Set[int]): Ids of the listeners that have received the layers, but returned no gradient so far.
+    losses (Dict[str, float]), name (str): The squared gradient is added under this name.
+    optimizer (Optional[Optimizer]): Updates the weights after the backward pass; None until `finish_update`.
+    """
+
+    model: Model[Any, Any]
+    backprop: Optional[Callable[[Floats3d], Any]]
+    awaited: Set[int]
+    losses: Dict[str, float]
+    name: str
+    optimizer: Optional[Optimizer] = None
+    d_layers: Optional[Floats3d] = None
+
+    def add(self, listener_id: int, d_layers: Floats3d) -> None:
+        """d_layers (Floats3d): What a listener returns, shape (L+1, T, D)."""
+        self.losses[self.name] += float((d_layers**2).sum())
+        self.d_layers = d_layers if self.d_layers is None else self.d_layers + d_layers
+        self.awaited.discard(listener_id)
+        if not self.awaited:
+            self.complete()
+
+    def finish_update(self, optimizer: Optimizer) -> None:
+        """Update the weights of the biLM: with the last listener if none has returned a gradient so far, since
+        `nlp.update` with an optimizer calls this before it updates the components that listen; else now.
+        """
+        self.optimizer = optimizer
+        if self.d_layers is not None or not self.awaited:
+            self.complete()
+
+    def complete(self) -> None:
+        """Run the backward pass with the gradients returned so far, and update the weights if there is an optimizer."""
+        if self.d_layers is not None and self.backprop is not None:
+            self.backprop(self.d_layers)
+            self.d_layers = self.backprop = None
+        if self.optimizer is not None:
+            self.model.finish_update(self.optimizer)
+            self.optimizer = None
+
+
 class ElmoListener(Model[List[Doc], List[Floats2d]]):
     """Mixes the layers computed by an ELMo component upstream.
 
@@ -64,7 +115,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
             init=init,
             dims={"nO": settings.projection_width},
             layers=[ScalarMixLayer(settings)],
-            attrs={BILM_ATTR: TrainedWith()},
+            attrs={BILM_ATTR: UNTRAINED},
         )
         self.upstream_name = upstream_name
         self.prefix = "elmo"
@@ -130,7 +181,8 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
 
     def record_bilm(self) -> None:
         """Store the label of the biLM upstream. Called before the biLM is replaced."""
-        self.attrs[BILM_ATTR] = TrainedWith(self.trained_with)
+        if self.attrs[BILM_ATTR].is_upstream:
+            self.attrs[BILM_ATTR] = TrainedWith(self.trained_with)
 
     # The training batch
 
@@ -225,7 +277,7 @@ def init(model: ElmoListener, X: Any = None, Y: Any = None) -> None:
     if not model.has_dim("nO") or not model.mix.has_dim("nL"):
         raise ValueError(Errors.EL071.format(listener=_describe_listener(model)))
     model.mix.initialize()
-    model.attrs[BILM_ATTR] = TrainedWith()
+    model.attrs[BILM_ATTR] = UNTRAINED
 
 
 def forward(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Tuple[List[Floats2d], VectorsBackprop]:
@@ -245,7 +297,7 @@ def forward(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Tuple[L
     outputs, backprop_mix = mix_docs(model.mix, layers, [len(doc) for doc in docs], is_train, backprop_layers)
 
     def backprop(d_outputs: List[Floats2d]) -> List[Doc]:
-        model.attrs[BILM_ATTR] = TrainedWith(is_upstream=True)
+        model.attrs[BILM_ATTR] = WITH_UPSTREAM
         if model._outputs is batch:
             model.clear_batch()
         return backprop_mix(d_outputs)

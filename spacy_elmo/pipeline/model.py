@@ -7,7 +7,7 @@ Docs are split into token sequences that the biLM reads, and rows of the sequenc
 import dataclasses
 import hashlib
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, compress
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, cast
 
 import numpy
@@ -18,8 +18,8 @@ from spacy.attrs import IS_SPACE, ORTH, SENT_START
 from spacy.strings import StringStore
 from spacy.tokens import Doc
 from thinc.api import Model
-from thinc.types import Floats3d, Ints1d
-from thinc.util import torch2xp, xp2torch
+from thinc.types import Floats3d
+from thinc.util import get_array_module, torch2xp, xp2torch
 from torch import enable_grad
 
 from ..bilm.config import BiLMConfig
@@ -119,7 +119,6 @@ class ElmoSettings(SequenceSettings):
 PACKAGED_BILM = "en_elmo_sm"
 MODEL_NAME = "elmo_model"
 Backprop = Callable[[Floats3d], List[Doc]]
-# Arguments: the number of a Doc, some of its rows and their layers.
 
 
 @takes(ElmoSettings)
@@ -213,61 +212,61 @@ def ensure_bilm(model: Model[List[Doc], ElmoBatch]) -> BiLM:
 
 def forward(model: Model[List[Doc], ElmoBatch], docs: List[Doc], is_train: bool) -> Tuple[ElmoBatch, Backprop]:
     """Layers of all tokens; in training, the backward pass includes the biLM if that is trained."""
-    bilm, settings = ensure_bilm(model), get_settings(model)
-    if is_train and get_shim(model).is_trained:
-        return _forward_with_grad(model, docs)
+    bilm, settings, shim = ensure_bilm(model), get_settings(model), get_shim(model)
     doc_sequences = read_docs(docs, settings)
+    if is_train and shim.is_trained:
+        return _forward_with_grad(model, bilm, doc_sequences)
     bounds = _row_bounds(doc_sequences.lengths)
     layers = model.ops.alloc3f(model.get_dim("nL"), bounds[-1], model.get_dim("nO"))
     doc_layers = [layers[:, start:end] for start, end in zip(bounds, bounds[1:])]
-
-    def compute(doc_indices: Sequence[int]) -> None:
-        for i, rows, new_layers in iter_doc_layers(model, [docs[i] for i in doc_indices]):
-            doc_layers[doc_indices[i]][:, model.ops.xp.asarray(rows)] = new_layers
-
-    cache = get_shim(model).layer_cache
-    if is_train and cache.max_mb and not find_hooked(bilm.network.modules()):
-        cache.clear_if_changed(bilm.version)
-        cache.fetch(_keys_of(doc_sequences, settings.state), doc_layers, compute)
-    else:
-        compute(range(len(docs)))
+    is_cached = is_train and shim.layer_cache.max_mb > 0 and not find_hooked(bilm.network.modules())
+    keys, missing = [], list(range(len(docs)))
+    if is_cached:
+        shim.layer_cache.clear_if_changed(bilm.version)
+        keys = _keys_of(doc_sequences, settings.state)
+        missing = shim.layer_cache.fill(keys, doc_layers)
+    if missing:
+        for i, rows, rows_layers in iter_doc_layers(model, bilm, doc_sequences.select(missing)):
+            doc_layers[i][:, get_array_module(layers).asarray(rows)] = rows_layers
+    if is_cached:
+        shim.layer_cache.store(missing, keys, doc_layers)
     return ElmoBatch(layers, doc_sequences.lengths), _no_backprop
 
 
-def iter_doc_layers(model: Model[List[Doc], ElmoBatch], docs: Sequence[Doc]) -> Iterator[Tuple[int, Ints1d, Floats3d]]:
+def iter_doc_layers(
+    model: Model[List[Doc], ElmoBatch], bilm: BiLM, doc_sequences: "DocSequences"
+) -> Iterator[Tuple[int, "TokenRows", Floats3d]]:
     """Compute the layers in slices of about `batch_tokens` tokens, in bounded working memory.
 
-    YIELDS (Tuple[int, Ints1d, Floats3d]): The index of a Doc, some of its tokens (ascending, no space tokens) and their
-        layers, shape (L+1, n, D), which are valid until the next ones.
+    YIELDS (Tuple[int, TokenRows, Floats3d]): The number of a Doc, some of its tokens (ascending, no space tokens) and
+        their layers, shape (L+1, n, D), which are valid only until the next ones.
     """
-    bilm, settings = ensure_bilm(model), get_settings(model)
-    doc_sequences = read_docs(docs, settings)
-    bounds = numpy.asarray(_row_bounds(doc_sequences.lengths))
-    slices = bilm.iter_encode(
+    settings, bounds = get_settings(model), numpy.asarray(_row_bounds(doc_sequences.lengths))
+    for start, stop, tensor in bilm.iter_encode(
         doc_sequences.sequences,
         state=settings.state,
         batch_tokens=settings.batch_tokens,
         group_lengths=doc_sequences.sequences_per_doc,
         reuse_memory=True,
-    )
-    for start, stop, tensor in slices:
+    ):
+        layers = torch2xp(tensor, ops=model.ops)  # (L+1, N, D)
         positions, rows = doc_sequences.gather(start, stop)
-        if len(positions) < tensor.shape[1]:
-            tensor = tensor[:, xp2torch(positions, device=tensor.device)]
-        layers = torch2xp(tensor, ops=model.ops)
         first = int(bounds.searchsorted(rows[0], side="right")) - 1
         last = int(bounds.searchsorted(rows[-1], side="right"))
         edges = rows.searchsorted(bounds[first : last + 1]).tolist()
         for i, a, b in zip(range(first, last), edges, edges[1:]):
             if a < b:
-                yield i, rows[a:b] - bounds[i], layers[:, a:b]
+                is_whole = len(positions) == layers.shape[1]
+                places = slice(a, b) if is_whole else get_array_module(layers).asarray(positions[a:b])
+                yield i, rows[a:b] - bounds[i], layers[:, places]
 
 
 @isolated
-def _forward_with_grad(model: Model[List[Doc], ElmoBatch], docs: List[Doc]) -> Tuple[ElmoBatch, Backprop]:
-    bilm, ops = ensure_bilm(model), model.ops
+def _forward_with_grad(
+    model: Model[List[Doc], ElmoBatch], bilm: BiLM, doc_sequences: "DocSequences"
+) -> Tuple[ElmoBatch, Backprop]:
+    ops = model.ops
     get_shim(model).layer_cache.clear_if_changed(None)  # frees what was kept before the first layer was unfrozen
-    doc_sequences: DocSequences = read_docs(docs, get_settings(model))
     layers = ops.alloc3f(model.get_dim("nL"), sum(doc_sequences.lengths), model.get_dim("nO"))
     if not doc_sequences.sequences:
         return ElmoBatch(layers, doc_sequences.lengths), _no_backprop
@@ -318,6 +317,19 @@ class DocSequences:
     rows: List[TokenRows]
     sequences_per_doc: List[int]
     lengths: List[int]
+
+    def select(self, docs: Sequence[int]) -> "DocSequences":
+        """RETURNS (DocSequences): The same without the sequences of other Docs than these."""
+        is_selected = numpy.zeros(len(self.lengths), dtype=bool)
+        is_selected[list(docs)] = True
+        selected = numpy.repeat(is_selected, self.sequences_per_doc).tolist()
+        return DocSequences(
+            list(compress(self.sequences, selected)),
+            list(compress(self.kept, selected)),
+            list(compress(self.rows, selected)),
+            numpy.where(is_selected, self.sequences_per_doc, 0).tolist(),
+            self.lengths,
+        )
 
     def gather(self, start: int, end: int) -> Tuple[TokenRows, TokenRows]:
         """For a slice of the sequences: positions to keep in their concatenation, and the rows of these."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Callable, Dict, List
 import numpy
 from pydantic import AfterValidator, ConfigDict
 from pydantic.dataclasses import dataclass
-from thinc.util import get_array_module, is_xp_array
+from thinc.util import is_xp_array
 
 from ..settings import check_record, require
 from ..util import is_number
@@ -15,30 +15,6 @@ from ..util import is_number
 LARGEST_VALUE = 1e15  # the layer norm sums squares; larger values would overflow float32
 COMPONENT_NORMS = (None, "token")
 LARGEST_PLACE = 2**40  # largest position of a character or token; sums of two fit in 64 bits
-
-
-def cast_values(values: Any, dtype: Any, *, setting: str = "dtype") -> Any:
-    """Convert vectors to the type in which they are stored.
-
-    setting (str): The setting that chooses the type, for the error.
-    RETURNS (Any): The same array if it has this type.
-    RAISES (ValueError): If a finite value becomes infinite: float16 has values up to 65,504.
-    """
-    if values.dtype == dtype:
-        return values
-    xp = get_array_module(values)
-    with numpy.errstate(over="ignore"):
-        stored = values.astype(dtype)
-    lost = xp.isinf(stored)
-    if lost.any():
-        lost &= xp.isfinite(values)
-        if lost.any():
-            largest, limit = float(xp.abs(values[lost]).max()), float(xp.finfo(dtype).max)
-            raise ValueError(
-                f"The vectors do not fit {numpy.dtype(dtype)}: a value is {largest:,.0f}, but should be at most "
-                f'{limit:,.0f}. Set {setting} to "float32".'
-            )
-    return stored
 
 
 def find_problems(first: Any, record: Any) -> List[str]:

@@ -12,7 +12,7 @@ import tempfile
 import warnings
 import weakref
 from io import FileIO
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 import numpy
 import torch
@@ -27,7 +27,7 @@ from ..inference.runtime import HeapTrimmer, isolated
 from ..weights.formats.native import bilm_from_bytes, bilm_to_bytes
 from ..weights.formats.pipelines import REFERENCE_MARK, load_referenced, reference_to_bytes
 from .fine_tuning import FineTuner, FineTuning
-from .record_checks import cast_values
+from .vector_record import cast_values
 
 BYTES_PER_MB = 1024 * 1024
 # Updates of the biLM after which free memory goes back to the system; more where that takes long. Without it a process
@@ -65,14 +65,12 @@ class LayerCache:
             self._clear()
             self._version = version
 
-    def fetch(
-        self, keys: Sequence[Key], doc_layers: Sequence[Floats3d], compute: Callable[[Sequence[int]], None]
-    ) -> None:
-        """Fill in the layers of Docs: read cached layers from the file, compute and store the rest.
+    def fill(self, keys: Sequence[Key], doc_layers: Sequence[Floats3d]) -> List[int]:
+        """Read the layers of Docs from the file.
 
         keys (Sequence[Key]): For each Doc a hash of everything that its layers depend on, except the weights.
-        doc_layers (Sequence[Floats3d]): For each Doc an array of zeros to fill, shape (L+1, n, D).
-        compute (Callable[[Sequence[int]], None]): Fills the arrays of the Docs with these numbers.
+        doc_layers (Sequence[Floats3d]): For each Doc an array to fill, shape (L+1, n, D).
+        RETURNS (List[int]): The numbers of the Docs that are not cached, whose arrays are unchanged.
         """
         missing: List[int] = []
         for i, (key, layers) in enumerate(zip(keys, doc_layers)):
@@ -81,9 +79,11 @@ class LayerCache:
                 missing.append(i)
             else:
                 layers[:] = get_array_module(layers).asarray(cached)
-        if missing:
-            compute(missing)
-        for i in missing:
+        return missing
+
+    def store(self, docs: Iterable[int], keys: Sequence[Key], doc_layers: Sequence[Floats3d]) -> None:
+        """Write the layers of the Docs with these numbers; `keys` and `doc_layers` are those of `fill`."""
+        for i in docs:
             self.write(keys[i], to_numpy(doc_layers[i]))
 
     @property

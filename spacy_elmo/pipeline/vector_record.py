@@ -20,7 +20,7 @@ from thinc.util import get_array_module
 
 from ..errors import Errors
 from .mix import mix_layers
-from .record_checks import cast_values, is_count
+from .record_checks import is_count
 
 FLAGS = ("averages_merged", "sets_hooks")
 Rows = NDArray[numpy.int64]
@@ -95,6 +95,30 @@ def write_rows(vectors: DocVectors, rows: Any, layers: Floats3d) -> None:
     if vectors.mixed is not None:
         mixed = mix_layers(layers, vectors.weights, vectors.gamma, vectors.norm)
         vectors.mixed[places] = cast_values(mixed, vectors.mixed.dtype)
+
+
+def cast_values(values: Any, dtype: Any, *, setting: str = "dtype") -> Any:
+    """Convert vectors to the type in which they are stored.
+
+    setting (str): The setting that chooses the type, for the error.
+    RETURNS (Any): The same array if it has this type.
+    RAISES (ValueError): If a finite value becomes infinite: float16 has values up to 65,504.
+    """
+    if values.dtype == dtype:
+        return values
+    xp = get_array_module(values)
+    with numpy.errstate(over="ignore"):
+        stored = values.astype(dtype)
+    lost = xp.isinf(stored)
+    if lost.any():
+        lost &= xp.isfinite(values)
+        if lost.any():
+            largest, limit = float(xp.abs(values[lost]).max()), float(xp.finfo(dtype).max)
+            raise ValueError(
+                f"The vectors do not fit {numpy.dtype(dtype)}: a value is {largest:,.0f}, but should be at most "
+                f'{limit:,.0f}. Set {setting} to "float32".'
+            )
+    return stored
 
 
 def read_rows(

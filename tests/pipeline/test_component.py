@@ -7,11 +7,10 @@ import pytest
 import spacy
 from own_process import needs_peaks, run_script
 from spacy.tokens import Doc
-from spacy.vocab import Vocab
 from transformers_tiny import TRANSFORMER
 
 from spacy_elmo.inference import products
-from spacy_elmo.pipeline.model import ElmoModel, get_bilm, get_settings, make_random_bilm, read_docs
+from spacy_elmo.pipeline.model import get_bilm, make_random_bilm
 
 from .tiny import (
     BILM,
@@ -130,35 +129,7 @@ def test_two_components_of_one_prefix_are_an_error():
     assert nlp("text")._.b.any()
 
 
-# Contexts
-
-
-def test_auto_context_is_sentences_where_they_are_set(nlp):
-    words = ["It", "rains", ".", "We", "stay", "."]
-    starts = [True, False, False, True, False, False]
-    with_sents = nlp(Doc(nlp.vocab, words=words, sent_starts=starts))
-    alone = nlp(Doc(nlp.vocab, words=words[3:]))
-    whole = nlp(Doc(nlp.vocab, words=words))
-    numpy.testing.assert_allclose(with_sents._.elmo[3:], alone._.elmo, atol=1e-6)
-    assert abs(with_sents._.elmo - whole._.elmo).max() > 1e-4
-    ignoring = with_elmo(model={"contexts": "doc"})
-    doc = ignoring(Doc(ignoring.vocab, words=words, sent_starts=starts))
-    numpy.testing.assert_allclose(doc._.elmo, whole._.elmo, atol=1e-6)
-
-
-@pytest.mark.parametrize("state", ["reset", "steady", "carry"])
-def test_windows_keep_the_centre(state):
-    nlp, words = spacy.blank("en"), [f"w{i}" for i in range(50)]
-    add_elmo(nlp, model={"max_tokens": 20, "overlap": 8, "state": state})
-    doc = nlp(Doc(nlp.vocab, words=words))
-    check_shapes(doc)
-    bilm = make_random_bilm(BILM, 1)
-    if state == "carry":
-        expected = bilm.encode([words[0:20], words[20:40], words[40:50]], state="carry", group_lengths=[3])
-        numpy.testing.assert_allclose(doc._.elmo_layers, expected.numpy(), atol=1e-5)
-    else:
-        expected = bilm.embed([words[12:32]], state=state)[0]  # the second window; kept from the middle of the overlap
-        numpy.testing.assert_allclose(doc._.elmo_layers[:, 16:28], expected[:, 4:16], atol=1e-5)
+# Memory
 
 
 PEAK = """
@@ -211,25 +182,6 @@ def test_working_memory_does_not_grow_with_the_doc():
 def test_invalid_settings_are_an_error(config, message):
     with pytest.raises(ValueError, match=message):
         spacy.blank("en").add_pipe("elmo", config=config)
-
-
-# Docs are split into sequences: every word in exactly one kept slice, space tokens in none
-
-
-@pytest.mark.parametrize("starts", [[False, False, True], [None, None, True], [True, False, True]])
-def test_the_first_token_starts_a_sentence_whatever_its_annotation(starts):
-    found = read_docs([Doc(Vocab(), words=["a", "b", "c"], sent_starts=starts)], get_settings(ElmoModel()))
-    assert found.sequences == [["a", "b"], ["c"]] and found.gather(0, 2)[1].tolist() == [0, 1, 2]
-
-
-@pytest.mark.parametrize("first", [[2, 4], [4, 2, 4], []])
-def test_sentences_of_a_user_hook_need_not_be_in_order_nor_have_all_tokens(first):
-    starts = [True, False, False, False, True, False]
-    doc = Doc(Vocab(), words=["Title", ":", "It", "rains", "We", "stay"], sent_starts=starts)
-    doc.user_hooks["sents"] = lambda doc: [doc[start : start + 2] for start in first]
-    found = read_docs([doc], get_settings(ElmoModel()))
-    assert [len(sequence) for sequence in found.sequences] == ([2, 2, 2] if first else [6])
-    numpy.testing.assert_array_equal(found.gather(0, len(found.sequences))[1], numpy.arange(6))
 
 
 # A biLM in reduced precision

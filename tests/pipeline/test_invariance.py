@@ -11,7 +11,6 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from spacy_elmo.corpora.labelled import read_conllu
-from spacy_elmo.pipeline.model import split_windows
 
 from .tiny import BILM, TEXTS, add_elmo, listening, make_examples, with_elmo
 
@@ -82,7 +81,7 @@ def test_vectors_of_real_sentences_do_not_depend_on_the_batch(shared_data, engin
         assert max(differences) <= TOLERANCE
 
 
-# Memory of a Doc: it owns its arrays (peak memory: `test_elmo.py` and `benchmarks`)
+# Memory of a Doc: it owns its arrays (peak memory: `test_component.py` and `benchmarks`)
 
 
 def arrays_of(doc):
@@ -131,22 +130,3 @@ def test_a_token_vector_does_not_keep_its_doc_alive(store):
         vectors.append(doc[0]._.elmo_layers)
     assert [kept_bytes(vector) for vector in vectors] == [vector.nbytes for vector in vectors]
     assert not any(vector.flags.writeable for vector in vectors)
-
-
-@pytest.mark.parametrize("n_tokens", [0, 1, 7, 10, 11, 19, 20, 21, 100, 1003])
-@pytest.mark.parametrize("overlap", [0, 1, 4])
-def test_kept_slices_cover_the_run_once_each_token_where_it_is_most_central(n_tokens, overlap):
-    windows = split_windows(n_tokens, 10, overlap)
-    kept = [(i, window) for window in windows for i in range(window.keep_start, window.keep_end)]
-    assert [i for i, _ in kept] == list(range(n_tokens))
-    assert all(window.end - window.start <= 10 for window in windows)
-    assert all(b.start <= a.end - overlap for a, b in zip(windows, windows[1:]))
-
-    def distance(window, i):
-        left = i - window.start if window.start else 10**6
-        right = window.end - 1 - i if window.end < n_tokens else 10**6
-        return min(left, right)
-
-    for i, window in kept:
-        best = max(distance(other, i) for other in windows if other.start <= i < other.end)
-        assert distance(window, i) >= best - 1  # the middle of an overlap is a tie

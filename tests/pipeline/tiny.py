@@ -8,7 +8,7 @@ from nn.tiny import N_LAYERS as N_LAYERS
 from nn.tiny import SIZES as BILM
 from nn.tiny import WIDTH as WIDTH
 from spacy.language import Language
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 from thinc.api import Adam
 
@@ -100,6 +100,14 @@ def get_bilm_weights(nlp: Language, name: str = "elmo") -> Dict[str, Any]:
 
 def are_equal(one: Dict[str, Any], other: Dict[str, Any]) -> bool:
     return all(numpy.array_equal(array, other[key]) for key, array in one.items())
+
+
+def restore(doc: Doc, how: str = "bytes") -> Doc:
+    """RETURNS (Doc): A copy from bytes, or from a DocBin."""
+    if how == "bytes":
+        return Doc(doc.vocab).from_bytes(doc.to_bytes())
+    data = DocBin(docs=[doc], store_user_data=True).to_bytes()
+    return next(DocBin(store_user_data=True).from_bytes(data).get_docs(doc.vocab))
 
 
 # Components on a task encoder: ELMo beside the input, the output, or both
