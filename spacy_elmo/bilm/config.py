@@ -205,11 +205,10 @@ class BiLMConfig:
     transformer: Optional[TransformerConfig] = None
 
     def __post_init__(self) -> None:
-        inputs = (self.char_cnn, self.n_words, self.token_embedder)
-        n_inputs, codec = sum(block is not None for block in inputs), self.char_cnn and self.char_cnn.codec
+        codec = self.char_cnn and self.char_cnn.codec
         require(
             (codec != "lexicon", Problem(("char_cnn", "codec"), "is 'lexicon', which only a token_embedder has")),
-            (n_inputs == 1, "exactly one of char_cnn, n_words and token_embedder should be set"),
+            self._check_input(),
             *(self._check_transformer() if self.encoder == "transformer" else self._check_lstm()),
         )
 
@@ -261,6 +260,10 @@ class BiLMConfig:
         RAISES (ValueError): EL001 for unknown settings; for invalid values, with all problems.
         """
         return read_block(cls, record, "biLM config")
+
+    def _check_input(self) -> Tuple[bool, str]:
+        n_inputs = sum(block is not None for block in (self.char_cnn, self.n_words, self.token_embedder))
+        return n_inputs == 1, "exactly one of char_cnn, n_words and token_embedder should be set"
 
     def _check_lstm(self) -> Checks:
         has_coupled_directions = self.encoder == "bilstm"

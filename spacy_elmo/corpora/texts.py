@@ -105,17 +105,17 @@ def _clean(words: List[str]) -> List[str]:
     return visible
 
 
-def make_nlp(lang: str, *, option: str = "--lang", instead: str = "leave it out") -> Language:
+def make_nlp(lang: str, *, name: str = "lang", instead: str = "leave it out") -> Language:
     """A pipeline with a tokenizer only.
 
-    option (str), instead (str): Name of the setting, and its value for tokenized text, for the error.
+    name (str), instead (str): Name of the setting, and its value for tokenized text, for the error.
     RAISES (ValueError): For an unknown language.
     """
     try:
         nlp = spacy.blank(lang)
     except ImportError as error:
         raise ValueError(
-            f"There is no tokenizer for the language '{lang}': {error} Set {option} to a language code that "
+            f"There is no tokenizer for the language '{lang}': {error} Set {name} to a language code that "
             f"`spacy.blank` knows ('en', 'de', 'xx' for any language), or {instead} if the text is tokenized."
         ) from error
     nlp.max_length = sys.maxsize  # the default limit is for parsers

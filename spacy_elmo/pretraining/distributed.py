@@ -109,10 +109,8 @@ class Ranks:
             except (ValueError, OSError) as error:
                 problem = error
             answer = self.from_writer(None if problem is None else str(problem))
-        if problem is not None:
-            raise problem
         if answer is not None:
-            raise ValueError(answer)
+            raise problem or ValueError(answer)
 
     def agree(self, attempt: Callable[[], ValueT]) -> ValueT:
         """Call a function on all ranks. An error on one rank is raised on all, so that no rank blocks.
@@ -127,10 +125,8 @@ class Ranks:
         except (ValueError, OSError) as error:
             problem = error
         problems = [text for text in self.gather_objects(None if problem is None else str(problem)) if text is not None]
-        if problem is not None:
-            raise problem
         if problems:
-            raise ValueError(problems[0])
+            raise problem or ValueError(problems[0])
         return value
 
     def average_gradients(self, parameters: Iterable[nn.Parameter]) -> None:

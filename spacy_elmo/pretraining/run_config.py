@@ -229,19 +229,27 @@ class PretrainConfig:
         return record
 
 
-def _with_uncounted_words(block: Any) -> Any:
-    """A biLM with word input has as many words as the vocabulary, which is not counted yet."""
-    return {"n_words": 1, **block} if isinstance(block, dict) and not block.get("char_cnn") and block else block or None
+@dataclass(frozen=True, config=KNOWN_NAMES)
+class BiLMBlock(BiLMConfig):
+    """The sizes of a new biLM. Without `char_cnn` its input is words, as many as the vocabulary has, which is counted
+    after the config is read: only `with_words` gives a complete config.
+    """
+
+    def with_words(self, n_words: int) -> BiLMConfig:
+        """n_words (int): Size of the vocabulary; not used for character input."""
+        record = self.to_dict()
+        return BiLMConfig.from_dict(record if self.char_cnn is not None else {**record, "n_words": n_words})
+
+    def _check_input(self) -> Tuple[bool, str]:
+        is_fine = self.token_embedder is None and (self.char_cnn is None or self.n_words is None)
+        return is_fine, "char_cnn should be set, or for word input neither char_cnn nor token_embedder"
 
 
-def _to_places(value: Any) -> Any:
-    is_list = isinstance(value, list) and all(isinstance(place, str) for place in value)
-    if value is not None and not isinstance(value, str) and not is_list:
-        raise ValueError("should be a string, a list of strings or null")
-    return [value] if value and isinstance(value, str) else value or None
-
-
-Places = Annotated[Optional[List[str]], BeforeValidator(_to_places)]
+# "" and empty lists and blocks stand for null.
+EmptyAsNone = BeforeValidator(lambda value: value or None)
+Places = Annotated[
+    Optional[List[str]], BeforeValidator(lambda value: [value] if isinstance(value, str) else value), EmptyAsNone
+]
 
 
 @dataclass(frozen=True, config=KNOWN_NAMES)
@@ -294,14 +302,14 @@ class WordsConfig:
 class RunConfig:
     """All blocks.
 
-    bilm (Optional[BiLMConfig]): Sizes; with word input, `n_words` is replaced by the size of the vocabulary.
+    bilm (Optional[BiLMBlock]): None for the biLM in `paths.init`.
     meta (Dict[str, Any]): Saved with the model.
     """
 
     paths: PathsConfig = PathsConfig()
     corpus: CorpusConfig = CorpusConfig()
     vocabulary: WordsConfig = WordsConfig()
-    bilm: Annotated[Optional[BiLMConfig], BeforeValidator(_with_uncounted_words)] = None
+    bilm: Annotated[Optional[BiLMBlock], EmptyAsNone] = None
     pretraining: PretrainConfig = PretrainConfig()
     meta: Dict[str, Any] = field(default_factory=dict)
 

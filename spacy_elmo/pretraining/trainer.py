@@ -66,14 +66,8 @@ class LossModule(nn.Module):
     def forward(self, chunk: PreparedChunk, state: State, generator: torch.Generator) -> Any:
         """RETURNS (Tuple[Tensor, State]): The loss, shape (), and the state after the chunk."""
         config, d, device = self.config, self.network.config.n_directions, self.network.device
-        layers, state = run_chunk(
-            self.network,
-            chunk,
-            state,
-            with_resets=config.reset_blocks,
-            input_dropout=config.dropout,
-            recurrent_dropout=config.recurrent_dropout,
-        )
+        dropouts = {"input_dropout": config.dropout, "recurrent_dropout": config.recurrent_dropout}
+        layers, state = encode_chunk(self.network, chunk, state, has_resets=config.reset_blocks, **dropouts)
         outputs = nn.functional.dropout(layers[-1], config.last_dropout).flatten(1, 2)  # (d, S * B, P)
         if chunk.counted is not None:
             outputs = outputs[:, to_device(chunk.counted.reshape(-1), device)]
@@ -228,34 +222,22 @@ class Trainer:
         self._use_graphs(False)
 
 
-def run_chunk(
-    network: BiLMNetwork,
-    chunk: PreparedChunk,
-    state: State,
-    *,
-    with_resets: bool,
-    input_dropout: float = 0.0,
-    recurrent_dropout: float = 0.0,
+def encode_chunk(
+    network: BiLMNetwork, chunk: PreparedChunk, state: State, *, has_resets: bool, **dropouts: float
 ) -> Tuple[List[Tensor], State]:
-    """Compute the layers of one chunk: encode each distinct word once, then run the encoder. Gradients are recorded if
+    """Compute the layers of a chunk: encode each distinct word once, then run the encoder. Gradients are recorded if
     they are enabled.
 
-    with_resets (bool): Start each block of sentences from a zero state; always true without state.
+    has_resets (bool): Start each block of sentences from a zero state.
+    dropouts (float): `input_dropout` and `recurrent_dropout`, see `BiLMNetwork.forward`.
     RETURNS (Tuple[List[Tensor], State]): Layers (d, S, B, P) and the new state.
     """
     device = network.device
     vectors = network.word_vectors(to_device(chunk.words, device).long(), chunk.lengths)
-    resets = to_device(chunk.begins, device) if with_resets or not network.config.has_state else None
-    layers, after = network(
-        vectors,
-        to_device(chunk.places, device),
-        state,
-        resets=resets,
-        positions=None if chunk.positions is None else to_device(chunk.positions, device),
-        input_dropout=input_dropout,
-        recurrent_dropout=recurrent_dropout,
-    )
-    return layers, after
+    places = to_device(chunk.places, device)
+    resets = to_device(chunk.begins, device) if has_resets else None
+    positions = None if chunk.positions is None else to_device(chunk.positions, device)
+    return network(vectors, places, state, resets=resets, positions=positions, **dropouts)  # type: ignore[no-any-return]  # torch gives calls of modules no types
 
 
 def _choose_precision(precision: TrainingPrecision, ranks: Ranks) -> TrainingPrecision:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from spacy_elmo.bilm.config import BiLMConfig, CharCNNConfig
 from spacy_elmo.pretraining.prepare import corpus_warnings
 from spacy_elmo.pretraining.run_config import FULL_SOFTMAX_WORDS, check_config, read_run_config
 
@@ -24,7 +25,8 @@ def test_all_values_of_wrong_types_are_named_at_once():
     with pytest.raises(ValueError, match="config is invalid") as error:
         check_config(wrong)
     for text in (
-        "paths.train is ['a.txt', 3], should be a string, a list of strings or null",
+        "paths.train[1] is 3, should be a valid string",
+        "paths.valid is 3, should be a valid list",
         "vocabulary.n_words is 'all', should be a valid integer",
         "bilm.char_cnn.filters[0][1] is missing",
         "pretraining.optimizer.grad_clip is None, should be a valid number",
@@ -50,6 +52,17 @@ def test_misspelt_overrides_are_named_with_the_known_settings(override, text):
         check_config(read_run_config(CONFIG, {override: 3}))
     assert text in str(error.value)
     assert read_run_config(CONFIG, {"pretraining.batch_size": 3})["pretraining"]["batch_size"] == 3
+
+
+def test_words_of_a_bilm_with_word_input_are_given_when_they_are_counted():
+    sizes = {"n_layers": 1, "cell_width": 8, "projection_width": 4}
+    words, characters = (check_config({"bilm": {**sizes, **more}}).bilm for more in ({}, {"char_cnn": {}}))
+    assert words.n_words is None and words.with_words(7) == BiLMConfig(n_words=7, **sizes)
+    assert characters.with_words(7) == BiLMConfig(char_cnn=CharCNNConfig(), **sizes)
+    assert check_config({"bilm": {}}).bilm is None
+    for wrong in ({"n_words": 7, "char_cnn": {}}, {"token_embedder": {"n_words": 5, "word_width": 4}}):
+        with pytest.raises(ValueError, match="bilm: char_cnn should be set, or for word input"):
+            check_config({"bilm": wrong})
 
 
 def _config(**settings):

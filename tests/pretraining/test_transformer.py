@@ -12,7 +12,7 @@ from spacy_elmo.pretraining import prepare
 from spacy_elmo.pretraining.data import prepare_chunk
 from spacy_elmo.pretraining.distributed import Ranks
 from spacy_elmo.pretraining.optimizer import layer_groups
-from spacy_elmo.pretraining.trainer import run_chunk
+from spacy_elmo.pretraining.trainer import encode_chunk
 from spacy_elmo.text.lanes import NumberedText, WholeSentenceLanes
 from spacy_elmo.text.words import SpelledWords, WordTable
 
@@ -36,7 +36,7 @@ def test_losses_in_lanes_equal_those_of_sentences():
     with torch.no_grad():
         while (chunk := lanes.next_chunk(16)) is not None:
             prepared = prepare_chunk(words, chunk, 2, with_characters=True)
-            layers, _ = run_chunk(bilm.network, prepared, bilm.network.zero_state(3), with_resets=True)
+            layers, _ = encode_chunk(bilm.network, prepared, bilm.network.zero_state(3), has_resets=True)
             outputs = layers[-1].flatten(1, 2)[:, torch.from_numpy(chunk.counted.reshape(-1))]
             targets = torch.from_numpy(words.targets(chunk.counted_targets(2)))
             total += sum(bilm.head.token_losses(*pair).sum().item() for pair in zip(outputs, targets))
