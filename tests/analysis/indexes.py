@@ -2,14 +2,23 @@
 
 import os
 import random
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
+import pytest
+from nn.tiny import make_bilm
+
+from spacy_elmo.analysis import vector_search
 from spacy_elmo.analysis.index_build import Document, IndexBuilder, make_settings, open_for_writing
 from spacy_elmo.analysis.neighbors import NeighborIndex
 from spacy_elmo.analysis.token_store import STORE_FILE
 from spacy_elmo.inference.bilm import BiLM
 
+BILM = make_bilm()
+needs_faiss = pytest.mark.skipif(not vector_search.has_faiss, reason="faiss-cpu is not installed")
 WORDS = "the bank of river lends money and light waves play along green shore".split()
 
 
@@ -49,3 +58,22 @@ def describe_index(path: Path) -> Dict[str, Any]:
     uses = sorted((use.document, use.words, use.position) for word in index.words for use in index.uses(word)[0])
     index.close()
     return {"words": index.words, "n_documents": index.n_documents, "uses": uses}
+
+
+def make_texts(n: int, **fields: Any) -> List[Document]:
+    """Documents `0` to `n - 1` of a sentence each, with fields from functions of their number."""
+    texts = [make_document(str(i), [[*sentence, "target"]]) for i, sentence in enumerate(make_sentences(n, 3))]
+    return [replace(text, fields={key: value(i) for key, value in fields.items()}) for i, text in enumerate(texts)]
+
+
+def add_documents(path: Path, documents: List[Document], *fields: str, **choices: Any) -> IndexBuilder:
+    builder = open_builder(path, BILM, fields=fields, **choices)
+    builder.add(documents)
+    builder.finish()
+    builder.store.close()
+    return builder
+
+
+def change_index(path: Path, sql: str) -> None:
+    with closing(sqlite3.connect(path / STORE_FILE)) as file, file:
+        file.execute(sql)

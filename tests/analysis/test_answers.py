@@ -259,22 +259,3 @@ def _make_base(vocab):
     for alias in ("Ada", "Acme"):
         base.add_alias(alias, ["Q1", "Q2"], [0.6, 0.4])
     return base
-
-
-@pytest.mark.issue(59)
-def test_categories_are_drawn_as_docs_and_compared_in_their_own_places():
-    """Ours gives each Doc its category, theirs always the first one."""
-    docs = {}
-    for name, is_right in (("ours", True), ("theirs", False)):
-        docs[name] = []
-        for i in range(40):
-            label = "ab"[i % 4 == 0]
-            chosen = label if is_right else "a"
-            gold, predicted = ({"cats_macro_f": {(0, 4, answer)}} for answer in (label, chosen))
-            values = [{"a": float(answer == "a"), "b": float(answer == "b")} for answer in (label, chosen)]
-            docs[name].append(DocAnswers(("w",) * 4, (0, 2), gold, predicted, *values))
-    (outcome,) = score_answers(docs["ours"], docs["theirs"])
-    assert outcome.ours == 1.0 and outcome.theirs == pytest.approx(0.5 * 2 * 30 / (40 + 30))
-    assert outcome.score.n == 40 and [len(places) for places in outcome.listed] == [10, 0]
-    assert outcome.score.low < outcome.score.value < outcome.score.high
-    assert outcome.by_label() == [("b", 10, 0)]

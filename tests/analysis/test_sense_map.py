@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from page_texts import Elements
 
-from spacy_elmo.analysis import vectors as vectors_module
 from spacy_elmo.analysis.neighbors import Use
 from spacy_elmo.analysis.sense_map import cluster_uses, describe_senses, render_senses
 
@@ -40,7 +39,7 @@ def test_clusters_are_found_and_sorted_by_size(groups):
     assert again.labels.tolist() == found.labels.tolist() and np.array_equal(again.points, found.points)
 
 
-def test_number_of_senses_can_be_given(groups, monkeypatch):
+def test_number_of_senses_can_be_given(groups):
     uses, vectors, *_ = groups
     assert len(cluster_uses(uses, vectors, 2).sizes) == 2
     one = cluster_uses(uses, vectors, 1)
@@ -48,9 +47,6 @@ def test_number_of_senses_can_be_given(groups, monkeypatch):
     for n_senses in (0, 8):
         with pytest.raises(ValueError, match="cannot be clustered.*n_senses is [08], should be 1 to 7"):
             cluster_uses(uses, vectors, n_senses)
-    monkeypatch.setattr(vectors_module, "has_sklearn", False)
-    with pytest.raises(ValueError, match="needs scikit-learn"):
-        cluster_uses(uses, vectors)
 
 
 def test_few_and_equal_uses():

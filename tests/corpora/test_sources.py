@@ -1,4 +1,4 @@
-"""Compression and formats by content, streams that are looked at, what is no text."""
+"""Compression by content, streams that are looked at."""
 
 import bz2
 import gzip
@@ -11,11 +11,8 @@ import spacy
 from source_kinds import (
     CONTENTS,
     N_TOKENS,
-    NOT_TEXT,
     PLAIN,
     SENTENCES,
-    make_docbin,
-    make_json_lines,
     make_zstd,
     needs_pipes,
     open_pipe,
@@ -74,13 +71,6 @@ def test_much_text_in_a_small_compressed_file_is_read_in_parts(tmp_path, suffix,
         assert sum(map(len, iter(lambda: file.read1(1 << 20), b""))) == 12_000_000
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
-@pytest.mark.parametrize("compress", [bytes, gzip.compress])
-def test_text_in_another_encoding_is_named_with_what_to_do(tmp_path, encoding, compress):
-    with pytest.raises(ValueError, match=rf"text.txt' is text in {encoding.upper()}.*Save it as UTF-8"):
-        _read(tmp_path / "text.txt", compress(TEXT.decode().encode(encoding)))
-
-
 def test_missing_package_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(util, "has_zstandard", False)
     with pytest.raises(ValueError, match="pip install zstandard"):
@@ -115,73 +105,12 @@ def test_a_stream_is_looked_at_often_and_read_once():
 
 
 @pytest.mark.issue(59)
-@pytest.mark.parametrize("kind", NOT_TEXT)
-@pytest.mark.parametrize("name", ["corpus.txt", "corpus.jsonl", "corpus"])
-def test_what_is_no_text_is_named_with_what_to_do(kind, name, tmp_path):
-    make, message = NOT_TEXT[kind]
-    if (name, kind) == ("corpus.jsonl", "NUL after a while"):
-        pytest.skip("the lines before are not JSON")
-    (tmp_path / name).write_bytes(make())
-    with pytest.raises(ValueError, match=message) as error:
-        list(read_shards(find_shards(tmp_path / name)))
-    assert name in str(error.value) and "Convert the file to UTF-8" not in str(error.value)
-
-
-@pytest.mark.issue(59)
-@pytest.mark.parametrize(
-    "text",
-    [
-        "PAR1 and PAR2",
-        "BZh is short .",
-        "GIF89a is a format .",
-        "x^2 + y^2",
-        "BM 1 .",
-        "PK lends money .",
-        "MZ",
-        "{ a }",
-    ]
-    + ["ID3 tags", "RIFF of the bank", "[ 1 ] see below", '{"a" : "text"}', "ORC and elf", "%PDF", "\u00ff\u00fe", ""],
-)
-def test_text_that_begins_like_another_format_is_text(text, tmp_path):
-    (tmp_path / "a.txt").write_text(f"{text}\nthe end\n", encoding="utf8")
-    assert [*read_shards(find_shards(tmp_path / "a.txt"))][-1] == ["the", "end"]
-
-
-@pytest.mark.issue(59)
-def test_a_chosen_format_counts_more_than_the_content(tmp_path):
-    (tmp_path / "a.jsonl").write_bytes(make_json_lines())
-    assert next(read_shards(find_shards(tmp_path / "a.jsonl", format="text")))[0] == '{"id":'
-    (tmp_path / "docs.spacy").write_bytes(make_docbin())
-    with pytest.raises(ValueError, match="is a DocBin, should be text"):
-        list(read_shards(find_shards(tmp_path / "docs.spacy", format="text")))
-
-
-@pytest.mark.issue(59)
 def test_devices_are_streams():
     assert make_source(os.devnull).stream is not None
     assert list(read_shards(find_shards(os.devnull))) == []
     if Path("/dev/zero").exists():
         with pytest.raises(ValueError, match="NUL bytes"):
             list(read_shards(find_shards("/dev/zero")))
-
-
-@pytest.mark.issue(59)
-@pytest.mark.parametrize(
-    "kind, message", [("text", "it is text"), ("JSON lines", "it is text"), ("Parquet", "it is a Parquet file")]
-)
-def test_what_is_no_docbin_is_named(kind, message, tmp_path):
-    (tmp_path / "docs.spacy").write_bytes(CONTENTS[kind][1]())
-    with pytest.raises(ValueError, match=f"docs.spacy' cannot be read as a DocBin: {message}. Write"):
-        list(read_shards(find_shards(tmp_path / "docs.spacy", format="docbin")))
-
-
-@pytest.mark.issue(59)
-@pytest.mark.parametrize("content", [b"", make_docbin()[:-50], b"\xff\xfe\x01" * 50])
-def test_a_damaged_docbin_is_not_named_as_text(content, tmp_path):
-    (tmp_path / "docs.spacy").write_bytes(content)
-    with pytest.raises(ValueError, match="docs.spacy' cannot be read as a DocBin: ") as error:
-        list(read_shards(find_shards(tmp_path / "docs.spacy", format="docbin")))
-    assert "it is text." not in str(error.value)
 
 
 @pytest.mark.issue(59)

@@ -33,6 +33,11 @@ BILM = {
     "cell_width": 24,
     "projection_width": 8,
 }
+TRANSFORMER = {  # the default cell_width, instead of that of the small LSTM
+    "encoder": "transformer",
+    "cell_width": 4096,
+    "transformer": {"feedforward_width": 16, "n_heads": 2},
+}
 SETTINGS = {
     "batch_size": 4,
     "unroll_steps": 8,

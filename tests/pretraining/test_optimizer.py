@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from pretraining.small_run import make_run
+from pretraining.small_run import TRANSFORMER, make_run
 
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.network import BiLMNetwork, SoftmaxHead
-from spacy_elmo.pretraining.optimizer import PretrainOptimizer, rate_factor
+from spacy_elmo.pretraining.optimizer import PretrainOptimizer, layer_groups, rate_factor
 from spacy_elmo.pretraining.run_config import OptimizerConfig, ScheduleConfig
 
 BILM = BiLMConfig(n_words=9, n_layers=2, cell_width=6, projection_width=4)
@@ -208,3 +208,24 @@ def test_sparse_words_give_the_losses_of_dense_ones(text, monkeypatch, tied, set
     assert {name for name, is_sparse in seen.items() if is_sparse} == tables
     assert sparse == pytest.approx(dense, rel=1e-3 if settings.get("precision") else 1e-5)
     assert trainer.optimizer.settings.sparse
+
+
+LAYOUT = {"unroll_steps": 16, "max_sentence_tokens": 15, "max_tokens": 16 * 4 * 20, "eval_every": 10}
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_discriminative_rates_and_unfreezing_know_the_layers_of_a_transformer(text, tmp_path):
+    optimizer = {"learn_rate": 0.02, "layer_decay": 0.5, "unfreeze_tokens": 300}
+    run = make_run(tmp_path / "out", text, bilm=TRANSFORMER, optimizer=optimizer, **LAYOUT)
+    groups = layer_groups(run.trainer.network, run.trainer.head)
+    assert list(groups) == ["head", "layers.1", "layers.0", "words"]
+    assert "network.encoder.norm.weight" in groups["layers.1"]
+    before = {name: weight.clone() for name, weight in run.trainer.network.state_dict().items()}
+    run.begin()
+    run.trainer.update()
+    assert all(torch.equal(weight, before[name]) for name, weight in run.trainer.network.state_dict().items())
+    while run.trainer.n_tokens < 1200:
+        run.trainer.update()
+    after = run.trainer.network.state_dict()
+    unchanged = {name for name, weight in after.items() if torch.equal(weight, before[name])}
+    assert not unchanged

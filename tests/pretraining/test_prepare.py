@@ -1,6 +1,7 @@
 """Vocabulary and softmax of a run that starts from a biLM or a vocabulary file."""
 
 import pytest
+from pretraining.small_run import TRANSFORMER
 
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.network import AdaptiveHead, BiLMNetwork, SoftmaxHead
@@ -162,3 +163,19 @@ def test_held_out_text_is_cut_and_counted_and_the_output_is_not_read(tmp_path):
     assert run.held_out == [["the", "cat", "sat"], ["on"], ["\ufffd"]]
     for part in ("Held-out text: Read 5 tokens in 3 sentences", "1 empty", "1 long", "1 invalid UTF-8"):
         assert part in " ".join(told)
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"reset_blocks": False}, "reset_blocks is false"),
+        ({"max_sentence_tokens": 16}, r"max_sentence_tokens is 16, should be at most unroll_steps - 1 \(15\)"),
+        ({"bilm": {**TRANSFORMER, "transformer": {"n_heads": 2, "max_positions": 9}}}, r"max_positions - 2 \(7\)"),
+    ],
+)
+def test_settings_that_need_a_state_are_refused(text, tmp_path, settings, message):
+    given = {"unroll_steps": 16, "max_sentence_tokens": 15, "bilm": TRANSFORMER, **settings}
+    config = {"paths": {"train": str(text), "valid": str(text)}, "bilm": given.pop("bilm"), "pretraining": given}
+    with pytest.raises(ValueError, match=f"{message}"):
+        make_run(config, tmp_path / "out", Ranks())
+    assert not (tmp_path / "out").exists()  # told before the text is tokenized

@@ -5,7 +5,7 @@ import math
 import pytest
 import srsly
 import torch
-from pretraining.small_run import make_run
+from pretraining.small_run import TRANSFORMER, make_run
 
 from spacy_elmo import load_bilm
 from spacy_elmo.corpora.shards import find_shards
@@ -20,9 +20,6 @@ def _pretrain(text, output, **settings):
     run = make_run(output, text, meta={"name": "tiny"}, **{**PLAIN, **settings})
     run.begin()
     return list(run.reports())
-
-
-TRANSFORMER = {"encoder": "transformer", "cell_width": 4096, "transformer": {"feedforward_width": 16, "n_heads": 2}}
 
 
 @pytest.mark.parametrize("softmax, directions", [("sampled", "both"), ("full", "forward")])

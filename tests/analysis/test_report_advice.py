@@ -1,0 +1,42 @@
+"""What is said where ELMo is below its baseline, or within the noise, and what to try there."""
+
+import pytest
+import spacy
+from report_outputs import make_pipeline, write_classifier
+
+from spacy_elmo.analysis.report_advice import Difference, find_advice
+
+BELOW = Difference("TAG", "tag", -0.07, -0.09, -0.05)
+UNKNOWN = Difference("TAG", "tag", -0.07, None, None)
+WITHIN = Difference("TAG", "tag", 0.01, -0.02, 0.04)
+ABOVE = Difference("TAG", "tag", 0.03, 0.01, 0.05)
+
+
+@pytest.mark.issue(62)
+@pytest.mark.parametrize(
+    "differences, first",
+    [
+        ([BELOW], "ELMo is below the baseline: TAG \u22127.00 points."),
+        ([UNKNOWN], "ELMo is below the baseline: TAG \u22127.00 points. Other seeds may differ: there is one of each."),
+        ([WITHIN, ABOVE], "ELMo is within the noise, neither above nor below the baseline: TAG +1.00 points."),
+    ],
+)
+def test_differences_are_said_in_words_with_what_to_try(differences, first):
+    said = list(find_advice(differences, make_pipeline({}, has_elmo=True)))
+    assert said[0] == first
+    assert ("take the baseline" in said[-1]) == (differences[0] is not WITHIN)
+    tried = " ".join(line for line in said if line.startswith("Try: "))
+    assert "init-config accuracy.cfg --component tagger --optimize accuracy --lang en --baseline" in tried
+    assert "--fine-tune" in tried and "initial_gamma" not in tried
+
+
+def test_nothing_is_said_of_scores_above_or_without_known_noise():
+    assert list(find_advice([ABOVE, Difference("TAG", "tag", 0.01, None, None)], spacy.blank("en"))) == []
+
+
+@pytest.mark.issue(62)
+def test_n_grams_get_more_weight_for_categories_of_keywords(tmp_path):
+    nlp = spacy.load(write_classifier(tmp_path) / "model-best")
+    said = " ".join(find_advice([Difference("TEXTCAT (macro F)", "cats", -0.1, -0.2, -0.05)], nlp))
+    assert "--components.textcat.model.tok2vec.initial_gamma 0.04 instead of 0.1" in said
+    assert "word features beside ELMo" not in said  # it has n-grams beside it
