@@ -196,7 +196,6 @@ def _annotate(nlp, rng, labels, *, is_exclusive):
     return doc
 
 
-@pytest.mark.issue(59)
 @pytest.mark.parametrize("task", TASKS)
 def test_each_task_is_scored_and_named_as_by_spacy_evaluate(task, tmp_path, capsys):
     """All that `init-config` writes: the numbers of `spacy evaluate`, under the names that it prints."""
@@ -230,7 +229,6 @@ def test_each_task_is_scored_and_named_as_by_spacy_evaluate(task, tmp_path, caps
         assert 0 < outcome.ours <= 1 and (outcome.ours == 1 or outcome.score.low < outcome.score.high), outcome.name
 
 
-@pytest.mark.issue(59)
 @pytest.mark.parametrize("use_gold_ents", [True, False])
 def test_links_are_scored_as_by_spacy_evaluate(use_gold_ents, tmp_path):
     nlp = spacy.blank("en")

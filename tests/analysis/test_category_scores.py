@@ -23,7 +23,6 @@ def _draw_tables(n_docs=60):
     return tables
 
 
-@pytest.mark.issue(59)
 def test_scores_are_those_of_spacy():
     nlp, (table, _) = spacy.blank("en"), _draw_tables()
     examples = []
@@ -47,7 +46,6 @@ def test_a_difference_has_an_interval_and_equals_none_of_itself(metric):
     assert (same.low, same.value, same.high) == (0, 0, 0)
 
 
-@pytest.mark.issue(59)
 def test_categories_are_drawn_as_docs_and_compared_in_their_own_places():
     """Ours gives each Doc its category, theirs always the first one."""
     docs = {}

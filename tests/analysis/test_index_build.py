@@ -93,7 +93,6 @@ def test_index_is_replaced_at_the_end(tmp_path, monkeypatch, damage):
     assert sorted(file.name[:7] for file in path.iterdir()) == ["letter.", "tokens.", "vectors"]
 
 
-@pytest.mark.issue(40)
 def test_values_of_fields_are_texts_numbers_or_an_error(tmp_path):
     values = {1848: 1848, " Brontë ": "Brontë", True: "true", "a\ud800": "a\ufffd", None: None, 10**30: None}
     add_documents(tmp_path / "values", make_texts(len(values), x=lambda i: list(values)[i]), "x")
@@ -103,7 +102,6 @@ def test_values_of_fields_are_texts_numbers_or_an_error(tmp_path):
         add_documents(tmp_path / "other", make_texts(2, x=lambda i: ["a"]), "x")
 
 
-@pytest.mark.issue(40)
 def test_fields_change_without_new_vectors(tmp_path):
     add_documents(tmp_path, make_texts(9))
     before = describe_index(tmp_path)

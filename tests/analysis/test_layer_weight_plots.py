@@ -20,7 +20,6 @@ def saved(monkeypatch):
     return figures
 
 
-@pytest.mark.issue(40)
 def test_a_bar_is_divided_by_the_shares_and_differs_in_more_than_colour(saved, tmp_path):
     draw_layer_weights(MIXES, tmp_path / "a.png")
     containers = saved[0].axes[0].containers

@@ -71,7 +71,6 @@ def test_find_gives_the_most_similar_uses_of_a_choice(exact):
             exact.query(vector)
 
 
-@pytest.mark.issue(48)
 def test_vectors_of_any_kind_can_be_queried_and_clustered(exact):
     uses, vectors = exact.uses("bank", 8)
     wanted, tensor = [one.use for one in exact.query(vectors[0], 3)], torch.from_numpy(vectors)
@@ -81,7 +80,6 @@ def test_vectors_of_any_kind_can_be_queried_and_clustered(exact):
             assert cluster_uses(uses, several, 2).sizes == cluster_uses(uses, vectors, 2).sizes
 
 
-@pytest.mark.issue(48)
 def test_a_field_can_be_asked_for_by_values_of_numpy_and_dates(tmp_path):
     document = make_document("a", make_sentences(5))
     fields = {"year": 1850, "is_old": True, "day": date(1850, 5, 1)}
@@ -93,7 +91,6 @@ def test_a_field_can_be_asked_for_by_values_of_numpy_and_dates(tmp_path):
             assert len(index.query(np.ones(16), 3, where=(field, values))) == 3
 
 
-@pytest.mark.issue(40)
 @pytest.mark.parametrize("exact_tokens", [10**6, pytest.param(100, marks=needs_faiss)])
 def test_fields_of_documents_are_stored_and_restrict_a_search(tmp_path, exact_tokens):
     documents = make_texts(30, year=lambda i: 1840 + i % 3, text=lambda i: "left out")

@@ -49,7 +49,6 @@ def test_pictures_are_drawn(name, suffix, tmp_path):
     assert not list(path.parent.glob(".*part*"))
 
 
-@pytest.mark.issue(40)
 def test_curves_differ_in_more_than_colour():
     figure, (axes,) = plots.new_figure(height=2)
     curves = [plots.Curve(f"curve {i}", [0, 1], [i, i], [i - 1, i - 1], [i + 1, i + 1]) for i in range(4)]
@@ -60,7 +59,6 @@ def test_curves_differ_in_more_than_colour():
     assert [(band.y0, band.y1) for band in bands] == [(i - 1, i + 1) for i in range(4)]
 
 
-@pytest.mark.issue(40)
 def test_pictures_take_a_title_a_size_and_labels(tmp_path):
     path = tmp_path / "a.svg"
     labels = {"token layer": "Tokenschicht $", "ner": "Namen"}
@@ -86,7 +84,6 @@ def test_pictures_take_a_title_a_size_and_labels(tmp_path):
             plots.check_picture(Path("a.png"))
 
 
-@pytest.mark.issue(48)
 @pytest.mark.parametrize("is_unk", [False, True])
 def test_curve_of_surprisal_marks_words_outside_the_vocabulary(is_unk, tmp_path, monkeypatch):
     saved = []
@@ -109,7 +106,6 @@ def plots_as_text():
     return rc_context({"svg.fonttype": "none"})
 
 
-@pytest.mark.issue(40)
 def test_svg_has_its_source_and_pdf_the_fonts_that_journals_take(tmp_path):
     draw_probe(_record(), tmp_path / "a.svg", source="a.json 0123")
     text = (tmp_path / "a.svg").read_text(encoding="utf8")
@@ -119,7 +115,6 @@ def test_svg_has_its_source_and_pdf_the_fonts_that_journals_take(tmp_path):
     assert b"/Type3" not in content and b"/FontFile2" in content and b"/CreationDate" not in content
 
 
-@pytest.mark.issue(48)
 @pytest.mark.parametrize("backend", ["module://no_such_package.backend_inline", "svg"])
 def test_a_picture_needs_no_backend(backend, tmp_path):
     """A notebook names its backend to the programs that it starts; their environment may lack it."""
@@ -134,7 +129,6 @@ def test_a_picture_needs_no_backend(backend, tmp_path):
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.issue(59)
 def test_curve_of_surprisal_is_interrupted_between_sentences(tmp_path, monkeypatch):
     """As if the words belonged together, a line ran through the full stop; a panel does not begin with a gap."""
     saved = []

@@ -27,7 +27,6 @@ def test_best_pipeline_is_taken_then_last_then_the_folder(folder):
     assert read_output(folder).pipeline.name == "model-last"
 
 
-@pytest.mark.issue(40)
 def test_seeds_are_the_folders_beside_and_logs_are_known_by_their_rows(folder):
     for number, score in ((0, 0.5), (3, 0.7), (12, 0.9)):
         (folder.parent / f"out-{number}").mkdir(exist_ok=True)

@@ -12,7 +12,6 @@ WITHIN = Difference("TAG", "tag", 0.01, -0.02, 0.04)
 ABOVE = Difference("TAG", "tag", 0.03, 0.01, 0.05)
 
 
-@pytest.mark.issue(62)
 @pytest.mark.parametrize(
     "differences, first",
     [
@@ -34,7 +33,6 @@ def test_nothing_is_said_of_scores_above_or_without_known_noise():
     assert list(find_advice([ABOVE, Difference("TAG", "tag", 0.01, None, None)], spacy.blank("en"))) == []
 
 
-@pytest.mark.issue(62)
 def test_n_grams_get_more_weight_for_categories_of_keywords(tmp_path):
     nlp = spacy.load(write_classifier(tmp_path) / "model-best")
     said = " ".join(find_advice([Difference("TEXTCAT (macro F)", "cats", -0.1, -0.2, -0.05)], nlp))

@@ -38,7 +38,6 @@ def _vectors(labelled: LabelledDocs) -> np.ndarray:
     return np.concatenate([layers for _, _, layers in iter_layers(make_bilm(), labelled)], axis=1)
 
 
-@pytest.mark.issue(42)
 @pytest.mark.parametrize("nearest, batch_tokens", [("mean", 1), ("mean", 100), ("use", 7)])
 def test_senses_are_the_nearest_by_cosine(
     train: LabelledDocs, uses: LabelledDocs, nearest: Any, batch_tokens: int

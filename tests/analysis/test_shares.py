@@ -15,7 +15,6 @@ def _labels(values, width=None):
     return [group.label for group in make_groups(values, "year", width)]
 
 
-@pytest.mark.issue(40)
 @pytest.mark.parametrize(
     "values, width, labels",
     [
@@ -41,7 +40,6 @@ def test_values_are_joined_into_groups(values, width, labels):
         make_groups([1848, "unknown"], "year", 10)
 
 
-@pytest.mark.issue(40)
 def test_intervals_hold_for_few_uses_and_for_documents():
     # Wilson (1927): published values for 0 of 10 and 5 of 10.
     for hits, low, high in ((0, 0.0, 0.2775), (5, 0.2366, 0.7634)):
@@ -65,7 +63,6 @@ def _count(field="year", n=40):
     return count_shares(uses, labels, values, field, 10)
 
 
-@pytest.mark.issue(40)
 def test_shares_are_counted_in_groups():
     shares = _count()
     assert shares.n_without == 1 and [group.label for group in shares.groups] == ["1840–1849", "1900–1909"]
@@ -83,7 +80,6 @@ def test_shares_are_counted_in_groups():
         count_shares([Use("train", ["train"], 0, "d")], [0], [None], "year")
 
 
-@pytest.mark.issue(48)
 @pytest.mark.parametrize("n_values", [1, 2, 10])
 @pytest.mark.parametrize("is_text", [False, True])
 def test_points_of_a_value_stand_at_its_tick(n_values, is_text, tmp_path, monkeypatch):
@@ -101,7 +97,6 @@ def test_points_of_a_value_stand_at_its_tick(n_values, is_text, tmp_path, monkey
         assert len(places) == 7 and max(abs(place - middle) for place in places) < width / 2
 
 
-@pytest.mark.issue(40)
 def test_shares_of_any_text_are_drawn(tmp_path):
     pytest.importorskip("matplotlib")
     draw_shares(_count("$year_{$"), tmp_path / "a.png", title="$x", captions=["$a", "b" * 200])

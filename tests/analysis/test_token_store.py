@@ -71,7 +71,6 @@ def test_damaged_index(tmp_path):
 
 
 @needs_proc
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("make", [NeighborIndex.open, lambda path: open_builder(path, BILM)], ids=["index", "builder"])
 def test_an_index_closes_its_file(tmp_path, make):
     build_index(tmp_path, BILM)

@@ -48,13 +48,11 @@ def test_lines_end_in_cr_lf_or_both_as_python_reads_them(content, longest):
         assert all(len(chunk.splitlines()) == 1 for chunk in found)
 
 
-@pytest.mark.issue(59)
 def test_lines_with_nul_bytes_are_errors_that_show_the_place():
     with pytest.raises(ValueError, match=r"a.txt has a line with NUL bytes, at b'the b\\x00ank'"):
         decode_line(b"the b\0ank", "a.txt")
 
 
-@pytest.mark.issue(59)
 @pytest.mark.parametrize("depth", [100_000])
 def test_json_that_is_nested_too_deeply_is_an_error(depth):
     for start, end in (("[", "]"), ('{"a": ', "}")):

@@ -66,7 +66,6 @@ def test_a_file_named_twice_is_read_once(folder):
     assert "read once" in told[-1] and told[-1].count("b.txt") == 3
 
 
-@pytest.mark.issue(59)
 def test_a_file_of_a_folder_with_two_names_is_read_once_by_every_reader(tmp_path):
     (tmp_path / "1.txt").write_text("a b .\n", encoding="utf8")
     (tmp_path / "same.txt").symlink_to(tmp_path / "1.txt")

@@ -81,7 +81,6 @@ BAD = {
 }
 
 
-@pytest.mark.issue(48)
 @pytest.mark.parametrize("case", BAD)
 def test_what_cannot_be_read_is_named_by_its_place(case, package, tmp_path):
     name, content, problem = BAD[case]
@@ -94,7 +93,6 @@ def test_what_cannot_be_read_is_named_by_its_place(case, package, tmp_path):
         read(name if name.startswith("hf:") else str(tmp_path / ("" if name.startswith("caf") else name)))
 
 
-@pytest.mark.issue(48)
 def test_a_number_of_words_beside_a_text_is_no_list_of_words(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"words": 2, "text": "In 1999"}\n{"tokens": 2, "text": "a b"}', encoding="utf8")
     assert read(tmp_path / "a.jsonl")[0] == [["In", "1999"], ["a", "b"]]
@@ -104,7 +102,6 @@ def test_a_number_of_words_beside_a_text_is_no_list_of_words(tmp_path):
     assert read(tmp_path / "a.parquet")[0] == [["a", "b"]]
 
 
-@pytest.mark.issue(59)
 @pytest.mark.parametrize(
     "kind, message", [("text", "it is text"), ("JSON lines", "it is text"), ("Parquet", "it is a Parquet file")]
 )
@@ -114,7 +111,6 @@ def test_what_is_no_docbin_is_named(kind, message, tmp_path):
         list(read_shards(find_shards(tmp_path / "docs.spacy", format="docbin")))
 
 
-@pytest.mark.issue(59)
 @pytest.mark.parametrize("content", [b"", make_docbin()[:-50], b"\xff\xfe\x01" * 50])
 def test_a_damaged_docbin_is_not_named_as_text(content, tmp_path):
     (tmp_path / "docs.spacy").write_bytes(content)

@@ -77,7 +77,6 @@ def test_saved_folder_is_opened(package, tmp_path, marker, name, prefix):
     assert shard_name == f"hf:{name}:train" and sentences == [["a", "b"], ["c"]]
 
 
-@pytest.mark.issue(52)
 def test_texts_of_data_sets_that_differ_have_other_identities(package, monkeypatch):
     places = ("hf:text", "hf:text:dev", "hf:text@raw", "hf:text:train:text", "hf:tokens")
     identities = [str(shard.identity()) for place in places for shard in find_shards(place)]

@@ -20,7 +20,6 @@ def test_text_in_another_encoding_is_named_with_what_to_do(tmp_path, encoding, c
         list(read_shards(find_shards(tmp_path / "text.txt")))
 
 
-@pytest.mark.issue(59)
 @pytest.mark.parametrize("kind", NOT_TEXT)
 @pytest.mark.parametrize("name", ["corpus.txt", "corpus.jsonl", "corpus"])
 def test_what_is_no_text_is_named_with_what_to_do(kind, name, tmp_path):
@@ -33,7 +32,6 @@ def test_what_is_no_text_is_named_with_what_to_do(kind, name, tmp_path):
     assert name in str(error.value) and "Convert the file to UTF-8" not in str(error.value)
 
 
-@pytest.mark.issue(59)
 @pytest.mark.parametrize(
     "text",
     "PAR1 and PAR2|BZh is short .|GIF89a is a format .|x^2 + y^2|BM 1 .|PK lends money .|MZ|{ a }|ID3 tags|".split("|")
@@ -44,7 +42,6 @@ def test_text_that_begins_like_another_format_is_text(text, tmp_path):
     assert [*read_shards(find_shards(tmp_path / "a.txt"))][-1] == ["the", "end"]
 
 
-@pytest.mark.issue(59)
 def test_a_chosen_format_counts_more_than_the_content(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(make_json_lines())
     assert next(read_shards(find_shards(tmp_path / "a.jsonl", format="text")))[0] == '{"id":'

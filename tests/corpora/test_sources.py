@@ -56,14 +56,12 @@ def test_damaged_files_are_errors(tmp_path, suffix, compress):
             _read(tmp_path / f"text{suffix}", damaged)
 
 
-@pytest.mark.issue(59)
 @pytest.mark.parametrize("suffix, compress", [(".bz2", bz2.compress), (".xz", lzma.compress)])
 def test_zeros_between_and_after_compressed_streams_are_no_text(tmp_path, suffix, compress):
     content = compress(TEXT) + bytes(8)
     assert _read(tmp_path / f"text{suffix}", content * 2) == (TEXT * 2).splitlines(keepends=True)
 
 
-@pytest.mark.issue(59)
 @pytest.mark.parametrize("suffix, compress", [(".bz2", bz2.compress), (".xz", lzma.compress)])
 def test_much_text_in_a_small_compressed_file_is_read_in_parts(tmp_path, suffix, compress):
     (tmp_path / f"text{suffix}").write_bytes(compress(b"a b c\n" * 2_000_000))
@@ -77,7 +75,6 @@ def test_missing_package_is_named(tmp_path, monkeypatch):
         _read(tmp_path / "text.zst", b"")
 
 
-@pytest.mark.issue(59)
 @pytest.mark.parametrize("kind", CONTENTS)
 def test_compression_and_format_are_those_of_the_content(kind, tmp_path):
     name, make = CONTENTS[kind]
@@ -92,7 +89,6 @@ def test_compression_and_format_are_those_of_the_content(kind, tmp_path):
         assert [shard.name for shard in find_shards(tmp_path)] == [name]
 
 
-@pytest.mark.issue(59)
 @needs_pipes
 def test_a_stream_is_looked_at_often_and_read_once():
     with open_pipe(PLAIN) as name:
@@ -104,7 +100,6 @@ def test_a_stream_is_looked_at_often_and_read_once():
             list(read_shards(shards))
 
 
-@pytest.mark.issue(59)
 def test_devices_are_streams():
     assert make_source(os.devnull).stream is not None
     assert list(read_shards(find_shards(os.devnull))) == []
@@ -113,7 +108,6 @@ def test_devices_are_streams():
             list(read_shards(find_shards("/dev/zero")))
 
 
-@pytest.mark.issue(59)
 def test_recipes_of_a_pretraining_name_every_compression_and_format():
     for config in (Path(__file__).parents[2] / "configs").glob("pretrain_*.cfg"):
         line = next(line for line in config.read_text("utf8").splitlines() if line.startswith("# Training text"))

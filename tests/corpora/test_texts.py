@@ -49,7 +49,6 @@ def test_running_text_is_cut_into_sentences(tmp_path):
 LINE = "=" * 700
 
 
-@pytest.mark.issue(48)
 @pytest.mark.parametrize(
     "read",
     [
@@ -65,7 +64,6 @@ def test_a_long_run_of_signs_is_one_token(read):
     assert read(f"It's (a) {LINE} (b), too.") == words
 
 
-@pytest.mark.issue(48)
 @pytest.mark.parametrize("text", [f"a{LINE}", f"{LINE}  b\n{LINE}\n", f"\n {LINE} {LINE}", f"{LINE} "])
 def test_tokens_of_long_runs_join_to_the_text(text):
     assert to_doc(text, make_nlp("en")).text == text

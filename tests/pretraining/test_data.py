@@ -64,7 +64,6 @@ ENCODERS = {
 }
 
 
-@pytest.mark.issue(52)
 @pytest.mark.parametrize("n_updates", [0, 1, 30, 77])
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("shuffle_blocks", [0, 4])

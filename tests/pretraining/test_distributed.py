@@ -116,7 +116,6 @@ class _Broadcast(Ranks):
         return value if self.is_writer else self.queues[self.rank].get()
 
 
-@pytest.mark.issue(52)
 @pytest.mark.parametrize("problem", [None, "the disk is full"])
 def test_ranks_wait_while_the_writer_works_and_hear_of_its_error(monkeypatch, problem):
     monkeypatch.setattr(_Broadcast, "queues", {rank: Queue() for rank in (1, 2)})
@@ -175,7 +174,6 @@ def test_a_rank_that_dies_stops_the_others_and_the_run_resumes_with_another_numb
 
 
 @pytest.mark.slow
-@pytest.mark.issue(39)
 @pytest.mark.parametrize("is_with_agent", [False, True], ids=["worker", "node"])
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the worker of an agent in /proc")
 def test_a_killed_process_of_two_nodes_is_replaced(text, tmp_path, is_with_agent):

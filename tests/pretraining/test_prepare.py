@@ -144,7 +144,6 @@ def test_sparse_is_refused_where_no_gradient_is(text, tmp_path, kind, is_word_in
         assert make_run(config, tmp_path / "out", Ranks()).trainer.optimizer.settings.sparse
 
 
-@pytest.mark.issue(48)
 def test_held_out_text_is_cut_and_counted_and_the_output_is_not_read(tmp_path):
     text, valid = tmp_path / "text.txt", tmp_path / "valid.txt"
     text.write_text("the cat sat\n" * 9)

@@ -69,7 +69,6 @@ def _config(**settings):
     return check_config({"pretraining": {"batch_size": 4, "unroll_steps": 8, **settings}}).pretraining
 
 
-@pytest.mark.issue(15)
 @pytest.mark.parametrize(
     "limits, wanted",
     [
@@ -86,7 +85,6 @@ def test_a_run_ends_at_the_limit_that_comes_first(limits, wanted):
         _config(max_tokens=0)
 
 
-@pytest.mark.issue(15)
 def test_a_small_vocabulary_gets_the_full_softmax():
     for n_words, settings, kind in (
         (FULL_SOFTMAX_WORDS, {}, "full"),
@@ -97,7 +95,6 @@ def test_a_small_vocabulary_gets_the_full_softmax():
         assert _config(**settings).fit_to_corpus(n_words=n_words, n_predictions=None).softmax.kind == kind
 
 
-@pytest.mark.issue(15)
 @pytest.mark.parametrize(
     "settings, counted, told",
     [

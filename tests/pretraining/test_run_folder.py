@@ -39,7 +39,6 @@ def _sign(folder):
     (folder / CHECKSUMS).write_text(json.dumps(sums))
 
 
-@pytest.mark.issue(15)
 @pytest.mark.parametrize(
     "name, content, message",
     [
@@ -64,7 +63,6 @@ def test_a_file_of_another_structure_is_told(run_path, name, content, message):
     assert "EL129" in told and message in told
 
 
-@pytest.mark.issue(15)
 def test_tensors_of_another_model_are_told(run_path):
     (folder,) = list_checkpoints(run_path)
     # Copies: tensors of older versions are mapped from the file, which is written again below.

@@ -19,7 +19,6 @@ from spacy_elmo.pretraining import stored_text
 from spacy_elmo.pretraining.stored_text import hash_source, open_text, store_text
 from spacy_elmo.text.words import Vocabulary, character_ids
 
-pytestmark = pytest.mark.issue(52)
 SENTENCES = [["the", "cat"], [], ["<S>", "</S>", "<UNK>", "x" * 70, "\u00e9" * 30, "\u2028", "the"], ["a"] * 7]
 SPLIT = [["the", "cat"], [*SENTENCES[2][:5]], [*SENTENCES[2][5:]], ["a"] * 5, ["a"] * 2]
 
