@@ -115,7 +115,7 @@ def make_nlp(lang: str, *, name: str = "lang", instead: str = "leave it out") ->
         nlp = spacy.blank(lang)
     except ImportError as error:
         raise ValueError(
-            f"There is no tokenizer for the language '{lang}': {error} Set {name} to a language code that "
+            f"There is no tokenizer for the language '{lang}': {error} Set `{name}` to a language code that "
             f"`spacy.blank` knows ('en', 'de', 'xx' for any language), or {instead} if the text is tokenized."
         ) from error
     nlp.max_length = sys.maxsize  # the default limit is for parsers
