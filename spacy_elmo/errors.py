@@ -55,9 +55,8 @@ class Errors(metaclass=Catalogue):
     # Files of weights
     EL020 = "No biLM at '{path}': {reason}. Looked for: {expected}. Check the path."
     EL021 = (
-        "'{path}' is ambiguous: it has {n} files with {kind} ({names}), but should have one. Specify the files: "
-        "`load_bilm(options=..., weights=...)`, or on the command line the path of the weights and `--options`; for a "
-        "command without `--options`, copy them into a folder of their own."
+        "'{path}' is ambiguous: it has {n} files with {kind} ({names}), but should have one. Give the path of the "
+        "weights, and their options.json as `options`; or copy both into a folder of their own."
     )
     EL022 = "'{path}' cannot be read as {kind}: {reason}. {remedy}."
     EL023 = (
@@ -65,8 +64,8 @@ class Errors(metaclass=Catalogue):
         "the weights."
     )
     EL025 = (
-        "There is already a {kind} at '{path}'. Choose another path, or replace the files of a folder with force=True "
-        "(`--force` on the command line)."
+        "There is already a {kind} at '{path}'. Choose another path, or replace the files of a folder with "
+        "`force=True`."
     )
     EL026 = (
         "The weights in '{path}' do not fit '{options}', {n_problems} problem(s):{problems}\nIf sizes differ, use the "
@@ -130,20 +129,20 @@ class Errors(metaclass=Catalogue):
     # Pretraining
     EL103 = (
         "{what} is not a finite number at step {step}, after {n_tokens} tokens. Resume from the last checkpoint "
-        "({checkpoint}) with --resume and a lower learn_rate or grad_clip, or start a new run from the best model so "
-        "far ({best}) with --paths.init."
+        "({checkpoint}) with `resume=True` and a lower learn_rate or grad_clip, or start a new run from the best model "
+        "so far ({best}), as paths.init."
     )
     EL104 = (
-        "'{path}' already contains a run: {files}. Continue it with --resume, choose another output folder, or start "
-        "again with --force, which deletes its models, checkpoints and log."
+        "'{path}' already contains a run: {files}. Continue it with `resume=True`, choose another output folder, or "
+        "start again with `force=True`, which deletes its models, checkpoints and log."
     )
     EL127 = (
         "Process {rank} lost the connection to the other processes and stops: {reason}. See the output of the process "
-        "that ended first for the cause. Run the same command with --resume to continue from the last checkpoint."
+        "that ended first for the cause. Run it again with `resume=True` to continue from the last checkpoint."
     )
     EL129 = (
-        "No checkpoint in '{path}' can be used: {problems}. Start again with --force, or start from a saved biLM "
-        "with --paths.init."
+        "No checkpoint in '{path}' can be used: {problems}. Start again with `force=True`, or start from a saved biLM, "
+        "as paths.init."
     )
     EL146 = (
         "The run in '{path}' was started with other settings: {different}. Use those settings, or start a new run in "
@@ -166,7 +165,7 @@ class Errors(metaclass=Catalogue):
     )
     EL381 = (
         "{text} has {n_occurrences} of the word '{word}', fewer than the {occurrence} asked for. Its tokens are: "
-        "{tokens}. Give one of them as it is written, or an earlier occurrence, or another language with --lang."
+        "{tokens}. Give one of them as it is written, or an earlier occurrence, or another language as `lang`."
     )
 
     # Analysis and exports
@@ -181,7 +180,7 @@ class Errors(metaclass=Catalogue):
     )
     EL390 = (
         "'{path}' is not an index of tokens: {problem}. Give the folder that `python -m spacy elmo index CORPUS INDEX` "
-        "wrote; if it is this one, build it again with --force."
+        "wrote; if it is this one, build it again with `force=True`."
     )
     EL391 = (
         "The index '{path}' is not complete: {problem}. Run the command that started it again, with the same corpus "
@@ -194,8 +193,8 @@ class Errors(metaclass=Catalogue):
     )
     EL393 = (
         "The index '{path}' was built with other settings: {differences}. To add to it, leave these settings out (a "
-        "digest that differs without --bilm means that the file of the biLM has changed: give the old one with "
-        "--bilm), or replace it with --force."
+        "digest that differs without `bilm` means that the file of the biLM has changed: give the old one as `bilm`), "
+        "or replace it with `force=True`."
     )
     EL394 = (
         "The biLM is not the one of the index '{path}': {difference}. Vectors of two biLMs cannot be compared. Give "
@@ -225,7 +224,7 @@ class Warnings(metaclass=Catalogue):
 
     WL020 = (
         "The file '{path}' next to the weights cannot be used as vocabulary: {reason} The biLM is loaded without a "
-        "vocabulary, which its vectors do not need. Correct the file, or pass vocab=... (`--vocab`) to use another one."
+        "vocabulary, which its vectors do not need. Correct the file, or give another one as `vocab`."
     )
     WL021 = (
         "The precision '{precision}' is slower than float32 on this {device}, which has no instructions for it. Choose "
@@ -296,7 +295,7 @@ class Warnings(metaclass=Catalogue):
     WL310 = (
         "'{path}' does not contain the clips and the activation of {name}, and there is no options.json. The "
         "defaults are those of AllenNLP's own biLMs: cell_clip 3.0, proj_clip 3.0, relu. If this biLM has others, its "
-        "vectors are wrong: pass its options.json with `load_bilm(options=..., weights=...)` (`--options`)."
+        "vectors are wrong: give its options.json as `options`."
     )
     WL312 = (
         "'{path}' has cached vectors of {n_words} words (vocab_to_cache), and no config states that they were "

@@ -95,7 +95,7 @@ def check_examples_have_words(
     hint = f" max_length = {limit} in [corpora.train] drops Docs with as many tokens: raise it, or set it to 0."
     raise ValueError(
         f"The training data has no tokens: none of the {n_examples} training examples of '{name}' has a token "
-        "other than white space. Set --paths.train (or the path in [corpora.train]) to a .spacy file, or a folder of "
+        "other than white space. Set paths.train (or the path in [corpora.train]) to a .spacy file, or a folder of "
         f"them, that has annotated Docs.{hint if limit else ''}"
     )
 

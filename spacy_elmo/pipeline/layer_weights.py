@@ -143,7 +143,7 @@ def _append_to(path: Path) -> Write:
     if path.exists():
         raise ValueError(
             f"The log of layer weights '{path}' exists already. Move it, or give another path in "
-            "[training.logger], for configs of `elmo init-config` with --paths.logs FOLDER."
+            "[training.logger] (paths.logs in configs of `elmo init-config`)."
         )
     path.parent.mkdir(parents=True, exist_ok=True)
 

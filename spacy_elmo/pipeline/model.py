@@ -493,9 +493,8 @@ def _load_given(path: Optional[str], **files: Any) -> BiLM:
     """RAISES (ValueError): Without a path, or with an empty one, and without weights; others as `load_bilm`."""
     if not (path or "").strip() and files["weights"] is None:
         raise ValueError(
-            "No biLM is given: the path in [initialize.components.elmo.loader] is null or empty. Add "
-            "--paths.bilm, with the name of a packaged model or the path of weights in any known format, or "
-            "set the path in this block."
+            "No biLM is given: the path in [initialize.components.elmo.loader] is null or empty. Set it, or "
+            "paths.bilm, to the name of a packaged model or the path of weights in any known format."
         )
     return load_bilm(path, **files)
 

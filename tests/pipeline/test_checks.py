@@ -376,7 +376,7 @@ def test_a_loader_without_a_path_is_an_error():
     for path in (None, ""):
         config["paths"]["bilm"] = path
         nlp = spacy.util.load_model_from_config(config, auto_fill=True)
-        with pytest.raises(ValueError, match="No biLM is given.*--paths.bilm"):
+        with pytest.raises(ValueError, match="No biLM is given.*paths.bilm"):
             nlp.initialize(lambda nlp=nlp: make_examples(nlp))
 
 

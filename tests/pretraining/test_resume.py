@@ -113,7 +113,7 @@ def test_whatever_is_left_of_a_run_guards_it_until_force_removes_that_and_nothin
     for left in made:
         copy = shutil.copytree(output, tmp_path / "copy", ignore=lambda _, names, left=left: {*made, "text"} - {left})
         before = _names(copy)
-        with pytest.raises(ValueError, match=f"EL104.*: {left}.*--resume"):
+        with pytest.raises(ValueError, match=f"EL104.*: {left}.*`resume=True`"):
             make_run(copy, text).begin()
         assert _names(copy) == before
         shutil.rmtree(copy)

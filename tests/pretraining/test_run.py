@@ -80,7 +80,9 @@ def test_a_diverged_run_keeps_the_good_checkpoint_and_resumes_with_a_lower_rate(
     settings = {**PLAIN, "checkpoint_every": 10, "keep_checkpoints": 1, "report_every": 1}
     run = make_run(tmp_path / "out", text, **settings, optimizer={"learn_rate": 0.02})
     run.begin()
-    with pytest.raises(ValueError, match="EL103.*loss or its gradient is not .* at step 20.*step-00000010.*--resume"):
+    with pytest.raises(
+        ValueError, match="EL103.*loss or its gradient is not .* at step 20.*step-00000010.*`resume=True`"
+    ):
         for report in run.reports():
             if report.step == 20:
                 with torch.no_grad():

@@ -73,7 +73,7 @@ def test_options_are_inline_or_a_member_or_known(places, cell_clip, tmp_path):
 
 def test_unknown_options_are_assumed_with_a_warning(original, tmp_path):
     path = write_archive(tmp_path / "model.tar.gz", elmo_state(ARRAYS, OPTIONS))
-    with pytest.warns(UserWarning, match="WL310.*token_embedder_elmo.*cell_clip 3.0, proj_clip 3.0, relu.*--options"):
+    with pytest.warns(UserWarning, match="WL310.*token_embedder_elmo.*cell_clip 3.0, proj_clip 3.0, relu.*`options`"):
         bilm = load_bilm(path)
     assert bilm.config == original.config
     options = tmp_path / "options.json"
