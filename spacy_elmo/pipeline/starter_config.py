@@ -4,8 +4,11 @@ import os
 import shlex
 import warnings
 from copy import deepcopy
+from functools import lru_cache, reduce
+from operator import getitem
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Optional, Set
+from textwrap import wrap
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
 from spacy import blank
 from spacy.cli.init_config import init_config as make_spacy_config
@@ -15,13 +18,12 @@ from spacy.util import load_model_from_config
 from thinc.api import Config
 
 from ..errors import Errors
-from ..files import AnyPath
+from ..files import AnyPath, find_configs
 from ..weights.archive import File, read_json
 from ..weights.formats.native import PACKAGED_NAMES
 from ..weights.load import locate_model
 from ..weights.published import describe_published
 from . import component as component  # registers the factory
-from .comments import write_config
 from .layer_weights import load_trained
 from .noun_chunks import NOUN_CHUNKS, lacks_ud_rules
 from .text_classifier import BAG_OF_WORDS
@@ -378,3 +380,69 @@ def _replace_tok2vec(block: ConfigBlock, tok2vec: ConfigBlock) -> ConfigBlock:
         inner = _replace_tok2vec(value, tok2vec) if isinstance(value, dict) else value
         rewritten[key] = deepcopy(tok2vec) if key == "tok2vec" else inner
     return rewritten
+
+
+# Comments: above each setting the one that it has in a packaged config, which explains every one
+
+# The config whose comments fit any pipeline, and blocks that no pipeline here has.
+FIRST_CONFIG, LAST_CONFIG = "elmo_textcat.cfg", "blocks.cfg"
+PRETRAINING_CONFIGS = ("pretrain_", "adapt")  # configs of `elmo pretrain`
+MAX_COLUMNS = 120
+Setting = Tuple[str, str]  # what declares it, see `_owner_of`, and its name
+
+
+def write_config(config: Config) -> str:
+    """RETURNS (str): The config with a comment above each setting, in the first block of each kind."""
+    comments = read_comments()
+    described: Set[str] = set()
+    lines: List[str] = []
+    owner, is_new = "", False
+    for path, key, line in _iter_lines(config.to_str(interpolate=False)):
+        if line.startswith("["):
+            owner = _owner_of(path, config)
+            is_new = owner not in described
+            described.add(owner)
+        comment = comments.get((owner, key), "") if is_new else ""
+        lines += [*wrap(comment, MAX_COLUMNS, initial_indent="# ", subsequent_indent="# "), line]
+    return "\n".join(lines) + "\n"
+
+
+@lru_cache(maxsize=1)
+def read_comments() -> Mapping[Setting, str]:
+    """RETURNS (Mapping[Setting, str]): The comment of each setting in the packaged configs."""
+    comments: Dict[Setting, str] = {}
+    paths = [path for path in find_configs().glob("*.cfg") if not path.name.startswith(PRETRAINING_CONFIGS)]
+    for path in sorted(paths, key=lambda path: (path.name != FIRST_CONFIG, path.name == LAST_CONFIG, path.name)):
+        for setting, comment in _read_file(path):
+            comments.setdefault(setting, comment)
+    return comments
+
+
+def _read_file(path: Path) -> Iterator[Tuple[Setting, str]]:
+    text = path.read_text(encoding="utf8")
+    config, comment = Config().from_str(text, interpolate=False), ""
+    for block, key, line in _iter_lines(text):
+        if line.startswith("# "):
+            comment = f"{comment} {line[2:]}".strip()
+            continue
+        if key and comment:
+            yield (_owner_of(block, config), key), comment
+        comment = ""
+
+
+def _iter_lines(text: str) -> Iterator[Tuple[str, str, str]]:
+    """YIELDS (Tuple[str, str, str]): The dotted name of the block of a line, the name of its setting, "" if it has
+    none, and the line.
+    """
+    path = ""
+    for line in text.splitlines():
+        path = line.strip("[]") if line.startswith("[") else path
+        name, mark, _ = line.partition(" = ")
+        yield path, name if mark and not line.startswith(("#", "[")) else "", line
+
+
+def _owner_of(path: str, config: Config) -> str:
+    """RETURNS (str): What declares the settings of a block: a registered function, a factory, or else its name."""
+    block: Dict[str, Any] = reduce(getitem, path.split("."), config)
+    names = [str(value) for key, value in block.items() if key.startswith("@")]
+    return next(iter(names), str(block.get("factory", path)))

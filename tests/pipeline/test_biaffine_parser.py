@@ -14,8 +14,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 from thinc.api import Adam, fix_random_seed
 
-from .test_listener import CNN
-from .tiny import LISTENER, TEXTS, add_elmo, task_encoder
+from .tiny import CNN, LISTENER, TEXTS, add_elmo, task_encoder
 
 pytestmark = pytest.mark.issue(61)
 SMALL = {"@architectures": "spacy-elmo.BiaffineParser.v1", "arc_width": 16, "label_width": 16, "dropout": 0.0}

@@ -21,14 +21,16 @@ from spacy_elmo.pipeline.model import get_bilm, make_random_bilm, set_bilm
 from spacy_elmo.pipeline.starter_config import make_pipeline_config
 from spacy_elmo.weights import load_bilm, save_bilm
 
-from .test_listener import CNN, TOK2VECS, configure
 from .tiny import (
     BILM,
+    CNN,
     LISTENER,
+    TOK2VECS,
     WIDE,
     WIDTH,
     add_elmo,
     are_equal,
+    configure,
     get_bilm_weights,
     listening,
     loader_block,

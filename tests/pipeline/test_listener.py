@@ -1,7 +1,5 @@
 """Listeners: widths, mixes, gradients, in every kind of tok2vec."""
 
-import functools
-import operator
 import pickle
 
 import numpy
@@ -18,14 +16,16 @@ from thinc.api import Adam
 from spacy_elmo.pipeline.listener import get_listeners
 
 from .tiny import (
+    CNN,
+    COMPONENTS,
     LISTENER,
-    PLACEMENTS,
     TEXTS,
+    TOK2VECS,
     WIDE,
     WIDTH,
-    WINDOW,
     add_elmo,
     are_equal,
+    configure,
     get_bilm_weights,
     listening,
     make_examples,
@@ -34,72 +34,6 @@ from .tiny import (
     train,
     with_elmo,
 )
-
-CNN = {
-    "@architectures": "spacy.HashEmbedCNN.v2",
-    "pretrained_vectors": None,
-    "width": 8,
-    "depth": 1,
-    "embed_size": 50,
-    "window_size": 1,
-    "maxout_pieces": 2,
-    "subword_features": True,
-}
-ENSEMBLE = {
-    "@architectures": "spacy.TextCatEnsemble.v2",
-    "linear_model": {
-        "@architectures": "spacy.TextCatBOW.v3",
-        "exclusive_classes": True,
-        "length": 262144,
-        "ngram_size": 1,
-        "no_output_layer": False,
-    },
-}
-COMPONENTS = {
-    **{name: {} for name in ("tagger", "morphologizer", "senter", "ner", "spancat")},
-    "trainable_lemmatizer": {"min_tree_freq": 1},
-    "parser": {"min_action_freq": 1},
-    "biaffine_parser": {"model": {"arc_width": 16, "label_width": 16}},
-    "textcat": {
-        "model": {"@architectures": "spacy-elmo.TextCatReduce.v1", "exclusive_classes": True, "use_reduce_max": True}
-    },
-    "textcat_multilabel": {"model": ENSEMBLE},
-}
-# Every kind of tok2vec, with the paths of its listeners.
-TOK2VECS = {
-    "listener": (LISTENER, ["model.tok2vec"]),
-    "projection": ({**LISTENER, "projection_width": 5}, ["model.tok2vec"]),
-    "concatenate": (
-        {"@layers": "concatenate.v1", "*": {"own": CNN, "elmo": LISTENER}},
-        ["model.tok2vec.*.elmo"],
-    ),
-    "twice": (
-        {"@layers": "concatenate.v1", "*": {"one": LISTENER, "two": {**LISTENER, "projection_width": 3}}},
-        ["model.tok2vec.*.one", "model.tok2vec.*.two"],
-    ),
-    "with elmo": (
-        {"@architectures": "spacy-elmo.Tok2VecWithElmo.v1", "embed": CNN, "elmo": LISTENER},
-        ["model.tok2vec.elmo"],
-    ),
-    "encoded": (
-        {"@architectures": "spacy-elmo.Tok2VecWithElmo.v1", "embed": CNN, "elmo": LISTENER, "encode": WINDOW},
-        ["model.tok2vec.elmo"],
-    ),
-    "embed": (
-        {"@architectures": "spacy.Tok2Vec.v2", "embed": {**LISTENER, "projection_width": 8}, "encode": WINDOW},
-        ["model.tok2vec.embed"],
-    ),
-    **{
-        f"task encoder, {name}": (task_encoder(name), [f"model.tok2vec.{key}" for key in blocks])
-        for name, blocks in PLACEMENTS.items()
-    },
-    "task encoder, window": (task_encoder("both", WINDOW), ["model.tok2vec.elmo_input", "model.tok2vec.elmo_output"]),
-}
-
-
-def configure(name, tok2vec=LISTENER):
-    config = COMPONENTS[name]
-    return {**config, "model": {**config.get("model", {}), "tok2vec": tok2vec}}
 
 
 @pytest.mark.parametrize(
@@ -126,55 +60,6 @@ def test_every_component_can_listen(name, tok2vec, frozen):
     changed = [key for key in before if abs(before[key] - after[key]).max() > 0]
     assert not changed if frozen else len(changed) > 5
     list(nlp.pipe(TEXTS))
-
-
-def get_scores(nlp, name="tagger"):
-    return nlp.get_pipe(name).model.predict([nlp("She sat on the bank")])[0]
-
-
-def block_at(config, path):
-    return functools.reduce(operator.getitem, path.split("."), config)
-
-
-@pytest.mark.parametrize("frozen", [True, False])
-@pytest.mark.parametrize("tok2vec", list(TOK2VECS))
-def test_listeners_of_every_tok2vec_learn_and_are_saved_and_replaced(tok2vec, frozen, tmp_path):
-    block, paths = TOK2VECS[tok2vec]
-    nlp = make_tagger(block, model={"frozen": frozen})
-    tagger, listeners = nlp.get_pipe("tagger"), get_listeners(nlp.get_pipe("tagger").model)
-    assert nlp.get_pipe("elmo").listener_map == {"tagger": listeners} and len(listeners) == len(paths)
-    nodes = [node for listener in listeners for node in listener.mix.walk()]  # the mixes and their projections
-    before = [[node.get_param(name).copy() for name in node.param_names] for node in nodes]
-    train(nlp)
-    for node, arrays in zip(nodes, before):
-        assert all((node.get_param(name) != array).any() for name, array in zip(node.param_names, arrays))
-    scores = get_scores(nlp)
-    other = make_tagger(block, seed=2, model={"frozen": frozen})
-    assert abs(get_scores(other) - scores).max() > 1e-3
-    nlp.to_disk(tmp_path / "pipeline")
-    for restored in (spacy.load(tmp_path / "pipeline"), other.from_bytes(nlp.to_bytes())):
-        numpy.testing.assert_allclose(get_scores(restored), scores, atol=1e-5)
-        train(restored)
-
-    given = nlp.get_pipe_config("tagger").copy()
-    nlp.replace_listeners("elmo", "tagger", paths[:: 1 if frozen else -1])
-    assert not nlp.get_pipe("elmo").listeners
-    for path in paths:
-        found, wanted = block_at(nlp.get_pipe_config("tagger"), path), block_at(given, path)
-        assert found["@architectures"] == "spacy-elmo.ElmoTok2Vec.v1"
-        assert all(found[name] == wanted[name] for name in wanted if name not in ("@architectures", "upstream"))
-    nlp.remove_pipe("elmo")
-    nlp.to_disk(tmp_path / "replaced")
-    loaded, sourced = spacy.load(tmp_path / "replaced"), spacy.blank("en")
-    sourced.add_pipe("tagger", source=loaded)
-    for replaced in (nlp, loaded, sourced):
-        numpy.testing.assert_allclose(get_scores(replaced), scores, atol=1e-5)
-    before = {node.id: node.get_param("w").copy() for node in tagger.model.walk() if node.has_param("w")}
-    train(nlp)
-    after = {node.id: node.get_param("w") for node in tagger.model.walk() if node.id in before}
-    assert [bool((after[key] != weights).any()) for key, weights in before.items()].count(True) == len(paths)
-    tagger.initialize(lambda: make_examples(nlp), nlp=nlp)  # with the config that is left
-    train(nlp)
 
 
 def test_upstream_gradient_of_two_listeners_matches_finite_differences():

@@ -14,9 +14,9 @@ from torch.nn.utils import vector_to_parameters
 from spacy_elmo.pipeline.mix import mix_layers
 from spacy_elmo.pipeline.task_layers import BiLSTMEncoder, BiLSTMLayer, Tok2VecWithElmo
 
-from .test_listener import CNN
 from .tiny import (
     BILSTM,
+    CNN,
     EMBED,
     INPUT,
     PLACEMENTS,

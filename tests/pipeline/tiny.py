@@ -1,6 +1,6 @@
 """A tiny biLM with random weights, and pipelines around it."""
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import numpy
 import spacy
@@ -140,3 +140,72 @@ PLACEMENTS: Dict[str, Dict[str, Any]] = {
 def task_encoder(placement: str = "both", encode: Dict[str, Any] = BILSTM, **settings: Any) -> Dict[str, Any]:
     encoder = {"@architectures": "spacy-elmo.ElmoTaskEncoder.v1", "embed": EMBED, "encode": encode}
     return {**encoder, **PLACEMENTS[placement], **settings}
+
+
+# Components and every kind of tok2vec that can listen
+
+CNN: Dict[str, Any] = {
+    "@architectures": "spacy.HashEmbedCNN.v2",
+    "pretrained_vectors": None,
+    "width": 8,
+    "depth": 1,
+    "embed_size": 50,
+    "window_size": 1,
+    "maxout_pieces": 2,
+    "subword_features": True,
+}
+ENSEMBLE: Dict[str, Any] = {
+    "@architectures": "spacy.TextCatEnsemble.v2",
+    "linear_model": {
+        "@architectures": "spacy.TextCatBOW.v3",
+        "exclusive_classes": True,
+        "length": 262144,
+        "ngram_size": 1,
+        "no_output_layer": False,
+    },
+}
+COMPONENTS: Dict[str, Dict[str, Any]] = {
+    **{name: {} for name in ("tagger", "morphologizer", "senter", "ner", "spancat")},
+    "trainable_lemmatizer": {"min_tree_freq": 1},
+    "parser": {"min_action_freq": 1},
+    "biaffine_parser": {"model": {"arc_width": 16, "label_width": 16}},
+    "textcat": {
+        "model": {"@architectures": "spacy-elmo.TextCatReduce.v1", "exclusive_classes": True, "use_reduce_max": True}
+    },
+    "textcat_multilabel": {"model": ENSEMBLE},
+}
+# Every kind of tok2vec, with the paths of its listeners.
+TOK2VECS: Dict[str, Tuple[Dict[str, Any], List[str]]] = {
+    "listener": (LISTENER, ["model.tok2vec"]),
+    "projection": ({**LISTENER, "projection_width": 5}, ["model.tok2vec"]),
+    "concatenate": (
+        {"@layers": "concatenate.v1", "*": {"own": CNN, "elmo": LISTENER}},
+        ["model.tok2vec.*.elmo"],
+    ),
+    "twice": (
+        {"@layers": "concatenate.v1", "*": {"one": LISTENER, "two": {**LISTENER, "projection_width": 3}}},
+        ["model.tok2vec.*.one", "model.tok2vec.*.two"],
+    ),
+    "with elmo": (
+        {"@architectures": "spacy-elmo.Tok2VecWithElmo.v1", "embed": CNN, "elmo": LISTENER},
+        ["model.tok2vec.elmo"],
+    ),
+    "encoded": (
+        {"@architectures": "spacy-elmo.Tok2VecWithElmo.v1", "embed": CNN, "elmo": LISTENER, "encode": WINDOW},
+        ["model.tok2vec.elmo"],
+    ),
+    "embed": (
+        {"@architectures": "spacy.Tok2Vec.v2", "embed": {**LISTENER, "projection_width": 8}, "encode": WINDOW},
+        ["model.tok2vec.embed"],
+    ),
+    **{
+        f"task encoder, {name}": (task_encoder(name), [f"model.tok2vec.{key}" for key in blocks])
+        for name, blocks in PLACEMENTS.items()
+    },
+    "task encoder, window": (task_encoder("both", WINDOW), ["model.tok2vec.elmo_input", "model.tok2vec.elmo_output"]),
+}
+
+
+def configure(name: str, tok2vec: Dict[str, Any] = LISTENER) -> Dict[str, Any]:
+    config = COMPONENTS[name]
+    return {**config, "model": {**config.get("model", {}), "tok2vec": tok2vec}}

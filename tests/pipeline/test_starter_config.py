@@ -6,8 +6,7 @@ import pytest
 from thinc.api import Config
 
 from spacy_elmo.files import find_configs
-from spacy_elmo.pipeline.comments import read_comments, write_config
-from spacy_elmo.pipeline.starter_config import make_pipeline_config
+from spacy_elmo.pipeline.starter_config import make_pipeline_config, read_comments, write_config
 
 OURS = ("elmo", "crf_ner", "biaffine_parser", "components.elmo.mix", "paths", "training", "nlp")
 CONFIGS: Dict[str, Dict[str, Any]] = {
