@@ -43,17 +43,25 @@ def explain_missing_kernel() -> Tuple[str, str]:
     """RETURNS (Tuple[str, str]): Why there is no kernel, and what to do."""
     if os.environ.get(VARIABLE) == WITHOUT_KERNEL:
         return f"{VARIABLE} is '{WITHOUT_KERNEL}'", f"Unset {VARIABLE}"
-    is_checkout = os.path.isfile(os.path.join(SOURCES, "setup.py"))
-    install = f"`pip install -e .` in '{SOURCES}'"
-    if not is_checkout:
-        install = "`pip install --force-reinstall --no-deps --no-cache-dir spacy-elmo`"
     spec = find_spec(MODULE)
     if spec is not None:
-        return f"'{spec.origin}' cannot be imported here ({_import_error()})", f"Compile it again: {install}"
-    if is_checkout and not is_editable_installation(SOURCES):
-        return f"the sources in '{SOURCES}' are imported, where nothing was compiled", f"Run {install}"
+        return f"'{spec.origin}' cannot be imported here ({_import_error()})", f"Compile it again: {how_to_install()}"
+    if is_checkout() and not is_editable_installation(SOURCES):
+        return f"the sources in '{SOURCES}' are imported, where nothing was compiled", f"Run {how_to_install()}"
     reason = "it was not compiled at installation, where no C++ compiler was found, or it failed"
-    return reason, f"Install a C++ compiler, such as g++ 8 or newer, then run {install}"
+    return reason, f"Install a C++ compiler, such as g++ 8 or newer, then run {how_to_install()}"
+
+
+def how_to_install() -> str:
+    """RETURNS (str): The command that compiles this installation again."""
+    if is_checkout():
+        return f"`pip install -e .` in '{SOURCES}'"
+    return "`pip install --force-reinstall --no-deps --no-cache-dir spacy-elmo`"
+
+
+def is_checkout() -> bool:
+    """RETURNS (bool): Whether the package is imported from its sources."""
+    return os.path.isfile(os.path.join(SOURCES, "setup.py"))
 
 
 def is_editable_installation(folder: str) -> bool:

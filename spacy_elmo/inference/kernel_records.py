@@ -12,6 +12,8 @@ from typing import Any, Dict, NamedTuple, Tuple, Type
 
 import numpy as np
 
+from .installation import how_to_install
+
 WEIGHT_TYPES = ("float32", "bfloat16", "int8")  # of weights, in the order of `Type` in `_kernel.h`
 Address = int
 
@@ -137,6 +139,6 @@ def check_layout(native: Any) -> None:
     }
     if layouts != expected or getattr(native, "N_TYPES", 0) != len(WEIGHT_TYPES):
         raise ImportError(
-            f"The compiled kernel '{native.__file__}' is of another version of spacy-elmo. Install it again: "
-            "`pip install -e .`."
+            f"The compiled kernel '{native.__file__}' is of another version of spacy-elmo. Compile it again: "
+            f"{how_to_install()}."
         )

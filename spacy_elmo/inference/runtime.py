@@ -256,25 +256,31 @@ _fork = {"is_registered": False, "is_held": False}  # not held if the handlers a
 
 def run_parallel(function: Callable[[ItemT], ResultT], items: Sequence[ItemT]) -> List[ResultT]:
     """Call a thread-safe function for each item, without gradients; in parallel on as many threads as torch has, the
-    calling thread among them. The function computes without torch's own threads.
+    calling thread among them. The function computes without torch's own threads. After an interrupt of the caller no
+    item is begun; the next calls use one thread until all threads have finished theirs.
     """
     global _pool
-    n_threads = min(len(items), torch.get_num_threads())
-    if n_threads < 2 or not _busy.acquire(blocking=False):
+    n_threads, busy = min(len(items), torch.get_num_threads()), _busy
+    if n_threads < 2 or not busy.acquire(blocking=False):
         return [function(item) for item in items]
     results: Dict[int, ResultT] = {}
     errors: List[Exception] = []
-    places, finished = count(), threading.Semaphore(0)
+    places, n_finished, all_finished = iter(range(len(items))), count(1), threading.Event()
+
+    def finish() -> None:
+        if next(n_finished) == len(items):
+            busy.release()
+            all_finished.set()
 
     @torch.no_grad()  # it applies to one thread
     def work() -> None:
-        while (place := next(places)) < len(items):
+        for place in places:
             try:
                 results[place] = function(items[place])
             except Exception as error:
                 errors.append(error)
             finally:
-                finished.release()
+                finish()
 
     try:
         try:
@@ -283,10 +289,10 @@ def run_parallel(function: Callable[[ItemT], ResultT], items: Sequence[ItemT]) -
         except RuntimeError:  # no more threads, or at interpreter shutdown: the caller computes what is left
             _pool = _make_pool()  # the other one keeps what it could not start
         work()
-        for _ in items:
-            finished.acquire()
+        all_finished.wait()
     finally:
-        _busy.release()
+        for _ in places:  # after an interrupt
+            finish()
     if errors:
         raise errors[0]
     return [results[place] for place in range(len(items))]

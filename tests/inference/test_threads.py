@@ -60,6 +60,31 @@ def test_what_no_thread_takes_is_computed_by_the_caller(has_busy_thread, set_thr
     assert runtime._pool._work_queue.empty()
 
 
+@pytest.mark.issue(60)
+def test_threads_that_compute_after_an_interrupt_are_the_only_ones(set_threads):
+    """Nothing computes beside them until they have finished; then all threads are used again."""
+    set_threads(2)
+    started, can_finish, caller = threading.Event(), threading.Event(), threading.current_thread()
+    finished = []
+
+    def interrupt_caller(item):
+        if threading.current_thread() is caller:
+            started.wait()
+            raise KeyboardInterrupt
+        started.set()
+        can_finish.wait()
+        finished.append(item)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_parallel(interrupt_caller, range(9))
+    assert run_parallel(lambda item: threading.current_thread(), [1, 2]) == [caller, caller] and not finished
+    can_finish.set()
+    assert any(
+        len({*run_parallel(lambda item: time.sleep(0.01) or threading.get_ident(), [1, 2])}) == 2 for _ in range(500)
+    )
+    assert len(finished) == 1
+
+
 SCRIPT = """
 import threading, time, torch
 from spacy_elmo.inference.runtime import run_parallel
