@@ -4,6 +4,7 @@ both directions (sec. 3.1); the rates of its layers in fine-tuning (Howard & Rud
 
 import math
 import re
+from abc import ABC, abstractmethod
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
@@ -61,17 +62,7 @@ class BiLMNetwork(nn.Module):
         state: State = self.encoder.zero_state(n_rows)
         return state
 
-    def forward(
-        self,
-        vectors: Tensor,
-        index: Tensor,
-        state: State,
-        *,
-        resets: Optional[Tensor] = None,
-        positions: Optional[Tensor] = None,
-        input_dropout: float = 0.0,
-        recurrent_dropout: float = 0.0,
-    ) -> Tuple[List[Tensor], State]:
+    def forward(self, vectors: Tensor, index: Tensor, state: State, **settings: Any) -> Tuple[List[Tensor], State]:
         """Run all layers over lanes, attached to the graph.
 
         vectors (Tensor): Shape (U, P), vectors of the distinct words.
@@ -86,15 +77,7 @@ class BiLMNetwork(nn.Module):
             the attention weights of a transformer.
         RETURNS (Tuple[List[Tensor], State]): One (d, S, B, P) per layer, and the state after the last step.
         """
-        layers, after = self.encoder(
-            vectors,
-            index,
-            state,
-            resets=resets,
-            positions=positions,
-            input_dropout=input_dropout,
-            recurrent_dropout=recurrent_dropout,
-        )
+        layers, after = self.encoder(vectors, index, state, **settings)
         return layers, after
 
 
@@ -159,7 +142,7 @@ ENCODERS: Dict[str, Callable[[BiLMConfig], nn.Module]] = {
 BLOCK_ROWS, BLOCK_WORDS = 512, 2048
 
 
-class LMHead(nn.Module):
+class LMHead(nn.Module, ABC):
     """Base class of all kinds of softmax, over V words for directions of width P."""
 
     def __init__(self, n_words: int, width: int) -> None:
@@ -172,13 +155,13 @@ class LMHead(nn.Module):
         """Number of scores that one row of `row_losses` needs."""
         return self.n_words
 
+    @abstractmethod
     def forward(self, outputs: Tensor) -> Tensor:
         """Logits of all words: from (N, P) to (N, V)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def row_losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The same as `token_losses`, for all rows at once."""
-        raise NotImplementedError
 
     def token_losses(self, outputs: Tensor, targets: Tensor, *, max_scores: int = 2**25) -> Tensor:
         """Negative log likelihood (N,) of each target (N,), in nats, from outputs (N, P); computed in blocks of rows.

@@ -17,8 +17,9 @@ from ..text.words import Lexicon, Vocabulary
 from ..util import STATES
 from .digest import InputWords, RoundedCopy, WeightsByName, collect_weights, digest_weights
 from .encoder import Encoder, SequenceBatch, check_state_of, reject_state
+from .kernel import check_precision
 from .perplexity import Perplexity, check_finite, require_language_model, split_losses, summarize_losses, text_losses
-from .products import check_precision, quantize, require_float32
+from .products import quantize, require_float32
 from .runtime import isolated, to_host, trim_heap
 from .word_encoder import WeightVersions, WordCache, WordEncoder
 
@@ -290,7 +291,8 @@ class BiLM:
             require_float32(self.precision, "A gradient", "Load the weights again in float32.")
             if check_state(state) != "reset":
                 raise ValueError(
-                    f"The state is '{state}', but gradients need zero states. Set state='reset', or with_grad=False."
+                    f"The state is '{state}', but gradients need zero states. Set state='reset', or freeze the biLM "
+                    "(with_grad=False)."
                 )
         encoder = self._encoder
         with torch.set_grad_enabled(with_grad and torch.is_grad_enabled()):
@@ -359,7 +361,7 @@ class BiLM:
         """
         head, vocabulary = require_language_model(self.head, self.vocabulary, "perplexities")
         state = state or ("carry" if self.config.has_state else "reset")
-        text = _check_text(sentences, state, batch_size, "perplexities")
+        text = _check_text(sentences, state, batch_size)
         losses = text_losses(self._encoder, head, vocabulary, text, state, batch_size)
         return check_finite(summarize_losses(losses, vocabulary, on_progress), self.network, head)
 
@@ -377,7 +379,7 @@ class BiLM:
         RAISES (ValueError): See `perplexity`.
         """
         head, vocabulary = require_language_model(self.head, self.vocabulary, "losses")
-        text = _check_text(sentences, state, batch_size, "losses")
+        text = _check_text(sentences, state, batch_size)
         losses = text_losses(self._encoder, head, vocabulary, text, state, 1 if state == "carry" else batch_size)
         return split_losses(losses, text, state)
 
@@ -460,16 +462,15 @@ def check_state(state: Any) -> str:
         described = f"'{state}'" if isinstance(state, str) else f"a {type(state).__name__}"
         known = ", ".join(f"'{name}'" for name in STATES)
         raise ValueError(
-            f"The state is {described}, but should be one of {known}, a BiLMState returned by `embed(..., "
-            "return_state=True)` of this biLM, or None for a zero state. Choose one of these."
+            f"The state is {described}, but should be one of {known}; for `embed` also a BiLMState returned by "
+            "`embed(..., return_state=True)` of this biLM, or None for a zero state. Choose one of these."
         )
     return state
 
 
-def _check_text(sentences: Iterable[Sequence[str]], state: str, batch_size: int, purpose: str) -> List[List[str]]:
-    """`check_sentences` of at least one sentence, state and batch size; `purpose` is what is computed."""
-    if state not in STATES:
-        raise ValueError(f"The state of {purpose} is {state!r}, but should be one of {STATES}.")
+def _check_text(sentences: Iterable[Sequence[str]], state: str, batch_size: int) -> List[List[str]]:
+    """`check_sentences` of at least one sentence, state and batch size."""
+    check_state(state)
     check_positive("batch_size", batch_size)
     text = check_sentences(sentences)
     if not text:

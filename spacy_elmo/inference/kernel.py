@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..errors import Errors
+from ..util import PRECISIONS
 from .dispatch import MIN_THREAD_MULTIPLICATIONS
 from .installation import explain_missing_kernel, import_kernel, warn_missing_kernel
 from .kernel_records import WEIGHT_TYPES, KernelProduct, check_layout, pack_record
@@ -57,7 +58,7 @@ class PackedMatrix:
     """
 
     def __init__(self, weight: Tensor, precision: str, are_gates: bool = False, original: str = "") -> None:
-        check_kernel(precision)  # also of what is unpickled
+        check_precision(precision, torch.device("cpu"))  # also of what is unpickled
         self.original = original
         self.precision, self._sizes, self._are_gates = precision, weight.shape[1:], are_gates
         columns = order_gates(weight) if are_gates else weight
@@ -90,17 +91,26 @@ class PackedMatrix:
         return restore_gates(weight, n_out // 4) if self._are_gates else weight[..., :n_out].contiguous()
 
 
-def check_kernel(precision: str) -> None:
-    """RAISES (ValueError): EL015 for bfloat16 or int8 on a CPU without a kernel."""
-    if native is None:
+def find_unsupported(precision: str, device: torch.device, encoder: str = "lstm") -> Optional[str]:
+    """RETURNS (Optional[str]): The reason why a device does not support a precision, None if it does."""
+    if precision != "float32" and encoder == "bilstm":
+        return f"the encoder '{encoder}' is computed in float32 only"
+    if device.type != "cpu":
+        return "it is for CPUs only" if precision == "int8" else None
+    if precision in N_PACKED and native is None:
         reason, remedy = explain_missing_kernel()
-        message = Errors.EL015.format(
-            precision=precision,
-            device="cpu",
-            reason=f"there is no native kernel, since {reason}. {remedy}",
-            others="'float32'",
-        )
-        raise ValueError(message)
+        return f"there is no native kernel, since {reason}. {remedy}"
+    return None if precision in WEIGHT_TYPES else "CPUs compute it many times slower than float32"
+
+
+def check_precision(precision: str, device: torch.device, encoder: str = "lstm") -> None:
+    """RAISES (ValueError): For an unknown precision; EL015 if the device does not support it."""
+    if precision not in PRECISIONS:
+        known = ", ".join(f'"{name}"' for name in PRECISIONS)
+        raise ValueError(f"The precision is '{precision}', but should be one of: {known}. Choose one of these.")
+    if (reason := find_unsupported(precision, device, encoder)) is not None:
+        others = " or ".join(f"'{name}'" for name in PRECISIONS if find_unsupported(name, device, encoder) is None)
+        raise ValueError(Errors.EL015.format(precision=precision, device=device, reason=reason, others=others))
 
 
 def warn_without_kernel(device: torch.device) -> None:

@@ -64,10 +64,8 @@ def require_language_model(
     head: Optional[LMHead], vocabulary: Optional[Vocabulary], purpose: str
 ) -> Tuple[LMHead, Vocabulary]:
     """RAISES (ValueError): EL007 if one is missing. `purpose` is what needs both, in the plural."""
-    if head is None:
-        raise ValueError(Errors.EL007.format(missing="softmax", what=purpose))
-    if vocabulary is None:
-        raise ValueError(Errors.EL007.format(missing="vocabulary", what=purpose))
+    if head is None or vocabulary is None:
+        raise ValueError(Errors.EL007.format(missing="softmax" if head is None else "vocabulary", what=purpose))
     return head, vocabulary
 
 

@@ -18,12 +18,17 @@ from ..bilm.layers import Highway, LayerHighway, is_hooked
 from ..bilm.lstm import LSTMLayer
 from ..bilm.network import BiLMNetwork
 from ..bilm.transformer import TransformerLayer
-from ..errors import Errors, Warnings
-from ..util import PRECISIONS, shorten
-from . import kernel
-from .installation import explain_missing_kernel
-from .kernel import PackedMatrix, Product, has_kernel, kernel_product, pack_panels
-from .kernel_records import WEIGHT_TYPES
+from ..errors import Warnings
+from ..util import shorten
+from .kernel import (
+    PackedMatrix,
+    Product,
+    check_precision,
+    find_unsupported,
+    has_kernel,
+    kernel_product,
+    pack_panels,
+)
 
 Scale = Union[float, Tensor]
 
@@ -117,7 +122,7 @@ ISAS_WITHOUT_BFLOAT16 = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AV
 
 def is_supported_on_cpu(precision: str) -> bool:
     """Whether products in this precision are available on a CPU."""
-    return precision == "float32" or (precision in WEIGHT_TYPES and kernel.native is not None)
+    return find_unsupported(precision, torch.device("cpu")) is None
 
 
 @cache
@@ -142,26 +147,6 @@ PRODUCT_MODULES = (LSTMLayer, LayerHighway, TransformerLayer, Highway)
 MATRICES = tuple(f"{part}weight" for part in ("recurrent_", "projection_", "", "input_", "output_", "up_", "down_"))
 
 
-def find_unsupported(precision: str, device: torch.device) -> Optional[str]:
-    """RETURNS (Optional[str]): The reason why a device does not support a precision, None if it does."""
-    if device.type != "cpu":
-        return "it is for CPUs only" if precision == "int8" else None
-    if precision in kernel.N_PACKED and kernel.native is None:
-        reason, remedy = explain_missing_kernel()
-        return f"there is no native kernel, since {reason}. {remedy}"
-    return None if is_supported_on_cpu(precision) else "CPUs compute it many times slower than float32"
-
-
-def check_precision(precision: str, device: torch.device) -> None:
-    """RAISES (ValueError): For an unknown precision; EL015 if the device does not support it."""
-    if precision not in PRECISIONS:
-        known = ", ".join(f'"{name}"' for name in PRECISIONS)
-        raise ValueError(f"The precision is '{precision}', but should be one of: {known}. Choose one of these.")
-    if (reason := find_unsupported(precision, device)) is not None:
-        others = " or ".join(f"'{name}'" for name in PRECISIONS if find_unsupported(name, device) is None)
-        raise ValueError(Errors.EL015.format(precision=precision, device=device, reason=reason, others=others))
-
-
 def require_float32(precision: str, what: str, remedy: str) -> None:
     """RAISES (ValueError): For another precision."""
     if precision != "float32":
@@ -177,14 +162,9 @@ def quantize(network: BiLMNetwork, precision: str) -> None:
     RAISES (ValueError): See `check_precision`, before anything is changed; EL015 also for the encoder "bilstm"; if
         modules whose matrices would be replaced have hooks or parametrizations.
     """
-    check_precision(precision, network.device)
+    check_precision(precision, network.device, network.config.encoder)
     if precision == network.precision:
         return
-    if precision != "float32" and network.config.encoder == "bilstm":
-        reason = f"the encoder '{network.config.encoder}' is computed in float32 only"
-        raise ValueError(
-            Errors.EL015.format(precision=precision, device=network.device, reason=reason, others="'float32'")
-        )
     if hooked := [prefix for prefix, module in _quantizable(network) if is_hooked(module)]:
         raise ValueError(
             f"Modules of the biLM have hooks or parametrizations ({shorten(', '.join(hooked))}), which a change from "

@@ -1,5 +1,6 @@
 """Run the encoder of a network with constant weights."""
 
+from abc import ABC, abstractmethod
 from typing import Any, Callable, Dict, Optional, Tuple
 
 import numpy as np
@@ -12,18 +13,17 @@ from ..bilm.state import LSTMState, State
 from ..bilm.transformer import SequenceGroups, attend, group_sequences, sinusoids
 from ..text.lanes import LanePlan
 from ..text.words import Ids
-from .constant_lstm import ConstantStack
 from .kernel import has_kernel, warn_without_kernel
 from .kernel_stack import KernelStack, pack_stack
 from .products import make_product, split_directions
 from .runtime import Workspace, WorkspacePool, to_device
-from .torch_lanes import LaneBatch, LaneGraphs, LaneRun
+from .torch_lanes import ConstantStack, LaneBatch, LaneGraphs, LaneRun
 
 HIDDEN_BYTES = 8 * 2**20  # of a block of rows of the hidden layer of a transformer
 MIN_HIDDEN_ROWS = 64
 
 
-class Runner:
+class Runner(ABC):
     """Runs one kind of encoder over word vectors. The weights must not change afterwards; they are in any precision."""
 
     def __init__(self, network: BiLMNetwork) -> None:
@@ -58,9 +58,9 @@ class Runner:
         d = self.config.n_directions
         return layers, self._run(LaneBatch(vectors, words[:d], plan, start, slots[:d]), layers, with_end)
 
+    @abstractmethod
     def _run(self, batch: LaneBatch, layers: Tensor, with_end: bool) -> State:
         """Set `layers`; return the states after each sequence if they are needed, or an empty state."""
-        raise NotImplementedError
 
 
 class LSTMRunner(Runner):

@@ -64,7 +64,7 @@ class ElmoOutput(NamedTuple):
 
     def __getitem__(self, place: Any) -> Any:
         if isinstance(place, str):
-            raise TypeError(f"ElmoOutput has no '{place}': it is a tuple (representations, mask). {IN_ALLENNLP}.")
+            self.__getattr__(place)
         return tuple.__getitem__(self, place)
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -329,12 +329,6 @@ class BiLMModule(nn.Module):
                 "The biLM is on the device 'meta', where tensors have no values. Load it again, and leave it on a "
                 "CPU, or move it to a GPU."
             )
-        if torch.is_grad_enabled() and is_trained and state != "reset":
-            raise ValueError(
-                "The biLM is trained (its parameters require a gradient), which starts every sentence from a zero "
-                f"state, but state is '{state}'. Set state = \"reset\", or freeze the biLM "
-                "(`elmo.encoder.requires_grad_(False)`)."
-            )
         # A hook may make activations of a frozen biLM require a gradient.
         is_hooked = state == "reset" and bilm.precision == "float32" and bool(find_hooked(self.network.modules()))
         with_grad = torch.is_grad_enabled() and (is_trained or is_hooked)
@@ -408,9 +402,6 @@ class BiLMModule(nn.Module):
 def _find_bilm(bilm: Union[BiLM, PathLike]) -> BiLM:
     if isinstance(bilm, BiLM):
         return bilm
-    if not isinstance(bilm, (str, bytes, os.PathLike)):
-        problem = f"bilm is a {type(bilm).__name__}, should be a BiLM, a packaged name or a path"
-        raise ValueError(Errors.EL060.format(block="Elmo module", problems=problem))
     loaded = load_bilm(os.fsdecode(bilm))
     loaded.head = None  # vectors do not need the softmax
     return loaded

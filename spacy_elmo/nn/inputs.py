@@ -56,12 +56,18 @@ def read_inputs(inputs: Inputs, first_id: Optional[int] = None) -> SentenceBatch
     RAISES (ValueError): EL011 for input that is not tokenized, EL017 for ids of another shape or type, or not shifted
         by one; for a batch without sentences.
     """
-    if isinstance(inputs, Tensor):
-        return _read_ids(inputs, first_id)
-    sentences = check_sentences(inputs)
-    if not sentences:
+    is_tensor = isinstance(inputs, Tensor)
+    sentences: Any = inputs if is_tensor else check_sentences(inputs)
+    if is_tensor and (problem := _id_problem(sentences, first_id)):
+        raise ValueError(Errors.EL017.format(problem=problem))
+    if not len(sentences):
         raise ValueError(NO_SENTENCES)
-    return SentenceBatch(sentences, _length_mask([len(words) for words in sentences]))
+    if not is_tensor:
+        return SentenceBatch(sentences, _length_mask([len(words) for words in sentences]))
+    ids = sentences.cpu()
+    mask = (ids != 0).any(dim=2)  # (B, S)
+    distinct, numbers = torch.unique(ids[mask], dim=0, return_inverse=True)
+    return SentenceBatch([rows.tolist() for rows in numbers.split(mask.sum(dim=1).tolist())], mask, distinct)
 
 
 def _length_mask(lengths: Sequence[int], n_columns: Optional[int] = None) -> Tensor:
@@ -105,21 +111,16 @@ def is_original(module: nn.Module, kind: Type[nn.Module]) -> bool:
     return type(module) is kind and not is_hooked(module)
 
 
-def _read_ids(ids: Tensor, first_id: Optional[int]) -> SentenceBatch:
+def _id_problem(ids: Tensor, first_id: Optional[int]) -> str:
     if ids.dim() != 3 or not ids.shape[2]:
-        raise ValueError(Errors.EL017.format(problem=f"they have shape {tuple(ids.shape)}, should have (B, S, C)"))
+        return f"they have shape {tuple(ids.shape)}, should have (B, S, C)"
     if ids.dtype not in ID_TYPES:
-        raise ValueError(Errors.EL017.format(problem=f"they are {ids.dtype}, should be torch.int64"))
-    if not len(ids):
-        raise ValueError(NO_SENTENCES)
-    ids = ids.cpu()
-    mask = (ids != 0).any(dim=2)  # (B, S)
-    lengths = mask.sum(dim=1).tolist()
-    if not torch.equal(mask, _length_mask(lengths, ids.shape[1])):
-        raise ValueError(Errors.EL017.format(problem="a row of zeros, which is padding, comes before the last word"))
-    distinct, numbers = torch.unique(ids[mask], dim=0, return_inverse=True)
-    first_ids = distinct[distinct[:, 0] != first_id, 0] if first_id is not None else []
-    if len(first_ids):
-        problem = f"a word begins with {int(first_ids[0])}, should begin with {first_id}, the id of the begin of a word"
-        raise ValueError(Errors.EL017.format(problem=problem))
-    return SentenceBatch([rows.tolist() for rows in numbers.split(lengths)], mask, distinct)
+        return f"they are {ids.dtype}, should be torch.int64"
+    mask = (ids != 0).any(dim=2).cpu()  # (B, S)
+    if not torch.equal(mask, _length_mask(mask.sum(dim=1).tolist(), ids.shape[1])):
+        return "a row of zeros, which is padding, comes before the last word"
+    first_ids = ids[:, :, 0].cpu()[mask]
+    wrong_ids = first_ids[first_ids != first_id]
+    if first_id is not None and len(wrong_ids):
+        return f"a word begins with {int(wrong_ids[0])}, should begin with {first_id}, the id of the begin of a word"
+    return ""

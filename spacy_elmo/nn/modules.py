@@ -172,17 +172,9 @@ class ScalarMix(nn.Module):
         return (layer - mean) / torch.sqrt(variance + epsilon)
 
     def _load_from_state_dict(self, state_dict: Dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Also take what AllenNLP saves: a parameter `scalar_parameters.k` for each layer.
-
-        RAISES (ValueError): If there is another number of them.
-        """
+        """Also take what AllenNLP saves: a parameter `scalar_parameters.k` for each layer."""
         start = f"{prefix}scalar_parameters."
         names = sorted((name for name in state_dict if name.startswith(start)), key=lambda name: (len(name), name))
-        if names and len(names) != self.mixture_size:
-            raise ValueError(
-                f"The state dict has the weights of {len(names)} layers ({names[0]}...), but the scalar mix has "
-                f"{self.mixture_size}. Make it with mixture_size = {len(names)}, the layers that it was trained for."
-            )
         if names:
             state_dict[f"{prefix}weights"] = torch.cat([state_dict.pop(name).reshape(1) for name in names])
         super()._load_from_state_dict(state_dict, prefix, *rest)

@@ -11,7 +11,8 @@ import torch
 from ..bilm.network import BiLMNetwork
 from ..files import hash_file, walk_files
 from ..inference.bilm import BiLM
-from ..inference.products import find_unsupported, quantizable_names
+from ..inference.kernel import find_unsupported
+from ..inference.products import quantizable_names
 from ..util import DIRECTIONS, PRECISIONS, find_changes
 from .archive import Array, File, Listing, PathLike
 from .formats import FORMATS, INT8
@@ -260,9 +261,7 @@ def _find_capabilities(bilm: BiLM) -> List[Capability]:
             capabilities.append(Capability(f"export to {format.name}", not reason, reason or dtypes))
     for precision in PRECISIONS[1:]:
         reason = "" if has_matrices else "it has no matrices that are computed in reduced precision"
-        if has_matrices and config.encoder == "bilstm":
-            reason = "the encoder 'bilstm' is computed in float32 only"
-        reason = reason or find_unsupported(precision, bilm.device) or ""
+        reason = reason or find_unsupported(precision, bilm.device, config.encoder) or ""
         how = "matrices of the layers above the words"
         capabilities.append(Capability(f"computation in {precision}", not reason, reason or how))
     return capabilities

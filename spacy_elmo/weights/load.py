@@ -11,7 +11,7 @@ import torch
 from ..errors import Errors
 from ..files import AnyPath, aside_of, to_path
 from ..inference.bilm import BiLM
-from ..inference.products import check_precision
+from ..inference.kernel import check_precision
 from ..inference.runtime import isolated
 from .archive import TAR_SUFFIXES, File, Listing, ModelFiles, PathLike, cannot_add, no_such_bilm
 from .formats import ALLENNLP, BILM_TF, FORMATS, TF_CHECKPOINT, Format

@@ -14,8 +14,8 @@ from own_process import run_script
 from spacy_elmo import load_bilm
 from spacy_elmo.inference import kernel, products
 from spacy_elmo.inference.bilm import BiLM
-from spacy_elmo.inference.kernel import PackedMatrix, to_int8
-from spacy_elmo.inference.products import check_precision, quantize
+from spacy_elmo.inference.kernel import PackedMatrix, check_precision, to_int8
+from spacy_elmo.inference.products import quantize
 
 PRECISIONS = [pytest.param(name, marks=needs_kernel) for name in ("bfloat16", "int8")]
 
@@ -215,7 +215,7 @@ NAMES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 @pytest.mark.parametrize("given, kept", [({}, "16"), ({NAMES[0]: "99"}, "99")])
 def test_what_onednn_keeps_is_bounded_unless_the_user_says_otherwise(given, kept):
     """It would keep something for each of a thousand shapes, and a text has no end of them."""
-    imports = "import os, spacy_elmo.bilm.network, spacy_elmo.inference.constant_lstm"
+    imports = "import os, spacy_elmo.bilm.network, spacy_elmo.inference.torch_lanes"
     code = f"{imports}; print(*[os.environ[n] for n in {NAMES}])"
     without = [name for name in NAMES if name not in given]
     assert run_script(code, without=without, **given).split() == [kept, "16"]

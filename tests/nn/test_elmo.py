@@ -49,17 +49,6 @@ def test_a_sentence_does_not_depend_on_its_batch(settings):
         assert_close(alone.representations[0][0], together.representations[0][i, : len(words)])
 
 
-@pytest.mark.parametrize("sentences", [[[]], [[], []]])
-@pytest.mark.parametrize("trainable", [False, True])
-def test_sentences_without_words_have_an_empty_row(sentences, trainable):
-    elmo = make_elmo(trainable=trainable)
-    for inputs in (sentences, batch_to_ids(sentences)):
-        output = elmo(inputs)
-        assert output.representations[0].shape == (len(sentences), 0, WIDTH) and output.mask.shape[1] == 0
-    padded = elmo(torch.zeros(2, 3, 50, dtype=torch.long))
-    assert padded.representations[0].shape == (2, 3, WIDTH) and not padded.mask.any()
-
-
 @pytest.mark.parametrize("trainable", [True, False])
 def test_another_trainable_on_a_shared_bilm_is_the_only_one_that_is_told(trainable):
     bilm = make_bilm()
@@ -144,26 +133,6 @@ def test_a_bilm_of_whole_words_reads_token_lists():
 
 
 @pytest.mark.parametrize(
-    "inputs, message",
-    [
-        ("She sat", "EL011.*Sentence 0 is a string"),
-        ([["She"], [1]], "EL011.*Sentence 1 is a list with items that are not strings"),
-        ([], "no sentences"),
-        (None, "given as NoneType"),
-        (torch.ones(3, 50, dtype=torch.long), r"EL017.*shape \(3, 50\), should have \(B, S, C\)"),
-        (torch.tensor([259, 262]).repeat(25).view(1, 1, 50), "EL017.*259 to 262, should be 0 to 261"),
-        (torch.ones(1, 3, 50), "EL017.*torch.float32"),
-        ((batch_to_ids(SENTENCES) - 1).clamp(min=0), "EL017.*begins with 258, should begin with 259"),
-        (torch.tensor([0, 1]).view(1, 2, 1).expand(1, 2, 50), "EL017.*row of zeros"),
-    ],
-)
-@pytest.mark.parametrize("trainable", [False, True])
-def test_invalid_input_is_an_error(inputs, message, trainable):
-    with pytest.raises(ValueError, match=message):
-        make_elmo(trainable=trainable)(inputs)
-
-
-@pytest.mark.parametrize(
     "settings, message",
     [
         ({"n_mixes": 0}, "EL060.*n_mixes is 0"),
@@ -185,8 +154,6 @@ MIXED, MASK = torch.zeros(3, 4, 6, 5), torch.ones(4, 6, dtype=torch.bool)
 @pytest.mark.parametrize(
     "use, message",
     [
-        *((lambda n=n: batch_to_ids(SENTENCES, n), f"batch_to_ids.*max_characters is {n!r},") for n in (3, None, 50.0)),
-        (lambda: batch_to_ids(None), "given as"),
         pytest.param(
             lambda: Elmo(make_bilm().set_precision("int8"), trainable=True),
             "EL060.*precision of the biLM is 'int8'",
