@@ -285,7 +285,7 @@ class IndexBuilder:
                 raise ValueError(
                     f"The index '{self.store.path}' has a document '{same[0]}' already, and '{name}' is a stream (a "
                     "pipe, a device or stdin), which has no name that would show whether it is the same text. Write it "
-                    f"to a file, delete the document (--delete '{same[0]}'), or build the index anew with --force."
+                    f"to a file, delete the document first (`delete`), or build the index anew (`force=True`)."
                 )
 
     def delete(self, name: str) -> int:
@@ -431,7 +431,7 @@ def _to_value(document: Document, name: str) -> Optional[Value]:
     if value is not None and not isinstance(value, (int, float)):
         raise ValueError(
             f"The field '{name}' of '{document.name}' is {value!r:.80}, should be a text or a number. Change it, or "
-            "leave the field out of --keep."
+            "leave the field out of `keep`."
         )
     return value if value is None or abs(value) < LARGEST else None
 

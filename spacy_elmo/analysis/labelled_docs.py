@@ -198,7 +198,7 @@ def load_probe_data(
     if train is not None and train.resolve() == path.resolve():
         raise ValueError(
             f"Training and test data are the same file, '{path}', so that scores would mean nothing. Give "
-            "another file with --train, or leave --train out: the documents are then split."
+            "another file as `train`, or leave it out: the documents are then split."
         )
     test = read_labelled(path, attr)
     known, test = split_documents(test, path, seed) if train is None else (read_labelled(train, attr), test)
@@ -217,7 +217,7 @@ def read_labelled(path: Path, attr: str) -> LabelledDocs:
         *some, last = COMPRESSION_SUFFIXES
         known = f"{' or '.join(suffixes)}, or one of them with {', '.join(some)} or {last}"
         raise ValueError(
-            f"'{path}' cannot be read for --attr {attr}: its suffix should be {known}. Give a file in that "
+            f"'{path}' cannot be read for `attr=\"{attr}\"`: its suffix should be {known}. Give a file in that "
             "format, or another attribute."
         )
     nlp = spacy.blank("xx")
@@ -235,7 +235,7 @@ def split_documents(labelled: LabelledDocs, path: Path, seed: int) -> Tuple[Labe
     if len(doc_indices) < 2:
         raise ValueError(
             f"'{path}' cannot be split into training and test data: labels are in {len(doc_indices)} document; two are "
-            "the least. Give training data with --train, or a file with more documents."
+            "the least. Give training data as `train`, or a file with more documents."
         )
     drawn = np.random.default_rng(seed).permutation(doc_indices)
     n_test = max(1, round(TEST_SHARE * len(doc_indices)))

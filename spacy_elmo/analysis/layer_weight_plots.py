@@ -74,7 +74,7 @@ def draw_layer_weights(
     weighted = [(name, mix) for name, mix in named if not mix.is_concatenated]
     if not weighted:
         described = "; ".join(describe_concatenated(name, mix) for name, mix in named)
-        raise ValueError(f"There are no layer weights to draw. {described}. Leave out --picture.")
+        raise ValueError(f"There are no layer weights to draw. {described}. Leave out `picture`.")
     mixes = [mix for _, mix in weighted]
     figure, (axes,) = new_figure(height=1.4 + 0.5 * len(mixes), look=look)
     labels = [f"{name}\n$\\gamma$ = {mix.gamma:.2f}" for name, mix in weighted]

@@ -94,7 +94,7 @@ class NeighborIndex:
         try:
             return load_bilm(self.settings["bilm"])
         except (ValueError, OSError) as error:
-            remedy = "If this biLM is in another place now, give its path (on the command line --bilm)."
+            remedy = "If this biLM is in another place now, give its path as `bilm`."
             raise ValueError(f"The biLM of the index '{self.path}' cannot be read. {error} {remedy}") from error
 
     def __enter__(self) -> "NeighborIndex":
@@ -199,8 +199,8 @@ class NeighborIndex:
         if name not in names:
             raise ValueError(
                 f"No document of the index has a field '{to_printable(name)}'. Choose one of: "
-                f"{to_printable(', '.join(names))}; or add a field of the JSON texts: `elmo index CORPUS "
-                "INDEX --keep FIELD`."
+                f"{to_printable(', '.join(names))}; or build the index with a field of the JSON texts (`elmo "
+                "index`)."
             )
         return name
 

@@ -217,7 +217,7 @@ def parse_layers(text: Optional[str], bilm: BiLM) -> List[LayerName]:
     names = list(known) if text is None else [name.strip() for name in text.split(",")]
     for name in names:
         if name not in known:
-            raise ValueError(f"Unknown layer '{name}' in --layers. The layers of this biLM are: {', '.join(known)}.")
+            raise ValueError(f"Unknown layer '{name}' in `layers`. The layers of this biLM are: {', '.join(known)}.")
     return [known[name] for name in dict.fromkeys(names)]
 
 

@@ -327,7 +327,7 @@ def make_report(
     if other is not None and other.pipeline.resolve() == output.pipeline.resolve():
         raise ValueError(
             f"The baseline '{other.path}' is the trained pipeline itself. Give the folder of a training without "
-            "ELMo with --baseline, or leave it out."
+            "ELMo as `baseline`, or leave it out."
         )
     nlp = spacy.load(output.pipeline)
     their_nlp = None if other is None else spacy.load(other.pipeline)

@@ -83,8 +83,8 @@ def make_groups(values: Sequence[Value], field: str, bin_width: Optional[float] 
         if bin_width is not None:
             other = next(value for value in distinct if value not in numbers)
             raise ValueError(
-                f"--bin-width does not fit the field '{field}', whose values are not all numbers or dates: one is "
-                f"'{other}'. Leave --bin-width out, or correct the field; null stands for an unknown number."
+                f"`bin_width` does not fit the field '{field}', whose values are not all numbers or dates: one is "
+                f"'{other}'. Leave it out, or correct the field; null stands for an unknown number."
             )
         by_label: Dict[str, List[Value]] = {}
         for value in sorted(distinct, key=lambda value: _sort_key(value, numbers.get(value))):

@@ -141,7 +141,7 @@ def _decode(line: bytes, where: str) -> str:
     except UnicodeDecodeError as error:
         raise ValueError(
             f"Line {where} is not valid UTF-8: {error}. Convert the file to UTF-8, or set its format with "
-            "--input-format."
+            "`input_format`."
         ) from error
 
 
@@ -350,7 +350,7 @@ def _select_fields(record: Mapping[str, Any], keep: Sequence[str], place: str) -
     if missing := [name for name in keep if fields[name] is None and name not in record]:
         raise ValueError(
             f"Line {place} does not have the field(s) {', '.join(missing)}; it has {', '.join(record) or 'none'}. Keep "
-            "fields that every text has, or skip those without with --on-error skip."
+            'fields that every text has, or skip those without with `on_error="skip"`.'
         )
     as_they_are = (int, float, type(None))
     return {name: value if type(value) in as_they_are else to_text(value) for name, value in fields.items()}

@@ -272,7 +272,7 @@ def import_arrow(module: str, name: object) -> Any:
     if not util.has_pyarrow:
         raise ValueError(
             f"'{name}' is Parquet, which requires the package pyarrow. Install it with `pip install "
-            "pyarrow`, or use another format (`embed --to docbin` for a folder)."
+            'pyarrow`, or use another format (`to="docbin"` for a folder).'
         )
     return import_module(module)
 

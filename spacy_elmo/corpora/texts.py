@@ -186,11 +186,11 @@ class PunctuationCheck:
         """
         if self.n_attached <= MOST * self.n_tokens:
             return None
-        remedy = f"If it is, tokenize it with spaCy: --lang {lang}, or the code of another language."
+        remedy = f'If it is, tokenize it with spaCy: `lang="{lang}"`, or the code of another language.'
         if is_chosen:
             remedy = (
-                f"It is tokenized in the language of the biLM, as with --lang {lang}. Choose another language, or "
-                f"--lang {WHITE_SPACE} if its tokens are separated by white space."
+                f'It is tokenized in the language of the biLM, as with `lang="{lang}"`. Choose another language, or '
+                f'`lang="{WHITE_SPACE}"` if its tokens are separated by white space.'
             )
         return Warnings.WL103.format(
             share=f"{self.n_attached / self.n_tokens:.0%}",

@@ -354,7 +354,7 @@ class Pretraining:
     def _restore(self, snapshot: Snapshot) -> None:
         record = snapshot.record
         best = self.output / BEST
-        init = f": --paths.init '{best}' starts it from the best model of this one" if best.exists() else ""
+        init = f", with paths.init = '{best}' to start from the best model of this one" if best.exists() else ""
         try:
             settings = changed_settings(record, self._settings())
             text = changed_text(record["text"], self._describe_text())

@@ -67,7 +67,7 @@ def save_checkpoint(output: Path, step: int, snapshot: Snapshot) -> Path:
         newest = next(iter(list_checkpoints(output)), None)
         raise ValueError(
             f"The checkpoint '{path}' could not be written: {error}. Newest complete checkpoint: "
-            f"{newest or 'none'}. Free disk space, then run the same command with --resume."
+            f"{newest or 'none'}. Free disk space, then start the run again with `resume=True`."
         ) from error
     return path
 
@@ -111,9 +111,6 @@ def _read_snapshot(path: Path) -> Union[Snapshot, str]:
         return f"it cannot be read: {error}"
     if not isinstance(record, dict):
         return f"{RECORD} is not a JSON object"
-    if "stream" in record:  # before texts were stored
-        last = path.parents[1] / LAST
-        return f"it was written by an earlier version. A new run can start from its biLM, with --paths.init '{last}'"
     missing = ", ".join(sorted(KEYS - set(record)))
     return f"{RECORD} has no {missing}" if missing else Snapshot(tensors, record, path)
 

@@ -36,7 +36,7 @@ def test_values_are_joined_into_groups(values, width, labels):
     assert _labels(values, width) == labels
     joined = [value for group in make_groups(values, "year", width) for value in group.values]
     assert len(joined) == len(set(joined)) and set(joined) == set(values)
-    with pytest.raises(ValueError, match="--bin-width does not fit the field 'year'.*'unknown'.*null"):
+    with pytest.raises(ValueError, match="`bin_width` does not fit the field 'year'.*'unknown'.*null"):
         make_groups([1848, "unknown"], "year", 10)
 
 

@@ -61,7 +61,7 @@ def test_model_knows_its_origin(text, tmp_path):
         (["--bilm.cell_width", "0"], "cell_width"),
         (["--optimizer.name", "Adam"], "optimizer"),
         (["--gpu-id", "99"], "99"),
-        (["--corpus.lang", "qq"], "--corpus.lang"),
+        (["--corpus.lang", "qq"], "Set `corpus.lang`"),
         (
             ["--pretraining.unroll_steps", "2.5", "--vocabulary.n_words", "all"],
             "unroll_steps is 2.5, should be a valid integer",
@@ -128,7 +128,7 @@ def test_another_text_cannot_be_resumed(text, tmp_path, monkeypatch, change, mes
     Path("other.txt").write_text("the mat sat .\n" * 60)
     Path("text.txt").write_text("cat\n")
     shown = _run(tmp_path / "run", text, "--pretraining.max_tokens", "640", "--resume", *change, code=1)
-    assert message in shown and "EL156" in shown and "version of spacy-elmo" in shown and "--paths.init" in shown
+    assert message in shown and "EL156" in shown and "version of spacy-elmo" in shown and "paths.init" in shown
 
 
 def test_what_was_read_is_reported(text, tmp_path):
