@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..bilm.layers import no_tf32, no_tf32_in_backward
-from .kernel_lstm import PackedLSTM, takes_kernel
+from .kernel_lstm import PackedLSTM
+from .packed_weights import takes_kernel
 from .products import has_bfloat16_units
 
 SequenceRows = NDArray[numpy.int64]

@@ -11,7 +11,8 @@ depend on that of the first.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy
@@ -25,6 +26,7 @@ from thinc.util import get_width, torch2xp, xp2torch
 from torch import Tensor
 from torch.nn import functional
 
+from ..inference.packed_weights import PackedLinear, takes_kernel
 from ..inference.runtime import isolated, register_fork_handlers
 from ..settings import Count, Probability
 from .crf import MISSING, Integers
@@ -38,6 +40,7 @@ MAX_SCORED_WORDS = 1000  # of a sentence whose arcs are scored at once
 MAX_GROUP_WORDS, MAX_SCORES, N_ROWS = 1024, 2**20, 64
 SLOPE = 0.1  # of the leaky ReLU for negative values
 HIDDEN = ("arc_dependent", "arc_head", "label_dependent", "label_head", "start")  # hidden layers
+PACKED = "packed_weights"  # attribute of the layer; it is not saved
 KNOWN_START, UNKNOWN_START, KNOWN_INSIDE = 1, 0, -1  # as in `token.sent_start`
 
 
@@ -48,11 +51,13 @@ class BiaffineInputs:
     vectors (List[Floats2d]): Shape (n, nI) for each Doc.
     weights (Dict[str, FloatsXd]): The parameters of the layer, by name.
     dropout (float): Dropout of the hidden vectors.
+    packed (Dict[str, PackedLinear]): Holds the matrices for the kernel, by name.
     """
 
     vectors: List[Floats2d]
     weights: Dict[str, FloatsXd]
     dropout: float = 0.0
+    packed: Dict[str, PackedLinear] = field(default_factory=dict)
 
 
 class ParseAnnotation(NamedTuple):
@@ -68,6 +73,16 @@ class ParseAnnotation(NamedTuple):
     starts: Integers
     heads: Integers
     labels: Integers
+
+
+class _Network(NamedTuple):
+    """What computes scores: parameters, and the products with those that are matrices, by name; dropout of the hidden
+    vectors.
+    """
+
+    weights: Dict[str, Tensor]
+    products: Dict[str, Callable[[Tensor], Tensor]]
+    dropout: float = 0.0
 
 
 def BiaffineParser(
@@ -99,7 +114,8 @@ def _make_biaffine(
     dropout: Optional[Probability], *, arc_width: Count, label_width: Count
 ) -> Model[List[Floats2d], BiaffineInputs]:
     register_fork_handlers()
-    attrs = {"dropout_rate": 0.0} if dropout is None else {"fixed_dropout_rate": dropout}
+    attrs: Dict[str, Any] = {"dropout_rate": 0.0} if dropout is None else {"fixed_dropout_rate": dropout}
+    attrs[PACKED] = {name: PackedLinear() for name in (*HIDDEN, "arcs", "labels")}
     widths = dict(zip(HIDDEN, (arc_width, arc_width, label_width, label_width, label_width)))
     names = [f"{name}_{kind}" for name in HIDDEN for kind in ("W", "b")]
     names += ["arc_root", "label_root", "arcs", "labels", "starts_W", "starts_b"]
@@ -140,7 +156,7 @@ def _forward(
 
     rate: float = model.attrs["dropout_rate" if "dropout_rate" in model.attrs else "fixed_dropout_rate"]
     weights = {name: model.get_param(name) for name in model.param_names}
-    return BiaffineInputs(vectors, weights, rate if is_train else 0.0), backprop
+    return BiaffineInputs(vectors, weights, rate if is_train else 0.0, model.attrs[PACKED]), backprop
 
 
 # Training
@@ -162,10 +178,11 @@ def compute_parse_loss(inputs: BiaffineInputs, annotations: Sequence[ParseAnnota
     weights = {name: xp2torch(array, requires_grad=True) for name, array in inputs.weights.items()}
     vectors = xp2torch(xp.concatenate(inputs.vectors)[rows], requires_grad=True)  # (W, nI)
     with torch.enable_grad():
+        network = _Network(weights, _make_products(weights), inputs.dropout)
         losses = [
-            _compute_arc_loss(vectors, lengths, joined.heads, weights, inputs.dropout),
-            _compute_label_loss(vectors, joined, weights, inputs.dropout),
-            _compute_start_loss(vectors, joined.starts, weights, inputs.dropout),
+            _compute_arc_loss(vectors, lengths, joined.heads, network),
+            _compute_label_loss(vectors, joined, network),
+            _compute_start_loss(vectors, joined.starts, network),
         ]
         loss = torch.stack(losses).sum()
         gradients = torch.autograd.grad(loss, [vectors, *weights.values()], allow_unused=True)
@@ -176,36 +193,33 @@ def compute_parse_loss(inputs: BiaffineInputs, annotations: Sequence[ParseAnnota
     return float(loss.detach()), BiaffineInputs(xp.split(d_rows, ends), d_weights)
 
 
-def _compute_arc_loss(
-    vectors: Tensor, lengths: Integers, heads: Integers, weights: Dict[str, Tensor], dropout: float
-) -> Tensor:
+def _compute_arc_loss(vectors: Tensor, lengths: Integers, heads: Integers, network: _Network) -> Tensor:
     """The loss of heads that are in the same division of the same sentence."""
     first = numpy.repeat(lengths.cumsum() - lengths, lengths)  # (W,), of its division
     columns = numpy.where(heads == numpy.arange(len(heads)), ROOT_HEAD, heads - first + 1)
     is_inside = (heads >= first) & (heads < first + numpy.repeat(lengths, lengths))
     columns = numpy.where(is_inside, columns, MISSING)
-    dependents = _hide(vectors, "arc_dependent", weights, dropout)
-    candidates = _hide(vectors, "arc_head", weights, dropout)
+    dependents, candidates = (_hide(vectors, name, network) for name in HIDDEN[:2])
     loss = vectors.new_zeros(())
     for places, n_words in _group(lengths):
         is_word = numpy.arange(places.shape[1]) < n_words[:, None]
         targets = _to(vectors, numpy.where(is_word, columns[places], MISSING).ravel())
         index = _to(vectors, places)
-        scores = _score_arcs(dependents[index], candidates[index], _to(vectors, n_words), weights)
+        scores = _score_arcs(dependents[index], candidates[index], _to(vectors, n_words), network)
         loss = loss + functional.cross_entropy(scores.flatten(0, 1), targets, ignore_index=MISSING, reduction="sum")
     return loss
 
 
-def _compute_label_loss(vectors: Tensor, joined: ParseAnnotation, weights: Dict[str, Tensor], dropout: float) -> Tensor:
+def _compute_label_loss(vectors: Tensor, joined: ParseAnnotation, network: _Network) -> Tensor:
     labelled = numpy.flatnonzero((joined.labels != MISSING) & (joined.heads != MISSING))
     words, heads = _to(vectors, labelled), _to(vectors, joined.heads[labelled])
-    scores = _score_labels(vectors[words], vectors[heads], words == heads, weights, dropout)
+    scores = _score_labels(vectors[words], vectors[heads], words == heads, network)
     return functional.cross_entropy(scores, _to(vectors, joined.labels[labelled]), reduction="sum")
 
 
-def _compute_start_loss(vectors: Tensor, starts: Integers, weights: Dict[str, Tensor], dropout: float) -> Tensor:
+def _compute_start_loss(vectors: Tensor, starts: Integers, network: _Network) -> Tensor:
     known = numpy.flatnonzero(starts != UNKNOWN_START)
-    scores = _score_starts(vectors[_to(vectors, known)], weights, dropout)
+    scores = _score_starts(vectors[_to(vectors, known)], network)
     targets = _to(vectors, starts[known] == KNOWN_START).float()
     return functional.binary_cross_entropy_with_logits(scores, targets, reduction="sum")
 
@@ -231,17 +245,18 @@ def predict_parses(
     rows, _, joined = _join_parses(given, [len(vectors) for vectors in inputs.vectors])
     with torch.no_grad():
         weights = {name: xp2torch(array) for name, array in inputs.weights.items()}
+        network = _Network(weights, _make_products(weights, inputs.packed))
         vectors = xp2torch(xp.concatenate(inputs.vectors)[rows])  # (W, nI)
         predicted = joined.starts.copy()
         for part in _slice(numpy.flatnonzero(predicted == UNKNOWN_START)):
-            is_start = _score_starts(vectors[_to(vectors, part)], weights) > 0
+            is_start = _score_starts(vectors[_to(vectors, part)], network) > 0
             predicted[part] = numpy.where(is_start.cpu().numpy(), KNOWN_START, KNOWN_INSIDE)
-        heads = _predict_heads(vectors, predicted, weights)
+        heads = _predict_heads(vectors, predicted, network)
         labels = numpy.empty_like(heads)
         for part in _slice(numpy.arange(len(heads))):
             index, head_index = _to(vectors, part), _to(vectors, heads[part])
             is_root = index == head_index
-            scores = _score_labels(vectors[index], vectors[head_index], is_root, weights)
+            scores = _score_labels(vectors[index], vectors[head_index], is_root, network)
             if root_label is not None:
                 scores[:, root_label] = torch.where(is_root, math.inf, -math.inf)
             labels[part] = scores.argmax(dim=1).cpu().numpy()
@@ -254,15 +269,15 @@ def predict_parses(
     ]
 
 
-def _predict_heads(vectors: Tensor, starts: Integers, weights: Dict[str, Tensor]) -> Integers:
+def _predict_heads(vectors: Tensor, starts: Integers, network: _Network) -> Integers:
     """RETURNS (Integers): Shape (W,), the head of each word, itself for the root of each sentence."""
     is_start = starts == KNOWN_START
     lengths = _divide_long(is_start)
     heads = numpy.empty(len(starts), dtype="int64")
     for places, n_words in _group(lengths):
         rows = vectors[_to(vectors, places)]  # (B, T, nI)
-        dependents, candidates = (_hide(rows, name, weights) for name in HIDDEN[:2])
-        scores = _score_arcs(dependents, candidates, _to(vectors, n_words), weights)  # (B, T, T+1)
+        dependents, candidates = (_hide(rows, name, network) for name in HIDDEN[:2])
+        scores = _score_arcs(dependents, candidates, _to(vectors, n_words), network)  # (B, T, T+1)
         is_word = numpy.arange(places.shape[1]) < n_words[:, None]
         best = numpy.where(is_word, scores.argmax(dim=2).cpu().numpy(), ROOT_HEAD)
         for i in numpy.flatnonzero(~are_trees(best, n_words)):
@@ -279,51 +294,66 @@ def _predict_heads(vectors: Tensor, starts: Integers, weights: Dict[str, Tensor]
 # Scores
 
 
-def _hide(vectors: Tensor, name: str, weights: Dict[str, Tensor], dropout: float = 0.0) -> Tensor:
+def _make_products(
+    weights: Dict[str, Tensor], packed: Optional[Dict[str, PackedLinear]] = None
+) -> Dict[str, Callable[[Tensor], Tensor]]:
+    """Products of vectors (..., n) with matrices, and with the row of a bias: by the kernel, if it takes them."""
+    arcs, labels = weights["arcs"], weights["labels"].flatten(1)
+    if packed and takes_kernel(arcs, list(weights.values())):
+        matrices = {name: (weights[f"{name}_W"], weights[f"{name}_b"]) for name in HIDDEN}
+        matrices.update(arcs=(arcs[:-1].t(), arcs[-1]), labels=(labels[:-1].t(), labels[-1]))
+        return {name: packed[name].bind(*matrices[name]) for name in matrices}
+    hidden = {
+        name: partial(functional.linear, weight=weights[f"{name}_W"], bias=weights[f"{name}_b"]) for name in HIDDEN
+    }
+    return {
+        **hidden,
+        "arcs": lambda vectors: vectors @ arcs[:-1] + arcs[-1],
+        "labels": lambda vectors: functional.pad(vectors, (0, 1), value=1.0) @ labels,
+    }
+
+
+def _hide(vectors: Tensor, name: str, network: _Network) -> Tensor:
     """RETURNS (Tensor): Hidden vectors of the layer of this name."""
-    hidden = functional.linear(vectors, weights[f"{name}_W"], weights[f"{name}_b"])
-    return functional.dropout(functional.leaky_relu(hidden, SLOPE), dropout)
+    return functional.dropout(functional.leaky_relu(network.products[name](vectors), SLOPE), network.dropout)
 
 
-def _score_arcs(dependents: Tensor, heads: Tensor, n_words: Tensor, weights: Dict[str, Tensor]) -> Tensor:
+def _score_arcs(dependents: Tensor, heads: Tensor, n_words: Tensor, network: _Network) -> Tensor:
     """Score each head of each word: [d_i; 1] U h_j.
 
     dependents (Tensor), heads (Tensor): Shape (B, T, A).
     n_words (Tensor): Shape (B,), words of each sentence.
     RETURNS (Tensor): Shape (B, T, T+1), the root first; minus infinity for padding, and for a word as its own head.
     """
-    root = weights["arc_root"].expand(len(heads), 1, -1)
-    matrix = weights["arcs"]
-    queries = dependents @ matrix[:-1] + matrix[-1]
-    scores = queries @ torch.cat([root, heads], dim=1).transpose(1, 2)
+    root = network.weights["arc_root"].expand(len(heads), 1, -1)
+    scores = network.products["arcs"](dependents) @ torch.cat([root, heads], dim=1).transpose(1, 2)
     columns = torch.arange(scores.shape[2], device=scores.device)
     is_forbidden = columns > n_words[:, None, None]
     is_own = columns == columns[1:, None]
     return scores.masked_fill(is_forbidden | is_own, -math.inf)
 
 
-def _score_labels(
-    dependents: Tensor, heads: Tensor, is_root: Tensor, weights: Dict[str, Tensor], dropout: float = 0.0
-) -> Tensor:
+def _score_labels(dependents: Tensor, heads: Tensor, is_root: Tensor, network: _Network) -> Tensor:
     """Score each label r of given arcs: [d; 1] U_r [h; 1].
 
     dependents (Tensor), heads (Tensor): Shape (N, nI), the vectors of both words of each arc.
     is_root (Tensor): Shape (N,), bool: whether the head is the root.
     RETURNS (Tensor): Shape (N, R).
     """
-    dependents = _hide(dependents, "label_dependent", weights, dropout)
-    heads = _hide(heads, "label_head", weights, dropout)
-    heads = torch.where(is_root[:, None], weights["label_root"], heads)
-    dependents, heads = (functional.pad(vectors, (0, 1), value=1.0) for vectors in (dependents, heads))  # (N, L+1)
-    queries = (dependents @ weights["labels"].flatten(1)).unflatten(1, weights["labels"].shape[1:])  # (N, R, L+1)
+    dependents, heads = _hide(dependents, "label_dependent", network), _hide(heads, "label_head", network)
+    heads = torch.where(is_root[:, None], network.weights["label_root"], heads)
+    heads = functional.pad(heads, (0, 1), value=1.0)  # (N, L+1)
+    queries = network.products["labels"](dependents).unflatten(1, (-1, heads.shape[1]))  # (N, R, L+1)
     scores: Tensor = queries @ heads[:, :, None]
     return scores.squeeze(2)
 
 
-def _score_starts(vectors: Tensor, weights: Dict[str, Tensor], dropout: float = 0.0) -> Tensor:
+def _score_starts(vectors: Tensor, network: _Network) -> Tensor:
     """RETURNS (Tensor): Shape (N,), the log odds that each word begins a sentence."""
-    hidden = _hide(vectors, "start", weights, dropout)
-    return functional.linear(hidden, weights["starts_W"][None], weights["starts_b"]).squeeze(1)
+    weights = network.weights
+    return functional.linear(_hide(vectors, "start", network), weights["starts_W"][None], weights["starts_b"]).squeeze(
+        1
+    )
 
 
 # Words of all Docs, one after the other

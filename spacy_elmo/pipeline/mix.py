@@ -7,6 +7,7 @@ norm, over a batch with its boundaries, is in `spacy_elmo.nn`.
 import dataclasses
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
+import numpy
 from pydantic.dataclasses import dataclass
 from thinc.api import Linear, Model
 from thinc.types import Floats1d, Floats2d, Floats3d
@@ -15,6 +16,8 @@ from thinc.util import get_array_module
 from ..errors import Errors
 from ..settings import KNOWN_NAMES, Count, Flag, Mix, MixNorm, NotNegative, Number, Probability
 from ..util import DROPPED, LAYER_NORMS
+
+CACHED_TOKENS = 256
 
 
 @dataclass(frozen=True, config=KNOWN_NAMES)
@@ -139,11 +142,18 @@ def layer_norm(layers: Floats3d, norm: str) -> Tuple[Floats3d, Callable[[Floats3
     axes = (2,) if norm == "token" else (1, 2)
     mask = layers.any(axis=(0, 2))[None, :, None].astype(layers.dtype)  # (1, T, 1)
     n_values = layers.shape[2] if norm == "token" else max(float(mask.sum()), 1.0) * layers.shape[2]
-    mean = layers.sum(axis=axes, keepdims=True) / n_values  # (L+1, T or 1, 1)
-    centred = (layers - mean).astype(layers.dtype, copy=False) * mask
-    variance = (centred**2).sum(axis=axes, keepdims=True) / n_values
-    scale = (1.0 / xp.sqrt(variance + LAYER_NORMS[norm])).astype(layers.dtype)  # (L+1, T or 1, 1)
-    normed = centred * scale
+    n_tokens = layers.shape[1]
+    # Tokens that are normalized at once stay in the caches of a core, where they do not depend on each other.
+    n_block = CACHED_TOKENS if norm == "token" and xp is numpy else max(n_tokens, 1)
+    normed = xp.empty_like(layers)
+    scale = xp.empty((len(layers), n_tokens if norm == "token" else 1, 1), dtype=layers.dtype)
+    for start in range(0, n_tokens, n_block):
+        tokens = slice(start, start + n_block)
+        mean = layers[:, tokens].sum(axis=axes, keepdims=True) / n_values  # (L+1, block or 1, 1)
+        normed[:, tokens] = (layers[:, tokens] - mean) * mask[:, tokens]
+        variance = (normed[:, tokens] ** 2).sum(axis=axes, keepdims=True) / n_values
+        scale[:, tokens] = 1.0 / xp.sqrt(variance + LAYER_NORMS[norm])
+        normed[:, tokens] *= scale[:, tokens]
 
     def backprop(d_normed: Floats3d) -> Floats3d:
         d_normed = d_normed * mask
