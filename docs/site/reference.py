@@ -28,6 +28,7 @@ RETURNED = (
     ("pipeline.component", "ElmoComponent"),
     ("pipeline.crf_ner", "CRFNer"),
     ("pipeline.biaffine_parser", "BiaffineDependencyParser"),
+    ("pipeline.suffix_lemmatizer", "SuffixLemmatizer"),
     ("pipeline.surprisal", "ElmoSurprisal"),
     ("pipeline.surprisal", "Surprisal"),
     ("inference.perplexity", "Perplexity"),
