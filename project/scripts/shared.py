@@ -1,4 +1,4 @@
-"""What the scripts of the example, of `english` and of `experiments` share: messages, files, digests, a training."""
+"""What the scripts of the example, of `english` and of `experiments` share: configs, a training, digests, messages."""
 
 import hashlib
 import platform
@@ -20,6 +20,7 @@ from wasabi import msg
 from spacy_elmo.files import write_text
 from spacy_elmo.weights.contents import hash_weights
 
+CONFIG_DIR = Path(__file__).resolve().parents[2] / "configs"
 SPLITS = ("train", "dev", "test")
 N_DIGITS = 12
 N_SEEDS = 3  # of a score that does not say how many it has
@@ -42,6 +43,27 @@ def report_errors(title: str) -> Iterator[None]:
 def write_json(path: Path, content: Any) -> None:
     """Write JSON; an interrupted process leaves no file, or the older one."""
     write_text(path, srsly.json_dumps(content, indent=2))
+
+
+def read_config(name: str) -> Config:
+    """name (str): "elmo_<pipeline>.cfg", a file of configs/; "baseline_<pipeline>.cfg" for the same without ELMo.
+    RETURNS (Config): Not interpolated.
+    """
+    variant, _, pipeline = name.partition("_")
+    config = Config().from_disk(CONFIG_DIR / f"elmo_{pipeline}", interpolate=False)
+    return Config(remove_elmo(config)) if variant == "baseline" else config
+
+
+def remove_elmo(config: Any) -> Any:
+    """RETURNS (Any): A config, or a block of it, without the biLM, the component `elmo` and what listens to it."""
+    if not isinstance(config, dict):
+        return [name for name in config if name != "elmo"] if isinstance(config, list) else config
+    if config.get("@architectures") == "spacy-elmo.ElmoListener.v1":
+        return None  # of a text classifier, which has n-grams
+    block = {key: remove_elmo(value) for key, value in config.items() if key not in ("elmo", "bilm")}
+    if block.get("@architectures") == "spacy-elmo.Tok2VecWithElmo.v1":
+        block["@architectures"] = "spacy.Tok2Vec.v2"
+    return block
 
 
 def identify(bilm: str) -> Dict[str, str]:

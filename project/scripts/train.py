@@ -6,21 +6,29 @@ from typing import Any, Dict
 
 import srsly
 import typer
-from data import DATASETS
-from read_config import CONFIG_DIR, read_config
-from shared import report_errors
+from shared import read_config, report_errors
 from spacy.cli.train import train as spacy_train
 from wasabi import msg
 
+# Of each data set: configs/elmo_<pipeline>.cfg.
+PIPELINES = {
+    "sample": "tagger_ner",
+    "wnut17": "ner",
+    "ud_en_ewt": "tagger_morphologizer",
+    "wikigold": "ner",
+    "ncbi_disease": "ner",
+    "hwu64": "textcat",
+}
 VARIANTS = ("elmo", "baseline")
 # Logs in the folder of the pipeline: scores, and shares of the biLM layers, a JSON line per evaluation.
 SCORES_LOG, WEIGHTS_LOG = "scores.jsonl", "layer_weights.jsonl"
 TRAINING_CONFIG = "training.cfg"
 
 
+@report_errors("Cannot train")
 def train_cli(
     # fmt: off
-    dataset: str = typer.Argument(..., help=f"Data set: {', '.join(DATASETS)}"),
+    dataset: str = typer.Argument(..., help=f"Data set: {', '.join(PIPELINES)}"),
     variant: str = typer.Argument(..., help=f"Network: {' or '.join(VARIANTS)}"),
     output_dir: Path = typer.Argument(..., help="Folder for the trained pipeline", file_okay=False),
     seed: int = typer.Option(0, "--seed", "-s", help="Seed of the training"),
@@ -30,8 +38,12 @@ def train_cli(
     # fmt: on
 ) -> None:
     """Train with or without ELMo; the same as `python -m spacy train` with the printed settings, but with logs."""
-    with report_errors("Cannot train"):
-        name = find_config(dataset, variant)
+    if dataset not in PIPELINES or variant not in VARIANTS:
+        raise ValueError(
+            f"There is no config for '{variant}' on '{dataset}'. Networks: {', '.join(VARIANTS)}. Data sets: "
+            f"{', '.join(PIPELINES)}. Choose one with `--vars.dataset`."
+        )
+    name = f"{variant}_{PIPELINES[dataset]}.cfg"
     overrides: Dict[str, Any] = {
         "paths.train": f"corpus/{dataset}/train.spacy",
         "paths.dev": f"corpus/{dataset}/dev.spacy",
@@ -46,27 +58,6 @@ def train_cli(
     elapsed_s = time.perf_counter() - start_s  # loading included
     srsly.write_json(output_dir / "timing.json", {"elapsed_s": elapsed_s})
     msg.good(f"Trained in {elapsed_s:.0f} s")
-
-
-def find_config(dataset: str, variant: str) -> str:
-    """RETURNS (str): Name of the config, for `read_config`.
-    RAISES (ValueError): If data set or variant are not known, or the data set has no config.
-    """
-    if variant not in VARIANTS:
-        raise ValueError(f"There is no network '{variant}'. Known networks: {', '.join(VARIANTS)}.")
-    trainable = {
-        name: found for name, found in DATASETS.items() if (CONFIG_DIR / f"elmo_{found.pipeline}.cfg").is_file()
-    }
-    if dataset in trainable:
-        return f"{variant}_{trainable[dataset].pipeline}.cfg"
-    is_here = {name: found.is_ours or found.is_downloaded for name, found in trainable.items()}
-    known = ", ".join(name if is_here[name] else f"{name} (local copies only)" for name in trainable)
-    problem = f"There is no data set '{dataset}'"
-    if dataset in DATASETS:
-        problem = (
-            f"The data set '{dataset}' has no config: only `python project/experiments/scripts/paper.py` trains on it"
-        )
-    raise ValueError(f"{problem}. Data sets with a config: {known}. Choose one with `--vars.dataset`.")
 
 
 def shorten_training(config: str, max_steps: int) -> Dict[str, Any]:

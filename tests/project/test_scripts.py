@@ -65,7 +65,7 @@ def test_data_sets_are_read_from_each_layout(import_script, tmp_path, name, patt
     for path in (tmp_path / part.format(split) for part in pattern.split() for split in SPLITS):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
-    import_script("data").prepare(name, tmp_path / "out", str(tmp_path))
+    import_script("datasets").prepare(name, tmp_path / "out", str(tmp_path))
     docs = list(DocBin().from_disk(tmp_path / "out" / "test.spacy").get_docs(VOCAB))
     assert [([token.text for token in doc], [(ent.text, ent.label_) for ent in doc.ents]) for doc in docs] == wanted
     if name == "ud_en_ewt":
@@ -82,16 +82,16 @@ def test_shared_copies_equal_the_published_counts(import_script, tmp_path, share
 @pytest.mark.issue(16)
 def test_check_names_all_that_is_missing(import_script, invoke, tmp_path):
     arguments = ("check", "sample", "wikigold", "semcor", "--assets-dir", tmp_path, "--raw-text", "")
-    shown = invoke(import_script("data").app, *arguments, code=1).output
+    shown = invoke(import_script("datasets").app, *arguments, code=1).output
     assert shown.count("are missing below") == 2 and "'wikigold'" in shown and "'semcor'" in shown
     assert "'sample'" not in shown and "--vars.raw_text" in shown
 
 
 @pytest.mark.usefixtures("all_english_exceptions")
 def test_sample_is_tokenized_as_spacy_does_and_has_no_sentence_twice(import_script, project_copy):
-    read, folder = import_script("data").read_passages, project_copy / "assets" / "sample"
-    passages = [passage for split in SPLITS for passage in read(folder / f"{split}.txt")]
-    sentences = [tuple(row[0] for row in sentence) for passage in passages for sentence in passage]
+    read, folder = import_script("data").read_sample, project_copy / "assets" / "sample"
+    docs = [doc for split in SPLITS for doc in read(folder / f"{split}.iob")]
+    sentences = [tuple(token.text for token in sentence) for doc in docs for sentence in doc.sents]
     assert len(sentences) >= 400 and all(3 <= len(words) <= 35 for words in sentences)
     assert len({tuple(word.lower() for word in words) for words in sentences}) == len(sentences)
     tokenizer = spacy.blank("en").tokenizer
@@ -204,15 +204,16 @@ def test_every_run_makes_a_pipeline(import_script, tmp_path):
 def test_sample_is_trained_scored_and_skipped_when_it_is_finished(import_script, invoke, tiny_bilm, tmp_path):
     arguments = ("sample", "--seed", 0, "--max-steps", 2, "--bilm", tiny_bilm, "--results", tmp_path)
     invoke(import_script("paper").paper_cli, *arguments)
-    path = tmp_path / "sample-elmo-100pct-seed0.json"
-    stored = srsly.read_json(path)
+    path = tmp_path / "sample.jsonl"
+    baseline, stored = srsly.read_jsonl(path)
     assert len(stored["settings"]["bilm_digest"]) == 12 and 0 < stored["test"]["tag_acc"] < 1
     assert [(mix["component"], len(mix["shares"])) for mix in stored["mixes"]] == [("tagger", 3), ("ner", 3)]
     assert [step for step, _ in stored["curve"]] == [0, 2] and stored["last_step"] == 2
     assert stored["settings"]["bilm"] == tiny_bilm.name and str(tiny_bilm.parent) not in path.read_text()
-    srsly.write_json(path, {**stored, "is_kept": True})
+    marked = {**stored, "is_kept": True}
+    srsly.write_jsonl(path, [baseline, marked])
     invoke(import_script("paper").paper_cli, *arguments)
-    assert srsly.read_json(path)["is_kept"]
+    assert list(srsly.read_jsonl(path)) == [baseline, marked]
     other = ("sample", "--seed", 0, "--max-steps", 3, "--bilm", tiny_bilm, "--results", tmp_path)
     assert "training.max_steps" in invoke(import_script("paper").paper_cli, *other, code=1).output
 
@@ -355,7 +356,7 @@ def test_kept_pipelines_are_measured(import_script, invoke, tmp_path):
         keep(spacy.blank("en"), tmp_path, condition)
     arguments = ("--pipelines", tmp_path, "--results", tmp_path, "--repeats", 1, "--assets-dir", tmp_path / "assets")
     invoke(import_script("choice").measure_cli, *arguments)
-    rows = {row["condition"]: row for row in srsly.read_jsonl(tmp_path / "choice.jsonl")}
+    rows = {row["condition"]: row for row in srsly.read_jsonl(tmp_path / "speed.jsonl")}
     assert set(rows) == {"baseline", "minilm-frozen"} and str(tmp_path) not in str(rows)
     assert all(row["words_per_s"] > 0 and row["memory_mb"] > 50 and row["size_mb"] > 0 for row in rows.values())
     assert "minilm-frozen-100pct-seed0 is measured" in invoke(import_script("choice").measure_cli, *arguments).output
@@ -386,7 +387,7 @@ def test_perplexities_of_contexts_are_measured(import_script, invoke, tmp_path):
     head = SoftmaxHead(len(words), network.config.projection_width)
     save_bilm(BiLM(network, vocabulary=Vocabulary(words), head=head), tmp_path / "tiny")
     output = tmp_path / "results" / "contexts.json"
-    command = (import_script("contexts").main, tmp_path / "tiny", "--json", output, "--threads", 1)
+    command = (import_script("contexts").contexts_cli, tmp_path / "tiny", "--results", output.parent, "--threads", 1)
     invoke(*command, "--assets-dir", tmp_path)
     stored = srsly.read_json(output)
     rows = {(row["contexts"], row["state"]): row for row in stored["rows"]}
@@ -431,9 +432,9 @@ def test_senses_and_parts_of_speech_of_each_layer_beside_baselines(import_script
     write_docs(tmp_path / "ud" / "en_ewt", *(Doc(VOCAB, words, pos=tags) for words, tags in tagged))
     scores = {}
     for name in ("senses", "pos"):
-        output = tmp_path / f"{name}.json"
-        invoke(import_script("layers").layers_cli, name, output, "--assets-dir", tmp_path, "--bilm", tiny_bilm)
-        stored = srsly.read_json(output)
+        options = ("--results", tmp_path, "--assets-dir", tmp_path, "--bilm", tiny_bilm)
+        invoke(import_script("layers").layers_cli, name, *options)
+        stored = srsly.read_json(tmp_path / f"layers-{name}.json")
         assert stored["bilm_digest"] == hash_weights(tiny_bilm)
         scores[name] = {row["layer"]: row["value"] for row in stored["rows"]}
     assert list(scores["senses"]) == ["first sense", 0, 1, 2, "mean"]

@@ -15,7 +15,7 @@ import typer
 from wasabi import msg
 
 sys.path.append(str(Path(__file__).parents[2] / "scripts"))  # of the example: data.py, shared.py
-from data import prepare
+from datasets import prepare
 from paper_experiments import CHOICE
 from paper_run import load_kept
 from shared import ASSETS, find_processor, report_errors
@@ -46,8 +46,8 @@ def measure_cli(
     paths = [pipelines / name for name in known if load_kept(pipelines / name)]
     if not paths:
         raise FileNotFoundError(
-            f"There is no pipeline of WNUT-17 with seed {seed} in '{pipelines}'. Train them with `python "
-            f"project/experiments/scripts/paper.py choice-wnut17 --seed {seed} --keep {pipelines}`."
+            f"There is no pipeline of WNUT-17 with seed {seed} in '{pipelines}'. Train them with `paper.py "
+            f"choice-wnut17 --seed {seed} --keep {pipelines}`."
         )
     found = {row["name"]: row for row in read_measured(results)}
     processor = find_processor()

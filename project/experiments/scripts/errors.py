@@ -19,7 +19,7 @@ from spacy_elmo.analysis import Answer, DocAnswers, read_answers
 
 sys.path.append(str(Path(__file__).parents[2] / "scripts"))  # of the example: data.py, shared.py
 from choice import PIPELINES_DIR
-from data import prepare
+from datasets import prepare
 from paper_run import MULTILABEL, load_kept
 from shared import ASSETS, report_errors, write_json
 from stored import RESULTS_DIR
@@ -73,8 +73,8 @@ def errors_cli(
     missing = [folder.name for folder, result in kept.items() if result is None]
     if missing:
         raise FileNotFoundError(
-            f"There is no '{', '.join(missing)}' in '{pipelines}'. Train both pipelines with `python "
-            f"project/experiments/scripts/paper.py {TASKS[task].experiment} --seed {seed} --keep FOLDER`."
+            f"There is no '{', '.join(missing)}' in '{pipelines}'. Train both pipelines with "
+            f"`paper.py {TASKS[task].experiment} --seed {seed} --keep FOLDER`."
         )
     ours, theirs = (_load(folder, result) for folder, result in kept.items() if result)
     with tempfile.TemporaryDirectory() as folder:

@@ -4,7 +4,7 @@ import sys
 import tempfile
 from pathlib import Path
 from statistics import mean
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Literal
 
 import spacy
 import typer
@@ -26,11 +26,10 @@ from spacy_elmo.analysis import (
 )
 
 sys.path.append(str(Path(__file__).parents[2] / "scripts"))  # of the example: data.py, shared.py
-from data import find_sources, prepare
+from datasets import find_sources, prepare
 from shared import ASSETS, identify, report_errors, write_json
-from stored import is_finished
+from stored import RESULTS_DIR, is_finished
 
-DATASETS = {"senses": "semcor", "pos": "ud_en_ewt"}
 BOUNDS = ("value", "low", "high")
 Row = Dict[str, Any]
 
@@ -38,8 +37,8 @@ Row = Dict[str, Any]
 @report_errors("Cannot score layers")
 def layers_cli(
     # fmt: off
-    experiment: str = typer.Argument(..., help=f"What to look for: {' or '.join(DATASETS)}"),
-    output_path: Path = typer.Argument(..., help="JSON file for the scores", dir_okay=False),
+    experiment: Literal["senses", "pos"] = typer.Argument(..., help="What to look for"),
+    results: Path = typer.Option(RESULTS_DIR, "--results", "-r", help="Folder for layers-<experiment>.json"),
     assets_dir: str = ASSETS,
     bilm: str = typer.Option("en_elmo_sm", "--bilm", "-b", help="Name or path of the biLM"),
     force: bool = typer.Option(False, "--force", "-F", help="Compute the scores again if the file exists"),
@@ -48,25 +47,23 @@ def layers_cli(
     """Score every layer of a biLM, and the mean of all layers, beside baselines without vectors, and write the scores
     with name and digest of the biLM.
     """
-    if experiment not in DATASETS:
-        raise ValueError(f"There is no experiment '{experiment}' on layers. Known: {', '.join(DATASETS)}.")
+    output_path = results / f"layers-{experiment}.json"
     if not force and is_finished(output_path, bilm):
         msg.info(f"{output_path} exists; --force computes it again")
         return
     with tempfile.TemporaryDirectory() as folder:
         if experiment == "senses":
-            paths, score = find_sources(DATASETS[experiment], assets_dir), score_senses_by_layer
+            scores = score_senses_by_layer(load_bilm(bilm), find_sources("semcor", assets_dir))
         else:  # a treebank is converted
-            made = prepare(DATASETS[experiment], Path(folder), assets_dir)
-            paths, score = {path.stem: path for path in made}, score_pos_by_layer
-        found = {"experiment": experiment, **identify(bilm), **score(load_bilm(bilm), paths)}
-    write_json(output_path, found)
-    rows = [[str(row["layer"]), *(f"{row[name]:.2f}" for name in BOUNDS)] for row in found["rows"]]
+            paths = {path.stem: path for path in prepare("ud_en_ewt", Path(folder), assets_dir)}
+            scores = score_pos_by_layer(load_bilm(bilm), paths)
+    write_json(output_path, {"experiment": experiment, **identify(bilm), **scores})
+    rows = [[str(row["layer"]), *(f"{row[name]:.2f}" for name in BOUNDS)] for row in scores["rows"]]
     msg.table(rows, header=["layer", *BOUNDS], divider=True)
 
 
 def score_senses_by_layer(bilm: BiLM, paths: Dict[str, Path]) -> Row:
-    """paths (Dict[str, Path]): Files of "train" and "test".
+    """paths (Dict[str, Path]): The files "train" and "test".
     RETURNS (Row): Counts under "n_train" and "n_test"; under "rows" one for the baseline and for each layer.
     """
     vocab = spacy.blank("en").vocab
@@ -99,8 +96,8 @@ def _sizes(train: LabelledDocs, test: LabelledDocs) -> Row:
     return {"n_train": len(train.labels), "n_test": len(test.labels)}
 
 
-def _percent(found: Score) -> Row:
-    return {name: 100 * getattr(found, name) for name in BOUNDS}
+def _percent(score: Score) -> Row:
+    return {name: 100 * getattr(score, name) for name in BOUNDS}
 
 
 if __name__ == "__main__":

@@ -1,26 +1,25 @@
-"""Train the runs of an experiment of the paper, and store each as one JSON file; a finished run is skipped."""
+"""Train the runs of experiments, and store each as a line of the file of its table; a finished run is skipped."""
 
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
-import srsly
 import typer
 from wasabi import msg
 
 from spacy_elmo import load_bilm
 
 sys.path.append(str(Path(__file__).parents[2] / "scripts"))  # of the example: data.py, shared.py
-from data import prepare
+from datasets import prepare
 from minilm import MINILM_DIR
-from paper_experiments import EXPERIMENTS, Options, Run, find_experiment
+from paper_experiments import EXPERIMENTS, TABLE_OF, Options, Run, find_experiment
 from paper_run import describe_settings, load_kept, run_experiment
 from pretrain import ALTERNATIVES_DIR
-from shared import ASSETS, report_errors, write_json
-from stored import RESULTS_DIR, read_result
+from shared import ASSETS, report_errors
+from stored import RESULTS_DIR, name_of, read_results, store_result
 
-Pending = List[Tuple[Run, int, Path]]
+Settings = Dict[str, Any]
 # Settings that say which weights a result was measured with. If these have changed, the run is trained again; all other
 # settings of results with the same weights have to be equal.
 WEIGHTS = ("bilm_digest", "source", "minilm_digest")
@@ -29,7 +28,7 @@ WEIGHTS = ("bilm_digest", "source", "minilm_digest")
 @report_errors("Cannot run the experiment")
 def paper_cli(
     # fmt: off
-    experiment: str = typer.Argument(..., help=f"Experiment: {', '.join(EXPERIMENTS)}"),
+    experiments: List[str] = typer.Argument(..., help=f"Experiments: {', '.join(EXPERIMENTS)}"),
     seed: List[int] = typer.Option([0, 1, 2], "--seed", "-s", help="Seed of the training; repeat for several"),
     conditions: List[str] = typer.Option([], "--condition", "-c", help="Only runs of this condition; repeatable"),
     max_steps: int = typer.Option(0, "--max-steps", "-n", min=0, help="Limit of updates; 0 as the experiments say"),
@@ -41,95 +40,80 @@ def paper_cli(
     minilm: Path = typer.Option(MINILM_DIR, "--minilm", "-m", help="Folder to unpack MiniLM into", file_okay=False),
     # fmt: on
 ) -> None:
-    """Train, with early stopping, every run of an experiment that has no result, or no pipeline in the folder `keep`,
+    """Train, with early stopping, every run of the experiments that has no result, or no pipeline in the folder `keep`,
     and score it on the test data.
     """
     options = Options(bilm, max_steps, alternatives, minilm)
-    runs = find_experiment(experiment)
+    runs = [run for name in experiments for run in find_experiment(name)]
     if unknown := set(conditions) - {run.condition for run in runs}:
         known = ", ".join(dict.fromkeys(run.condition for run in runs))
-        raise ValueError(f"'{experiment}' has no run of the condition {', '.join(sorted(unknown))}. It has: {known}.")
-    runs = [run for run in runs if not conditions or run.condition in conditions]
-    check_writable(results)
+        raise ValueError(f"There is no run of the condition {', '.join(sorted(unknown))}. There are: {known}.")
+    runs = [
+        run for run in {run.name(""): run for run in runs}.values() if not conditions or run.condition in conditions
+    ]
+    results.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=results):
+        pass  # a folder that cannot be written to is an error now, not after hours
     pending = find_pending(runs, seed, options, results=results, keep=keep)
     with tempfile.TemporaryDirectory() as folder:
         corpora = {}
-        for dataset in dict.fromkeys(run.dataset for run, _, _ in pending):  # all data before the first training
+        for dataset in dict.fromkeys(run.dataset for run, _ in pending):  # all data before the first training
             corpora[dataset] = Path(folder) / dataset
             prepare(dataset, corpora[dataset], assets_dir)
-        if any(run.has_elmo for run, _, _ in pending):
+        if any(run.has_elmo for run, _ in pending):
             load_bilm(options.bilm)  # raises its error now, not after the training of a baseline
-        for run, run_seed, path in pending:
-            msg.divider(path.stem)
-            kept = keep and keep / path.stem
-            result = run_experiment(run, run_seed, corpora[run.dataset], options, pipeline_dir=kept)
-            write_json(path, result)
-            msg.good(f"{path.name}: {result['cpu_seconds']:.0f} s of CPU time")
+        for run, run_seed in pending:
+            name = run.name(run_seed)
+            msg.divider(name)
+            result = run_experiment(run, run_seed, corpora[run.dataset], options, pipeline_dir=keep and keep / name)
+            store_result(result, results / f"{TABLE_OF[run.name('')]}.jsonl")
+            msg.good(f"{name}: {result['cpu_seconds']:.0f} s of CPU time")
 
 
 def find_pending(
     runs: List[Run], seeds: List[int], options: Options, *, results: Path, keep: Optional[Path] = None
-) -> Pending:
+) -> List[Tuple[Run, int]]:
     """Compare the stored results with the runs; all seeds of one run before the next seed of any, so that every
-    variant has a first result early. A result of other weights of the biLM is not finished, and will be replaced.
+    variant has a first result early. A result of other weights is not finished, and will be replaced.
 
-    RETURNS (Pending): Run, seed and file of each run without a result.
-    RAISES (ValueError): If a file has other settings, or is not a result.
+    RETURNS (List[Tuple[Run, int]]): Run and seed without a result.
+    RAISES (ValueError): If a stored result has other settings.
     """
+    stored = {name_of(result): result for result in read_results(results)}
     pending = []
     for seed in seeds:
         for run in runs:
-            path = results / f"{run.name(seed)}.json"
-            wanted = describe_settings(run, seed, options)
-            for other in results.glob(f"{run.name('*')}.json"):  # the results of all seeds
-                found = _read_settings(other)
-                if _weights(found) == _weights(wanted):  # those of other weights are in no table with these
-                    _check_settings(other, found, wanted)
-            if not path.exists():
-                pending.append((run, seed, path))
-            elif _weights(_read_settings(path)) != _weights(wanted):
-                msg.info(f"{path.name} was made with other weights, is trained again")
-                pending.append((run, seed, path))
-            elif keep is not None and load_kept(keep / path.stem) != srsly.read_json(path):
-                msg.info(f"{path.name} exists, but not its pipeline, is trained again")
-                pending.append((run, seed, path))
+            settings = describe_settings(run, seed, options)
+            of_weights = {
+                name: result
+                for name, result in stored.items()
+                if name.startswith(run.name("")) and _weights(result["settings"]) == _weights(settings)
+            }
+            for name, result in of_weights.items():  # of all seeds
+                _check_settings(name, result["settings"], settings, results)
+            name = run.name(seed)
+            if name in of_weights and (keep is None or load_kept(keep / name) == of_weights[name]):
+                msg.info(f"{name} is finished, skipped")
             else:
-                msg.info(f"{path.name} exists, skipped")
+                pending.append((run, seed))
     return pending
 
 
-def _check_settings(path: Path, found: Dict[str, Any], wanted: Dict[str, Any]) -> None:
-    names = sorted({*found, *wanted} - {"seed", *WEIGHTS})
-    if "config_digest" not in found:  # results of the first version
+def _check_settings(name: str, stored: Settings, settings: Settings, results: Path) -> None:
+    names = sorted({*stored, *settings} - {"seed", *WEIGHTS})
+    if "config_digest" not in stored:  # results of the first version
         names.remove("config_digest")
-    differing = [key for key in names if found.get(key) != wanted.get(key)]
+    differing = [key for key in names if stored.get(key) != settings.get(key)]
     if differing:
-        told = "; ".join(f"{key}: {found.get(key)}, wanted {wanted.get(key)}" for key in differing)
+        changes = "; ".join(f"{key}: {stored.get(key)}, wanted {settings.get(key)}" for key in differing)
         raise ValueError(
-            f"The result '{path}' was made with other settings ({told}). Remove the file to train again, or give "
-            "another folder with --results."
+            f"The result '{name}' in '{results}' was made with other settings ({changes}). Remove its line to train "
+            "again, or give another folder with --results."
         )
 
 
-def _weights(settings: Dict[str, Any]) -> List[Any]:
+def _weights(settings: Settings) -> List[Any]:
     return [settings.get(name) for name in WEIGHTS]
-
-
-def check_writable(results: Path) -> None:
-    """RAISES (PermissionError): If the folder cannot be made or written to, before hours of training."""
-    try:
-        results.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=results):
-            pass
-    except OSError as e:
-        raise PermissionError(
-            f"Cannot write results to '{results}': {e.strerror}. Give a folder that can be written to with --results."
-        ) from e
-
-
-def _read_settings(path: Path) -> Dict[str, Any]:
-    settings = read_result(path)["settings"]
-    return {key: value for key, value in settings.items() if key != "schedule"}  # older results name the only one
 
 
 if __name__ == "__main__":

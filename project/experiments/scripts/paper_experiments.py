@@ -304,3 +304,5 @@ EXPERIMENTS: Dict[str, List[Run]] = {
     "shares-wnut17": [replace(run, share=share) for share in SHARES for run in WNUT17],
     "shares-ewt-tags": [replace(run, share=share) for share in SHARES for run in EWT_TAGS],
 }
+# The table that each run was first made for: the name of its file of results.
+TABLE_OF = {run.name(""): name.partition("-")[0] for name, runs in reversed(EXPERIMENTS.items()) for run in runs}

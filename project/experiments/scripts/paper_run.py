@@ -18,7 +18,6 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import spacy
 import srsly
-from make_config import read_any_config
 from minilm import Tuning, cache_frozen_transformer, digest_minilm, find_minilm, make_transformer, train_minilm
 from paper_experiments import Options, Run
 from pretrain import BILM, WEIGHTS, add_pretraining, load_source, source_dir
@@ -30,6 +29,7 @@ from spacy.training import Corpus, Example
 from spacy.vocab import Vocab
 from thinc.api import Config
 
+from configs import read_any_config
 from spacy_elmo.pipeline.layer_weights import find_task_mixes
 
 RESULT = "result.json"  # in the folder of a kept pipeline, written last: without it the folder is not complete

@@ -35,11 +35,11 @@ from spacy_elmo.pretraining.vocabulary import save_vocabulary as vocab
 from spacy_elmo.weights.contents import hash_weights
 
 sys.path.append(str(Path(__file__).parents[2] / "scripts"))  # of the example: data.py, shared.py
-from data import prepare, read_sentences
-from make_config import read_any_config
-from read_config import CONFIG_DIR
-from shared import ASSETS, report_errors, write_json
+from datasets import prepare, read_sentences
+from shared import ASSETS, CONFIG_DIR, report_errors, write_json
 from stored import TRAINING_DIR
+
+from configs import read_any_config
 
 ALTERNATIVES_DIR = TRAINING_DIR / "alternatives"
 LANGUAGES_DIR = TRAINING_DIR / "languages"

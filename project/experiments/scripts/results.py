@@ -29,10 +29,9 @@ from sections import (
     senses_section,
 )
 from shared import report_errors
-from stored import EXPERIMENTS_DIR, RESULTS_DIR, read_result
+from stored import EXPERIMENTS_DIR, RESULTS_DIR, Result, read_results
 from tables import (
     LANGUAGES,
-    Result,
     average_mixes,
     describe_mixes,
     describe_weights,
@@ -120,17 +119,6 @@ def pictures_cli(
 def describe_source(path: Path) -> str:
     """RETURNS (str): Name of the file and the first digits of its sha256, as a picture notes them."""
     return f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()[:12]}"
-
-
-def read_results(folder: Path) -> List[Result]:
-    """RETURNS (List[Result]): All stored results, but those with a learning rate that falls, of an earlier version.
-    RAISES (FileNotFoundError): If there are none. RAISES (ValueError): For a file that is not a result.
-    """
-    paths = sorted(path for path in folder.glob("*-seed*.json") if not path.name.startswith("pipeline-"))  # pipeline.py
-    if not paths and not list(folder.glob("layers-*.json")):
-        raise FileNotFoundError(f"There are no results in '{folder}'. Run paper.py first, or give --results.")
-    results = [read_result(path) for path in paths]
-    return [result for result in results if result["settings"].get("schedule", "constant") == "constant"]
 
 
 def draw(results: List[Result], pages: List[Path], folder: Path) -> List[str]:

@@ -28,7 +28,7 @@ CONTEXT_LABELS = {
 }
 CHOICE_COMMAND = (
     "`python -m spacy project run choice project/experiments` trains and measures the systems, `project run results "
-    "project/experiments` writes the table ([what they need](../project/experiments/README.md#experiments))."
+    "project/experiments` writes the table ([what they need](../project/experiments/README.md#data))."
 )
 LAYER_LABELS = {"mean": "mean of all layers", "first sense": "most frequent training sense", 0: "token layer"}
 

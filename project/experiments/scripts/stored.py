@@ -1,39 +1,56 @@
-"""Results in files: their folder, and how they are read."""
+"""Results in files: a file of JSON lines for each table, with a line for each run."""
 
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 import srsly
 
+from spacy_elmo.files import write_text
 from spacy_elmo.weights.contents import hash_weights
 
 EXPERIMENTS_DIR = Path(__file__).resolve().parents[1]
 RESULTS_DIR = EXPERIMENTS_DIR / "results"
 TRAINING_DIR = EXPERIMENTS_DIR / "training"
+# Files of results: the tables that the runs were first made for. Other tables have some of these runs as well.
+TABLES = ("sample", "gains", "alternatives", "finetuned", "choice", "language", "mixes", "placements", "shares")
+Result = Dict[str, Any]
 
 
-def read_result(path: Path) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): A stored result. RAISES (ValueError): For a file that is none of paper.py."""
-    try:
-        found: Dict[str, Any] = srsly.read_json(path)
-        return {**found, "settings": dict(found["settings"]), "test": dict(found["test"])}
-    except (ValueError, KeyError, TypeError) as e:
-        raise ValueError(f"'{path}' is not a result of paper.py: {e}. Remove the file to train again.") from e
+def read_results(folder: Path) -> List[Result]:
+    """RETURNS (List[Result]): All stored results. RAISES (ValueError): For a line that is not JSON."""
+    results: List[Result] = []
+    for path in (folder / f"{table}.jsonl" for table in TABLES):
+        try:
+            results += srsly.read_jsonl(path) if path.is_file() else []
+        except ValueError as e:
+            raise ValueError(f"'{path}' has a line that is not a result: {e}. Remove it to train again.") from e
+    return results
+
+
+def store_result(result: Result, path: Path) -> None:
+    """Add a line; it replaces that of other weights. Processes may add lines to a file at the same time."""
+    lines = path.read_text(encoding="utf8").splitlines() if path.is_file() else []
+    others = [line for line in lines if name_of(srsly.json_loads(line)) != name_of(result)]
+    if len(others) < len(lines):
+        write_text(path, "".join(f"{line}\n" for line in others))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf8", newline="\n") as file:
+        file.write(srsly.json_dumps(result) + "\n")
+
+
+def name_of(result: Result) -> str:
+    """RETURNS (str): Name of a run, and of the folder of its pipeline."""
+    return "{task}-{condition}-{share}pct-seed{seed}".format(**result["settings"])
 
 
 def is_finished(path: Path, bilm: str) -> bool:
     """RETURNS (bool): Whether a file has the scores of these weights; those of older ones are replaced.
-    RAISES (ValueError): For the scores of a biLM of another name, and for another file.
+    RAISES (ValueError): For the scores of a biLM of another name.
     """
-    if not path.exists():
-        return False
-    try:
-        known = dict(srsly.read_json(path))
-    except (ValueError, TypeError) as e:
-        raise ValueError(f"'{path}' does not have scores of a biLM: {e}. Give another file, or remove it.") from e
-    if known.get("bilm") != Path(bilm).name:
+    record = srsly.read_json(path) if path.is_file() else {"bilm": Path(bilm).name}
+    if record["bilm"] != Path(bilm).name:
         raise ValueError(
-            f"'{path}' has the scores of the biLM '{known.get('bilm')}', not '{Path(bilm).name}'. Give another file, "
-            "or remove it."
+            f"'{path}' has the scores of the biLM '{record['bilm']}', not '{Path(bilm).name}'. Give another file, or "
+            "remove it."
         )
-    return bool(known.get("bilm_digest") == hash_weights(bilm))
+    return bool(record.get("bilm_digest") == hash_weights(bilm))

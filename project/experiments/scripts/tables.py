@@ -12,13 +12,13 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 import srsly
 from paper_experiments import SHARES
 from shared import N_SEEDS, summarize
+from stored import Result
 
 from spacy_elmo.pipeline.layer_weights import TaskMix
 from spacy_elmo.weights.contents import hash_weights
 from spacy_elmo.weights.formats.native import PACKAGED_NAMES
 from spacy_elmo.weights.load import locate_model
 
-Result = Dict[str, Any]
 Mixes = List[Dict[str, Any]]  # of a place, one for each seed
 # Title of each task, and its scores: label and key. The first score is that of the other tables.
 Tasks = Dict[str, Tuple[str, Dict[str, str]]]
@@ -81,7 +81,7 @@ COLUMNS = {
     "EWT, UPOS": (("ewt-tags",), "pos_acc"),
     "HWU64, accuracy": (("hwu64",), "cats_micro_f"),
 }
-MEASURED = "choice.jsonl"  # of choice.py, in the folder of the results
+MEASURED = "speed.jsonl"  # of choice.py, in the folder of the results
 FINETUNED = {"baseline": "without ELMo", "elmo": "frozen biLM", "elmo-finetuned": "fine-tuned biLM"}
 
 
@@ -196,7 +196,7 @@ def describe_mixes(results: List[Result]) -> str:
     """RETURNS (str): Number of trainings, and the first digits of the sha256 of what they ended with."""
     found = find_mixes(results)
     digest = hashlib.sha256(srsly.json_dumps(found).encode("utf8")).hexdigest()[:12]
-    return f"{sum(len(seeds) for _, seeds in found)} mixes of project/results {digest}"
+    return f"{sum(len(seeds) for _, seeds in found)} mixes of project/experiments/results {digest}"
 
 
 def make_mixes(results: List[Result]) -> Optional[str]:
