@@ -9,7 +9,7 @@ from spacy_elmo.text.words import WordTable
 
 @pytest.mark.parametrize("lengths", [[1], [5, 1, 3], [0, 4, 0, 4], list(range(40)), [100] + [3] * 200])
 @pytest.mark.parametrize("max_lanes", [1, 4, 128])
-def test_every_token_has_a_slot_of_its_own(lengths, max_lanes):
+def test_plan_lanes_gives_every_token_its_own_slot(lengths, max_lanes):
     plan = plan_lanes(lengths, max_lanes)
     for backward in (False, True):
         slots = plan.slots(backward=backward)
