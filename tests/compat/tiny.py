@@ -1,7 +1,7 @@
 """A tiny biLM with random weights in the files of bilm-tf, and a few sentences."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -58,6 +58,11 @@ def save_files(bilm: BiLM, folder: Path) -> Files:
     vocab = folder / "vocab.txt"
     vocab.write_text("".join(f"{word}\n" for word in VOCABULARY), encoding="utf8")
     return Files(folder / "bilm" / "options.json", weights, vocab, bilm)
+
+
+def assert_close(found: Any, expected: Any) -> None:
+    """Compare tensors, up to what the order of sums changes."""
+    torch.testing.assert_close(torch.as_tensor(found), torch.as_tensor(expected), atol=1e-5, rtol=0.0)
 
 
 @pytest.fixture(scope="session")

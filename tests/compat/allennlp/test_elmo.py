@@ -1,27 +1,35 @@
-"""The modules of `compat.allennlp`: state, masks, parameter names, gradients, caches, bad input."""
+"""The modules of AllenNLP: mixes, layers, state, parameters, the token embedder and the embedder of files."""
 
+import io
+import json
+from types import MappingProxyType
+
+import h5py
 import numpy as np
 import pytest
 import torch
-from compat.tiny import BATCHES, CONFIG, N_LAYERS, WIDTH, make_bilm, save_files
+from compat.tiny import BATCHES, CONFIG, N_LAYERS, WIDTH, assert_close, make_bilm, save_files
 
 from spacy_elmo import BiLMConfig
 from spacy_elmo.compat.allennlp import (
     ConfigurationError,
     Elmo,
     ElmoBiLm,
-    ElmoLstm,
+    ElmoEmbedder,
     ElmoTokenEmbedder,
     ScalarMix,
-    _ElmoBiLm,
-    _ElmoCharacterEncoder,
     batch_to_ids,
 )
 
-LIMIT = 1e-5
 LSTM_NAMES = ("input_linearity.weight", "state_linearity.weight", "state_linearity.bias", "state_projection.weight")
+
+
 CELLS = [f"_elmo_lstm._elmo_lstm.{name}_layer_{k}" for k in range(2) for name in ("forward", "backward")]
+
+
 CNN = "_elmo_lstm._token_embedder."
+
+
 NAMES = [  # in the order of a file of AllenNLP
     CNN + "_char_embedding_weights",
     *(f"{CNN}char_conv_{k}.{part}" for k in range(3) for part in ("weight", "bias")),
@@ -31,6 +39,9 @@ NAMES = [  # in the order of a file of AllenNLP
     "scalar_mix_0.gamma",
     *(f"scalar_mix_0.scalar_parameters.{k}" for k in range(N_LAYERS)),
 ]
+
+
+LINES = ["She sat on the bank .", "the bank", "She sat"]
 
 
 def make_elmo(files, n=1, **settings):
@@ -46,8 +57,9 @@ def embed_carried(bilm, batches):
     return found
 
 
-def assert_close(found, wanted):
-    torch.testing.assert_close(torch.as_tensor(found), torch.as_tensor(wanted), atol=LIMIT, rtol=0.0)
+@pytest.fixture
+def embedder(files):
+    return ElmoEmbedder(files.options, files.weights)
 
 
 @pytest.mark.parametrize("requires_grad", [False, True])
@@ -62,50 +74,6 @@ def test_bilm_carries_the_state_of_each_row(files, requires_grad):
             for row, mask, rows in zip(layer, output["mask"], wanted):
                 assert_close(row[mask].detach(), rows[k])
     assert [state.shape for state in module._elmo_lstm._states] == [(2, 4, 16), (2, 4, 32)]
-
-
-def test_states_are_reset_wholly_or_by_row_and_kept_only_while_stateful(files):
-    module = ElmoBiLm(files.options, files.weights)
-    ids = batch_to_ids(BATCHES[0])
-    first, second = (module(ids)["activations"][2] for _ in range(2))
-    assert (first - second).abs().max() > 0.01
-    module._elmo_lstm.reset_states(torch.tensor([True, False, True]))
-    third = module(ids)["activations"][2]
-    assert_close(third[[0, 2]], first[[0, 2]])
-    assert (third[1, :2] - first[1, :2]).abs().max() > 1e-3
-    with pytest.raises(ConfigurationError, match="\\(2,\\).*\\(3,\\)"):
-        module._elmo_lstm.reset_states(torch.tensor([True, False]))
-    module._elmo_lstm.stateful = False
-    for _ in range(2):
-        module._elmo_lstm.reset_states()
-        assert_close(module(ids)["activations"][2], first)
-        assert module._elmo_lstm._states is None
-
-
-def test_lstm_takes_padded_rows_without_elements(files):
-    module = ElmoBiLm(files.options, files.weights)._elmo_lstm
-    inputs, mask = torch.randn(3, 4, 8), torch.tensor([[1, 1, 1, 1], [0, 0, 0, 0], [1, 1, 0, 0]])
-    outputs = module(inputs, mask)
-    assert outputs.shape == (2, 3, 4, 16)
-    assert not outputs[:, 1].any() and not outputs[:, 2, 2:].any() and outputs[:, 2, 1].any()
-    assert not module._states[0][:, 1].any() and module._states[0][:, 2].any()
-    module.reset_states()
-    assert_close(module(inputs[2:, :2], mask[2:, :2])[:, 0], outputs[:, 2, :2])
-    assert not module(inputs, torch.zeros(3, 4)).any()
-
-
-def test_lstm_is_made_from_sizes():
-    lstm = ElmoLstm(3, 5, 7, 2, memory_cell_clip_value=2, state_projection_clip_value=1)
-    mask = torch.tensor([[1, 1, 1], [1, 0, 0]])
-    assert lstm(torch.randn(2, 3, 3), mask).shape == (2, 2, 3, 10)
-    assert [state.shape for state in lstm._states] == [(2, 2, 10), (2, 2, 14)]
-    same = ElmoLstm(5, 5, 7, 2)
-    inputs, mask = torch.randn(2, 3, 5), mask.bool()
-    by_engine = same(inputs, mask)
-    same.reset_states()
-    assert_close(same(inputs.requires_grad_(), mask).detach(), by_engine)
-    with pytest.raises(ConfigurationError, match="recurrent_dropout"):
-        ElmoLstm(5, 5, 7, 2, recurrent_dropout_probability=0.1)
 
 
 @pytest.mark.parametrize("keep", [False, True])
@@ -188,7 +156,7 @@ def test_cached_words_give_the_same_vectors(files):
 
 
 def test_a_module_replaces_the_files(files):
-    module = _ElmoBiLm(files.options, files.weights)
+    module = ElmoBiLm(files.options, files.weights)
     elmo = Elmo(None, None, 2, dropout=0.0, module=module)
     wanted = make_elmo(files, 2)(batch_to_ids(BATCHES[0]))["elmo_representations"][1]
     assert_close(elmo(batch_to_ids(BATCHES[0]))["elmo_representations"][1], wanted)
@@ -215,16 +183,6 @@ def test_token_embedder_projects(files):
     assert Elmo.from_params({**params, "num_output_representations": 2}).get_output_dim() == WIDTH
 
 
-def test_character_encoder_adds_the_boundaries(files):
-    encoder = _ElmoCharacterEncoder(files.options, files.weights)
-    output = encoder(batch_to_ids([["<S>", "bank", "</S>"], ["bank"]]))
-    rows = output["token_embedding"]
-    assert encoder.get_output_dim() == 8 and rows.shape == (2, 5, 8)
-    assert torch.equal(rows[0, 0], rows[0, 1]) and torch.equal(rows[0, 3], rows[0, 4])
-    assert torch.equal(rows[1, 1], rows[0, 2]) and not rows[1, 3:].any()
-    assert output["mask"].tolist() == [[True] * 5, [True] * 3 + [False] * 2]
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 @torch.no_grad()
 def test_other_types_of_the_parameters(files, dtype):
@@ -233,22 +191,6 @@ def test_other_types_of_the_parameters(files, dtype):
     elmo._elmo_lstm._elmo_lstm.reset_states()
     found = elmo.to(dtype)(ids)["elmo_representations"][0]
     assert found.dtype == dtype and (found - wanted).abs().max() < 0.1
-
-
-@pytest.mark.parametrize(
-    "ids, problem",
-    [
-        (torch.full((2, 3, 40), 5), "EL017.*40 for each word.*50.*max_characters_per_token.*max_characters=50"),
-        (torch.zeros(2, 3, 50), "EL017.*float32"),
-        (torch.full((2, 3, 50), 262), "EL017.*262.*0 to 261"),
-        (torch.tensor([0, 5]).view(1, 2, 1).expand(1, 2, 50), "EL017.*before the last word"),
-        (torch.zeros(0, 3, 50, dtype=torch.long), "no sentences"),
-        ([["The", "bank"]], "EL017.*list"),
-    ],
-)
-def test_invalid_ids_are_refused(files, ids, problem):
-    with pytest.raises(ValueError, match=problem):
-        make_elmo(files)(ids)
 
 
 def test_a_bilm_that_does_not_fit_is_refused(tmp_path):
@@ -263,3 +205,92 @@ def test_given_weights_are_not_trained():
     assert [parameter.item() for parameter in mix.scalar_parameters] == [1.0, 2.0, 3.0]
     assert not any(parameter.requires_grad for parameter in mix.parameters())
     assert list(mix.state_dict()) == ["gamma", *(f"scalar_parameters.{k}" for k in range(3))]
+
+
+class AllenNLPVocabulary:
+    """The one method of AllenNLP's class that is used."""
+
+    def get_token_to_index_vocabulary(self, namespace):
+        return {"tokens": {"@@PADDING@@": 0, "@@UNKNOWN@@": 1, "bank": 2}}[namespace]
+
+
+@pytest.mark.parametrize("cls", [Elmo, ElmoTokenEmbedder])
+def test_from_params_takes_the_forms_of_all_versions(files, cls):
+    params = {"type": "elmo_token_embedder", "options_file": str(files.options), "weight_file": str(files.weights)}
+    params.update({"num_output_representations": 1} if cls is Elmo else {"projection_dim": 5})
+    width = 16 if cls is Elmo else 5
+    vocab, before = AllenNLPVocabulary(), dict(params)
+    for call in (
+        lambda: cls.from_params(params),
+        lambda: cls.from_params(params=params),
+        lambda: cls.from_params(None, params),
+        lambda: cls.from_params(vocab, params),
+        lambda: cls.from_params(vocab=vocab, params=params),
+        lambda: cls.from_params(params, vocab=vocab),
+        lambda: cls.from_params(MappingProxyType(params), extra=1),
+    ):
+        assert call().get_output_dim() == width
+    assert params == before
+    cached = {**params, "namespace_to_cache": "tokens"}
+    for module in (cls.from_params(vocab, cached), cls.from_params(cached, vocab=vocab)):
+        found = module(torch.zeros(1, 1, 50, dtype=torch.long), torch.tensor([[2]]))
+        wanted = module(batch_to_ids([["bank"]]))
+        assert type(found) is type(wanted)
+    for bad in (lambda: cls.from_params(vocab), lambda: cls.from_params(None, cached)):
+        with pytest.raises(ConfigurationError, match="params|vocabulary"):
+            bad()
+
+
+def test_embed_batch_carries_the_state(embedder, files):
+    state = None
+    assert embedder.embed_sentence([]).shape == (N_LAYERS, 0, WIDTH)
+    for batch in [[["the", "bank"]], *BATCHES]:
+        wanted, state = files.bilm.embed(batch, state=state, return_state=True)
+        vectors = embedder.embed_batch(batch) if len(batch) > 1 else [embedder.embed_sentence(batch[0])]
+        for found, rows in zip(vectors, wanted, strict=True):
+            assert found.dtype == np.float32
+            np.testing.assert_allclose(found, rows, atol=1e-5)
+
+
+def test_embed_sentences_is_lazy_and_batched(embedder, files):
+    found = embedder.embed_sentences((words for batch in BATCHES[1:] for words in batch), batch_size=2)
+    wanted, state = files.bilm.embed(BATCHES[1], state=None, return_state=True)
+    wanted += files.bilm.embed(BATCHES[2][:2], state=state)
+    for rows in wanted:
+        np.testing.assert_allclose(next(found), rows, atol=1e-5)
+    with pytest.raises(ConfigurationError, match="batch_size is 0"):
+        next(embedder.embed_sentences([["a"]], batch_size=0))
+
+
+@pytest.mark.parametrize("output_format", ["all", "top", "average"])
+def test_embed_file_writes_one_dataset_per_line(embedder, files, tmp_path, output_format):
+    text = io.StringIO("\n".join(LINES))
+    embedder.embed_file(text, str(tmp_path / "out.hdf5"), output_format, batch_size=3)
+    wanted = files.bilm.embed([line.split() for line in LINES])
+    choose = {"all": lambda rows: rows, "top": lambda rows: rows[-1], "average": lambda rows: rows.mean(axis=0)}
+    with h5py.File(tmp_path / "out.hdf5") as file:
+        assert set(file) == {"0", "1", "2", "sentence_to_index"}
+        for i, rows in enumerate(wanted):
+            assert file[str(i)].dtype == np.float32
+            np.testing.assert_allclose(file[str(i)][()], choose[output_format](rows), atol=1e-5)
+        assert file["sentence_to_index"].shape == (1,)
+        assert json.loads(file["sentence_to_index"][0]) == {line: str(i) for i, line in enumerate(LINES)}
+    assert text.closed and [path.name for path in tmp_path.iterdir()] == ["out.hdf5"]
+
+
+def test_embed_file_with_sentences_as_keys(embedder, tmp_path):
+    embedder.embed_file(io.StringIO("\n".join(LINES)), tmp_path / "out.hdf5", use_sentence_keys=True)
+    with h5py.File(tmp_path / "out.hdf5") as file:
+        assert set(file) == set(LINES)
+    embedder.embed_file(io.StringIO("a / b\na / b"), tmp_path / "other.hdf5", forget_sentences=True)
+    with h5py.File(tmp_path / "other.hdf5") as file:
+        assert set(file) == {"0", "1"}
+
+
+def test_a_failure_leaves_the_old_file(embedder, tmp_path, monkeypatch):
+    path = tmp_path / "out.hdf5"
+    path.write_bytes(b"old")
+    monkeypatch.setattr(embedder, "embed_batch", lambda batch: [np.zeros(1), "not an array"])
+    with pytest.raises(ValueError, match="not an array"):
+        embedder.embed_file(io.StringIO("a\nb"), path)
+    assert path.read_bytes() == b"old" and len(list(tmp_path.iterdir())) == 1
