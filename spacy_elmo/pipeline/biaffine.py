@@ -29,7 +29,7 @@ from torch.nn import functional
 from ..inference.packed_weights import PackedLinear, takes_kernel
 from ..inference.runtime import isolated, register_fork_handlers
 from ..settings import Count, Probability
-from .crf import MISSING, Integers
+from .crf import MISSING, Integers, raise_other_component
 from .spanning_tree import are_trees, find_best_tree
 
 ROOT_LABEL = "root"  # in any case
@@ -420,10 +420,4 @@ def _to(vectors: Tensor, array: NDArray[Any]) -> Tensor:
     return torch.from_numpy(array).to(vectors.device)
 
 
-def _raise_not_parser(*args: Any) -> Any:
-    """RAISES (ValueError): Always: it is called by components other than `biaffine_parser`."""
-    raise ValueError(
-        "A component has the model spacy-elmo.BiaffineParser.v1, but is not a 'biaffine_parser': only that component "
-        'sets the number of labels. Set factory = "biaffine_parser" in the block of the component, or give it another '
-        "model."
-    )
+_raise_not_parser = partial(raise_other_component, "spacy-elmo.BiaffineParser.v1", "biaffine_parser")

@@ -2,25 +2,17 @@
 and Manning (2017).
 """
 
-import math
-import warnings
-from collections.abc import Mapping
-from itertools import islice
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import numpy
 from spacy.attrs import DEP, HEAD, IS_SPACE, SENT_START
 from spacy.language import Language
 from spacy.pipeline.dep_parser import parser_score
-from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
-from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.training import Example
 from spacy.vocab import Vocab
-from thinc.api import Model, Optimizer
+from thinc.api import Model
 
-from ..errors import Errors, Warnings
-from ..inference.runtime import register_fork_handlers
-from ..util import MAX_VALUE, shorten
 from .biaffine import (
     KNOWN_INSIDE,
     KNOWN_START,
@@ -31,9 +23,8 @@ from .biaffine import (
     compute_parse_loss,
     predict_parses,
 )
-from .checks import check_examples_have_words, check_model
 from .crf import MISSING, Integers, Mask, find_words
-from .crf_ner import DEFAULT_TOK2VEC, N_INITIALIZATION_DOCS
+from .labelled_pipe import DEFAULT_TOK2VEC, LabelledPipe
 
 # Labels of white space, as spaCy's parser has them: a root where a sentence has nothing else.
 SPACE_LABEL, SPACE_ROOT_LABEL = "dep", "ROOT"
@@ -65,7 +56,7 @@ def make_biaffine_parser(
     return BiaffineDependencyParser(nlp.vocab, model, name, scorer=scorer)
 
 
-class BiaffineDependencyParser(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled and has no types
+class BiaffineDependencyParser(LabelledPipe):
     """Finds the head and the label of each word: the tree of the highest score for each sentence, projective or not.
 
     Sentence boundaries that a Doc has are kept. Where it is not known whether a word begins a sentence, that is
@@ -73,6 +64,11 @@ class BiaffineDependencyParser(TrainablePipe):  # type: ignore[misc]  # spaCy's 
 
     RAISES (ValueError): For a model of another kind.
     """
+
+    factory, spacy_factory = "biaffine_parser", "parser"
+    architecture, layer = "spacy-elmo.BiaffineParser.v1", "biaffine"
+    annotation, attributes = "dependencies", "token.head, token.dep"
+    unknown_effect = "learns the heads of these words, but not their labels"
 
     def __init__(
         self,
@@ -82,57 +78,23 @@ class BiaffineDependencyParser(TrainablePipe):  # type: ignore[misc]  # spaCy's 
         *,
         scorer: Optional[Callable[..., Any]] = parser_score,
     ) -> None:
-        self.vocab = vocab
-        self.model = model
-        self.name = name
-        self.scorer = scorer
-        self.cfg: Dict[str, Any] = {"labels": []}
-        self._has_checked_labels = False  # those of the training examples
-        check_model(name, model, bool(model.has_ref("biaffine")), "spacy-elmo.BiaffineParser.v1")
-        register_fork_handlers()
+        super().__init__(vocab, model, name, scorer=scorer)
 
-    @property
-    def labels(self) -> Tuple[str, ...]:
-        """RETURNS (Tuple[str, ...]): The labels, in the order of their scores."""
-        return tuple(self.cfg["labels"])
+    def read_labels(self, doc: Doc) -> Iterable[str]:
+        """RETURNS (Iterable[str]): The labels of the words of a Doc."""
+        return {doc[i].dep_ for i in find_words(doc).tolist() if doc[i].dep}
 
-    @property
-    def label_data(self) -> Tuple[str, ...]:
-        """RETURNS (Tuple[str, ...]): What `spacy init labels` writes and `initialize` takes."""
-        return self.labels
-
-    def add_label(self, label: str) -> int:
-        """label (str): A label to add, before the component is initialized.
-        RETURNS (int): 1, or 0 for a known label.
-        RAISES (ValueError): If it is not a text, if the component is initialized.
-        """
-        if not isinstance(label, str) or not label:
-            raise ValueError(
-                f"The label of '{self.name}' is {label!r}, should be a text that is not empty. Correct the label."
-            )
-        if label in self.labels:
-            return 0
-        if self.model.get_ref("biaffine").has_dim("nO"):
-            raise ValueError(
-                f"The label '{label}' cannot be added to '{self.name}', which is initialized with the labels "
-                f"{_list_labels(self.labels)}: its model has scores for these only. Add all labels before "
-                "`nlp.initialize`, or add a new component."
-            )
-        self.cfg["labels"].append(label)
-        self.vocab.strings.add(label)
-        return 1
-
-    # Prediction
+    def set_label_count(self, n_labels: int) -> None:
+        """Set the number of labels of the model."""
+        self.model.get_ref(self.layer).set_dim("nO", n_labels)
 
     def predict(self, docs: Iterable[Doc]) -> List[ParseAnnotation]:
         """docs (Iterable[Doc]): The Docs. Sentence boundaries that they have already are kept.
         RETURNS (List[ParseAnnotation]): Sentence starts, heads and labels of the words of each Doc.
         RAISES (ValueError): EL098 if the component is not initialized.
         """
-        if not self.model.get_ref("biaffine").has_param("arcs"):
-            raise ValueError(Errors.EL098.format(name=self.name))
         docs = list(docs)
-        words = [find_words(doc) for doc in docs]
+        words = self.find_doc_words(docs)
         if not any(map(len, words)):
             nothing = numpy.zeros(0, dtype="int64")
             return [ParseAnnotation(nothing, nothing, nothing, nothing) for _ in docs]
@@ -161,129 +123,15 @@ class BiaffineDependencyParser(TrainablePipe):  # type: ignore[misc]  # spaCy's 
                 starts = numpy.where(is_start, KNOWN_START, KNOWN_INSIDE)
                 doc.from_array([SENT_START], starts.astype("uint64")[:, None])
 
-    # Training
-
-    def initialize(
-        self,
-        get_examples: Callable[[], Iterable[Example]],
-        *,
-        nlp: Optional[Language] = None,
-        labels: Any = None,
-    ) -> None:
-        """Collect labels, and initialize the model for them.
-
-        labels (Optional[Iterable[str]]): The labels; None for those of the dependencies in the examples. Labels that
-            were added before stay. A warning if no dependency in the examples has any of them.
-        RAISES (ValueError): If there is no word to train on, if `labels` is a text or a mapping, if there is no label,
-            for a label that is new to an initialized component.
-        """
-        if callable(get_examples):
-            check_examples_have_words(get_examples, nlp, self.name)
-        validate_get_examples(get_examples, "BiaffineDependencyParser.initialize")
-        reason = "the given list of labels is empty"
-        if labels is None:
-            collected, n_examples = _collect_dependency_labels(get_examples())
-            labels = sorted(collected)
-            reason = f"no token in the {n_examples} training examples has a dependency"
-        elif isinstance(labels, (str, bytes, Mapping)) or not isinstance(labels, Iterable):
-            raise ValueError(
-                f"The labels of '{self.name}' are {shorten(repr(labels), MAX_VALUE)}, should be a list of texts, as "
-                "`spacy init labels` writes it for a component 'biaffine_parser' (that of 'parser' has the actions of "
-                "a transition system). "
-                f"Correct [initialize.components.{self.name}.labels], or remove it to collect the labels from the "
-                "training data."
-            )
-        else:
-            labels = list(labels)
-            self._warn_of_unused(labels, get_examples())
-        for label in labels:
-            self.add_label(label)
-        if not self.labels:
-            raise ValueError(
-                f"The component '{self.name}' has no labels: {reason}. Annotate heads and labels (token.head, "
-                "token.dep), or give the labels: `add_label` before `nlp.initialize`, or "
-                f"[initialize.components.{self.name}.labels]."
-            )
-        self._has_checked_labels = True
-        self.model.get_ref("biaffine").set_dim("nO", len(self.labels))
-        self.model.initialize(X=[eg.predicted for eg in islice(get_examples(), N_INITIALIZATION_DOCS)])
-
-    def get_loss(self, examples: Iterable[Example], scores: BiaffineInputs) -> Tuple[float, BiaffineInputs]:
+    def compute_loss(self, examples: Sequence[Example], scores: BiaffineInputs) -> Tuple[float, BiaffineInputs]:
         """The cross entropy of the annotated heads, labels and sentence starts, summed over words.
 
         What is not annotated, or cannot be aligned with the tokens of the predicted Doc, has no loss.
 
         RETURNS (Tuple[float, BiaffineInputs]): The loss and its gradient.
-        RAISES (ValueError): If the loss is not a finite number. WL075 if a component that was trained before is
-            trained on other labels.
         """
-        examples = list(examples)
-        validate_examples(examples, "BiaffineDependencyParser.get_loss")
-        if not self._has_checked_labels:
-            self._check_labels(examples)
         places = {label: i for i, label in enumerate(self.labels)}
-        loss, d_scores = compute_parse_loss(scores, [_align_annotation(eg, places) for eg in examples])
-        if not math.isfinite(loss):
-            raise ValueError(
-                f"The loss of '{self.name}' is {loss}, should be a finite number. Lower the learning rate, or "
-                "set grad_clip in [training.optimizer]."
-            )
-        return loss, d_scores
-
-    def _check_labels(self, examples: Sequence[Example]) -> None:
-        """Warn, once, of labels in the first annotated batch that are not those of the component: WL075."""
-        labels, _ = _collect_dependency_labels(examples)
-        unknown = sorted(labels.difference(self.labels))
-        self._has_checked_labels = bool(labels)
-        if unknown:
-            shown = {"unknown": _list_labels(unknown), "known": _list_labels(self.labels)}
-            effect = "learns the heads of these words, but not their labels"
-            text = Warnings.WL075.format(name=self.name, annotated="dependencies", effect=effect, **shown)
-            warnings.warn(text, stacklevel=4)
-
-    def _warn_of_unused(self, labels: Sequence[Any], examples: Iterable[Example]) -> None:
-        """Warn if the examples have dependencies, but none has any of these labels."""
-        used, _ = _collect_dependency_labels(examples)
-        if labels and used and not used.intersection(label for label in labels if isinstance(label, str)):
-            warnings.warn(
-                f"None of the labels given for '{self.name}' ({_list_labels(labels)}) is that of a dependency in the "
-                f"training examples, which have {_list_labels(sorted(used))}: it would learn no label. "
-                f"Correct [initialize.components.{self.name}.labels], or remove it to collect the labels from the "
-                "training data.",
-                stacklevel=3,
-            )
-
-    def rehearse(
-        self,
-        examples: Iterable[Example],
-        *,
-        sgd: Optional[Optimizer] = None,
-        losses: Optional[Dict[str, float]] = None,
-        **config: Any,
-    ) -> Dict[str, float]:
-        """RAISES (NotImplementedError): Always."""
-        raise NotImplementedError(
-            f"The component '{self.name}' does not support rehearsal (`nlp.rehearse`). Leave it out "
-            f'(`nlp.rehearse(examples, exclude=["{self.name}"])`), and train it with `nlp.update` on old and '
-            "new examples."
-        )
-
-
-def _list_labels(labels: Iterable[Any]) -> str:
-    return shorten(", ".join(map(repr, labels)), MAX_VALUE)
-
-
-def _collect_dependency_labels(examples: Iterable[Example]) -> Tuple[Set[str], int]:
-    """RETURNS (Tuple[Set[str], int]): Labels of all words, and the number of examples read."""
-    labels: Set[str] = set()
-    n_examples = 0
-    for eg in examples:
-        n_examples += 1
-        doc = eg.reference
-        words = find_words(doc)
-        if len(words):
-            labels.update(doc.vocab.strings[int(dep)] for dep in numpy.unique(doc.to_array(DEP)[words]) if dep)
-    return labels, n_examples
+        return compute_parse_loss(scores, [_align_annotation(eg, places) for eg in examples])
 
 
 # Gold annotation

@@ -9,6 +9,7 @@ chain first. Everything is in float64, since scores grow with the length of a ch
 """
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from typing import Any, Callable, Iterable, List, NamedTuple, NoReturn, Sequence, Tuple
 
@@ -217,7 +218,7 @@ def CRFTagger(tok2vec: Model[List[Doc], List[Floats2d]]) -> Model[List[Doc], CRF
     return model
 
 
-def set_label_count(model: Model[List[Doc], CRFScores], n_labels: int) -> None:
+def set_tag_count(model: Model[List[Doc], CRFScores], n_labels: int) -> None:
     """Set the number of entity labels of a `CRFTagger`, before it is initialized."""
     for name in ("emit", "crf"):
         model.get_ref(name).set_dim("nO", 1 + N_KINDS * n_labels)
@@ -309,10 +310,12 @@ def _split_rows(array: Any, lengths: List[int]) -> List[Any]:
     return [array[end - length : end] for end, length in zip(ends, lengths)]
 
 
-def _raise_not_crf_ner(*args: Any) -> NoReturn:
-    """RAISES (ValueError): Always: it is called by components other than `crf_ner`."""
+def raise_other_component(architecture: str, factory: str, *args: Any) -> NoReturn:
+    """RAISES (ValueError): Always: it is called by components of other factories."""
     raise ValueError(
-        "A component has the model spacy-elmo.CRFTagger.v1, but is not a 'crf_ner': only that component sets "
-        'the number of tags of the CRF. Set factory = "crf_ner" in the block of the component, or give it '
-        "another model."
+        f"A component has the model {architecture}, but is not a '{factory}': only that component sets the number of "
+        f'labels. Set factory = "{factory}" in the block of the component, or give it another model.'
     )
+
+
+_raise_not_crf_ner = partial(raise_other_component, "spacy-elmo.CRFTagger.v1", "crf_ner")

@@ -2,8 +2,7 @@
 
 import os
 import pickle
-from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 import numpy
 import pytest
@@ -290,28 +289,6 @@ def test_a_tokenizer_may_differ_from_the_annotation(trained: Language) -> None:
     assert numpy.isfinite(nlp.update(examples)["biaffine_parser"])
 
 
-# Saving
-
-
-def test_a_saved_component_finds_the_same(trained: Language, tmp_path: Path) -> None:
-    trained.to_disk(tmp_path / "disk")
-    sourced = spacy.blank("en")
-    sourced.add_pipe("biaffine_parser", source=trained)
-    copies = [
-        spacy.load(tmp_path / "disk"),
-        spacy.blank("en").from_config(trained.config).from_bytes(trained.to_bytes()),
-        pickle.loads(pickle.dumps(trained)),
-        sourced,
-    ]
-    for text, heads, deps in TRAINED:
-        assert all(_read(copy(_doc(copy, text))) == list(zip(heads, deps)) for copy in copies)
-    parser = trained.get_pipe("biaffine_parser")
-    config = {"model": {**SMALL, "tok2vec": {**CNN, "width": 32}}}
-    copy = spacy.blank("en").add_pipe("biaffine_parser", config=config).from_bytes(parser.to_bytes())
-    assert copy.labels == parser.labels
-    assert not any(node.shims for node in parser.model.walk()), "arrays only, nothing that torch would pickle"
-
-
 def test_other_components_can_be_trained_while_it_is_frozen(trained: Language) -> None:
     nlp = pickle.loads(pickle.dumps(trained))
     nlp.add_pipe("crf_ner", config={"model": {"tok2vec": CNN}})
@@ -322,21 +299,6 @@ def test_other_components_can_be_trained_while_it_is_frozen(trained: Language) -
     assert _read(nlp(_doc(nlp, TRAINED[2][0]))) == list(zip(*TRAINED[2][1:]))
 
 
-# Labels and errors
-
-
-def test_labels_can_be_given_and_a_second_initialization_starts_anew(trained: Language) -> None:
-    nlp = spacy.blank("en")
-    parser = nlp.add_pipe("biaffine_parser", config={"model": {**SMALL, "tok2vec": CNN}})
-    assert [parser.add_label(label) for label in ("iobj", "iobj")] == [1, 0]
-    parser.initialize(lambda: _make_examples(nlp), labels=iter(["ROOT", "nsubj"]))
-    assert parser.labels == parser.label_data == ("iobj", "ROOT", "nsubj")
-    nlp = pickle.loads(pickle.dumps(trained))
-    nlp.initialize(lambda: _make_examples(nlp))
-    assert nlp.get_pipe("biaffine_parser").labels == trained.get_pipe("biaffine_parser").labels
-    assert not nlp.get_pipe("biaffine_parser").model.get_ref("biaffine").get_param("arcs").any()
-
-
 def test_labels_of_white_space_are_not_collected() -> None:
     nlp = spacy.blank("en")
     parser = nlp.add_pipe("biaffine_parser", config={"model": {**SMALL, "tok2vec": CNN}})
@@ -344,83 +306,3 @@ def test_labels_of_white_space_are_not_collected() -> None:
     nlp.initialize(lambda: [Example(Doc(nlp.vocab, words=["\n", "Go", "!"]), doc)])
     assert parser.labels == ("punct", "root")
     assert nlp(Doc(nlp.vocab, words=["Go"]))[0].dep_ == "root", "the label of roots in the data"
-
-
-@pytest.mark.parametrize("factory", ["parser", "tagger"])
-def test_biaffine_model_in_another_component_is_an_error(trained: Language, factory: str) -> None:
-    nlp = spacy.blank("en")
-    nlp.add_pipe(factory, config={"model": {**SMALL, "tok2vec": CNN}})
-    example = _make_example(trained, *TRAINED[2])
-    for token in example.reference:
-        token.tag_ = "X"
-    with pytest.raises(ValueError, match=r'not a .biaffine_parser.*Set factory = "biaffine_parser"'):
-        nlp.initialize(lambda: [example])
-
-
-def _initialize(labels: Any, *examples: Example) -> None:
-    """With labels from the config, as `spacy train` has them."""
-    nlp = spacy.blank("en")
-    nlp.add_pipe("biaffine_parser")
-    nlp.config["initialize"]["components"]["biaffine_parser"] = {"labels": labels}
-    nlp.initialize(lambda: examples or _make_examples(nlp))
-
-
-def test_training_on_labels_that_are_not_known_is_told(trained: Language, tmp_path: Path) -> None:
-    trained.to_disk(tmp_path / "trained")
-    nlp = spacy.load(tmp_path / "trained")
-    example = _make_example(nlp, "Dogs ate .", [1, 1, 1], ["agent", "ROOT", "punct"])
-    with pytest.warns(UserWarning, match="WL075.*labels that 'biaffine_parser' does not have: 'agent'") as told:
-        nlp.update([_make_example(nlp, "Dogs ate ."), example])
-        nlp.update([example])
-    assert len(told) == 1
-
-
-def _with_infinite_scores(nlp: Language) -> None:
-    parser = nlp.get_pipe("biaffine_parser")
-    scores, _ = parser.model.begin_update([eg.predicted for eg in _make_examples(nlp)])
-    scores.vectors[0][:] = numpy.nan
-    parser.get_loss(_make_examples(nlp), scores)
-
-
-TAGGER: Dict[str, Any] = {"@architectures": "spacy.Tagger.v2", "tok2vec": LISTENER}
-
-
-@pytest.mark.parametrize(
-    "fail, message",
-    [
-        (
-            lambda nlp: _initialize(None, _make_example(nlp, "a b")),
-            r"'biaffine_parser' has no labels: no token in the 1 training examples.*token.head",
-        ),
-        (lambda nlp: _initialize([]), r"has no labels: the given list of labels is empty"),
-        # Labels of spaCy's `parser` are a mapping of actions.
-        (
-            lambda nlp: _initialize({"0": {}, "1": {"nsubj": -1}}),
-            r"'biaffine_parser'.*\[initialize.components.biaffine_parser.labels\]",
-        ),
-        (
-            lambda nlp: _initialize(["ROOT"], Example(nlp.make_doc(""), nlp.make_doc(""))),
-            r"of the 1 training.*'biaffine_parser'",
-        ),
-        (lambda nlp: nlp.get_pipe("biaffine_parser").add_label(3), r"is 3, should be a text"),
-        (lambda nlp: nlp.get_pipe("biaffine_parser").add_label("agent"), r"'agent'.*'ROOT', 'aux'"),
-        (lambda nlp: nlp.rehearse(_make_examples(nlp)), r"exclude=\[\"biaffine_parser\"\]"),
-        (_with_infinite_scores, r"nan"),
-        (
-            lambda nlp: nlp.add_pipe("biaffine_parser", name="other", config={"model": TAGGER}),
-            r"'other'.*BiaffineParser",
-        ),
-        (
-            lambda nlp: spacy.blank("en").add_pipe("biaffine_parser").predict([nlp.make_doc("a")]),
-            r"EL098.*initialized",
-        ),
-    ],
-)
-def test_mistakes_are_told(trained: Language, fail: Callable[[Language], Any], message: str) -> None:
-    with pytest.raises((ValueError, NotImplementedError), match=message):
-        fail(pickle.loads(pickle.dumps(trained)))
-
-
-def test_given_labels_that_are_not_in_the_data_are_told() -> None:
-    with pytest.warns(UserWarning, match=r"None of the labels given for 'biaffine_parser' \('Root', 'NSUBJ'\)"):
-        _initialize(["Root", "NSUBJ"])

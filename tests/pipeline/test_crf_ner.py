@@ -1,8 +1,6 @@
 """The component `crf_ner`: training, alignment, entities that are there, labels, mistakes."""
 
-import pickle
-from pathlib import Path
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 import numpy
 import pytest
@@ -18,7 +16,6 @@ TRAINED = [
     ("London is big .", "U-LOC O O O".split()),
     ("Charles likes London .", "U-PER O U-LOC O".split()),
 ]
-TAGGER = {"@architectures": "spacy.Tagger.v2", "tok2vec": LISTENER}
 BESIDE_WORDS = {"@architectures": "spacy-elmo.Tok2VecWithElmo.v1", "embed": CNN, "elmo": LISTENER}
 
 
@@ -179,107 +176,3 @@ def test_white_space_that_is_preset_is_in_no_other_entity(trained: Language, is_
     doc.set_ents([] if is_blocked else [white], blocked=[white] if is_blocked else [], default="missing")
     found = [(ent.start, ent.end, ent.label_) for ent in trained(doc).ents if ent.end > 3]
     assert found == ([] if is_blocked else [(5, 6, "PER")])
-
-
-# Saving
-
-
-def test_a_saved_component_finds_the_same(trained: Language, tmp_path: Path) -> None:
-    trained.to_disk(tmp_path / "disk")
-    sourced = spacy.blank("en")
-    sourced.add_pipe("crf_ner", source=trained)
-    copies = [
-        spacy.load(tmp_path / "disk"),
-        spacy.blank("en").from_config(trained.config).from_bytes(trained.to_bytes()),
-        pickle.loads(pickle.dumps(trained)),
-        sourced,
-    ]
-    for text, _ in TRAINED:
-        wanted = _read(trained(_doc(trained, text)))
-        assert all(_read(copy(_doc(copy, text))) == wanted for copy in copies)
-    crf_ner = trained.get_pipe("crf_ner")
-    assert spacy.blank("en").add_pipe("crf_ner").from_bytes(crf_ner.to_bytes()).labels == crf_ner.labels
-    assert not any(node.shims for node in crf_ner.model.walk()), "arrays only, nothing that torch would pickle"
-
-
-# Labels and errors
-
-
-def test_labels_can_be_given_and_a_second_initialization_starts_anew(trained: Language) -> None:
-    nlp = spacy.blank("en")
-    crf_ner = nlp.add_pipe("crf_ner")
-    assert [crf_ner.add_label(label) for label in ("PER", "PER")] == [1, 0]
-    crf_ner.initialize(lambda: _make_examples(nlp), labels=iter(["DATE", "LOC"]))
-    assert crf_ner.labels == crf_ner.label_data == ("PER", "DATE", "LOC")
-    assert crf_ner.model.get_ref("emit").get_dim("nO") == 13
-    nlp = pickle.loads(pickle.dumps(trained))
-    nlp.initialize(lambda: _make_examples(nlp))
-    assert not nlp.get_pipe("crf_ner").model.get_ref("crf").get_param("transitions").any()
-
-
-@pytest.mark.parametrize("factory", ["ner", "tagger"])
-def test_crf_in_another_component_is_an_error(trained: Language, factory: str) -> None:
-    nlp = spacy.blank("en")
-    crf = {"@architectures": "spacy-elmo.CRFTagger.v1", "tok2vec": CNN}
-    nlp.add_pipe(factory, config={"model": crf})
-    example = _make_example(trained, "Ada slept", ["U-PER", "O"])
-    for token in example.reference:
-        token.tag_ = "X"
-    with pytest.raises(ValueError, match=r'not a .crf_ner.*Set factory = "crf_ner"'):
-        nlp.initialize(lambda: [example])
-
-
-def _initialize(labels: Any, *examples: Example) -> None:
-    """With labels from the config, as `spacy train` has them."""
-    nlp = spacy.blank("en")
-    nlp.add_pipe("crf_ner")
-    nlp.config["initialize"]["components"]["crf_ner"] = {"labels": labels}
-    nlp.initialize(lambda: examples or _make_examples(nlp))
-
-
-def test_training_on_labels_that_are_not_known_is_told(trained: Language, tmp_path: Path) -> None:
-    trained.to_disk(tmp_path / "trained")
-    nlp = spacy.load(tmp_path / "trained")
-    with pytest.warns(
-        UserWarning, match="WL075.*labels that 'crf_ner' does not have: 'CITY'. .*It has 'LOC', 'PER'"
-    ) as told:
-        nlp.update([_make_example(nlp, "Ada slept", ["O", "O"]), _make_example(nlp, "Rome fell", ["U-CITY", "O"])])
-        nlp.update([_make_example(nlp, "Rome fell", ["U-CITY", "O"])])
-    assert len(told) == 1
-
-
-def _with_infinite_scores(nlp: Language) -> None:
-    crf_ner = nlp.get_pipe("crf_ner")
-    scores, _ = crf_ner.model.begin_update([eg.predicted for eg in _make_examples(nlp)])
-    scores.emissions[0][:] = numpy.nan
-    crf_ner.get_loss(_make_examples(nlp), scores)
-
-
-@pytest.mark.parametrize(
-    "fail, message",
-    [
-        (
-            lambda nlp: _initialize(None, _make_example(nlp, "a b", ["O", "O"])),
-            r"'crf_ner' has no labels.*1 training examples",
-        ),
-        (lambda nlp: _initialize([]), r"has no labels: the given list of labels is empty"),
-        # Labels of spaCy's `ner` are a mapping of actions.
-        (lambda nlp: _initialize({"0": {}, "1": {"PER": -1}}), r"'crf_ner'.*\[initialize.components.crf_ner.labels\]"),
-        (
-            lambda nlp: _initialize(["PER"], Example(nlp.make_doc(""), nlp.make_doc(""))),
-            r"of the 1 training.*'crf_ner'",
-        ),
-        (lambda nlp: nlp.get_pipe("crf_ner").add_label(3), r"is 3, should be a text"),
-        (lambda nlp: nlp.get_pipe("crf_ner").add_label("DATE"), r"'DATE'.*LOC, PER"),
-        (lambda nlp: nlp.rehearse(_make_examples(nlp)), r"exclude=\[\"crf_ner\"\]"),
-        (_with_infinite_scores, r"nan"),
-        (
-            lambda nlp: nlp.add_pipe("crf_ner", name="other", config={"model": TAGGER}),
-            r"'other'.*CRFTagger",
-        ),
-        (lambda nlp: spacy.blank("en").add_pipe("crf_ner").predict([nlp.make_doc("a")]), r"EL098.*initialized"),
-    ],
-)
-def test_mistakes_are_told(trained: Language, fail: Callable[[Language], Any], message: str) -> None:
-    with pytest.raises((ValueError, NotImplementedError), match=message):
-        fail(pickle.loads(pickle.dumps(trained)))
