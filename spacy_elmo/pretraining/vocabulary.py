@@ -143,7 +143,7 @@ def save_vocabulary(
 def _check_output(output: Path, places: Sequence[str], *, force: bool) -> None:
     """An earlier vocabulary in a folder of texts is left out, and replaced; any other file there is a text."""
     sources: List[AnyPath] = []
-    is_vocabulary = output.is_file() and File(output).read_head()[: len(BEGINNING)] == BEGINNING
+    is_vocabulary = output.is_file() and File(output).head.startswith(BEGINNING)
     for place in places if output.exists() else ():
         if place.startswith(DATA_SET):
             sources.append(place.removeprefix(DATA_SET).split(":")[0])

@@ -72,14 +72,58 @@ class File:
     def __str__(self) -> str:
         return f"{self.path}:{self.member}" if self.member else str(self.path)
 
+    @property
+    def head(self) -> bytes:
+        """The first 512 bytes, decompressed, of safetensors the whole header; b"" for a damaged file. They are read
+        once. Errors are those of `read_bytes`, but for damages, which the reader of the format reports.
+        """
+        return self._start[0]
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether it is compressed, whatever its name: browsers decompress without renaming."""
+        return self._start[1]
+
+    @cached_property
+    def kind(self) -> str:
+        """The format by the first bytes, see `kind_of_file`."""
+        return kind_of_file(self.head)
+
+    @cached_property
+    def _start(self) -> Tuple[bytes, bool]:
+        _require_file(self.path)
+        head, is_compressed = b"", False
+        try:
+            with self._open() as stored:
+                content = decompress(stored)
+                is_compressed = content is not stored
+                head = content.read(HEAD_BYTES)
+                if kind_of_file(head) == "safetensors":
+                    head += content.read(max(0, 8 + int.from_bytes(head[:8], "little") - HEAD_BYTES))
+        except Exception as error:  # many kinds, of zipfile and the decompressors
+            if _is_of_system(error):
+                raise _denied(self, error) from error
+        return head, is_compressed
+
+    @contextmanager
+    def _open(self) -> Iterator[IO[bytes]]:
+        if self.tar is not None:
+            yield io.BytesIO(self.tar)
+        elif self.member is None:
+            with self.path.open("rb") as file:
+                yield file
+        else:
+            with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as stream:
+                yield stream
+
     def read_bytes(self) -> bytes:
-        """The content, decompressed if its first bytes are those of gzip, bzip2 or xz.
+        """The content, decompressed.
 
         RAISES (ValueError): EL020 if there is no such file, EL022 for a damaged archive, EL036 if it expands too far.
         RAISES (OSError): EL037 if the operating system cannot read it.
         """
         content = self._read_stored()
-        if not content.startswith(COMPRESSION_MAGICS):  # whatever its name: browsers decompress without renaming
+        if not content.startswith(COMPRESSION_MAGICS):
             return content
         kind = "gzip" if content.startswith(GZIP_MAGIC) else "bzip2 or xz"
         with decoding(self, kind), decompress(io.BytesIO(content)) as stream:
@@ -87,60 +131,31 @@ class File:
         check_expansion(self, len(expanded), len(content))
         return expanded
 
+    def _read_stored(self) -> bytes:
+        if self.tar is not None:
+            return bytes(self.tar)
+        if self.member is None:
+            _require_file(self.path)
+            with decoding(self, "file"):
+                return self.path.read_bytes()
+        with decoding(self, "zip"), zipfile.ZipFile(self.path) as archive, archive.open(self.member) as stream:
+            n_bytes = min(archive.getinfo(self.member).compress_size, self.path.stat().st_size)
+            content = stream.read(max_expanded(n_bytes) + 1)  # all at once takes the memory that the zip declares
+        check_expansion(self, len(content), n_bytes)
+        return content
+
     def read_text(self) -> str:
+        """The text in UTF-8, see `decode_text`; errors are those of `read_bytes`."""
         return decode_text(self.read_bytes())
 
     def place(self) -> Tuple[Union[Path, io.BytesIO], int]:
         """What a library opens: the path of a plain file on disk, else its content in memory; and its size in bytes.
         Errors are those of `read_bytes`.
         """
-        if self.member is None and not self.is_compressed():
-            _require_file(self.path)
+        if self.member is None and not self.is_compressed:
             return self.path, self.path.stat().st_size
         content = self.read_bytes()
         return io.BytesIO(content), len(content)
-
-    def read_head(self, n_bytes: int = HEAD_BYTES) -> bytes:
-        """The first bytes, decompressed; b"" for a file that cannot be read: its reader reports why."""
-        try:
-            if self.tar is not None:
-                return decompress(io.BytesIO(self.tar)).read(n_bytes)
-            if self.member is None:
-                with self.path.open("rb") as file:
-                    return decompress(file).read(n_bytes)
-            with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as stream:
-                return decompress(stream).read(n_bytes)
-        except Exception:  # many kinds, of zipfile and gzip
-            return b""
-
-    def kind(self) -> str:
-        """The format by the first bytes, see `kind_of_file`; "" for a file that cannot be read."""
-        return kind_of_file(self.read_head())
-
-    def is_compressed(self) -> bool:
-        """Whether a file on disk is compressed with gzip, bzip2 or xz. OSError EL037 if it cannot be read."""
-        if not self.path.is_file():
-            return False
-        with decoding(self, "file"), self.path.open("rb") as file:
-            return file.read(HEAD_BYTES).startswith(COMPRESSION_MAGICS)
-
-    def _read_stored(self) -> bytes:
-        if self.tar is not None:
-            return bytes(self.tar)
-        if self.member is not None:
-            return self._read_zipped(self.member)
-        _require_file(self.path)
-        try:
-            return self.path.read_bytes()
-        except OSError as error:
-            raise _denied(self, error) from error
-
-    def _read_zipped(self, name: str) -> bytes:
-        with decoding(self, "zip"), zipfile.ZipFile(self.path) as archive, archive.open(name) as stream:
-            n_bytes = min(archive.getinfo(name).compress_size, self.path.stat().st_size)
-            content = stream.read(max_expanded(n_bytes) + 1)  # all at once takes the memory that the zip declares
-        check_expansion(self, len(content), n_bytes)
-        return content
 
 
 def kind_of_file(head: bytes) -> str:
@@ -163,17 +178,15 @@ def kind_of_file(head: bytes) -> str:
 
 class Listing:
     """A path that exists, and the files there, from which the formats choose. `kind` is "folder", or the format of a
-    file by its first bytes, see `kind_of_file`, of archives also by its name.
+    file by its first bytes, see `kind_of_file`, of archives also by its name; `file` is the file itself, None for a
+    folder or archive.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.kind = "folder" if path.is_dir() else File(path).kind() or _archive_kind(path)
-
-    @property
-    def file(self) -> Optional[File]:
-        """The file itself; None for a folder or archive."""
-        return None if self.kind in ("folder", "zip", "tar") else File(self.path)
+        file = File(path)
+        self.kind = "folder" if path.is_dir() else file.kind or _archive_kind(file)
+        self.file = None if self.kind in ("folder", "zip", "tar") else file
 
     @property
     def where(self) -> Path:
@@ -185,7 +198,10 @@ class Listing:
         """Files directly in the folder, all in the archive, or those beside the file, by name, see `list_files`.
         ValueError EL022 for an archive that is damaged or refused.
         """
-        return list_files(self.where, self.kind if self.file is None else "folder")
+        files = list_files(self.where, self.kind if self.file is None else "folder")
+        if self.file is not None and self.file == files.get(self.file.name):
+            files[self.file.name] = self.file  # whose first bytes are read
+        return files
 
     @cached_property
     def deep_files(self) -> Dict[str, File]:
@@ -279,42 +295,33 @@ def _list_tar(path: Path) -> Dict[str, File]:
     files: Dict[str, File] = {}
     with decoding(path, "tar archive"), tarfile.open(fileobj=io.BytesIO(content), mode="r:", tarinfo=_Header) as tar:
         for member in tar:
-            end = member.offset_data + (0 if member.issparse() else member.size)
-            if end > len(content):
+            start, end = member.offset_data, member.offset_data + (0 if member.issparse() else member.size)
+            if not start <= end <= len(content):
                 raise ValueError(f"{member.name} ends at byte {end:,}, but the archive has {len(content):,}")
             name = str(PurePosixPath(member.name))
             if member.isreg() and not member.issparse():
-                files.setdefault(name, File(path, name, memoryview(content)[member.offset_data : end]))
+                files.setdefault(name, File(path, name, memoryview(content)[start:end]))
     return files
 
 
 class _Header(tarfile.TarInfo):
-    """`tarfile` ends quietly at a damaged header; here it is an error."""
+    """`tarfile` ends quietly at a damaged header; here it is an error. A block of zeros is the end of the archive."""
 
     @classmethod
     def frombuf(cls, buf: Union[bytes, bytearray], encoding: str, errors: str) -> "_Header":
         try:
-            header = super().frombuf(buf, encoding, errors)
+            return super().frombuf(buf, encoding, errors)
         except tarfile.HeaderError as error:
-            if buf.count(0) == len(buf):
-                raise  # the end of the archive
-            raise ValueError(f"a header is damaged: {error}") from error
-        if header.size < 0:
-            raise ValueError(f"a header declares {header.size:,} bytes")
-        return header
+            raise (ValueError(f"a header is damaged: {error}") if any(buf) else error) from error
 
 
-def _archive_kind(path: Path) -> str:
-    """The kind of a file, "tar" or "zip", that is an archive by its name, or ends like a zip; "" for other files. A
-    compressed file that is damaged counts as a tar.
+def _archive_kind(file: File) -> str:
+    """The kind of a file, "tar" or "zip", that is an archive by its name; "" for other files. A compressed file that is
+    damaged counts as a tar.
     """
-    if path.name.lower().endswith(TAR_SUFFIXES) or (File(path).is_compressed() and not File(path).read_head()):
+    if file.path.name.lower().endswith(TAR_SUFFIXES) or (file.is_compressed and not file.head):
         return "tar"
-    try:
-        is_zip = path.suffix.lower() == ".zip" or zipfile.is_zipfile(path)
-    except zipfile.BadZipFile:  # of files that only end like a zip
-        return ""
-    return "zip" if is_zip else ""
+    return "zip" if file.path.suffix.lower() == ".zip" else ""
 
 
 def _plain_name(name: str) -> str:
@@ -393,6 +400,11 @@ def _is_locked(error: Exception) -> bool:
     return isinstance(error, OSError) and ("unable to lock file" in str(error) or "already open for" in str(error))
 
 
+def _is_of_system(error: Exception) -> bool:
+    """Whether the operating system cannot read a file. EINVAL: the file has an invalid position and is damaged."""
+    return _is_locked(error) or (isinstance(error, OSError) and error.errno not in (None, errno.EINVAL))
+
+
 @contextmanager
 def decoding(path: object, kind: str, remedy: str = DAMAGED) -> Iterator[None]:
     """Convert all exceptions of a decoder to one error of this package: EL022, or EL037 for errors of the operating
@@ -402,10 +414,8 @@ def decoding(path: object, kind: str, remedy: str = DAMAGED) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # all of them: see above
-        # EINVAL: the file has an invalid position and is damaged.
-        if _is_locked(error) or (isinstance(error, OSError) and error.errno not in (None, errno.EINVAL)):
-            raise _denied(path, error) from error
-        raise unreadable(path, kind, str(error) or type(error).__name__, remedy) from error
+        reason = str(error) or type(error).__name__
+        raise (_denied(path, error) if _is_of_system(error) else unreadable(path, kind, reason, remedy)) from error
 
 
 def decode_text(content: bytes) -> str:
@@ -443,11 +453,7 @@ def write_object(path: Path, record: Mapping[str, Any]) -> None:
 def parse_json(content: Union[bytes, str], path: object) -> Any:
     """The value of JSON. ValueError EL022 if it is not JSON, with line and column."""
     try:
-        text = decode_text(content) if isinstance(content, bytes) else content
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno:,}, column {error.colno:,}"
-        reason = f"{where}: {error.msg}" if text.strip() else "it is empty"
-        raise unreadable(path, "JSON", reason, "Correct it there, or use the original file") from error
+        return json.loads(decode_text(content) if isinstance(content, bytes) else content)
     except (ValueError, RecursionError) as error:
-        raise unreadable(path, "JSON", error, "Correct it, or use the original file") from error
+        reason = error if content.strip() else "it is empty"
+        raise unreadable(path, "JSON", reason, "Correct it, or use the original file") from error

@@ -16,7 +16,8 @@ from ..inference.runtime import isolated
 from .archive import TAR_SUFFIXES, File, Listing, ModelFiles, PathLike, cannot_add, no_such_bilm
 from .formats import ALLENNLP, BILM_TF, FORMATS, TF_CHECKPOINT, Format
 from .formats.allennlp import detect_allennlp, detect_state_dict
-from .formats.bilm_tf import VECTORS, describe_other_hdf5, detect_bilm_tf
+from .formats.bilm_tf import detect_bilm_tf
+from .formats.hdf5 import VECTORS, WEIGHTS_WANTED
 from .formats.native import PACKAGED_NAMES, find_packaged
 from .formats.pipelines import PIPELINE_CONFIG, component_names
 from .formats.tensorflow import find_checkpoint, with_options
@@ -29,7 +30,6 @@ CHECKPOINT_FILES = ("state.safetensors", "checksums.json")
 LOG, CHECKPOINTS, MODELS = "log.jsonl", "checkpoints", ("model-best", "model-last")
 INDEX = "tokens.sqlite"
 MANIFESTS = ("embed.json", "_embed.json")
-WANTED = "weights of a biLM in any known format"
 MAX_NAMES = 2000  # files considered
 Lines = Sequence[Tuple[str, Sequence[str], str]]  # of formats: name, patterns of required files, description
 
@@ -189,16 +189,18 @@ def detect_pair(weights: Path, options: File) -> Tuple[Format, ModelFiles]:
             raise cannot_add(weights, detect_format(weights)[0].name, "options")
         reason, expected = "it is a folder, and options are given apart", f"the file '{files.weights}'"
         raise ValueError(Errors.EL020.format(path=weights, reason=reason, expected=expected))
+    file = File(weights)
     if weights.is_file():
         listing = Listing(weights)
+        file = listing.file or file
         refuse_other_file(listing)
-        if File(weights).read_head().lstrip().startswith(b"{"):
+        if file.head.lstrip().startswith(b"{"):
             reason = "it is a file of JSON, as options are: options and weights may be in the wrong order"
             raise ValueError(Errors.EL020.format(path=weights, reason=reason, expected="a file of weights"))
         if (files := detect_allennlp(listing)) is not None:
             return ALLENNLP, files
     meta = weights.parent / META_NAME
-    return BILM_TF, ModelFiles(str(weights), File(weights), {}, options, meta=File(meta) if meta.is_file() else None)
+    return BILM_TF, ModelFiles(str(weights), file, {}, options, meta=File(meta) if meta.is_file() else None)
 
 
 def list_sources(path: PathLike, *files: Optional[PathLike]) -> List[Path]:
@@ -237,7 +239,7 @@ def reject_other_folder(path: Path) -> None:
 
 
 def _no_bilm(path: Path, reason: str) -> ValueError:
-    return ValueError(Errors.EL020.format(path=path, reason=reason, expected=WANTED))
+    return ValueError(Errors.EL020.format(path=path, reason=reason, expected=WEIGHTS_WANTED))
 
 
 def _bilm_of(run: Path) -> str:
@@ -252,7 +254,7 @@ def _bilm_of(run: Path) -> str:
 
 
 def _content_of(listing: Listing) -> Optional[str]:
-    path, head = listing.path, File(listing.path).read_head()
+    path, head = listing.path, b"" if listing.file is None else listing.file.head
     suffix = path.suffix.lower()
     if suffix == ".onnx" or (head.startswith(b"\x08") and b"spacy-elmo" in head[:32]):
         return "it is an ONNX graph, which is written for other programs, not read. Give the weights it was made from"
@@ -261,9 +263,7 @@ def _content_of(listing: Listing) -> Optional[str]:
     if suffix == ".whl":
         return "it is a package. Install it with pip, and pass its name to `spacy.load`"
     is_npz = listing.kind == "zip" and listing.files and all(name.endswith(".npy") for name in listing.files)
-    if head.startswith(b"PAR1") or is_npz:
-        return VECTORS
-    return describe_other_hdf5(path) if listing.kind == "hdf5" else None
+    return VECTORS if head.startswith(b"PAR1") or is_npz else None
 
 
 def describe_missing(listing: Listing, formats: Lines, packaged: str) -> str:

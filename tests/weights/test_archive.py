@@ -16,6 +16,7 @@ from reference.allennlp_state import elmo_state, make_config, to_bytes
 from reference.seeded_manylangs import make_architecture, write_manylangs
 from reference.seeded_weights import WORDS, make_arrays, make_options, make_softmax, write_model
 from reference.tensorflow_files import write_checkpoint
+from weights.opened_files import count_opened
 from weights.same import assert_same
 
 from spacy_elmo import load_bilm, save_bilm
@@ -54,6 +55,34 @@ def make(kind: str, folder: Path) -> Path:
     return folder
 
 
+# Of each format the file that names the biLM, and how often it is opened: to read its first bytes, and its content.
+OPENED = {
+    "bilm-tf": ("weights.hdf5", 2),
+    "native": ("weights.safetensors", 1),
+    "manylangs": ("encoder.pkl", 2),
+    "allennlp": ("weights.th", 2),
+    "tf-checkpoint": ("model.ckpt-7.index", 2),
+}
+
+
+@pytest.mark.issue(60)
+@pytest.mark.parametrize("kind", OPENED)
+def test_the_first_bytes_and_the_content_of_weights_are_read_once(kind, tmp_path):
+    folder = make(kind, tmp_path / "model")
+    name, n_opened = OPENED[kind]
+    load_bilm(folder)  # what is loaded once for each process
+    with count_opened() as opened:
+        load_bilm(folder)
+    assert opened[name] == n_opened
+    with count_opened() as opened:
+        load_bilm(folder / name)
+    assert opened[name] == 2
+    if kind == "bilm-tf":
+        with count_opened() as opened:
+            load_bilm(options=folder / "options.json", weights=folder / name)
+        assert opened[name] == 2
+
+
 def check(path, expected, **settings):
     """What is loaded is the same, with the same meta data."""
     bilm = load_bilm(path, **settings)
@@ -80,7 +109,7 @@ def test_texts_with_a_byte_order_mark_are_read(kind, name, tmp_path):
 def test_bad_json_says_where(kind, name, tmp_path):
     folder = make(kind, tmp_path / "model")
     for content, where in (
-        (b'{\n  "a": 1,\n  "b" 2\n}', "line 3, column 7"),
+        (b'{\n  "a": 1,\n  "b" 2\n}', "line 3 column 7"),
         (b"", "it is empty"),
         (b'{"a":\n "\xe9"}', "line 2 .*0xe9"),
     ):

@@ -136,7 +136,7 @@ def detect_state_dict(listing: Listing) -> Optional[ModelFiles]:
     names = [name for name in listing.files if not name.startswith(TRAINING_STATE)]
     states = [name for name in names if _is_state_dict(listing.files[name])]
     if not states:  # the reader reports how to convert it
-        states = [name for name in names if listing.files[name].kind() == "pickle"][:1]
+        states = [name for name in names if listing.files[name].kind == "pickle"][:1]
     if len(states) > 1:
         listing_of = ", ".join(states)
         raise ValueError(Errors.EL021.format(path=listing.path, n=len(states), kind="state dicts", names=listing_of))
@@ -144,7 +144,7 @@ def detect_state_dict(listing: Listing) -> Optional[ModelFiles]:
 
 
 def _is_state_dict(file: File) -> bool:
-    kind = file.kind()
+    kind = file.kind
     return kind == "torch" or (kind == "safetensors" and not has_network(file))
 
 

@@ -55,7 +55,7 @@ from ..tensor_map import (
     whole,
     write_vocabulary,
 )
-from .hdf5 import read_hdf5, write_hdf5
+from .hdf5 import FIRST_VECTORS, VECTORS, WEIGHTS_WANTED, read_hdf5, write_hdf5
 
 TOKEN_EMBEDDINGS_NAME = "token_embeddings.hdf5"
 
@@ -67,9 +67,6 @@ SOFTMAX_BIAS = "softmax/b"
 CHAR_PROJECTION = "CNN_proj/W_proj"
 SOFTMAX_NAMES = (SOFTMAX_WEIGHT, SOFTMAX_BIAS)
 EMBEDDINGS_OPTION = "token_embeddings"  # of options, written here: the file whose vectors replace the characters
-# HDF5 files without weights, and their datasets: vectors of `elmo embed`, AllenNLP and bilm-tf; token embeddings.
-FIRST_VECTORS = ("0", "sentence_to_index")
-VECTORS = "it is a file of vectors, as `elmo embed` writes it. Give the biLM that computes them"
 TOKEN_EMBEDDINGS = (
     "it has token embeddings, one vector per word. Give the weights of the biLM, and this file as token_embeddings=... "
     "(`--token-embeddings`)"
@@ -114,7 +111,7 @@ def detect_bilm_tf(listing: Listing) -> Optional[ModelFiles]:
     """
     file = listing.file
     if listing.kind == "hdf5" or (file is not None and file.name.lower().endswith(HDF5_SUFFIXES)):
-        return _beside_weights(File(listing.path), listing.files)
+        return _beside_weights(file or File(listing.path), listing.files)
     if file is not None and file.name.endswith(OPTIONS_NAME):
         return _beside_options(file, listing.files)
     return _pick(str(listing.path), listing.files) if listing.kind in ("folder", "zip") else None
@@ -127,7 +124,10 @@ def _beside_weights(weights: File, beside: Mapping[str, File]) -> ModelFiles:
     names = [f"{prefix}{OPTIONS_NAME}", f"{stem}_{OPTIONS_NAME}", f"{stem}.json", OPTIONS_NAME]
     options = next((beside[name] for name in names if name in beside), None)
     if options is None:
-        options = only_file(find_options(beside), str(weights), "options", names)
+        candidates = find_options(beside)
+        if not candidates and (content := describe_other_hdf5(weights.path)) is not None:
+            raise ValueError(Errors.EL020.format(path=weights, reason=content, expected=WEIGHTS_WANTED))
+        options = only_file(candidates, str(weights), "options", names)
     vocab, meta = (beside.get(prefix + name, beside.get(name)) for name in (VOCAB_NAME, META_NAME))
     return ModelFiles(str(weights), weights, {}, options, vocab, beside.get(TOKEN_EMBEDDINGS_NAME), meta)
 
@@ -146,9 +146,9 @@ def _pick(where: str, files: Mapping[str, File]) -> Optional[ModelFiles]:
     options = find_options(files)
     candidates = [file for file in files.values() if not file.name.endswith(TOKEN_EMBEDDINGS_NAME)]
     named = [file for file in candidates if file.name.lower().endswith(HDF5_SUFFIXES)]
-    weights = [file for file in named if file.kind() in ("hdf5", "")]  # damaged files, too, for their error
+    weights = [file for file in named if file.kind in ("hdf5", "")]  # damaged files, too, for their error
     if options and not weights:  # another suffix
-        weights = [file for file in candidates if file.kind() == "hdf5"]
+        weights = [file for file in candidates if file.kind == "hdf5"]
     if len(weights) > 1:  # vectors that were computed with the weights may lie beside them
         weights = [file for file in weights if file.member or not describe_other_hdf5(file.path)] or weights
     if not weights or not options:
@@ -398,6 +398,8 @@ def read_bilm_tf(
     RAISES (ValueError): With all problems of all files.
     """
     stored = read_hdf5(files.weights) if arrays is None else arrays
+    if set(stored) == {WORD_TABLE}:
+        raise ValueError(Errors.EL020.format(path=files.weights, reason=TOKEN_EMBEDDINGS, expected=WEIGHTS_WANTED))
     arrays = {}
     for name, array in stored.items():
         regular = regular_name(name)

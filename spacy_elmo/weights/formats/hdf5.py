@@ -1,43 +1,48 @@
 """HDF5 files as arrays by their path in it: the dumps of bilm-tf, with softmax and token embeddings."""
 
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Tuple, TypeVar, Union
+from typing import Any, Dict, Iterator, List, Mapping, Tuple, Union
 
 import h5py
 import numpy as np
 
+from ...errors import Errors
 from ...files import check_space
 from ...util import listed
 from ..archive import Array, File, check_expansion, decoding, max_expanded, pickled
 
 NUMBERS = "fiu"  # kinds of dtypes to read: floating point, and integers, for which `find_misfits` reports an error
-T = TypeVar("T")
+# Names in files of vectors, of `elmo embed`, AllenNLP and bilm-tf.
+FIRST_VECTORS = ("0", "sentence_to_index")
+VECTORS = "it is a file of vectors, as `elmo embed` writes it. Give the biLM that computes them"
+WEIGHTS_WANTED = "weights of a biLM in any known format"
 
 
 def read_hdf5(file: File) -> Dict[str, Array]:
-    """All datasets of a file by their path in it. ValueError EL020 without a file, EL022 if it is truncated or not
-    HDF5, also for datasets with external or virtual storage, EL036 for shapes far larger than the file. Links are not
-    followed.
+    """All datasets of a file by their path in it; links are not followed.
+
+    RAISES (ValueError): EL020 without a file and for a file of vectors; EL022 if it is truncated or not HDF5, EL036 for
+        shapes far larger than the file; for datasets with external or virtual storage, or of other types than numbers.
+    RAISES (OSError): EL037 if the operating system cannot read it.
     """
-    return _read_each(file, lambda dataset: np.asarray(dataset[()]))
-
-
-def _read_each(file: File, read: Callable[[h5py.Dataset], T]) -> Dict[str, T]:
-    if file.kind() == "pickle":
+    if file.kind == "pickle":
         raise pickled(file, "HDF5")
     place, n_bytes = file.place()
     with decoding(file, "HDF5"), h5py.File(place, "r") as opened:
         datasets, problems = _scan(opened)
         n_expanded = sum(dataset.nbytes for dataset in datasets.values())
-        is_read = not problems and n_expanded <= max_expanded(n_bytes)
-        values = {name: read(dataset) for name, dataset in datasets.items()} if is_read else {}
+        has_vectors = any(name in opened for name in FIRST_VECTORS)
+        is_read = not problems and not has_vectors and n_expanded <= max_expanded(n_bytes)
+        arrays = {name: np.asarray(dataset[()]) for name, dataset in datasets.items()} if is_read else {}
+    if has_vectors:
+        raise ValueError(Errors.EL020.format(path=file, reason=VECTORS, expected=WEIGHTS_WANTED))
     check_expansion(file, n_expanded, n_bytes)
     if problems:
         raise ValueError(
             f"The HDF5 file '{file}' is refused, it has {len(problems)} problem(s):{listed(problems)}\nCopy the arrays "
             "into a new file (h5py: `create_dataset(name, data=...)`), or download the original file."
         )
-    return values
+    return arrays
 
 
 def write_hdf5(path: Path, arrays: Mapping[str, Array], dtype: str) -> None:

@@ -34,7 +34,6 @@ from ..archive import (
     Listing,
     ModelFiles,
     decoding,
-    kind_of_file,
     only_model,
     parse_json,
     read_json,
@@ -122,10 +121,7 @@ def find_packaged(name: str) -> ModelFiles:
 
 def has_network(file: File) -> bool:
     """Whether this is a safetensors file with the arrays of a network."""
-    head = file.read_head()
-    if kind_of_file(head) != "safetensors":
-        return False
-    return f'"{NETWORK_PREFIX}'.encode() in file.read_head(8 + int.from_bytes(head[:8], "little"))
+    return file.kind == "safetensors" and f'"{NETWORK_PREFIX}'.encode() in file.head
 
 
 def stored_name(name: str) -> str:

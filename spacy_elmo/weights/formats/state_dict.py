@@ -3,18 +3,17 @@
 A pickle is read by `torch.load(weights_only=True)`, which knows tensors and plain Python values and nothing else.
 """
 
-import io
 import warnings
 import zipfile
 from pathlib import Path
-from typing import Any, Dict, Mapping, Union
+from typing import IO, Any, Dict, Mapping
 
 import torch
 from safetensors.torch import load as load_safetensors
 from torch import Tensor
 
 from ...util import listed, shorten
-from ..archive import Array, File, check_expansion, decoding, pickled
+from ..archive import Array, File, check_expansion, decoding, max_expanded, pickled
 
 STATE_KEYS = ("state_dict", "model_state_dict", "model")  # of checkpoints, one in another at most
 MAX_NESTED = 2
@@ -33,7 +32,7 @@ def read_state_dict(source: File) -> Dict[str, Array]:
         too far; for a plain pickle.
     RAISES (OSError): EL037 if the operating system cannot read it.
     """
-    kind = source.kind()
+    kind = source.kind
     if kind == "pickle":
         raise pickled(source, STATE_DICT)
     if kind == "safetensors":
@@ -41,32 +40,27 @@ def read_state_dict(source: File) -> Dict[str, Array]:
         with decoding(source, "safetensors"):
             return _to_arrays(load_safetensors(content))
     place, n_bytes = source.place()
-    with decoding(source, STATE_DICT, SAVE):
-        n_expanded = _check_zip(place)
+    with decoding(source, STATE_DICT, SAVE), place.open("rb") if isinstance(place, Path) else place as file:
+        n_expanded = _check_zip(file) if zipfile.is_zipfile(file) else 0
+        arrays = _to_arrays(_find_state(_load_pickle(file))) if n_expanded <= max_expanded(n_bytes) else {}
     check_expansion(source, n_expanded, n_bytes)
-    with decoding(source, STATE_DICT, SAVE):
-        return _to_arrays(_find_state(_load_pickle(place)))
+    return arrays
 
 
-def _check_zip(place: Union[Path, io.BytesIO]) -> int:
-    """The bytes to which the members of a zip expand; 0 for another file. ValueError if a checksum differs, which torch
-    does not compare.
-    """
-    if not zipfile.is_zipfile(place):
-        return 0
-    with zipfile.ZipFile(place) as archive:
+def _check_zip(file: IO[bytes]) -> int:
+    """The bytes to which the members expand. ValueError if a checksum differs, which torch does not compare."""
+    with zipfile.ZipFile(file) as archive:
         if (name := archive.testzip()) is not None:
             raise ValueError(f"the checksum of {name} differs")
         return sum(member.file_size for member in archive.infolist())
 
 
-def _load_pickle(place: Union[Path, io.BytesIO]) -> Any:
-    if isinstance(place, io.BytesIO):
-        place.seek(0)
+def _load_pickle(file: IO[bytes]) -> Any:
+    file.seek(0)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of torch, on pickle protocols, before it raises
-            return torch.load(place, map_location="cpu", weights_only=True)
+            return torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # many kinds: of pickle, zip and torch
         reason = str(error).partition(TORCH_ERROR)[2] or str(error) or type(error).__name__
         raise ValueError(shorten(reason.strip().partition("\n")[0].partition(" Please use ")[0], 200)) from error

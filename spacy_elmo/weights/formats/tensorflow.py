@@ -5,6 +5,7 @@ module has its graph, which is not opened, and the same files in `variables/`. T
 under the names of bilm-tf's HDF5 files.
 """
 
+import glob
 import re
 from codecs import BOM_UTF8
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any, Dict, List, Mapping, Optional
 from ...errors import Errors
 from ...inference.bilm import BiLM
 from ...util import MAX_NAMED, listed, shorten
-from ..archive import OPTIONS_NAME, VOCAB_NAME, Array, File, Listing, ModelFiles, Shape, list_files, unreadable
+from ..archive import OPTIONS_NAME, VOCAB_NAME, Array, File, Listing, ModelFiles, Shape, list_files
 from ..meta import LoadedMix, mixes_to_meta
 from ..tensor_map import find_mismatches, raise_mismatches
 from .bilm_tf import (
@@ -28,13 +29,12 @@ from .bilm_tf import (
     read_bilm_tf,
     regular_name,
 )
-from .tf_bundle import CHECKPOINT_KIND, INDEX_SUFFIX, TF_DTYPES, Bundle, Variable, incomplete, is_sorted_table
+from .tf_bundle import INDEX_SUFFIX, TF_DTYPES, Bundle, Variable, incomplete
 
 STATE_NAME = "checkpoint"  # text with the name of the newest checkpoint
 NEWEST = re.compile(rb'^[ \t]*model_checkpoint_path\s*:\s*"((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
 ESCAPE = re.compile(rb"\\([0-7]{1,3}|.)")
-SHARDS = re.compile(r"-\?{5}-of-\d{5}$")  # all files of an old checkpoint in format V1, in a file `checkpoint`
-SHARD = re.compile(r"(?P<prefix>.+?)(\.data)?-\d{5}-of-\d{5}")
+DATA_FILE = re.compile(r"(?P<prefix>.+)\.data-\d{5}-of-\d{5}")
 GRAPHS = ("saved_model.pb", "tfhub_module.pb")
 HUB_INDEX = Path("variables") / "variables.index"
 HUB_FILES = f"a folder of a TF-Hub module with {' or '.join(GRAPHS)} and {HUB_INDEX.as_posix()}"
@@ -43,13 +43,6 @@ SLOT = re.compile(r"(?P<variable>.+)/(?P<slot>Adagrad|Adam|AdaDelta|Adadelta|Ftr
 BOOKKEEPING = re.compile(r"(.*/)?(global_step|train_perplexity|beta\d_power|ExponentialMovingAverage)")
 MIX_WEIGHTS, MIX_SCALE = "aggregation/weights", "aggregation/scaling"
 GLOBAL_STEP = "global_step"
-# TensorFlow before 0.12; `tf.train.load_checkpoint` reads it to this day.
-CONVERSION = """
-    import tensorflow.compat.v1 as tf; tf.disable_eager_execution(); reader = tf.train.load_checkpoint({path!r})
-    variables = {{name: tf.Variable(reader.get_tensor(name)) for name in reader.get_variable_to_shape_map()}}
-    session = tf.Session(); session.run(tf.global_variables_initializer())
-    tf.train.Saver(variables).save(session, {new!r})
-"""
 
 
 def detect_tf_hub(listing: Listing) -> Optional[ModelFiles]:
@@ -86,34 +79,31 @@ def with_options(file: Path, options: Optional[File] = None) -> ModelFiles:
 
 
 def find_checkpoint(path: Path) -> Optional[Path]:
-    """The file of a checkpoint with the names of its variables: PREFIX.index, or the first file of format V1; None if
-    this is not a checkpoint. The path is a folder, a file of a checkpoint, or the prefix of its files, which need not
-    exist itself.
+    """The index of a checkpoint, PREFIX.index; None if this is not a checkpoint. The path is a folder, a file of a
+    checkpoint, or the prefix of its files, which need not exist itself.
 
-    RAISES (ValueError): EL022 for a damaged file `checkpoint`, if the checkpoint that it names is missing, and for
-        several checkpoints without a name of the newest.
+    RAISES (ValueError): If the checkpoint that a file `checkpoint` names is missing, and for several checkpoints
+        without a name of the newest.
     """
     if path.is_dir():
         return _in_folder(path)
     if path.name == STATE_NAME and path.is_file():
         return _in_folder(path.parent)
-    if path.name.endswith(INDEX_SUFFIX) and (is_sorted_table(path) or _data_files(path)):
-        return path
-    match = SHARD.fullmatch(path.name)
-    prefix = path.with_name(match["prefix"]) if match else path
-    return _of_prefix(prefix.with_suffix("") if path.suffix == ".meta" else prefix)
+    match = DATA_FILE.fullmatch(path.name)
+    prefix = match["prefix"] if match else path.name.removesuffix(INDEX_SUFFIX).removesuffix(".meta")
+    index = path.with_name(f"{prefix}{INDEX_SUFFIX}")
+    return index if index.is_file() else None
 
 
 def _in_folder(folder: Path) -> Optional[Path]:
     state = folder / STATE_NAME
     name = _newest(state) if state.is_file() else None
-    if name is not None:
-        file = _of_prefix(folder / name)
-        if file is None:
-            raise incomplete(state, f"{name}{INDEX_SUFFIX}")
-        return file
     indices = [folder / name for name in list_files(folder) if name.endswith(INDEX_SUFFIX)]
     indices = [file for file in indices if _data_files(file)]
+    if name is not None:
+        indices = [file for file in indices if file.name == f"{name}{INDEX_SUFFIX}"]
+        if not indices:
+            raise incomplete(state, f"{name}{INDEX_SUFFIX}' and '{name}.data-*")
     if len(indices) > 1:
         names = ", ".join(file.name for file in indices)
         raise ValueError(
@@ -129,33 +119,16 @@ def _newest(state: Path) -> Optional[str]:
     if match is None:
         return None
     path = ESCAPE.sub(lambda escape: bytes([int(escape[1], 8) % 256]) if escape[1].isdigit() else escape[1], match[1])
-    name = SHARDS.sub("", re.split(r"[/\\]", path.decode("utf8", errors="replace"))[-1])
-    if name in ("", ".", "..") or "\0" in name:
-        raise unreadable(state, CHECKPOINT_KIND, "the name of the newest checkpoint is empty")
-    return name
-
-
-def _of_prefix(prefix: Path) -> Optional[Path]:
-    """The file of a checkpoint with this prefix: format V2, or format V1 in one file or several."""
-    index = prefix.with_name(prefix.name + INDEX_SUFFIX)
-    if index.is_file():
-        return index
-    return next((file for file in (prefix, *_matching(prefix, "")[:1]) if is_sorted_table(file)), None)
+    return re.split(r"[/\\]", path.decode("utf8", errors="replace"))[-1]
 
 
 def _data_files(index: Path) -> List[Path]:
-    return _matching(index.with_name(index.name.removesuffix(INDEX_SUFFIX)), ".data")
+    pattern = f"{glob.escape(index.name.removesuffix(INDEX_SUFFIX))}.data-?????-of-?????"
+    return sorted(index.parent.glob(pattern))
 
 
 def _files_of(index: Path) -> Dict[str, File]:
     return {file.name: File(file) for file in (index, *_data_files(index))}
-
-
-def _matching(prefix: Path, ending: str) -> List[Path]:
-    if not prefix.parent.is_dir():
-        return []
-    pattern = re.compile(re.escape(prefix.name + ending) + r"-\d{5}-of-\d{5}")
-    return sorted(file for file in prefix.parent.iterdir() if pattern.fullmatch(file.name))
 
 
 def _find_datasets(variables: Mapping[str, Variable], path: object) -> Dict[str, str]:
@@ -192,22 +165,6 @@ def _find_datasets(variables: Mapping[str, Variable], path: object) -> Dict[str,
     }
 
 
-def open_checkpoint(file: Path) -> Bundle:
-    """A checkpoint with its variables, but not their values. ValueError for format V1, which is not read; EL022 if the
-    index is damaged.
-    """
-    if not file.name.endswith(INDEX_SUFFIX):
-        match = SHARD.fullmatch(file.name)
-        prefix = file.with_name(match["prefix"]) if match else file
-        path = f"{prefix}-?????-of-{file.name[-5:]}" if match else str(prefix)
-        conversion = CONVERSION.format(path=path, new=f"{prefix}-v2")
-        raise ValueError(
-            f"'{file}' is a TensorFlow checkpoint in the old format V1, should be in format V2 (PREFIX.index and "
-            f"PREFIX.data-00000-of-00001). Convert it where TensorFlow is installed:{conversion}"
-        )
-    return Bundle(file)
-
-
 def _derive_hub_options(arrays: Mapping[str, Array], source: File) -> Dict[str, Any]:
     """Options for the shapes of the variables of a TF-Hub module of ELMo. ValueError if sizes cannot be derived."""
     shapes = {regular_name(name): array.shape for name, array in arrays.items()}
@@ -230,7 +187,7 @@ def read_tf_checkpoint(files: ModelFiles, **words: Optional[File]) -> BiLM:
     `read_bilm_tf`, EL022 for files of the checkpoint.
     """
     file = files.weights.path
-    checkpoint = open_checkpoint(file)
+    checkpoint = Bundle(file)
     bilm = read_bilm_tf(files, **words, arrays=_read_arrays(checkpoint, file))
     bilm.meta = {"source_format": "tf-checkpoint", "checkpoint": file.name}
     step = checkpoint.variables.get(GLOBAL_STEP)
@@ -245,7 +202,7 @@ def read_tf_hub(files: ModelFiles, **words: Optional[File]) -> BiLM:
     so nothing in it is executed. `words` and errors are as in `read_tf_checkpoint`.
     """
     index = files.weights
-    checkpoint = open_checkpoint(index.path)
+    checkpoint = Bundle(index.path)
     arrays = _read_arrays(checkpoint, index.path)
     bilm = read_bilm_tf(files, **words, arrays=arrays, options=_derive_hub_options(arrays, index))
     expected: Dict[str, Shape] = {MIX_WEIGHTS: (bilm.config.n_layers + 1,), MIX_SCALE: ()}

@@ -10,11 +10,10 @@ has 274 MB.
 """
 
 import struct
-from dataclasses import dataclass
 from functools import cache
 from math import prod
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +21,31 @@ from numpy.typing import NDArray
 from ..archive import Array, File, Shape, decoding
 
 INDEX_SUFFIX = ".index"
+CHECKPOINT_KIND = "TensorFlow checkpoint"
 # DataType of tensorflow/core/framework/types.proto. Only floating point and integers are read.
 TF_DTYPES = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 19: "<f2"}
-CHECKPOINT_KIND = "TensorFlow checkpoint"
+MAGIC = b"\x57\xfb\x80\x8b\x24\x75\x47\xdb"
+FOOTER_BYTES = 48
+TRAILER_BYTES = 5  # after each block: kind of compression, masked CRC of the block and the kind
 
 MessageFields = Dict[int, List[Any]]  # of a message: integers, or the bytes of strings and messages
+
+
+class Variable(NamedTuple):
+    """A variable: a BundleEntryProto.
+
+    dtype (int): Number of its DataType.
+    shape (Shape): Its shape.
+    shard (int), offset (int), n_bytes (int): Number of the data file, and the position of its bytes there.
+    crc (int): Masked CRC-32C of the bytes.
+    """
+
+    dtype: int
+    shape: Shape
+    shard: int
+    offset: int
+    n_bytes: int
+    crc: int
 
 
 def incomplete(path: object, missing: str) -> ValueError:
@@ -34,24 +53,6 @@ def incomplete(path: object, missing: str) -> ValueError:
         f"The TensorFlow checkpoint '{path}' is incomplete: there is no '{missing}' in the same folder. Copy all "
         "files that begin with the name of the checkpoint into one folder."
     )
-
-
-@dataclass(frozen=True)
-class Variable:
-    """A variable: a BundleEntryProto.
-
-    name (str): Its name.
-    dtype (int): Number of its DataType.
-    shape (Shape): Its shape.
-    place (Tuple[int, int, int]): Number of the data file, offset and size in bytes.
-    crc (int): Masked CRC-32C of the bytes.
-    """
-
-    name: str
-    dtype: int
-    shape: Shape
-    place: Tuple[int, int, int]
-    crc: int
 
 
 class Bundle:
@@ -67,87 +68,68 @@ class Bundle:
         content = memoryview(File(index).read_bytes())
         with decoding(index, CHECKPOINT_KIND):
             entries = dict(_read_table(content))
-            if b"" not in entries:
-                raise ValueError("it has no header")
-            header = _read_fields(entries.pop(b""))
-            self._n_shards = _number(header, 1)
+            header = _read_fields(entries.pop(b"", memoryview(b"")))
             if _number(header, 2) != 0:
                 raise ValueError("its numbers are big-endian; only little-endian checkpoints are read")
+            self._n_shards = _number(header, 1)
             named = {key.decode("utf8"): value for key, value in entries.items() if not key.startswith(b"\0")}
-            self.variables = {name: _read_variable(value, name) for name, value in named.items()}
+            self.variables = {name: _read_variable(value) for name, value in named.items()}
 
     def read(self, names: Iterable[str]) -> Dict[str, Array]:
         """The values of variables. ValueError EL022 if positions, sizes or checksums are wrong, and if a data file is
         missing.
         """
-        variables = [self.variables[name] for name in names]
-        with decoding(self.index, CHECKPOINT_KIND):
-            used: Dict[int, int] = {}
-            for variable in variables:
-                shard, _, n_bytes = variable.place
-                if prod(variable.shape) * np.dtype(_dtype(variable)).itemsize != n_bytes:
-                    raise ValueError(
-                        f"{variable.name} {list(variable.shape)} has {n_bytes:,} bytes, which do not fit it "
-                        "(partitioned variables are not read: save it whole)"
-                    )
-                used[shard] = used.get(shard, 0) + n_bytes
-        files = {shard: self._data_file(shard) for shard in used}
-        with decoding(self.index, CHECKPOINT_KIND):
-            for shard, n_bytes in used.items():  # otherwise a small file could fill the memory with copies of an array
-                n_stored = files[shard].stat().st_size
-                if n_bytes > n_stored:
-                    raise ValueError(f"it declares {n_bytes:,} bytes in data file {shard}, which has {n_stored:,}")
-            return {variable.name: _read_values(variable, files[variable.place[0]]) for variable in variables}
-
-    def _data_file(self, shard: int) -> Path:
-        prefix = self.index.name.removesuffix(INDEX_SUFFIX)
-        path = self.index.with_name(f"{prefix}.data-{shard:05d}-of-{self._n_shards:05d}")
-        if not path.is_file():
-            raise incomplete(self.index, path.name)
-        return path
+        variables = {name: self.variables[name] for name in names}
+        arrays: Dict[str, Array] = {}
+        for shard in sorted({variable.shard for variable in variables.values()}):
+            prefix = self.index.name.removesuffix(INDEX_SUFFIX)
+            path = self.index.with_name(f"{prefix}.data-{shard:05d}-of-{self._n_shards:05d}")
+            if not path.is_file():
+                raise incomplete(self.index, path.name)
+            in_shard = {name: variable for name, variable in variables.items() if variable.shard == shard}
+            with decoding(self.index, CHECKPOINT_KIND):
+                arrays.update(_read_shard(path, in_shard))
+        return arrays
 
 
-def _dtype(variable: Variable) -> str:
-    if variable.dtype not in TF_DTYPES:
-        raise ValueError(f"{variable.name} has the data type {variable.dtype}, should have one of {list(TF_DTYPES)}")
-    return TF_DTYPES[variable.dtype]
-
-
-def _read_values(entry: Variable, path: Path) -> Array:
-    _, offset, n_bytes = entry.place
+def _read_shard(path: Path, variables: Dict[str, Variable]) -> Dict[str, Array]:
+    """The values of the variables in a data file. No memory is taken before all sizes are compared with the file."""
+    n_declared, n_stored = sum(variable.n_bytes for variable in variables.values()), path.stat().st_size
+    if n_declared > n_stored:  # otherwise a small file could fill the memory with copies of an array
+        raise ValueError(f"it declares {n_declared:,} bytes in {path.name}, which has {n_stored:,}")
+    arrays: Dict[str, Array] = {}
     with path.open("rb") as file:
-        n_stored = path.stat().st_size
-        if offset + n_bytes > n_stored:
-            raise ValueError(f"{entry.name} is at {offset:,} to {offset + n_bytes:,} of {n_stored:,} bytes")
-        array = np.empty(entry.shape, dtype=TF_DTYPES[entry.dtype])
-        content = array.reshape(-1).view("u1").data
-        file.seek(offset)
-        if file.readinto(content) != n_bytes or masked_crc32c(content) != entry.crc:
-            raise ValueError(f"the checksum of {entry.name} differs")
-    return array
+        for name, variable in variables.items():
+            dtype = np.dtype(TF_DTYPES.get(variable.dtype, "V0"))
+            if prod(variable.shape) * dtype.itemsize != variable.n_bytes or not dtype.itemsize:
+                raise ValueError(
+                    f"{name} {list(variable.shape)}, of data type {variable.dtype}, has {variable.n_bytes:,} bytes, "
+                    f"which do not fit it (data types {list(TF_DTYPES)} are read, partitioned variables are not: save "
+                    "it whole)"
+                )
+            arrays[name] = np.empty(variable.shape, dtype=dtype)
+            content = arrays[name].reshape(-1).view("u1").data
+            file.seek(variable.offset)
+            if file.readinto(content) != variable.n_bytes or masked_crc32c(content) != variable.crc:
+                raise ValueError(f"the checksum of {name} differs, or its bytes are missing")
+    return arrays
 
 
-def _read_variable(message: memoryview, name: str) -> Variable:
+def _read_variable(message: memoryview) -> Variable:
     fields = _read_fields(message)
     dims = [_number(_read_fields(dim), 1) for shape in fields.get(2, [])[-1:] for dim in _read_fields(shape).get(2, [])]
-    place = (_number(fields, 3), _number(fields, 4), _number(fields, 5))
-    if min(dims, default=0) < 0:
-        raise ValueError(f"the shape {dims} has negative sizes")
-    if min(place) < 0:
-        raise ValueError("an entry has a negative number")
-    return Variable(name, _number(fields, 1), tuple(dims), place, _number(fields, 6))
+    return Variable(_number(fields, 1), tuple(dims), *(_number(fields, field) for field in (3, 4, 5, 6)))
 
 
 def _read_varint(buffer: memoryview, at: int) -> Tuple[int, int]:
-    """The number at a position, 0 to 2^64 - 1, and the position after it."""
+    """The number at a position, 0 to 2^64 - 1, and the position after it; a negative number has 2^64 added."""
     value = 0
     for shift in range(0, 70, 7):
-        byte = buffer[at]
+        value |= (buffer[at] & 0x7F) << shift
         at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80 and value < 2**64:
-            return value, at
-    raise ValueError("a number has more than 64 bits")
+        if buffer[at - 1] < 0x80:
+            break
+    return value % 2**64, at
 
 
 def _read_fields(message: memoryview) -> MessageFields:
@@ -160,42 +142,21 @@ def _read_fields(message: memoryview) -> MessageFields:
             value, at = _read_varint(message, at)
             fields.setdefault(field, []).append(value)
             continue
-        if wire_type == 2:
-            n_bytes, at = _read_varint(message, at)
-        else:
-            n_bytes = {1: 8, 5: 4}[wire_type]
+        n_bytes, at = _read_varint(message, at) if wire_type == 2 else ({1: 8, 5: 4}[wire_type], at)
         content, at = message[at : at + n_bytes], at + n_bytes
-        if at > len(message):
-            raise ValueError(f"field {field} of a message is truncated")
         fields.setdefault(field, []).append(struct.unpack("<I", content)[0] if wire_type == 5 else content)
     return fields
 
 
-def _number(fields: MessageFields, field: int, default: int = 0) -> int:
-    """The last value of a field that has an integer, as signed 64-bit number."""
-    value = fields.get(field, [default])[-1]
-    return int(value) - 2**64 if value >= 2**63 else int(value)
-
-
-MAGIC = b"\x57\xfb\x80\x8b\x24\x75\x47\xdb"
-FOOTER_BYTES = 48
-TRAILER_BYTES = 5  # after each block: kind of compression, masked CRC of the block and the kind
-
-
-def is_sorted_table(path: Path) -> bool:
-    """Whether a file ends like a sorted table."""
-    try:
-        with path.open("rb") as file:
-            file.seek(-FOOTER_BYTES, 2)
-            return file.read().endswith(MAGIC)
-    except OSError:  # no file, a folder, a short file, or no permission: the reader of its format reports it
-        return False
+def _number(fields: MessageFields, field: int) -> int:
+    """The last value of a field that has an integer."""
+    return int(fields.get(field, [0])[-1])
 
 
 def _read_table(content: memoryview) -> Iterator[Tuple[bytes, memoryview]]:
     """YIELDS (Tuple[bytes, memoryview]): Key and value."""
     footer = content[-FOOTER_BYTES:]
-    if len(footer) != FOOTER_BYTES or bytes(footer[-len(MAGIC) :]) != MAGIC:
+    if bytes(footer[-len(MAGIC) :]) != MAGIC:
         raise ValueError("it does not end like a table of TensorFlow")
     at = 0
     for _ in range(2):  # offset and size of the block of meta data, which is empty
@@ -208,13 +169,9 @@ def _read_block(content: memoryview, handle: memoryview) -> memoryview:
     """A block, by a handle with its offset and its size."""
     offset, at = _read_varint(handle, 0)
     size, _ = _read_varint(handle, at)
-    if offset + size + TRAILER_BYTES > len(content) - FOOTER_BYTES:
-        raise ValueError(f"a block of {size:,} bytes at {offset:,} is not inside the file of {len(content):,} bytes")
-    kind, crc = struct.unpack("<BI", content[offset + size : offset + size + TRAILER_BYTES])
-    if masked_crc32c(content[offset : offset + size + 1]) != crc:
-        raise ValueError(f"the checksum of the block at {offset:,} differs")
-    if kind:
-        raise ValueError(f"the block at {offset:,} is compressed, which TensorFlow does not do in checkpoints")
+    trailer = content[offset + size : offset + size + TRAILER_BYTES]
+    if bytes(trailer) != struct.pack("<BI", 0, masked_crc32c(content[offset : offset + size + 1])):
+        raise ValueError(f"the block of {size:,} bytes at {offset:,} is truncated, compressed or has another checksum")
     return content[offset : offset + size]
 
 
@@ -227,8 +184,6 @@ def _block_entries(block: memoryview) -> Iterator[Tuple[bytes, memoryview]]:
         n_shared, at = _read_varint(block, at)
         n_own, at = _read_varint(block, at)
         n_value, at = _read_varint(block, at)
-        if n_shared > len(key) or at + n_own + n_value > end:
-            raise ValueError("an entry of a block is truncated")
         key = key[:n_shared] + bytes(block[at : at + n_own])
         at += n_own
         yield key, block[at : at + n_value]

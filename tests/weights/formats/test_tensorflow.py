@@ -3,19 +3,13 @@ ones give an error that names them, before memory is taken."""
 
 import json
 import shutil
-import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 from reference.seeded_weights import VARIANTS, WORDS, make_arrays, make_options, make_softmax, write_model
 from reference.tensorflow_files import (
-    fixed32,
     hub_names,
-    masked_crc,
-    message,
-    shape_message,
-    table,
     training_names,
     write_bundle,
     write_checkpoint,
@@ -25,8 +19,8 @@ from weights.same import assert_same
 
 from spacy_elmo import load_bilm, load_mixes
 from spacy_elmo.weights.formats import TF_CHECKPOINT, TF_HUB
-from spacy_elmo.weights.formats.tensorflow import find_checkpoint, open_checkpoint
-from spacy_elmo.weights.formats.tf_bundle import Bundle, crc32c
+from spacy_elmo.weights.formats.tensorflow import find_checkpoint
+from spacy_elmo.weights.formats.tf_bundle import Bundle
 from spacy_elmo.weights.load import detect_format
 from spacy_elmo.weights.meta import MIXES_KEY, LoadedMix
 
@@ -58,15 +52,6 @@ def test_checkpoint_with_a_shared_softmax(tmp_path):
     del arrays["softmax/W"]
     bilm = load_bilm(write_checkpoint(tmp_path / "tf", options, arrays, WORDS))
     assert bilm.head.weight is bilm.network.word_embedding
-
-
-def test_an_old_checkpoint_says_how_to_convert_it(checkpoint):
-    name = "model.ckpt-9-00000-of-00002"
-    (checkpoint / "model.ckpt-7.index").rename(checkpoint / name)  # format V1 is a sorted table, too
-    (checkpoint / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-9"')
-    for path in (checkpoint, checkpoint / "model.ckpt-9", checkpoint / name):
-        with pytest.raises(ValueError, match=rf"(?s){name}' is .*format V1.*tf.train.load_checkpoint.*ckpt-9-v2"):
-            load_bilm(path)
 
 
 def test_every_path_of_a_checkpoint_is_found(checkpoint):
@@ -169,9 +154,7 @@ def test_errors_of_checkpoints(checkpoint, tmp_path):
     with pytest.raises(ValueError, match="no 'model.ckpt-11.index'"):
         load_bilm(checkpoint)
     (checkpoint / "checkpoint").write_text('model_checkpoint_path: "../"')
-    with pytest.raises(
-        ValueError, match="EL022.*checkpoint' cannot be read.* the name of the newest checkpoint is empty"
-    ):
+    with pytest.raises(ValueError, match="no '.index'"):
         load_bilm(checkpoint)
 
 
@@ -208,7 +191,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "tensorflow"
 def test_checkpoints_of_tensorflow_itself_have_every_value():
     options = json.loads((FIXTURES / "options.json").read_text())
     arrays = {**make_arrays(options), **make_softmax(options)}
-    checkpoint = open_checkpoint(find_checkpoint(FIXTURES / "v2"))
+    checkpoint = Bundle(find_checkpoint(FIXTURES / "v2"))
     whole = [name for name in checkpoint.variables if not name.startswith("lm/softmax/W")]
     values = checkpoint.read(whole)
     assert len(values) == 2 * len(arrays) and values["global_step"] == 7.0
@@ -220,95 +203,5 @@ def test_checkpoints_of_tensorflow_itself_have_every_value():
 
 def test_partitioned_variables_are_not_read():
     """`lm/softmax/W` has three partitions there."""
-    with pytest.raises(ValueError, match=r"index.*lm/softmax/W \[12, 3\] has 0 bytes, .*: save it whole"):
+    with pytest.raises(ValueError, match=r"index.*lm/softmax/W \[12, 3\], .* has 0 bytes, .*: save it whole"):
         load_bilm(options=FIXTURES / "options.json", weights=FIXTURES / "v2")
-
-
-# The files
-
-
-DRAW = np.random.default_rng(0)
-ARRAYS = {
-    "lm/char_embed": DRAW.normal(size=(9, 4)).astype("float32"),
-    "lm/char_embed/Adagrad": DRAW.normal(size=(9, 4)).astype("float32"),
-    "lm/half": DRAW.normal(size=(3, 2)).astype("float16"),
-    "lm/double": DRAW.normal(size=(2, 3, 2)),
-    "lm/large": DRAW.normal(size=(70, 40)).astype("float32"),
-    "lm/empty": np.zeros((0, 3), dtype="float32"),
-    "step": np.array(7.0, dtype="float32"),
-    "counts": DRAW.integers(-9, 9, size=4).astype("int32"),
-    "long": DRAW.integers(-9, 9, size=(2, 2)),
-}
-
-
-def test_crc32c_equals_published_values():
-    assert crc32c(b"123456789") == 0xE3069283
-    assert crc32c(bytes(32)) == 0x8A9136AA  # RFC 3720, B.4
-    assert crc32c(bytes(range(32))) == 0x46DD794E
-
-
-@pytest.mark.parametrize("settings", [{}, {"n_shards": 3}])
-def test_format_v2_is_read_bit_for_bit(settings, tmp_path):
-    found = open_checkpoint(write_bundle(tmp_path / "model.ckpt-7", ARRAYS, **settings)).read(ARRAYS)
-    assert set(found) == set(ARRAYS)
-    for name, array in ARRAYS.items():
-        np.testing.assert_array_equal(found[name], array, strict=True)
-
-
-ONES = np.ones((2, 3), dtype="float32")
-MANY = 2**40
-
-
-def entry(dtype=1, shape=(2, 3), place=(0, 0, 24)):
-    """A BundleEntryProto. place: Data file, offset, size."""
-    fields = [(1, dtype), (2, shape_message(shape)), (3, place[0]), (4, place[1]), (5, place[2])]
-    return message(fields) + fixed32(6, masked_crc(ONES.tobytes()))
-
-
-@pytest.mark.parametrize(
-    "change, reason",
-    [
-        (entry(shape=(MANY, 3)), "has 24 bytes, which do not fit it"),
-        (entry(shape=(MANY, 3), place=(0, 0, MANY * 12)), "declares 13,194,139,533,312 bytes in data file 0"),
-        (entry(shape=(2, -3)), "has negative sizes"),
-        (entry(place=(0, 8, 24)), "is at 8 to 32 of 24 bytes"),
-        (entry(place=(1, 0, 24)), "no 'model.ckpt.data-00001-of-00001'"),
-        (entry(dtype=7), "has the data type 7"),
-        (entry(place=(0, 0, 0)), "has 0 bytes, which do not fit it .partitioned variables are not read"),
-        (entry()[:-4] + b"abcd", "checksum of W differs"),
-    ],
-)
-def test_entries_of_format_v2(change, reason, tmp_path):
-    index = write_bundle(tmp_path / "model.ckpt", {"W": ONES}, change={"W": change})
-    tracemalloc.start()
-    with pytest.raises(ValueError, match=f"model.ckpt.*({reason})"):
-        Bundle(index).read(["W"])
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 2**24
-
-
-@pytest.mark.parametrize(
-    "records, reason",
-    [
-        ({b"": message([(1, 1), (2, 1)])}, "big-endian"),
-        ({b"": message([(1, 1)]), b"\xff\xfe": entry()}, "can't decode byte 0xff"),
-        ({b"W": entry()}, "has no header"),
-        (None, "does not end like a table"),
-    ],
-)
-def test_tables_of_another_kind(records, reason, tmp_path):
-    index = write_bundle(tmp_path / "model.ckpt", {"W": ONES})
-    index.write_bytes(b"" if records is None else table(records))
-    with pytest.raises(ValueError, match=f"EL022.*model.ckpt.index.*{reason}"):
-        Bundle(index)
-
-
-def test_the_same_bytes_are_not_read_many_times(tmp_path):
-    """Otherwise a small index could fill the memory with copies of one array."""
-    names = {f"W{i}": entry() for i in range(50)}
-    index = write_bundle(tmp_path / "model.ckpt", {"W": ONES}, change=names)
-    bundle = Bundle(index)
-    assert (bundle.read(["W7"])["W7"] == ONES).all()
-    with pytest.raises(ValueError, match="EL022.*declares 1,200 bytes in data file 0, which has 24"):
-        bundle.read(names)
