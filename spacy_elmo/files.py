@@ -72,7 +72,7 @@ def check_output_file(path: Path, *, force: bool, sources: Iterable[AnyPath] = (
         )
     check_not_read(path, sources)
     if path.exists() and not force:
-        raise ValueError(Errors.EL134.format(path=path, remedy="Choose another path, or replace it with --force."))
+        raise ValueError(Errors.EL134.format(path=path, remedy="Choose another path, or replace it with `force=True`."))
     check_output_folder(follow_links(path).parent)
 
 

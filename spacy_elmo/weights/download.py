@@ -33,7 +33,7 @@ BUSY = (408, 425, 429)  # statuses after which another try may succeed (RFC 9110
 BEGINNINGS: Dict[str, bytes] = {".hdf5": HDF5_MAGIC, ".zip": ZIP_MAGIC, ".gz": b"\x1f\x8b", ".json": b"{"}
 REFUSED_ADDRESS = (
     "The address '{url}' is refused: {reason}. Pass another address, or fetch the file by other means and pass it "
-    "with --from."
+    "as `local_files`."
 )
 
 # Sends a request: an address, with http or https, and headers. The reply is urllib's or like it: `status`, `headers` (a
@@ -178,7 +178,7 @@ def _match_files(published: Published, local_files: Sequence[Path]) -> Dict[str,
     if problems:
         listing = "".join(f"\n- {text}" for text in problems)
         raise ValueError(
-            f"The files given by --from do not fit '{published.name}':{listing}\nPass each file once, or the folder "
+            f"The `local_files` do not fit '{published.name}':{listing}\nPass each file once, or the folder "
             "that contains them; `python -m spacy elmo download --list --json` has their published names."
         )
     return matched
@@ -205,8 +205,8 @@ def _fetch_file(addresses: Sequence[str], partial: Path, file: PublishedFile, op
             break
     raise ValueError(
         f"No mirror provides '{file.name}':{problems}\nCheck the connection and run the command again: it continues an "
-        "interrupted download. Or pass another mirror with --mirror, or a file fetched by other means with "
-        "--from."
+        "interrupted download. Or pass another mirror in `mirrors`, or a file fetched by other means in "
+        "`local_files`."
     )
 
 

@@ -86,7 +86,7 @@ def test_vectors_beside_the_weights_are_not_weights(folder):
     model = ElmoModel()
     model.load(folder)
     assert_is_model(model.bilm, folder)
-    for name, text in (("a_vectors", "a file of vectors"), ("elmo_words", "token embeddings.*`--token-embeddings`")):
+    for name, text in (("a_vectors", "a file of vectors"), ("elmo_words", "token embeddings.*`token_embeddings`")):
         for given in ({"path": folder / f"{name}.hdf5"}, {"options": elmo[0], "weights": folder / f"{name}.hdf5"}):
             with pytest.raises(ValueError, match=f"EL020.*{text}"):
                 load_bilm(**given)
@@ -122,7 +122,7 @@ def test_path_or_both_files(given, folder):
 
 def test_hdf5_without_options_says_how_to_name_them(folder):
     (folder / "options.json").unlink()
-    with pytest.raises(ValueError, match="EL020.*HDF5 file without options in the same folder.*--options"):
+    with pytest.raises(ValueError, match="EL020.*HDF5 file without options in the same folder.*given as `options`"):
         load_bilm(folder / "weights.hdf5")
 
 
@@ -145,7 +145,7 @@ def test_token_embeddings_beside_are_used_only_if_they_are_given(place, folder, 
     dump_token_embeddings(folder / "vocab.txt", folder / "options.json", folder / "weights.hdf5", table)
     if place == "zip":
         path = pack(folder, tmp_path / "a.zip")
-    with pytest.warns(UserWarning, match="not used.*reads the characters of each word.*pass token_embeddings="):
+    with pytest.warns(UserWarning, match="not used.*reads the characters of each word.*pass `token_embeddings`"):
         bilm = load_bilm(path)
     assert_is_model(bilm, folder)
     cat, dog = load_bilm(path, token_embeddings=table).embed([["the", "cat"], ["the", "dog"]])  # without a warning

@@ -68,8 +68,7 @@ CHAR_PROJECTION = "CNN_proj/W_proj"
 SOFTMAX_NAMES = (SOFTMAX_WEIGHT, SOFTMAX_BIAS)
 EMBEDDINGS_OPTION = "token_embeddings"  # of options, written here: the file whose vectors replace the characters
 TOKEN_EMBEDDINGS = (
-    "it has token embeddings, one vector per word. Give the weights of the biLM, and this file as token_embeddings=... "
-    "(`--token-embeddings`)"
+    "it has token embeddings, one vector per word. Give the weights of the biLM, and this file as `token_embeddings`"
 )
 # TensorFlow renamed the variables of LSTMs in 1.0 (`RNN/MultiRNNCell/Cell0/LSTMCell/W_0` to
 # `rnn/multi_rnn_cell/cell_0/lstm_cell/weights`) and in 1.2 (`weights` to `kernel`). Modules of TF-Hub have both kinds
@@ -175,7 +174,7 @@ def only_file(
     """
     if not files:
         reason = f"it is {beside} without {kind} in the same folder"
-        expected = f"{' or '.join(names)}, or a file given by `options=...` (`--options`)"
+        expected = f"{' or '.join(names)}, or a file given as `options`"
         raise ValueError(Errors.EL020.format(path=where, reason=reason, expected=expected))
     if len(files) > 1:
         listing = ", ".join(file.name for file in files)
@@ -436,7 +435,7 @@ def read_bilm_tf(
     rows = table_rows(table, head.get(SOFTMAX_BIAS), vectors)
     words = vocab or files.vocab
     if words is None and embeddings is not None:
-        problem = "a vocabulary is missing: pass vocab=... (`--vocab`), one word per line in the order of the rows"
+        problem = "a vocabulary is missing: pass `vocab`, one word per line in the order of the rows"
         raise _bad_embeddings(embeddings, problem)
     vocabulary = None if words is None else read_vocabulary(words, vocab is not None or bool(rows))
     check_vocabulary(vocabulary, rows, words)
@@ -444,7 +443,7 @@ def read_bilm_tf(
         text = (
             f"The word vectors in '{files.token_embeddings}' are not used, since no option names them: the biLM reads "
             "the characters of each word. To read these vectors instead, with all words outside the vocabulary as "
-            "<UNK>, pass token_embeddings=... (`--token-embeddings`)."
+            "<UNK>, pass `token_embeddings`."
         )
         warnings.warn(text, stacklevel=2)
     network = load_network(config, tf_datasets(config), arrays)
@@ -481,7 +480,7 @@ def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:
     elif isinstance(head, AdaptiveHead):
         warnings.warn(
             f"The adaptive softmax over {head.n_words} words is not saved: the bilm-tf format has only the full "
-            'softmax. Vectors do not need it; save with format "native" (`--to native`) to keep it for perplexity and '
+            'softmax. Vectors do not need it; save with format "native" to keep it for perplexity and '
             "further training.",
             stacklevel=2,
         )
