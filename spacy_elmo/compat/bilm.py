@@ -1,11 +1,12 @@
 """bilm-tf without TensorFlow: the same arrays of ids, the same layers and state, the same files of vectors."""
 
 from io import StringIO
-from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence
+from typing import Annotated, Any, Callable, Dict, List, NoReturn, Optional, Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import Field
 from torch import Tensor
 
 from ..bilm.state import BiLMState
@@ -14,6 +15,7 @@ from ..inference.runner import make_runner
 from ..inference.runtime import isolated
 from ..inference.word_encoder import WordEncoder
 from ..nn.inputs import NO_SENTENCES, pad_rows, without_boundaries
+from ..settings import Count, Whole
 from ..text.words import (
     BOS_CHARACTER,
     BOW_CHARACTER,
@@ -33,7 +35,7 @@ from .common import (
     PathLike,
     add_dataset,
     add_submodules,
-    check_count,
+    check_argument,
     check_file,
     invalid,
     new_hdf5,
@@ -52,7 +54,7 @@ __all__ = [
     "weight_layers",
 ]
 
-MIN_WORD_LENGTH = 3  # begin of word, one character, end of word
+WordLength = Annotated[Whole, Field(ge=3)]  # begin of word, one character, end of word
 SKIPPED = "!!!MAXTERMID"  # a line of old vocabulary files that is not a word
 WORDS_AT_ONCE = 1024  # while the vectors of a vocabulary are computed
 
@@ -136,7 +138,7 @@ class UnicodeCharsVocabulary(Vocabulary):
 
     def __init__(self, filename: Optional[PathLike], max_word_length: int, validate_file: bool = False) -> None:
         super().__init__(filename, validate_file)
-        self._max_word_length = check_count("max_word_length", max_word_length, MIN_WORD_LENGTH)
+        self._max_word_length: int = check_argument("max_word_length", max_word_length, WordLength)
         self.bos_chars, self.eos_chars = map(self._convert_word_to_char_ids, (BOS, EOS))
         self._word_char_ids = (character_ids(self._id_to_word, max_word_length) - 1).astype(np.int32)
 
@@ -248,7 +250,7 @@ class BidirectionalLanguageModel:
         embedding_weight_file: Optional[PathLike] = None,
         max_batch_size: int = 128,
     ) -> None:
-        self._max_batch_size = check_count("max_batch_size", max_batch_size)
+        self._max_batch_size = check_argument("max_batch_size", max_batch_size, Count)
         options = check_file("options_file", options_file)
         network = load_bilm(options=options, weights=check_file("weight_file", weight_file)).network
         self.config = network.config
@@ -271,9 +273,13 @@ class BidirectionalLanguageModel:
             for padding; `lengths` (B,); `token_embeddings` (B, T + 2, P).
         RAISES (ValueError): EL017 for invalid ids; for a batch above `max_batch_size`.
         """
-        ids = self._check(np.asarray(ids_placeholder))
-        mask: NDArray[np.bool_] = np.asarray((ids > 0).reshape(*ids.shape[:2], -1).any(axis=2))  # (B, T + 2)
-        lengths = _check_lengths(mask)
+        ids = np.asarray(ids_placeholder)
+        problem = self._find_problem(ids)
+        if problem:
+            raise ValueError(Errors.EL017.format(problem=problem))
+        ids = ids.astype("int64")
+        mask = _find_tokens(ids)  # (B, T + 2)
+        lengths = mask.sum(axis=1)
         distinct, numbers = np.unique(ids[mask], axis=0, return_inverse=True)
         vectors, tokens = self._encode(distinct), numbers.reshape(-1).astype("int64")
         rows = self._run(vectors, tokens, lengths)  # (L+1, N, D)
@@ -303,24 +309,28 @@ class BidirectionalLanguageModel:
         with torch.no_grad():
             return self._words.encode_ids(ids, Utf8Codec(ids.shape[1]).lengths(ids))
 
-    def _check(self, ids: NDArray[Any]) -> Ids:
-        characters, table = self._characters, self._table
-        expected_shape, largest = f"(B, T + 2, {characters.max_characters})", characters.n_characters
-        is_fit = ids.ndim == 3 and ids.shape[2] == characters.max_characters
+    def _find_problem(self, ids: NDArray[Any]) -> str:
+        """What is wrong with ids, empty if nothing is."""
+        n_characters, table = self._characters.max_characters, self._table
+        expected = f"(B, T + 2, {n_characters}), as `Batcher(vocab_file, {n_characters})` makes them"
+        is_fit, largest = ids.ndim == 3 and ids.shape[2] == n_characters, self._characters.n_characters
         if table is not None:
-            expected_shape, largest, is_fit = "(B, T + 2)", len(table), ids.ndim == 2
+            expected, is_fit, largest = "(B, T + 2)", ids.ndim == 2, len(table)
         if not is_fit:
-            remedy = "" if table is not None else f", as `Batcher(vocab_file, {characters.max_characters})` makes them"
-            raise _invalid(f"they have shape {ids.shape}, should have {expected_shape}{remedy}")
+            return f"they have shape {ids.shape}, should have {expected}"
         if ids.dtype.kind not in "iu":
-            raise _invalid(f"they are {ids.dtype}, should be int64")
-        if not len(ids):
-            raise ValueError(NO_SENTENCES)
+            return f"they are {ids.dtype}, should be int64"
+        if not 0 < len(ids) <= self._max_batch_size:
+            return f"they are for {len(ids)} sentences, should be for 1 to max_batch_size ({self._max_batch_size})"
         if not 0 <= ids.min() <= ids.max() <= largest:
-            raise _invalid(f"they are {ids.min()} to {ids.max()}, should be 0 to {largest}")
-        if len(ids) > self._max_batch_size:
-            raise invalid("batch size", len(ids), f"at most max_batch_size ({self._max_batch_size})")
-        return ids.astype("int64")
+            return f"they are {ids.min()} to {ids.max()}, should be 0 to {largest}"
+        mask = _find_tokens(ids)
+        lengths = mask.sum(axis=1)
+        if lengths.min() < 2:
+            return f"row {lengths.argmin()} has {lengths.min()} tokens, should have 2 or more: `<S>` and `</S>`"
+        if not np.array_equal(mask, np.arange(mask.shape[1]) < lengths[:, None]):
+            return "a row of zeros, which is padding, comes before the last token"
+        return ""
 
 
 def weight_layers(*args: Any, **settings: Any) -> NoReturn:
@@ -328,20 +338,9 @@ def weight_layers(*args: Any, **settings: Any) -> NoReturn:
     raise NotImplementedError("`weight_layers` cannot be called here. Use `spacy_elmo.nn.ScalarMix` instead.")
 
 
-def _check_lengths(mask: NDArray[np.bool_]) -> Ids:
-    """Tokens of each row with its boundaries, (B,). ValueError EL017 for rows without boundaries, or with padding
-    before the last token.
-    """
-    lengths: Ids = mask.sum(axis=1)
-    if lengths.min() < 2:
-        raise _invalid(f"row {lengths.argmin()} has {lengths.min()} tokens, should have 2 or more: `<S>` and `</S>`")
-    if not np.array_equal(mask, np.arange(mask.shape[1]) < lengths[:, None]):
-        raise _invalid("a row of zeros, which is padding, comes before the last token")
-    return lengths
-
-
-def _invalid(problem: str) -> ValueError:
-    return ValueError(Errors.EL017.format(problem=problem))
+def _find_tokens(ids: Ids) -> NDArray[np.bool_]:
+    """Which rows of ids, (B, T + 2), are tokens or boundaries, not padding."""
+    return np.asarray((ids > 0).reshape(*ids.shape[:2], -1).any(axis=2))
 
 
 def dump_bilm_embeddings(

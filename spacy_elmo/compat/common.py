@@ -7,12 +7,11 @@ import warnings
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, Callable, Dict, Generic, Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar
+from typing import Any, Callable, Dict, Generic, Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar
 
 import h5py
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 from torch import Tensor, nn
 
 from ..bilm.state import BiLMState
@@ -22,7 +21,7 @@ from ..inference.bilm import check_sentences
 from ..inference.dispatch import MAX_LANES
 from ..inference.runner import Runner
 from ..inference.word_encoder import WeightVersions
-from ..settings import Whole, check_record, list_problems
+from ..settings import check_record, list_problems
 from ..text.lanes import plan_lanes
 from ..util import shorten
 from ..weights.archive import PathLike as PathLike
@@ -56,16 +55,13 @@ def invalid(name: str, value: Any, expected: str) -> ConfigurationError:
 
 
 def check_file(name: str, path: Any) -> Path:
-    """The path of an argument, which exists. ConfigurationError for a URL, for a value that is not a path, and if
-    nothing is there.
-    """
-    if not isinstance(path, (str, bytes, os.PathLike)):
-        raise invalid(name, repr(path), "the path of a file")
+    """The path of an argument, which exists. ConfigurationError for a URL, and for everything that is not there."""
     check_no_url(name, path)
-    existing = to_path(path)
-    if not existing.exists():
+    existing = to_path(path) if isinstance(path, (str, bytes, os.PathLike)) else None
+    if existing is None or not existing.exists():
         raise ConfigurationError(
-            f"There is no {name} at '{existing}'. Check the path, or download a published biLM: `{_download()}`."
+            f"There is no {name} at '{existing or path}'. Check the path, or download a published biLM: "
+            f"`{_download()}`."
         )
     return existing
 
@@ -98,14 +94,12 @@ def read_sentences(batch: Iterable[Sequence[str]]) -> List[List[str]]:
     )
 
 
-def check_count(name: str, value: Any, least: int = 1) -> int:
-    """The value of an argument. ConfigurationError if it is not a whole number of at least `least`."""
-    kind: Any = Annotated[Whole, Field(ge=least)]
-    count: Optional[int]
-    count, problems = check_record(kind, value)
-    if count is None:
+def check_argument(name: str, value: Any, kind: Any) -> Any:
+    """The value of an argument. ConfigurationError if it is not of the type `kind`, see `check_record`."""
+    checked, problems = check_record(kind, value)
+    if problems:
         raise ConfigurationError(f"Invalid argument: {name} {list_problems(problems)}.")
-    return count
+    return checked
 
 
 class DerivingModule(nn.Module):

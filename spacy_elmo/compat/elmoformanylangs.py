@@ -15,11 +15,12 @@ from ..inference.bilm import BiLM
 from ..inference.encoder import BOS, EOS, number_words
 from ..inference.runtime import isolated
 from ..inference.word_encoder import WordEncoder
+from ..settings import Count
 from ..text.words import PAD
 from ..util import batched
 from ..weights import load_bilm
 from .common import ConfigurationError as ConfigurationError
-from .common import PathLike, add_submodules, check_count, check_no_url, invalid, read_sentences
+from .common import PathLike, add_submodules, check_argument, check_no_url, invalid, read_sentences
 
 AVERAGE, ALL = -1, -2  # values of `output_layer` beside the number of a layer
 
@@ -49,7 +50,7 @@ class Embedder:
 
     def __init__(self, model_dir: PathLike, batch_size: int = 64) -> None:
         check_no_url("model_dir", model_dir)
-        self.model_dir, self.batch_size = model_dir, check_count("batch_size", batch_size)
+        self.model_dir, self.batch_size = model_dir, check_argument("batch_size", batch_size, Count)
         self.bilm = load_bilm(model_dir)
         self.model, self.config, lexicon = self.bilm.network, _to_original(self.bilm.config), self.bilm.lexicon
         self.char_lexicon: Dict[str, int] = {} if lexicon is None else lexicon.character_ids
@@ -84,15 +85,14 @@ class Embedder:
         """Shape (L+1, T, D) for each sentence; with the encoder `lstm` its top layer, (T, D)."""
         if self._reads_padding:
             return _embed_padded(self.bilm, batch)
+        vectors: List[Array]
         if self.bilm.config.encoder == "bilstm":
-            top: List[Array] = self.bilm.embed(batch, layers="top")
-            return top
-        if not self.bilm.config.has_state:
-            stateless: List[Array] = self.bilm.embed(batch)
-            return stateless
-        layers, self._state = self.bilm.embed(batch, state=self._state, return_state=True)
-        stacks: List[Array] = layers
-        return stacks
+            vectors = self.bilm.embed(batch, layers="top")
+        elif self.bilm.config.has_state:
+            vectors, self._state = self.bilm.embed(batch, state=self._state, return_state=True)
+        else:
+            vectors = self.bilm.embed(batch)
+        return vectors
 
     def _check_layer(self, output_layer: int, sentences: List[List[str]]) -> None:
         if self.bilm.config.encoder == "bilstm":
@@ -102,8 +102,7 @@ class Embedder:
         is_number = isinstance(output_layer, (int, np.integer)) and not isinstance(output_layer, bool)
         if not is_number or not ALL <= output_layer <= max(last, AVERAGE):
             numbers = f", or the number of {what}, from 0 to {last}" if last >= 0 else ""
-            expected = f"-1 (mean), -2 (everything){numbers}"
-            raise invalid("output_layer", repr(output_layer), expected)
+            raise invalid("output_layer", repr(output_layer), f"-1 (mean), -2 (everything){numbers}")
 
 
 def _to_original(config: BiLMConfig) -> Dict[str, Any]:
@@ -133,13 +132,11 @@ def _to_original(config: BiLMConfig) -> Dict[str, Any]:
 
 
 def _choose(layers: Array, output_layer: int) -> Array:
-    """Of layers (L+1, T, D), or (T, D), whose mean is zero without tokens."""
+    """One layer, or the mean or all of the layers (L+1, T, D); of tokens in (T, D), whose mean is zero without any."""
     if output_layer == ALL:
         return layers
-    if output_layer == AVERAGE:
-        mean: Array = layers.sum(axis=0) / max(len(layers), 1)
-        return mean
-    chosen: Array = layers[output_layer].copy()
+    is_mean = output_layer == AVERAGE
+    chosen: Array = layers.sum(axis=0) / max(len(layers), 1) if is_mean else layers[output_layer].copy()
     return chosen
 
 

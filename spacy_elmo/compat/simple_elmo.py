@@ -1,7 +1,7 @@
 """`ElmoModel` of simple_elmo, after its public documentation: padded NumPy arrays of sentences."""
 
 import logging
-from typing import Any, Iterator, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
+from typing import Any, Iterator, List, Literal, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,15 +10,17 @@ from ..bilm.state import BiLMState
 from ..errors import Errors
 from ..files import to_path
 from ..inference.bilm import BiLM
+from ..settings import Count, Flag, WholeNumber
 from ..util import batched
 from ..weights import load_bilm
 from ..weights.archive import list_files
 from ..weights.formats.bilm_tf import describe_other_hdf5
 from .bilm import Batcher
 from .common import ConfigurationError as ConfigurationError
-from .common import PathLike, add_submodules, check_count, check_no_url, invalid, read_sentences
+from .common import PathLike, add_submodules, check_argument, check_no_url, read_sentences
 
-LAYERS = {"average": "mean", "top": "top", "all": "all"}  # value of `layers` -> that of `BiLM.embed`
+LAYERS = {"average": "mean", "top": "top", "all": "all"}  # value of `layers` -> value in `BiLM.embed`
+ARGUMENTS = {"warmup": Flag, "layers": Literal["average", "top", "all"], "session": None}  # types
 WEIGHTS_NAME, OPTIONS_NAME = "model.hdf5", "options.json"
 
 Array = NDArray[np.float64]
@@ -61,8 +63,8 @@ class ElmoModel:
         RAISES (ValueError): For a URL, invalid arguments, and files that cannot be read; EL007 without a softmax.
         """
         check_no_url("directory", directory)
-        check_count("max_batch_size", max_batch_size)
-        check_count("limit", limit, least=0)
+        check_argument("max_batch_size", max_batch_size, Count)
+        check_argument("limit", limit, WholeNumber)
         bilm = _load(directory)
         if full and bilm.head is None:
             raise ValueError(Errors.EL007.format(missing="softmax", what="models loaded with full=True"))
@@ -79,17 +81,17 @@ class ElmoModel:
     @property
     def vector_size(self) -> int:
         """RETURNS (int): D, the width of a vector."""
-        return self._loaded("vector_size").config.output_width
+        return self._loaded().config.output_width
 
     @property
     def n_layers(self) -> int:
         """RETURNS (int): L+1, the layer of the words included."""
-        return self._loaded("n_layers").config.n_layers + 1
+        return self._loaded().config.n_layers + 1
 
     @property
     def max_chars(self) -> Optional[int]:
         """RETURNS (Optional[int]): C, ids of characters per word; None for a biLM without this limit."""
-        config = self._loaded("max_chars").config
+        config = self._loaded().config
         characters = config.char_cnn or config.token_embedder
         return None if characters is None else characters.max_characters
 
@@ -105,7 +107,7 @@ class ElmoModel:
         """
         sentences = read_sentences(texts)
         longest = max(map(len, sentences), default=0)
-        n_rows = self._check("get_elmo_vectors", warmup, layers, session)
+        n_rows = self._count_layers(warmup=warmup, layers=layers, session=session)
         padded = np.zeros((len(sentences), n_rows, longest, self.vector_size))
         for row, vectors in zip(padded, self._embed(sentences, warmup, layers)):
             row[:, : vectors.shape[1]] = vectors
@@ -120,7 +122,7 @@ class ElmoModel:
         RAISES (ValueError): See `get_elmo_vectors`.
         """
         sentences = read_sentences(texts)
-        n_rows = self._check("get_elmo_vector_average", warmup, layers, session)
+        n_rows = self._count_layers(warmup=warmup, layers=layers, session=session)
         means = np.zeros((len(sentences), n_rows, self.vector_size))
         for row, vectors in zip(means, self._embed(sentences, warmup, layers)):
             if vectors.shape[1]:
@@ -140,7 +142,7 @@ class ElmoModel:
 
     def _embed(self, sentences: List[List[str]], warmup: bool, layers: str) -> Iterator[NDArray[np.float32]]:
         """YIELDS (NDArray[np.float32]): Shape (1 or L+1, T, D) for each sentence."""
-        bilm = self._loaded("get_elmo_vectors")
+        bilm = self._loaded()
         batches = list(batched(sentences, self.batch_size))
         state: Optional[BiLMState] = None
         if warmup and bilm.config.has_state and batches:
@@ -152,22 +154,15 @@ class ElmoModel:
                 vectors = bilm.embed(batch, layers=LAYERS[layers])
             yield from (rows if layers == "all" else rows[None] for rows in vectors)
 
-    def _check(self, method: str, warmup: Any, layers: Any, session: Any) -> int:
-        """Number of layers in the result."""
-        self._loaded(method)
-        known = " or ".join(f"'{name}'" for name in LAYERS)
-        for name, value, is_valid, expected in (
-            ("warmup", warmup, isinstance(warmup, bool), "True or False"),
-            ("layers", layers, isinstance(layers, str) and layers in LAYERS, known),
-            ("session", session, session is None, "None, since there are no TensorFlow sessions here"),
-        ):
-            if not is_valid:
-                raise invalid(name, repr(value), expected)
-        return self.n_layers if layers == "all" else 1
+    def _count_layers(self, **arguments: Any) -> int:
+        """The number of layers in the result, and a check of the arguments."""
+        for name, value in arguments.items():
+            check_argument(name, value, ARGUMENTS[name])
+        return self.n_layers if arguments["layers"] == "all" else 1
 
-    def _loaded(self, method: str) -> BiLM:
+    def _loaded(self) -> BiLM:
         if self.bilm is None:
-            raise ValueError(f"No biLM is loaded. Call `load(PATH)` before `{method}`.")
+            raise ValueError("No biLM is loaded. Call `load(PATH)` first.")
         return self.bilm
 
 

@@ -108,8 +108,8 @@ def test_dumped_sentences_continue_each_other(files, tmp_path):
         (np.full((1, 3, 50), 262), "EL017.*262"),
         (np.zeros((1, 3, 50), dtype="int64"), "EL017.*row 0 has 0 tokens"),
         (np.array([1, 0, 1]).reshape(1, 3, 1).repeat(50, 2), "EL017.*before the last"),
-        (np.ones((5, 3, 50), dtype="int64"), "batch size is 5.*\\(4\\)"),
-        (np.ones((0, 3, 50), dtype="int64"), "no sentences"),
+        (np.ones((5, 3, 50), dtype="int64"), "for 5 sentences.*\\(4\\)"),
+        (np.ones((0, 3, 50), dtype="int64"), "for 0 sentences"),
     ],
 )
 def test_invalid_ids_are_refused(files, ids, problem):

@@ -1,10 +1,11 @@
 """Words of AllenNLP: character ids, the files of a biLM, and `_ElmoCharacterEncoder`, from ids to word vectors."""
 
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, cast
+from typing import Annotated, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, cast
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.func import functional_call
 
@@ -17,6 +18,7 @@ from ...inference.runtime import isolated
 from ...inference.word_encoder import ENCODED_AT_ONCE, ConstantWords
 from ...nn import inputs as nn_inputs
 from ...nn.inputs import SentenceBatch, pad_rows, read_inputs, strip_boundaries, with_boundaries
+from ...settings import Whole
 from ...text.words import (
     BOS_CHARACTER,
     BOW_CHARACTER,
@@ -38,14 +40,15 @@ from ..common import (
     DerivingModule,
     PathLike,
     are_parameters,
+    check_argument,
     check_file,
     check_no_url,
     current_weights,
-    invalid,
     read_sentences,
 )
 
 MAX_WORD_LENGTH = 50
+TokensToAdd = Dict[str, Annotated[Whole, Field(ge=0, le=PAD_CHARACTER)]]
 BOS, EOS = 0, 1  # rows of a table of vectors
 PADDING = -1
 
@@ -84,10 +87,7 @@ class ELMoCharacterMapper:
     bos_token, eos_token = SENTENCE_BEGIN, SENTENCE_END
 
     def __init__(self, tokens_to_add: Optional[Dict[str, int]] = None) -> None:
-        self.tokens_to_add = dict(tokens_to_add or {})
-        for word, character in self.tokens_to_add.items():
-            if not 0 <= character <= PAD_CHARACTER:
-                raise invalid(f"id of {word!r}", character, f"0 to {PAD_CHARACTER}")
+        self.tokens_to_add: Dict[str, int] = check_argument("tokens_to_add", tokens_to_add or {}, TokensToAdd)
 
     def convert_word_to_char_ids(self, word: str) -> List[int]:
         """RETURNS (List[int]): 50 ids."""
@@ -338,15 +338,14 @@ class ElmoCharacterEncoder(DerivingModule):
 
 def _read_ids(inputs: Tensor, config: CharCNNConfig) -> Tuple[Tensor, SentenceBatch]:
     """Ids of the distinct words (U, C), and the batch. ValueError EL017 for invalid ids; for no sentences."""
-    if not isinstance(inputs, Tensor):
-        problem = f"they are a {type(inputs).__name__}, should be a tensor"
-        raise ValueError(Errors.EL017.format(problem=problem))
-    batch = read_inputs(inputs)
-    ids, width, largest = cast(Tensor, batch.char_ids), config.max_characters, config.n_characters
-    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) <= largest:
+    problem = "" if isinstance(inputs, Tensor) else f"they are a {type(inputs).__name__}, should be a tensor"
+    if not problem:
+        batch = read_inputs(inputs)
+        ids, largest = cast(Tensor, batch.char_ids), config.n_characters
+        if not ids.numel() or 0 <= int(ids.min()) <= int(ids.max()) <= largest:
+            return _of_width(ids.long(), config.max_characters), batch
         problem = f"they are {int(ids.min())} to {int(ids.max())}, should be 0 to {largest}"
-        raise ValueError(Errors.EL017.format(problem=problem))
-    return _of_width(ids.long(), width), batch
+    raise ValueError(Errors.EL017.format(problem=problem))
 
 
 def _of_width(ids: Tensor, width: int) -> Tensor:

@@ -3,7 +3,7 @@
 import json
 import logging
 from pathlib import Path
-from typing import IO, Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import IO, Any, Dict, Iterable, Iterator, List, Literal, Mapping, Optional, Sequence, Tuple
 
 import h5py
 import numpy as np
@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ...errors import Errors
 from ...files import check_space
 from ...inference.runtime import isolated, register_fork_handlers
 from ...nn.inputs import is_original, pad_rows, without_boundaries
+from ...settings import Count, WholeNumber
 from ...text.words import SENTENCE_BEGIN, SENTENCE_END
 from ...util import batched
 from ..common import (
@@ -22,7 +22,7 @@ from ..common import (
     DerivingModule,
     PathLike,
     add_dataset,
-    check_count,
+    check_argument,
     invalid,
     new_hdf5,
     read_sentences,
@@ -41,7 +41,7 @@ from .lstm import ElmoLstm
 
 logger = logging.getLogger("spacy_elmo")
 DEFAULT_BATCH_SIZE = 64
-OUTPUT_FORMATS = ("all", "top", "average")
+OutputFormat = Literal["all", "top", "average"]
 
 Array = NDArray[np.float32]
 
@@ -68,10 +68,8 @@ class ScalarMix(nn.Module):
         initial = [0.0] * mixture_size if initial_scalar_parameters is None else list(initial_scalar_parameters)
         if len(initial) != mixture_size:
             raise invalid("initial_scalar_parameters", initial, f"{mixture_size} numbers, one per layer")
-        values = torch.tensor([[float(value)] for value in initial], dtype=torch.float32)
-        self.scalar_parameters = nn.ParameterList(
-            [nn.Parameter(value.clone(), requires_grad=trainable) for value in values]
-        )
+        values = [torch.tensor([float(value)], dtype=torch.float32) for value in initial]
+        self.scalar_parameters = nn.ParameterList([nn.Parameter(value, requires_grad=trainable) for value in values])
         self.gamma = nn.Parameter(torch.tensor([1.0], dtype=torch.float32), requires_grad=trainable)
 
     def forward(self, tensors: Sequence[Tensor], mask: Optional[Tensor] = None) -> Tensor:
@@ -81,12 +79,11 @@ class ScalarMix(nn.Module):
         RAISES (ConfigurationError): For another number of layers, or without a mask for the norm.
         """
         register_fork_handlers()
-        if len(tensors) != self.mixture_size:
-            raise invalid("number of layers to mix", len(tensors), f"{self.mixture_size}, as the module was made for")
+        if len(tensors) != self.mixture_size or (self.do_layer_norm and mask is None):
+            shown = f"{len(tensors)} layers {'without' if mask is None else 'with'} a mask"
+            raise invalid("input of the mix", shown, f"{self.mixture_size} layers, with a mask for do_layer_norm")
         layers: List[Tensor] = list(tensors)
-        if self.do_layer_norm:
-            if mask is None:
-                raise invalid("mask of a mix with do_layer_norm", None, "a tensor of truth values, one per token")
+        if self.do_layer_norm and mask is not None:
             layers = [normalize(layer, mask) for layer in layers]
         shares = torch.cat(list(self.scalar_parameters)).softmax(dim=0)
         mixed = torch.stack([share * layer for share, layer in zip(shares, layers)]).sum(dim=0)
@@ -237,7 +234,7 @@ class Elmo(DerivingModule):
         module: Optional[nn.Module] = None,
     ) -> None:
         super().__init__()
-        check_count("num_output_representations", num_output_representations, least=0)
+        check_argument("num_output_representations", num_output_representations, WholeNumber)
         if module is not None and (options_file is not None or weight_file is not None):
             raise ConfigurationError("Elmo takes either files or module; found both. Pass one of them.")
         self._elmo_lstm: Any = module
@@ -277,10 +274,8 @@ class Elmo(DerivingModule):
             With `keep_sentence_boundaries` T + 2 instead of T.
         RAISES (ValueError): EL017 for invalid ids; for a batch without sentences.
         """
-        if not isinstance(inputs, Tensor):
-            raise ValueError(Errors.EL017.format(problem=f"they are a {type(inputs).__name__}, should be a tensor"))
         shape = _outer_shape(inputs, word_inputs)
-        flat = inputs.reshape(-1, *inputs.shape[-2:]) if inputs.dim() > 3 else inputs
+        flat = inputs.reshape(-1, *inputs.shape[-2:]) if getattr(inputs, "ndim", 0) > 3 else inputs
         mixes, words = self._scalar_mixes, self._flat_words(word_inputs)
         if is_original(self._elmo_lstm, ElmoBiLm) and all(map(self._leaves_padding_zero, mixes)):
             mixed, mask = self._mix_packed(mixes, *self._elmo_lstm.encode(flat, words))
@@ -386,8 +381,6 @@ def _to_arguments(args: Sequence[Any], extras: Mapping[str, Any]) -> Dict[str, A
     namespace = arguments.pop("namespace_to_cache", None)
     if namespace is not None:
         vocab = extras.get("vocab", next((value for value in args if value is not params), None))
-        if not hasattr(vocab, "get_token_to_index_vocabulary"):
-            raise invalid("vocab", repr(vocab), "a vocabulary of AllenNLP, since `namespace_to_cache` is given")
         arguments["vocab_to_cache"] = list(vocab.get_token_to_index_vocabulary(namespace))
     return arguments
 
@@ -396,7 +389,7 @@ def _outer_shape(inputs: Tensor, word_inputs: Optional[Tensor]) -> Tuple[int, ..
     """The dimensions before the tokens if there is more than one, else nothing."""
     if word_inputs is not None and word_inputs.dim() > 2:
         return tuple(word_inputs.shape[:-1])
-    return tuple(inputs.shape[:-2]) if inputs.dim() > 3 else ()
+    return tuple(inputs.shape[:-2]) if getattr(inputs, "ndim", 0) > 3 else ()
 
 
 class ElmoEmbedder:
@@ -420,11 +413,6 @@ class ElmoEmbedder:
         self._files = [file for file in (options_file, weight_file) if file is not None]
         self.cuda_device = cuda_device
         if cuda_device >= 0:
-            if cuda_device >= torch.cuda.device_count():
-                expected = (
-                    f"-1 for the CPU, or the number of one of the {torch.cuda.device_count()} GPUs of this machine"
-                )
-                raise invalid("cuda_device", cuda_device, expected)
             self.elmo_bilm.cuda(cuda_device)
 
     @isolated
@@ -476,7 +464,7 @@ class ElmoEmbedder:
         YIELDS (Array): Shape (L+1, T, 2P) for each sentence.
         RAISES (ValueError): EL011 for input that is not tokenized; for a batch size below 1.
         """
-        check_count("batch_size", batch_size)
+        check_argument("batch_size", batch_size, Count)
         for batch in batched(sentences, batch_size):
             yield from self.embed_batch(batch)
 
@@ -500,12 +488,9 @@ class ElmoEmbedder:
         RAISES (ValueError): For an unknown format, empty lines, sentences that cannot be names, and an output that is
             read.
         """
-        if output_format not in OUTPUT_FORMATS:
-            raise invalid("output_format", repr(output_format), f"one of {OUTPUT_FORMATS}")
+        check_argument("output_format", output_format, OutputFormat)
         sentences = _read_lines(input_file)
-        keys = [str(i) for i in range(len(sentences))]
-        if use_sentence_keys:
-            keys = _check_keys(sentences)
+        keys = _check_keys(sentences) if use_sentence_keys else [str(i) for i in range(len(sentences))]
         stacks = self.embed_sentences((sentence.split() for sentence in sentences), batch_size)
         name = getattr(input_file, "name", None)  # a number for an open descriptor
         with new_hdf5(output_file_path, [*self._files, *([name] if isinstance(name, (str, bytes)) else [])]) as file:
@@ -520,10 +505,7 @@ class ElmoEmbedder:
 
 
 def _read_lines(input_file: IO[str]) -> List[str]:
-    if isinstance(input_file, str) or not hasattr(input_file, "read"):
-        expected = "an open text file, such as open(path, encoding='utf8')"
-        raise invalid("input_file", f"a {type(input_file).__name__}", expected)
-    sentences = [line.strip() for line in input_file]
+    sentences = [line.strip() for line in input_file.readlines()]
     empty = [line for line, sentence in enumerate(sentences, 1) if not sentence]
     if empty:
         raise ConfigurationError(
