@@ -11,7 +11,7 @@ import pytest
 import spacy
 from cli.calls import SMALL_BILM, SMALL_RUN, as_options, call, refused, told
 from compat import tiny
-from export.test_onnx_model import make_bilm
+from export.running import make_bilm
 from spacy.tokens import DocBin
 
 from spacy_elmo import save_bilm

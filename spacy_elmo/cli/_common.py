@@ -156,7 +156,7 @@ def to_options(text: str) -> str:
         name, value = match.groups()
         if name not in options:
             return match[0]
-        shown_value = "" if value in (None, "True", "...") else " " + value.strip("\"'")
+        shown_value = "" if value in (None, "True", "...") else " " + value.strip("\"'[]")
         return f"{options[name]}{shown_value}"
 
     return PARAMETER.sub(translate, text)

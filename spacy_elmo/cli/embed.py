@@ -1,42 +1,23 @@
 """`elmo embed`: contextual vectors for texts."""
 
 import time
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Dict, List, Literal, Optional, Set, Tuple
+from typing import Any, Literal, Optional, Sequence
 
 from spacy.tokens import Doc
 from tqdm import tqdm
 
-from ..corpora.places import SKIPPED, find_sources
-from ..corpora.sources import Source, import_arrow, is_address
-from ..corpora.texts import choose_tokenizer
-from ..export.embedder import MAX_BATCH_TEXTS, load_weights, make_vector_pipeline
-from ..export.parts import (
-    PART_SUFFIXES,
-    TEXTS_PER_FILE,
-    PartSettings,
-    Progress,
-    begin_folder,
-    check_output,
-    check_streams,
-    describe_parts,
-    embed_parts,
-    embed_parts_on_ray,
-    embed_whole,
-    find_types,
-    read_beginnings,
-)
-from ..export.vector_files import STDOUT, check_choice, choose_format, open_vectors
+from ..corpora.sources import Source
+from ..export.corpus import embed_corpus
+from ..export.embedder import MAX_BATCH_TEXTS
+from ..export.parts import Progress
+from ..export.vector_files import STDOUT
 from ..settings import DType, Precision
-from ..weights.load import list_sources
 from . import _common
 from ._app import Arg, Opt, app
 
-AS_TEXT = ":text"  # after a field of --keep
 REPORT_S = 60.0  # seconds between lines of progress without a terminal
-MAX_IDS = 2_000_000  # that are compared, about 100 bytes each
 
 
 @app.command("embed")
@@ -144,157 +125,93 @@ def embed_cli(
     a whole. An output folder is for large corpora: its files are written one by one, and the same command again
     computes only those that are missing.
     """
-    files = {"options": options, "vocab": vocab, "token_embeddings": token_embeddings}
-    is_folder = is_address(output_path) or (output_path != STDOUT and not Path(output_path).suffix)
-    format = "parquet" if is_folder and to == "auto" else to
-    settings = PartSettings(
-        model=bilm_path,
-        folder=output_path,
-        format=format,
-        texts_per_file=docs_per_file or TEXTS_PER_FILE.get(format, 0),
-        files=tuple((name, str(path)) for name, path in files.items() if path is not None),
-        input_format=input_format,
-        lang=lang,
-        store=store,
-        pool=pool,
-        dtype=dtype,
-        precision=precision,
-        batch_size=batch_size,
-        gpu_id=gpu_id,
-        keep=_read_keep(keep or ""),
-        on_error=on_error,
-    )
     with _common.show_errors():
         if output_path == STDOUT:
             _common.check_stdout()
         _common.device_of(gpu_id)
-        if is_folder and format not in PART_SUFFIXES:
-            raise ValueError(f"A folder cannot be written --to {to}. Choose parquet or docbin, or an output file.")
-        if not is_folder and (shard is not None or engine == "ray"):
-            raise ValueError(f"--shard and --engine ray write a folder, but the output is '{output_path}'.")
-        ray_only = {"--address": address, "--workers": workers, "--gpus-per-worker": gpus_per_worker}
-        if engine != "ray" and (needless := next((name for name, value in ray_only.items() if value), None)):
-            raise ValueError(f"{needless} is for Ray, and the engine is local. Add --engine ray, or leave it out.")
-        if engine == "ray" and shard is not None:
-            raise ValueError(f"--shard {shard} is for jobs without Ray, which shares the files itself. Leave one out.")
-        kind = format if is_folder else choose_format(output_path, to)
-        check_choice(kind, store, not forget_sentences, [name for name, _ in settings.keep])
-        if kind == "parquet":
-            import_arrow("pyarrow", output_path)
-        if not is_folder:
-            bilm_files = list_sources(bilm_path, options, vocab, token_embeddings)
-            check_output(output_path, input_path, bilm_files, force=force)
-        inputs = find_sources(input_path, _common.msg.info, output=output_path)
-        if is_folder:
-            check_streams(output_path, inputs, force=force)
-        settings = find_types(settings, inputs, _common.msg.info)
-        job = _read_shard(shard, force=force)
-        bilm = load_weights(settings, **dict(settings.files))
-        first = read_beginnings(settings, inputs)
-        settings = replace(settings, lang=choose_tokenizer(lang, first, [input_path], _common.msg.warn, bilm.meta))
-        if is_folder:
-            nlp = make_vector_pipeline(settings, bilm)
-            description = describe_parts(settings, bilm)
-            begin_folder(settings, description, inputs, force=force)
-            if engine == "ray":
-                total = embed_parts_on_ray(
-                    settings, description, inputs, address=address, n_workers=workers, gpus_per_worker=gpus_per_worker
-                )
-            else:
-                with _Progress(inputs) as progress:
-                    total = embed_parts(settings, nlp, description, inputs, shard=job, progress=progress.callbacks)
-            if total.n_skipped and not (total.n_texts or total.n_found):
-                raise ValueError(
-                    f"None of the {total.n_skipped:,} texts could be read: they are listed, with the reasons, in files "
-                    f"_part-*{SKIPPED} in '{output_path}'. Correct them, and run the same command again."
-                )
-        else:
-            layout: Dict[str, Any] = {
-                "has_sentences": not forget_sentences,
-                "pool": pool,
-                "keep": dict(settings.keep),
-            }
-            with open_vectors(output_path, to=to, store=store, force=force, **layout) as writer:
-                nlp = make_vector_pipeline(replace(settings, store=writer.store), bilm)
-                writer.meta = describe_parts(settings, bilm)
-                with _Progress(inputs) as progress:
-                    total = embed_whole(settings, nlp, inputs, writer, progress=progress.callbacks)
+        with _Bar() as bar:
+            total = embed_corpus(
+                bilm_path,
+                input_path,
+                output_path,
+                to=to,
+                input_format=input_format,
+                lang=lang,
+                store=store,
+                forget_sentences=forget_sentences,
+                pool=pool,
+                dtype=dtype,
+                precision=precision,
+                batch_size=batch_size,
+                docs_per_file=docs_per_file,
+                keep=[name.strip() for name in (keep or "").split(",") if name.strip()],
+                on_error=on_error,
+                shard=shard,
+                engine=engine,
+                address=address,
+                workers=workers,
+                gpus_per_worker=gpus_per_worker,
+                options=options,
+                vocab=vocab,
+                token_embeddings=token_embeddings,
+                gpu_id=gpu_id,
+                force=force,
+                progress=Progress(bar.start, bar.count, bar.move),
+                on_message=_common.msg.info,
+                warn=bar.warn,
+            )
         if total.n_replaced:
             replaced = f"{total.n_replaced:,} unpaired surrogates, which are not valid characters,"
             _common.msg.info(f"{replaced} were replaced by U+FFFD")
     if output_path != STDOUT:
         tokens, texts = _common.counted(total.n_tokens, "token"), _common.counted(total.n_texts, "text")
-        existing = f"; {_common.counted(total.n_found, 'file')} existed already" if total.n_found else ""
+        existing = f"; {_common.counted(total.n_existing, 'file')} existed already" if total.n_existing else ""
         _common.msg.good(f"Saved the vectors of {tokens} in {texts}{existing}", output_path)
     if total.n_skipped:
         skipped = _common.counted(total.n_skipped, "text")
         _common.msg.warn(f"{skipped} could not be read. They are listed in .skipped.jsonl files beside the output.")
 
 
-def _read_keep(keep: str) -> Tuple[Tuple[str, str], ...]:
-    """RETURNS (Tuple[Tuple[str, str], ...]): Names of fields, with the type "string" where it is given, else ""."""
-    names = [name.strip() for name in keep.split(",") if name.strip()]
-    return tuple((name.removesuffix(AS_TEXT), "string" if name.endswith(AS_TEXT) else "") for name in names)
-
-
-def _read_shard(shard: Optional[str], *, force: bool) -> Tuple[int, int]:
-    """RETURNS (Tuple[int, int]): Number of this job, from 0, and number of jobs."""
-    job, _, n_jobs = ("1/1" if shard is None else shard).partition("/")
-    if not (job.isdecimal() and n_jobs.isdecimal() and 1 <= int(job) <= int(n_jobs)):
-        raise ValueError(f"--shard is '{shard}', should be I/N with I from 1 to N, for instance 1/8.")
-    if shard is not None and force:
-        raise ValueError(
-            "--force would remove the files of other jobs (--shard). Empty the folder before the first job."
-        )
-    return int(job) - 1, int(n_jobs)
-
-
-class _Progress:
+class _Bar:
     """A bar with the share of the bytes that have been read, tokens per second and the time that is left; without a
-    terminal a line a minute. At the end it warns of repeated ids, among `MAX_IDS`.
+    terminal a line a minute.
     """
 
-    def __init__(self, inputs: List[Source]) -> None:
-        self.n_tokens = 0
-        self._sizes = {source.name: source.size_bytes for source in inputs}
-        self._read = dict.fromkeys(self._sizes, 0)
-        self._start = self._reported = time.monotonic()
-        self._bar = tqdm(total=sum(self._sizes.values()) or None, disable=None, unit="B", unit_scale=True)
-        self.callbacks = Progress(self._on_text, self._on_read, self._on_id)
-        self._ids: Set[int] = set()
-        self._n_repeated, self._repeated = 0, ""
+    def __init__(self) -> None:
+        self._bar: Any = None
 
-    def __enter__(self) -> "_Progress":
+    def __enter__(self) -> "_Bar":
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self._bar.close()
-        if self._n_repeated:
-            texts = "1 text has" if self._n_repeated == 1 else f"{self._n_repeated:,} texts have"
-            _common.msg.warn(
-                f"{texts} an id that an earlier text has, for instance {self._repeated}, so that rows cannot be told "
-                "apart by it. Correct the ids, or leave id out of --keep: then the id is FILE:LINE."
-            )
+        if self._bar is not None:
+            self._bar.close()
 
-    def _on_text(self, doc: Doc) -> None:
-        self.n_tokens += len(doc)
+    def warn(self, text: str) -> None:
+        """Print a warning, after the bar if there is one."""
+        self.__exit__()
+        _common.msg.warn(text)
 
-    def _on_id(self, id: Any, place: str) -> None:
-        key = hash(str(id))
-        if key in self._ids:
-            self._n_repeated += 1
-            self._repeated = self._repeated or f"{id!r} ({place})"
-        elif len(self._ids) < MAX_IDS:
-            self._ids.add(key)
+    def start(self, sources: Sequence[Source]) -> None:
+        """Create the bar."""
+        self._n_tokens, self._sizes = 0, {source.name: source.size_bytes for source in sources}
+        self._read = dict.fromkeys(self._sizes, 0)
+        self._start = self._reported = time.monotonic()
+        self._bar = tqdm(total=sum(self._sizes.values()) or None, disable=None, unit="B", unit_scale=True)
 
-    def _on_read(self, name: str, position: int) -> None:
+    def count(self, doc: Doc) -> None:
+        """Count the tokens of a Doc."""
+        self._n_tokens += len(doc)
+
+    def move(self, name: str, position: int) -> None:
+        """Show how much of a source has been read."""
         self._bar.update(position - self._read[name])
         self._read[name] = position
         now = time.monotonic()
-        speed = self.n_tokens / max(now - self._start, 1e-9)
-        self._bar.set_postfix_str(f"{self.n_tokens:,} tok, {speed:,.0f} tok/s", refresh=False)
+        speed = self._n_tokens / max(now - self._start, 1e-9)
+        self._bar.set_postfix_str(f"{self._n_tokens:,} tok, {speed:,.0f} tok/s", refresh=False)
         if self._bar.disable and now - self._reported >= REPORT_S:
             self._reported = now
             share = sum(self._read.values()) / max(sum(self._sizes.values()), 1)
             left = timedelta(seconds=round((now - self._start) * (1 / share - 1))) if 0 < share <= 1 else "unknown"
-            _common.msg.info(f"{share:.1%} read, {self.n_tokens:,} tokens, {speed:,.0f} tok/s, time left: {left}")
+            _common.msg.info(f"{share:.1%} read, {self._n_tokens:,} tokens, {speed:,.0f} tok/s, time left: {left}")

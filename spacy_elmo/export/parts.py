@@ -25,13 +25,13 @@ from typing import (
     NamedTuple,
     Optional,
     Sequence,
+    Set,
     Tuple,
 )
 
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from .. import util
 from ..about import __version__
 from ..corpora.lines import Counts
 from ..corpora.places import MANIFEST, SKIPPED, OnMessage, abbreviate, find_sources, ignore_message
@@ -42,13 +42,13 @@ from ..files import AnyPath, check_not_read, check_output_file, temporary_folder
 from ..inference.bilm import BiLM
 from ..util import find_changes
 from .embedder import VectorSettings, load_pipeline
-from .vector_files import STDOUT, Writer, embed_records, is_output, open_vectors
+from .vector_files import STDOUT, VECTOR_SUFFIXES, Writer, embed_records, is_output, open_vectors
 
 Records = Generator[TextRecord, None, None]
 PART = re.compile(r"part-\d{5,}-\d{5,}\.(parquet|spacy)|_part-\d{5,}-\d{5,}\.skipped\.jsonl")  # what a run writes
-PART_SUFFIXES = {"parquet": ".parquet", "docbin": ".spacy"}
 TEXTS_PER_FILE = {"parquet": 10_000, "docbin": 1000}
 TEXTS_TO_CHECK = 1000  # of a file, for the types of its fields
+MAX_IDS = 2_000_000  # that are compared, about 100 bytes each
 LOCAL = ("file", "local")  # protocols of addresses of local files
 # Settings in which a folder may be continued: they change neither vectors nor parts.
 CHANGEABLE_SETTINGS = ("batch_size", "gpu_id", "on_error")
@@ -59,7 +59,7 @@ class PartSettings(VectorSettings):
     """How the parts of a folder are made, beside `VectorSettings`.
 
     folder (str): Path or address of the output.
-    format (str): A key of `PART_SUFFIXES`.
+    format (str): A key of `VECTOR_SUFFIXES`.
     texts_per_file (int): Lines, rows or Docs of a part; the last part of an input file may have fewer.
     files (Tuple[Tuple[str, str], ...]): Further arguments of `load_bilm`.
     input_format (str): See `read_records`.
@@ -83,7 +83,7 @@ class Totals(NamedTuple):
     n_tokens: int = 0
     n_parts: int = 0
     n_skipped: int = 0
-    n_found: int = 0
+    n_existing: int = 0
     n_replaced: int = 0
 
     def plus(self, other: "Totals") -> "Totals":
@@ -93,14 +93,38 @@ class Totals(NamedTuple):
 class Progress(NamedTuple):
     """Callbacks for progress; the defaults do nothing.
 
+    on_start (Callable[[Sequence[Source]], object]): Called with the sources before the first text is read.
     on_text (Callable[[Doc], object]): Called with each Doc.
-    on_read (Callable[[str, int], object]): Called with an input file and how many of its bytes have been read.
-    on_id (Callable[[Any, str], object]): Called with the id of each text that has one in its fields, and its place.
+    on_read (Callable[[str, int], object]): Called with the name of a source and how many of its bytes have been read.
     """
 
+    on_start: Callable[[Sequence[Source]], object] = lambda sources: None
     on_text: Callable[[Doc], object] = lambda doc: None
-    on_read: Callable[[str, int], object] = lambda file, position: None
-    on_id: Callable[[Any, str], object] = lambda id, place: None
+    on_read: Callable[[str, int], object] = lambda name, position: None
+
+
+class IdCheck:
+    """Counts the texts with an id that an earlier text has, among the first `MAX_IDS` ids."""
+
+    def __init__(self) -> None:
+        self.n_repeated = 0
+        self._ids: Set[int] = set()
+        self._example = ""
+
+    def add(self, id: Any, place: str) -> None:
+        key = hash(str(id))
+        if key in self._ids:
+            self.n_repeated += 1
+            self._example = self._example or f"{id!r} ({place})"
+        elif len(self._ids) < MAX_IDS:
+            self._ids.add(key)
+
+    def describe(self) -> str:
+        texts = "1 text has" if self.n_repeated == 1 else f"{self.n_repeated:,} texts have"
+        return (
+            f"{texts} an id that an earlier text has, for instance {self._example}, so that rows cannot be told apart "
+            "by it. Correct the ids, or leave id out of `keep`: then the id is FILE:LINE."
+        )
 
 
 def describe_parts(settings: PartSettings, bilm: BiLM) -> Dict[str, Any]:
@@ -183,7 +207,7 @@ def _fit(record: TextRecord, keep: Sequence[Tuple[str, str]]) -> TextRecord:
             elif kind == "float64" and isinstance(value, int) and int(float(value)) != value:
                 problem = f"{record.place} has {value!r} in the field {name}, whose numbers are {kind}: it is rounded."
             if problem:
-                error = ValueError(f"{problem} Correct it, or keep the field as text with --keep {name}:text.")
+                error = ValueError(f"{problem} Correct it, or keep the field as text with `keep=['{name}:text']`.")
                 return TextRecord(record.place, "", error=error)
             value = int(value) if kind == "int64" else float(value)
         if name in record.fields:  # a text of a file without fields has an id of its own
@@ -221,17 +245,8 @@ def _to_local(place: str) -> str:
     return str(filesystem_of(place)[1]) if is_local else place
 
 
-def check_streams(folder: str, inputs: Sequence[Source], *, force: bool) -> None:
-    """Check a folder before inputs are opened. ValueError for a stream, without `force`, if the folder has parts:
-    nothing shows whether its text is that of the parts.
-    """
-    streams = [source.name for source in inputs if source.stream is not None]
-    if streams and not force and any(map(PART.fullmatch, Folder(folder).names())):
-        raise ValueError(
-            f"The folder '{folder}' has vectors, and '{streams[0]}' is a stream (a pipe, a device or stdin), which "
-            "cannot continue a folder: it has no name and no size that would show whether it is the same text. Write "
-            "it to a file, choose another folder, or start again with --force."
-        )
+def has_parts(folder: str) -> bool:
+    return any(map(PART.fullmatch, Folder(folder).names()))
 
 
 def begin_folder(
@@ -250,7 +265,7 @@ def begin_folder(
         raise ValueError(
             f"The folder '{settings.folder}' has files that `elmo embed` did not write "
             f"({(foreign_files or visible)[0]}). "
-            "Choose another folder; --force replaces parts of an earlier run, and nothing else."
+            "Choose another folder; `force=True` replaces parts of an earlier run, and nothing else."
         )
     _check_parts(settings.folder, inputs)
     if not force and any(PART.fullmatch(name) for name in names):
@@ -259,7 +274,7 @@ def begin_folder(
             lines = "; ".join(_difference(name, *values) for name, values in different.items())
             raise ValueError(
                 f"The folder '{settings.folder}' was written with other settings: {lines}. Continue with the settings, "
-                "weights and texts that it was written with, choose another folder, or start again with --force."
+                "weights and texts that it was written with, choose another folder, or start again with `force=True`."
             )
         return
     for name in visible:
@@ -286,85 +301,105 @@ def _difference(name: str, before: Any, now: Any) -> str:
     )
 
 
-def embed_parts(
-    settings: PartSettings,
-    nlp: Language,
-    description: Mapping[str, Any],
-    inputs: Sequence[Source],
-    *,
-    shard: Tuple[int, int] = (0, 1),
-    progress: Progress = Progress(),
-) -> Totals:
-    """Write the parts that are missing in a folder from `begin_folder`, with a pipeline from `load_pipeline`.
+class PartEmbedder:
+    """Writes the parts that are missing in a folder from `begin_folder`. Raises ValueError for a text that cannot be
+    read, unless it is skipped.
 
-    shard (Tuple[int, int]): Number of this job, from 0, and number of jobs. A job has each n-th file, or each n-th part
-        if there are fewer files than jobs.
+    nlp (Language): From `make_vector_pipeline`.
+    description (Mapping[str, Any]): From `describe_parts`.
     """
-    job, n_jobs = shard
-    total = Totals()
-    for i, source in enumerate(inputs):
-        if len(inputs) >= n_jobs and i % n_jobs != job:
-            continue
-        by_part = (job - i, n_jobs) if len(inputs) < n_jobs else (0, 1)
-        total = total.plus(embed_file(settings, nlp, description, i, source, by_part=by_part, progress=progress))
-    return total
 
+    def __init__(
+        self,
+        settings: PartSettings,
+        nlp: Language,
+        description: Mapping[str, Any],
+        progress: Progress = Progress(),
+        ids: Optional[IdCheck] = None,
+    ) -> None:
+        self.settings, self.nlp, self.description = settings, nlp, json.loads(json.dumps(description))
+        self._progress, self._ids = progress, ids or IdCheck()
+        self._folder = Folder(settings.folder)
 
-def embed_file(
-    settings: PartSettings,
-    nlp: Language,
-    description: Mapping[str, Any],
-    file_number: int,
-    source: Source,
-    *,
-    by_part: Tuple[int, int] = (0, 1),
-    progress: Progress = Progress(),
-) -> Totals:
-    """Write the missing parts of an input file, by its number among the inputs: part-NUMBER-0, part-NUMBER-1 and so on.
-    ValueError for a text that cannot be read, unless it is skipped.
+    def embed_job(self, sources: Sequence[Source], job: int, n_jobs: int) -> Totals:
+        """Write the parts of one of several jobs, which has each n-th file, or each n-th part if there are fewer files
+        than jobs. Jobs are numbered from 0.
+        """
+        total = Totals()
+        for i, source in enumerate(sources):
+            if len(sources) < n_jobs:
+                total = total.plus(self.embed_file(i, source, (job - i) % n_jobs, n_jobs))
+            elif i % n_jobs == job:
+                total = total.plus(self.embed_file(i, source))
+        return total
 
-    by_part (Tuple[int, int]): Write only the parts k with k = first number modulo second number.
-    """
-    folder, counts, total = Folder(settings.folder), Counts(), Totals()
-    existing = set(folder.names())
-    with closing(_read_source(settings, nlp, source, counts, progress)) as records:
-        for k, part in enumerate(_cut_records(records, settings.texts_per_file)):
-            stem = f"part-{file_number:05}-{k:05}"
-            if (k - by_part[0]) % by_part[1]:
-                _skip_records(part)
-            elif stem + PART_SUFFIXES[settings.format] in existing:
-                _skip_records(part)
-                total = total.plus(Totals(n_found=1))
-            else:
-                place = (file_number, source.name)
-                total = total.plus(_embed_part(settings, nlp, description, folder, stem, place, part, progress.on_text))
-    return total.plus(Totals(n_replaced=counts.n_undecodable))
+    def embed_file(self, file_number: int, source: Source, first_part: int = 0, step: int = 1) -> Totals:
+        """Write the missing parts of a source, by its number among the sources: part-NUMBER-0, part-NUMBER-1 and so on,
+        or each `step`-th of them.
+        """
+        counts, total = Counts(), Totals()
+        existing = set(self._folder.names())
+        with closing(_read_source(self.settings, self.nlp, source, counts, self._progress, self._ids)) as records:
+            for k, part in enumerate(_cut_records(records, self.settings.texts_per_file)):
+                stem = f"part-{file_number:05}-{k:05}"
+                is_existing = stem + VECTOR_SUFFIXES[self.settings.format] in existing
+                if k % step == first_part and not is_existing:
+                    total = total.plus(self._embed_part(stem, part, file_number, source.name))
+                    continue
+                total = total.plus(Totals(n_existing=int(k % step == first_part)))
+                for _ in part:
+                    pass
+        return total.plus(Totals(n_replaced=counts.n_undecodable))
+
+    def _embed_part(self, stem: str, part: Iterator[TextRecord], file_number: int, source_name: str) -> Totals:
+        settings, skipped = self.settings, _Skipped(self.settings.on_error)
+        with self._folder.part(stem + VECTOR_SUFFIXES[settings.format]) as path:
+            with open_vectors(str(path), store=settings.store, pool=settings.pool, keep=dict(settings.keep)) as writer:
+                writer.meta = self.description
+                n_texts, n_tokens = embed_records(
+                    self.nlp, part, writer, settings.batch_size, skipped.callback, self._progress.on_text
+                )
+            self._check_manifest(file_number, source_name)
+            if skipped.lines:
+                self._folder.write(f"_{stem}{SKIPPED}", "".join(skipped.lines))
+                if not n_texts:  # no part, so that the same command reads them again
+                    path.unlink()
+        return Totals(n_texts, n_tokens, 1, len(skipped.lines))
+
+    def _check_manifest(self, file_number: int, source_name: str) -> None:
+        """ValueError if another command has restarted the folder with other settings or texts."""
+        manifest = json.loads(self._folder.read(MANIFEST))
+        is_same_text = [item["name"] for item in manifest["inputs"][file_number : file_number + 1]] == [source_name]
+        if not is_same_text or _find_setting_changes(manifest, self.description):
+            raise ValueError(
+                f"The folder '{self.settings.folder}' was restarted by another command, with another biLM, other "
+                "settings or other texts. Run one of the two commands again, or give each a folder of its own."
+            )
 
 
 def embed_whole(
-    settings: PartSettings, nlp: Language, inputs: Sequence[Source], writer: Writer, *, progress: Progress = Progress()
+    settings: PartSettings, nlp: Language, sources: Sequence[Source], writer: Writer, progress: Progress, ids: IdCheck
 ) -> Totals:
     """Write all texts to one output file with a writer from `open_vectors`; `settings.folder` is its path, beside which
     skipped texts are listed. ValueError for a text that cannot be read, unless it is skipped.
     """
     counts, skipped = Counts(), _Skipped(settings.on_error)
+    listing = Path(f"{settings.folder}{SKIPPED}")
     if settings.on_error == "skip":
-        check_not_read(Path(f"{settings.folder}{SKIPPED}"), [source.name for source in inputs])
+        check_not_read(listing, [source.name for source in sources])
     with closing(
-        record for source in inputs for record in _read_source(settings, nlp, source, counts, progress)
+        record for source in sources for record in _read_source(settings, nlp, source, counts, progress, ids)
     ) as records:
-        n_texts, n_tokens = embed_records(
-            nlp, records, writer, batch_size=settings.batch_size, on_error=skipped.callback, on_text=progress.on_text
-        )
-    if skipped.lines and not n_texts:
-        raise ValueError(f"No text could be read. The first: {json.loads(skipped.lines[0])['error']}")
+        n_texts, n_tokens = embed_records(nlp, records, writer, settings.batch_size, skipped.callback, progress.on_text)
     if skipped.lines:
-        write_text(Path(f"{settings.folder}{SKIPPED}"), "".join(skipped.lines))
+        write_text(listing, "".join(skipped.lines))
     return Totals(n_texts, n_tokens, 1, len(skipped.lines), n_replaced=counts.n_undecodable)
 
 
-def _read_source(settings: PartSettings, nlp: Language, source: Source, counts: Counts, progress: Progress) -> Records:
-    """The records of an input file; its position is reported."""
+def _read_source(
+    settings: PartSettings, nlp: Language, source: Source, counts: Counts, progress: Progress, ids: IdCheck
+) -> Records:
+    """The records of a source; its position is reported."""
     files: List[BinaryIO] = []
     for record in read_records(
         source,
@@ -378,7 +413,7 @@ def _read_source(settings: PartSettings, nlp: Language, source: Source, counts: 
         if files and not files[0].closed:
             progress.on_read(source.name, files[0].tell())
         if "id" in record.fields:
-            progress.on_id(record.fields["id"], record.place)
+            ids.add(record.fields["id"], record.place)
         yield record if record.error is not None else _fit(record, settings.keep)
     progress.on_read(source.name, source.size_bytes)
 
@@ -401,47 +436,6 @@ def _cut_records(records: Iterator[TextRecord], n: int) -> Iterator[Iterator[Tex
     """YIELDS (Iterator[TextRecord]): The next records, at least one, which must be read before the next are cut."""
     for first in records:
         yield chain([first], islice(records, n - 1))
-
-
-def _skip_records(part: Iterator[TextRecord]) -> None:
-    for _ in part:
-        pass
-
-
-def _check_manifest(folder: "Folder", place: str, description: Mapping[str, Any], file_number: int, name: str) -> None:
-    """ValueError if another command has restarted the folder with other settings or texts."""
-    manifest = json.loads(folder.read(MANIFEST))
-    is_same_text = [item["name"] for item in manifest["inputs"][file_number : file_number + 1]] == [name]
-    if not is_same_text or _find_setting_changes(manifest, json.loads(json.dumps(description))):
-        raise ValueError(
-            f"The folder '{place}' was restarted by another command, with another biLM, other settings or other texts. "
-            "Run one of the two commands again, or give each a folder of its own."
-        )
-
-
-def _embed_part(
-    settings: PartSettings,
-    nlp: Language,
-    description: Mapping[str, Any],
-    folder: "Folder",
-    stem: str,
-    place: Tuple[int, str],
-    part: Iterator[TextRecord],
-    on_text: Callable[[Doc], object],
-) -> Totals:
-    skipped = _Skipped(settings.on_error)
-    with folder.part(stem + PART_SUFFIXES[settings.format]) as path:
-        with open_vectors(str(path), store=settings.store, pool=settings.pool, keep=dict(settings.keep)) as writer:
-            writer.meta = description
-            n_texts, n_tokens = embed_records(
-                nlp, part, writer, batch_size=settings.batch_size, on_error=skipped.callback, on_text=on_text
-            )
-        _check_manifest(folder, settings.folder, description, *place)
-        if skipped.lines:
-            folder.write(f"_{stem}{SKIPPED}", "".join(skipped.lines))
-            if not n_texts:  # no part, so that the same command reads them again
-                path.unlink()
-    return Totals(n_texts, n_tokens, 1, len(skipped.lines))
 
 
 class Folder:
@@ -494,25 +488,22 @@ class Folder:
                 os.replace(place / name, self.path / name)
 
 
-# Ray: an actor per worker embeds one input file at a time.
-
-
-class _FileEmbedder:
-    """A worker of Ray Data. It loads the weights once, and its parts are those of the local engine. What it raises is
-    in the row: Ray would show it as the last line of a traceback.
+class _RayWorker:
+    """A worker of Ray Data, which embeds one source at a time. It loads the weights once. What it raises is in the row:
+    Ray would show it as the last line of a traceback.
     """
 
     def __init__(self, settings: PartSettings, description: Mapping[str, Any]) -> None:
         self.settings, self.description = settings, description
-        self.nlp: Optional[Language] = None
+        self.embedder: Optional[PartEmbedder] = None
 
     def __call__(self, row: Dict[str, Any]) -> Dict[str, Any]:
         total, error = Totals(), b""
         try:
-            self.nlp = self.nlp or load_pipeline(self.settings, **dict(self.settings.files))
-            total = embed_file(
-                self.settings, self.nlp, self.description, int(row["number"]), make_source(str(row["name"]))
-            )
+            if self.embedder is None:
+                nlp = load_pipeline(self.settings, **dict(self.settings.files))
+                self.embedder = PartEmbedder(self.settings, nlp, self.description)
+            total = self.embedder.embed_file(int(row["number"]), make_source(str(row["name"])))
         except (ValueError, OSError) as problem:
             error = pickle.dumps(problem)
         return {**row, **total._asdict(), "error": error}
@@ -521,31 +512,18 @@ class _FileEmbedder:
 def embed_parts_on_ray(
     settings: PartSettings,
     description: Mapping[str, Any],
-    inputs: Sequence[Source],
-    *,
+    sources: Sequence[Source],
     address: Optional[str] = None,
     n_workers: Optional[int] = None,
     gpus_per_worker: float = 0.0,
 ) -> Totals:
-    """Write the parts that are missing with Ray Data. Ray restarts workers and tasks that are lost.
+    """Write the parts that are missing with Ray Data, see `PartEmbedder`. Ray restarts workers and tasks that are lost;
+    sources and outputs are where all workers can read and write them.
 
-    settings, description, inputs: See `embed_parts`; inputs and outputs are where all workers can read and write them.
-    address (Optional[str]): Of a running cluster; None for a cluster that runs on this machine, or for a new cluster.
+    address (Optional[str]): Address of a running cluster; None for one that runs on this machine, or for a new one.
     n_workers (Optional[int]): Workers, each with one CPU; None for as many as there are CPUs (with GPUs: GPUs).
     gpus_per_worker (float): GPUs that each worker has; a fraction shares a GPU.
-    RETURNS (Totals): What was done.
-    RAISES (ValueError): If Ray is not installed; as `embed_file`.
     """
-    if streams := [source.name for source in inputs if source.stream is not None]:
-        raise ValueError(
-            f"Workers of Ray cannot read '{streams[0]}', a pipe, a device or stdin of this process. Write it to a file "
-            "that all workers can read, or leave out --engine."
-        )
-    if not util.has_ray:
-        raise ValueError(
-            "The engine ray requires the package ray, which is not installed. Install it with `pip install "
-            "'ray[data]'`, or leave out --engine."
-        )
     ray, data = import_module("ray"), import_module("ray.data")
     if not ray.is_initialized():
         ray.init(address=address, log_to_driver=False)
@@ -555,9 +533,9 @@ def embed_parts_on_ray(
         n_workers = max(1, int(n_gpus / gpus_per_worker if gpus_per_worker else n_cpus))
     if gpus_per_worker:
         settings = replace(settings, gpu_id=0)  # Ray shows each worker its own GPU only
-    rows = [{"number": i, "name": source.name} for i, source in enumerate(inputs)]
+    rows = [{"number": i, "name": source.name} for i, source in enumerate(sources)]
     embedded = data.from_items(rows, override_num_blocks=len(rows)).map(
-        _FileEmbedder,
+        _RayWorker,
         fn_constructor_args=(settings, dict(description)),
         compute=data.ActorPoolStrategy(size=min(n_workers, len(rows))),
         num_cpus=1,

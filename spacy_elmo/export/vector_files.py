@@ -10,6 +10,7 @@ import shutil
 import sys
 import zipfile
 import zlib
+from abc import abstractmethod
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, cast
@@ -20,13 +21,14 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
 from ..corpora.records import TextRecord
-from ..corpora.sources import import_arrow
+from ..corpora.sources import import_arrow, is_address
 from ..files import check_output_file, check_space, follow_links, naming, temporary_folder
 from .embedder import MAX_BATCH_TEXTS, name_rows, pipe_texts, read_vectors, to_arrow
 
 STDOUT = "-"
 # Formats of vectors, with the suffixes of their files.
 VECTOR_SUFFIXES = {"npz": ".npz", "docbin": ".spacy", "parquet": ".parquet", "hdf5": ".hdf5"}
+PART_FORMATS = ("parquet", "docbin")  # of an output folder, and with fields of the texts
 SENTENCE_INDEX = "sentence_to_index"
 POOLED = {"mixed": "elmo_pooled", "layers": "elmo_pooled_layers"}  # keys in `doc.user_data`
 MAX_TOKEN_CHARACTERS = 200  # of a token in an .npz, whose texts all have the width of the longest one
@@ -39,7 +41,6 @@ def embed_records(
     nlp: Language,
     records: Iterable[TextRecord],
     writer: "Writer",
-    *,
     batch_size: int = MAX_BATCH_TEXTS,
     on_error: Optional[Callable[[TextRecord], object]] = None,
     on_text: Callable[[Doc], object] = lambda doc: None,
@@ -80,7 +81,7 @@ def open_vectors(
     *,
     to: str = "auto",
     store: str = "mixed",
-    has_sentences: bool = True,
+    forget_sentences: bool = False,
     pool: Optional[str] = None,
     keep: Mapping[str, str] = {},
     force: bool = False,
@@ -90,8 +91,8 @@ def open_vectors(
     path (str): A file that ends in .npz, .spacy, .parquet or .hdf5, or "-" for an .npz on stdout.
     to (str): A key of `VECTOR_SUFFIXES`, or "auto", which infers it from the suffix.
     store (str): "mixed" (T, D), "layers" (L+1, T, D) or, except in HDF5, "both"; in HDF5 also the "top" layer (T, D).
-    has_sentences (bool): Whether an HDF5 file has `sentence_to_index`, a JSON object that maps each text to its number
-        as a string; of equal texts the last one counts, as in AllenNLP.
+    forget_sentences (bool): Leave out `sentence_to_index` of an HDF5 file, a JSON object that maps each text to its
+        number as a string; of equal texts the last one counts, as in AllenNLP.
     pool (Optional[str]): One of `POOLS`, for one vector per text instead of one per token, see `read_vectors`.
     keep (Mapping[str, str]): Fields of the texts that are kept, for Parquet and DocBins, with their types in Arrow.
     force (bool): Replace an existing output.
@@ -99,7 +100,7 @@ def open_vectors(
     RAISES (ValueError): EL134 if the output exists; for an unknown suffix, and settings of another format.
     """
     format = choose_format(path, to)
-    check_choice(format, store, has_sentences, list(keep))
+    check_choice(format, store, forget_sentences, list(keep))
     if format == "parquet":
         import_arrow("pyarrow", path)
     target, place = Path(path), None
@@ -110,7 +111,7 @@ def open_vectors(
         place = target.parent
     with naming(target), temporary_folder(".embed", place) as folder:
         if format == "hdf5":
-            writer: Writer = Hdf5Writer(folder, store, pool, has_sentences=has_sentences)
+            writer: Writer = Hdf5Writer(folder, store, pool, has_sentences=not forget_sentences)
         elif format == "parquet":
             writer = ParquetWriter(folder, store, pool, keep)
         else:
@@ -138,31 +139,41 @@ def is_output(path: Path) -> bool:
         return False
 
 
+def is_output_folder(path: str) -> bool:
+    """Whether an output is a folder of parts: an address, or a path without a suffix."""
+    return is_address(path) or (path != STDOUT and not Path(path).suffix)
+
+
 def choose_format(path: str, to: str = "auto") -> str:
-    """The format of an output file, see `open_vectors`. ValueError for an unknown suffix."""
-    suffix = ".npz" if path == STDOUT else Path(path).suffix.lower()
-    format = next((name for name, known in VECTOR_SUFFIXES.items() if suffix == known), None) if to == "auto" else to
-    if format is None or suffix != VECTOR_SUFFIXES[format]:
+    """The format of an output file, see `open_vectors`, or of the parts of a folder. ValueError for another suffix."""
+    if is_output_folder(path):
+        format = "parquet" if to == "auto" else to
+        is_fitting = format in PART_FORMATS
+    else:
+        suffix = ".npz" if path == STDOUT else Path(path).suffix.lower()
+        format = next((name for name, known in VECTOR_SUFFIXES.items() if suffix == known), "") if to == "auto" else to
+        is_fitting = VECTOR_SUFFIXES.get(format) == suffix
+    if not is_fitting:
         raise ValueError(
-            f"The output '{path}' ends in '{suffix}' (--to {to}), but should end in .npz (arrays), .hdf5 (a "
-            "dataset per text), .parquet or .spacy (one DocBin), have no suffix (a folder of Parquet files), or be '-' "
-            "(.npz on stdout). Choose one of these, and leave out --to."
+            f"The output is '{path}' with `to='{to}'`, but should end in .npz (arrays), .hdf5 (a dataset per text), "
+            ".parquet or .spacy (one DocBin), be '-' (.npz on stdout), or have no suffix (a folder of Parquet files; "
+            "with `to='docbin'` of DocBins). Choose one of these, and leave out `to`."
         )
     return format
 
 
-def check_choice(format: str, store: str, has_sentences: bool, keep: Sequence[str] = ()) -> None:
-    """ValueError for options of one format with another, where they would be lost."""
+def check_choice(format: str, store: str, forget_sentences: bool, keep: Sequence[str] = ()) -> None:
+    """ValueError for settings of one format with another, where they would be lost."""
     problem = ""
     if store == ("both" if format == "hdf5" else "top"):
-        remedy = "layers" if format == "hdf5" else "layers, whose last rows are the top layer"
-        problem = f"--store {store} cannot be used here: the output is {format}. Choose --store {remedy}."
-    elif format != "hdf5" and not has_sentences:
-        problem = f"--forget-sentences cannot be used here: the output is {format}. Choose a path that ends in .hdf5."
-    elif keep and format not in ("parquet", "docbin"):
-        problem = f"--keep cannot be used here: the output is {format}. Choose Parquet or DocBins."
+        remedy = "" if format == "hdf5" else ", whose last rows are the top layer"
+        problem = f'`store="{store}"` cannot be used here: the output is {format}. Choose `store="layers"`{remedy}.'
+    elif format != "hdf5" and forget_sentences:
+        problem = f"`forget_sentences` cannot be used here: the output is {format}. Choose a path that ends in .hdf5."
+    elif keep and format not in PART_FORMATS:
+        problem = f"`keep` cannot be used here: the output is {format}. Choose Parquet or DocBins."
     elif taken := [name for name in keep if name == "tokens" or name.startswith(OUTPUT)]:
-        problem = f"--keep {','.join(taken)} cannot be used: the output has a column of this name. Rename the field."
+        problem = f"`keep={','.join(taken)}` cannot be used: the output has a column of this name. Rename the field."
     if problem:
         raise ValueError(problem)
 
@@ -185,13 +196,13 @@ class Writer(ExitStack):
     def begin(self, doc: Doc) -> None:
         """Read the widths and dtypes of the vectors from a processed Doc without tokens."""
 
+    @abstractmethod
     def add(self, doc: Doc, user_data: Mapping[Any, Any], record: TextRecord) -> None:
         """Write a Doc with vectors; `user_data` is what it had before it was processed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def finish(self) -> None:
         """Complete the file `RESULT` in the temporary folder."""
-        raise NotImplementedError
 
 
 class NpzWriter(Writer):

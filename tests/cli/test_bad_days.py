@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 import pytest
 from cli.calls import SMALL_BILM, SMALL_RUN, as_options, told
-from export.test_onnx_model import make_bilm
+from export.running import make_bilm
 from report_outputs import write_output
 
 from spacy_elmo import load_bilm, save_bilm

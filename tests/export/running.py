@@ -1,13 +1,73 @@
-"""Run an exported graph in onnxruntime, from words or ids in NumPy only."""
+"""BiLMs to export, the vectors of a few texts, and an exported graph in onnxruntime, from words or ids in NumPy."""
 
 from pathlib import Path
-from typing import Any, List, Sequence
+from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 import pytest
+import torch
 
-from spacy_elmo import BiLM
-from spacy_elmo.text.words import character_ids
+from spacy_elmo import BiLM, BiLMConfig, CharCNNConfig, load_bilm
+from spacy_elmo.bilm.config import TransformerConfig
+from spacy_elmo.bilm.network import BiLMNetwork
+from spacy_elmo.text.words import Vocabulary, character_ids
+
+WORDS = [["the", "cat", "sat"], [], ["a", "dog", "\U0001f600"], ["the"]]
+TEXTS = [" ".join(words) for words in WORDS]
+VOCABULARY = ["<S>", "</S>", "<UNK>", "the", "cat", "sat"]
+CHARACTERS: Dict[str, Any] = {"embedding_width": 4, "filters": ((1, 8), (3, 8)), "n_highway": 1}
+TRANSFORMER: Dict[str, Any] = {"encoder": "transformer", "transformer": TransformerConfig(24, 2, 70)}
+# Settings of the biLM and of its character CNN that differ from the default.
+CASES: Dict[str, Tuple[Dict[str, Any], Dict[str, Any]]] = {
+    "two layers": ({}, {}),
+    "no highway": ({}, {"n_highway": 0}),
+    "tanh": ({}, {"activation": "tanh", "n_highway": 2}),
+    "no projection": ({"cell_width": 8}, {}),
+    "no CNN projection": ({"projection_width": 16}, {}),
+    "CNN projection of equal width": ({"projection_width": 16}, {"always_project": True}),
+    "no skip": ({"has_skip": False}, {}),
+    "highways between layers": ({"has_skip": False, "highway_between": True, "n_layers": 3}, {}),
+    "forward only": ({"directions": "forward"}, {}),
+    "no clips": ({"cell_clip": None, "projection_clip": None}, {}),
+    "tight clips": ({"cell_clip": 0.05, "projection_clip": 0.02}, {}),
+    "one layer": ({"n_layers": 1}, {}),
+    "short words": ({}, {"max_characters": 7}),
+    "words": ({"char_cnn": None, "n_words": len(VOCABULARY)}, {}),
+    "projection before the highways": ({}, {"projection": "after_cnn"}),
+    "layer norm of characters": ({}, {"has_layer_norm": True}),
+    "transformer": (TRANSFORMER, {}),
+    "transformer of AllenNLP": ({**TRANSFORMER, "n_layers": 3}, {"has_layer_norm": True, "projection": "after_cnn"}),
+    "transformer, forward only": ({**TRANSFORMER, "directions": "forward"}, {}),
+    "transformer, words": ({**TRANSFORMER, "char_cnn": None, "n_words": len(VOCABULARY)}, {}),
+}
+
+
+def make_bilm(case: str = "two layers") -> BiLM:
+    """Random weights, large enough that the clips cut."""
+    settings, characters = CASES[case]
+    base: Dict[str, Any] = (
+        {"projection_width": 8} if "encoder" in settings else {"cell_width": 16, "projection_width": 8}
+    )
+    if "char_cnn" not in settings:
+        base["char_cnn"] = CharCNNConfig(**{**CHARACTERS, **characters})
+    torch.manual_seed(0)
+    network = BiLMNetwork(BiLMConfig(**{**base, **settings})).eval()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    return BiLM(network, vocabulary=Vocabulary(VOCABULARY))
+
+
+def embed_texts(path: str, **settings: Any) -> List[Any]:
+    """Rows of each of `TEXTS`, of the library."""
+    return load_bilm(path).embed(WORDS, **{"layers": "mean", **settings})
+
+
+def check_rows(actual: Any, expected: List[Any], atol: float = 1e-6) -> None:
+    """Compare the rows of each text."""
+    assert len(actual) == len(expected)
+    for rows, other in zip(actual, expected):
+        np.testing.assert_allclose(np.array(list(rows), dtype="float32").reshape(other.shape), other, atol=atol)
 
 
 def open_graph(path: Path) -> Any:

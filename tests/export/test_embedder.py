@@ -10,14 +10,11 @@ from typing import Any, List
 import numpy as np
 import pytest
 import spacy
-from export.test_onnx_model import make_bilm
+from export.running import TEXTS, WORDS, check_rows, embed_texts, make_bilm
 from spacy.tokens import Doc
 
 from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo.export import Embedder
-
-WORDS = [["the", "cat", "sat"], [], ["a", "dog", "\U0001f600"], ["the"]]
-TEXTS = [" ".join(words) for words in WORDS]
 
 
 @pytest.fixture
@@ -26,23 +23,12 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "bilm")
 
 
-def wanted(path: str, **settings: Any) -> List[Any]:
-    """Rows of each text, of the library."""
-    return load_bilm(path).embed(WORDS, **{"layers": "mean", **settings})
-
-
-def check(found: Any, expected: List[Any], atol: float = 1e-6) -> None:
-    assert len(found) == len(expected)
-    for rows, other in zip(found, expected):
-        np.testing.assert_allclose(np.array(list(rows), dtype="float32").reshape(other.shape), other, atol=atol)
-
-
 @pytest.mark.parametrize("column, values", [("text", TEXTS), ("tokens", WORDS)])
 def test_a_dictionary_gets_a_column_of_arrays(column: str, values: Any, path: str) -> None:
     batch = {"id": list(range(4)), column: values}
     found = Embedder(path, column=column)(batch)
     assert found["id"] == batch["id"] and list(batch) == ["id", column]
-    check(found["elmo"], wanted(path))
+    check_rows(found["elmo"], embed_texts(path))
     assert (list(found["elmo_tokens"]) == WORDS) if column == "text" else "elmo_tokens" not in found
 
 
@@ -54,24 +40,26 @@ def test_arrow_gets_lists_of_fixed_size_lists(dtype: str, path: str) -> None:
     assert found.schema.names == ["id", "words", "v", "v_layer_0", "v_layer_1", "v_layer_2"]
     assert found.schema.field("v").type == pa.list_(pa.list_(getattr(pa, dtype)(), 16))
     atol = 1e-6 if dtype == "float32" else 2e-3
-    check(found["v"].to_pylist(), wanted(path), atol)
+    check_rows(found["v"].to_pylist(), embed_texts(path), atol)
     for j in range(3):
-        check(found[f"v_layer_{j}"].to_pylist(), [rows[j] for rows in wanted(path, layers="all")], atol)
+        check_rows(found[f"v_layer_{j}"].to_pylist(), [rows[j] for rows in embed_texts(path, layers="all")], atol)
     (batch,) = table.to_batches()
     assert isinstance(Embedder(path, column="words")(batch), pa.RecordBatch)
     pooled = Embedder(path, column="words", pool="mean")(batch)
     assert pooled.schema.field("elmo").type == pa.list_(pa.float32(), 16)
-    means = [rows.mean(axis=0) if len(rows) else np.zeros(16) for rows in wanted(path)]
-    check(pooled["elmo"].to_pylist(), means)
+    means = [rows.mean(axis=0) if len(rows) else np.zeros(16) for rows in embed_texts(path)]
+    check_rows(pooled["elmo"].to_pylist(), means)
     lists = pa.schema({"id": pa.int64(), "words": pa.list_(pa.string()), "elmo": pa.list_(pa.float32())})
-    check(pooled.cast(lists)["elmo"].to_pylist(), means)  # for Spark, which has no lists of a fixed size
+    check_rows(pooled.cast(lists)["elmo"].to_pylist(), means)  # for Spark, which has no lists of a fixed size
     (series,) = Embedder(path, column="words")(table.slice(0, 1)).column("elmo").combine_chunks().to_pylist()
-    check([series], wanted(path)[:1])  # as Daft asks for it
+    check_rows([series], embed_texts(path)[:1])  # as Daft asks for it
     assert Embedder(path, column="words")(table.slice(0, 0)).num_rows == 0
     for pool, choose in (("first", lambda rows: rows[0]), ("last", lambda rows: rows[-1]), ("max", lambda r: r.max(0))):
         found = Embedder(path, pool=pool)({"text": [*TEXTS, None]})["elmo"]
         assert found.shape == (5, 16)
-        check(found, [choose(rows) if len(rows) else np.zeros(16) for rows in [*wanted(path), wanted(path)[1]]])
+        check_rows(
+            found, [choose(rows) if len(rows) else np.zeros(16) for rows in [*embed_texts(path), embed_texts(path)[1]]]
+        )
 
 
 def test_a_copy_in_another_thread_or_from_a_pickle_gives_the_same(path: str) -> None:
@@ -82,7 +70,7 @@ def test_a_copy_in_another_thread_or_from_a_pickle_gives_the_same(path: str) -> 
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(pickle.loads(content), batches))
     for batch, result in zip(batches, results):
-        check(result["elmo"], [wanted(path)[TEXTS.index(batch["text"][0])]] * len(batch["text"]))
+        check_rows(result["elmo"], [embed_texts(path)[TEXTS.index(batch["text"][0])]] * len(batch["text"]))
 
 
 def test_a_pipeline_tokenizes_and_mixes(path: str, tmp_path: Path) -> None:
@@ -142,13 +130,13 @@ def test_texts_of_every_kind_give_the_same_vectors(lang: Any, path: str) -> None
         frame,
     ):
         found = embedder(batch)
-        check(found["elmo"][:2], expected["elmo"])
+        check_rows(found["elmo"][:2], expected["elmo"])
         assert not any(len(rows) for rows in found["elmo"][2:])
     with pytest.raises(ValueError, match="a null among its words"):
         embedder({"text": [["the", pandas.NA]]})
     assert embedder({"text": ["a \ud800"]})["elmo_tokens"] == [["a", "\ufffd"]]
     words = Embedder(path, column="words")
-    check(
+    check_rows(
         words({"words": np.array([["the", "cat"], ["a", "dog"]])})["elmo"],
         words({"words": [("the", "cat"), ["a", "dog"]]})["elmo"],
     )
@@ -182,12 +170,12 @@ def embed_in(kind: str, embedder: Embedder, column: str, values: List[Any]) -> A
 @pytest.mark.parametrize("kind", ["default", "numpy", "arrow", "torch", "pandas", "polars", "streamed"])
 def test_datasets_maps_every_format(kind: str, column: str, pool: Any, path: str) -> None:
     values: List[Any] = TEXTS if column == "text" else WORDS
-    expected = wanted(path)
+    expected = embed_texts(path)
     if kind != "pandas":  # whose empty lists have no type
         values, expected = [*([None, ""] if column == "text" else [None, []]), *values], [*[expected[1]] * 2, *expected]
     if pool:
         expected = [rows.mean(axis=0) if len(rows) else np.zeros(16) for rows in expected]
-    check(embed_in(kind, Embedder(path, column=column, pool=pool), column, values), expected)
+    check_rows(embed_in(kind, Embedder(path, column=column, pool=pool), column, values), expected)
 
 
 @pytest.mark.issue(59)
@@ -202,12 +190,12 @@ def test_a_data_frame_gets_columns(library: str, pool: Any, path: str) -> None:
     found = Embedder(path, pool=pool)(frame)
     names = ["id", "text", *([] if pool else ["elmo_tokens"]), "elmo"]
     assert type(found) is type(frame) and list(found.columns) == names and list(frame.columns) == names[:2]
-    expected = wanted(path)
+    expected = embed_texts(path)
     if pool:
         expected = [rows.mean(axis=0) if len(rows) else np.zeros(16) for rows in expected]
-    check(list(found["elmo"]), expected)
+    check_rows(list(found["elmo"]), expected)
     table = found.to_arrow() if library == "polars" else pa.Table.from_pandas(found)
-    check(table["elmo"].to_pylist(), expected)
+    check_rows(table["elmo"].to_pylist(), expected)
     assert "float" in str(table.schema.field("elmo").type) and "double" not in str(table.schema.field("elmo").type)
     if library == "pandas":
         assert list(found.index) == [7, 7, 5, 3]
@@ -231,7 +219,7 @@ def test_arrow_converts_the_columns_of_a_dictionary(path: str) -> None:
             assert len(table) == len(texts) == len(found["elmo"])
             tokens = [(text or "").split() for text in texts]
             assert table["elmo_tokens"].to_pylist() == tokens
-            check(table["elmo"].to_pylist(), load_bilm(path).embed(tokens, layers="mean"))
+            check_rows(table["elmo"].to_pylist(), load_bilm(path).embed(tokens, layers="mean"))
 
 
 @pytest.mark.issue(48)
@@ -278,8 +266,8 @@ def test_a_pipeline_with_a_prefix_reads_long_texts(path: str, tmp_path: Path, mo
     words = ["the", "cat", "sat", "on", "the", "mat"]
     for lang in (None, "en"):
         found = Embedder("~/pipeline", lang=lang, store="both")({"text": [" ".join(words)]})
-        check(found["elmo"], load_bilm(path).embed([words], layers="mean"))
-        check(found["elmo_layer_1"], [load_bilm(path).embed([words])[0][1]])
+        check_rows(found["elmo"], load_bilm(path).embed([words], layers="mean"))
+        check_rows(found["elmo_layer_1"], [load_bilm(path).embed([words])[0][1]])
     with pytest.raises(ValueError, match="lang is 'de', but the pipeline '~/pipeline' .* 'en'"):
         Embedder("~/pipeline", lang="de")({"text": ["a"]})
 
@@ -350,4 +338,4 @@ def test_tokens_with_places_in_the_text_are_words(library: str, path: str) -> No
     elif library == "pandas":
         batch = pytest.importorskip("pandas", reason="needs pandas").DataFrame(batch)
     found = Embedder(path, column="tokens")(batch)["elmo"]
-    check(found.to_pylist() if library == "arrow" else found, wanted(path))
+    check_rows(found.to_pylist() if library == "arrow" else found, embed_texts(path))

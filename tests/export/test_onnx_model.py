@@ -7,15 +7,23 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any, List
 
 import numpy as np
 import pytest
 import torch
-from export.running import largest_difference, make_feed, needs_onnx, open_graph, run_graph
+from export.running import (
+    CASES,
+    VOCABULARY,
+    largest_difference,
+    make_bilm,
+    make_feed,
+    needs_onnx,
+    open_graph,
+    run_graph,
+)
 
-from spacy_elmo import BiLM, BiLMConfig, CharCNNConfig, load_bilm, save_bilm
-from spacy_elmo.bilm.config import TransformerConfig
+from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.bilm.network import BiLMNetwork
 from spacy_elmo.compat.allennlp.characters import check_fit
 from spacy_elmo.export import export_onnx, onnx_model
@@ -23,49 +31,7 @@ from spacy_elmo.nn import batch_to_ids
 from spacy_elmo.text.words import Vocabulary
 
 FORMATS_PAGE = Path(__file__).parent.parent.parent / "docs" / "formats.md"
-WORDS = ["<S>", "</S>", "<UNK>", "the", "cat", "sat"]
 SENTENCES: List[List[str]] = [["the", "cat", "sat", "é\U0001f600"], ["the"], [], ["x" * 60, "", "cat", "the", "cat"]]
-CHARACTERS: Dict[str, Any] = {"embedding_width": 4, "filters": ((1, 8), (3, 8)), "n_highway": 1}
-TRANSFORMER: Dict[str, Any] = {"encoder": "transformer", "transformer": TransformerConfig(24, 2, 70)}
-# Settings of the biLM and of its character CNN that differ from the default.
-CASES: Dict[str, Tuple[Dict[str, Any], Dict[str, Any]]] = {
-    "two layers": ({}, {}),
-    "no highway": ({}, {"n_highway": 0}),
-    "tanh": ({}, {"activation": "tanh", "n_highway": 2}),
-    "no projection": ({"cell_width": 8}, {}),
-    "no CNN projection": ({"projection_width": 16}, {}),
-    "CNN projection of equal width": ({"projection_width": 16}, {"always_project": True}),
-    "no skip": ({"has_skip": False}, {}),
-    "highways between layers": ({"has_skip": False, "highway_between": True, "n_layers": 3}, {}),
-    "forward only": ({"directions": "forward"}, {}),
-    "no clips": ({"cell_clip": None, "projection_clip": None}, {}),
-    "tight clips": ({"cell_clip": 0.05, "projection_clip": 0.02}, {}),
-    "one layer": ({"n_layers": 1}, {}),
-    "short words": ({}, {"max_characters": 7}),
-    "words": ({"char_cnn": None, "n_words": len(WORDS)}, {}),
-    "projection before the highways": ({}, {"projection": "after_cnn"}),
-    "layer norm of characters": ({}, {"has_layer_norm": True}),
-    "transformer": (TRANSFORMER, {}),
-    "transformer of AllenNLP": ({**TRANSFORMER, "n_layers": 3}, {"has_layer_norm": True, "projection": "after_cnn"}),
-    "transformer, forward only": ({**TRANSFORMER, "directions": "forward"}, {}),
-    "transformer, words": ({**TRANSFORMER, "char_cnn": None, "n_words": len(WORDS)}, {}),
-}
-
-
-def make_bilm(case: str = "two layers") -> BiLM:
-    """Random weights, large enough that the clips cut."""
-    settings, characters = CASES[case]
-    base: Dict[str, Any] = (
-        {"projection_width": 8} if "encoder" in settings else {"cell_width": 16, "projection_width": 8}
-    )
-    if "char_cnn" not in settings:
-        base["char_cnn"] = CharCNNConfig(**{**CHARACTERS, **characters})
-    torch.manual_seed(0)
-    network = BiLMNetwork(BiLMConfig(**{**base, **settings})).eval()
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.add_(0.2 * torch.randn_like(parameter))
-    return BiLM(network, vocabulary=Vocabulary(WORDS))
 
 
 def export(bilm: BiLM, folder: Path) -> Any:
@@ -96,8 +62,8 @@ def test_graph_equals_the_bilm_whatever_is_padded(case: str, tmp_path: Path) -> 
 
 
 def test_graph_uses_token_embeddings(tmp_path: Path) -> None:
-    network, table = make_bilm().network, torch.randn(len(WORDS), 8)
-    bilm = BiLM(network, vocabulary=Vocabulary(WORDS), token_embeddings=table)
+    network, table = make_bilm().network, torch.randn(len(VOCABULARY), 8)
+    bilm = BiLM(network, vocabulary=Vocabulary(VOCABULARY), token_embeddings=table)
     session = export(bilm, tmp_path)
     assert session.get_inputs()[0].name == "word_ids"
     assert largest_difference(run_graph(session, bilm, SENTENCES), bilm.embed(SENTENCES)) < 2e-5
@@ -139,7 +105,7 @@ def test_metadata_say_what_the_graph_needs_and_where_it_comes_from(tmp_path: Pat
     known = {"name": "tiny", "license": "MIT", "lang": "en"}
     assert meta == {**sizes, **known, "input": "characters", "vocabulary": "none"}
     meta = export(make_bilm("words"), tmp_path).get_modelmeta().custom_metadata_map
-    assert meta["input"] == "words" and json.loads(meta["vocabulary"]) == WORDS
+    assert meta["input"] == "words" and json.loads(meta["vocabulary"]) == VOCABULARY
 
 
 def test_export_replaces_a_file_only_with_force(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import spacy
-from export.test_onnx_model import make_bilm
+from export.running import make_bilm
 
 from spacy_elmo import BiLM, load_bilm
 from spacy_elmo.about import __version__

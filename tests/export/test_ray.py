@@ -11,19 +11,10 @@ from typing import Any, Callable, Dict, Iterator, List
 
 import numpy as np
 import pytest
-from export import test_embedder
-from export.test_onnx_model import make_bilm
+from export.running import TEXTS, check_rows, embed_texts, make_bilm
 
 from spacy_elmo import save_bilm
-from spacy_elmo.corpora.places import find_sources
-from spacy_elmo.export.embedder import Embedder, bilm_of_pipeline, load_pipeline
-from spacy_elmo.export.parts import (
-    PartSettings,
-    begin_folder,
-    describe_parts,
-    embed_parts,
-    embed_parts_on_ray,
-)
+from spacy_elmo.export import Embedder, embed_corpus
 
 ray = pytest.importorskip("ray", reason="needs ray")
 pytest.importorskip("ray.data", reason="needs ray[data]")
@@ -40,11 +31,7 @@ def place(tmp_path: Path) -> Path:
     for i in range(N_FILES):
         lines = [f"word{i} {k} the cat sat on {' '.join(['the mat'] * (k % 5))} ." for k in range(N_LINES)]
         (tmp_path / "in" / f"{i:02}.txt").write_text("\n".join(lines) + "\n", encoding="utf8")
-    run(
-        tmp_path,
-        "local",
-        lambda settings, description, inputs: embed_parts(settings, load_pipeline(settings), description, inputs),
-    )
+    run(tmp_path, "local", engine="local")
     return tmp_path
 
 
@@ -61,12 +48,8 @@ def cluster() -> Iterator[Any]:
     found.shutdown()
 
 
-def run(place: Path, name: str, engine: Callable[..., Any]) -> Any:
-    settings = PartSettings(model=str(place / "bilm"), folder=str(place / name), texts_per_file=100)
-    inputs = find_sources(str(place / "in"))
-    description = describe_parts(settings, bilm_of_pipeline(load_pipeline(settings)))
-    begin_folder(settings, description, inputs, force=False)
-    return engine(settings, description, inputs)
+def run(place: Path, name: str, **settings: Any) -> Any:
+    return embed_corpus(place / "bilm", place / "in", place / name, docs_per_file=100, **{"engine": "ray", **settings})
 
 
 def read(folder: Path) -> Dict[str, Any]:
@@ -100,10 +83,10 @@ def after_parts(folder: Path, n: int, act: Callable[[], None]) -> threading.Thre
 
 def test_parts_are_those_of_the_local_engine(place: Path, cluster: Any) -> None:
     cluster.add_node(num_cpus=1)
-    total = run(place, "out", lambda *args: embed_parts_on_ray(*args, n_workers=2))
+    total = run(place, "out", workers=2)
     assert (total.n_texts, total.n_parts) == (N_FILES * N_LINES, N_FILES * 4)
     check(place, "out")
-    assert run(place, "out", lambda *args: embed_parts_on_ray(*args)).n_found == N_FILES * 4
+    assert run(place, "out").n_existing == N_FILES * 4
 
 
 def test_a_lost_worker_is_replaced(place: Path, cluster: Any) -> None:
@@ -117,7 +100,7 @@ def test_a_lost_worker_is_replaced(place: Path, cluster: Any) -> None:
             os.kill(process, signal.SIGKILL)
 
     thread = after_parts(place / "out", 3, kill)
-    run(place, "out", lambda *args: embed_parts_on_ray(*args, n_workers=1))
+    run(place, "out", workers=1)
     thread.join()
     assert killed
     check(place, "out")
@@ -126,7 +109,7 @@ def test_a_lost_worker_is_replaced(place: Path, cluster: Any) -> None:
 def test_a_lost_node_is_replaced(place: Path, cluster: Any) -> None:
     node = cluster.add_node(num_cpus=1)
     thread = after_parts(place / "out", 3, lambda: cluster.remove_node(node, allow_graceful=False))
-    run(place, "out", lambda *args: embed_parts_on_ray(*args, n_workers=2))
+    run(place, "out", workers=2)
     thread.join()
     check(place, "out")
 
@@ -146,17 +129,17 @@ def test_a_driver_that_is_killed_continues(place: Path, cluster: Any) -> None:
 
 def test_the_callable_maps_batches(tmp_path: Path, cluster: Any) -> None:
     save_bilm(make_bilm(), tmp_path / "bilm")
-    rows = ray.data.from_items([{"text": text} for text in test_embedder.TEXTS])
-    wanted = test_embedder.wanted(str(tmp_path / "bilm"))
+    rows = ray.data.from_items([{"text": text} for text in TEXTS])
+    wanted = embed_texts(str(tmp_path / "bilm"))
     for batch_format in ("pyarrow", "default", "pandas"):
         found = rows.map_batches(Embedder(str(tmp_path / "bilm")), batch_format=batch_format).take_all()
         by_text = {row["text"]: row["elmo"] for row in found}
-        test_embedder.check([by_text[text] for text in test_embedder.TEXTS], wanted)
+        check_rows([by_text[text] for text in TEXTS], wanted)
 
 
 @pytest.mark.issue(48)
 def test_a_text_that_cannot_be_read_is_an_error_without_a_traceback(place: Path, cluster: Any) -> None:
     (place / "in" / "00.txt").write_bytes(b"caf\xe9\n")
     with pytest.raises(ValueError, match="00.txt:1 is not valid UTF-8") as caught:
-        run(place, "ray", embed_parts_on_ray)
+        run(place, "ray")
     assert type(caught.value) is ValueError and "Traceback" not in str(caught.value)

@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 from cli.calls import call
-from export.test_onnx_model import make_bilm
+from export.running import make_bilm
 
 from spacy_elmo import BiLM, save_bilm
 from spacy_elmo.export import vector_files
