@@ -228,11 +228,6 @@ class BiLMConfig:
         return self.always_project or self.projection_width < self.cell_width
 
     @property
-    def allows_wide_projection(self) -> bool:
-        """RETURNS (bool): Whether `projection_width` may be larger than `cell_width`."""
-        return self.always_project or self.encoder == "bilstm"
-
-    @property
     def has_cnn_projection(self) -> bool:
         """RETURNS (bool): Whether a linear map from F to P follows the character CNN."""
         return self.char_cnn is not None and self.char_cnn.projects_to(self.projection_width)
@@ -266,62 +261,42 @@ class BiLMConfig:
         return n_inputs == 1, "exactly one of char_cnn, n_words and token_embedder should be set"
 
     def _check_lstm(self) -> Checks:
-        has_coupled_directions = self.encoder == "bilstm"
         width, limit = self.projection_width, self.cell_width
+        is_narrow = width <= limit or self.always_project or self.encoder == "bilstm"
+        limits = Problem(("projection_width",), f"is {width}, should be 1 to {{}} ({limit})", ("cell_width",))
         text = "should be false if {} is true, since the gate replaces the sum"
+        expected = {"n_layers": 1, "directions": "both", "highway_between": False}
+        if self.encoder != "bilstm":
+            expected = {"encoder_depth": 1}
         return [
-            (
-                width <= limit or self.allows_wide_projection,
-                Problem(("projection_width",), f"is {width}, should be 1 to {{}} ({limit})", ("cell_width",)),
-            ),
-            (
-                not (self.has_skip and self.highway_between),
-                Problem(("has_skip",), text, ("highway_between",)),
-            ),
-            (
-                has_coupled_directions or self.encoder_depth == 1,
-                Problem(("encoder_depth",), f"is {self.encoder_depth}, should be 1"),
-            ),
-            (
-                not has_coupled_directions or self.n_layers == 1,
-                Problem(("n_layers",), f"is {self.n_layers}, should be 1 for 'bilstm'"),
-            ),
-            (
-                not has_coupled_directions or self.directions == "both",
-                Problem(("directions",), "should be 'both' for 'bilstm'"),
-            ),
-            (
-                not has_coupled_directions or not self.highway_between,
-                Problem(("highway_between",), "should be false for 'bilstm'"),
-            ),
-            (
-                self.transformer is None,
-                Problem(("transformer",), "should be null, since the encoder is not 'transformer'"),
-            ),
+            (is_narrow, limits),
+            (not (self.has_skip and self.highway_between), Problem(("has_skip",), text, ("highway_between",))),
+            *(_equals(name, getattr(self, name), value, self.encoder) for name, value in expected.items()),
+            (self.transformer is None, Problem(("transformer",), "should be null, since the encoder has none")),
         ]
 
     def _check_transformer(self) -> Checks:
         defaults = {item.name: item.default for item in fields(self)}
-        width, sizes = self.projection_width, self.transformer
-        n_heads = 1 if sizes is None else sizes.n_heads
         text = "should be left out: it is a setting of encoder 'lstm'"
+        width, is_even = self.projection_width, f"is {self.projection_width}, should be an even number of 2 or more"
+        sizes = "is null, should be a block with the sizes of encoder 'transformer'"
+        n_heads = 1 if self.transformer is None else self.transformer.n_heads
+        divisor = f"is {n_heads}, should divide {{}} ({width})"
         return [
             *(
                 (getattr(self, name) == defaults[name], Problem((name,), text))
                 for name in (*LSTM_SETTINGS, "encoder_depth")
             ),
-            (width % 2 == 0, Problem(("projection_width",), f"is {width}, should be an even number of 2 or more")),
-            (
-                sizes is not None,
-                Problem(("transformer",), "is null, should be a block with the sizes of encoder 'transformer'"),
-            ),
-            (
-                width % n_heads == 0,
-                Problem(
-                    ("transformer", "n_heads"), f"is {n_heads}, should divide {{}} ({width})", ("projection_width",)
-                ),
-            ),
+            (width % 2 == 0, Problem(("projection_width",), is_even)),
+            (self.transformer is not None, Problem(("transformer",), sizes)),
+            (width % n_heads == 0, Problem(("transformer", "n_heads"), divisor, ("projection_width",))),
         ]
+
+
+def _equals(name: str, value: Any, expected: Any, encoder: str) -> Tuple[bool, Problem]:
+    """The check that a setting has the only value that an encoder allows."""
+    shown, wanted = (str(one).lower() if isinstance(one, bool) else repr(one) for one in (value, expected))
+    return value == expected, Problem((name,), f"is {shown}, should be {wanted} for '{encoder}'")
 
 
 def _filter_checks(filters: Filters, max_characters: int) -> Checks:

@@ -328,7 +328,8 @@ def _run_forward(layer: _Layer, kept: _Kept, gates: Tensor, h: Tensor, c: Tensor
         read = h if layer.mask is None else h * layer.mask
         if cell_outputs is not None:
             torch.bmm(read.to(gate.dtype), layer.recurrent, out=pre)
-            _forward_in_one_pass(pre.to(c.dtype), gate.to(c.dtype), c.contiguous(), at, cell_outputs, layer)
+            arrays = c.contiguous(), at.acts, at.raw_cells, at.cells, at.tanhs, cell_outputs
+            _call_by_direction(one_pass.forward, (pre.to(c.dtype), gate.to(c.dtype)), arrays, layer.cell_clip)
             _project_outputs(at, cell_outputs, layer)
         else:
             torch.baddbmm(gate, read.to(gate.dtype), layer.recurrent, out=pre)
@@ -344,24 +345,13 @@ def _is_one_pass(acts: Tensor) -> bool:
     return is_possible and torch.get_num_threads() <= ONE_PASS_THREADS
 
 
-def _forward_in_one_pass(pre: Tensor, gate: Tensor, c: Tensor, at: _Kept, cell_outputs: Tensor, layer: _Layer) -> None:
-    """Set the values of a step from both sides of the gates (d, B, 4H)."""
-    arrays = c, at.acts, at.raw_cells, at.cells, at.tanhs, cell_outputs
-    _call_by_direction(one_pass.forward, (pre, gate), arrays, layer.cell_clip)
-
-
-def _backward_in_one_pass(
-    at: _Kept, before: Tensor, d_squashed: Tensor, d_c: Tensor, d_pre: Tensor, layer: _Layer
-) -> None:
-    """Set the gradients of the gates, `d_pre` (d, B, 4H), and of the cells, `d_c` (d, B, H)."""
-    arrays = at.acts, at.raw_cells, at.tanhs, before, d_squashed, d_c
-    _call_by_direction(one_pass.backward, (d_pre,), arrays, layer.cell_clip)
-
-
 def _call_by_direction(
     function: Callable[..., None], gates: Sequence[Tensor], arrays: Sequence[Tensor], clip: Optional[float]
 ) -> None:
-    """gates (Sequence[Tensor]): Shape (d, B, 4H), each direction contiguous. arrays (Sequence[Tensor]): Contiguous."""
+    """Call a function of `_recurrence.c` for each direction.
+
+    gates (Sequence[Tensor]): Shape (d, B, 4H), each direction contiguous. arrays (Sequence[Tensor]): Contiguous.
+    """
     d, n_lanes, width = arrays[0].shape[-3:]
     size = n_lanes * width
     for k in range(d):
@@ -422,7 +412,8 @@ def _run_backward(layer: _Layer, kept: _Kept, d_outputs: Tensor, c: Tensor, d_ga
         if is_one_pass:
             d_c = torch.zeros_like(d_squashed) if d_c is None else d_c
             d_step = d_pre[s] if d_pre[s].dtype == d_act.dtype else d_act.view(*d_pre[s].shape)  # (d, B, 4H)
-            _backward_in_one_pass(at, before, d_squashed, d_c, d_step, layer)
+            arrays = at.acts, at.raw_cells, at.tanhs, before, d_squashed, d_c
+            _call_by_direction(one_pass.backward, (d_step,), arrays, layer.cell_clip)
             if d_step is not d_pre[s]:
                 d_pre[s].copy_(d_step)
         else:

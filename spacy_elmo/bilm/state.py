@@ -78,17 +78,15 @@ class BiLMState:
         """state (State): State of an LSTM.
         RETURNS (BiLMState): A converted copy.
         """
-        h, c = zip(*state.layers)
-        return cls(
-            *(torch.stack([_concatenate_directions(directions) for directions in layers_of]) for layers_of in (h, c))
-        )
+        # From (d, rows, width) of each layer to (L, rows, d * width).
+        return cls(*(torch.stack([x.transpose(0, 1).flatten(1) for x in layers]) for layers in zip(*state.layers)))
 
     def to_state(self, config: BiLMConfig) -> State:
         """config (BiLMConfig): Config of the biLM.
         RETURNS (State): A converted copy.
         """
-        d = config.n_directions
-        return State(tuple(LSTMState(_split_directions(h, d), _split_directions(c, d)) for h, c in zip(self.h, self.c)))
+        h, c = (x.unflatten(2, (config.n_directions, -1)).transpose(1, 2).contiguous() for x in (self.h, self.c))
+        return State(tuple(map(LSTMState, h, c)))  # (d, rows, width) of each layer
 
     def check(self, config: BiLMConfig) -> None:
         """RAISES (ValueError): If the state does not consist of tensors, or its sizes do not match the config."""
@@ -125,13 +123,3 @@ class BiLMState:
     def to(self, device: torch.device) -> "BiLMState":
         """RETURNS (BiLMState): The state on a device, in float32."""
         return BiLMState(self.h.to(device, torch.float32), self.c.to(device, torch.float32))
-
-
-def _concatenate_directions(directions: Tensor) -> Tensor:
-    """(d, rows, width) to (rows, d * width)."""
-    return directions.transpose(0, 1).flatten(1)
-
-
-def _split_directions(tensor: Tensor, d: int) -> Tensor:
-    """(rows, d * width) to (d, rows, width)."""
-    return tensor.view(tensor.shape[0], d, -1).transpose(0, 1).contiguous()

@@ -18,7 +18,15 @@ from ..util import STATES
 from .digest import InputWords, RoundedCopy, WeightsByName, collect_weights, digest_weights
 from .encoder import Encoder, SequenceBatch, check_state_of, reject_state
 from .kernel import check_precision
-from .perplexity import Perplexity, check_finite, require_language_model, split_losses, summarize_losses, text_losses
+from .perplexity import (
+    LanguageModel,
+    Perplexity,
+    check_finite,
+    require_language_model,
+    split_losses,
+    summarize_losses,
+    text_losses,
+)
 from .products import quantize, require_float32
 from .runtime import isolated, to_host, trim_heap
 from .word_encoder import WeightVersions, WordCache, WordEncoder
@@ -362,7 +370,7 @@ class BiLM:
         head, vocabulary = require_language_model(self.head, self.vocabulary, "perplexities")
         state = state or ("carry" if self.config.has_state else "reset")
         text = _check_text(sentences, state, batch_size)
-        losses = text_losses(self._encoder, head, vocabulary, text, state, batch_size)
+        losses = text_losses(LanguageModel(self._encoder, head, vocabulary), text, state, batch_size)
         return check_finite(summarize_losses(losses, vocabulary, on_progress), self.network, head)
 
     @isolated
@@ -380,7 +388,8 @@ class BiLM:
         """
         head, vocabulary = require_language_model(self.head, self.vocabulary, "losses")
         text = _check_text(sentences, state, batch_size)
-        losses = text_losses(self._encoder, head, vocabulary, text, state, 1 if state == "carry" else batch_size)
+        model, batch_size = LanguageModel(self._encoder, head, vocabulary), 1 if state == "carry" else batch_size
+        losses = text_losses(model, text, state, batch_size)
         return split_losses(losses, text, state)
 
     @property

@@ -13,12 +13,20 @@ from ..bilm.network import BiLMNetwork, LMHead
 from ..errors import Errors
 from ..text.lanes import NumberedText, SentenceLanes
 from ..text.words import SENTENCE_BEGIN, SENTENCE_END, Vocabulary, WordTable
-from .encoder import Encoder, SequenceBatch, Slice, check_state_of
+from .encoder import Encoder, SequenceBatch, check_state_of
 from .products import require_float32
 from .word_encoder import WordEncoder, check_has_targets
 
 LANE_STEPS = 64
 SENTENCES_PER_LANE = 8
+
+
+class LanguageModel(NamedTuple):
+    """A biLM that predicts words: the layers, the softmax over the top one, and its words."""
+
+    encoder: Encoder
+    head: LMHead
+    vocabulary: Vocabulary
 
 
 class Losses(NamedTuple):
@@ -115,43 +123,30 @@ def check_finite(result: Perplexity, network: BiLMNetwork, head: LMHead) -> Perp
 
 
 def text_losses(
-    encoder: Encoder,
-    head: LMHead,
-    vocabulary: Vocabulary,
-    sentences: Sequence[Sequence[str]],
-    state: str,
-    batch_size: int,
+    model: LanguageModel, sentences: Sequence[Sequence[str]], state: str, batch_size: int
 ) -> Iterator[Losses]:
     """Compute the loss of every prediction under a policy for the state, see `carried_losses` and `sentence_losses`.
 
     sentences (Sequence[Sequence[str]]): Tokenized, without boundaries; `batch_size` of them are computed at once.
     RAISES (ValueError): For "carry" in reduced precision, EL340 for "carry" without state.
     """
-    network = encoder.network
+    network = model.encoder.network
     if check_state_of(network.config, state) == "carry":
         what, remedy = "The state 'carry' of perplexities", "Choose state 'reset' or 'steady'."
         require_float32(network.precision, what, remedy)
-        return carried_losses(encoder, head, vocabulary, sentences, batch_size=batch_size)
-    batch = SequenceBatch.make(sentences)
-    slices = encoder.slices(batch, state, LANE_STEPS * batch_size, with_boundaries=True)
-    return sentence_losses(slices, head, vocabulary, sentences, network.config.n_directions)
+        return carried_losses(model, sentences, batch_size)
+    return sentence_losses(model, sentences, state, batch_size)
 
 
 @torch.no_grad()
-def carried_losses(
-    encoder: Encoder,
-    head: LMHead,
-    vocabulary: Vocabulary,
-    sentences: Sequence[Sequence[str]],
-    *,
-    batch_size: int = 32,
-) -> Iterator[Losses]:
+def carried_losses(model: LanguageModel, sentences: Sequence[Sequence[str]], batch_size: int) -> Iterator[Losses]:
     """Compute the loss of every prediction with carried state, as in bilm-tf: sentences are concatenated in
     `batch_size` lanes that start from a zero state, until the first lane has no text left. Short texts are read in
     fewer lanes.
 
     YIELDS (Losses): In chunks of steps; predictions ordered by step, then lane.
     """
+    encoder, head, vocabulary = model
     check_has_targets(encoder.config)
     table = WordTable()
     blocks = ((i, i + 1) for i in range(len(sentences)))
@@ -166,21 +161,19 @@ def carried_losses(
 
 @torch.no_grad()
 def sentence_losses(
-    slices: Iterable[Slice],
-    head: LMHead,
-    vocabulary: Vocabulary,
-    sentences: Sequence[Sequence[str]],
-    n_directions: int,
+    model: LanguageModel, sentences: Sequence[Sequence[str]], state: str, batch_size: int
 ) -> Iterator[Losses]:
-    """Compute the loss of every prediction, indexed by the predicted word.
+    """Compute the loss of every prediction, indexed by the predicted word. Each sentence starts from the same state.
 
     A sentence of n words has n + 1 predictions in each direction: its words, then its boundary, `</S>` for the forward
     and `<S>` for the backward direction.
 
-    slices (Iterable[Slice]): Layers of the sentences, including BOS and EOS.
     YIELDS (Losses): One per slice; the predictions of its sentences are concatenated.
     """
-    for computed in slices:
+    encoder, head, vocabulary = model
+    d = encoder.config.n_directions
+    batch = SequenceBatch.make(sentences)
+    for computed in encoder.slices(batch, state, LANE_STEPS * batch_size, with_boundaries=True):
         words_of_slice, lengths = sentences[computed.start : computed.stop], np.array(computed.lengths, dtype="int64")
         firsts = np.cumsum(lengths + 2) - lengths - 2  # rows of <S>
         places = [np.arange(n + 1) for n in lengths.tolist()]
@@ -188,26 +181,20 @@ def sentence_losses(
         forward = np.concatenate([first + place for first, place in zip(firsts, places)])
         backward = np.concatenate([first + (place + 1) % len(place) + 1 for first, place in zip(firsts, places)])
         ids = vocabulary.ids([word for words in words_of_slice for word in (SENTENCE_BEGIN, *words, SENTENCE_END)])
-        reads = [forward, backward][:n_directions]
-        targets = np.stack([ids[forward + 1], ids[backward - 1]][:n_directions])
-        halves = computed.rows[-1].chunk(n_directions, dim=1)
-        outputs = [half[torch.from_numpy(read).to(half.device)] for half, read in zip(halves, reads)]
+        targets = np.stack([ids[forward + 1], ids[backward - 1]][:d])
+        halves = computed.rows[-1].chunk(d, dim=1)
+        outputs = [half[torch.from_numpy(read).to(half.device)] for half, read in zip(halves, (forward, backward))]
         yield Losses(_compute_losses(head, outputs, targets), targets)
 
 
 def held_out_losses(
-    network: BiLMNetwork,
-    head: LMHead,
-    vocabulary: Vocabulary,
-    sentences: Sequence[Sequence[str]],
-    *,
-    batch_size: int = 32,
+    network: BiLMNetwork, head: LMHead, vocabulary: Vocabulary, sentences: Sequence[Sequence[str]], batch_size: int
 ) -> Iterator[Losses]:
     """Compute the loss of every prediction during training: with carried state, or sentence by sentence if the encoder
     has no state.
     """
-    state = "carry" if network.config.has_state else "reset"
-    return text_losses(Encoder(WordEncoder(network, vocabulary, None)), head, vocabulary, sentences, state, batch_size)
+    model = LanguageModel(Encoder(WordEncoder(network, vocabulary, None)), head, vocabulary)
+    return text_losses(model, sentences, "carry" if network.config.has_state else "reset", batch_size)
 
 
 def split_losses(parts: Iterable[Losses], sentences: Sequence[Sequence[str]], state: str) -> List[NDArray[np.float32]]:

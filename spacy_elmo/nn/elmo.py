@@ -360,7 +360,14 @@ class BiLMModule(nn.Module):
         digest = state_dict.pop(prefix + DIGEST, None)
         if not any(name.startswith(prefix + NETWORK) for name in state_dict):
             if digest is not None:
-                self._compare(digest, prefix + DIGEST)
+                stored = bytes(digest.to(torch.uint8).tolist()).hex()  # a state dict may be cast
+                if stored != self.bilm.digest:
+                    raise ValueError(
+                        f"The state dict was saved with another biLM, of digest {stored}, this one has "
+                        f"{self.bilm.digest}. Its mixes do not fit this biLM. Make the module with the biLM it was "
+                        f"trained with; to load the other parameters all the same, delete '{prefix + DIGEST}' and pass "
+                        "strict=False."
+                    )
                 weights = self.network.state_dict()
                 state_dict.update((prefix + NETWORK + name, value) for name, value in weights.items())
         elif self.bilm.precision != "float32":
@@ -388,15 +395,6 @@ class BiLMModule(nn.Module):
         elif probe.dtype == torch.float32:
             super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch gives it no types
         return self
-
-    def _compare(self, stored: Tensor, key: str) -> None:
-        digest = bytes(stored.to(torch.uint8).tolist()).hex()  # a state dict may be cast
-        if digest != self.bilm.digest:
-            raise ValueError(
-                f"The state dict was saved with another biLM, of digest {digest}, this one has {self.bilm.digest}. Its "
-                "mixes do not fit this biLM. Make the module with the biLM it was trained with; to load the other "
-                f"parameters all the same, delete '{key}' and pass strict=False."
-            )
 
 
 def _find_bilm(bilm: Union[BiLM, PathLike]) -> BiLM:

@@ -58,7 +58,7 @@ def read_inputs(inputs: Inputs, first_id: Optional[int] = None) -> SentenceBatch
     """
     is_tensor = isinstance(inputs, Tensor)
     sentences: Any = inputs if is_tensor else check_sentences(inputs)
-    if is_tensor and (problem := _id_problem(sentences, first_id)):
+    if is_tensor and (problem := _describe_problem(sentences, first_id)):
         raise ValueError(Errors.EL017.format(problem=problem))
     if not len(sentences):
         raise ValueError(NO_SENTENCES)
@@ -111,7 +111,7 @@ def is_original(module: nn.Module, kind: Type[nn.Module]) -> bool:
     return type(module) is kind and not is_hooked(module)
 
 
-def _id_problem(ids: Tensor, first_id: Optional[int]) -> str:
+def _describe_problem(ids: Tensor, first_id: Optional[int]) -> str:
     if ids.dim() != 3 or not ids.shape[2]:
         return f"they have shape {tuple(ids.shape)}, should have (B, S, C)"
     if ids.dtype not in ID_TYPES:

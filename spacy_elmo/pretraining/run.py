@@ -278,7 +278,7 @@ class Pretraining:
         perplexity: Optional[Perplexity] = None
         if self.ranks.is_writer:
             network, head, n_lanes = self.trainer.network, self.trainer.head, min(32, self.config.batch_size)
-            losses = held_out_losses(network, head, self.vocabulary, self.held_out, batch_size=n_lanes)
+            losses = held_out_losses(network, head, self.vocabulary, self.held_out, n_lanes)
             perplexity = summarize_losses(losses, self.vocabulary)
         validation: Perplexity = self.ranks.from_writer(perplexity)
         if not (math.isfinite(validation.forward + validation.mean) and not math.isinf(validation.backward)):

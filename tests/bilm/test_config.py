@@ -47,7 +47,7 @@ def test_token_embedder_round_trips_through_plain_types():
         ({"n_words": 5, "encoder": "bilstm", "n_layers": 1, "directions": "forward"}, "is invalid.*should be 'both'"),
         (
             {"n_words": 5, "encoder": "bilstm", "n_layers": 1, "highway_between": True, "has_skip": False},
-            "is invalid.*highway_between should be false for 'bilstm'",
+            "is invalid.*highway_between is true, should be false for 'bilstm'",
         ),
         (transformer(transformer={**SIZES, "n_heads": 3}), r"n_heads is 3, should divide projection_width \(8\)"),
         (transformer(transformer={**SIZES, "max_positions": 2}), "max_positions is 2, should be at least 3"),

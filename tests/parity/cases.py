@@ -16,7 +16,7 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from spacy_elmo import BiLM, load_bilm
-from spacy_elmo.inference.perplexity import text_losses
+from spacy_elmo.inference.perplexity import LanguageModel, text_losses
 from spacy_elmo.pipeline.listener import build_listener
 from spacy_elmo.pipeline.mix import ElmoBatch
 from spacy_elmo.text.words import character_ids
@@ -272,7 +272,9 @@ def word_vectors(bilm: BiLM, words: List[str]) -> Any:
 
 def losses_of(bilm: BiLM, text: List[List[str]], state: str, n_lanes: int) -> Tuple[Any, Any]:
     """Losses and targets (d, predictions), by step and then by lane, or by sentence where each is read by itself."""
-    losses, targets, _ = zip(*text_losses(bilm._encoder, bilm.head, bilm.vocabulary, text, state, n_lanes))
+    losses, targets, _ = zip(
+        *text_losses(LanguageModel(bilm._encoder, bilm.head, bilm.vocabulary), text, state, n_lanes)
+    )
     return np.concatenate(losses, axis=1), np.concatenate(targets, axis=1)
 
 

@@ -7,8 +7,7 @@ import torch
 from pretraining.small_run import make_run
 from transformers_tiny import make_transformer
 
-from spacy_elmo.inference.encoder import SequenceBatch
-from spacy_elmo.inference.perplexity import sentence_losses
+from spacy_elmo.inference.perplexity import LanguageModel, text_losses
 from spacy_elmo.pretraining.data import prepare_chunk
 from spacy_elmo.pretraining.distributed import Ranks
 from spacy_elmo.pretraining.trainer import encode_chunk
@@ -34,8 +33,8 @@ def test_losses_in_lanes_equal_those_of_sentences():
             targets = torch.from_numpy(words.targets(chunk.counted_targets(2)))
             total += sum(bilm.head.token_losses(*pair).sum().item() for pair in zip(outputs, targets))
             n_predictions += chunk.n_predictions
-    slices = bilm._encoder.slices(SequenceBatch.make(sentences), "reset", 100, with_boundaries=True)
-    parts = sentence_losses(slices, bilm.head, bilm.vocabulary, sentences, 2)
+    model = LanguageModel(bilm._encoder, bilm.head, bilm.vocabulary)
+    parts = text_losses(model, sentences, "reset", 2)
     wanted = np.concatenate([part.losses for part in parts], axis=1)
     assert n_predictions == wanted.shape[1] == sum(len(words) + 1 for words in sentences)
     assert total == pytest.approx(wanted.sum(), rel=1e-5)
