@@ -382,32 +382,41 @@ def read_bilm_tf(
     vocab: Optional[File] = None,
     token_embeddings: Optional[File] = None,
     softmax: Optional[File] = None,
-    arrays: Optional[Dict[str, Array]] = None,
-    options: Any = None,
 ) -> BiLM:
     """Read a model of bilm-tf, float32, whatever the dtype in the files.
+
+    vocab (Optional[File]), token_embeddings (Optional[File]), softmax (Optional[File]): See `build_bilm_tf`.
+    RAISES (ValueError): With all problems of all files.
+    """
+    where = files.options or files.weights
+    arrays = read_hdf5(files.weights)
+    if set(arrays) == {WORD_TABLE}:
+        raise ValueError(Errors.EL020.format(path=files.weights, reason=TOKEN_EMBEDDINGS, expected=WEIGHTS_WANTED))
+    words = {"vocab": vocab, "token_embeddings": token_embeddings, "softmax": softmax}
+    return build_bilm_tf(files, arrays, read_json(where), where, **words)
+
+
+def build_bilm_tf(
+    files: ModelFiles,
+    stored: Mapping[str, Array],
+    options: Any,
+    where: object,
+    *,
+    vocab: Optional[File] = None,
+    token_embeddings: Optional[File] = None,
+    softmax: Optional[File] = None,
+) -> BiLM:
+    """Build a biLM from arrays under the names of bilm-tf and parsed options, which are from `where`.
 
     vocab (Optional[File]): A vocabulary that the user specifies, which must be valid. An invalid one next to the
         weights may be ignored.
     token_embeddings (Optional[File]): Vectors of its words that the user specifies. A file of them next to the weights
         is used only if the options name it.
     softmax (Optional[File]): HDF5 file with the softmax, if it is not in the weights.
-    arrays (Optional[Dict[str, Array]]), options (Any): The arrays under the names of bilm-tf, and the options, if they
-        are not in HDF5 and in a file.
     RAISES (ValueError): With all problems of all files.
     """
-    stored = read_hdf5(files.weights) if arrays is None else arrays
-    if set(stored) == {WORD_TABLE}:
-        raise ValueError(Errors.EL020.format(path=files.weights, reason=TOKEN_EMBEDDINGS, expected=WEIGHTS_WANTED))
-    arrays = {}
-    for name, array in stored.items():
-        regular = regular_name(name)
-        arrays[name if regular in arrays else regular] = array
-    characters, table = arrays.get(CHAR_TABLE), arrays.get(WORD_TABLE)
-    if characters is not None and len(characters.shape) == 2 and len(characters) == UTF8_CHARACTERS + 1:
-        arrays[CHAR_TABLE] = characters[1:]  # a file that stores the mask row, which no word uses
-    where = files.options or files.weights
-    options = read_json(where) if options is None else options
+    arrays = _make_names_regular(stored)
+    table = arrays.get(WORD_TABLE)
     config = read_options(
         options,
         str(where),
@@ -415,22 +424,11 @@ def read_bilm_tf(
         n_words=None if table is None or not table.shape else len(table),
         forward_only=any(map(is_forward_only, stored)),
     )
-    head = {name: arrays.pop(name) for name in SOFTMAX_NAMES if name in arrays}
-    expected = {dataset.name: dataset.shape for dataset in tf_datasets(config)}
-    if softmax is not None:
-        stored = read_hdf5(softmax)
-        head = {name: stored[name] for name in SOFTMAX_NAMES if name in stored}
+    head = _take_softmax(arrays, softmax)
     is_shared = bool(options.get("share_embedding_softmax")) and table is not None and SOFTMAX_WEIGHT not in head
     head_shapes = softmax_shapes(SOFTMAX_NAMES, head, config, is_shared=is_shared, is_needed=softmax is not None)
-    if softmax is not None:
-        raise_mismatches(find_mismatches(expected, arrays), files.weights, where)
-        raise_mismatches(find_mismatches(head_shapes, head), softmax, where)
-    else:
-        problems = find_mismatches({**expected, **head_shapes}, {**arrays, **head})
-        raise_mismatches(problems, files.weights, where)
-    embeddings = token_embeddings
-    if embeddings is None and options.get(EMBEDDINGS_OPTION) == TOKEN_EMBEDDINGS_NAME:
-        embeddings = files.token_embeddings
+    _check_arrays(config, arrays, head_shapes, head, files.weights, softmax or files.weights, where)
+    embeddings = _choose_embeddings(files, options, token_embeddings)
     vectors = None if embeddings is None else read_token_embeddings(embeddings, config.projection_width)
     rows = table_rows(table, head.get(SOFTMAX_BIAS), vectors)
     words = vocab or files.vocab
@@ -439,13 +437,6 @@ def read_bilm_tf(
         raise _bad_embeddings(embeddings, problem)
     vocabulary = None if words is None else read_vocabulary(words, vocab is not None or bool(rows))
     check_vocabulary(vocabulary, rows, words)
-    if embeddings is None and files.token_embeddings is not None:
-        text = (
-            f"The word vectors in '{files.token_embeddings}' are not used, since no option names them: the biLM reads "
-            "the characters of each word. To read these vectors instead, with all words outside the vocabulary as "
-            "<UNK>, pass `token_embeddings`."
-        )
-        warnings.warn(text, stacklevel=2)
     network = load_network(config, tf_datasets(config), arrays)
     meta, copied = split_copy(_read_meta(files.meta))
     return BiLM(
@@ -456,6 +447,58 @@ def read_bilm_tf(
         meta={**meta, FORMAT_KEY: "bilm-tf"},
         rounded_copy=copied,
     )
+
+
+def _make_names_regular(stored: Mapping[str, Array]) -> Dict[str, Array]:
+    """The arrays by their regular names, without the row of the mask in the table of characters, which no word uses."""
+    arrays: Dict[str, Array] = {}
+    for name, array in stored.items():
+        regular = regular_name(name)
+        arrays[name if regular in arrays else regular] = array
+    characters = arrays.get(CHAR_TABLE)
+    if characters is not None and characters.ndim == 2 and len(characters) == UTF8_CHARACTERS + 1:
+        arrays[CHAR_TABLE] = characters[1:]
+    return arrays
+
+
+def _take_softmax(arrays: Dict[str, Array], softmax: Optional[File]) -> Dict[str, Array]:
+    """The arrays of the softmax, which are removed from the others, or those in a file of its own."""
+    head = {name: arrays.pop(name) for name in SOFTMAX_NAMES if name in arrays}
+    if softmax is None:
+        return head
+    stored = read_hdf5(softmax)
+    return {name: stored[name] for name in SOFTMAX_NAMES if name in stored}
+
+
+def _check_arrays(
+    config: BiLMConfig,
+    arrays: Mapping[str, Array],
+    head_shapes: Mapping[str, Shape],
+    head: Mapping[str, Array],
+    weights: File,
+    softmax: File,
+    where: object,
+) -> None:
+    """ValueError EL026 with all problems of the file of the weights, or of the softmax if it is another file."""
+    expected = {dataset.name: dataset.shape for dataset in tf_datasets(config)}
+    if softmax == weights:
+        expected, arrays = {**expected, **head_shapes}, {**arrays, **head}
+    raise_mismatches(find_mismatches(expected, arrays), weights, where)
+    raise_mismatches(find_mismatches(head_shapes, head), softmax, where)
+
+
+def _choose_embeddings(files: ModelFiles, options: Mapping[str, Any], given: Optional[File]) -> Optional[File]:
+    """The file of token embeddings to use: that of the user, else one beside the weights that the options name."""
+    if given is None and files.token_embeddings is not None:
+        if options.get(EMBEDDINGS_OPTION) == TOKEN_EMBEDDINGS_NAME:
+            return files.token_embeddings
+        text = (
+            f"The word vectors in '{files.token_embeddings}' are not used, since no option names them: the biLM reads "
+            "the characters of each word. To read these vectors instead, with all words outside the vocabulary as "
+            "<UNK>, pass `token_embeddings`."
+        )
+        warnings.warn(text, stacklevel=2)
+    return given
 
 
 def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:

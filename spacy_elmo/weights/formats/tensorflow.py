@@ -14,7 +14,7 @@ from typing import Any, Dict, List, Mapping, Optional
 from ...errors import Errors
 from ...inference.bilm import BiLM
 from ...util import MAX_NAMED, listed, shorten
-from ..archive import OPTIONS_NAME, VOCAB_NAME, Array, File, Listing, ModelFiles, Shape, list_files
+from ..archive import OPTIONS_NAME, VOCAB_NAME, Array, File, Listing, ModelFiles, Shape, list_files, read_json
 from ..meta import LoadedMix, mixes_to_meta
 from ..tensor_map import find_mismatches, raise_mismatches
 from .bilm_tf import (
@@ -22,11 +22,11 @@ from .bilm_tf import (
     LSTM_VARIABLE,
     TOKEN_EMBEDDINGS_NAME,
     WORD_TABLE,
+    build_bilm_tf,
     cell_of,
     derive_options,
     find_options,
     only_file,
-    read_bilm_tf,
     regular_name,
 )
 from .tf_bundle import INDEX_SUFFIX, TF_DTYPES, Bundle, Variable, incomplete
@@ -184,11 +184,12 @@ def _derive_hub_options(arrays: Mapping[str, Array], source: File) -> Dict[str, 
 
 def read_tf_checkpoint(files: ModelFiles, **words: Optional[File]) -> BiLM:
     """Read a checkpoint of bilm-tf, with its softmax. `words` are files of words and vectors, and errors are as in
-    `read_bilm_tf`, EL022 for files of the checkpoint.
+    `build_bilm_tf`, EL022 for files of the checkpoint.
     """
     file = files.weights.path
     checkpoint = Bundle(file)
-    bilm = read_bilm_tf(files, **words, arrays=_read_arrays(checkpoint, file))
+    options = files.options or files.weights
+    bilm = build_bilm_tf(files, _read_arrays(checkpoint, file), read_json(options), options, **words)
     bilm.meta = {"source_format": "tf-checkpoint", "checkpoint": file.name}
     step = checkpoint.variables.get(GLOBAL_STEP)
     if step is not None and step.shape == () and step.dtype == 1:  # bilm-tf counts updates in floating point
@@ -204,7 +205,7 @@ def read_tf_hub(files: ModelFiles, **words: Optional[File]) -> BiLM:
     index = files.weights
     checkpoint = Bundle(index.path)
     arrays = _read_arrays(checkpoint, index.path)
-    bilm = read_bilm_tf(files, **words, arrays=arrays, options=_derive_hub_options(arrays, index))
+    bilm = build_bilm_tf(files, arrays, _derive_hub_options(arrays, index), index, **words)
     expected: Dict[str, Shape] = {MIX_WEIGHTS: (bilm.config.n_layers + 1,), MIX_SCALE: ()}
     names = {end: [name for name in checkpoint.variables if f"/{name}".endswith(f"/{end}")] for end in expected}
     mixes: List[LoadedMix] = []
