@@ -37,7 +37,8 @@ def check_bilm(elmo: Any) -> None:
     RAISES (ValueError): EL068 if a listener was trained for other sizes.
     """
     for listener in elmo.listeners:
-        listener.check_sizes()
+        if listener.is_initialized:
+            listener.check_sizes(*elmo.sizes)
     others = _find_other(elmo, elmo.listener_map)
     if others:
         warnings.warn(Warnings.WL066.format(**_describe_other(elmo, others)), stacklevel=5)

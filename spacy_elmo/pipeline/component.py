@@ -36,7 +36,7 @@ from .checks import (
 )
 from .doc_vectors import read_only, register_extensions, set_vector_hooks, set_vectors
 from .listener import ANY_UPSTREAM, BILM_ATTR, UNTRAINED, ElmoListener, LayersGradient, find_listeners
-from .mix import ElmoBatch, equal_weights, wrong_count
+from .mix import ElmoBatch, check_count, equal_weights
 from .model import (
     MODEL_NAME,
     BiLMLoader,
@@ -252,10 +252,8 @@ class ElmoComponent(TrainablePipe):  # type: ignore[misc]  # spaCy's class is co
         check_language(self.name, bilm.meta.get("lang"), self.vocab.lang)
 
     def _check_mix(self) -> None:
-        """RAISES (ValueError): If the number of weights of the component's mix is not that of the layers."""
-        weights, mixture_size = self.mix["initial_weights"], self.model.get_dim("nL")
-        if weights is not None and len(weights) != mixture_size:
-            raise wrong_count(f"mix.initial_weights of '{self.name}'", weights, mixture_size)
+        """RAISES (ValueError): If the component's mix has not one weight for each layer."""
+        check_count(f"mix.initial_weights of '{self.name}'", self.mix["initial_weights"], self.model.get_dim("nL"))
 
     # Listeners, with the methods and attributes that spaCy requires of a Tok2Vec
 

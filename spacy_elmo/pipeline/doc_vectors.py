@@ -189,17 +189,13 @@ def _merge_records(doc: Doc, prefix: str) -> VectorRecord:
 def _check_record(doc: Doc, prefix: str, first: Any, record: Any) -> None:
     """RAISES (VectorsError): For a record with problems, for one with unusable values."""
     problems = find_problems(first, record)
+    if not problems and has_unusable_values(record):
+        problems = ["vectors have NaN, infinity or very large values that would overflow"]
     if problems:
         raise VectorsError(
             f"The stored ELMo data of the Doc '{doc.text[:40]}' (extension prefix '{prefix}') is damaged: "
             f"{'; '.join(problems)}. Read the Doc from an intact copy, or compute its vectors again with the "
             "ELMo component (`nlp.get_pipe(NAME)(doc)`)."
-        )
-    if has_unusable_values(record):
-        raise VectorsError(
-            f"The stored ELMo vectors of the Doc '{doc.text[:40]}' (extension prefix '{prefix}') contain NaN, "
-            "infinity or very large values that would overflow. Read the Doc from an intact copy, or compute "
-            "its vectors again with the ELMo component (`nlp.get_pipe(NAME)(doc)`)."
         )
     if isinstance(record, VectorRecord):
         record.is_checked = True

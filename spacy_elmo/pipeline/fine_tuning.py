@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ..bilm.network import BiLMNetwork, layer_parameters, n_unfrozen, slanted_triangle
 from ..errors import Warnings
 from ..inference.bilm import BiLM
-from ..settings import Count, Factor, NotNegative, Positive, Probability, Share, WholeNumber
+from ..settings import Count, Factor, NotNegative, Positive, Probability, Share, WholeNumber, require
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class FineTuning:
     l2_to_pretrained: NotNegative = 0.0
 
     def __post_init__(self) -> None:
-        if self.layers is not None and len(set(self.layers)) < len(self.layers):
-            raise ValueError(f"layers is {self.layers}, should name each layer once")
+        layers = self.layers or []
+        require((len(set(layers)) == len(layers), f"layers is {layers}, should name each layer once"))
 
 
 class FineTuner:
@@ -133,12 +133,12 @@ class FineTuner:
             optimizer.averages[key] = weights.copy()  # Thinc's start at zero: 0.8 times the weights after one update
         with _own_l2(optimizer, self.settings.l2_to_pretrained), _scaled_radam(optimizer, rate) as rate:
             if self.settings.l2_to_pretrained:
-                self._pull(optimizer, key[1], weights, gradient, rate)
+                self._apply_l2_sp(optimizer, key[1], weights, gradient, rate)
             updated, _ = optimizer(key, weights, gradient, lr_scale=rate)
         parameter.data = xp2torch(updated, device=parameter.device)
         parameter.grad = None
 
-    def _pull(self, optimizer: Optimizer, name: str, weights: Any, gradient: Any, rate: float) -> None:
+    def _apply_l2_sp(self, optimizer: Optimizer, name: str, weights: Any, gradient: Any, rate: float) -> None:
         """Add the penalty, l2 / 2 * |w - w0|^2, to the gradient, or shorten w - w0 by the learning rate times l2,
         at most to 0 (decoupled weight decay, Loshchilov & Hutter 2019)."""
         if name not in self._pretrained:

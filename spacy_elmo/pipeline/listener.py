@@ -22,7 +22,7 @@ from thinc.types import Floats2d, Floats3d
 from ..errors import Errors, Warnings
 from ..settings import read_block, takes
 from .doc_vectors import get_layers, has_layers
-from .mix import ElmoBatch, MixSettings, ScalarMixLayer, check_width, set_sizes, wrong_sizes
+from .mix import ElmoBatch, MixSettings, ScalarMixLayer, check_initialized, check_sizes, check_width, set_sizes
 
 ANY_UPSTREAM = "*"  # the nearest ELMo component upstream
 BILM_ATTR = "bilm"  # Thinc attribute of a listener
@@ -164,14 +164,10 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         set_sizes(self.mix, mixture_size, width, owner=self.owner)
         self.set_dim("nO", self.mix.get_dim("nO"), force=True)
 
-    def check_sizes(self) -> None:
-        """RAISES (ValueError): EL068 if the mix was trained for other sizes than those of the biLM upstream."""
-        sizes = None if self.upstream is None else self.upstream.sizes
-        known = (self.mix.maybe_get_dim("nL"), self.mix.maybe_get_dim("nI"))
-        if sizes is not None and self.is_initialized and known != sizes:
-            raise wrong_sizes(self.owner, known, sizes)
-        if self.is_initialized:
-            check_width(self.mix, self.owner)
+    def check_sizes(self, mixture_size: int, width: int) -> None:
+        """RAISES (ValueError): EL068 if the mix was trained for other sizes than L+1 and D; for another `mix`."""
+        check_sizes(self.mix, (mixture_size, width), owner=self.owner)
+        check_width(self.mix, self.owner)
 
     @property
     def trained_with(self) -> str:
@@ -287,13 +283,12 @@ def forward(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Tuple[L
     RAISES (ValueError): EL098 if the component of the listener is not initialized, EL071 if it is trained without an
         ELMo component before it.
     """
-    if not model.is_initialized:
-        raise not_initialized(model.owner or model.name)
+    check_initialized(model.mix, model.owner or model.name)
     batch, backprop_layers = None, None
     if is_train and model.verify_inputs(docs):
         batch, backprop_layers = model._outputs, model._backprop
     layers = _read_layers(model, docs, is_train) if batch is None else batch.layers
-    _check_sizes(model, layers)
+    model.check_sizes(len(layers), layers.shape[2])
     outputs, backprop_mix = mix_docs(model.mix, layers, [len(doc) for doc in docs], is_train, backprop_layers)
 
     def backprop(d_outputs: List[Floats2d]) -> List[Doc]:
@@ -334,7 +329,7 @@ def _read_layers(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Fl
     for i, (doc, start, end) in enumerate(zip(docs, bounds, bounds[1:])):
         if has_layers(doc, model.prefix):
             stored = get_layers(doc, model.prefix, 0, len(doc))
-            _check_sizes(model, stored)
+            model.check_sizes(len(stored), stored.shape[2])
             layers[:, start:end] = model.ops.asarray(stored)
         elif len(doc):
             missing.append(i)
@@ -347,7 +342,7 @@ def _read_layers(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Fl
         warnings.warn(Warnings.WL060.format(listener=_describe_listener(model), n_docs=len(missing)), stacklevel=2)
         return layers
     batch: ElmoBatch = model.upstream.compute([docs[i] for i in missing], is_train=is_train)
-    _check_sizes(model, batch.layers)
+    model.check_sizes(len(batch.layers), batch.width)
     rows = numpy.concatenate([numpy.arange(bounds[i], bounds[i + 1]) for i in missing])
     layers[:, model.ops.xp.asarray(rows)] = batch.layers
     return layers
@@ -356,17 +351,6 @@ def _read_layers(model: ElmoListener, docs: Sequence[Doc], is_train: bool) -> Fl
 def _describe_listener(model: ElmoListener) -> str:
     owner = f" of '{model.owner}'" if model.owner else ""
     return f"The ELMo listener{owner} (upstream = '{model.upstream_name}')"
-
-
-def not_initialized(name: str) -> ValueError:
-    """EL098, as spaCy's E109, for a component, or a layer of it, with a mix that has no weights."""
-    return ValueError(Errors.EL098.format(name=name))
-
-
-def _check_sizes(model: ElmoListener, layers: Floats3d) -> None:
-    expected, sizes = (model.mix.get_dim("nL"), model.mix.get_dim("nI")), (layers.shape[0], layers.shape[2])
-    if expected != sizes:
-        raise wrong_sizes(model.owner, expected, sizes)
 
 
 def get_listeners(model: Model[Any, Any]) -> List[ElmoListener]:

@@ -14,7 +14,7 @@ from thinc.types import Floats1d, Floats2d, Floats3d
 from thinc.util import get_array_module
 
 from ..errors import Errors
-from ..settings import KNOWN_NAMES, Count, Flag, Mix, MixNorm, NotNegative, Number, Probability
+from ..settings import KNOWN_NAMES, Count, Flag, Mix, MixNorm, NotNegative, Number, Probability, require
 from ..util import DROPPED, LAYER_NORMS
 
 CACHED_TOKENS = 256
@@ -54,17 +54,21 @@ class MixSettings:
 
     def __post_init__(self) -> None:
         """RAISES (ValueError): For settings that have no effect with this `mix`."""
-        has_weights, with_mix = self.initial_weights is not None, f'with mix = "{self.mix}"'
-        if self.mix == "fixed" and not has_weights:
-            raise ValueError(f"initial_weights is null, should be a list of weights {with_mix}")
-        if self.mix in ("mean", "top", "concat") and has_weights:
-            raise ValueError(f"initial_weights is {self.initial_weights}, should be null {with_mix}")
-        if self.weights_l2 and not self.learns_weights:
-            reason = with_mix if self.mix != "learned" else "with learn_weights = false"
-            raise ValueError(f"weights_l2 is {self.weights_l2}, should be 0 {reason}, which learns no weights")
-        if self.mix in ("top", "concat") and self.layer_dropout:
-            reason = "which has one layer" if self.mix == "top" else "which weighs no layers"
-            raise ValueError(f"layer_dropout is {self.layer_dropout}, should be 0 {with_mix}, {reason}")
+        weights, mix = self.initial_weights, f'with mix = "{self.mix}"'
+        is_constant, is_single = self.mix in ("mean", "top", "concat"), self.mix in ("top", "concat")
+        require(
+            (weights is not None or self.mix != "fixed", f"initial_weights is null, should be a list of weights {mix}"),
+            (weights is None or not is_constant, f"initial_weights is {weights}, should be null {mix}"),
+            (
+                self.learns_weights or not self.weights_l2,
+                f"weights_l2 is {self.weights_l2}, should be 0 {mix} and learn_weights = {self.learn_weights}, which "
+                "learn no weights",
+            ),
+            (
+                not (is_single and self.layer_dropout),
+                f"layer_dropout is {self.layer_dropout}, should be 0 {mix}, which weighs no layers",
+            ),
+        )
 
     @property
     def learns_weights(self) -> bool:
@@ -170,9 +174,6 @@ def equal_weights(weights: Optional[Sequence[float]], mixture_size: int) -> List
     return [0.0] * mixture_size if weights is None else [float(weight) for weight in weights]
 
 
-Sizes = Tuple[Optional[int], Optional[int]]
-
-
 def ScalarMixLayer(settings: MixSettings) -> Model[Floats3d, Floats2d]:
     """Create the layer, which maps layers (L+1, T, D) to (T, D), (T, (L+1) * D) if it concatenates them, or (T,
     projection width). Parameters: `w`, shape (L+1,), and `gamma`, shape (1,).
@@ -195,11 +196,10 @@ def set_sizes(model: Model[Floats3d, Floats2d], mixture_size: int, width: int, *
 
     RAISES (ValueError): EL068 if it was initialized with other sizes, for another number of initial weights.
     """
-    known = (model.maybe_get_dim("nL"), model.maybe_get_dim("nI"))
-    if model.has_param("w") and known != (mixture_size, width):
-        raise wrong_sizes(owner, known, (mixture_size, width))
+    if model.has_param("w"):
+        check_sizes(model, (mixture_size, width), owner=owner)
     settings = _get_mix_settings(model)
-    _check_count(settings, mixture_size, owner)
+    _check_own_count(settings, mixture_size, owner)
     model.set_dim("nL", mixture_size, force=True)
     model.set_dim("nI", width, force=True)
     if not model.layers:
@@ -241,16 +241,14 @@ def get_weights(model: Model[Floats3d, Floats2d]) -> Floats1d:
     settings, weights = _get_mix_settings(model), model.get_param("w")
     if settings.mix == "learned":
         return weights
-    _check_count(settings, len(weights))
+    _check_own_count(settings, len(weights))
     is_top = settings.mix == "top"
     start = [DROPPED] * (len(weights) - 1) + [0.0] if is_top else equal_weights(settings.initial_weights, len(weights))
     return model.ops.asarray1f(start)
 
 
-def _check_count(settings: MixSettings, mixture_size: int, owner: str = "") -> None:
-    weights = settings.initial_weights
-    if weights is not None and len(weights) != mixture_size:
-        raise wrong_count("initial_weights" + (f" of '{owner}'" if owner else ""), weights, mixture_size)
+def _check_own_count(settings: MixSettings, mixture_size: int, owner: str = "") -> None:
+    check_count("initial_weights" + (f" of '{owner}'" if owner else ""), settings.initial_weights, mixture_size)
 
 
 def _get_mix_settings(model: Model[Floats3d, Floats2d]) -> MixSettings:
@@ -324,15 +322,25 @@ def _identity(array: Any) -> Any:
     return array
 
 
-def wrong_count(setting: str, weights: Sequence[float], mixture_size: int) -> ValueError:
-    """The error for a setting with weights of another number of layers than the biLM has."""
-    return ValueError(
-        f"{setting} has {len(weights)} weights ({list(weights)}), but the biLM has {mixture_size} layers (with the "
-        "token layer). Give one weight per layer, or null for equal weights."
-    )
+def check_count(setting: str, weights: Optional[Sequence[float]], mixture_size: int) -> None:
+    """ValueError if a setting has weights, and not one for each layer of the biLM."""
+    if weights is not None and len(weights) != mixture_size:
+        raise ValueError(
+            f"{setting} has {len(weights)} weights ({list(weights)}), but the biLM has {mixture_size} layers (with the "
+            "token layer). Give one weight per layer, or null for equal weights."
+        )
 
 
-def wrong_sizes(owner: str, trained: Sizes, upstream: Sizes) -> ValueError:
-    """EL068 for sizes (layers, width) of the trained mix and of the biLM upstream; `owner` may be empty."""
-    sizes = [f"{mixture_size} layers of width {width}" for mixture_size, width in (trained, upstream)]
-    return ValueError(Errors.EL068.format(owner=f" of '{owner}'" if owner else "", expected=sizes[0], actual=sizes[1]))
+def check_sizes(model: Model[Floats3d, Floats2d], upstream: Tuple[int, int], *, owner: str = "") -> None:
+    """ValueError EL068 if a `ScalarMixLayer` was trained for other sizes (L+1, D) than the biLM upstream has."""
+    trained = (model.get_dim("nL"), model.get_dim("nI"))
+    if trained != upstream:
+        sizes = [f"{mixture_size} layers of width {width}" for mixture_size, width in (trained, upstream)]
+        of_owner = f" of '{owner}'" if owner else ""
+        raise ValueError(Errors.EL068.format(owner=of_owner, expected=sizes[0], actual=sizes[1]))
+
+
+def check_initialized(mix: Model[Floats3d, Floats2d], name: str) -> None:
+    """ValueError EL098, as spaCy's E109, if a `ScalarMixLayer` of a component or layer has no weights."""
+    if not mix.has_param("w"):
+        raise ValueError(Errors.EL098.format(name=name))

@@ -58,10 +58,9 @@ def find_noun_chunks(doclike: Union[Doc, Span]) -> Iterator[Tuple[int, int, int]
     RAISES (ValueError): E029 of spaCy without a parse, E1019 without parts of speech.
     """
     doc = doclike.doc
-    if not doc.has_annotation("DEP"):
-        raise ValueError(SpacyErrors.E029)
-    if not doc.has_annotation("POS"):
-        raise ValueError(SpacyErrors.E1019)
+    for annotation, error in (("DEP", SpacyErrors.E029), ("POS", SpacyErrors.E1019)):
+        if not doc.has_annotation(annotation):
+            raise ValueError(error)
     label = doc.vocab.strings.add("NP")
     phrases = [_find_phrase(word) for word in doclike if _is_head(word)]
     last_end = -1

@@ -13,8 +13,8 @@ from thinc.api import Model
 from thinc.types import Floats2d
 
 from ..settings import read_block, takes
-from .listener import ElmoListener, VectorsBackprop, mix_docs, not_initialized
-from .mix import ElmoBatch, MixSettings, ScalarMixLayer, set_sizes
+from .listener import ElmoListener, VectorsBackprop, mix_docs
+from .mix import ElmoBatch, MixSettings, ScalarMixLayer, check_initialized, set_sizes
 
 LISTENER_ARCHITECTURE = "spacy-elmo.ElmoListener.v1"
 ELMO_TOK2VEC = "spacy-elmo.ElmoTok2Vec.v1"
@@ -55,8 +55,7 @@ def _forward_tok2vec(
 ) -> Tuple[List[Floats2d], VectorsBackprop]:
     """Map Docs to one array (n, D) each. ValueError EL098 if the layer is not initialized."""
     elmo, mix = model.layers
-    if not mix.has_param("w"):
-        raise not_initialized(model.name)
+    check_initialized(mix, model.name)
     batch, backprop_elmo = elmo(docs, is_train)
     shim: Any = elmo.shims[0]
     return mix_docs(mix, batch.layers, batch.lengths, is_train, backprop_elmo if shim.is_trained else None)

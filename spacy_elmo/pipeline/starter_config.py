@@ -102,21 +102,20 @@ def make_pipeline_config(
         or biLM than `base` has. OSError if there is no pipeline `base`.
     """
     base_nlp = None if base is None else load_trained(base)
-    if base_nlp is not None and lang not in (None, base_nlp.lang):
-        raise ValueError(f"`lang` is '{lang}', but the language of '{base}' is '{base_nlp.lang}'. Leave out `lang`.")
+    elmo_names = _find_elmo(base_nlp) if base_nlp else []
+    if base_nlp is not None:
+        checks = (
+            (lang in (None, base_nlp.lang), f"`lang` is '{lang}', but its language is '{base_nlp.lang}'"),
+            (not (elmo_names and bilm), f"`bilm` is '{bilm}', but new components will read its component 'elmo'"),
+            (not (elmo_names and fine_tune), "`fine_tune` would change its biLM, but other components read it"),
+        )
+        problems = [problem for is_fine, problem in checks if not is_fine]
+        if problems:
+            raise ValueError(
+                f"The trained pipeline '{base}' has settings of its own: {'; '.join(problems)}. Leave these out."
+            )
     lang = (base_nlp.lang if base_nlp else lang or read_lang(bilm)) or "en"
     names = _check_pipeline(pipeline, lang, base_nlp)
-    elmo_names = _find_elmo(base_nlp) if base_nlp else []
-    if elmo_names and bilm:
-        raise ValueError(
-            f"The component '{elmo_names[-1]}' of '{base}' has a biLM already, which the new components will read, but "
-            f"`bilm` is '{bilm}'. Leave out `bilm`."
-        )
-    if elmo_names and fine_tune:
-        raise ValueError(
-            f"The biLM of '{base}' is that of its component '{elmo_names[-1]}', which stays as it is, since other "
-            "components read it; `fine_tune=True` would change it. Leave out `fine_tune`, or `base`."
-        )
     has_bilm = is_baseline or bool(elmo_names)
     bilm = None if has_bilm else choose_bilm(bilm, lang)
     is_known = has_bilm or bilm in PACKAGED_NAMES

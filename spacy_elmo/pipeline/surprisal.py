@@ -107,16 +107,11 @@ def _get_surprisal(token: Token, prefix: str) -> Surprisal:
     """The surprisal of a token, in bits. SurprisalError if it was not computed, or tokens were merged or split."""
     stored: Dict[Any, Any] = token.doc.user_data
     record = stored.get(_surprisal_key(prefix, token))
-    if record is None and not _find_surprisal_keys(token.doc, prefix):
-        raise SurprisalError(
-            f"There is no surprisal for '{token.text}' (extension prefix '{prefix}'). Process the Doc with a "
-            'pipeline that has a component "elmo_surprisal".'
-        )
     if record is None or record[0] != len(token):
-        raise SurprisalError(
-            f"The tokens around '{token.text}' were merged or split after their surprisal was computed. Read it "
-            'before, or put "elmo_surprisal" after the component that retokenizes.'
-        )
+        remedy = "process the Doc with a component 'elmo_surprisal'"
+        if _find_surprisal_keys(token.doc, prefix):
+            remedy = "tokens were merged or split: read it before, or put 'elmo_surprisal' after the component for this"
+        raise SurprisalError(f"There is no surprisal for '{token.text}' (extension prefix '{prefix}'): {remedy}.")
     _, is_unk, *bits = record
     forward, backward = [*bits, math.nan][:2]
     return Surprisal(forward, backward, sum(bits) / len(bits), is_unk)

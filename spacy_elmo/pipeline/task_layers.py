@@ -185,11 +185,6 @@ def ElmoTaskEncoder(
     RETURNS (Model[List[Doc], List[Floats2d]]): A `tok2vec` layer.
     RAISES (ValueError): For invalid settings, or without any listener.
     """
-    if elmo_input is None and elmo_output is None:
-        raise ValueError(
-            "The task encoder places no ELMo: elmo_input and elmo_output are both null. Give it a block with "
-            '@architectures = "spacy-elmo.ElmoListener.v1" at one or both; without ELMo, use `spacy.Tok2Vec.v2`.'
-        )
     _check_layers({"embed": embed, "elmo_input": elmo_input, "elmo_output": elmo_output}, encode)
     projection = [] if encode.attrs.get(ANY_WIDTH) else [_make_projection(encode)]
     hidden: Tok2Vec = chain(_join_listener(embed, elmo_input), _make_dropout(dropout), *projection, encode)  # h
@@ -259,6 +254,8 @@ def _check_layers(readers: Dict[str, Optional[Tok2Vec]], encode: Optional[Model[
         problems.append(f"encode is '{encode.name}', which reads Docs, should be {kind}")
     elif encode is not None and not encode.attrs.get(ANY_WIDTH) and encode.maybe_get_dim("nO") is None:
         problems.append(f"encode is '{encode.name}' of unknown width, should be an encoder with a `width`")
+    if all(layer is None for name, layer in readers.items() if name != "embed"):
+        problems.append("elmo_input and elmo_output are both null, should be a listener, one or both")
     if problems:
         raise ValueError(f"The network with ELMo has invalid settings: {'; '.join(problems)}. Correct these blocks.")
 

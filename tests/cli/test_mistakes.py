@@ -107,7 +107,7 @@ MISTAKES = [
     (f"{CONFIG} --from training --component ner", "model-best"),  # what may be meant
     (f"{CONFIG} --component ner --data nowhere.spacy", "'nowhere.spacy'"),
     (f"{CONFIG} --component ner --data bad.spacy", "cannot be read as a DocBin: it is text."),
-    (f"{CONFIG} --from blank --component ner --lang de", "--lang is 'de', but the language of 'blank' is 'en'"),
+    (f"{CONFIG} --from blank --component ner --lang de", "--lang is 'de', but its language is 'en'"),
     ("init-pretraining new.cfg --small --text nowhere.txt", "'nowhere.txt'"),
     ("init-adaptation new.cfg --text nowhere.txt", "'nowhere.txt'"),
     ("init-adaptation new.cfg --bilm ''", "--bilm is empty"),

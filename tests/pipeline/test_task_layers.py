@@ -96,7 +96,7 @@ WRONG_NUMBER = r"initial_weights of 'tagger' has 2 weights \(\[1.0, 2.0\]\).*3 l
     [
         ({"embed": BILSTM, "elmo_input": BILSTM}, "embed is the encoder '.*', should read Docs.*; elmo_input is the"),
         ({"encode": EMBED}, "encode is '.*', which reads Docs, should be an encoder of vectors"),
-        ({"elmo_input": None, "elmo_output": None}, "encoder places.*elmo_input and elmo_output are both null"),
+        ({"elmo_input": None, "elmo_output": None}, "elmo_input and elmo_output are both null"),
         ({"elmo_input": {**INPUT, "initial_weights": [1.0, 2.0]}}, WRONG_NUMBER),
         ({"dropout": 1.0}, "dropout.*1.0"),
         ({"encode": {**BILSTM, "width": 5}}, "width.*5"),
