@@ -33,6 +33,12 @@ has_uvicorn: bool = find_spec("uvicorn") is not None
 has_zstandard: bool = find_spec("zstandard") is not None
 
 
+def require_package(is_installed: bool, purpose: str, name: str, remedy: str) -> None:
+    """RAISES (ValueError): If the optional package `name` is not installed. The remedy comes after "Install it: "."""
+    if not is_installed:
+        raise ValueError(f"{purpose} needs {name}, which is not installed. Install it: {remedy}.")
+
+
 ItemT = TypeVar("ItemT")
 # State of the LSTMs at the beginning of a sequence.
 StatePolicy = Literal["reset", "steady", "carry"]

@@ -139,16 +139,13 @@ def open_for_writing(path: Path, settings: Dict[str, Any]) -> TokenStore:
     is_new = not (path / STORE_FILE).is_file()
     path.mkdir(parents=True, exist_ok=True)
     store = TokenStore(path, is_new=is_new, can_write=True)
-    try:
+    with store.close_on_error():
         stored = store.read_meta().get("settings")
         if stored is None:
             with store.change():
                 store.write_meta(settings=settings)
         elif differences := find_differences(stored, settings):
             raise ValueError(Errors.EL393.format(path=path, differences="; ".join(differences)))
-    except BaseException:
-        store.close()
-        raise
     return store
 
 

@@ -1,7 +1,7 @@
 """Pictures of layer weights: the shares of each task (Peters et al. 2018, fig. 2) and their course over training."""
 
 from pathlib import Path
-from typing import Annotated, Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Annotated, Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import srsly
 from pydantic import Field
@@ -143,23 +143,30 @@ def read_course(log: Path) -> Dict[Tuple[str, int], List[Dict[str, Any]]]:
     """
     courses: Dict[Tuple[str, int], List[Dict[str, Any]]] = {}
     try:
-        for i, row in enumerate(srsly.read_jsonl(log), start=1):
-            _, problems = check_record(LoggedMix, row)
-            course = [] if problems else courses.setdefault((row["component"], row["number"]), [])
-            if course and len(row["shares"]) != len(course[0]["shares"]):
-                lengths = f"{len(row['shares'])} numbers, should have {len(course[0]['shares'])}"
-                problems = [Problem(("shares",), f"has {lengths}, as in the first row of this mix")]
-            if problems:
-                raise ValueError(f"in line {i}, {list_problems(problems)}")
-            course.append(row)
-        if not courses:
-            raise ValueError("it is empty")
+        problem = _sort_rows(srsly.read_jsonl(log), courses)
     except ValueError as error:
+        problem = str(error)
+    if problem or not courses:
         raise ValueError(
-            f"'{log}' is not a log of layer weights: {error}. Give the file that spacy-elmo.LayerWeightsLogger.v1 "
-            "wrote during a training; from a folder that `elmo report` reads, remove the file."
-        ) from error
+            f"'{log}' is not a log of layer weights: {problem or 'it is empty'}. Give the file that "
+            "spacy-elmo.LayerWeightsLogger.v1 wrote during a training; from a folder that `elmo report` reads, remove "
+            "the file."
+        )
     return courses
+
+
+def _sort_rows(rows: Iterable[Any], courses: Dict[Tuple[str, int], List[Dict[str, Any]]]) -> str:
+    """Add each row to its course. RETURNS (str): What is wrong with the first wrong row; "" if all are right."""
+    for i, row in enumerate(rows, start=1):
+        _, problems = check_record(LoggedMix, row)
+        course = [] if problems else courses.setdefault((row["component"], row["number"]), [])
+        if course and len(row["shares"]) != len(course[0]["shares"]):
+            lengths = f"{len(row['shares'])} numbers, should have {len(course[0]['shares'])}"
+            problems = [Problem(("shares",), f"has {lengths}, as in the first row of this mix")]
+        if problems:
+            return f"in line {i}, {list_problems(problems)}"
+        course.append(row)
+    return ""
 
 
 def check_log(log: Path, pipeline: str, mixes: Sequence[TaskMix]) -> None:

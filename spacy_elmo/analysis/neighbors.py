@@ -64,7 +64,7 @@ class NeighborIndex:
             it is being written, EL406 without its search file; without Faiss.
         """
         store = TokenStore(to_path(path))
-        try:
+        with store.close_on_error():
             meta, n_tokens = store.read_meta(), store.count("token")
             settings, state = meta.get("settings"), meta.get("search")
             if settings is None or state is None:
@@ -73,10 +73,8 @@ class NeighborIndex:
             if n_tokens != state["n_tokens"]:
                 problem = f"it has {n_tokens} tokens, should have {state['n_tokens']}"
                 raise ValueError(Errors.EL392.format(path=store.path, problem=problem))
-            return cls(store, open_search(store, state), settings)
-        except BaseException:
-            store.close()
-            raise
+            index = cls(store, open_search(store, state), settings)
+        return index
 
     @property
     def lang(self) -> Optional[str]:
@@ -258,13 +256,7 @@ class NeighborIndex:
         return _best(*self.store.read_vectors(ids.tolist(), self.width), unit, k)
 
     def _to_unit(self, vector: Any) -> Vectors:
-        try:
-            array = to_array(vector)
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"The vector of a query cannot be read as numbers: {error}. It should be an array, a tensor or a list "
-                f"of {self.width} numbers."
-            ) from error
+        array = to_array(vector)
         problem = ""
         if array.shape != (self.width,):
             problem = f"has the shape {array.shape}"

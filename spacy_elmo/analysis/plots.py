@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional
 import srsly
 
 from ..files import AnyPath, atomic_file
-from ..util import DIRECTIONS, has_matplotlib
+from ..util import DIRECTIONS, has_matplotlib, require_package
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -84,13 +84,9 @@ def check_picture(path: Path) -> None:
     RAISES (ValueError): For another suffix than .png, .svg or .pdf, or without matplotlib.
     """
     if path.suffix.lower() not in PICTURE_SUFFIXES:
-        raise ValueError(
-            f"A picture cannot be written to '{path}': its suffix should be one of {', '.join(PICTURE_SUFFIXES)}. "
-            "Change "
-            "the file name."
-        )
-    if not has_matplotlib:
-        raise ValueError("A picture needs matplotlib, which is not installed. Install it: `pip install matplotlib`.")
+        suffixes = ", ".join(PICTURE_SUFFIXES)
+        raise ValueError(f"A picture cannot be written to '{path}': its suffix should be one of {suffixes}. Change it.")
+    require_package(has_matplotlib, "A picture", "matplotlib", "`pip install matplotlib`")
     _load_matplotlib()
 
 

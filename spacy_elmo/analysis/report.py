@@ -102,7 +102,11 @@ def read_output(path: Path) -> TrainingOutput:
     """path (Path): The output folder of `spacy train`, or a pipeline.
     RAISES (ValueError): EL430 if there is no pipeline, EL431 for a damaged file.
     """
-    pipeline = _find_pipeline(path)
+    pipeline = _look_for_pipeline(path)
+    if pipeline is None:
+        names = sorted(file.name for file in path.iterdir()) if path.is_dir() else []
+        problem = "it is a file" if path.is_file() else f"the folder contains {', '.join(names[:5]) or 'nothing'}"
+        raise ValueError(Errors.EL430.format(path=path, problem=problem if path.exists() else "it does not exist"))
     folders = [path, *_find_seeds(path)]
     score_log, weight_log = _read_logs(path)
     return TrainingOutput(
@@ -116,17 +120,6 @@ def read_output(path: Path) -> TrainingOutput:
         score_log=score_log,
         weight_log=weight_log,
     )
-
-
-def _find_pipeline(path: Path) -> Path:
-    if not path.is_dir():
-        problem = "it is a file" if path.exists() else "the folder does not exist"
-        raise ValueError(Errors.EL430.format(path=path, problem=problem))
-    pipeline = _look_for_pipeline(path)
-    if pipeline is not None:
-        return pipeline
-    names = ", ".join(sorted(file.name for file in path.iterdir())[:5]) or "nothing"
-    raise ValueError(Errors.EL430.format(path=path, problem=f"the folder contains {names}"))
 
 
 def _look_for_pipeline(path: Path) -> Optional[Path]:
@@ -189,22 +182,23 @@ def _read_run(path: Path, file: Path) -> SeedScores:
 
 
 def _read_config(pipeline: Path) -> Dict[str, Any]:
-    return _read_input(pipeline / "config.cfg", "a config", lambda file: dict(load_config(file)))  # type: ignore[no-any-return]
+    return dict(_read_input(pipeline / "config.cfg", "a config", load_config, dict))
 
 
 def _read_object(path: Path) -> Dict[str, Any]:
-    content = _read_input(path, "JSON", srsly.read_json)
-    if not isinstance(content, dict):
-        problem = f"it contains a {type(content).__name__} instead of an object {{...}}"
-        raise ValueError(Errors.EL431.format(path=path, kind="JSON", problem=problem))
-    return content
+    return dict(_read_input(path, "JSON", srsly.read_json, dict))
 
 
-def _read_input(path: Path, kind: str, read: Callable[[Path], Any]) -> Any:
+def _read_input(path: Path, kind: str, read: Callable[[Path], Any], content_type: type) -> Any:
+    content: Any = None
     try:
-        return read(path)
+        content = read(path)
+        problem = f"it contains a {type(content).__name__} instead of an object {{...}}"
     except ValueError as error:
-        raise ValueError(Errors.EL431.format(path=path, kind=kind, problem=error)) from error
+        problem = str(error)
+    if not isinstance(content, content_type):
+        raise ValueError(Errors.EL431.format(path=path, kind=kind, problem=problem))
+    return content
 
 
 def _read_logs(path: Path) -> Tuple[Tuple[ReportRow, ...], Dict[Tuple[str, int], List[ReportRow]]]:
@@ -212,7 +206,7 @@ def _read_logs(path: Path) -> Tuple[Tuple[ReportRow, ...], Dict[Tuple[str, int],
     scores: Tuple[ReportRow, ...] = ()
     weights: Dict[Tuple[str, int], List[ReportRow]] = {}
     for file in sorted(path.glob("*.jsonl")):
-        rows = _read_input(file, "JSON lines", lambda log: list(srsly.read_jsonl(log)))
+        rows = _read_input(file, "JSON lines", lambda log: list(srsly.read_jsonl(log)), list)
         if not all(isinstance(row, dict) for row in rows):
             continue
         if rows and {"step", "component", "number", "shares"} <= rows[0].keys():

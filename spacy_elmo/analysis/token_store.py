@@ -12,7 +12,7 @@ import os
 import sqlite3
 import weakref
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import date
 from pathlib import Path
 from threading import Lock
@@ -111,27 +111,19 @@ class TokenStore:
             raise ValueError(Errors.EL390.format(path=path, problem=problem))
         self._file = sqlite3.connect(file, check_same_thread=False, isolation_level=None, timeout=LOCK_WAIT_S)
         self._close = weakref.finalize(self, self._file.close)
-        try:
-            with self._show_errors():
-                self._prepare(is_new, can_write or is_new)
-        except BaseException:
-            self.close()
-            raise
+        with self.close_on_error(), self._show_errors():
+            self._prepare(is_new, can_write or is_new)
 
     def _prepare(self, is_new: bool, can_write: bool) -> None:
-        if not can_write:
-            self._file.execute("PRAGMA query_only = ON")
-        else:
-            self._file.execute("PRAGMA locking_mode = EXCLUSIVE")
+        self._file.execute("PRAGMA locking_mode = EXCLUSIVE" if can_write else "PRAGMA query_only = ON")
         if is_new:
             self._file.execute("PRAGMA page_size = 16384")
+        if can_write:
             self._file.execute("BEGIN EXCLUSIVE")
-            for statement in SCHEMA.split(";"):
+            for statement in SCHEMA.split(";") if is_new else ():
                 self._file.execute(statement)
-            self.write_meta(version=STORE_VERSION, next_id=1)
-            self._file.execute("COMMIT")
-        elif can_write:
-            self._file.execute("BEGIN EXCLUSIVE")
+            if is_new:
+                self.write_meta(version=STORE_VERSION, next_id=1)
             self._file.execute("COMMIT")
         stored = self._file.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
         if stored is None or stored[0] != str(STORE_VERSION):
@@ -140,22 +132,34 @@ class TokenStore:
 
     @contextmanager
     def _show_errors(self) -> Iterator[None]:
-        """Convert errors of SQLite into errors that name the index."""
         try:
             yield
         except sqlite3.Error as error:
-            if "locked" in str(error):
-                raise LockedError(Errors.EL401.format(path=self.path)) from error
-            if "disk is full" in str(error):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path)) from error
-            if any(reason in str(error) for reason in SYSTEM_ERRORS):
-                remedy = "Check its permissions and the disk"
-                raise OSError(Errors.EL037.format(path=self.path / STORE_FILE, reason=error, remedy=remedy)) from error
-            if isinstance(error, sqlite3.ProgrammingError):  # for instance a closed index, or a value of another type
-                raise ValueError(f"The index '{self.path}' cannot be read: {str(error).rstrip('.')}.") from error
-            is_other = "not a database" in str(error) or "no such table" in str(error)
-            template = Errors.EL390 if is_other else Errors.EL392
-            raise ValueError(template.format(path=self.path, problem=f"{STORE_FILE}: {error}")) from error
+            raise self._translate(error) from error
+
+    def _translate(self, error: sqlite3.Error) -> Exception:
+        """RETURNS (Exception): An error that names the index, in place of one of SQLite."""
+        reason = str(error)
+        if "locked" in reason:
+            return LockedError(Errors.EL401.format(path=self.path))
+        if "disk is full" in reason:
+            return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+        if any(text in reason for text in SYSTEM_ERRORS):
+            remedy = "Check its permissions and the disk"
+            return OSError(Errors.EL037.format(path=self.path / STORE_FILE, reason=reason, remedy=remedy))
+        if isinstance(error, sqlite3.ProgrammingError):  # for instance a closed index, or a value of another type
+            return ValueError(f"The index '{self.path}' cannot be read: {reason.rstrip('.')}.")
+        is_other = "not a database" in reason or "no such table" in reason
+        template = Errors.EL390 if is_other else Errors.EL392
+        return ValueError(template.format(path=self.path, problem=f"{STORE_FILE}: {reason}"))
+
+    @contextmanager
+    def close_on_error(self) -> Iterator[None]:
+        """Close the file if what follows fails: the traceback of an error keeps the store, and its lock."""
+        with ExitStack() as stack:
+            stack.callback(self.close)
+            yield
+            stack.pop_all()
 
     def close(self) -> None:
         """Close the file; changes that are not committed are lost."""
@@ -178,14 +182,9 @@ class TokenStore:
     @contextmanager
     def change(self) -> Iterator[None]:
         """All changes inside are made at the end, or not at all."""
-        with self._lock, self._show_errors():
+        with self._lock, self._show_errors(), self._file:  # which commits, or rolls back
             self._file.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                self._file.execute("ROLLBACK")
-                raise
-            self._file.execute("COMMIT")
+            yield
 
     # Inside `change` only.
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import Errors
 from ..files import hash_file
-from ..util import has_faiss
+from ..util import has_faiss, require_package
 from .token_store import TokenIds, TokenStore
 from .vectors import Vectors
 
@@ -28,11 +28,8 @@ OnProgress = Callable[[int], Any]
 
 def require_faiss(n_tokens: int, exact_tokens: int = EXACT_TOKENS) -> None:
     """RAISES (ValueError): If that many tokens need Faiss, and it is not installed."""
-    if n_tokens > exact_tokens and not has_faiss:
-        raise ValueError(
-            f"An index of {n_tokens} tokens needs Faiss, which is not installed. Install it: `pip install "
-            '"spacy-elmo[index]"`, or `pip install faiss-cpu`.'
-        )
+    remedy = '`pip install "spacy-elmo[index]"`, or `pip install faiss-cpu`'
+    require_package(has_faiss or n_tokens <= exact_tokens, f"An index of {n_tokens} tokens", "Faiss", remedy)
 
 
 def search_cells(

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..util import has_sklearn
+from ..util import has_sklearn, require_package
 
 Vectors = NDArray[np.float32]
 
@@ -34,8 +34,5 @@ def to_units(vectors: "NDArray[np.floating[Any]]") -> Vectors:
 
 def require_sklearn(what: str) -> None:
     """RAISES (ValueError): If scikit-learn is not installed."""
-    if not has_sklearn:
-        raise ValueError(
-            f"{what} needs scikit-learn, which is not installed. Install it: `pip install "
-            '"spacy-elmo[analysis]"`, or `pip install scikit-learn`.'
-        )
+    remedy = '`pip install "spacy-elmo[analysis]"`, or `pip install scikit-learn`'
+    require_package(has_sklearn, what, "scikit-learn", remedy)

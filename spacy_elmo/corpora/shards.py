@@ -171,11 +171,8 @@ class DatasetShard(_CutShard):
     """
 
     def __init__(self, place: str, cutter: SentenceCutter) -> None:
-        if not util.has_datasets:
-            raise ValueError(
-                f"Reading '{place}' requires the package datasets, which is not installed. Install it with `pip "
-                "install datasets`, or use plain or .gz text."
-            )
+        remedy = "`pip install datasets`, or use plain or .gz text"
+        util.require_package(util.has_datasets, f"Reading '{place}'", "datasets", remedy)
         named = place.startswith(PREFIX)
         name, split, column, *_ = [*(place.removeprefix(PREFIX).split(":") if named else [place]), "", ""]
         name = os.path.expanduser(name)

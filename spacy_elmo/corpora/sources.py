@@ -269,29 +269,22 @@ def import_arrow(module: str, name: object) -> Any:
     RETURNS (Any): The module.
     RAISES (ValueError): If pyarrow is not installed.
     """
-    if not util.has_pyarrow:
-        raise ValueError(
-            f"'{name}' is Parquet, which requires the package pyarrow. Install it with `pip install "
-            'pyarrow`, or use another format (`to="docbin"` for a folder).'
-        )
+    remedy = '`pip install pyarrow`, or use another format (`to="docbin"` for a folder)'
+    util.require_package(util.has_pyarrow, f"The Parquet file '{name}'", "pyarrow", remedy)
     return import_module(module)
 
 
 def _decompress(file: BufferedReader, name: str) -> Optional[RawIOBase]:
     """RETURNS (Optional[RawIOBase]): The content of a compressed file; None if it is not compressed."""
     kind = compression_of(file.peek(16)) or split_suffix(name)[1]
-    if kind == ".zst" and not util.has_zstandard:
-        raise ValueError(
-            f"Reading '{name}' requires the package zstandard, which is not installed. Install it with `pip "
-            "install zstandard`, or use plain or .gz text."
-        )
     if kind == ".gz":
         return cast(RawIOBase, gzip.GzipFile(fileobj=file))
-    if kind == ".bz2":
-        return CompressedStreams(file, bz2.BZ2Decompressor)
-    if kind == ".xz":
-        return CompressedStreams(file, lzma.LZMADecompressor)
-    return _ZstdFile(file) if kind else None
+    if kind == ".zst":
+        remedy = "`pip install zstandard`, or use plain or .gz text"
+        util.require_package(util.has_zstandard, f"Reading '{name}'", "zstandard", remedy)
+        return _ZstdFile(file)
+    decompressors = {".bz2": bz2.BZ2Decompressor, ".xz": lzma.LZMADecompressor}
+    return CompressedStreams(file, decompressors[kind]) if kind else None
 
 
 def _buffer(file: RawIOBase, name: str) -> BufferedReader:

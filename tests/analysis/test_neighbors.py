@@ -66,9 +66,11 @@ def test_find_gives_the_most_similar_uses_of_a_choice(exact):
         exact.find(BILM, words, 1, uses="none")
     with pytest.raises(ValueError, match="EL018"):
         exact.find(BILM, words, 99)
-    for vector in (np.ones(3), np.zeros(16), np.full(16, np.nan), np.ones((2, 16)), ["a"] * 16):
+    for vector in (np.ones(3), np.zeros(16), np.full(16, np.nan), np.ones((2, 16))):
         with pytest.raises(ValueError, match="The vector of a query"):
             exact.query(vector)
+    with pytest.raises(ValueError, match="could not convert string to float: 'a'"):
+        exact.query(["a"] * 16)
 
 
 def test_vectors_of_any_kind_can_be_queried_and_clustered(exact):
