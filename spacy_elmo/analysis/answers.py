@@ -1,6 +1,6 @@
 """Answers of pipelines on annotated Docs, counted as spaCy's scorers count them; where two pipelines differ.
 
-A place is a maximal group of overlapping answers: right answers, and those of both pipelines. A pipeline is right at a
+A place is a maximal group of overlapping answers: right ones, and answers of both pipelines. A pipeline is right at a
 place if its answers there are exactly the right ones. The interval of a difference is a percentile bootstrap over
 sentences, for text categories over Docs (Efron and Tibshirani 1993): each sample draws the same for both pipelines.
 """
@@ -22,7 +22,7 @@ from .category_scores import CategoryTable, Metric, label_f, macro_auc, macro_f,
 from .intervals import Floats, Score, bootstrap
 
 SCORING_BATCH_SIZE = 64  # Docs
-# One answer: first token, token after the last one, label. Positions are those of the annotated Doc.
+# One answer: first token, token after the last one, label. Positions are in the annotated Doc.
 Answer = Tuple[int, int, str]
 NOTHING = "(none)"  # the label of a place where there is no right answer
 HEAD = " \u2190 "  # between the label of a dependency and its head
@@ -38,7 +38,7 @@ class Question:
     title (str): For people.
     score_name (str): Name of its score in the table that `spacy evaluate` prints.
     score (str): Name of its score in the file that `spacy evaluate` writes.
-    has_list (bool): Whether its errors are listed; False if those of another question include them.
+    has_list (bool): Whether its errors are listed; False if another question's errors include them.
     is_of_docs (bool): Whether it has one answer for a whole Doc.
     """
 
@@ -106,7 +106,7 @@ def find_kinds(nlp: Language) -> Dict[str, Set[str]]:
 
 
 def find_category_question(nlp: Language) -> Optional[str]:
-    """RETURNS (Optional[str]): The question on text categories whose score is that of the pipeline."""
+    """RETURNS (Optional[str]): The question whose score is the pipeline's score of text categories."""
     categorizer = _find_last(nlp, TextCategorizer)
     return None if categorizer is None else _ask_categories(categorizer)
 
@@ -384,8 +384,8 @@ class Outcome:
 def score_answers(
     ours: Sequence[DocAnswers], theirs: Optional[Sequence[DocAnswers]] = None, *, seed: int = 0
 ) -> List[Outcome]:
-    """ours (Sequence[DocAnswers]): Of the pipeline.
-    theirs (Optional[Sequence[DocAnswers]]): Of the baseline, on the same Docs.
+    """ours (Sequence[DocAnswers]): Answers of the pipeline.
+    theirs (Optional[Sequence[DocAnswers]]): Answers of the baseline on the same Docs.
     RETURNS (List[Outcome]): One per question that the Docs and all pipelines answer.
     """
     rows = []
@@ -432,7 +432,7 @@ def _find_all(
 ) -> Tuple[Floats, Dict[Tuple[bool, bool], List[Disagreement]]]:
     """Per sentence our hits, answers and right answers, and theirs; places by who is right there.
 
-    Right answers differ where they depend on what a pipeline has found: those of an entity linker.
+    Right answers of an entity linker differ: they depend on the entities that a pipeline has found.
     """
     counts: List[Floats] = []
     places: Dict[Tuple[bool, bool], List[Disagreement]] = {(a, b): [] for a in (False, True) for b in (False, True)}

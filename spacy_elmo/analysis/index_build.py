@@ -250,8 +250,8 @@ class IndexBuilder:
         documents (Iterable[Document]): In any order.
         progress (Optional[OnProgress]): Called with numbers of tokens read.
         on_sentence (Optional[Callable[[Sequence[str]], Any]]): Called with the words of each sentence read.
-        RAISES (ValueError): If there are too many tokens for exact search, and Faiss is not installed; those of
-            `corpora` for texts that cannot be read.
+        RAISES (ValueError): If there are too many tokens for exact search, and Faiss is not installed; for
+            texts that cannot be read.
         """
         for batch in self._batches(documents):
             if on_sentence is not None:
@@ -386,14 +386,14 @@ class IndexBuilder:
             document_ids = {name: self.store.set_document(name, *progress) for name, progress in items}
             for name, fields in batch.fields.items():
                 self.store.set_fields(name, fields)
-            kept, rows, first = [], [], 0
+            sentences, rows, first = [], [], 0
             for name, words in batch.sentences:
                 places = [place for place, word in enumerate(words) if self.keep(word)]
                 rows += [first + place for place in places]
                 first += len(words)
                 if places:
-                    kept.append((document_ids[name], words, places))
-            self.store.add_sentences(kept, vectors[np.asarray(rows, dtype="int64")])
+                    sentences.append((document_ids[name], words, places))
+            self.store.add_sentences(sentences, vectors[np.asarray(rows, dtype="int64")])
 
 
 class _Batch:

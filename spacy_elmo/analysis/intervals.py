@@ -133,8 +133,8 @@ def find_design_effect(labels: ArrayLike, documents: ArrayLike, groups: ArrayLik
     """How many times the variance of shares is what it would be if tokens were drawn one by one, not in documents (Rao
     and Scott 1992, pooled over groups and labels).
 
-    labels (ArrayLike), documents (ArrayLike), groups (ArrayLike): Shape (N,), of each token; the shares are those of
-        the labels in each group.
+    labels (ArrayLike), documents (ArrayLike), groups (ArrayLike): Shape (N,), one per token; shares of labels are
+        compared in each group.
     RETURNS (float): 1 or more; 1 where no group has two documents.
     """
     _, label = np.unique(np.asarray(labels), return_inverse=True)

@@ -70,7 +70,7 @@ class LabelledDocs:
     def select(self, doc_indices: Sequence[int], limit: Optional[int] = None) -> "LabelledDocs":
         """Take some Docs. Sentences keep their numbers.
 
-        doc_indices (Sequence[int]): Of the Docs, ascending.
+        doc_indices (Sequence[int]): Indices of the Docs to keep, in ascending order.
         limit (Optional[int]): Keep the first labels only; None for all. Docs are kept whole, as context.
         RETURNS (LabelledDocs): Possibly without labels.
         """
@@ -108,7 +108,7 @@ def label_senses(sentences: Iterable[SenseSentence], vocab: Vocab, source: str =
     """Make a Doc of each document, with its senses as labels and lemma and part of speech as key.
 
     sentences (Iterable[SenseSentence]): Those of a document follow each other.
-    vocab (Vocab): Of the Docs.
+    vocab (Vocab): Vocabulary of the Docs.
     source (str): Name of the text in errors.
     RETURNS (LabelledDocs): With sentence boundaries.
     RAISES (ValueError): If no token has a sense.
@@ -214,8 +214,7 @@ def read_labelled(path: Path, attr: str) -> LabelledDocs:
     is_docbin = source.format == "docbin"
     # A stream has no suffix; a DocBin is one under every name.
     if split_suffix(path)[0] not in suffixes and source.stream is None and (attr == SENSE or not is_docbin):
-        *some, last = COMPRESSION_SUFFIXES
-        known = f"{' or '.join(suffixes)}, or one of them with {', '.join(some)} or {last}"
+        known = f"{' or '.join(suffixes)}, or one of them with {', '.join(COMPRESSION_SUFFIXES)}"
         raise ValueError(
             f"'{path}' cannot be read for `attr=\"{attr}\"`: its suffix should be {known}. Give a file in that "
             "format, or another attribute."

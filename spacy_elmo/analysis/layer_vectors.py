@@ -86,7 +86,7 @@ def find_nearest(known: Vectors, queries: Vectors, *, block: int = COMPARED_AT_O
 
     known (Vectors): Shape (N, D), N at least 1.
     queries (Vectors): Shape (M, D).
-    block (int): Vectors compared at once; the memory is that of block * block cosines.
+    block (int): Vectors compared at once, which takes the memory of block * block cosines.
     RETURNS (Indices): Shape (M,), numbers of known vectors. The cosine of a zero vector is 0.
     """
     nearest = np.zeros(len(queries), dtype="int64")

@@ -48,7 +48,7 @@ def load_task_mixes(pipeline: str) -> List[TaskMix]:
 
 
 def join_mixes(mixes_by_name: Sequence[Tuple[str, Sequence[TaskMix]]]) -> Tuple[List[TaskMix], List[str]]:
-    """RETURNS (Tuple[List[TaskMix], List[str]]): All mixes, and names with that of their pipeline ("" for none)."""
+    """RETURNS (Tuple[List[TaskMix], List[str]]): All mixes, and their names, after the pipeline ("" for none)."""
     mixes = [mix for _, task_mixes in mixes_by_name for mix in task_mixes]
     pairs = [(name, mix_name) for name, task_mixes in mixes_by_name for mix_name in name_mixes(task_mixes)]
     return mixes, [f"{name}: {mix_name}".removeprefix(": ") for name, mix_name in pairs]
@@ -64,9 +64,9 @@ def draw_layer_weights(
 ) -> None:
     """Draw a stacked bar per mix, its length divided by softmax(w), with gamma at the end.
 
-    mixes (Sequence[TaskMix]): At least one with weights; those of concatenated layers have none, and no bar.
+    mixes (Sequence[TaskMix]): At least one with weights; concatenated layers have none, and no bar.
     path (Path): File to write: .png, .svg or .pdf.
-    names (Optional[Sequence[str]]): A name per mix, for those of several pipelines; None for `name_mixes`.
+    names (Optional[Sequence[str]]): A name per mix, for mixes of several pipelines; None for `name_mixes`.
     source (str), look (Optional[Look]): See `save_figure`.
     RAISES (ValueError): If no mix has weights.
     """

@@ -29,7 +29,7 @@ COSINE_TOLERANCE = 1e-5  # of cosines, which depend on how many are computed at 
 
 
 class Neighbor(NamedTuple):
-    """A use that was found, and the cosine of its vector and that of the query."""
+    """A use that was found, and the cosine of its vector with the query."""
 
     use: Use
     cosine: float
@@ -142,7 +142,7 @@ class NeighborIndex:
 
         bilm (BiLM): That of the index.
         words (Sequence[str]): The tokens of a sentence.
-        position (int): Of the word, from 0.
+        position (int): Position of the word, from 0.
         k (int): Number of neighbors.
         uses (str): "any"; "same": of the same word; "other": of other words.
         RETURNS (List[Neighbor]): See `query`.
@@ -203,7 +203,7 @@ class NeighborIndex:
         return name
 
     def values_of(self, uses: Sequence[Use], name: str) -> List[Optional[Value]]:
-        """uses (Sequence[Use]): Of this index.
+        """uses (Sequence[Use]): Uses in this index.
         name (str): A field of their documents, such as "year"; "document" is the name of the document.
         RETURNS (List[Optional[Value]]): The value of each; None where a document does not have it.
         RAISES (ValueError): If no document has it.
@@ -226,7 +226,7 @@ class NeighborIndex:
     def check_bilm(self, bilm: BiLM) -> None:
         """RAISES (ValueError): EL394 if it is not the biLM of the index."""
         if bilm.digest != self.bilm_digest:
-            difference = f"it has the digest {bilm.digest}, that of the index {self.bilm_digest}"
+            difference = f"its digest is {bilm.digest}, should be {self.bilm_digest}"
             bilm_path = self.settings["bilm"]
             raise ValueError(Errors.EL394.format(path=self.path, difference=difference, bilm=bilm_path))
 
@@ -324,7 +324,7 @@ class Recall:
 
 def check_recall(index: NeighborIndex, *, k: int = 10, n_queries: int = 100, seed: int = 0) -> Recall:
     """Compare the search with exact search, for tokens of an index that has some. A neighbor counts as found if its
-    cosine is at least that of the k-th true neighbor, since equal sentences have equal vectors.
+    cosine is not below the k-th true neighbor's, since equal sentences have equal vectors.
 
     RETURNS (Recall): Over `n_queries` tokens drawn by `seed`, k neighbors each.
     RAISES (ValueError): For numbers below 1.

@@ -1,6 +1,6 @@
 """Pages of HTML: escaped text, tables, small SVG charts, the frame with its style, and the page of a text's surprisal.
 
-A page needs no other file and no plotting library, and runs no script but its own. Colours are those of `plots`, light
+A page needs no other file and no plotting library, and runs no script but its own. It has the colours of `plots`, light
 or dark as the reader's system is; in print light.
 """
 

@@ -68,7 +68,7 @@ class Curve(NamedTuple):
     label (str): In the legend; "" for none.
     places (Sequence[float]), values (Sequence[float]): Coordinates of the points.
     lows (Optional[Sequence[float]]), highs (Optional[Sequence[float]]): Bounds of a band around it.
-    style (Optional[int]): Of its colour, marker and line style; None for its number among the curves.
+    style (Optional[int]): Number of its colour, marker and line style; None for its number among the curves.
     """
 
     label: str
@@ -110,7 +110,7 @@ def new_figure(
 ) -> "Tuple[Figure, List[Any]]":
     """height (float): In inches, for the default width, if `look` has none.
     n_panels (int): Panels below each other.
-    look (Optional[Look]): Its size; its other settings are those of `save_figure`.
+    look (Optional[Look]): Its size; its other settings are for `save_figure`.
     share_x (bool): Panels have the same horizontal axis.
     """
     _load_matplotlib()

@@ -81,7 +81,7 @@ class LayerProbe:
     """Scores of a layer.
 
     layer (LayerName): 0 (the token layer) to L, or "mean".
-    accuracy (Score): Of the task.
+    accuracy (Score): Accuracy of the task.
     control (List[float]): Accuracies of the control tasks, one per seed.
     selectivity (float): Accuracy of the task less the mean of the control tasks; NaN without these.
     n_iter (int): Iterations of the optimizer, for the task.
@@ -99,7 +99,7 @@ class LayerProbe:
 
 
 def probe_layers(bilm: BiLM, train: LabelledDocs, test: LabelledDocs, **options: Any) -> List[LayerProbe]:
-    """RETURNS (List[LayerProbe]): One per layer. Arguments and errors are those of `iter_probes`."""
+    """RETURNS (List[LayerProbe]): One per layer. For arguments and errors see `iter_probes`."""
     return list(iter_probes(bilm, train, test, **options))
 
 
@@ -189,13 +189,13 @@ def _control_labels(train: LabelledDocs, test: LabelledDocs, seed: int) -> Tuple
 
 
 def majority_baseline(train: LabelledDocs, test: LabelledDocs) -> Score:
-    """RETURNS (Score): Of the most frequent training label, for every token."""
+    """RETURNS (Score): Accuracy of the most frequent training label, for every token."""
     best = Counter(train.labels).most_common(1)[0][0]
     return _score_answers([best] * len(test.labels), test)
 
 
 def word_baseline(train: LabelledDocs, test: LabelledDocs) -> Score:
-    """RETURNS (Score): Of the most frequent training label of each word; of all words, for a word not seen."""
+    """RETURNS (Score): Accuracy of the most frequent training label of each word, for a new word of all words."""
     counts: Dict[str, Counter[str]] = defaultdict(Counter)
     for word, label in zip(train.words(), train.labels):
         counts[word][label] += 1
@@ -307,7 +307,7 @@ def _bounds(score: Score) -> Bounds:
 def draw_probe(record: ProbeRecord, path: Path, *, source: str = "", look: Optional[Look] = None) -> None:
     """Draw a curve per kind of score over the layers, with a band; the mean of all layers stands beside them.
 
-    record (ProbeRecord): Of `probe_data`.
+    record (ProbeRecord): Scores from `probe_data`.
     path (Path): File to write: .png, .svg or .pdf.
     source (str), look (Optional[Look]): See `save_figure`.
     """
@@ -350,7 +350,7 @@ def _describe_probe(record: ProbeRecord) -> str:
 
 
 def _find_bounds(row: ProbeRecord, kind: str) -> Optional[Bounds]:
-    """The bounds of a control task are those of its seeds."""
+    """A control task has the lowest and the highest seed as bounds."""
     score = row.get(kind)
     if kind != "control" or not score:
         return score or None

@@ -267,16 +267,16 @@ def compare_scores(
 class TrainingReport:
     """What the page shows.
 
-    output (TrainingOutput), baseline (Optional[TrainingOutput]): Of the training, and of that without ELMo.
+    output (TrainingOutput), baseline (Optional[TrainingOutput]): Folders of the training, and of one without ELMo.
     data (Optional[Path]): The Docs on which they were run.
     code (Optional[Path]): Python file that the pipelines need.
     runs (Sequence[SeedScores]), baseline_runs (Sequence[SeedScores]): With the scores of `source`.
     source (str): "metrics.json" where both have one, else "meta.json", with scores on the development data.
     scores (Scores): From `source`, over seeds.
-    docs (List[DocAnswers]): Of the pipeline on the data, for the words around an error.
+    docs (List[DocAnswers]): Answers of the pipeline on the data, for the words around an error.
     bilms (List[Fact]): What is known of those in the pipeline.
-    categories (Optional[str]): Name of the question on text categories whose score is that of the pipeline.
-    versions (Dict[str, str]): Of the packages that wrote the report.
+    categories (Optional[str]): Name of the question whose score is the pipeline's score of text categories.
+    versions (Dict[str, str]): Versions of the packages that wrote the report.
     advice (List[str]): Where ELMo is below the baseline or within the noise, and what to try, in sentences.
     notes (List[str]): Limits of the numbers, in sentences.
     hints (List[str]): What would add to the page, in sentences, the most important first.
@@ -312,7 +312,7 @@ def make_report(
     baseline (Optional[AnyPath]): That of the same training without ELMo.
     data (Optional[AnyPath]): Annotated Docs to run the pipelines on.
     code (Optional[AnyPath]): Python file that the caller has imported for the pipelines, for commands in the hints.
-    RETURNS (TrainingReport): Of what is there, with a hint for each thing that is not.
+    RETURNS (TrainingReport): All that is there, with a hint for each thing that is not.
     RAISES (ValueError): See `read_output` and `read_answers`; if the baseline is the pipeline.
     """
     output = read_output(Path(os.fsdecode(path)))
@@ -472,7 +472,7 @@ def _find_notes(report: TrainingReport) -> Iterator[str]:
     baseline = report.baseline
     if baseline is not None and bool(report.output.score_log) != bool(baseline.score_log):
         missing = baseline if report.output.score_log else report.output
-        yield f"The curves are those of one training: '{missing.path}' has no scores.jsonl. {_find_log(missing)}"
+        yield f"There are curves of one training only: '{missing.path}' has no scores.jsonl. {_find_log(missing)}"
     yield from _note_contradictions(report)
 
 

@@ -107,7 +107,7 @@ def _find_listeners(block: ConfigBlock, parents: Sequence[str] = ()) -> List[Tup
     if name == ELMO_LISTENER:
         return [(parents, block)]
     inner = [value for value in block.values() if isinstance(value, dict)]
-    return [found for value in inner for found in _find_listeners(value, (*parents, name))]
+    return [listener for value in inner for listener in _find_listeners(value, (*parents, name))]
 
 
 def _is_alone(parents: Sequence[str]) -> bool:

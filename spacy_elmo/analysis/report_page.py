@@ -230,7 +230,7 @@ def _describe_units(outcomes: Sequence[Outcome]) -> str:
         return f"the Docs{accuracy}"
     n_sentences = outcomes[is_of_docs.index(False)].score.n
     units = f"{n_sentences:,} sentences (Docs without sentence boundaries count as one)"
-    return f"{units}, that of text categories over Docs" if any(is_of_docs) else units
+    return f"{units}, for text categories over Docs" if any(is_of_docs) else units
 
 
 def _make_column(outcome: Outcome) -> List[str]:
@@ -298,7 +298,7 @@ def _render_list(
 def _render_place(
     question: Question, place: Disagreement, doc: DocAnswers, names: Tuple[str, str], *, is_fixed: bool
 ) -> str:
-    """names (Tuple[str, str]): Of the right answers, and of the wrong ones."""
+    """names (Tuple[str, str]): Headings of the right answers, and of the wrong ones."""
     right = _render_answers(question, place.gold, doc)
     wrong = _render_answers(question, place.theirs if is_fixed else place.ours, doc)
     answers = f'<dt>{names[0]}</dt><dd>{right}</dd><dt>{names[1]}</dt><dd><span class="wrong">{wrong}</span></dd>'

@@ -1,6 +1,6 @@
 """Clusters of the uses of one word (word sense induction, Schütze 1998), and a map of them in two dimensions.
 
-k-means on unit vectors, whose distances are those of cosines. Without a number of senses, that with the highest mean
+k-means on unit vectors, whose distances grow as cosines fall. Without a number of senses, the one with the highest mean
 silhouette (Rousseeuw 1987) is taken. The map is t-SNE (van der Maaten and Hinton 2008): near points are similar, while
 distances between groups mean little. `draw_senses` draws it, `render_senses` writes a page of HTML.
 """
@@ -49,7 +49,7 @@ class SenseMap:
     """Clusters and a map of N uses. Clusters are sorted by size.
 
     labels (NDArray[np.int64]): Shape (N,), the cluster of each use.
-    exemplars (List[int]): Of each cluster the use that is nearest to its mean.
+    exemplars (List[int]): For each cluster the use that is nearest to its mean.
     points (NDArray[np.float64]): Shape (N, 2), the map.
     sizes (List[int]): Uses of each cluster.
     silhouette (float): Mean over all uses, -1 to 1; near 0 clusters overlap. NaN for one cluster.
@@ -68,7 +68,7 @@ def cluster_uses(uses: Sequence[Use], vectors: Vectors, n_senses: Optional[int] 
     uses (Sequence[Use]): From `NeighborIndex.uses`.
     vectors (Vectors): Shape (N, D).
     n_senses (Optional[int]): Number of clusters; None: 2 to 7, by silhouette; 1 for fewer than 3 different uses.
-    seed (int): Of k-means and of the map.
+    seed (int): Seed of k-means and of the map.
     RETURNS (SenseMap): Clusters, exemplars and map.
     RAISES (ValueError): Without scikit-learn; for no uses, or too few for `n_senses`.
     """

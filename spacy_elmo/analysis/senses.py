@@ -30,7 +30,7 @@ class SenseScores:
     f1 (Score): Over all uses; a use without an answer is wrong for recall, and does not count for precision.
     ambiguous (Optional[Score]): Accuracy over the uses that have a choice: lemmas with several senses in training; None
         if there are none.
-    gain (Score): Accuracy over all uses less that of the first sense, in pairs.
+    gain (Score): Accuracy over all uses less the first sense's, in pairs.
     n_answered (int): Uses with an answer.
     """
 
@@ -70,9 +70,9 @@ class SenseVectors:
         self._lengths: List[NDArray[np.float32]] = []  # of the uses
 
     def fit(self, train: LabelledDocs) -> "SenseVectors":
-        """Average the vectors of each sense, or keep those of all uses: they decide how much memory is needed.
+        """Average the vectors of each sense, or keep the vectors of all uses, which decide how much memory is needed.
 
-        train (LabelledDocs): Uses with senses; they replace those of an earlier call.
+        train (LabelledDocs): Uses with senses; they replace the uses of an earlier call.
         RETURNS (SenseVectors): The same object.
         """
         pairs = list(zip(train.keys, train.labels))
@@ -118,7 +118,7 @@ class SenseVectors:
         self.senses = {key: np.asarray(places, dtype="int64") for key, places in rows_by_sense.items()}
 
     def first_sense(self, uses: LabelledDocs) -> Answers:
-        """RETURNS (Answers): The most frequent training sense of each key, or that of `first_senses`, or None."""
+        """RETURNS (Answers): The most frequent training sense of each key, or the one in `first_senses`, or None."""
         best = {**self.first_senses, **{key: self.labels[rows[0]] for key, rows in self.senses.items()}}
         return [best.get(key) for key in uses.keys]
 

@@ -188,7 +188,7 @@ def draw_shares(
     """Draw the share of each sense with its interval: lines over numbers, points over texts.
 
     shares (Shares): What to draw; if there are more than `MAX_DRAWN` texts, those with the most uses.
-    captions (Sequence[str]): Of each sense, beside its number.
+    captions (Sequence[str]): A text for each sense, beside its number.
     """
     n_senses, groups = shares.n_senses, shares.groups
     is_text = groups[0].low is None

@@ -74,7 +74,7 @@ class Use(NamedTuple):
 
     word (str): As it is written.
     words (List[str]): Its sentence.
-    position (int): Of the word in the sentence, from 0.
+    position (int): Position of the word in the sentence, from 0.
     document (str): Name of the document.
     """
 

@@ -33,7 +33,7 @@ def read_conllu(path: Union[AnyPath, Source], vocab: Vocab) -> Iterator[Doc]:
     """Stream the documents of a file, or its sentences if the file does not mark documents (`# newdoc`).
 
     path (Union[AnyPath, Source]): CoNLL-U in UTF-8, plain or compressed.
-    vocab (Vocab): Of the Docs.
+    vocab (Vocab): Vocabulary of the Docs.
     YIELDS (Doc): With sentence boundaries, `pos_`, `tag_`, `morph` and `dep_`; heads are not read.
     RAISES (ValueError): For a line in another format; EL108 for a damaged file.
     """
@@ -99,7 +99,7 @@ def _make_docs(sentences: List[List[Word]], vocab: Vocab, *, is_one: bool) -> It
 class SenseUse:
     """One annotated token.
 
-    position (int): Of the token in its sentence.
+    position (int): Position of the token in its sentence.
     lemma (str), pos (str): Entry of the dictionary.
     sense (str): Name of the sense.
     """

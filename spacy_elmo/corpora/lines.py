@@ -2,6 +2,7 @@
 
 import codecs
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
@@ -23,8 +24,7 @@ ItemT = TypeVar("ItemT")
 class Counts:
     """Counts of the text that was read.
 
-    n_sentences (int): Sentences; a split sentence counts once per segment.
-    n_tokens (int): Tokens.
+    n_sentences (int), n_tokens (int): A split sentence counts once per segment.
     n_empty (int): Records without a token: lines, texts or Docs that were skipped.
     n_long (int): Long sentences that were split.
     n_undecodable (int): Invalid UTF-8 sequences that were replaced by U+FFFD.
@@ -101,16 +101,13 @@ def check_nuls(line: bytes, place: str) -> None:
 
 def parse_line(line: str) -> Any:
     """The value of a line of JSON. ValueError with the column if it is not JSON, and if it is nested too deeply."""
-    try:
+    with suppress(ValueError, RecursionError):  # without a position
         return srsly.json_loads(line)
-    except (ValueError, RecursionError):  # without a position
-        pass
     try:
         return json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"column {error.pos + 1}: {error.msg}") from error
-    except RecursionError as error:
-        raise ValueError(TOO_DEEP) from error
+    except (json.JSONDecodeError, RecursionError) as error:
+        problem = TOO_DEEP if isinstance(error, RecursionError) else f"column {error.pos + 1}: {error.msg}"
+        raise ValueError(problem) from error
 
 
 def skip_items(items: Iterator[ItemT], n_items: int, *, name: str, n_before: int = 0) -> Iterator[ItemT]:

@@ -47,8 +47,8 @@ def find_sources(
 ) -> List[Source]:
     """The sources of a place, sorted by name: a file, a folder, searched at any depth, a pattern with `*` or `**`, an
     address such as s3://BUCKET/FOLDER (each of these, by `fsspec`), or "-" for stdin. Links are followed, and each
-    folder and file is read once. Outputs of this package in a folder are not texts: those of earlier commands, and
-    that of this command.
+    folder and file is read once. Outputs of this package in a folder, of earlier commands and of this one, are
+    not texts.
 
     on_message (OnMessage): Called with a message on files of a folder that are not read.
     output (Optional[AnyPath]): The file or folder that is being written.
@@ -90,11 +90,11 @@ def find_sources(
 
 def drop_repeated(sources: Sequence[Source], on_message: OnMessage) -> List[Source]:
     """RETURNS (List[Source]): Each file once, under its first name, though links have others."""
-    kept: Dict[str, Source] = {}
-    repeated = [source.name for source in sources if kept.setdefault(source.key, source) is not source]
+    first: Dict[str, Source] = {}
+    repeated = [source.name for source in sources if first.setdefault(source.key, source) is not source]
     if repeated:
         on_message(f"Files named more than once are read once: {abbreviate(repeated)}")
-    return list(kept.values())
+    return list(first.values())
 
 
 def _walk_folders(folder: Path, left_out: Dict[str, str]) -> Iterator[Path]:
@@ -123,26 +123,26 @@ def _list_folder(folder: Path, left_out: Dict[str, str]) -> List[Path]:
 
 def _match_paths(pattern: str, left_out: Dict[str, str]) -> List[Path]:
     """RETURNS (List[Path]): What a pattern matches. Unlike `glob`, `**` follows links to folders once each."""
-    parts = ANY_DEPTH.fullmatch(pattern)
-    if parts is None:
+    match = ANY_DEPTH.fullmatch(pattern)
+    if match is None:
         return (
             [Path(name) for name in glob(pattern)] if has_magic(pattern) else [Path(pattern)] * os.path.lexists(pattern)
         )
-    folders = [folder for folder in map(Path, glob(parts[1] or ".")) if os.path.isdir(folder)]
+    folders = [folder for folder in map(Path, glob(match[1] or ".")) if os.path.isdir(folder)]
     below = [inner for folder in folders for inner in _walk_folders(folder, left_out)]
     matches = [
-        file for folder in below for file in _match_paths(os.path.join(escape(str(folder)), parts[2] or "*"), left_out)
+        file for folder in below for file in _match_paths(os.path.join(escape(str(folder)), match[2] or "*"), left_out)
     ]
     return list(dict.fromkeys(matches))
 
 
 def _keep_files(files: List[Path], left_out: Dict[str, str]) -> List[Path]:
     """Leave out what is not a regular file, and say why."""
-    kept = [file for file in files if os.path.isfile(file)]
-    for file in set(files) - set(kept):
+    regular_files = [file for file in files if os.path.isfile(file)]
+    for file in set(files) - set(regular_files):
         if not file.name.startswith("."):
             left_out[str(file)] = _problem_of(file)
-    return kept
+    return regular_files
 
 
 def _problem_of(file: Path) -> str:
@@ -189,13 +189,14 @@ def _without_outputs(files: List[Path], folder: Optional[Path], target: Optional
         if name.endswith(f"/{mark}")
     } - {folder}
     files = [file for file in files if not file.name.endswith(SKIPPED) and outputs.isdisjoint(file.parents)]
-    files = [file for file in files if folder is None or not _is_vocabulary(file)]
+    files = [file for file in files if folder is None or not is_vocabulary(file)]
     if target is None or target in (folder, folder and folder.resolve()):
         return files
     return [file for file in files if target not in ((real := file.resolve()), *real.parents)]
 
 
-def _is_vocabulary(file: Path) -> bool:
+def is_vocabulary(file: Path) -> bool:
+    """RETURNS (bool): Whether a .txt file begins as the vocabulary of a biLM does."""
     try:
         if file.suffix.lower() != ".txt":
             return False

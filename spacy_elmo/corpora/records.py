@@ -72,7 +72,7 @@ def read_records(
     """Stream the texts of a file. One that cannot be read is a record with an error, so that records match lines.
 
     source (Source): From `find_sources`.
-    nlp (Language): Its vocabulary is that of the Docs.
+    nlp (Language): Gives the Docs their vocabulary.
     counts (Counts): The number of unpaired surrogates replaced by U+FFFD is added to it.
     format (str): "text", "jsonl", "docbin" or "parquet"; "auto" infers it, see `Source.format`.
     is_tokenized (bool): Whether tokens are separated by white space.
@@ -175,7 +175,7 @@ def stream_json(file: BinaryIO, path: object) -> Iterator[Tuple[str, bytes]]:
     if _is_tokens(records):
         records = [records]
     for n_records, record in enumerate(records, start=1):
-        yield f"{path}, element {n_records}", _dump(record, f"{path}, element {n_records}")
+        yield f"{path}, element {n_records}", json.dumps(record).encode("ascii")
 
 
 def _is_line_of_tokens(line: bytes) -> bool:
@@ -196,20 +196,13 @@ def _is_tokens(value: Any) -> bool:
     return all(isinstance(tokens, list) and all(isinstance(token, dict) for token in tokens) for tokens in value)
 
 
-def _dump(record: Any, where: str) -> bytes:
-    try:
-        return json.dumps(record).encode("ascii")
-    except RecursionError as error:
-        raise ValueError(f"Line {where} is not read: {TOO_DEEP}.") from error
-
-
 def parse_json_text(line: str, where: str, vocab: Optional[Vocab] = None) -> Read:
     """The text or the words of a line, the number of unpaired surrogates replaced by U+FFFD, and the object.
 
     line (str): A JSON object with `words` or `tokens`, or else with `text`, see `to_item`; a list of tokens or of
         sentences, as Stanza writes it; a blank line is an empty text.
     where (str): File and line number, for the error.
-    vocab (Optional[Vocab]): Of a Doc for words with sentence boundaries.
+    vocab (Optional[Vocab]): Vocabulary of a Doc, for words with sentence boundaries.
     RAISES (ValueError): For another line.
     """
     if not line.strip():
@@ -250,7 +243,7 @@ def to_item(value: Any, where: str, record: Mapping[str, Any], vocab: Optional[V
         `text` of the record, as `Doc.to_json`, Prodigy and Stanza write them, also in a list per sentence.
     where (str): For the error.
     record (Mapping[str, Any]): The record of the field; `sents` of `Doc.to_json` has its sentences.
-    vocab (Optional[Vocab]): Of the Doc.
+    vocab (Optional[Vocab]): Vocabulary of the Doc.
     RETURNS (Item): A Doc for words with sentence boundaries.
     RAISES (ValueError): For words that are no strings.
     """
@@ -276,7 +269,7 @@ def to_item(value: Any, where: str, record: Mapping[str, Any], vocab: Optional[V
 
 
 def _split_sentences(tokens: Sequence[Any], record: Mapping[str, Any]) -> Tuple[List[Any], List[List[Any]]]:
-    """RETURNS (Tuple[List, List[List]]): The words of objects, and those of each sentence if the record has `sents`."""
+    """RETURNS (Tuple[List, List[List]]): The words of objects, and by sentence if the record has `sents`."""
     sents = record.get("sents")
     if not _is_list(sents) or not all(isinstance(sent, dict) for sent in cast(List[Any], sents)):
         return _spell(tokens, record), []
@@ -357,7 +350,7 @@ def _select_fields(record: Mapping[str, Any], keep: Sequence[str], place: str) -
 
 
 def find_field(record: Mapping[str, Any], name: str) -> Any:
-    """RETURNS (Any): A field, or for "meta.year" that of an object in one; None if there is none."""
+    """RETURNS (Any): A field, for "meta.year" the field of an object; None if there is none."""
     value: Any = record
     for key in [name] if name in record else name.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None

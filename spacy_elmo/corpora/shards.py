@@ -1,6 +1,7 @@
 """Corpora as shards: files, folders, patterns and data sets, each a stream of token lists."""
 
 import os
+from abc import ABC, abstractmethod
 from copy import copy
 from importlib import import_module
 from itertools import chain
@@ -24,11 +25,11 @@ COLUMNS = ("tokens", "words", "text", "sentence")  # tried in this order if no c
 SAVED_NAMES = ("dataset_dict.json", "state.json")  # one of these is in every folder of `save_to_disk`
 
 
-class Shard:
-    """One file, or one split of a data set. Subclasses implement `read_records`.
+class Shard(ABC):
+    """One file, or one split of a data set.
 
     name (str): For reports, and to identify the corpus when a run is resumed.
-    source (Optional[Source]): Of a file or a stream.
+    source (Optional[Source]): The file or stream; None for a data set.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Shard:
         shard.source = self.source.look()
         return shard
 
+    @abstractmethod
     def read_records(self, counts: Counts, *, skip: int = 0) -> Iterator[Record]:
         """Stream the records.
 
@@ -59,7 +61,6 @@ class Shard:
         YIELDS (Record): The sentences of each record; [] for an empty record.
         RAISES (ValueError): If there are fewer records than `skip`.
         """
-        raise NotImplementedError
 
     def read_documents(self, counts: Counts) -> Iterator[Tuple[Record, Fields]]:
         """YIELDS (Tuple[Record, Fields]): Each record with its fields, such as the author and the year of a line of
@@ -73,7 +74,7 @@ class Shard:
 
 
 class _CutShard(Shard):
-    """Items split by spaCy. Subclasses implement `_read_items`."""
+    """Items split by spaCy."""
 
     def __init__(self, name: str, cutter: SentenceCutter) -> None:
         self.name, self.cutter = name, cutter
@@ -90,8 +91,9 @@ class _CutShard(Shard):
             counts.n_empty += not record
             yield record, fields
 
+    @abstractmethod
     def _read_items(self, skip: int) -> Iterator[Read]:
-        raise NotImplementedError
+        """Items without the first `skip` ones."""
 
 
 class FileShard(_CutShard):

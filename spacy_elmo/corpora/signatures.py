@@ -5,7 +5,7 @@ import re
 import zlib
 from typing import Dict, Optional, Pattern, Tuple
 
-# Suffixes of compressed files, with their first bytes; those of .xz include .lzma, those of .zst skippable frames.
+# Suffixes of compressed files, with their first bytes; .xz includes .lzma, and .zst skippable frames.
 COMPRESSIONS: Dict[str, Pattern[bytes]] = {
     ".gz": re.compile(rb"\x1f\x8b\x08"),
     ".bz2": re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"),
@@ -120,7 +120,7 @@ def name_other_than_docbin(start: bytes) -> str:
     if binary := name_binary(start):
         return f"it is {binary[0]}"
     n_invalid = start.decode("utf8", "replace").count(REPLACEMENT)
-    return "it is text" if n_invalid < len(start) * (1 - MOSTLY) else "its first bytes are not those of a DocBin"
+    return "it is text" if n_invalid < len(start) * (1 - MOSTLY) else "it does not begin as a DocBin does"
 
 
 def _name_text_with_nuls(start: bytes) -> Tuple[str, str]:

@@ -48,7 +48,7 @@ class Source:
     """A file, a stream or an address with texts, see `make_source`.
 
     name (str): Path, address, or "-" for stdin.
-    stream (Optional[Stream]): Of what can be read only once; None for a file that can be opened again.
+    stream (Optional[Stream]): None for a file that can be opened again.
     is_look (bool): Whether a stream keeps what is read, for the next reading.
     """
 
@@ -62,7 +62,7 @@ class Source:
 
     @property
     def label(self) -> str:
-        """RETURNS (str): Its name in messages and in the record of a run: that of the file, without folders."""
+        """RETURNS (str): Its name in messages and in the record of a run: the file name, without folders."""
         return "stdin" if self.name == STDIN else Path(self.name).name
 
     @property
@@ -82,7 +82,7 @@ class Source:
 
     @cached_property
     def format(self) -> str:
-        """RETURNS (str): "text", "jsonl", "docbin" or "parquet": that of the first bytes, else that of the suffix, else
+        """RETURNS (str): "text", "jsonl", "docbin" or "parquet": by the first bytes, else by the suffix, else
         text. Of an address the suffix counts first, since each look is a request.
         """
         by_suffix = format_by_suffix(self.name)
@@ -222,7 +222,7 @@ def is_address(place: str) -> bool:
 
 
 def filesystem_of(address: str) -> Tuple[Any, str]:
-    """address (str): Of any kind of `fsspec`: s3, gs, abfs, hdfs, http, memory and others.
+    """address (str): An address of `fsspec`: s3, gs, abfs, hdfs, http, memory and others.
     RETURNS (Tuple[AbstractFileSystem, str]): The file system, and the path in it.
     RAISES (ValueError): For an unknown kind, or if its package is not installed.
     """
@@ -250,7 +250,7 @@ def open_address(place: str) -> Iterator[BinaryIO]:
 
 
 def split_suffix(file: AnyPath) -> Tuple[str, str]:
-    """RETURNS (Tuple[str, str]): The suffix of the content and that of the compression, in lower case; "" for none."""
+    """RETURNS (Tuple[str, str]): The suffixes of content and compression, in lower case; "" for none."""
     path = Path(os.fsdecode(file).lower())
     return (Path(path.stem).suffix, path.suffix) if path.suffix in COMPRESSION_SUFFIXES else (path.suffix, "")
 
@@ -329,12 +329,12 @@ class _Content(RawIOBase):
             return self._file.readinto(buffer) or 0
         except (*self._damages, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
-                raise  # of the disk; those of gzip and bz2 for damaged data have no number
+                raise  # of the disk; gzip and bz2 raise OSError without a number for damaged data
             raise ValueError(Errors.EL108.format(path=self._name, reason=error)) from error
 
 
 class _ZstdFile(RawIOBase):
-    """The text of a .zst file; the reader of zstandard takes the end of a truncated file for that of the text."""
+    """The text of a .zst file; the reader of zstandard takes the end of a truncated file for the end of the text."""
 
     def __init__(self, file: BufferedReader) -> None:
         self._file, self._text, self._rest = file, memoryview(b""), b""

@@ -43,7 +43,7 @@ def tokenize(text: str, nlp: Language) -> Doc:
     by one and search the rest again, so that a line of 10,000 equals signs takes 53 s: for them, a run of more than
     `MAX_RUN` characters without white space is one token.
     """
-    # Other tokenizers, such as that of Chinese, are linear.
+    # Other tokenizers, such as the Chinese one, are linear.
     if not isinstance(nlp.tokenizer, Tokenizer) or not LONG_RUN.search(text):
         return nlp.make_doc(text)
     tokens: List[Tuple[str, bool]] = []
@@ -73,7 +73,7 @@ class SentenceCutter:
 
     @property
     def vocab(self) -> Vocab:
-        """RETURNS (Vocab): Of Docs that are cut next."""
+        """RETURNS (Vocab): The vocabulary of Docs that are cut next."""
         return self._nlp.vocab
 
     def cut(self, item: Item) -> Record:
@@ -136,7 +136,7 @@ def find_word(
 
     nlp (Language): See `make_splitter`.
     occurrence (int): Which of the equal tokens, from 1.
-    name (str): Of the text, for the error.
+    name (str): Name of the text, for the error.
     RAISES (ValueError): EL381 if the word does not occur so often.
     """
     doc = nlp(tokenize(text, nlp))
@@ -207,8 +207,8 @@ def warn_of_raw_text(
     warn: OnMessage,
     meta: Optional[Mapping[str, Any]] = None,
 ) -> None:
-    """Warn if the tokens of a text that has been read, in `check`, look like raw text; `lang`, the language of its
-    tokenizer, prevents the warning, which proposes that of the biLM, in `meta`.
+    """Warn if the tokens in `check` look like raw text, unless the text has a tokenizer, of the language `lang`; the
+    warning proposes the language of the biLM, in `meta`.
     """
     warning = check.warning(places, choose_lang(None, (meta or {}).get("lang")))
     if warning is not None and lang is None:
@@ -222,14 +222,14 @@ def choose_tokenizer(
     warn: OnMessage,
     meta: Mapping[str, Any],
 ) -> Optional[str]:
-    """How a command reads the texts of a corpus: in the language that is asked for; else raw text in that of the biLM,
-    and other text at white space.
+    """Choose how to tokenize a corpus: in the given language; else raw text in the language of the biLM, and other text
+    at white space.
 
     lang (Optional[str]): The choice of the user: a language or `WHITE_SPACE`; None without a choice.
     sentences (Iterable[List[str]]): The corpus, split at white space. Its first tokens are read.
     places (Sequence[object]): Names of the texts.
     warn (OnMessage): Called with WL103 for raw text.
-    meta (Mapping[str, Any]): Of the biLM, with its language.
+    meta (Mapping[str, Any]): Meta data of the biLM, with its language.
     RETURNS (Optional[str]): The language; None for white space.
     """
     if lang is not None:

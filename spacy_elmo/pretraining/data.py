@@ -109,13 +109,13 @@ def prepare_chunk(words: SpelledWords, chunk: Chunk, n_directions: int, *, with_
     # Scatters over all words are several times as fast as `unique`, which sorts.
     places, index = np.empty(len(words), dtype="int64"), np.arange(len(inputs))
     places[inputs[::-1]] = index[::-1]  # the first occurrence of each word; other rows are not read
-    numbers = inputs[places[inputs] == index]
-    lengths = words.lengths(numbers)
+    word_numbers = inputs[places[inputs] == index]
+    lengths = words.lengths(word_numbers)
     order = np.argsort(lengths.astype("int16"), kind="stable")  # of 16 bits: a radix sort
-    numbers = numbers[order]
-    places[numbers] = np.arange(len(numbers))
+    word_numbers = word_numbers[order]
+    places[word_numbers] = np.arange(len(word_numbers))
     return PreparedChunk(
-        words=words.characters(numbers) if with_characters else words.targets(numbers),
+        words=words.characters(word_numbers) if with_characters else words.targets(word_numbers),
         lengths=lengths[order].tolist(),
         places=places[inputs].reshape(chunk.inputs[:n_directions].shape),
         targets=words.targets(chunk.counted_targets(n_directions)).reshape(-1),
@@ -130,7 +130,7 @@ class TrainingBatch(NamedTuple):
     """The text of one update.
 
     chunks (List[PreparedChunk]): The lanes of this rank.
-    counts (Counts): Sentences and tokens that all ranks have read up to here; other counts are those of the text.
+    counts (Counts): Sentences and tokens that all ranks have read up to here; other counts of the whole text.
     epoch (int): Complete passes through the text.
     """
 

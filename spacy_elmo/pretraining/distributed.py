@@ -28,6 +28,8 @@ from ..errors import Errors
 TIMEOUT = timedelta(hours=2)
 WORKING = "working"  # the answer of a writer that is not ready
 ANSWER_S = 0.05  # between two looks at who joins
+# In the errors of a lost connection, which have no class of their own.
+NETWORK_SIGNS = ("gloo", "nccl", "connection closed", "connection reset", "broken pipe", "timed out")
 ValueT = TypeVar("ValueT")
 
 
@@ -222,9 +224,10 @@ def report_lost_ranks(rank: int) -> Iterator[None]:
     try:
         yield
     except (dist.DistError, RuntimeError) as error:
-        if _is_of_the_network(error):
-            raise ValueError(Errors.EL127.format(rank=rank, reason=str(error).splitlines()[0])) from error
-        raise
+        text = str(error)
+        if not isinstance(error, dist.DistError) and not any(sign in text.lower() for sign in NETWORK_SIGNS):
+            raise
+        raise ValueError(Errors.EL127.format(rank=rank, reason=text.splitlines()[0])) from error
 
 
 @contextmanager
@@ -252,9 +255,3 @@ def _own_device(device: str, local_rank: int) -> torch.device:
         )
     torch.cuda.set_device(local_rank)
     return torch.device("cuda", local_rank)
-
-
-def _is_of_the_network(error: Exception) -> bool:
-    text = str(error).lower()
-    signs = ("gloo", "nccl", "connection closed", "connection reset", "broken pipe", "timed out")
-    return isinstance(error, dist.DistError) or any(sign in text for sign in signs)

@@ -68,7 +68,7 @@ class SampledSoftmax(nn.Module):
         """outputs (Tensor): Shape (N, P).
         targets (Tensor): Shape (N,) int64.
         generator (Optional[torch.Generator]): Source of the sample, on the CPU.
-        RETURNS (Tensor): Shape (N,), losses in nats, an estimate of those of the full softmax.
+        RETURNS (Tensor): Shape (N,), losses in nats, an estimate of the full softmax's.
         """
         log_counts: Tensor = self.log_counts  # type: ignore[assignment]  # a buffer
         negatives = to_device(self.sample(generator).numpy(), outputs.device)  # (K,)

@@ -103,7 +103,7 @@ class PretrainOptimizer:
         return tensors, {"n_trained": self.n_trained}
 
     def load_state_dict(self, state: OptimizerState) -> None:
-        """The tensors, which are copied, must be those of the same rule and the same model."""
+        """Copy the tensors of an optimizer with the same rule and the same model."""
         tensors, record = state
         self._rule.state.clear()
         for name, parameter in self.named.items():

@@ -57,7 +57,7 @@ class Report:
     validation (Optional[Perplexity]): Held-out perplexity, if the report includes a validation.
     is_best (bool): Whether this is the best validation so far.
     read (Counts): Counts of the training text read so far, over all passes.
-    precision (str): Of the matrix products.
+    precision (str): Precision of the matrix products.
     """
 
     step: int
@@ -230,7 +230,7 @@ class Pretraining:
                 self._losses = interval.losses
                 yield report
             self.is_stopped = self.ranks.any(self._has_stop_request) and not is_end
-            if is_end or self.is_stopped or trainer.step % config.checkpoint_steps == 0:
+            if is_end or self.is_stopped or trainer.step % (config.checkpoint_every or config.eval_every) == 0:
                 self._save_checkpoint()
             if self.is_stopped and self._validated_at < trainer.step:
                 self._save_models()

@@ -74,7 +74,7 @@ class OptimizerConfig:
     grad_clip (float): Maximum global norm of the gradient.
     sparse (bool): Sparse gradients: an update changes only the rows of softmax and word embedding that it uses.
         Identical results with Adagrad; with Adam the moments of the other rows do not decay.
-    layer_decay (float): Learning rate of every layer below the top, as a factor of that of the layer above it, above 0
+    layer_decay (float): Learning rate of every layer below the top, divided by the rate of the layer above it, above 0
         to 1. Howard & Ruder (2018) use 1/2.6.
     unfreeze_tokens (int): Gradual unfreezing: tokens after which one more layer, from the top, is trained; 0 trains all
         layers from the start.
@@ -184,11 +184,6 @@ class PretrainConfig:
         )
 
     @property
-    def checkpoint_steps(self) -> int:
-        """RETURNS (int): Updates between two checkpoints."""
-        return self.checkpoint_every or self.eval_every
-
-    @property
     def n_updates(self) -> int:
         """RETURNS (int): Number of updates for `max_tokens`."""
         return math.ceil(self.max_tokens / (self.batch_size * self.unroll_steps * self.accumulate))
@@ -199,11 +194,6 @@ class PretrainConfig:
         schedule = self.schedule
         share = schedule.warmup_share * self.n_updates
         return round(share) if schedule.warmup_steps is None else schedule.warmup_steps
-
-    @property
-    def last_dropout(self) -> float:
-        """RETURNS (float): Dropout probability of the last output."""
-        return self.dropout if self.output_dropout is None else self.output_dropout
 
     def fit_to_corpus(self, *, n_words: int, n_predictions: Optional[int]) -> "PretrainConfig":
         """Set the settings that depend on the corpus: `max_tokens` from `max_passes`, and "full" or "sampled" for the
@@ -259,7 +249,7 @@ class PathsConfig:
     train (Union[str, List[str], None]), valid (Union[str, List[str], None]): One place or several, see `find_shards`.
     vocab (Optional[str]): A vocabulary file; None counts the words of the training text.
     init (Optional[str]): A biLM to continue training; None starts from random weights.
-    cache (Optional[str]): Folder of tokenized training texts, which several runs can share; None: in that of the run.
+    cache (Optional[str]): Folder of tokenized training texts, which several runs can share; None: the run's.
     """
 
     train: Places = None

@@ -191,7 +191,7 @@ def make_ready(output: Path, *, is_resumed: bool, force: bool) -> None:
 
 
 def stored_precision(output: Path) -> Optional[TrainingPrecision]:
-    """Of the run in the folder, None if there is no run to resume.
+    """The precision of the run in the folder, None if there is no run to resume.
 
     RAISES (ValueError): EL129 if all checkpoints are damaged.
     """

@@ -45,9 +45,9 @@ class StoredText:
 
     text (NumberedText): Memory-mapped; long sentences are split.
     word_counts (NDArray): Shape (U,), occurrences of each word number.
-    counts (Counts): Of the whole text.
+    counts (Counts): Counts of the whole text.
     sources (List[Dict[str, Any]]): Files or data sets, see `Shard.identity`, with `n_sentences`.
-    sha256 (str): Of its content.
+    sha256 (str): Hash of its content.
     """
 
     folder: Path
@@ -69,7 +69,7 @@ class StoredText:
                 yield line[:-1]
 
     def counted_words(self) -> Iterator[Dict[str, int]]:
-        """YIELDS (Dict[str, int]): Occurrences of some words; a word with two numbers may be there twice."""
+        """YIELDS (Dict[str, int]): Occurrences of some words; may yield a word twice if it has two numbers."""
         words = self.words()
         for start in range(0, len(self.word_counts), WORDS_AT_ONCE):
             occurrences: Dict[str, int] = {}
@@ -84,9 +84,7 @@ class StoredText:
 
 
 def hash_source(shards: Sequence[Shard], settings: Mapping[str, Any]) -> str:
-    """RETURNS (str): Another one if the text has changed, as far as that is known without reading it, or the settings,
-    plain JSON types.
-    """
+    """RETURNS (str): A hash that changes with settings (plain JSON types), and with sizes and times of files."""
     source = {"version": TEXT_VERSION, **settings, "sources": [shard.identity() for shard in shards]}
     return hashlib.sha256(json.dumps(source, sort_keys=True).encode("utf8")).hexdigest()[:16]
 

@@ -19,7 +19,6 @@ from ..bilm.network import BiLMNetwork, LMHead
 from ..bilm.state import State
 from ..inference.products import has_bfloat16_units
 from ..inference.runtime import to_device
-from ..settings import TrainingPrecision
 from ..text.words import Vocabulary
 from ..weights.formats.native import current_name, stored_name
 from .data import LaneReader, PreparedChunk, TrainingBatch
@@ -68,7 +67,8 @@ class LossModule(nn.Module):
         config, d, device = self.config, self.network.config.n_directions, self.network.device
         dropouts = {"input_dropout": config.dropout, "recurrent_dropout": config.recurrent_dropout}
         layers, state = encode_chunk(self.network, chunk, state, has_resets=config.reset_blocks, **dropouts)
-        outputs = nn.functional.dropout(layers[-1], config.last_dropout).flatten(1, 2)  # (d, S * B, P)
+        last_dropout = config.dropout if config.output_dropout is None else config.output_dropout
+        outputs = nn.functional.dropout(layers[-1], last_dropout).flatten(1, 2)  # (d, S * B, P)
         if chunk.counted is not None:
             outputs = outputs[:, to_device(chunk.counted.reshape(-1), device)]
         outputs = outputs.flatten(0, 1)  # (d * predictions, P)
@@ -80,8 +80,8 @@ class LossModule(nn.Module):
 
 
 class Trainer:
-    """Trains a biLM and its head, with the words of the vocabulary, in place. The `precision` of its config is that of
-    the products, never "auto".
+    """Trains a biLM and its head, with the words of the vocabulary, in place. Its config has the
+    precision of the products: the processors of all ranks decide what "auto" is.
 
     batch (TrainingBatch): The text of the last update.
     """
@@ -95,7 +95,8 @@ class Trainer:
         config: PretrainConfig,
         ranks: Ranks,
     ) -> None:
-        config = replace(config, precision=_choose_precision(config.precision, ranks))
+        if config.precision == "auto":
+            config = replace(config, precision="float32" if is_emulated("bfloat16", ranks) else "bfloat16")
         self.network, self.head, self.config, self.ranks = network, head, config, ranks
         self.own_lanes = ranks.lanes(config.batch_size)
         self.reader = LaneReader(text, vocabulary, network.config, config, self.own_lanes)
@@ -131,7 +132,9 @@ class Trainer:
         self.ranks.average_gradients(self.sparse)
         is_overflow = self.loss_scale.unscale(self.optimizer.parameters)
         info = self.optimizer.step(step=self.step, n_tokens=self.n_tokens)
-        is_finite = self._is_recoverable(loss) if is_overflow else math.isfinite(info.grad_norm)
+        is_finite = math.isfinite(info.grad_norm)
+        if is_overflow:  # a smaller factor may help, if the loss is finite on all ranks
+            is_finite = math.isfinite(float(self.ranks.average(loss))) and not self.loss_scale.has_persistent_overflow
         if is_finite:
             self.step += 1
             self.n_tokens += sum(chunk.n_predictions for chunk in chunks)
@@ -178,15 +181,14 @@ class Trainer:
         self.generator.set_state(tensors["random.sampler"])
         self.loss_scale = replace(self.loss_scale, **record["loss_scale"])
         if record["n_ranks"] == self.ranks.world_size:
-            _set_random_states(_under(f"random.{self.ranks.rank}.", tensors), device)
+            random_states = _under(f"random.{self.ranks.rank}.", tensors)
+            torch.set_rng_state(random_states["cpu"])
+            if device.type == "cuda" and "cuda" in random_states:
+                torch.cuda.set_rng_state(random_states["cuda"], device)
 
     def has_finite_weights(self) -> bool:
         """RETURNS (bool): Whether all weights are finite numbers, the same on all ranks."""
         return all(bool(torch.isfinite(parameter).all()) for parameter in self.optimizer.parameters)
-
-    def _is_recoverable(self, loss: Tensor) -> bool:
-        """Whether a smaller loss scale may help: the loss is finite on all ranks, and the overflow not persistent."""
-        return math.isfinite(float(self.ranks.average(loss))) and not self.loss_scale.has_persistent_overflow
 
     def _backward(self, chunks: Sequence[PreparedChunk]) -> Tensor:
         """Accumulate the gradients of all chunks, and return their mean loss, shape ()."""
@@ -240,13 +242,6 @@ def encode_chunk(
     return network(vectors, places, state, resets=resets, positions=positions, **dropouts)  # type: ignore[no-any-return]  # torch gives calls of modules no types
 
 
-def _choose_precision(precision: TrainingPrecision, ranks: Ranks) -> TrainingPrecision:
-    """The precision of a run. A collective operation for "auto": all ranks call it."""
-    if precision != "auto":
-        return precision
-    return "float32" if is_emulated("bfloat16", ranks) else "bfloat16"
-
-
 def is_emulated(precision: str, ranks: Ranks) -> bool:
     """Whether the processor or GPU of some rank has no instructions for a precision. A collective operation."""
     is_cpu, has_bfloat16 = ranks.device.type == "cpu", has_bfloat16_units(ranks.device)
@@ -269,12 +264,6 @@ def _random_states(device: torch.device) -> Dict[str, Tensor]:
     if device.type == "cuda":
         states["cuda"] = torch.cuda.get_rng_state(device)
     return states
-
-
-def _set_random_states(states: Mapping[str, Tensor], device: torch.device) -> None:
-    torch.set_rng_state(states["cpu"])
-    if device.type == "cuda" and "cuda" in states:
-        torch.cuda.set_rng_state(states["cuda"], device)
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> Dict[str, Tensor]:

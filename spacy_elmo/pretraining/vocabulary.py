@@ -1,4 +1,4 @@
-"""The words of a run: counted in its text, read from a file, or those of the biLM that training starts from."""
+"""The words of a run: counted in its text, read from a file, or taken from the biLM that training starts from."""
 
 import heapq
 import sqlite3
@@ -6,12 +6,12 @@ from collections import Counter
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union, cast
+from typing import Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from tqdm import tqdm
 
 from ..corpora.lines import Counts
-from ..corpora.places import OnMessage, find_sources, ignore_message
+from ..corpora.places import OnMessage, find_sources, ignore_message, is_vocabulary
 from ..corpora.shards import PREFIX as DATA_SET
 from ..corpora.shards import find_shards, read_shards
 from ..corpora.texts import PunctuationCheck, warn_of_raw_text
@@ -25,7 +25,6 @@ from ..weights.tensor_map import read_vocabulary, write_vocabulary
 from .run_config import PathsConfig
 
 SPECIAL = (SENTENCE_BEGIN, SENTENCE_END, UNKNOWN)
-BEGINNING = "".join(f"{word}\n" for word in SPECIAL).encode()  # of a file that was written here
 Entry = Tuple[str, int]
 
 
@@ -68,7 +67,7 @@ def count_vocabulary(
     sentences (Iterable[Union[Sequence[str], Mapping[str, int]]]): Their tokens, or occurrences of words.
     n_words (Optional[int]): Number of words to keep, without the three special ones; None for all.
     max_entries (int): Maximum number of distinct words in memory; if there are more, counts are added up in a temporary
-        file in `folder`, by default that of the system.
+        file in `folder`, by default the system's.
     """
     counts: Counter[str] = Counter()
     table: Optional[sqlite3.Connection] = None
@@ -87,8 +86,8 @@ def count_vocabulary(
             n_types += word not in SPECIAL
         frequent = (entry for entry in _iter_counts(counts, table) if entry[1] >= min_count and entry[0] not in SPECIAL)
         ranked = sorted(frequent, key=_rank) if n_words is None else heapq.nsmallest(n_words, frequent, key=_rank)
-    words, numbers = [word for word, _ in ranked], [count for _, count in ranked]
-    return VocabularyCounts(words, numbers, n_tokens, n_types, n_tokens - sum(numbers))
+    words, word_counts = [word for word, _ in ranked], [count for _, count in ranked]
+    return VocabularyCounts(words, word_counts, n_tokens, n_types, n_tokens - sum(word_counts))
 
 
 def save_vocabulary(
@@ -143,11 +142,10 @@ def save_vocabulary(
 def _check_output(output: Path, places: Sequence[str], *, force: bool) -> None:
     """An earlier vocabulary in a folder of texts is left out, and replaced; any other file there is a text."""
     sources: List[AnyPath] = []
-    is_vocabulary = output.is_file() and File(output).head.startswith(BEGINNING)
     for place in places if output.exists() else ():
         if place.startswith(DATA_SET):
             sources.append(place.removeprefix(DATA_SET).split(":")[0])
-        elif not is_vocabulary or to_path(place).is_file():
+        elif not is_vocabulary(output) or to_path(place).is_file():
             sources += [source.name for source in find_sources(place)]
     check_output_file(output, force=force, sources=sources)
 
@@ -195,39 +193,39 @@ def choose_vocabulary(
     warn (OnMessage): Called with a warning about a file in another order.
     RAISES (ValueError): For a vocabulary file that is missing, damaged or does not fit the biLM.
     """
-    vocabulary = _read_words(paths.vocab) if paths.vocab else None
+    vocabulary = read_vocabulary(File(to_path(paths.vocab)), is_needed=True) if paths.vocab else None
     n_rows = _n_rows(init, is_new_head)
     if init is None or n_rows is None:
         if vocabulary is not None:
             _check_words(vocabulary, str(paths.vocab), warn)
         return vocabulary
-    if init.vocabulary is None:
-        if vocabulary is None or len(vocabulary) != n_rows:
-            described = (
-                "no vocabulary is given" if vocabulary is None else f"'{paths.vocab}' has {len(vocabulary):,} words"
-            )
-            raise ValueError(
-                f"The word embedding or softmax of the biLM '{paths.init}' has {n_rows} rows, but the biLM has no "
-                f"vocabulary for them; {described}. Set paths.vocab to the vocabulary it was trained with, one word "
-                "per line in the order of the rows."
-            )
-        return vocabulary
-    if vocabulary is not None and vocabulary.words != init.vocabulary.words:
-        n_different = len(set(vocabulary.words) ^ set(init.vocabulary.words))
-        described = f"{n_different} words that differ from" if n_different else "another order than"
-        has_softmax_only = init.config.n_words is None
-        raise ValueError(
-            f"The vocabulary in paths.vocab has {described} the {len(init.vocabulary)} words of the biLM "
-            f"'{paths.init}', "
-            + (
-                "whose softmax cannot predict them. Remove paths.vocab, or set vocabulary.new_head = true to train a "
-                "new softmax."
-                if has_softmax_only
-                else "whose word embedding has one row for each of its own words. Remove paths.vocab. Only a biLM with "
-                "character input can be trained with another vocabulary."
-            )
+    problem = ""
+    if init.vocabulary is None and (vocabulary is None or len(vocabulary) != n_rows):
+        described = "no vocabulary is given" if vocabulary is None else f"'{paths.vocab}' has {len(vocabulary):,} words"
+        problem = (
+            f"has {n_rows} rows in its word embedding or softmax, but no vocabulary for them; {described}. Set "
+            "paths.vocab to the vocabulary it was trained with, one word per line in the order of the rows."
         )
-    return init.vocabulary
+    elif init.vocabulary is not None and vocabulary is not None and vocabulary.words != init.vocabulary.words:
+        problem = _describe_other_words(vocabulary.words, init.vocabulary.words, init.config.n_words is not None)
+    if problem:
+        raise ValueError(f"The biLM '{paths.init}' {problem}")
+    return init.vocabulary or vocabulary
+
+
+def _describe_other_words(words: Sequence[str], known: Sequence[str], is_word_input: bool) -> str:
+    n_different = len(set(words) ^ set(known))
+    different = f"{n_different} words that differ from them" if n_different else "another order"
+    problem = f"has {len(known)} words, but the vocabulary in paths.vocab has {different}: "
+    if is_word_input:
+        return problem + (
+            "its word embedding has one row for each of its own words. Remove paths.vocab. Only a biLM with character "
+            "input can be trained with another vocabulary."
+        )
+    return problem + (
+        "its softmax cannot predict others. Remove paths.vocab, or set vocabulary.new_head = true to train a new "
+        "softmax."
+    )
 
 
 def _n_rows(init: Optional[BiLM], is_new_head: bool) -> Optional[int]:
@@ -237,15 +235,6 @@ def _n_rows(init: Optional[BiLM], is_new_head: bool) -> Optional[int]:
     if init.config.n_words is not None:
         return init.config.n_words
     return None if init.head is None or is_new_head else init.head.n_words
-
-
-def _read_words(path: str) -> Vocabulary:
-    if not to_path(path).is_file():
-        raise ValueError(
-            f"The vocabulary file '{path}' (paths.vocab) does not exist. Check the path, create a file with `elmo "
-            "vocab`, or set paths.vocab to null to count the words of the training text."
-        )
-    return cast(Vocabulary, read_vocabulary(File(to_path(path)), is_needed=True))
 
 
 def _check_words(vocabulary: Vocabulary, path: str, warn: OnMessage) -> None:

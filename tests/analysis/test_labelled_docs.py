@@ -62,7 +62,7 @@ def test_mistakes_have_codes(tagged, tmp_path):
     other = _write(tmp_path / "other.spacy", make_doc([("7", "NUM"), (".", "PUNCT")]))
     cases = [
         (
-            r"cannot be read for `attr=.*\.spacy or \.conllu, or one of them with \.gz, \.bz2, \.xz or \.zst",
+            r"cannot be read for `attr=.*\.spacy or \.conllu, or one of them with \.gz, \.bz2, \.xz, \.zst",
             (lines, "pos"),
             None,
         ),

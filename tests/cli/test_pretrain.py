@@ -66,7 +66,7 @@ def test_model_knows_its_origin(text, tmp_path):
             ["--pretraining.unroll_steps", "2.5", "--vocabulary.n_words", "all"],
             "unroll_steps is 2.5, should be a valid integer",
         ),
-        (["--paths.vocab", "nope.txt"], "does not exist"),
+        (["--paths.vocab", "nope.txt"], "'nope.txt' cannot be used as vocabulary"),
         (["--pretraining.softmax.kind", "half"], "softmax.kind is 'half', should be 'auto'"),
     ],
 )

@@ -68,7 +68,7 @@ def test_a_head_that_is_kept_keeps_its_words(tmp_path):
         choose_vocabulary(without, PathsConfig(init="the_bilm"), is_new_head=False)
     init = _bilm(reads_words=False, head=SoftmaxHead(len(WORDS), 4))
     assert _words_of(init, tmp_path).words == WORDS
-    with pytest.raises(ValueError, match="whose softmax cannot predict"):
+    with pytest.raises(ValueError, match="its softmax cannot predict"):
         _words_of(init, tmp_path, [*MARKS, "dog"])
     assert _words_of(init, tmp_path, [*MARKS, "dog"], is_new_head=True).words[3:] == ["dog"]
     assert _words_of(init, tmp_path, is_new_head=True) is None  # to be counted
