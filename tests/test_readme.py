@@ -8,6 +8,7 @@ import gzip
 import re
 import shlex
 import shutil
+import subprocess
 import warnings
 from pathlib import Path
 from typing import Dict, List, NamedTuple
@@ -231,6 +232,19 @@ def _missing_parents(text: str) -> str:
     sections = re.findall(r"^\[(.+)\]$", text, flags=re.M)
     parents = {".".join(name.split(".")[:n]) for name in sections for n in range(1, name.count(".") + 1)}
     return "".join(f"[{name}]\n" for name in sorted(parents - set(sections)))
+
+
+@pytest.mark.issue(60)
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="needs a clone")
+def test_what_the_readme_writes_into_a_clone_is_ignored_by_git() -> None:
+    texts = [word for block in read_blocks("README.md") if block.language == "bash" for word in block.text.split()]
+    named = ("ner.cfg", "ner_baseline.cfg", "pretrain.cfg", "vectors.npz", "weights/example", "corpus/train.txt.gz")
+    assert set(named) <= set(texts)
+    written = [*named, "runs/ner/model-best/meta.json", "en_my_ner-0.0.0/setup.py", "wheels/spacy_elmo.whl"]
+    for command, expected in (("check-ignore", written), ("ls-files --cached --ignored --exclude-standard", [])):
+        names = written if expected else []
+        result = subprocess.run(["git", *command.split(), *names], cwd=ROOT, capture_output=True, text=True)
+        assert result.stdout.split() == expected
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -22,7 +22,7 @@ from ..corpora.lines import Counts
 from ..corpora.records import SURROGATE, Fields, find_field
 from ..corpora.shards import FileShard, Shard
 from ..corpora.signatures import REPLACEMENT
-from ..corpora.sources import STDIN_NAMES, Source, import_arrow
+from ..corpora.sources import Source, import_arrow
 from ..corpora.texts import Record, make_nlp
 from ..errors import Errors
 from ..inference.bilm import BiLM
@@ -110,9 +110,7 @@ def _skip(records: List[Record], n_skipped: int) -> Iterator[Record]:
 
 
 def _name(shard: Shard) -> str:
-    if shard.source is None:
-        return shard.name
-    return "stdin" if shard.source.name in STDIN_NAMES else shard.source.name
+    return shard.name if shard.source is None else shard.source.place
 
 
 def _digest_text(source: Source) -> str:

@@ -344,6 +344,12 @@ def read_text(text: str) -> str:
     return content
 
 
+def is_stream(place: str) -> bool:
+    """RETURNS (bool): Whether a text is a pipe, a device or stdin, which has no name for later."""
+    is_readable = place == STDIN or (os.path.exists(place) and not os.path.isdir(place))
+    return is_readable and make_source(place).stream is not None
+
+
 def _read_stdin() -> bytes:
     with make_source(STDIN).open_as_text() as content:
         return content.read()

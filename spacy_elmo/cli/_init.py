@@ -1,13 +1,11 @@
 """Commands that write a config: where it is written, and the command to run next with the texts of the user."""
 
-import os
 import re
 import shlex
 import warnings
 from pathlib import Path
 from typing import Dict, Optional, Sequence, Union
 
-from ..corpora.sources import STDIN, make_source
 from ..corpora.texts import make_nlp
 from ..files import check_output_file, to_path, write_text
 from ..weights.load import list_sources
@@ -89,7 +87,7 @@ def save_configs(kind: str, configs: Dict[Path, str], place: Optional[str], more
     place (Optional[str]): The text that will be trained on.
     more_commands (Sequence[str]): Commands after those of the headers.
     """
-    if place is not None and not _is_stream(place):  # a stream has no name for later
+    if place is not None and not _common.is_stream(place):  # a stream has no name for later
         configs = {
             path: COMMAND.sub(lambda match: _name_texts(match[0], place), text) for path, text in configs.items()
         }
@@ -102,12 +100,6 @@ def save_configs(kind: str, configs: Dict[Path, str], place: Optional[str], more
     _common.msg.good(f"Saved the config of {kind}", " and ".join(map(str, configs)))
     commands = [match[1] for match in map(COMMAND.search, configs.values()) if match]
     _common.print_next("Next, with your data:", [*commands, *more_commands])
-
-
-def _is_stream(place: str) -> bool:
-    return place == STDIN or (
-        os.path.exists(place) and not os.path.isdir(place) and make_source(place).stream is not None
-    )
 
 
 def _name_texts(command: str, place: str) -> str:

@@ -112,9 +112,14 @@ def index_cli(
                 gpu_id=gpu_id,
                 force=force,
             ):
-                remedy = "The same command continues."
-                if force:
-                    remedy = "The index is as it was." if has_index else "The same command without --force continues."
+                remedy = f"The same command{' without --force' if force else ''} continues."
+                if force and has_index:
+                    remedy = "The index is as it was."
+                elif stream := next(filter(_common.is_stream, places), None):
+                    remedy = (
+                        f"The rest of '{stream}', a stream, is lost, and cannot be continued. Write its text to a file, "
+                        "and build the index from it with --force."
+                    )
                 _common.msg.warn(f"Stopped. {remedy}")
                 raise typer.Exit(1)
         _report(index_path, check=check, as_json=as_json)

@@ -1,17 +1,19 @@
 """`elmo inspect`: sizes, contents and problems of biLM weights."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Optional
+from typing import Any, Mapping, Optional
 
 import srsly
 
 from ..export.onnx_model import find_onnx_problem
 from ..inference.installation import describe_kernel
+from ..util import shorten
 from ..weights.contents import Capability, Contents, Origin, read_contents, read_origin
 from . import _common
 from ._app import app
+
+META_CHARACTERS = 100  # of an entry of the meta data
 
 
 @app.command("inspect")
@@ -27,8 +29,9 @@ def inspect_cli(
 ) -> None:
     """Show the sizes and the contents of biLM weights, and any problems with them.
 
-    Prints format, files with checksums, config, parameters per module, mean gate activations, vocabulary, meta data,
-    the native kernel that computes on this CPU, and what can be done with the biLM. If the weights cannot be loaded, lists all problems and exits with code 1.
+    Prints format, files with checksums, config, parameters per module, mean gate activations, vocabulary, meta data
+    (long entries are shortened, but not with --json), the native kernel that computes on this CPU, and what can be done
+    with the biLM. If the weights cannot be loaded, lists all problems and exits with code 1.
     """
     with _common.show_errors():
         bilm = _common.open_bilm(
@@ -68,11 +71,19 @@ def _print_report(report: Contents, title: str) -> None:
         rows = [[f"Mix {k}", *(f"{value:.3f}" for value in values)] for k, *values in mixes]
         msg.table(rows, header=("Part", "Gamma", *layers), aligns=("l", *"r" * (len(layers) + 1)), divider=True)
     if report.meta:
-        msg.divider("Meta data")
-        print(json.dumps(report.meta, indent=2, ensure_ascii=False))
+        _print_meta(report.meta)
     for problem in report.problems:
         msg.warn(problem)
     msg.good("These weights can be used")
+
+
+def _print_meta(meta: Mapping[str, Any]) -> None:
+    """Print a line for each entry, and say that long ones are shortened."""
+    lines = {name: value if isinstance(value, str) else srsly.json_dumps(value) for name, value in meta.items()}
+    rows = [(name, shorten(" ".join(line.split()), META_CHARACTERS)) for name, line in lines.items()]
+    _common.msg.table(rows, header=("Meta data", ""), divider=True, max_col=META_CHARACTERS)
+    if n_long := sum(len(line) > META_CHARACTERS for line in lines.values()):
+        _common.msg.text(f"Entries that are shortened: {n_long}. --json prints them whole")
 
 
 def _print_files(origin: Origin) -> None:

@@ -29,7 +29,7 @@ def read_parquet(
     YIELDS (Tuple[str, Tuple[Any, ParquetRow]]): The place, the text (empty for null) and the columns of a row.
     RAISES (ValueError): If it is damaged or has no column of texts or of lists of them; if pyarrow is missing.
     """
-    file = source.name
+    file = source.place
     parquet = import_arrow("pyarrow.parquet", file)
     with source.open_at_random() as content:
         try:

@@ -81,7 +81,7 @@ def read_records(
     on_open (Callable[[BinaryIO], object]): Called with the open file, see `Source.open`.
     YIELDS (TextRecord): One per line, object, row or Doc; an empty line is an empty item.
     """
-    file, raw = source.name, _read_raw(source, nlp, format, keep, on_open)
+    file, raw = source.place, _read_raw(source, nlp, format, keep, on_open)
     nothing = dict.fromkeys(name for name in keep if name != "id")
     with closing(raw):  # an error keeps this frame, and the open file with it
         try:
@@ -107,7 +107,7 @@ def _read_raw(
     source: Source, nlp: Language, format: str, keep: Sequence[str], on_open: Callable[[BinaryIO], object]
 ) -> Generator[Tuple[str, str, Any], None, None]:
     """YIELDS (Tuple[str, str, Any]): The format of a source, the place of a record, and its content."""
-    kind, name = format if format != "auto" else source.format, source.name
+    kind, name = format if format != "auto" else source.format, source.place
     if kind == "docbin":
         yield from ((kind, f"{name}, Doc {i}", doc) for i, doc in enumerate(read_docbin(source, nlp), start=1))
     elif kind == "parquet":

@@ -66,6 +66,11 @@ class Source:
         return "stdin" if self.name == STDIN else Path(self.name).name
 
     @property
+    def place(self) -> str:
+        """RETURNS (str): Its name in ids and places of texts: the path, or "stdin" under all of its names."""
+        return "stdin" if self.name in STDIN_NAMES else self.name
+
+    @property
     def key(self) -> str:
         """RETURNS (str): The same for all names of a file, through links."""
         if is_address(self.name):

@@ -79,7 +79,7 @@ def _open_pipeline(
     if digest != loaded.digest:
         raise ValueError(
             f"The layer weights of '{pipeline}' were learned on the layers of another biLM than '{name}': its digest "
-            f"is {digest}, that of '{name}' {loaded.digest}. Leave out --bilm, give the biLM that the pipeline was "
-            "trained with, or leave out --pipeline."
+            f"is {digest}, that of '{name}' {loaded.digest}. Leave out `bilm`, give the biLM that the pipeline was "
+            "trained with, or leave out `pipeline`."
         )
     return loaded, name, mixes

@@ -69,7 +69,7 @@ def open_socket(host: str, port: int) -> socket.socket:
         bound.close()
         reason = getattr(error, "strerror", None) or error
         raise ValueError(
-            f"Port {port} of {host} cannot be used: {reason}. Choose another port with --port, or 0 for any free port."
+            f"Port {port} of {host} cannot be used: {reason}. Choose another `port`, or 0 for any free port."
         ) from error
     return bound
 
@@ -82,7 +82,7 @@ def _to_loopback(host: str) -> str:
     if address not in ("127.0.0.1", "::1"):
         raise ValueError(
             f"The explorer cannot listen on '{host}': it has no passwords, so it listens on this computer only. Choose "
-            "127.0.0.1, ::1 or localhost with --host; to reach it from another computer, use an SSH tunnel."
+            "127.0.0.1, ::1 or localhost as `host`; to reach it from another computer, use an SSH tunnel."
         )
     return address
 

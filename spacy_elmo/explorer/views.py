@@ -320,7 +320,7 @@ class Explorer:
         if self.index is None:
             raise ValueError(
                 "This view needs an index, and the explorer was started without one. Build one with `python -m "
-                "spacy elmo index CORPUS INDEX`, then start again with --index INDEX."
+                "spacy elmo index CORPUS INDEX`, then start the explorer with it."
             )
         return self.index
 

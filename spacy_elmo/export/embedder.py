@@ -21,6 +21,7 @@ from typing import (
     Iterator,
     List,
     Literal,
+    Mapping,
     NamedTuple,
     Optional,
     Sequence,
@@ -128,7 +129,8 @@ class Embedder(VectorSettings):
     tokenizes, finds sentences and has its own mix. Without `pool`, strings also get a column OUTPUT_tokens; a
     batch of nulls, or without rows, has strings unless it has another type, or the name `words` or `tokens`. A
     pickle changes with the files of the model, so that `datasets.map` computes again when they were replaced.
-    column (str): The column of texts: strings, or lists of strings, which are tokens. A null is an empty text.
+    column (str): The column of texts: strings, lists of strings, which are tokens, or of objects as in `Doc.to_json`,
+        also with a column `sents`: each sentence is then a sequence. A null is an empty text.
     output (str): Name of the new column with the mixed vectors; those of layer j are in OUTPUT_layer_j.
     threads (Optional[int]): Threads of torch in the worker; None leaves them as they are.
     RAISES (ValueError): For an unknown `store`, `pool`, `dtype` or `precision`, and numbers below 1; when called, if
@@ -161,12 +163,15 @@ class Embedder(VectorSettings):
                 "single text into a list; `datasets.map` passes batches with batched=True."
             )
         values = column.to_pylist() if is_arrow else list(column)
-        texts: List[Any] = [None] * len(values)  # to which tokens with "start" and "end" refer
-        if "text" in names and any(isinstance(word, dict) for value in values if _is_list(value) for word in value):
-            texts = batch.column("text").to_pylist() if is_arrow else list(batch["text"])
+        rows: List[Dict[str, Any]] = [{} for _ in values]
+        if any(isinstance(word, dict) for value in values if _is_list(value) for word in value):
+            for name in ("text", "sents"):  # to which tokens with "start" and "end" refer
+                cells = [] if name not in names else batch.column(name).to_pylist() if is_arrow else batch[name]
+                for row, cell in zip(rows, cells):
+                    row[name] = cell
         items = [
-            _to_item(value, f"Row {i} of the column '{self.column}'", text)
-            for i, (value, text) in enumerate(zip(values, texts, strict=True))
+            _to_item(value, f"Row {i} of the column '{self.column}'", row)
+            for i, (value, row) in enumerate(zip(values, rows))
         ]
         tokens, vectors = self._embed(items or [""])  # without rows, for the types of the columns
         if not any(tokens):
@@ -388,9 +393,9 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim == 1)
 
 
-def _to_item(value: Any, where: str, text_of_row: Any) -> Item:
+def _to_item(value: Any, where: str, row: Mapping[str, Any]) -> Item:
     """The text of a value of a column: a null is an empty text, an array of strings a list of words. ValueError for a
-    value of another type. Tokens may be objects, also with places in the text of the row.
+    value of another type. Tokens may be objects, also with places in the text of the row, whose `sents` divide them.
     """
     if isinstance(value, Doc):
         return value
@@ -398,7 +403,7 @@ def _to_item(value: Any, where: str, text_of_row: Any) -> Item:
         return ""
     if _is_list(value):
         words, _ = replace_surrogates([str(word) if isinstance(word, str) else word for word in value])
-        return to_item(words, where, {"text": text_of_row})
+        return to_item(words, where, row)
     if not isinstance(value, str):
         raise ValueError(
             f"{where} is {_describe_value(value)}, should be a string, a list of strings or null. Cast the column, or "

@@ -90,7 +90,7 @@ def check_package(path: PathLike, *, name: str, lang: str, version: str, build: 
     if build != "none" and not has_build():
         raise ValueError(
             "Building a package needs the Python package 'build', which is not installed. Install it (`pip "
-            "install build setuptools`), or write only the folder with --build none."
+            "install build setuptools`), or write only the folder with `build='none'`."
         )
 
 
@@ -154,7 +154,7 @@ def _run_build(folder: Path, build: str) -> None:
 def _failed_build(name: str, reason: str) -> ValueError:
     return ValueError(
         f"The package '{name}' could not be built: {reason}. Build it from its folder later (`python -m build`), or "
-        "write only the folder with --build none."
+        "write only the folder with `build='none'`."
     )
 
 

@@ -36,6 +36,11 @@ from .vocabulary import choose_vocabulary, count_vocabulary
 SENTENCES_TO_CHECK = 1000  # for tokens that end in punctuation
 MANY_PASSES = 20
 FEW_UPDATES = 300
+SMALL_BATCH = 16  # batch_size of the config for a text of a few MB
+SMALL_CONFIG = (
+    " For a text of a few MB, `python -m spacy elmo init-pretraining --text FILE` writes a config with smaller batches "
+    "and more passes."
+)
 # Updates of en_elmo_sm, AMD EPYC (family 25, model 17): bfloat16 2 with AVX-512 and 15 with AVX2, float16 16 with both.
 SLOWDOWN = "2 to 16"
 
@@ -370,8 +375,8 @@ def corpus_warnings(
         warnings.append(
             f"The run ends after {config.n_updates:,} updates, and a biLM that starts from random weights learns "
             f"little in fewer than {FEW_UPDATES}. Raise max_passes or max_tokens, lower batch_size, take more text, or "
-            "continue a biLM (`python -m spacy elmo init-adaptation`). For a text of a few MB, "
-            "`init-pretraining --text FILE` writes a config with smaller batches and more passes."
+            "continue a biLM (`python -m spacy elmo init-adaptation`)."
+            + (SMALL_CONFIG if config.batch_size > SMALL_BATCH else "")
         )
     is_slanted = config.schedule.name == "slanted_triangular"
     if 2 * config.warmup_updates > config.n_updates and not is_slanted:

@@ -76,8 +76,9 @@ def test_arrays_have_the_rows_of_all_texts_and_are_replaced_by_force_only(bilm_p
     np.testing.assert_allclose(arrays["mixed"], arrays["layers"].mean(axis=0), atol=1e-6)
     assert arrays["tokens"].tolist() == TEXT.split()
     assert arrays["ids"].tolist() == [f"{text_path}:{number}" for number in (1, 2, 3)]
-    piped = call("embed", bilm_path, "-", "-", input=TEXT)
-    np.testing.assert_allclose(_read(io.BytesIO(piped.stdout_bytes))["mixed"], arrays["mixed"], atol=1e-6)
+    piped = _read(io.BytesIO(call("embed", bilm_path, "-", "-", input=TEXT).stdout_bytes))
+    np.testing.assert_allclose(piped["mixed"], arrays["mixed"], atol=1e-6)
+    assert piped["ids"].tolist() == [f"stdin:{number}" for number in (1, 2, 3)]  # as in an index
     (tmp_path / "out.npz").write_text("mine", encoding="utf8")
     assert "--force" in refused("embed", bilm_path, text_path, tmp_path / "out.npz")
     assert (tmp_path / "out.npz").read_text(encoding="utf8") == "mine"

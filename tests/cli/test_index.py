@@ -46,6 +46,13 @@ def test_stopped_build_says_how_to_go_on(folder, tmp_path, monkeypatch):
     call("neighbors", tmp_path / "index", SENTENCE, "-w", "cat")
 
 
+@pytest.mark.issue(60)
+def test_stopped_build_from_a_stream_does_not_continue(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(IndexBuilder, "add", lambda self, *_: self.stop())  # as a signal would
+    shown = told("index", "-", tmp_path / "index", "--bilm", folder / "bilm", code=1, input=b"the cat sat\n")
+    assert "'-', a stream, is lost" in shown and "continues" not in shown and "--force" in shown
+
+
 def test_index_is_checked_and_neighbors_are_lines_without_control_characters(folder):
     record = call_json("index", folder / "index", "--check")
     n_tokens = sum(len(line.split()) + 1 for line in LINES)

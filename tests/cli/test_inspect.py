@@ -94,6 +94,17 @@ def test_files_are_shown_with_checksums_and_origin(bilm, tmp_path):
     assert names == {"meta.json", "weights.hdf5", "settings.json"}
 
 
+@pytest.mark.issue(60)
+def test_long_meta_data_are_shortened(bilm, tmp_path):
+    history = [{"step": step, "loss": 1.5} for step in range(99)]
+    meta = {"name": "tiny", "training": {"history": history}, "notes": "one\ntwo"}
+    save_bilm(BiLM(bilm.network, meta=meta), tmp_path / "bilm")
+    shown = call("inspect", tmp_path / "bilm").stdout.partition("Meta data")[2]
+    assert len(shown.splitlines()) < 12 and '{"history":[{"step":0,' in shown and "one two" in shown
+    assert "Entries that are shortened: 1. --json prints them whole" in shown
+    assert call_json("inspect", tmp_path / "bilm")["meta"]["training"]["history"] == history
+
+
 @pytest.fixture(scope="module")
 def outputs(bilm, tmp_path_factory):
     """What other commands write."""

@@ -325,6 +325,25 @@ def test_replaced_files_give_another_pickle_and_other_vectors(kind: str, tmp_pat
     assert pickle.dumps(embedder) == first
 
 
+@pytest.mark.issue(60)
+@pytest.mark.parametrize("library", ["dictionary", "arrow", "pandas"])
+def test_sentences_of_tokens_are_read_one_by_one(library: str, path: str) -> None:
+    """The columns of `Doc.to_json`."""
+    nlp = spacy.blank("en")
+    docs = [Doc(nlp.vocab, words=["the", "cat", "sat", "the"], sent_starts=starts) for starts in ([1, 0, 0, 1], None)]
+    records = [doc.to_json() for doc in docs]
+    batch: Any = {name: [record.get(name) for record in records] for name in ("text", "tokens", "sents")}
+    if library == "arrow":
+        batch = pytest.importorskip("pyarrow", reason="needs pyarrow").table(batch)
+    elif library == "pandas":
+        batch = pytest.importorskip("pandas", reason="needs pandas").DataFrame(batch)
+    found = Embedder(path, column="tokens")(batch)["elmo"]
+    bilm = load_bilm(path)
+    divided = np.concatenate(bilm.embed([["the", "cat", "sat"], ["the"]], layers="mean"))
+    whole = bilm.embed([["the", "cat", "sat", "the"]], layers="mean")[0]
+    check_rows(found.to_pylist() if library == "arrow" else found, [divided, whole])
+
+
 @pytest.mark.issue(59)
 @pytest.mark.parametrize("library", ["dictionary", "arrow", "pandas"])
 def test_tokens_with_places_in_the_text_are_words(library: str, path: str) -> None:

@@ -108,3 +108,11 @@ def test_a_small_vocabulary_gets_the_full_softmax():
 def test_settings_that_do_not_fit_the_text_are_told(settings, counted, told):
     found = corpus_warnings(_config(max_tokens=32 * 200, **settings), **counted)
     assert len(found) == bool(told) and all(told in text for text in found)
+
+
+@pytest.mark.issue(60)
+@pytest.mark.parametrize("batch_size, is_large", [(64, True), (16, False)])
+def test_few_updates_do_not_advise_the_config_that_is_used(batch_size, is_large):
+    """That for a text of a few MB has `batch_size` 16."""
+    (text,) = corpus_warnings(_config(max_tokens=32 * batch_size, batch_size=batch_size), is_new=True)
+    assert "The run ends after" in text and ("init-pretraining --text" in text) == is_large
