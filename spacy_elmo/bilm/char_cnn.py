@@ -156,7 +156,7 @@ class CharCNN(nn.Module):
 
 class CharLSTM(nn.Module):
     """The last states of an LSTM over the characters of a word, in both directions. Padding is not read. Characters and
-    states have the same width E; the table has a row for the mask besides those of the characters.
+    states have the same width E; the table has a row for each character and one for the mask.
     """
 
     def __init__(self, n_characters: int, width: int) -> None:
@@ -178,7 +178,7 @@ class CharLSTM(nn.Module):
 class TokenEmbedder(nn.Module):
     """One vector of width P per word from its row of a word table and from its characters; either may be missing.
 
-    Ids have one column for the word, then those of the characters; all are shifted by one, since 0 is the mask.
+    Ids have one column for the word, then one for each character; all are shifted by one, since 0 is the mask.
     """
 
     def __init__(self, config: TokenEmbedderConfig, output_width: int) -> None:
@@ -231,21 +231,21 @@ class _LargestWindow(torch.autograd.Function):
     def forward(ctx: Any, table: Tensor, *groups: Tensor) -> Tensor:
         _, width, n = table.shape
         pooled: List[Tensor] = []
-        kept: List[Tensor] = []
+        saved: List[Tensor] = []
         for char_ids in groups:
             rows = char_ids.unfold(1, width, 1) * width + torch.arange(width)  # (U, W, width), rows of the flat table
             scores = nn.functional.embedding_bag(rows.flatten(0, 1), table.flatten(0, 1), mode="sum")  # (U * W, n)
             scores = scores.view(*rows.shape[:2], n)
             pooled.append(scores.amax(dim=1))  # (U, n)
-            kept += [rows, _first_equal(scores, pooled[-1])]
-        ctx.save_for_backward(*kept)
+            saved += [rows, _first_equal(scores, pooled[-1])]
+        ctx.save_for_backward(*saved)
         ctx.shape = table.shape
         return torch.cat(pooled)
 
     @staticmethod
     def backward(ctx: Any, d_pooled: Tensor) -> Tuple[Optional[Tensor], ...]:
-        kept = ctx.saved_tensors
-        groups = list(zip(kept[::2], kept[1::2]))
+        saved = ctx.saved_tensors
+        groups = list(zip(saved[::2], saved[1::2]))
         _, width, n = ctx.shape
         d_table = d_pooled.new_zeros(ctx.shape)
         for (rows, at), d_part in zip(groups, d_pooled.split([len(rows) for rows, _ in groups])):

@@ -1,4 +1,4 @@
-"""The config of a biLM: sizes and options, validated on construction, within limits far above those of existing biLMs.
+"""The config of a biLM: sizes and options, validated on construction, within limits far above existing biLMs.
 
 Peters et al. (2018), sec. 3.1 and 3.4; `SettingsReader` takes settings by the names of a foreign file.
 """
@@ -101,7 +101,8 @@ class TokenEmbedderConfig:
     character_width (int): Width E of a character vector, 0 for words only.
     n_words (int): Rows of the word table, 0 for characters only.
     word_width (int): Width of a vector of the word table, 0 for characters only.
-    filters (Tuple[Tuple[int, int], ...]), activation (str), n_highway (int): Of the character CNN, see `CharCNNConfig`.
+    filters (Tuple[Tuple[int, int], ...]), activation (str), n_highway (int): Settings of the character CNN, see
+        `CharCNNConfig`.
     max_characters (Optional[int]): Words are truncated to two characters less, for the word table, too; None: never.
     """
 
@@ -312,7 +313,7 @@ def _filter_checks(filters: Filters, max_characters: int) -> Checks:
 
 
 class SettingsReader:
-    """Reads settings from nested options, and collects problems: missing settings, and those of `build`.
+    """Reads settings from nested options, and collects problems: missing and invalid settings.
 
     options (Mapping[str, Any]): The parsed JSON.
     """

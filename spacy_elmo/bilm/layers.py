@@ -26,7 +26,7 @@ GATE_BIAS = -2.0  # initial value, with which a highway mostly carries its input
 
 
 def new_parameter(*shape: int) -> nn.Parameter:
-    """Not initialized."""
+    """A new, uninitialized parameter."""
     return nn.Parameter(torch.empty(*shape, dtype=torch.float32))
 
 
@@ -151,7 +151,7 @@ class LayerHighway(nn.Module):
 
 
 def find_hooked(modules: Iterable[nn.Module]) -> List[nn.Module]:
-    """The modules that PyTorch does not call plainly: those of `is_hooked`, or all with hooks for all modules."""
+    """The modules that PyTorch does not call plainly: hooked ones, or all if there are hooks for all modules."""
     if any(getattr(nn.modules.module, f"_global{kind}") for kind in HOOKS):
         return list(modules)
     return list(filter(is_hooked, modules))
@@ -188,7 +188,7 @@ def no_tf32_in_backward(outputs: Tensor) -> Tensor:
 
 
 _flags_before: List[Tuple[Any, str, Any]] = []  # of those who forbid TF32 now: the first has the caller's
-_flags_lock = threading.Lock()  # the flag is that of all threads
+_flags_lock = threading.Lock()  # all threads share the flag
 
 
 def _forbid_tf32() -> None:
@@ -225,7 +225,7 @@ class CudaGraph:
     """A function of tensors with fixed addresses. It must not synchronize with the device, and needs no gradients.
 
     function (Callable[[], Any]): Called for the capture; on a CPU in every `replay`.
-    device (torch.device): Of all its tensors.
+    device (torch.device): The device of all its tensors.
     pool (Any): Memory that graphs share; only one of them may be replayed at a time.
     """
 
@@ -250,8 +250,8 @@ class GraphCache:
     """Graphs that share memory, by a key such as their shape. A key is captured the second time it occurs. If a graph
     does not fit in memory, all are discarded. A copy is empty.
 
-    device (torch.device): Of all graphs.
-    name (str): Of the computation, for the warning.
+    device (torch.device): The device of all graphs.
+    name (str): Name of the computation, for the warning.
     """
 
     def __init__(self, device: torch.device, name: str) -> None:

@@ -251,17 +251,17 @@ class _Recurrence(torch.autograd.Function):
             outputs, last_c = graph.forward(gates, recurrent_weight, projection_weight, constants)
             ctx.turn = graph.turn
         else:
-            kept = _allocate(gates, recurrent_weight.shape[1], constants)
-            exact = kept.cells.dtype
+            values = _allocate(gates, recurrent_weight.shape[1], constants)
+            exact = values.cells.dtype
             recurrent = recurrent_weight.to(gates.dtype)
             projection = None if projection_weight is None else projection_weight.to(gates.dtype)
             keeps = _keeps(constants.resets, gates.shape[1], exact)
             layer = _Layer(recurrent, projection, keeps, constants.mask, constants.cell_clip, constants.output_clip)
             start_h, start_c = constants.h.to(exact), constants.c.to(exact)
-            _run_forward(layer, kept, gates, start_h, start_c)
-            ctx.save_for_backward(*kept, recurrent, projection, start_h, start_c, constants.mask)
+            _run_forward(layer, values, gates, start_h, start_c)
+            ctx.save_for_backward(*values, recurrent, projection, start_h, start_c, constants.mask)
             ctx.keeps, ctx.clips, ctx.gates_shape = keeps, (constants.cell_clip, constants.output_clip), gates.shape
-            outputs, last_c = kept.outputs, kept.cells[-1].clone()
+            outputs, last_c = values.outputs, values.cells[-1].clone()
         ctx.mark_non_differentiable(last_c)
         ctx.set_materialize_grads(False)
         return outputs, last_c
@@ -275,11 +275,11 @@ class _Recurrence(torch.autograd.Function):
             return (*ctx.graph.backward(d_outputs, ctx.turn), None, None)
         *tensors, recurrent, projection, h, c, mask = ctx.saved_tensors
         layer = _Layer(recurrent, projection, ctx.keeps, mask, *ctx.clips)
-        gradients = _gradients(layer, _Kept(*tensors), d_outputs, h, c, recurrent.new_empty(ctx.gates_shape))
+        gradients = _gradients(layer, _StepValues(*tensors), d_outputs, h, c, recurrent.new_empty(ctx.gates_shape))
         return (*gradients, None, None)
 
 
-class _Kept(NamedTuple):
+class _StepValues(NamedTuple):
     """Values of each step that the backward pass needs.
 
     acts (Tensor): Shape (S, 4, d, B, H), activations of i, j (candidate), f, o.
@@ -297,11 +297,11 @@ class _Kept(NamedTuple):
     raw_cells: Tensor
     raw_outputs: Tensor
 
-    def by_step(self) -> List["_Kept"]:
+    def by_step(self) -> List["_StepValues"]:
         """Views of each step, without the axis S."""
         columns = [tensor.unbind(0) for tensor in (self.acts, self.cells, self.tanhs)]
         columns += [self.outputs.unbind(1), self.raw_cells.unbind(0), self.raw_outputs.unbind(1)]
-        return [_Kept(*row) for row in zip(*columns)]
+        return [_StepValues(*row) for row in zip(*columns)]
 
 
 class _Layer(NamedTuple):
@@ -315,28 +315,28 @@ class _Layer(NamedTuple):
     output_clip: Optional[float]
 
 
-def _run_forward(layer: _Layer, kept: _Kept, gates: Tensor, h: Tensor, c: Tensor) -> None:
-    """Fill `kept`. gates (d, S, B, 4H), h (d, B, R), c (d, B, H)."""
+def _run_forward(layer: _Layer, values: _StepValues, gates: Tensor, h: Tensor, c: Tensor) -> None:
+    """Fill `values`. gates (d, S, B, 4H), h (d, B, R), c (d, B, H)."""
     d, _, n_lanes, width = gates.shape
     pre = torch.empty(d, n_lanes, width, dtype=gates.dtype, device=gates.device)
     by_gate = pre.view(d, n_lanes, 4, -1).permute(2, 0, 1, 3)  # (4, d, B, H)
-    cell_outputs = torch.empty_like(kept.tanhs[0]) if _is_one_pass(kept.acts) else None  # (d, B, H)
+    cell_outputs = torch.empty_like(values.tanhs[0]) if _is_one_pass(values.acts) else None  # (d, B, H)
     gates = gates if cell_outputs is None else gates.contiguous()
-    for at, gate, keep in zip(kept.by_step(), gates.unbind(1), layer.keeps):
+    for step, gate, keep in zip(values.by_step(), gates.unbind(1), layer.keeps):
         if keep is not None:
             h, c = h * keep, c * keep
         read = h if layer.mask is None else h * layer.mask
         if cell_outputs is not None:
             torch.bmm(read.to(gate.dtype), layer.recurrent, out=pre)
-            arrays = c.contiguous(), at.acts, at.raw_cells, at.cells, at.tanhs, cell_outputs
+            arrays = c.contiguous(), step.acts, step.raw_cells, step.cells, step.tanhs, cell_outputs
             _call_by_direction(one_pass.forward, (pre.to(c.dtype), gate.to(c.dtype)), arrays, layer.cell_clip)
-            _project_outputs(at, cell_outputs, layer)
+            _project_outputs(step, cell_outputs, layer)
         else:
             torch.baddbmm(gate, read.to(gate.dtype), layer.recurrent, out=pre)
             by_gate[1].mul_(2)
-            torch.sigmoid(by_gate.to(c.dtype), out=at.acts)
-            _project_outputs(at, _update_cells(at, c, layer.cell_clip), layer)
-        h, c = at.outputs, at.cells
+            torch.sigmoid(by_gate.to(c.dtype), out=step.acts)
+            _project_outputs(step, _update_cells(step, c, layer.cell_clip), layer)
+        h, c = step.outputs, step.cells
 
 
 def _is_one_pass(acts: Tensor) -> bool:
@@ -360,66 +360,66 @@ def _call_by_direction(
         function(*addresses, d * size, n_lanes, width, NO_CLIP if clip is None else clip)
 
 
-def _update_cells(at: _Kept, c: Tensor, clip: Optional[float]) -> Tensor:
+def _update_cells(step: _StepValues, c: Tensor, clip: Optional[float]) -> Tensor:
     """Set the cells, and return o * tanh(c), shape (d, B, H)."""
-    i, j, f, o = at.acts.unbind(0)  # 4 x (d, B, H)
+    i, j, f, o = step.acts.unbind(0)  # 4 x (d, B, H)
     j.mul_(2).sub_(1)
-    torch.mul(f, c, out=at.raw_cells).addcmul_(i, j)
+    torch.mul(f, c, out=step.raw_cells).addcmul_(i, j)
     if clip is not None:
-        torch.clamp(at.raw_cells, -clip, clip, out=at.cells)
-    torch.mul(at.cells, 2, out=at.tanhs).sigmoid_().mul_(2).sub_(1)
-    return o * at.tanhs
+        torch.clamp(step.raw_cells, -clip, clip, out=step.cells)
+    torch.mul(step.cells, 2, out=step.tanhs).sigmoid_().mul_(2).sub_(1)
+    return o * step.tanhs
 
 
-def _project_outputs(at: _Kept, cell_outputs: Tensor, layer: _Layer) -> None:
+def _project_outputs(step: _StepValues, cell_outputs: Tensor, layer: _Layer) -> None:
     if layer.projection is not None:
         cell_outputs = torch.bmm(cell_outputs.to(layer.projection.dtype), layer.projection)  # (d, B, R)
-    at.raw_outputs.copy_(cell_outputs)
+    step.raw_outputs.copy_(cell_outputs)
     if layer.output_clip is not None:
-        torch.clamp(at.raw_outputs, -layer.output_clip, layer.output_clip, out=at.outputs)
+        torch.clamp(step.raw_outputs, -layer.output_clip, layer.output_clip, out=step.outputs)
 
 
 def _gradients(
-    layer: _Layer, kept: _Kept, d_outputs: Tensor, h: Tensor, c: Tensor, d_gates: Tensor
+    layer: _Layer, values: _StepValues, d_outputs: Tensor, h: Tensor, c: Tensor, d_gates: Tensor
 ) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
     """Gradients of the gates (d, S, B, 4H), written to `d_gates`, and of both weights."""
     dtype = layer.recurrent.dtype
-    d_projected = _run_backward(layer, kept, d_outputs, c, d_gates)
-    read = _read_outputs(kept.outputs, h, layer.mask, layer.keeps).to(dtype)  # (d, S * B, R)
+    d_projected = _run_backward(layer, values, d_outputs, c, d_gates)
+    read = _read_outputs(values.outputs, h, layer.mask, layer.keeps).to(dtype)  # (d, S * B, R)
     d_recurrent = torch.bmm(read.transpose(1, 2), d_gates.flatten(1, 2)).to(h.dtype)
     d_projection: Optional[Tensor] = None
     if layer.projection is not None:
-        cell_outputs = (kept.acts[:, 3] * kept.tanhs).to(dtype).transpose(0, 1)  # (d, S, B, H)
+        cell_outputs = (values.acts[:, 3] * values.tanhs).to(dtype).transpose(0, 1)  # (d, S, B, H)
         d_projection = torch.bmm(cell_outputs.flatten(1, 2).transpose(1, 2), d_projected.flatten(1, 2)).to(h.dtype)
     return d_gates, d_recurrent, d_projection
 
 
-def _run_backward(layer: _Layer, kept: _Kept, d_outputs: Tensor, c: Tensor, d_gates: Tensor) -> Tensor:
+def _run_backward(layer: _Layer, values: _StepValues, d_outputs: Tensor, c: Tensor, d_gates: Tensor) -> Tensor:
     """Set `d_gates` (d, S, B, 4H); return the gradients of the projections (d, S, B, R)."""
     recurrent = layer.recurrent.transpose(1, 2)
-    d_projected = recurrent.new_empty(kept.outputs.shape)
-    d_act = torch.empty_like(kept.acts[0])  # (4, d, B, H)
+    d_projected = recurrent.new_empty(values.outputs.shape)
+    d_act = torch.empty_like(values.acts[0])  # (4, d, B, H)
     is_one_pass = _is_one_pass(d_act)
-    steps, d_steps, d_pre = kept.by_step(), d_outputs.unbind(1), d_gates.unbind(1)
+    steps, d_steps, d_pre = values.by_step(), d_outputs.unbind(1), d_gates.unbind(1)
     d_h: Optional[Tensor] = None
     d_c: Optional[Tensor] = None
     for s in reversed(range(len(steps))):
-        at, keep = steps[s], layer.keeps[s]
+        step, keep = steps[s], layer.keeps[s]
         d_h = d_steps[s] if d_h is None else d_h.to(d_act.dtype).add_(d_steps[s])
         before = c if s == 0 else steps[s - 1].cells
-        d_squashed = _unproject(at, layer, d_h, d_projected[:, s])
+        d_cell_outputs = _unproject(step, layer, d_h, d_projected[:, s])
         before = (before if keep is None else before * keep).contiguous()
         if is_one_pass:
-            d_c = torch.zeros_like(d_squashed) if d_c is None else d_c
+            d_c = torch.zeros_like(d_cell_outputs) if d_c is None else d_c
             d_step = d_pre[s] if d_pre[s].dtype == d_act.dtype else d_act.view(*d_pre[s].shape)  # (d, B, 4H)
-            arrays = at.acts, at.raw_cells, at.tanhs, before, d_squashed, d_c
+            arrays = step.acts, step.raw_cells, step.tanhs, before, d_cell_outputs, d_c
             _call_by_direction(one_pass.backward, (d_step,), arrays, layer.cell_clip)
             if d_step is not d_pre[s]:
                 d_pre[s].copy_(d_step)
         else:
             by_gate = d_pre[s].view(*d_act.shape[1:3], 4, -1).permute(2, 0, 1, 3)  # (4, d, B, H)
-            d_c = _cell_backward(at, d_act, d_squashed, d_c, before, layer.cell_clip)
-            _gates_backward(at, d_act, d_act if by_gate.dtype != d_act.dtype else by_gate)
+            d_c = _cell_backward(step, d_act, d_cell_outputs, d_c, before, layer.cell_clip)
+            _gates_backward(step, d_act, d_act if by_gate.dtype != d_act.dtype else by_gate)
             if by_gate.dtype != d_act.dtype:
                 by_gate.copy_(d_act)
         if s > 0:
@@ -430,43 +430,48 @@ def _run_backward(layer: _Layer, kept: _Kept, d_outputs: Tensor, c: Tensor, d_ga
     return d_projected
 
 
-def _unproject(at: _Kept, layer: _Layer, d_h: Tensor, d_projected: Tensor) -> Tensor:
+def _unproject(step: _StepValues, layer: _Layer, d_h: Tensor, d_projected: Tensor) -> Tensor:
     """The gradient of the input of the projection, shape (d, B, H), new."""
     if layer.projection is None:
         return d_h.clone(memory_format=torch.contiguous_format)
     if layer.output_clip is not None:
-        d_h = _unclip(d_h, at.raw_outputs, layer.output_clip)
+        d_h = _unclip(d_h, step.raw_outputs, layer.output_clip)
     d_projected.copy_(d_h)
-    return torch.bmm(d_projected, layer.projection.transpose(1, 2)).to(at.tanhs.dtype)
+    return torch.bmm(d_projected, layer.projection.transpose(1, 2)).to(step.tanhs.dtype)
 
 
 def _cell_backward(
-    at: _Kept, d_act: Tensor, d_squashed: Tensor, d_c: Optional[Tensor], before: Tensor, clip: Optional[float]
+    step: _StepValues,
+    d_act: Tensor,
+    d_cell_outputs: Tensor,
+    d_c: Optional[Tensor],
+    before: Tensor,
+    clip: Optional[float],
 ) -> Tensor:
-    """Set `d_act` (4, d, B, H) to the gradient of the gates; return that of the cells of the previous step."""
-    i, j, f, o = at.acts.unbind(0)
+    """Set `d_act` (4, d, B, H) to the gradient of the gates; return the gradient of the previous step's cells."""
+    i, j, f, o = step.acts.unbind(0)
     d_i, d_j, d_f, d_o = d_act.unbind(0)
-    torch.mul(d_squashed, at.tanhs, out=d_o)
-    d_cell = d_squashed.mul_(o)
-    _tanh_backward(d_cell, at.tanhs, d_cell)
+    torch.mul(d_cell_outputs, step.tanhs, out=d_o)
+    d_cell = d_cell_outputs.mul_(o)
+    _tanh_backward(d_cell, step.tanhs, d_cell)
     if d_c is not None:
         d_cell.add_(d_c)
     if clip is not None:
-        d_cell = _unclip(d_cell, at.raw_cells, clip)
+        d_cell = _unclip(d_cell, step.raw_cells, clip)
     torch.mul(d_cell, j, out=d_i)
     torch.mul(d_cell, i, out=d_j)
     torch.mul(d_cell, before, out=d_f)
     return d_cell.mul_(f)
 
 
-def _gates_backward(at: _Kept, d_act: Tensor, d_pre: Tensor) -> None:
+def _gates_backward(step: _StepValues, d_act: Tensor, d_pre: Tensor) -> None:
     """Set `d_pre` (4, d, B, H) to the gradient of the gate pre-activations."""
-    _sigmoid_backward(d_act[0], at.acts[0], d_pre[0])
-    _tanh_backward(d_act[1], at.acts[1], d_pre[1])
-    _sigmoid_backward(d_act[2:], at.acts[2:], d_pre[2:])
+    _sigmoid_backward(d_act[0], step.acts[0], d_pre[0])
+    _tanh_backward(d_act[1], step.acts[1], d_pre[1])
+    _sigmoid_backward(d_act[2:], step.acts[2:], d_pre[2:])
 
 
-def _allocate(gates: Tensor, output_width: int, constants: _Constants) -> _Kept:
+def _allocate(gates: Tensor, output_width: int, constants: _Constants) -> _StepValues:
     """Allocate the tensors. Without a clip, values before and after it share one tensor."""
     d, n_steps, n_lanes, width = gates.shape
     exact = torch.float32 if gates.dtype in HALF_PRECISION else gates.dtype
@@ -475,7 +480,7 @@ def _allocate(gates: Tensor, output_width: int, constants: _Constants) -> _Kept:
         return torch.empty(*shape, dtype=exact, device=gates.device)
 
     cells, outputs = room(n_steps, d, n_lanes, width // 4), room(d, n_steps, n_lanes, output_width)
-    return _Kept(
+    return _StepValues(
         acts=room(n_steps, 4, d, n_lanes, width // 4),
         cells=cells,
         tanhs=torch.empty_like(cells),
@@ -548,12 +553,12 @@ class _RecurrenceGraph:
         self._gates = torch.zeros(
             gates.shape, dtype=gates.dtype, device=device
         )  # after the backward pass their gradient
-        self._kept = _allocate(gates, recurrent_weight.shape[1], constants)
-        for tensor in self._kept:
+        self._values = _allocate(gates, recurrent_weight.shape[1], constants)
+        for tensor in self._values:
             tensor.zero_()
-        self._d_outputs = torch.zeros_like(self._kept.outputs)
-        self._h = self._kept.outputs.new_zeros(d, n_lanes, recurrent_weight.shape[1])
-        self._c = self._kept.cells.new_zeros(d, n_lanes, width // 4)
+        self._d_outputs = torch.zeros_like(self._values.outputs)
+        self._h = self._values.outputs.new_zeros(d, n_lanes, recurrent_weight.shape[1])
+        self._c = self._values.cells.new_zeros(d, n_lanes, width // 4)
         self._keep = None if constants.resets is None else self._c.new_ones(n_steps, n_lanes, 1)
         self._mask = None if constants.mask is None else torch.ones_like(self._h)
         keeps: ResetMasks = [None] * n_steps if self._keep is None else list(self._keep.unbind(0))
@@ -564,10 +569,10 @@ class _RecurrenceGraph:
         )
 
         def forward() -> None:
-            _run_forward(layer, self._kept, self._gates, self._h, self._c)
+            _run_forward(layer, self._values, self._gates, self._h, self._c)
 
         def backward() -> Tuple[Tensor, Tensor, Optional[Tensor]]:
-            return _gradients(layer, self._kept, self._d_outputs, self._h, self._c, self._gates)
+            return _gradients(layer, self._values, self._d_outputs, self._h, self._c, self._gates)
 
         self._forward, self._backward = CudaGraph(forward, device, pool), CudaGraph(backward, device, pool)
 
@@ -587,7 +592,7 @@ class _RecurrenceGraph:
         self._gates.copy_(gates)
         self.turn += 1
         self._forward.replay()
-        return self._kept.outputs.clone(), self._kept.cells[-1].clone()
+        return self._values.outputs.clone(), self._values.cells[-1].clone()
 
     def backward(self, d_outputs: Tensor, turn: int) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
         """Gradients of the gates, valid until the next call of `forward`, and of both weights.

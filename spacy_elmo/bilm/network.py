@@ -70,8 +70,7 @@ class BiLMNetwork(nn.Module):
         state (State): State of the lanes, from `zero_state` or the previous call.
         resets (Optional[Tensor]): Shape (S, B) bool, true where a sequence begins and the state is zero.
         positions (Optional[Tensor]): Shape (d, S, B), the position of each slot in the text of its sequence, for an
-            encoder that reads positions. None counts the slots from `resets`, those of the backward direction from the
-            end.
+            encoder that reads positions. None counts the slots from `resets`, in the backward direction from the end.
         input_dropout (float): Dropout of the input of every layer during training.
         recurrent_dropout (float): Dropout of every recurrent input during training, with the same mask at all steps; of
             the attention weights of a transformer.
@@ -204,7 +203,7 @@ class SoftmaxHead(LMHead):
         return head
 
     def copy_rows(self, other: "SoftmaxHead", rows: Sequence[int], other_rows: Sequence[int]) -> None:
-        """Overwrite weights and biases of `rows` by those of `other_rows`: the words that two vocabularies share."""
+        """Overwrite weights and biases of `rows` by `other_rows` of another softmax: the words that both have."""
         with torch.no_grad():
             self.weight[list(rows)] = other.weight[list(other_rows)].to(self.weight)
             self.bias[list(rows)] = other.bias[list(other_rows)].to(self.bias)
@@ -321,7 +320,7 @@ def _cross_entropy(outputs: Tensor, weight: Tensor, bias: Tensor, targets: Tenso
 
 def _block_losses(rows: Tensor, targets: Tensor, weight: Tensor, bias: Tensor, buffer: Tensor, out: Tensor) -> None:
     """Keep the largest score and the sum of exponentials relative to it, from block to block of words (Milakov &
-    Gimelshein 2018). These sums are more exact than those of `torch.log_softmax`, which adds 30,000 terms of different
+    Gimelshein 2018). These sums are more exact than in `torch.log_softmax`, which adds 30,000 terms of different
     size in a few accumulators and loses 3e-6 of the mean loss.
     """
     largest = rows.new_full((len(rows), 1), torch.finfo(rows.dtype).min)  # finite: all words of a block may have -inf

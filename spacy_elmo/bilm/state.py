@@ -26,7 +26,7 @@ class State:
 
     An encoder without recurrent state has no layers here. Code outside an encoder uses only these methods.
 
-    layers (Tuple[Any, ...]): A named tuple per layer, from the lowest up: `LSTMState`, or that of another encoder.
+    layers (Tuple[Any, ...]): A named tuple per layer, from the lowest up: `LSTMState`, or another for another encoder.
     """
 
     layers: Tuple[Any, ...]

@@ -35,12 +35,12 @@ class SequenceGroups:
     """Sequences grouped by length.
 
     rows (Sequence[Tensor]): For each group shape (G, T), the row of each step in reading order.
-    kept (Sequence[Optional[Tensor]]): For each group the places of its rows without padding, None for all.
-    order (Tensor): Shape (N,), for each row its place in the concatenation of what is kept.
+    unpadded (Sequence[Optional[Tensor]]): For each group the places of its rows without padding, None for all.
+    order (Tensor): Shape (N,), for each row its place in the concatenated groups without padding.
     """
 
     rows: Sequence[Tensor]
-    kept: Sequence[Optional[Tensor]]
+    unpadded: Sequence[Optional[Tensor]]
     order: Tensor
 
 
@@ -162,18 +162,18 @@ def group_sequences(
     order = np.argsort(lengths, kind="stable")
     order = order[lengths[order] > 0]
     rows: List[RowNumbers] = []
-    kept: List[Optional[RowNumbers]] = []
+    unpadded: List[Optional[RowNumbers]] = []
     for start, stop in _edges(lengths[order].tolist()):
         group = order[start:stop]
         sizes = lengths[group, None]
         steps = np.arange(sizes.max())[None]
         rows.append(firsts[group, None] + stride * np.minimum(steps, sizes - 1))  # padding repeats the last row
-        kept.append(None if sizes.min() == sizes.max() else np.flatnonzero(steps < sizes))
-    places = [group.ravel() if filled is None else group.ravel()[filled] for group, filled in zip(rows, kept)]
+        unpadded.append(None if sizes.min() == sizes.max() else np.flatnonzero(steps < sizes))
+    places = [group.ravel() if filled is None else group.ravel()[filled] for group, filled in zip(rows, unpadded)]
     inverse = np.argsort(np.concatenate([np.zeros(0, dtype="int64"), *places]))
     return SequenceGroups(
         [torch.from_numpy(group).to(device) for group in rows],
-        [None if filled is None else torch.from_numpy(filled).to(device) for filled in kept],
+        [None if filled is None else torch.from_numpy(filled).to(device) for filled in unpadded],
         torch.from_numpy(inverse).to(device),
     )
 
@@ -187,14 +187,14 @@ def attend(mixed: Tensor, groups: SequenceGroups, n_heads: int, dropout: float =
     """
     d, _, width = mixed.shape
     attended_rows: List[Tensor] = []
-    for rows, kept in zip(groups.rows, groups.kept):
+    for rows, unpadded in zip(groups.rows, groups.unpadded):
         n_sequences, n_steps = rows.shape
         chosen = mixed.index_select(1, rows.reshape(-1))
         heads = chosen.view(d * n_sequences, n_steps, 3, n_heads, width // 3 // n_heads)
         query, key, value = heads.permute(2, 0, 3, 1, 4)  # 3 x (d * G, heads, T, P / heads)
         attended = nn.functional.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=True)
         flat = attended.transpose(1, 2).reshape(d, n_sequences * n_steps, width // 3)  # (d, G * T, P)
-        attended_rows.append(flat if kept is None else flat.index_select(1, kept))
+        attended_rows.append(flat if unpadded is None else flat.index_select(1, unpadded))
     return torch.cat([mixed[:, :0, : width // 3], *attended_rows], dim=1).index_select(1, groups.order)
 
 

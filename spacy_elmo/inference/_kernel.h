@@ -185,7 +185,7 @@ struct Operand {
     Size panel_size;
 };
 
-/* The product of inputs and that of the previous outputs, added to the starts. One of them may be empty. */
+/* The products of inputs and of previous outputs, added to the starts. One of them may be empty. */
 struct ProductSum {
     Operand input, recurrent;
     const float *const *starts; /* a pointer for each row */

@@ -48,7 +48,7 @@ class BiLM:
     meta (Optional[Dict[str, Any]]): Origin of the weights.
     steady_state (Optional[BiLMState]): The steady state, one row, if known; otherwise it is computed on first use.
     lexicon (Optional[Lexicon]): Symbols of the tables of a biLM with a token embedder.
-    rounded_copy (Optional[RoundedCopy]): Of which weights these are a rounded copy, if they are.
+    rounded_copy (Optional[RoundedCopy]): The weights that these are a rounded copy of, if they are one.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class BiLM:
 
     @property
     def rounded_copy(self) -> Optional[RoundedCopy]:
-        """RETURNS (Optional[RoundedCopy]): Of which weights these are a rounded copy; None if they are not, or no
+        """RETURNS (Optional[RoundedCopy]): The weights that these are a rounded copy of; None if they are none, or no
         longer.
         """
         copied = self._rounded_copy

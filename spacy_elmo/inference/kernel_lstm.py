@@ -1,6 +1,6 @@
 """One bidirectional LSTM layer of a task, with weights in the layout of torch, by the native kernel, without gradients.
 
-Results are bit-identical in every batch, and differ from those of torch by rounding.
+Results are bit-identical in every batch, and differ from torch's by rounding.
 """
 
 import math
@@ -20,7 +20,7 @@ from .packed_weights import PackedWeights
 from .runtime import isolated
 from .torch_lanes import LaneBatch
 
-KERNEL_GATES = [0, 2, 1, 3]  # of i, j, f, o among those of torch: i, f, j, o
+KERNEL_GATES = [0, 2, 1, 3]  # the places of i, j, f, o in torch's order i, f, j, o
 
 
 class PackedLSTM(PackedWeights[KernelStack]):

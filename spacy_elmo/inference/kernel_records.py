@@ -3,7 +3,7 @@
 The kernel exports the layout of its structs, which is compared at import: a compiled kernel of another version cannot
 read or write through wrong addresses. A field is an address or a size of 8 bytes, or a float of 4. Arrays are
 contiguous; floats are float32, indices int32, and the address 0 is no array. Their sizes are not checked. P is `width`,
-H is `cell_width`; P* and H* are padded to whole panels. S steps and B lanes are those of the plan. Panels of bfloat16
+H is `cell_width`; P* and H* are padded to whole panels. A plan has S steps and B lanes. Panels of bfloat16
 and int8 have a half and a quarter of the rows, rounded up; see `PackedMatrix`.
 """
 

@@ -173,8 +173,8 @@ def _pack(weight: Any, k: int, *, are_gates: bool = False) -> Optional[Tensor]:
 
 
 def divide_lanes(n_lanes: int, n_directions: int) -> List[Tuple[int, int]]:
-    """First lane and end of the parts of each direction; those of all directions keep all threads busy."""
+    """First lane and end of each lane range of a direction; the ranges of all directions keep all threads busy."""
     n_threads = torch.get_num_threads()
-    n_parts = min(n_threads // math.gcd(n_threads, n_directions), max(1, n_lanes // MIN_THREAD_LANES))
-    edges = [n_lanes * k // n_parts for k in range(n_parts + 1)]
+    n_ranges = min(n_threads // math.gcd(n_threads, n_directions), max(1, n_lanes // MIN_THREAD_LANES))
+    edges = [n_lanes * k // n_ranges for k in range(n_ranges + 1)]
     return list(zip(edges, edges[1:])) if n_lanes else []

@@ -27,8 +27,8 @@ def run_lstm(rows: Tensor, lengths: Sequence[int], weights: Sequence[Tensor], pa
 
     rows (Tensor): Shape (T, nI), T above 0.
     lengths (Sequence[int]): Rows of each sequence; they sum to T, and may be 0.
-    weights (Sequence[Tensor]): Of the forward, then of the backward direction: weights of the input (4H, nI) and of the
-        state (4H, H), a bias (4H,) for each.
+    weights (Sequence[Tensor]): For the forward, then for the backward direction: weights of the input (4H, nI) and of
+        the state (4H, H), a bias (4H,) for each.
     packed (PackedLSTM): Holds the weights for the kernel; the caller keeps it beside them.
     RETURNS (Tensor): Shape (T, 2H), in the order of the rows. Under autocast it has that type on every processor, also
         where float32 is computed, since oneDNN has no LSTM in this type, or emulates it.
@@ -95,7 +95,7 @@ def lay_out(starts: SequenceRows, sizes: SequenceRows, *, is_backward: bool) -> 
 
 
 def pack(lengths: Sequence[int]) -> Tuple[SequenceRows, SequenceRows]:
-    """Order the rows of sequences for torch: all first rows, then all second rows, those of longer sequences first.
+    """Order the rows of sequences for torch: all first rows, then all second rows, longer sequences first.
 
     RETURNS (Tuple[NDArray, NDArray]): The row at each place, (T,), and the number of sequences that have a row at each
         step, (longest,).

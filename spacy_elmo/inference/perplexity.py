@@ -17,6 +17,8 @@ from .encoder import Encoder, SequenceBatch, check_state_of
 from .products import require_float32
 from .word_encoder import WordEncoder, check_has_targets
 
+LossArrays = List[NDArray[np.float32]]
+
 LANE_STEPS = 64
 SENTENCES_PER_LANE = 8
 
@@ -30,7 +32,7 @@ class LanguageModel(NamedTuple):
 
 
 class Losses(NamedTuple):
-    """Losses of the predictions in a part of the text.
+    """Losses of some predictions of a text.
 
     losses (NDArray[np.float32]): Shape (d, predictions), in nats.
     targets (NDArray[np.int64]): Shape (d, predictions), vocabulary ids of the predicted words.
@@ -78,18 +80,18 @@ def require_language_model(
 
 
 def summarize_losses(
-    parts: Iterable[Losses], vocabulary: Vocabulary, on_progress: Optional[Callable[[int], Any]] = None
+    all_losses: Iterable[Losses], vocabulary: Vocabulary, on_progress: Optional[Callable[[int], Any]] = None
 ) -> Perplexity:
-    """Perplexities of all parts. `on_progress` is called with the number of predictions per direction of each part."""
-    losses: List[NDArray[np.float64]] = []
+    """Perplexities of a text. `on_progress` is called with the number of predictions per direction, as they come."""
+    collected: List[NDArray[np.float64]] = []
     n_unknown = n_dropped = 0
-    for part, targets, dropped in parts:
-        losses.append(part.astype("float64"))
+    for losses, targets, dropped in all_losses:
+        collected.append(losses.astype("float64"))
         n_unknown += int((targets[0] == vocabulary.unk_id).sum())
         n_dropped += dropped
         if on_progress is not None:
-            on_progress(part.shape[1])
-    nll = np.concatenate(losses, axis=1)  # (d, tokens)
+            on_progress(losses.shape[1])
+    nll = np.concatenate(collected, axis=1)  # (d, tokens)
     n_tokens = nll.shape[1]
     backward = _exp_mean(nll[1]) if len(nll) > 1 else (math.nan, math.nan)
     means, errors = zip(_exp_mean(nll[0]), backward, _exp_mean(nll.mean(axis=0)))
@@ -108,8 +110,7 @@ def check_finite(result: Perplexity, network: BiLMNetwork, head: LMHead) -> Perp
     if all(map(math.isfinite, scores.values())):
         return result
     described = ", ".join(f"{name} {score:.4g}" for name, score in scores.items())
-    modules = {"network": network, "softmax": head}
-    named = [(f"{kind}.{name}", weight) for kind, part in modules.items() for name, weight in part.named_parameters()]
+    named = [*network.named_parameters("network"), *head.named_parameters("softmax")]
     broken = [name for name, weight in named if not bool(weight.isfinite().all())]
     if broken:
         reason = f"{len(broken)} of its weights contain values that are not finite ({', '.join(broken[:3])})"
@@ -197,14 +198,14 @@ def held_out_losses(
     return text_losses(model, sentences, "carry" if network.config.has_state else "reset", batch_size)
 
 
-def split_losses(parts: Iterable[Losses], sentences: Sequence[Sequence[str]], state: str) -> List[NDArray[np.float32]]:
-    """Losses (d, n + 1) of each sentence, by the predicted word; with "carry", `parts` are those of a single lane."""
-    losses = np.concatenate([part.losses for part in parts], axis=1)
+def split_losses(all_losses: Iterable[Losses], sentences: Sequence[Sequence[str]], state: str) -> LossArrays:
+    """Losses (d, n + 1) of each sentence, by the predicted word; with "carry", all are from a single lane."""
+    losses = np.concatenate([chunk.losses for chunk in all_losses], axis=1)
     by_sentence = np.split(losses, np.cumsum([len(words) + 1 for words in sentences])[:-1], axis=1)
     if state != "carry":
-        return [part.copy() for part in by_sentence]
+        return [rows.copy() for rows in by_sentence]
     # In reading order, the backward direction predicts its words from the last to the first, then its boundary.
-    return [np.concatenate([part[:1], np.roll(part[1:, ::-1], -1, axis=1)]) for part in by_sentence]
+    return [np.concatenate([rows[:1], np.roll(rows[1:, ::-1], -1, axis=1)]) for rows in by_sentence]
 
 
 def _compute_losses(head: LMHead, outputs: Sequence[Tensor], targets: NDArray[np.int64]) -> NDArray[np.float32]:

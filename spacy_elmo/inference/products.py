@@ -230,7 +230,7 @@ def _matrices_of(module: nn.Module) -> Dict[str, Any]:
 
 
 def _dense_matrices(module: nn.Module) -> Dict[str, Tensor]:
-    """Weights in float32, those of quantized matrices rounded."""
+    """Weights in float32; a quantized matrix has its rounded values."""
     weights = {}
     for name, matrix in _matrices_of(module).items():
         weight = matrix.detach() if isinstance(matrix, Tensor) else matrix.dense()

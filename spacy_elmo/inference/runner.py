@@ -45,8 +45,8 @@ class Runner(ABC):
     ) -> Tuple[Tensor, State]:
         """Compute all layers of all tokens of a plan. `LaneBatch` describes the arguments.
 
-        slots (Optional[Tuple[Ids, ...]]): None for those of the plan, where the backward direction reads each sequence
-            from its end.
+        slots (Optional[Tuple[Ids, ...]]): None for the plan's slots, where the backward direction reads each
+            sequence from its end.
         with_end (bool): Also return the states after each sequence.
         workspace (Optional[Workspace]): Memory for the layers; None for new memory.
         RETURNS (Tuple[Tensor, State]): Layers (L+1, N, D), and states with one row per sequence; empty without
@@ -115,9 +115,9 @@ class PackedTransformerLayer:
         """From rows (d, N, P) of all sequences to (d, N, P), new."""
         mixed = self._multiply(0, normalize(rows, *self._norms[0]))  # (d, N, 3P)
         rows = self._multiply(1, attend(mixed, groups, self._n_heads)).add_(rows)
-        for part in rows.split(self._block, dim=1):
-            hidden = self._multiply(2, normalize(part, *self._norms[1])).relu_()  # (d, n, hidden)
-            part.add_(self._multiply(3, hidden))
+        for some_rows in rows.split(self._block, dim=1):
+            hidden = self._multiply(2, normalize(some_rows, *self._norms[1])).relu_()  # (d, n, hidden)
+            some_rows.add_(self._multiply(3, hidden))
         return rows
 
     def _multiply(self, k: int, rows: Tensor) -> Tensor:
@@ -134,7 +134,8 @@ class TransformerRunner(Runner):
         norm = self.encoder.norm
         self._directions = split_directions(self.encoder.blocks[0].input_weight, len(norm.bias))
         self._layers = [
-            [PackedTransformerLayer(block, part) for block in self.encoder.blocks] for part in self._directions
+            [PackedTransformerLayer(block, directions) for block in self.encoder.blocks]
+            for directions in self._directions
         ]
         self._norm = (norm.weight.detach(), norm.bias.detach())
 
@@ -148,17 +149,17 @@ class TransformerRunner(Runner):
         # The row of the text that each direction reads at each place; both are their own inverses.
         ends = np.repeat(2 * firsts + lengths - 1, lengths)
         readings = [to_device(reading, self.device) for reading in (np.arange(n_tokens), ends - np.arange(n_tokens))]
-        for part, stack in zip(self._directions, self._layers):
-            columns = slice(part.start * width, part.stop * width)
-            words = [to_device(ids, self.device) for ids in batch.words[part]]
+        for directions, stack in zip(self._directions, self._layers):
+            columns = slice(directions.start * width, directions.stop * width)
+            words = [to_device(ids, self.device) for ids in batch.words[directions]]
             inputs = [batch.vectors.index_select(0, ids) for ids in words]  # (N, P), in text order
             layers[0, :, columns] = torch.cat(inputs, dim=1)
-            reading = readings[part]
+            reading = readings[directions]
             rows = torch.stack([(row + positions).index_select(0, by) for row, by in zip(inputs, reading)])  # (d, N, P)
             for i, layer in enumerate(stack, start=1):
                 rows = layer.run(rows, groups)
                 is_top = i == len(stack)
-                outputs = normalize(rows, self._norm[0][part], self._norm[1][part]) if is_top else rows
+                outputs = normalize(rows, self._norm[0][directions], self._norm[1][directions]) if is_top else rows
                 in_text_order = [row.index_select(0, by) for row, by in zip(outputs, reading)]
                 layers[i, :, columns] = torch.cat(in_text_order, dim=1)
         return State(())

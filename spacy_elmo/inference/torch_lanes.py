@@ -202,7 +202,7 @@ def compute_chunk(
 
     gates (Tensor): Shape (d, K, b, 4H), input side of the gates of layer 1.
     states (Pairs): h and 2c before the first step.
-    outputs (Sequence[Tensor]): Of each layer shape (d, K, b, P); they are set.
+    outputs (Sequence[Tensor]): For each layer shape (d, K, b, P); they are set.
     begin (OnStep), end (OnStep): Called before and after each step of a layer.
     RETURNS (Pairs): h and 2c after the last step.
     """

@@ -88,7 +88,7 @@ class Elmo(nn.Module):
     state (str): Recurrent state that each sentence begins with: "reset" or, frozen only, "steady".
     boundaries (bool): Keep the rows of `<S>` and `</S>`: S + 2 rows for the longest sentence.
     layer_norm (Optional[str]), initial_weights (Optional[Sequence[float]]), initial_gamma (float), layer_dropout
-        (float): Of each mix, see `ScalarMix`; the norm "allennlp" counts the rows of `<S>` and `</S>`.
+        (float): Settings of each mix, see `ScalarMix`; the norm "allennlp" counts the rows of `<S>` and `</S>`.
     learn_mix (bool): Train the mixes.
     batch_tokens (int): Tokens that a frozen biLM computes at once, which bounds the working memory.
     store_bilm (bool): Whether `state_dict` has the weights of a biLM that is as it was given. Without them it is small,
@@ -155,10 +155,10 @@ class Elmo(nn.Module):
         """Make a module of the biLM and the trained mixes of an AllenNLP model, or of what was saved of it.
 
         path (Optional[PathLike]), options (Optional[PathLike]), weights (Optional[PathLike]): See `load_bilm`.
-        **settings (Any): Of `Elmo`, except for those of the mixes, which are the model's.
+        **settings (Any): Settings of `Elmo`, except for the mixes, which are the model's.
         RETURNS (Elmo): With a mix for each of AllenNLP's, and its layer norm.
         RAISES (ValueError): EL060 for settings of the mixes, if there are no mixes, or they differ in their norm,
-            and those of `load_bilm`.
+            and the errors of `load_bilm`.
         """
         if names := ", ".join(name for name in OF_MIXES if name in settings):
             problem = f"{names} cannot be set, since the mixes are read from the model"

@@ -78,14 +78,12 @@ def _length_mask(lengths: Sequence[int], n_columns: Optional[int] = None) -> Ten
 
 
 def with_boundaries(mask: Tensor) -> Tensor:
-    """From the mask (B, S) of words to that of `<S>`, words and `</S>`, (B, S + 2)."""
+    """From the mask (B, S) of words to the mask (B, S + 2) of `<S>`, words and `</S>`."""
     return _length_mask((mask.sum(dim=1) + 2).tolist(), mask.shape[1] + 2)
 
 
 def without_boundaries(rows: Iterable[Tensor], mask: Tensor) -> Tuple[List[Tensor], Tensor]:
-    """From rows (N, D) of all `<S>`, words and `</S>`, with the mask (B, S + 2), to those of the words, and their mask
-    (B, S).
-    """
+    """From rows (N, D) of `<S>`, words and `</S>`, with the mask (B, S + 2), to rows of words and their mask (B, S)."""
     is_word = torch.zeros_like(mask)
     is_word[:, 1:-1] = mask[:, 2:]  # the words are shifted by one, and each sentence has two rows fewer
     places = is_word[mask]

@@ -231,7 +231,7 @@ class BiLSTM(nn.Module):
 
 
 def parameter_dtype() -> torch.dtype:
-    """Of new parameters: the default of torch, but at least float32, the type of a biLM."""
+    """The type of new parameters: torch's default, but at least float32, the type of a biLM."""
     return torch.promote_types(torch.get_default_dtype(), torch.float32)
 
 

@@ -71,7 +71,7 @@ class LanePlan:
 def plan_lanes(lengths: Union[Ids, Sequence[int]], max_lanes: int) -> LanePlan:
     """Assign sequences, also empty ones, to lanes of about equal length: the longest first, each to the shortest lane.
 
-    The number of lanes is at most the total length divided by that of the longest sequence, rounded up. More lanes
+    The number of lanes is at most the total length divided by the longest, rounded up. More lanes
     would not reduce the number of steps.
     """
     sizes = np.asarray(lengths, dtype="int64").reshape(-1)
@@ -95,7 +95,7 @@ def plan_lanes(lengths: Union[Ids, Sequence[int]], max_lanes: int) -> LanePlan:
     return LanePlan(sizes, new_number[lanes], offsets, n_active.astype("int64"))
 
 
-# Predictions that `WholeSentenceLanes` keeps ready, as a multiple of those of a chunk: short sentences fill the room
+# Predictions that `WholeSentenceLanes` keeps ready, as a multiple of a chunk's: short sentences fill the room
 # that long ones leave.
 ROOM_TO_CHOOSE = 1.25
 BLOCKS_AT_ONCE = 1024  # whose lengths are looked up at once

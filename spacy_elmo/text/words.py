@@ -125,7 +125,7 @@ class CharacterCodec(Protocol):
 
     @property
     def max_characters(self) -> Optional[int]:
-        """C, ids per row; None if it is that of the longest word."""
+        """C, ids per row; None if the longest word determines it."""
 
     def largest_ids(self, n_columns: int) -> Union[int, Ids]:
         """The largest id of all of `n_columns` columns, or of each, shape (C,)."""
@@ -166,7 +166,7 @@ class LexiconCodec:
     is the word, 1 without a word table; the others are the characters, none without a character table.
 
     max_characters (Optional[int]): Longer words are truncated to two characters less, for the word table, too.
-    is_fixed (bool): Whether each row has `max_characters` ids of characters, or those of the longest word.
+    is_fixed (bool): Whether each row has `max_characters` ids of characters, or as many as the longest word.
     """
 
     # Not the symbols themselves: a text that has these as words may get them truncated.

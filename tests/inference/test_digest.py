@@ -16,7 +16,6 @@ from spacy_elmo.bilm.network import BiLMNetwork
 from spacy_elmo.inference import products
 from spacy_elmo.text.words import Vocabulary
 
-pytestmark = pytest.mark.issue(59)
 CONFIGS: Dict[str, Dict[str, Any]] = {
     "lstm": SIZES,
     "highways between layers": {**SIZES, "has_skip": False, "highway_between": True},

@@ -84,7 +84,6 @@ def test_ids_have_gradients(bilm):
         torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-3)
 
 
-@pytest.mark.issue(16)
 @pytest.mark.parametrize("with_grad", [False, True])
 def test_sentences_without_words_need_no_ids(bilm, with_grad):
     for runs, settings, n_rows in (([[], []], {}, 0), ([[]], {"boundaries": True}, 2), ([], {}, 0)):

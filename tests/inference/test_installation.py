@@ -13,7 +13,6 @@ import spacy_elmo
 from spacy_elmo.inference import kernel
 from spacy_elmo.inference.installation import describe_kernel
 
-pytestmark = pytest.mark.issue(59)
 PACKAGE = Path(spacy_elmo.__file__).parent
 SCRIPT = """
 import warnings

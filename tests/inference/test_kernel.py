@@ -97,7 +97,6 @@ def find_tile_loops(assembly, weights_type):
 
 
 @pytest.mark.slow
-@pytest.mark.issue(60)
 @pytest.mark.parametrize("name, types", [("avx2", [0]), ("avx512", [0, 1, 2]), ("avx512_bf16", [0, 1])])
 def test_inner_loops_are_fused_and_spill_nothing(name, types, monkeypatch):
     """A sum in memory costs a third of the speed; a product that is not fused rounds in another way. 16 registers are

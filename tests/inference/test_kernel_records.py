@@ -52,7 +52,6 @@ def remove_record(layouts):
     del layouts["Product"]
 
 
-@pytest.mark.issue(60)
 @pytest.mark.parametrize("change", [rename_field, swap_fields, add_field, change_format, remove_record, dict.clear])
 def test_a_kernel_with_other_records_is_an_error(change):
     check_layout(CompiledKernel())
@@ -62,7 +61,6 @@ def test_a_kernel_with_other_records_is_an_error(change):
         check_layout(stale)
 
 
-@pytest.mark.issue(60)
 @pytest.mark.parametrize(
     "change", ["native.N_TYPES = 2", "del native.LAYOUTS", "native.LAYOUTS['Task']['itemsize'] += 8"]
 )
@@ -83,7 +81,6 @@ def make_product(**fields):
     return KernelProduct(**{**dict.fromkeys(KernelProduct._fields, 0), **fields})
 
 
-@pytest.mark.issue(60)
 @pytest.mark.parametrize("type_index", [-1, 3, 2**40])
 def test_a_type_of_weights_out_of_range_is_an_error(type_index):
     for function, record in ((kernel.native.run, make_task()), (kernel.native.multiply, make_product())):
@@ -91,7 +88,6 @@ def test_a_type_of_weights_out_of_range_is_an_error(type_index):
             function(pack_record(record._replace(type=type_index)))
 
 
-@pytest.mark.issue(60)
 def test_a_record_of_another_size_is_an_error():
     packed = pack_record(make_task())
     assert kernel.native.run(packed) is None  # of no steps

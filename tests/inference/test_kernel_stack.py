@@ -52,7 +52,6 @@ def test_vectors_are_bit_identical_in_every_batch(variant, state, precision):
         np.testing.assert_array_equal(vectors, expected)
 
 
-@pytest.mark.issue(60)
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_vectors_are_bit_identical_with_more_lanes_than_rows_of_a_block(precision):
     """The kernel multiplies 120 or 240 rows at once."""
@@ -78,7 +77,6 @@ print(bilm.embed([["a", "bank"]] * 50)[0].shape)
 """
 
 
-@pytest.mark.issue(60)
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no limit of the address space")
 def test_tiny_widths_need_little_memory():
     """The number of slots between two checks for signals is not that of the multiply-adds of a tiny biLM."""

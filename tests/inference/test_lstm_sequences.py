@@ -40,7 +40,6 @@ def test_group_lengths_leaves_at_most_half_to_padding():
     assert group_lengths([0, 0]) == []
 
 
-@pytest.mark.issue(48)
 @pytest.mark.parametrize("is_training", [False, True])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("is_emulated", [False, True])

@@ -9,7 +9,7 @@ from inference.forcing import needs_kernel
 
 from spacy_elmo.inference.packed_weights import PackedLinear
 
-pytestmark = [pytest.mark.issue(61), needs_kernel]
+pytestmark = needs_kernel
 
 
 @pytest.mark.parametrize("has_bias", [True, False])

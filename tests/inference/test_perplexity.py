@@ -76,7 +76,6 @@ def test_a_token_loss_is_that_of_its_word(bilm, state):
         assert changed[1].tolist() == [True, True, False, False, True]
 
 
-@pytest.mark.issue(37)
 def test_token_embeddings_are_read_with_every_state(bilm):
     """Of one sentence, all states that start from zero give the same losses."""
     table = torch.randn(len(WORDS), WIDTH, generator=torch.Generator().manual_seed(0))
@@ -100,7 +99,6 @@ def test_wrong_input_is_an_error(bilm, arguments):
         bilm.perplexity(**arguments)
 
 
-@pytest.mark.issue(15)
 @pytest.mark.parametrize("value, reason", [(1e17, "the largest is"), (float("nan"), "not finite")])
 @pytest.mark.parametrize("state", ["carry", "reset"])
 def test_perplexity_that_is_not_finite_is_an_error(bilm, value, reason, state):

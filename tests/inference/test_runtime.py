@@ -72,7 +72,6 @@ def test_two_interleaved_readers_do_not_disturb_each_other(bilm, state):
     assert number > 3
 
 
-@pytest.mark.issue(59)
 def test_memory_that_is_not_there_is_told_with_the_setting():
     with pytest.raises(MemoryError, match="There is no memory for .* MB .*batch_tokens"):
         map_pages(2**62)
@@ -117,7 +116,6 @@ def test_what_no_thread_takes_is_computed_by_the_caller(has_busy_thread, monkeyp
     assert runtime._pool._work_queue.empty()
 
 
-@pytest.mark.issue(60)
 def test_threads_that_compute_after_an_interrupt_are_the_only_ones():
     """Nothing computes beside them until they have finished; then all threads are used again."""
     torch.set_num_threads(2)
@@ -258,7 +256,6 @@ print("done")
 
 
 @pytest.mark.slow
-@pytest.mark.issue(48)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.parametrize("place", list(PLACES))
 def test_forked_child_does_not_hang(place):

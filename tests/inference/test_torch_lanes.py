@@ -14,7 +14,6 @@ KINDS = {
     "clipped": {"cell_clip": 0.05, "projection_clip": 0.02},
     "one width": {"cell_width": 8},
 }
-pytestmark = pytest.mark.issue(41)
 
 
 @pytest.fixture(autouse=True)

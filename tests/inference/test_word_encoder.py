@@ -62,7 +62,6 @@ def encoder():
     return make_bilm()._encoder.words
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("n_kept", [500, 3])
 def test_after_an_error_no_word_is_without_its_vector(encoder, n_kept):
     encoder.cache.max_bytes = n_kept * BYTES_PER_WORD
@@ -173,22 +172,18 @@ def check_change(call, change, device="cpu"):
     np.testing.assert_allclose(after, fresh, atol=1e-6)
 
 
-@pytest.mark.issue(15)
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("call", CALLS)
 def test_changed_weights_are_noticed(change, call):
     check_change(call, change)
 
 
-@pytest.mark.issue(37)
 @pytest.mark.gpu
 @pytest.mark.parametrize("make", FUSED[:3])
 def test_steps_of_fused_optimizers_are_noticed_on_a_gpu(make):
     check_change("embed", f"fused {make.__name__}", "cuda")
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("is_replaced", [False, True])
 def test_changed_token_embeddings_are_noticed(is_replaced):
     words = ["<S>", "</S>", "<UNK>", *SENTENCES[0]]
@@ -204,7 +199,6 @@ def test_changed_token_embeddings_are_noticed(is_replaced):
 
 
 @pytest.mark.slow
-@pytest.mark.issue(15)
 def test_the_first_vector_does_not_import_the_compiler_of_torch():
     """`torch.nn.init` on meta tensors does, which takes longer than reading the weights."""
     code = "import sys, spacy; nlp = spacy.blank('en'); nlp.add_pipe('elmo'); nlp('Oslo sleeps.')[0]._.elmo;"

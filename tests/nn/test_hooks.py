@@ -15,7 +15,6 @@ from spacy_elmo.compat.allennlp import ElmoLstm
 from spacy_elmo.nn import Elmo, batch_to_ids
 from spacy_elmo.weights import load_bilm, save_bilm
 
-pytestmark = pytest.mark.issue(48)
 CONFIGS = {
     "skip": CONFIG,
     "highway": BiLMConfig.from_dict({**SIZES, "highway_between": True, "has_skip": False}),

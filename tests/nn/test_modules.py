@@ -146,7 +146,6 @@ def load_state(model):
     return other
 
 
-@pytest.mark.issue(61)
 @pytest.mark.parametrize("make", [copy.deepcopy, unpickle, load_state])
 @torch.no_grad()
 def test_copies_use_their_own_weights(make):
@@ -160,7 +159,6 @@ def test_copies_use_their_own_weights(make):
     torch.testing.assert_close(model(rows, mask), model.lstm(rows)[0], atol=1e-5, rtol=0)
 
 
-@pytest.mark.issue(61)
 def test_evaluation_after_each_update_uses_the_new_weights():
     torch.manual_seed(0)
     model, rows, mask = BiLSTM(4, 3), torch.randn(3, 5, 4), torch.ones(3, 5, dtype=torch.bool)
@@ -179,7 +177,6 @@ def test_evaluation_after_each_update_uses_the_new_weights():
         torch.testing.assert_close(model(rows.double(), mask), model.lstm(rows.double())[0])
 
 
-@pytest.mark.issue(61)
 @pytest.mark.filterwarnings("ignore:`torch.jit.trace")
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
 @torch.no_grad()

@@ -84,7 +84,6 @@ def test_another_bilm_under_trained_mixes_is_an_error():
         Elmo(make_bilm(0, BiLMConfig.from_dict(sizes)), store_bilm=False).load_state_dict(state)
 
 
-@pytest.mark.issue(59)
 @pytest.mark.parametrize("name", ["input_weight", "recurrent_weight", "projection_weight"])
 def test_pruned_matrices_under_trained_mixes_are_another_bilm(name):
     state = Elmo(make_bilm(0), store_bilm=False).state_dict()

@@ -64,7 +64,6 @@ def test_chunk_size_changes_nothing_and_what_is_dropped_is_counted():
         assert rows[0].size + lanes.n_dropped == sum(len(sentence) + 1 for sentence in SENTENCES)
 
 
-@pytest.mark.issue(52)
 @pytest.mark.parametrize("n_chunks", [0, 1, 3])
 @pytest.mark.parametrize("own_lanes", [slice(0, 2), slice(1, 2)])
 def test_lanes_that_skip_continue_like_those_that_read_all(n_chunks, own_lanes):
@@ -124,7 +123,6 @@ def test_every_sentence_is_read_once_and_whole():
         assert positions.tolist() == [list(range(n + 1)), list(range(n + 1, 0, -1))]
 
 
-@pytest.mark.issue(52)
 @pytest.mark.parametrize("n_read", [0, 3])
 @pytest.mark.parametrize("own_lanes", [slice(0, 3), slice(1, 3)])
 def test_lanes_of_whole_sentences_that_skip_continue_like_those_that_read_all(n_read, own_lanes):
