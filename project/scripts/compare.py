@@ -26,10 +26,8 @@ Runs = Dict[str, Dict[int, Dict[str, float]]]
 
 @report_errors("Nothing to compare")
 def compare_cli(
-    # fmt: off
     dataset: str = typer.Argument(..., help="Data set, for the title"),
     training_dir: Path = typer.Argument(..., help="Folder with <variant>-<seed>/metrics.json and timing.json"),
-    # fmt: on
 ) -> None:
     """Print one table of all results of a data set."""
     runs = read_runs(training_dir)

@@ -49,11 +49,9 @@ FILES: Dict[str, Files] = {
 
 @report_errors("Cannot prepare the data set")
 def prepare_cli(
-    # fmt: off
     dataset: str = typer.Argument(..., help=f"Data set: {', '.join(FILES)}"),
     output_dir: Path = typer.Argument(..., help="Folder for train.spacy, dev.spacy and test.spacy", file_okay=False),
     assets_dir: str = ASSETS,
-    # fmt: on
 ) -> None:
     """Convert a data set to spaCy's binary format and print its size."""
     for path, (n_docs, n_tokens) in prepare(dataset, output_dir, assets_dir).items():

@@ -27,7 +27,6 @@ TRAINING_CONFIG = "training.cfg"
 
 @report_errors("Cannot train")
 def train_cli(
-    # fmt: off
     dataset: str = typer.Argument(..., help=f"Data set: {', '.join(PIPELINES)}"),
     variant: str = typer.Argument(..., help=f"Network: {' or '.join(VARIANTS)}"),
     output_dir: Path = typer.Argument(..., help="Folder for the trained pipeline", file_okay=False),
@@ -35,7 +34,6 @@ def train_cli(
     max_steps: int = typer.Option(0, "--max-steps", "-n", help="Training steps; 0 for the number in the config file"),
     bilm: str = typer.Option("", "--bilm", "-b", help="Name or path of the biLM; empty for the one in the config file"),
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="GPU ID or -1 for CPU"),
-    # fmt: on
 ) -> None:
     """Train with or without ELMo; the same as `python -m spacy train` with the printed settings, but with logs."""
     if dataset not in PIPELINES or variant not in VARIANTS:

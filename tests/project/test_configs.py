@@ -46,7 +46,7 @@ def test_every_setting_is_explained_above_it(path: Path) -> None:
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_baseline_differs_only_in_elmo(import_script: Any, pipeline: str) -> None:
-    script = import_script("configs")
+    script = import_script("named_configs")
     baseline, with_elmo = (script.read_any_config(f"{variant}_{pipeline}.cfg") for variant in ("baseline", "elmo"))
     assert with_elmo["nlp"]["pipeline"] == ["elmo", *baseline["nlp"]["pipeline"]]
     text = baseline.to_str(interpolate=False)

@@ -51,7 +51,7 @@ def test_scores_of_the_english_pipeline_are_of_one_recipe_and_on_its_page(script
 
 
 @pytest.mark.issue(18)
-def test_pictures_of_the_docs_are_those_of_their_sources_and_shown(script, invoke, tmp_path):
+def test_pictures_of_the_docs_are_those_of_their_sources_and_shown(import_script, script, invoke, tmp_path):
     image = pytest.importorskip("PIL.Image", reason="comes with matplotlib")
     notes = {}  # what each PNG of the docs notes of itself; screenshots note no Matplotlib
     for path in sorted((ROOT / "docs" / "images").glob("*.png")):
@@ -63,11 +63,12 @@ def test_pictures_of_the_docs_are_those_of_their_sources_and_shown(script, invok
     pages = [page.read_text(encoding="utf8") for page in [*(ROOT / "docs").glob("*.md"), *script.PAGES]]
     shown = {Path(target).name for page in pages for target in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page)}
     assert set(script.PICTURES) <= shown
-    results = script.keep_in_use(script.read_results(script.RESULTS_DIR))
+    tables = import_script("tables")
+    results = tables.keep_in_use(script.read_results(script.RESULTS_DIR))
     wanted = {
         name: script.describe_source(script.RESULTS_DIR / source) for name, (source, _) in script.PICTURES.items()
     }
-    wanted["layer_weights.png"] = script.describe_mixes(results)
+    wanted["layer_weights.png"] = tables.describe_mixes(results)
     for name, source in wanted.items():
         assert notes[name]["Source"] == source, (
             f"python project/experiments/scripts/results.py pictures draws {name} again"

@@ -28,7 +28,6 @@ MB = 1e6
 
 @report_errors("Cannot measure")
 def measure_cli(
-    # fmt: off
     pipelines: Path = typer.Option(PIPELINES_DIR, "--pipelines", "-p", help="Folder given to `paper.py --keep`"),
     seed: int = typer.Option(0, "--seed", "-s", help="Seed of the pipelines"),
     repeats: int = typer.Option(3, "--repeats", "-r", min=1, help="Processes that load and measure a pipeline"),
@@ -36,7 +35,6 @@ def measure_cli(
     assets_dir: str = ASSETS,
     results: Path = typer.Option(RESULTS_DIR, "--results", "-R", help=f"Folder for {MEASURED}", file_okay=False),
     force: bool = typer.Option(False, "--force", "-F", help="Measure again what is measured"),
-    # fmt: on
 ) -> None:
     """Measure each kept pipeline of WNUT-17 in processes of its own with one thread, on the texts of the test data:
     words per second of CPU time of the whole pipeline, tokenizer included, the peak of the memory, and the size on

@@ -31,14 +31,12 @@ PAIRS = (("sentences", "reset"), ("sentences", "steady"), ("sentences", "carry")
 
 @report_errors("Cannot compare contexts")
 def contexts_cli(
-    # fmt: off
     bilm_path: str = typer.Argument(..., help="Weights in any known format, with a softmax"),
     n_documents: int = typer.Option(150, "--documents", "-d", help="Held-out documents for perplexities"),
     threads: int = typer.Option(2, "--threads", "-t", help="Threads of torch"),
     assets_dir: str = ASSETS,
     results: Path = typer.Option(RESULTS_DIR, "--results", "-r", help="Folder for contexts.json", file_okay=False),
     force: bool = typer.Option(False, "--force", "-F", help="Compute the scores again if the file exists"),
-    # fmt: on
 ) -> None:
     """Compare document with sentence contexts, and the zero state with the steady and the carried one: forward
     perplexity, and accuracy of the probe (0 to 1) with its 95 % interval (bootstrap over sentences).

@@ -44,11 +44,9 @@ app = typer.Typer(add_completion=False, help=__doc__)
 @app.command("check")
 @report_errors("Data is missing")
 def check_cli(
-    # fmt: off
     names: List[str] = typer.Argument(..., help=f"Data sets: {', '.join(FILES)}"),
     assets_dir: str = ASSETS,
     raw_text: Optional[str] = typer.Option(None, "--raw-text", "-t", help="Tokenized text that is needed, too"),
-    # fmt: on
 ) -> None:
     """Look for the files of all data sets, before hours of training, and name all that are missing."""
     problems = []
@@ -65,10 +63,8 @@ def check_cli(
 @app.command("hwu64")
 @report_errors("Cannot divide the data")
 def hwu64_cli(
-    # fmt: off
     clone: Path = typer.Argument(..., help="Clone of https://github.com/xliuhw/NLU-Evaluation-Data", exists=True),
     output_dir: Path = typer.Argument(..., help="Folder for {train,dev,test}.jsonl", file_okay=False),
-    # fmt: on
 ) -> None:
     """Write the 64 intents of fold 1 as JSON lines, a tenth of its training texts for development."""
     train, test = (

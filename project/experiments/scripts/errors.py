@@ -5,7 +5,7 @@ import tempfile
 from collections import Counter, defaultdict
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Set, Tuple
+from typing import Any, Dict, Iterable, List, Sequence, Set, Tuple
 
 import spacy
 import typer
@@ -26,63 +26,46 @@ from stored import RESULTS_DIR
 
 N_SHOWN = 10  # confusions
 N_WORDS = 3  # examples of a confusion
-UNKNOWN, SEVERAL, ONE = (
-    "not in the training data",
-    "with several tags in the training data",
-    "with one tag in the training data",
-)
+UNKNOWN, SEVERAL, ONE = (f"{kind} in the training data" for kind in ("not", "with several tags", "with one tag"))
 SEEN, NEW = "in the training data", "not in the training data"
 MISSED, LABEL, BOUNDARIES, SPURIOUS = "missed", "wrong label", "wrong boundaries", "spurious"
-# Training texts of a category, from and to.
-SIZES = ((0, 500), (500, 1500), (1500, None))
-NONE = {"n": 0, "without": 0, "with": 0}
+SIZES = ((0, 500), (500, 1500), (1500, None))  # training texts of a category, from and to
 Counts = Dict[str, Any]
-
-
-class Task(NamedTuple):
-    """Experiment and data set, and what the errors are counted on: "words", "entities" or "categories"."""
-
-    experiment: str
-    dataset: str
-    kind: str
-
-
+# Experiment and data set of each task, and what the errors are counted on.
 TASKS = {
-    "wnut17": Task("gains-wnut17", "wnut17", "entities"),
-    "ewt-tags": Task("gains-ewt-tags", "ud_en_ewt", "words"),
-    "goemotions": Task("gains-goemotions", "goemotions", "categories"),
-    "sample": Task("sample", "sample", "entities"),
+    "wnut17": ("gains-wnut17", "wnut17", "entities"),
+    "ewt-tags": ("gains-ewt-tags", "ud_en_ewt", "words"),
+    "goemotions": ("gains-goemotions", "goemotions", "categories"),
+    "sample": ("sample", "sample", "entities"),
 }
 
 
 @report_errors("Cannot count errors")
 def errors_cli(
-    # fmt: off
     task: str = typer.Argument(..., help=f"Task: {', '.join(TASKS)}"),
     seed: int = typer.Option(0, "--seed", "-s", help="Seed of the runs whose pipelines are compared"),
     pipelines: Path = typer.Option(PIPELINES_DIR, "--pipelines", "-p", help="Folder given to `paper.py --keep`"),
     assets_dir: str = ASSETS,
     results: Path = typer.Option(RESULTS_DIR, "--results", "-r", help="Folder for errors-<task>.json", file_okay=False),
-    # fmt: on
 ) -> None:
     """Count the errors of the pipelines with and without ELMo on the test data, by kind."""
     if task not in TASKS:
         raise ValueError(f"The errors of '{task}' cannot be counted. Known tasks: {', '.join(TASKS)}.")
+    experiment, dataset, kind = TASKS[task]
     folders = [pipelines / f"{task}-{condition}-100pct-seed{seed}" for condition in ("elmo", "baseline")]
-    kept = {folder: load_kept(folder) for folder in folders}
-    missing = [folder.name for folder, result in kept.items() if result is None]
-    if missing:
+    stored = [load_kept(folder) for folder in folders]
+    if missing := [folder.name for folder, result in zip(folders, stored) if result is None]:
         raise FileNotFoundError(
-            f"There is no '{', '.join(missing)}' in '{pipelines}'. Train both pipelines with "
-            f"`paper.py {TASKS[task].experiment} --seed {seed} --keep FOLDER`."
+            f"There is no '{', '.join(missing)}' in '{pipelines}'. Train both pipelines with `paper.py {experiment} "
+            f"--seed {seed} --keep FOLDER`."
         )
-    ours, theirs = (_load(folder, result) for folder, result in kept.items() if result)
+    ours, theirs = map(_load, folders, stored)
     with tempfile.TemporaryDirectory() as folder:
-        prepare(TASKS[task].dataset, Path(folder), assets_dir)
-        counts = count_errors(TASKS[task].kind, Path(folder), ours, theirs)
-    used = {name: (kept[folders[0]] or {})["settings"][name] for name in ("bilm", "bilm_digest")}
+        prepare(dataset, Path(folder), assets_dir)
+        counts = count_errors(kind, Path(folder), ours, theirs)
+    identity = {name: stored[0]["settings"][name] for name in ("bilm", "bilm_digest")}
     path = results / f"errors-{task}.json"
-    write_json(path, {"task": task, "seed": seed, "kind": TASKS[task].kind, **used, **counts})
+    write_json(path, {"task": task, "seed": seed, "kind": kind, **identity, **counts})
     msg.good(str(path))
 
 
@@ -95,7 +78,7 @@ def _load(folder: Path, result: Dict[str, Any]) -> Language:
 
 
 def count_errors(kind: str, corpus_dir: Path, ours: Language, theirs: Language) -> Counts:
-    """RETURNS (Counts): Of the test data, by kind: "words", "entities" or "categories"."""
+    """RETURNS (Counts): Errors on the test data, by kind: "words", "entities" or "categories"."""
     train: List[Doc] = list(DocBin().from_disk(corpus_dir / "train.spacy").get_docs(Vocab()))
     test = corpus_dir / "test.spacy"
     if kind == "categories":
@@ -106,7 +89,7 @@ def count_errors(kind: str, corpus_dir: Path, ours: Language, theirs: Language) 
 
 def _score_categories(nlp: Language, examples: List[Example]) -> Dict[str, Any]:
     scores: Dict[str, Any] = nlp.evaluate(examples)["cats_f_per_type"]
-    return {label: {key: round(value, 5) for key, value in found.items()} for label, found in scores.items()}
+    return {label: {key: round(value, 5) for key, value in by_key.items()} for label, by_key in scores.items()}
 
 
 def count_words(train: Iterable[Doc], ours: Sequence[DocAnswers], theirs: Sequence[DocAnswers]) -> Counts:
@@ -119,7 +102,7 @@ def count_words(train: Iterable[Doc], ours: Sequence[DocAnswers], theirs: Sequen
     for doc in train:
         for token in doc:
             tags[token.text].add(token.pos_)
-    rows = {kind: Counter(NONE) for kind in (UNKNOWN, SEVERAL, ONE)}
+    rows = {kind: Counter(n=0, without=0, **{"with": 0}) for kind in (UNKNOWN, SEVERAL, ONE)}
     confused: Dict[Tuple[str, str], Counter[str]] = defaultdict(Counter)
     for one, other in zip(ours, theirs):
         found, found_by_baseline = dict(_by_place(one.predicted["pos"])), dict(_by_place(other.predicted["pos"]))
@@ -146,7 +129,7 @@ def count_entities(train: Iterable[Doc], ours: Sequence[DocAnswers], theirs: Seq
     RETURNS (Counts): "rows": kind, n, found without and with ELMo; "errors": kind, n without and with ELMo.
     """
     seen = {(ent.text, ent.label_) for doc in train for ent in doc.ents}
-    rows = {kind: Counter(NONE) for kind in (SEEN, NEW)}
+    rows = {kind: Counter(n=0, without=0, **{"with": 0}) for kind in (SEEN, NEW)}
     errors = {kind: Counter({"without": 0, "with": 0}) for kind in (MISSED, LABEL, BOUNDARIES, SPURIOUS)}
     for one, other in zip(ours, theirs):
         gold = one.gold["ents"]

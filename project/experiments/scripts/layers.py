@@ -36,13 +36,11 @@ Row = Dict[str, Any]
 
 @report_errors("Cannot score layers")
 def layers_cli(
-    # fmt: off
     experiment: Literal["senses", "pos"] = typer.Argument(..., help="What to look for"),
     results: Path = typer.Option(RESULTS_DIR, "--results", "-r", help="Folder for layers-<experiment>.json"),
     assets_dir: str = ASSETS,
     bilm: str = typer.Option("en_elmo_sm", "--bilm", "-b", help="Name or path of the biLM"),
     force: bool = typer.Option(False, "--force", "-F", help="Compute the scores again if the file exists"),
-    # fmt: on
 ) -> None:
     """Score every layer of a biLM, and the mean of all layers, beside baselines without vectors, and write the scores
     with name and digest of the biLM.

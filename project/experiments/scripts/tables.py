@@ -4,7 +4,6 @@ Tables and plots have the results of the weights in use, beside those without a 
 """
 
 import hashlib
-from collections import defaultdict
 from pathlib import Path
 from statistics import mean, mode
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
@@ -19,6 +18,7 @@ from spacy_elmo.weights.contents import hash_weights
 from spacy_elmo.weights.formats.native import PACKAGED_NAMES
 from spacy_elmo.weights.load import locate_model
 
+Settings = Dict[str, Any]  # of a result, or the record of a measurement
 Mixes = List[Dict[str, Any]]  # of a place, one for each seed
 # Title of each task, and its scores: label and key. The first score is that of the other tables.
 Tasks = Dict[str, Tuple[str, Dict[str, str]]]
@@ -101,61 +101,53 @@ def make_gains(results: List[Result], tasks: Tasks = TASKS) -> Optional[str]:
 
 
 def make_finetuned(results: List[Result]) -> Optional[str]:
-    """RETURNS (Optional[str]): Score and CPU time with a fine-tuned biLM beside a frozen one; None before any is
-    measured.
-    """
+    """RETURNS (Optional[str]): Score and CPU time with a fine-tuned biLM beside a frozen one."""
     rows = []
     for task in FINETUNED_TASKS:
-        (title, key), groups = first_score(task), {name: select(results, task, name) for name in FINETUNED}
-        if groups["elmo-finetuned"]:
-            found = [(FINETUNED[name], group) for name, group in groups.items() if group]
-            rows += [[title, label, *_describe_cost(groups["elmo"], group, key)] for label, group in found]
+        (title, key), frozen = first_score(task), select(results, task, "elmo")
+        for label, group in _group(results, task, FINETUNED):
+            gain = "" if group == frozen else summarize(paired_differences(frozen, group, key), sign="+")
+            rows.append([title, label, summarize(percents(group, key)), gain, *_describe_cost(group)])
     gain = "difference from the frozen biLM, same seeds"
     cost = ["CPU minutes", "CPU seconds per 1,000 updates", "processor"]
     return make_table(["test score", "network", "score", gain, *cost], rows)
 
 
-def _describe_cost(frozen: List[Result], results: List[Result], key: str) -> List[str]:
-    """Score, gain over the frozen biLM, CPU time of a training and of 1,000 updates, evaluations included, and the
-    processor. Times of different processors are not averaged: they are those of the most frequent processor alone, of
-    equals that of the lowest seed, whose number of results follows its name if there are others.
+def _describe_cost(results: List[Result]) -> List[str]:
+    """RETURNS (List[str]): CPU time of a training and of 1,000 updates, evaluations included, and the processor. Times
+    are those of the most frequent processor alone, of equals that of the lowest seed, with the number of its results if
+    there are others.
     """
-    gain = "" if frozen == results else summarize(paired_differences(frozen, results, key), sign="+")
-    names = [result.get("processor", "not recorded") for result in results]
-    processor = mode(names)
-    timed = [result for result, name in zip(results, names) if name == processor]
-    told = processor if len(timed) == len(results) else f"{processor} ({len(timed)} of {len(results)})"
+    processor = mode(result["processor"] for result in results)
+    timed = [result for result in results if result["processor"] == processor]
+    n_timed = "" if len(timed) == len(results) else f" ({len(timed)} of {len(results)})"
     minutes = mean(result["cpu_seconds"] / 60 for result in timed)
     seconds = mean(1000 * result["cpu_seconds"] / result["last_step"] for result in timed)
-    return [summarize(percents(results, key)), gain, f"{minutes:.1f}", f"{seconds:.0f}", told]
+    return [f"{minutes:.1f}", f"{seconds:.0f}", f"{processor}{n_timed}"]
 
 
 def make_alternatives(results: List[Result]) -> Optional[str]:
-    """RETURNS (Optional[str]): Test scores with what else raw text can give; None before any is measured."""
+    """RETURNS (Optional[str]): Test scores with what else raw text can give."""
     rows = []
     for task in SHARE_TASKS:
-        (title, key), groups = first_score(task), {name: select(results, task, name) for name in ALTERNATIVES}
-        if groups["tok2vec"] or groups["floret"]:
-            found = [(ALTERNATIVES[name], group) for name, group in groups.items() if group]
-            rows += [
-                [title, label, *_describe_source(group), summarize(percents(group, key))] for label, group in found
-            ]
+        title, key = first_score(task)
+        for label, group in _group(results, task, ALTERNATIVES):
+            rows.append([title, label, *_describe_source(group[0]["settings"]), summarize(percents(group, key))])
     header = ["test score", "network", "raw text", "words trained on", "wall time (CPU time)", "score"]
     return make_table(header, rows)
 
 
-def _describe_source(results: List[Result]) -> List[str]:
+def _describe_source(settings: Settings) -> List[str]:
     """RETURNS (List[str]): Raw text, words read (those of all passes) and time of a packaged biLM, from its meta data,
-    or of an alternative; empty cells for other and earlier weights, whose files are not named in a result.
+    or of an alternative; empty cells for others.
     """
-    settings = results[0]["settings"]
-    name, source = settings.get("bilm"), settings.get("source")
-    if name in PACKAGED_NAMES and settings.get("bilm_digest") == _packaged(name):
+    name, source = settings["bilm"], settings.get("source")
+    if name in PACKAGED_NAMES:
         meta: Dict[str, Any] = srsly.read_json(locate_model(name) / "meta.json")
         training = meta["training"]
         hours = training["hours"] if "hours" in training else training["elapsed_s"] / 3600
         return [meta["corpus"]["name"], f"{training['n_tokens']:,}", f"{hours:.1f} h"]
-    if name or not source:
+    if not source:
         return ["", "", ""]
     share = "" if source["share"] == 100 else f", {source['share']} %"
     minutes = f"{source['elapsed_s'] / 60:.1f} min ({source['cpu_s'] / 60:.1f})"
@@ -175,15 +167,14 @@ def make_layer_weights(results: List[Result]) -> Optional[str]:
 
 def find_mixes(results: List[Result]) -> List[Tuple[str, Mixes]]:
     """RETURNS (List[Tuple[str, Mixes]]): Name of each mix of the gains, and what each seed ended with."""
-    found = []
+    named = []
     for task, (title, scores) in TASKS.items():
         label = next(iter(scores))
         label = NETWORKS.get(label, label.replace("NER F", "NER"))  # a network may have several scores
-        seeds = [result["mixes"] for result in select(results, task, "elmo") if result.get("mixes")]
-        for number, mix in enumerate(seeds[0] if seeds else []):
-            place = f" ({mix['place']})" if mix["place"] else ""
-            found.append((f"{title}, {label}{place}", [mixes[number] for mixes in seeds]))
-    return found
+        for mixes in zip(*(result["mixes"] for result in select(results, task, "elmo"))):
+            place = f" ({mixes[0]['place']})" if mixes[0]["place"] else ""
+            named.append((f"{title}, {label}{place}", list(mixes)))
+    return named
 
 
 def average_mixes(seeds: Mixes) -> TaskMix:
@@ -194,33 +185,33 @@ def average_mixes(seeds: Mixes) -> TaskMix:
 
 def describe_mixes(results: List[Result]) -> str:
     """RETURNS (str): Number of trainings, and the first digits of the sha256 of what they ended with."""
-    found = find_mixes(results)
-    digest = hashlib.sha256(srsly.json_dumps(found).encode("utf8")).hexdigest()[:12]
-    return f"{sum(len(seeds) for _, seeds in found)} mixes of project/experiments/results {digest}"
+    mixes = find_mixes(results)
+    digest = hashlib.sha256(srsly.json_dumps(mixes).encode("utf8")).hexdigest()[:12]
+    return f"{sum(len(seeds) for _, seeds in mixes)} mixes of project/experiments/results {digest}"
 
 
 def make_mixes(results: List[Result]) -> Optional[str]:
-    """RETURNS (Optional[str]): WNUT-17 by mix of the layers, table 2 of the paper; None before any mix is measured."""
-    if not any(result["settings"]["condition"].startswith("mix-") for result in results):
-        return None
+    """RETURNS (Optional[str]): WNUT-17 by mix of the layers, table 2 of the paper."""
+    rows = [
+        [label, summarize(percents(group, "ents_f")), _mean_shares(group)]
+        for label, group in _group(results, "wnut17", MIXES)
+    ]
     header = ["mix of the layers, at the input of the network", "WNUT-17, NER F"]
-    rows = _by_condition(results, MIXES)
-    shares = {label: _mean_shares(select(results, "wnut17", name)) for name, label in MIXES.items()}
-    if any(shares.values()):
-        header.append("shares of the layers, token layer first")
-        rows = [[*row, shares[row[0]]] for row in rows]
-    return make_table(header, rows)
+    return make_table([*header, "shares of the layers, token layer first"], rows)
 
 
 def _mean_shares(results: List[Result]) -> str:
     """RETURNS (str): Mean over seeds of each layer's share in the first mix; empty where no result has mixes."""
-    found = [result["mixes"][0]["shares"] for result in results if result.get("mixes")]
-    return " / ".join(f"{mean(layer):.2f}" for layer in zip(*found))
+    shares = [result["mixes"][0]["shares"] for result in results if "mixes" in result]
+    return " / ".join(f"{mean(layer):.2f}" for layer in zip(*shares))
 
 
 def make_placements(results: List[Result]) -> Optional[str]:
     """RETURNS (Optional[str]): WNUT-17 by place of ELMo in a network with a BiLSTM, table 3 of the paper."""
-    return make_table(["ELMo at", "WNUT-17, NER F"], _by_condition(results, PLACES))
+    groups = _group(results, "wnut17", PLACES)
+    return make_table(
+        ["ELMo at", "WNUT-17, NER F"], [[name, summarize(percents(one, "ents_f"))] for name, one in groups]
+    )
 
 
 def make_shares(results: List[Result]) -> Optional[str]:
@@ -248,8 +239,6 @@ def make_choice(results: List[Result], measured: List[Result]) -> Optional[str]:
         speed = find_speed(first, measured)
         costs = [f"{speed[name]:,.0f}" if speed else "-" for name in ("words_per_s", "memory_mb", "size_mb")]
         rows.append([system, *scores, *costs])
-    if all(cell == "-" for row in rows for cell in row[1:]):
-        return None
     return make_table(["system", *COLUMNS, "words/s", "memory, MB", "on disk, MB"], rows)
 
 
@@ -324,9 +313,13 @@ def make_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Optional
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _by_condition(results: List[Result], conditions: Dict[str, str]) -> List[List[str]]:
-    scores = {label: percents(select(results, "wnut17", name), "ents_f") for name, label in conditions.items()}
-    return [[label, summarize(values)] for label, values in scores.items() if values]
+def _group(results: List[Result], task: str, labels: Dict[str, str]) -> List[Tuple[str, List[Result]]]:
+    """labels (Dict[str, str]): By condition.
+    RETURNS (List[Tuple[str, List[Result]]]): Label and results of each condition with any, if there are others than
+        those with and without ELMo.
+    """
+    groups = {condition: group for condition in labels if (group := select(results, task, condition))}
+    return [(labels[name], group) for name, group in groups.items()] if groups.keys() - {"baseline", "elmo"} else []
 
 
 def _mean_updates(results: List[Result]) -> str:
@@ -338,58 +331,51 @@ def _mean_updates(results: List[Result]) -> str:
 
 def keep_in_use(results: List[Result]) -> List[Result]:
     """RETURNS (List[Result]): Results without a biLM, or of the weights in use."""
-    in_use = find_digests(results)
+    in_use = find_digests(result["settings"] for result in _sort_by_time(results))
     return [result for result in results if _is_of(result["settings"], in_use)]
 
 
-def find_digests(results: Iterable[Result]) -> Dict[str, Optional[str]]:
-    """RETURNS (Dict[str, Optional[str]]): For each biLM and alternative the digest of its weights: of a packaged
-    biLM as they are now, of others as in the newest result.
-    """
-    by_name: Dict[str, List[Result]] = defaultdict(list)
-    for result in results:
-        name, _ = _identify(result["settings"])
-        if name:
-            by_name[name].append(result)
-    newest = {name: max(found, key=lambda one: str(one.get("finished_at", ""))) for name, found in by_name.items()}
-    return {name: _packaged(name) or _identify(newest[name]["settings"])[1] for name in sorted(newest)}
+def _sort_by_time(results: List[Result]) -> List[Result]:
+    return sorted(results, key=lambda result: str(result.get("finished_at", "")))
 
 
-def describe_weights(results: List[Result], layers: Dict[str, Result]) -> Optional[str]:
-    """RETURNS (Optional[str]): The weights that the tables and other files (`layers`, by name) are of, and how many
-    results are in none; None without any weights.
+def find_digests(settings: Iterable[Settings]) -> Dict[str, str]:
+    """settings (Iterable[Settings]): The newest last.
+    RETURNS (Dict[str, str]): For each biLM and alternative the digest of its weights: of a packaged biLM as they are
+        now, of others the newest.
     """
-    in_use = find_digests([*results, *({"settings": record} for record in layers.values())])
+    newest = dict(identity for one in settings if (identity := _identify(one))[0])
+    return {name: hash_weights(name) if name in PACKAGED_NAMES else newest[name] for name in sorted(newest)}
+
+
+def describe_weights(results: List[Result], records: Iterable[Settings]) -> Optional[str]:
+    """records (Iterable[Settings]): Of files without trainings, each with name and digest of its biLM.
+    RETURNS (Optional[str]): The weights that the tables are of, and how many results are in none.
+    """
+    in_use = find_digests([*records, *(result["settings"] for result in _sort_by_time(results))])
     if not in_use:
         return None
-    names = "; ".join(f"`{name}` {digest or 'not recorded'}" for name, digest in in_use.items())
+    names = "; ".join(f"`{name}` {digest}" for name, digest in in_use.items())
     n_others = sum(not _is_of(result["settings"], in_use) for result in results)
-    told = f" Results of other weights, not shown: {n_others}." if n_others else ""
-    return f"Weights, first digits of the sha256 of their file: {names}.{told}"
+    others = f" Results of other weights, not shown: {n_others}." if n_others else ""
+    return f"Weights, first digits of the sha256 of their file: {names}.{others}"
 
 
-def note_earlier(record: Result) -> str:
-    """record (Result): With "bilm" and "bilm_digest".
-    RETURNS (str): Markdown, a paragraph if it was made with earlier weights of a packaged biLM; otherwise "".
-    """
-    found = record.get("bilm_digest")
-    if _packaged(record["bilm"]) in (None, found):
-        return ""
-    return f"\n\nMeasured with earlier weights of `{record['bilm']}` ({found or 'not recorded'})."
+def note_earlier(record: Settings) -> str:
+    """RETURNS (str): Markdown, a paragraph if it was made with earlier weights of a packaged biLM; otherwise ""."""
+    name, digest = record["bilm"], record["bilm_digest"]
+    is_earlier = name in PACKAGED_NAMES and digest != hash_weights(name)
+    return f"\n\nMeasured with earlier weights of `{name}` ({digest})." if is_earlier else ""
 
 
-def _identify(settings: Dict[str, Any]) -> Tuple[str, Optional[str]]:
-    """RETURNS (Tuple[str, Optional[str]]): Name and digest of the weights that a result was made with; "" for none."""
-    if settings.get("bilm"):
-        return settings["bilm"], settings.get("bilm_digest")
+def _identify(settings: Settings) -> Tuple[str, str]:
+    """RETURNS (Tuple[str, str]): Name and digest of the weights that a result was made with; "" for none."""
+    if settings["bilm"]:
+        return settings["bilm"], settings["bilm_digest"]
     source = settings.get("source")
-    return (f"{source['kind']} for {settings['task']}", source["digest"]) if source else ("", None)
+    return (f"{source['kind']} for {settings['task']}", source["digest"]) if source else ("", "")
 
 
-def _is_of(settings: Dict[str, Any], in_use: Dict[str, Optional[str]]) -> bool:
+def _is_of(settings: Settings, in_use: Dict[str, str]) -> bool:
     name, digest = _identify(settings)
     return not name or digest == in_use[name]
-
-
-def _packaged(name: str) -> Optional[str]:
-    return hash_weights(name) if name in PACKAGED_NAMES else None
