@@ -146,7 +146,7 @@ class File:
 
     def read_text(self) -> str:
         """The text in UTF-8, see `decode_text`; errors are those of `read_bytes`."""
-        return decode_text(self.read_bytes())
+        return decode_text(self.read_bytes(), self)
 
     def place(self) -> Tuple[Union[Path, io.BytesIO], int]:
         """What a library opens: the path of a plain file on disk, else its content in memory; and its size in bytes.
@@ -418,18 +418,28 @@ def decoding(path: object, kind: str, remedy: str = DAMAGED) -> Iterator[None]:
         raise (_denied(path, error) if _is_of_system(error) else unreadable(path, kind, reason, remedy)) from error
 
 
-def decode_text(content: bytes) -> str:
+def decode_text(content: bytes, path: object) -> str:
     """The text of UTF-8, or of UTF-16 or UTF-32 with its byte order mark, as editors of Windows write it; without the
-    mark. ValueError with the line and the encoding if it is not valid.
+    mark. ValueError EL022 with the line and the encoding if it is not valid.
     """
     encoding = json.detect_encoding(content[:4])
     try:
         return content.decode(encoding)
     except UnicodeDecodeError as error:
         name = "UTF-8" if encoding.startswith("utf-8") else encoding.upper()
-        line = content.count(b"\n", 0, error.start) + 1
-        byte = content[error.start : error.start + 1].hex()
-        raise ValueError(f"it is not {name}: line {line:,} has the byte 0x{byte}. Save it as UTF-8.") from error
+        byte, line = content[error.start : error.start + 1].hex(), content.count(b"\n", 0, error.start) + 1
+        reason = f"line {line:,} has the byte 0x{byte}"
+        raise unreadable(path, f"text in {name}", reason, "Save it as UTF-8") from error
+
+
+def parse_json(content: Union[bytes, str], path: object) -> Any:
+    """The value of JSON. ValueError EL022 if it is not JSON, with line and column."""
+    text = decode_text(content, path) if isinstance(content, bytes) else content
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        reason = error if text.strip() else "it is empty"
+        raise unreadable(path, "JSON", reason, "Correct it, or use the original file") from error
 
 
 def read_json(file: File) -> Any:
@@ -437,9 +447,11 @@ def read_json(file: File) -> Any:
     return parse_json(file.read_bytes(), file)
 
 
-def read_object(file: File, kind: str) -> Dict[str, Any]:
-    """The object of a JSON file, which contains `kind`. ValueError as `read_json`, EL022 for another value."""
-    record = read_json(file)
+def read_object(file: File, kind: str, convert: Callable[[bytes], bytes] = bytes) -> Dict[str, Any]:
+    """The object of a JSON file, which contains `kind`; `convert` makes JSON of its content. ValueError as `read_json`,
+    EL022 for another value.
+    """
+    record = parse_json(convert(file.read_bytes()), file)
     if not isinstance(record, dict):
         raise unreadable(file, kind, f"it contains a {type(record).__name__} instead of an object {{...}}")
     return record
@@ -448,12 +460,3 @@ def read_object(file: File, kind: str) -> Dict[str, Any]:
 def write_object(path: Path, record: Mapping[str, Any]) -> None:
     """Write a JSON file that `read_object` reads; srsly would round numbers."""
     path.write_bytes(json.dumps(record, indent=2).encode("ascii"))
-
-
-def parse_json(content: Union[bytes, str], path: object) -> Any:
-    """The value of JSON. ValueError EL022 if it is not JSON, with line and column."""
-    try:
-        return json.loads(decode_text(content) if isinstance(content, bytes) else content)
-    except (ValueError, RecursionError) as error:
-        reason = error if content.strip() else "it is empty"
-        raise unreadable(path, "JSON", reason, "Correct it, or use the original file") from error

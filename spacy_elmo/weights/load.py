@@ -18,7 +18,7 @@ from .formats import ALLENNLP, BILM_TF, FORMATS, TF_CHECKPOINT, Format
 from .formats.allennlp import detect_allennlp, detect_state_dict
 from .formats.bilm_tf import detect_bilm_tf
 from .formats.hdf5 import VECTORS, WEIGHTS_WANTED
-from .formats.native import PACKAGED_NAMES, find_packaged
+from .formats.native import PACKAGED_NAMES, find_packaged_files
 from .formats.pipelines import PIPELINE_CONFIG, component_names
 from .formats.tensorflow import find_checkpoint, with_options
 from .meta import META_NAME, RECORD_NAME, LoadedMix, mixes_from_meta, read_record_meta
@@ -31,7 +31,6 @@ LOG, CHECKPOINTS, MODELS = "log.jsonl", "checkpoints", ("model-best", "model-las
 INDEX = "tokens.sqlite"
 MANIFESTS = ("embed.json", "_embed.json")
 MAX_NAMES = 2000  # files considered
-Lines = Sequence[Tuple[str, Sequence[str], str]]  # of formats: name, patterns of required files, description
 
 
 @isolated
@@ -135,7 +134,7 @@ def locate_model(path: PathLike) -> Path:
     installed.
     """
     if isinstance(path, str) and path in PACKAGED_NAMES:
-        return Path(find_packaged(path).where)
+        return Path(find_packaged_files(path).where)
     path = to_path(path)
     # Another process is replacing the folder, or was killed while it did.
     return aside_of(path) if not path.exists() and aside_of(path).is_dir() else path
@@ -155,48 +154,41 @@ def detect_format(path: Path) -> Tuple[Format, ModelFiles]:
         template = f"{Errors.EL020} `python -m spacy elmo download --list` lists published biLMs and how to get them."
         raise ValueError(template.format(path=path, reason="there is no such file or folder", expected=expected))
     listing = Listing(path)
-    if listing.kind != "folder":
-        refuse_other_file(listing)
+    if listing.kind != "folder" and (content := _content_of_file(listing)) is not None:
+        raise _no_bilm(path, content)
     for format in FORMATS:
         if format.is_possible(listing) and (files := format.detect(listing)) is not None:
             return format, files
     if listing.kind == "folder":
-        reject_other_folder(path)
+        if (content := _content_of_folder(path)) is not None:
+            raise _no_bilm(path, content)
         if (files := detect_state_dict(listing)) is not None:
             return ALLENNLP, files
         archive_suffixes = (".zip", *TAR_SUFFIXES)
         archives = [file for name, file in listing.files.items() if name.lower().endswith(archive_suffixes)]
         if len(archives) == 1:
             return detect_format(archives[0].path)
-        if PIPELINE_CONFIG in listing.files:
-            components = ", ".join(component_names(path)) or "none"
-            reason = f"it is a spaCy pipeline, and no component of it has a biLM (components: {components})"
-            expected = "a component 'elmo' or 'elmo_surprisal', or one whose listener was replaced"
-            raise ValueError(Errors.EL020.format(path=path, reason=reason, expected=expected))
-    lines = [(format.name, format.required, format.description) for format in FORMATS]
-    raise ValueError(describe_missing(listing, lines, PACKAGED))
+    raise _no_format(listing)
 
 
 def detect_pair(weights: Path, options: File) -> Tuple[Format, ModelFiles]:
     """The format of a checkpoint, a state dict of AllenNLP or an HDF5 file whose options the user names separately."""
     if (checkpoint := find_checkpoint(weights)) is not None:
         return TF_CHECKPOINT, with_options(checkpoint, options)
-    if weights.is_dir():
-        listing = Listing(weights)
+    listing = Listing(weights) if weights.exists() else None
+    if listing is not None and listing.kind == "folder":
         if (files := detect_allennlp(listing)) is not None:
             return ALLENNLP, files
         if (files := detect_bilm_tf(listing)) is None:
             raise cannot_add(weights, detect_format(weights)[0].name, "options")
-        reason, expected = "it is a folder, and options are given apart", f"the file '{files.weights}'"
-        raise ValueError(Errors.EL020.format(path=weights, reason=reason, expected=expected))
+        raise _no_bilm(weights, "it is a folder, and options are given apart", f"the file '{files.weights}'")
     file = File(weights)
-    if weights.is_file():
-        listing = Listing(weights)
+    if listing is not None:
         file = listing.file or file
-        refuse_other_file(listing)
-        if file.head.lstrip().startswith(b"{"):
-            reason = "it is a file of JSON, as options are: options and weights may be in the wrong order"
-            raise ValueError(Errors.EL020.format(path=weights, reason=reason, expected="a file of weights"))
+        is_json = file.head.lstrip().startswith(b"{")
+        wrong_order = "it is a file of JSON, as options are: options and weights may be in the wrong order"
+        if (content := wrong_order if is_json else _content_of_file(listing)) is not None:
+            raise _no_bilm(weights, content)
         if (files := detect_allennlp(listing)) is not None:
             return ALLENNLP, files
     meta = weights.parent / META_NAME
@@ -216,30 +208,29 @@ def list_sources(path: PathLike, *files: Optional[PathLike]) -> List[Path]:
         return [to_path(split_name(path)[0]), *named]
 
 
-def refuse_other_file(listing: Listing) -> None:
-    """ValueError EL020 for a file that has a known content other than weights."""
-    if (content := _content_of(listing)) is not None:
-        raise _no_bilm(listing.path, content)
-    if listing.path.name in CHECKPOINT_FILES:
-        reject_other_folder(listing.path.parent)
+def _no_bilm(path: Path, reason: str, expected: str = WEIGHTS_WANTED) -> ValueError:
+    return ValueError(Errors.EL020.format(path=path, reason=reason, expected=expected))
 
 
-def reject_other_folder(path: Path) -> None:
-    """ValueError EL020 for a folder without weights that has a known content, such as a pretraining run."""
+def _content_of_folder(path: Path) -> Optional[str]:
+    """The content of a folder without weights, such as a pretraining run; None if it is not known."""
     if all((path / name).is_file() for name in CHECKPOINT_FILES) or any(path.glob(f"step-*/{CHECKPOINT_FILES[0]}")):
         run = next((folder.parent for folder in (path, path.parent) if folder.name == CHECKPOINTS), None)
         where = "Give the biLM of the run, in its folder model-best or model-last" if run is None else _bilm_of(run)
-        raise _no_bilm(path, f"it has checkpoints of a pretraining run, which only `elmo pretrain` reads. {where}")
+        return f"it has checkpoints of a pretraining run, which only `elmo pretrain` reads. {where}"
     if (path / LOG).is_file() and (path / CHECKPOINTS).is_dir():
-        raise _no_bilm(path, f"it is the folder of a pretraining run. {_bilm_of(path)}")
+        return f"it is the folder of a pretraining run. {_bilm_of(path)}"
     if (path / INDEX).is_file():
-        raise _no_bilm(path, "it is an index of tokens. Give the biLM that it was built with")
+        return "it is an index of tokens. Give the biLM that it was built with"
     if any((path / name).is_file() for name in MANIFESTS):
-        raise _no_bilm(path, "it is a folder of vectors, as `elmo embed` writes it. Give the biLM that computes them")
-
-
-def _no_bilm(path: Path, reason: str) -> ValueError:
-    return ValueError(Errors.EL020.format(path=path, reason=reason, expected=WEIGHTS_WANTED))
+        return "it is a folder of vectors, as `elmo embed` writes it. Give the biLM that computes them"
+    if (path / PIPELINE_CONFIG).is_file():
+        return (
+            f"it is a spaCy pipeline, and no component of it has a biLM (components: "
+            f"{', '.join(component_names(path)) or 'none'}). Give one with a component 'elmo' or 'elmo_surprisal', or "
+            "with a listener that was replaced"
+        )
+    return None
 
 
 def _bilm_of(run: Path) -> str:
@@ -253,8 +244,11 @@ def _bilm_of(run: Path) -> str:
     )
 
 
-def _content_of(listing: Listing) -> Optional[str]:
+def _content_of_file(listing: Listing) -> Optional[str]:
+    """The content of a file or an archive without weights; None if it is not known."""
     path, head = listing.path, b"" if listing.file is None else listing.file.head
+    if path.name in CHECKPOINT_FILES:
+        return _content_of_folder(path.parent)
     suffix = path.suffix.lower()
     if suffix == ".onnx" or (head.startswith(b"\x08") and b"spacy-elmo" in head[:32]):
         return "it is an ONNX graph, which is written for other programs, not read. Give the weights it was made from"
@@ -266,24 +260,22 @@ def _content_of(listing: Listing) -> Optional[str]:
     return VECTORS if head.startswith(b"PAR1") or is_npz else None
 
 
-def describe_missing(listing: Listing, formats: Lines, packaged: str) -> str:
-    """The message of EL020 for a path in no format, with the files that are missing for each of the formats; `packaged`
-    is its last line.
-    """
+def _no_format(listing: Listing) -> ValueError:
+    """EL020 for a path in no format, with the files that are missing for each of the formats."""
     path = listing.path
     names = list(listing.deep_files)[:MAX_NAMES] if listing.file is None else None
     if names is not None and listing.kind != "folder":  # folders in an archive do not matter
         names = [PurePosixPath(name).name for name in names]
     reason = "it is in no known format" if names is not None else "it is a file in no known format"
-    lines = [f"{name}: {_describe_files(names, required)}{text}" for name, required, text in formats]
-    packed = [name for name, required, _ in formats if path.is_file() and has_all(names or [], required)]
+    lines = [f"{format.name}: {_describe_files(names, format.required)}{format.description}" for format in FORMATS]
+    packed = [format.name for format in FORMATS if path.is_file() and has_all(names or [], format.required)]
     if packed:
         tool, folder = "zipfile" if listing.kind == "zip" else "tarfile", f"{path}_files"
         reason = (
             f"it is an archive with the files of {' or '.join(packed)}, which is not read in place. Unpack it, and "
             f"pass the folder with these files: `python -m {tool} -e {quote(str(path))} {quote(folder)}`"
         )
-    return Errors.EL020.format(path=path, reason=reason, expected="".join(f"\n- {line}" for line in [*lines, packaged]))
+    return _no_bilm(path, reason, "".join(f"\n- {line}" for line in [*lines, PACKAGED]))
 
 
 def has_all(names: Sequence[str], required: Sequence[str]) -> bool:

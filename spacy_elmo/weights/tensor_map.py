@@ -257,13 +257,6 @@ def as_float32(array: Array) -> Array:
     return np.array(array, dtype="float32", order="C")
 
 
-def no_vocabulary(path: object, reason: object) -> ValueError:
-    return ValueError(
-        f"'{path}' cannot be used as vocabulary, one word per line in UTF-8: {reason} Correct the file, convert it "
-        "to UTF-8, or use another file."
-    )
-
-
 def read_vocabulary(source: File, is_needed: bool) -> Optional[Vocabulary]:
     """The words of a text file in UTF-8, one per line. If it is invalid: a ValueError if the model needs it, else None
     and the warning WL020.
@@ -276,7 +269,10 @@ def read_vocabulary(source: File, is_needed: bool) -> Optional[Vocabulary]:
         vocabulary = Vocabulary.from_lines(lines[:-1] if not lines[-1] else lines)
     except ValueError as error:
         if is_needed:
-            raise no_vocabulary(source, error) from error
+            raise ValueError(
+                f"'{source}' cannot be used as vocabulary, one word per line in UTF-8: {error} Correct the file, "
+                "convert it to UTF-8, or use another file."
+            ) from error
         warnings.warn(Warnings.WL020.format(path=source, reason=error), stacklevel=2)
         return None
     _warn_of_repeated(vocabulary.words, source)

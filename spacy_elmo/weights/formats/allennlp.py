@@ -33,8 +33,7 @@ from ..archive import (
     Shape,
     cannot_add,
     no_such_bilm,
-    parse_json,
-    read_json,
+    read_object,
 )
 from ..meta import FORMAT_KEY, LoadedMix, mixes_to_meta
 from ..tensor_map import (
@@ -42,7 +41,6 @@ from ..tensor_map import (
     find_mismatches,
     load_network,
     load_softmax,
-    no_vocabulary,
     raise_mismatches,
     read_vocabulary,
     softmax_shapes,
@@ -180,7 +178,7 @@ def read_allennlp(
     """
     where = str(files.weights)
     tensors = read_state_dict(files.weights)
-    config = read_jsonnet(files.by_name[CONFIG_NAME]) if CONFIG_NAME in files.by_name else {}
+    config = read_jsonnet(files.by_name[CONFIG_NAME], "a config") if CONFIG_NAME in files.by_name else {}
     modules = _find_modules(tensors)
     if not modules and is_language_model(tensors):
         if name is not None:
@@ -213,12 +211,11 @@ def _choose_module(modules: List[Module], name: Optional[str], where: str) -> Mo
         raise ValueError(NO_ELMO.format(path=where, problem=problem))
     names = shorten(", ".join(f"'{module.name}'" for module in modules), 1000)
     chosen = [module for module in modules if name is None or module.name == name]
-    if not chosen:
-        raise no_such_bilm(where, name or "", names)
-    if len(chosen) > 1:
+    if len(chosen) != 1:
+        problem = "none is chosen" if name is None else f"none has the name '{name}'"
         raise ValueError(
-            f"'{where}' has {len(modules)} biLMs: {names}. Choose one of them by a '#' and its name after the "
-            f"path of the archive: 'model.tar.gz#{modules[0].name}'."
+            f"'{where}' has {len(modules)} biLM(s): {names}; {problem}. Choose one of them by a '#' and its name after "
+            f"the path of the archive: 'model.tar.gz#{modules[0].name}'."
         )
     return chosen[0]
 
@@ -278,14 +275,11 @@ def _words_of(files: ModelFiles) -> Optional[List[str]]:
     source = files.by_name.get("vocabulary/tokens.txt")
     if source is None:
         return None
-    try:
-        lines = source.read_text().split("\n")
-    except ValueError as error:
-        raise no_vocabulary(source, error) from error
+    lines = source.read_text().split("\n")
     return lines[:-1] if not lines[-1] else lines
 
 
-def find_block(config: Any, module: Module) -> Optional[ElmoBlock]:
+def find_block(config: Mapping[str, Any], module: Module) -> Optional[ElmoBlock]:
     """The settings of a biLM in the config of an archive: the only ones, or those named as its token embedder."""
     blocks = list(_walk_config(config, ()))
     named = [block for block in blocks if f"token_embedder_{block.path.rpartition('.')[2]}" in module.name.split(".")]
@@ -295,7 +289,7 @@ def find_block(config: Any, module: Module) -> Optional[ElmoBlock]:
 
 def read_bilm_config(
     files: ModelFiles,
-    config: Any,
+    config: Mapping[str, Any],
     module: Module,
     block: Optional[ElmoBlock],
     shapes: Mapping[str, Shape],
@@ -303,7 +297,8 @@ def read_bilm_config(
 ) -> Tuple[BiLMConfig, str]:
     """The config of a biLM, and the source of the options.
 
-    config (Any), block (Optional[ElmoBlock]): The config of the archive, and the settings of the biLM in it.
+    config (Mapping[str, Any]): The config of the archive.
+    block (Optional[ElmoBlock]): The settings of the biLM in it.
     shapes (Mapping[str, Shape]): Shapes of its tensors by their names in it.
     user_options (Optional[File]): Options that the user specifies, which are used first.
     RAISES (ValueError): With all problems.
@@ -315,20 +310,26 @@ def read_bilm_config(
         if not _is_official(block):
             warnings.warn(Warnings.WL310.format(path=where, name=module.name or "the biLM"), stacklevel=2)
     bilm_config = read_options(options, source, has_projection=True)
-    if not bilm_config.has_projection:
-        problem = f"its LSTMs project to their own width, {bilm_config.cell_width}, which a biLM here does not have"
-        raise ValueError(NO_ELMO.format(path=where, problem=problem))
-    if not bilm_config.has_skip and bilm_config.n_layers > 1:
-        problem = "lstm.use_skip_connections is false, but AllenNLP's ELMo always has skip connections"
-        raise ValueError(Errors.EL023.format(path=source, problems=problem))
+    checks = [
+        (
+            bilm_config.has_projection,
+            f"its LSTMs project to their own width, {bilm_config.cell_width}, which a biLM here does not have",
+        ),
+        (
+            bilm_config.has_skip or bilm_config.n_layers == 1,
+            "lstm.use_skip_connections is false, but AllenNLP's ELMo always has skip connections",
+        ),
+    ]
+    if problems := [text for is_fine, text in checks if not is_fine]:
+        raise ValueError(Errors.EL023.format(path=source, problems="; ".join(problems)))
     return bilm_config, source
 
 
 def _find_options(
-    files: ModelFiles, config: Any, block: Optional[ElmoBlock], user_options: Optional[File]
-) -> Tuple[Any, str]:
+    files: ModelFiles, config: Mapping[str, Any], block: Optional[ElmoBlock], user_options: Optional[File]
+) -> Tuple[Optional[Mapping[str, Any]], str]:
     if user_options is not None:
-        return read_json(user_options), str(user_options)
+        return read_object(user_options, "options"), str(user_options)
     stated = None if block is None else block.settings.get("options_file")
     if block is not None and isinstance(stated, Mapping):
         return stated, f"{files.by_name[CONFIG_NAME]}, {block.path}.options_file"
@@ -336,8 +337,8 @@ def _find_options(
     if name is None and not _is_official(block) and OPTIONS_NAME in files.by_name:
         name = OPTIONS_NAME
     if name is not None:
-        return read_jsonnet(files.by_name[name]), str(files.by_name[name])
-    if isinstance(config, Mapping) and "lstm" in config:  # options under the name of a config
+        return read_jsonnet(files.by_name[name], "options"), str(files.by_name[name])
+    if "lstm" in config:  # options under the name of a config
         return config, str(files.by_name[CONFIG_NAME])
     return None, ""
 
@@ -410,6 +411,6 @@ def to_json(content: bytes) -> bytes:
     return bytes(plain + content[start:])
 
 
-def read_jsonnet(source: File) -> Any:
-    """The value of a JSON file, in which AllenNLP allows some Jsonnet. ValueError EL022."""
-    return parse_json(to_json(source.read_bytes()), source)
+def read_jsonnet(source: File, kind: str) -> Dict[str, Any]:
+    """The object of a JSON file, in which AllenNLP allows some Jsonnet. ValueError EL022."""
+    return read_object(source, kind, to_json)

@@ -30,7 +30,6 @@ from ..archive import (
     Listing,
     ModelFiles,
     Shape,
-    read_json,
     read_object,
     write_object,
 )
@@ -194,7 +193,7 @@ def describe_other_hdf5(path: Path) -> Optional[str]:
 
 
 def read_options(
-    options: Any,
+    options: Mapping[str, Any],
     source: str,
     *,
     has_projection: bool = False,
@@ -209,9 +208,6 @@ def read_options(
     forward_only (bool): Whether the names of the weights are those of a dump of a forward model.
     RAISES (ValueError): EL023 with all problems.
     """
-    if not isinstance(options, Mapping):
-        problem = f"it contains a {type(options).__name__}, not a block of settings"
-        raise ValueError(Errors.EL023.format(path=source, problems=problem))
     reader = SettingsReader(options)
     record = reader.read(LSTM_OPTIONS)
     if reader.has("char_cnn"):
@@ -393,13 +389,13 @@ def read_bilm_tf(
     if set(arrays) == {WORD_TABLE}:
         raise ValueError(Errors.EL020.format(path=files.weights, reason=TOKEN_EMBEDDINGS, expected=WEIGHTS_WANTED))
     words = {"vocab": vocab, "token_embeddings": token_embeddings, "softmax": softmax}
-    return build_bilm_tf(files, arrays, read_json(where), where, **words)
+    return build_bilm_tf(files, arrays, read_object(where, "options"), where, **words)
 
 
 def build_bilm_tf(
     files: ModelFiles,
     stored: Mapping[str, Array],
-    options: Any,
+    options: Mapping[str, Any],
     where: object,
     *,
     vocab: Optional[File] = None,

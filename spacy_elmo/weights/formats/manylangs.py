@@ -13,8 +13,8 @@ from ...inference.bilm import BiLM
 from ...settings import check_record, list_problems
 from ...text.words import CHARACTERS_NEEDED, WORDS_NEEDED, Lexicon
 from ...util import DIRECTIONS, MAX_SHOWN, listed, shorten
-from ..archive import CONFIG_NAME, File, Listing, ModelFiles, decode_text, only_model, read_json
-from ..tensor_map import Dataset, TensorSlice, find_mismatches, load_network, whole
+from ..archive import CONFIG_NAME, File, Listing, ModelFiles, only_model, read_json
+from ..tensor_map import Dataset, TensorSlice, find_mismatches, load_network, raise_mismatches, whole
 from .allennlp_names import cell_datasets, filter_datasets, highway_datasets
 from .state_dict import read_state_dict
 
@@ -65,11 +65,7 @@ def read_symbols(file: File, needed: Sequence[str]) -> Tuple[Optional[str], ...]
     """Symbols by id; None for blank symbols that a later line replaces. ValueError with all problems, also for symbols
     that are needed and missing, EL020 for a file that is missing.
     """
-    content = file.read_bytes()
-    try:
-        lines = decode_text(content).split("\n")
-    except ValueError as error:
-        raise ValueError(_refusal(file, [str(error)])) from error
+    lines = file.read_text().split("\n")
     lines = lines[:-1] if not lines[-1].strip() else lines  # only a line feed ends a line
     ids: Dict[str, int] = {}
     symbols: Dict[int, str] = {}
@@ -82,7 +78,10 @@ def read_symbols(file: File, needed: Sequence[str]) -> Tuple[Optional[str], ...]
             break
     problems += [f"{symbol} is missing" for symbol in needed if symbol not in ids and len(problems) <= MAX_SHOWN]
     if problems:
-        raise ValueError(_refusal(file, problems))
+        raise ValueError(
+            f"'{file}' cannot be used as a table of symbols, one SYMBOL<TAB>ID per line in UTF-8, {len(problems)} "
+            f"problem(s):{listed(problems)}\nUse the file that came with the model."
+        )
     return tuple(symbols[i] if ids[symbols[i]] == i else None for i in range(len(lines)))
 
 
@@ -92,8 +91,6 @@ def _add_line(line: str, n_lines: int, ids: Dict[str, int], symbols: Dict[int, s
     symbol = symbol or BLANK
     if not text:
         return "is empty"
-    if "\t" in symbol:
-        return "has more than one tab"
     if not text.isdecimal() or len(text) > MAX_DIGITS:
         return f"has the id {text[:40]!r}, should be a number from 0 to {n_lines - 1:,}"
     symbol_id = int(text)
@@ -106,13 +103,6 @@ def _add_line(line: str, n_lines: int, ids: Dict[str, int], symbols: Dict[int, s
     ids[symbol] = symbol_id
     symbols[symbol_id] = symbol
     return ""
-
-
-def _refusal(file: File, problems: List[str]) -> str:
-    return (
-        f"'{file}' cannot be used as a table of symbols, one SYMBOL<TAB>ID per line in UTF-8, {len(problems)} "
-        f"problem(s):{listed(problems)}\nUse the file that came with the model."
-    )
 
 
 def read_architecture(files: ModelFiles) -> Tuple[Any, str]:
@@ -300,11 +290,6 @@ def read_manylangs(files: ModelFiles) -> BiLM:
     table = [replace(dataset, name=f"{file}/{dataset.name}") for file in tables_of for dataset in tables_of[file]]
     arrays = {f"{file}/{name}": array for file in tables_of for name, array in read_state_dict(present[file]).items()}
     problems = find_mismatches({dataset.name: dataset.shape for dataset in table}, arrays)
-    if problems:
-        raise ValueError(
-            f"The weights of the ELMoForManyLangs model '{files.where}' do not fit its architecture and its tables "
-            f"of symbols, {len(problems)} problem(s):{listed(problems)}\nUse files of one model; otherwise one of "
-            "them is damaged."
-        )
+    raise_mismatches(problems, files.where, where)
     network = load_network(config, table, arrays)
     return BiLM(network, lexicon=Lexicon(characters, words), meta={"source_format": "manylangs"})

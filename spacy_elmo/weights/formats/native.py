@@ -107,7 +107,7 @@ def detect_native(listing: Listing) -> Optional[ModelFiles]:
     return only_model(listing.path, models)
 
 
-def find_packaged(name: str) -> ModelFiles:
+def find_packaged_files(name: str) -> ModelFiles:
     """The files of a packaged biLM. ValueError if it is not installed."""
     folder = MODELS_DIR / name
     files = detect_native(Listing(folder)) if folder.is_dir() else None
@@ -308,9 +308,7 @@ def bilm_from_bytes(content: bytes, where: str = BYTES) -> BiLM:
     arrays = _load_safetensors(content, where)
     length = int.from_bytes(content[:8], "little")  # of the header, which is JSON
     metadata = parse_json(content[8 : 8 + length], where).get(METADATA_KEY) or {}
-    if BYTES_KEY not in metadata:
-        raise unreadable(where, "biLM", "no settings in the header")
-    record = parse_json(metadata[BYTES_KEY], where)
+    record = parse_json(metadata.get(BYTES_KEY, "null"), where)
     record = record if isinstance(record, Mapping) else {}
     words, meta, lexicon = record.get("vocabulary"), record.get("meta"), record.get("lexicon")
     checks = [

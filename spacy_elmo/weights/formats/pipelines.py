@@ -6,9 +6,10 @@ before their settings, which have a name, and their header has their ends. In pl
 there is a reference to it, a JSON object.
 """
 
+import json
 import mmap
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import List, Optional, Tuple
 
 import srsly
 
@@ -22,11 +23,10 @@ from ..archive import (
     decoding,
     no_such_bilm,
     parse_json,
-    read_json,
-    unreadable,
+    read_object,
 )
 from ..meta import META_NAME
-from .native import BYTES_KEY, METADATA_KEY, PACKAGED_NAMES, bilm_from_bytes, find_packaged, read_native
+from .native import BYTES_KEY, METADATA_KEY, PACKAGED_NAMES, bilm_from_bytes, find_packaged_files, read_native
 
 PIPELINE_CONFIG = "config.cfg"
 COMPONENT_FILES = ("model", "bilm")  # of a component
@@ -56,8 +56,7 @@ def component_names(folder: Path) -> List[str]:
     """The components of a saved pipeline in their order; empty for another folder."""
     if not (folder / PIPELINE_CONFIG).is_file() or not (folder / META_NAME).is_file():
         return []
-    meta = read_json(File(folder / META_NAME))
-    names: Any = meta.get("components") if isinstance(meta, Mapping) else None
+    names = read_object(File(folder / META_NAME), "meta data").get("components")
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
@@ -74,7 +73,7 @@ def load_referenced(content: bytes) -> Tuple[str, BiLM]:
     """
     reference = parse_json(content, "the reference to a packaged biLM")
     name, digest = reference["packaged"], str(reference.get("digest"))
-    bilm = read_native(find_packaged(name)) if name in PACKAGED_NAMES else None
+    bilm = read_native(find_packaged_files(name)) if name in PACKAGED_NAMES else None
     if bilm is None or bilm.digest != digest:
         present = ", ".join(PACKAGED_NAMES) if bilm is None else f"'{name}' with digest {bilm.digest}"
         raise ValueError(
@@ -93,21 +92,20 @@ def read_pipeline(files: ModelFiles, name: Optional[str] = None) -> BiLM:
     if name is not None and name not in files.by_name:
         raise no_such_bilm(files.where, name, ", ".join(files.by_name))
     weights = files.weights if name is None else files.by_name[name]
-    with weights.path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+    with (
+        decoding(weights, PIPELINE_KIND),
+        weights.path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+    ):
         if (start := content.find(REFERENCE_MARK)) >= 0:
-            return load_referenced(content[start : content.find(b"}", start) + 1])[1]
-        start = content.find(MARK) - SIZE_BYTES
-        length = int.from_bytes(content[start : start + SIZE_BYTES], "little")
-        first = start + SIZE_BYTES + length
-        if first > len(content):
-            raise unreadable(weights, PIPELINE_KIND, "its header is longer than the file")
-        header: Dict[str, Any] = parse_json(content[start + SIZE_BYTES : first], weights)
-        try:
+            reference, tensors = content[start : content.find(b"}", start) + 1], b""
+        else:
+            start = content.find(MARK) - SIZE_BYTES
+            first = start + SIZE_BYTES + int.from_bytes(content[start : start + SIZE_BYTES], "little")
+            header = json.loads(content[start + SIZE_BYTES : first])
             ends = [entry["data_offsets"][1] for key, entry in header.items() if key != METADATA_KEY]
-            tensors = content[start : first + max(ends, default=0)]
-        except (TypeError, KeyError, IndexError) as error:
-            raise unreadable(weights, PIPELINE_KIND, "its header lacks the positions of tensors") from error
-    return bilm_from_bytes(tensors, str(weights))
+            reference, tensors = b"", content[start : first + max(ends, default=0)]
+    return load_referenced(reference)[1] if reference else bilm_from_bytes(tensors, str(weights))
 
 
 def _has_bilm(path: Path) -> bool:

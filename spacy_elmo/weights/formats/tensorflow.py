@@ -14,7 +14,7 @@ from typing import Any, Dict, List, Mapping, Optional
 from ...errors import Errors
 from ...inference.bilm import BiLM
 from ...util import MAX_NAMED, listed, shorten
-from ..archive import OPTIONS_NAME, VOCAB_NAME, Array, File, Listing, ModelFiles, Shape, list_files, read_json
+from ..archive import OPTIONS_NAME, VOCAB_NAME, Array, File, Listing, ModelFiles, Shape, list_files, read_object
 from ..meta import LoadedMix, mixes_to_meta
 from ..tensor_map import find_mismatches, raise_mismatches
 from .bilm_tf import (
@@ -144,17 +144,12 @@ def _find_datasets(variables: Mapping[str, Variable], path: object) -> Dict[str,
         for scope in scopes
         if any(name.startswith(scope) and LSTM_VARIABLE.fullmatch(name, len(scope)) for name in known)
     }
-    if not scopes:
+    if len(scopes) != 1:
+        has = "no biLM" if not scopes else f"{len(scopes)} biLMs, in the scopes {', '.join(map(repr, sorted(scopes)))}"
         raise ValueError(
-            f"The TensorFlow checkpoint '{path}' has no biLM: none of its {len(known)} variables is 'char_embed' "
-            f"or 'embedding' in a scope with LSTMs. It has:{listed(known, MAX_NAMED)}\nUse a checkpoint of "
-            "bilm-tf, or a module of TF-Hub such as google/elmo/3."
-        )
-    if len(scopes) > 1:
-        listing = ", ".join(map(repr, sorted(scopes)[:MAX_NAMED]))
-        raise ValueError(
-            f"The TensorFlow checkpoint '{path}' has {len(scopes)} biLMs, in the scopes {listing}, but should have "
-            "one. Save the variables of one of them in a checkpoint of its own."
+            f"The TensorFlow checkpoint '{path}' has {shorten(has)}, should have 'char_embed' or 'embedding' in one "
+            f"scope with LSTMs. It has {len(known)} variables:{listed(known, MAX_NAMED)}\nUse a checkpoint of bilm-tf "
+            "with one biLM, or a module of TF-Hub such as google/elmo/3."
         )
     (scope,) = scopes
     inner_names = {name: name.removeprefix(scope) for name in known if name.startswith(scope)}
@@ -189,7 +184,7 @@ def read_tf_checkpoint(files: ModelFiles, **words: Optional[File]) -> BiLM:
     file = files.weights.path
     checkpoint = Bundle(file)
     options = files.options or files.weights
-    bilm = build_bilm_tf(files, _read_arrays(checkpoint, file), read_json(options), options, **words)
+    bilm = build_bilm_tf(files, _read_arrays(checkpoint, file), read_object(options, "options"), options, **words)
     bilm.meta = {"source_format": "tf-checkpoint", "checkpoint": file.name}
     step = checkpoint.variables.get(GLOBAL_STEP)
     if step is not None and step.shape == () and step.dtype == 1:  # bilm-tf counts updates in floating point

@@ -88,11 +88,11 @@ class Bundle:
                 raise incomplete(self.index, path.name)
             in_shard = {name: variable for name, variable in variables.items() if variable.shard == shard}
             with decoding(self.index, CHECKPOINT_KIND):
-                arrays.update(_read_shard(path, in_shard))
+                arrays.update(_read_data_file(path, in_shard))
         return arrays
 
 
-def _read_shard(path: Path, variables: Dict[str, Variable]) -> Dict[str, Array]:
+def _read_data_file(path: Path, variables: Dict[str, Variable]) -> Dict[str, Array]:
     """The values of the variables in a data file. No memory is taken before all sizes are compared with the file."""
     n_declared, n_stored = sum(variable.n_bytes for variable in variables.values()), path.stat().st_size
     if n_declared > n_stored:  # otherwise a small file could fill the memory with copies of an array

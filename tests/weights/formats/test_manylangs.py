@@ -222,16 +222,15 @@ def test_wrong_tensors_of_both_files_are_listed_together(folder):
         ("<oov>\t0\n<pad>\t1\n<pad>\t2\n", "line 3 has '<pad>' again"),
         ("<oov>\t0\n<pad>\t-1\n", "line 2 has the id '-1'"),
         ("<oov>\t0\n\n<pad>\t1\n", "line 2 is empty"),
-        ("<oov>\t0\na\tb\t1\n", "line 2 has more than one tab"),
         ("<oov>\t0\n<pad>\t" + "9" * 5000, "line 2 has the id '9999"),
         ("", "<oov> is missing"),
-        ("\udcff\t0\n", "not UTF-8"),
+        ("\udcff\t0\n", "cannot be read as text in UTF-8: line 1 has the byte 0xff"),
     ],
 )
 def test_bad_tables_of_symbols(lines, wanted, tmp_path):
     path = tmp_path / "word.dic"
     path.write_bytes(lines.encode("utf8", "surrogateescape"))
-    with pytest.raises(ValueError, match="cannot be used as a table of symbols, one") as error:
+    with pytest.raises(ValueError, match="cannot be (used as a table of symbols, one|read as text)") as error:
         read_symbols(File(path), ("<oov>", "<pad>"))
     assert wanted in str(error.value)
 
@@ -291,7 +290,7 @@ def test_architecture_of_the_published_models_is_known(folder):
     record, where = read_architecture(detect_manylangs(Listing(folder)))
     config = make_config(*read_sizes(record, where), where, 6000, 150_000)
     assert (config.cell_width, config.projection_width, config.token_embedder.feature_width) == (4096, 512, 2148)
-    with pytest.raises(ValueError, match="do not fit its architecture and its tables of"):
+    with pytest.raises(ValueError, match="EL026.*do not fit .*_sample.json', 38 problem"):
         load_bilm(folder)
 
 
