@@ -290,11 +290,11 @@ class Warnings(metaclass=Catalogue):
     )
     WL143 = (
         "Hooks of modules inside {owner} are not called: {names}. Put them on the {owner} itself, or use "
-        "`spacy_elmo.nn.Elmo`, which calls those of every module."
+        "`spacy_elmo.nn.Elmo`, which calls the hooks of every module."
     )
     WL310 = (
         "'{path}' does not contain the clips and the activation of {name}, and there is no options.json. The "
-        "defaults are those of AllenNLP's own biLMs: cell_clip 3.0, proj_clip 3.0, relu. If this biLM has others, its "
+        "defaults are from AllenNLP's own biLMs: cell_clip 3.0, proj_clip 3.0, relu. If this biLM has others, its "
         "vectors are wrong: give its options.json as `options`."
     )
     WL312 = (

@@ -169,7 +169,7 @@ def _adapter_of(cls: Any) -> "TypeAdapter[Any]":
 
 
 def takes(block: Any) -> Callable[[Function], Function]:
-    """Declare that the `**settings` of a function are those of a block, for readers of configs and signatures."""
+    """Declare that the `**settings` of a function belong to a block, for readers of configs and signatures."""
 
     def declare(function: Function) -> Function:
         declared: Any = function

@@ -104,7 +104,7 @@ class Vocabulary:
         return len(self._id_to_word)
 
     def word_to_id(self, word: str) -> int:
-        """RETURNS (int): Id of the word, that of `<UNK>` if it is not in the vocabulary."""
+        """RETURNS (int): Id of the word, or of `<UNK>` if it is not in the vocabulary."""
         return self._word_to_id.get(word, self.unk)
 
     def id_to_word(self, cur_id: int) -> str:
@@ -118,7 +118,7 @@ class Vocabulary:
     def encode(self, sentence: Sequence[str], reverse: bool = False, split: bool = True) -> NDArray[np.int32]:
         """sentence (Sequence[str]): A string with spaces between the words; with split=False a list of words.
         reverse (bool): The words are in reverse order, so that `</S>` comes first.
-        RETURNS (NDArray[np.int32]): Shape (words + 2,), ids with those of `<S>` and `</S>`.
+        RETURNS (NDArray[np.int32]): Shape (words + 2,), ids of the words, `<S>` and `</S>`.
         """
         ids = [self.word_to_id(word) for word in _words(sentence, split)]
         first, last = (self.eos, self.bos) if reverse else (self.bos, self.eos)
@@ -126,7 +126,7 @@ class Vocabulary:
 
 
 class UnicodeCharsVocabulary(Vocabulary):
-    """A vocabulary with character ids. As in bilm-tf these are not shifted by one, unlike those of `Batcher`.
+    """A vocabulary with character ids. As in bilm-tf these are not shifted by one; `Batcher` shifts them.
 
     filename (Optional[PathLike]), validate_file (bool): See `Vocabulary`.
     max_word_length (int): C, ids per word; longer words are truncated to C - 2 bytes.
@@ -161,7 +161,7 @@ class UnicodeCharsVocabulary(Vocabulary):
 
     def encode_chars(self, sentence: Sequence[str], reverse: bool = False, split: bool = True) -> NDArray[np.int32]:
         """sentence (Sequence[str]), reverse (bool), split (bool): See `encode`.
-        RETURNS (NDArray[np.int32]): Shape (words + 2, C), ids with those of `<S>` and `</S>`.
+        RETURNS (NDArray[np.int32]): Shape (words + 2, C), ids of the words, `<S>` and `</S>`.
         """
         rows = [self.word_to_char_ids(word) for word in _words(sentence, split)]
         first, last = (self.eos_chars, self.bos_chars) if reverse else (self.bos_chars, self.eos_chars)
@@ -187,8 +187,7 @@ class Batcher:
     def batch_sentences(self, sentences: List[List[str]]) -> NDArray[np.int64]:
         """sentences (List[List[str]]): Tokens of each sentence, without boundaries; a string is a sentence of
             characters.
-        RETURNS (NDArray[np.int64]): Shape (B, T + 2, C), ids shifted by one, with those of `<S>` and `</S>`; zeros for
-            padding.
+        RETURNS (NDArray[np.int64]): Shape (B, T + 2, C), ids shifted by one, with `<S>` and `</S>`; zeros for padding.
         RAISES (ValueError): EL011 for input that is not tokenized; for a batch without sentences.
         """
         return _stack(sentences, self._lm_vocab.encode_chars, self._max_token_length)
@@ -207,8 +206,7 @@ class TokenBatcher:
     def batch_sentences(self, sentences: List[List[str]]) -> NDArray[np.int64]:
         """sentences (List[List[str]]): Tokens of each sentence, without boundaries; a string is a sentence of
             characters.
-        RETURNS (NDArray[np.int64]): Shape (B, T + 2), ids shifted by one, with those of `<S>` and `</S>`; zeros for
-            padding.
+        RETURNS (NDArray[np.int64]): Shape (B, T + 2), ids shifted by one, with `<S>` and `</S>`; zeros for padding.
         RAISES (ValueError): EL011 for input that is not tokenized; for a batch without sentences.
         """
         return _stack(sentences, self._lm_vocab.encode)

@@ -35,7 +35,7 @@ class ConfigurationError(ValueError):
 
 
 def add_submodules(package: str, names: Dict[str, Any], paths: Sequence[str]) -> None:
-    """Make names importable from submodules, as from those of the original, so that replacing a prefix is enough.
+    """Make names importable from submodules, as from the original, so that replacing a prefix is enough.
 
     package (str): Name of an imported module.
     names (Dict[str, Any]): The names.

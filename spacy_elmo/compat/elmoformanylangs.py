@@ -40,7 +40,7 @@ class Embedder:
 
     model_dir (PathLike): Folder of ELMoForManyLangs, or everything else that `load_bilm` takes.
     batch_size (int): Sentences computed at once.
-    model (BiLMNetwork): Attribute: the weights, a module of PyTorch with other names than those of the original.
+    model (BiLMNetwork): Attribute: the weights, a module of PyTorch with other names than in the original.
     config (Dict[str, Any]): Attribute: the settings that have an effect, by the names of the original, in the blocks
         `encoder` and `token_embedder`.
     char_lexicon (Dict[str, int]), word_lexicon (Dict[str, int]): Attributes: ids of characters and words, empty for a
@@ -64,7 +64,7 @@ class Embedder:
     def sents2elmo(self, sents: Sequence[Sequence[str]], output_layer: int = -1) -> List[Array]:
         """sents (Sequence[Sequence[str]]): Tokens of each sentence; a string is a sentence of characters.
         output_layer (int): -1 for the mean of all layers, -2 for all layers, or the number of a layer, 0 for the words.
-            With the encoder `lstm` -2 gives (T, D), -1 the mean over the tokens and a number that of one token, (D,),
+            With the encoder `lstm` -2 gives (T, D), -1 the mean over the tokens and a number one token, (D,),
             as in the original.
         RETURNS (List[Array]): Shape (T, D) for each sentence, with -2 (L+1, T, D).
         RAISES (ValueError): EL011 for input that is not tokenized; for an unknown layer, or a token that a sentence

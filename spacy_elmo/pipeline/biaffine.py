@@ -6,8 +6,8 @@ hidden vectors of their own, and so has a third decision, whether a word begins 
 sentences.
 
 Sentences of similar length are padded to a batch. One of more than `MAX_SCORED_WORDS` words is divided, so that memory
-grows with its length and not with its square: each division has a tree of its own, and the roots of the later ones
-depend on that of the first.
+grows with its length and not with its square: each division has a tree of its own, and their roots depend on the
+root of the first.
 """
 
 import math
@@ -31,6 +31,7 @@ from ..inference.runtime import isolated, register_fork_handlers
 from ..settings import Count, Probability
 from .crf import MISSING, Integers, raise_other_component
 from .spanning_tree import are_trees, find_best_tree
+from .task_layers import PACKED
 
 ROOT_LABEL = "root"  # in any case
 ROOT_HEAD = 0  # column of the root in arc scores
@@ -40,7 +41,6 @@ MAX_SCORED_WORDS = 1000  # of a sentence whose arcs are scored at once
 MAX_GROUP_WORDS, MAX_SCORES, N_ROWS = 1024, 2**20, 64
 SLOPE = 0.1  # of the leaky ReLU for negative values
 HIDDEN = ("arc_dependent", "arc_head", "label_dependent", "label_head", "start")  # hidden layers
-PACKED = "packed_weights"  # attribute of the layer; it is not saved
 KNOWN_START, UNKNOWN_START, KNOWN_INSIDE = 1, 0, -1  # as in `token.sent_start`
 
 
@@ -96,7 +96,7 @@ def BiaffineParser(
     tok2vec (Model[List[Doc], List[Floats2d]]): Any layer that gives a vector for each token.
     arc_width (int): Width of the hidden vectors of dependents and of heads.
     label_width (int): Width of the hidden vectors for labels, and for sentence starts.
-    dropout (Optional[float]): Dropout of the hidden vectors, 0 to below 1; null for that of [training].
+    dropout (Optional[float]): Dropout of the hidden vectors, 0 to below 1; null for the dropout of [training].
     RETURNS (Model[List[Doc], BiaffineInputs]): The model of a `biaffine_parser`; in another component it raises a
         ValueError.
     RAISES (ValueError): For invalid settings.
@@ -165,9 +165,9 @@ def _forward(
 @isolated
 def compute_parse_loss(inputs: BiaffineInputs, annotations: Sequence[ParseAnnotation]) -> Tuple[float, BiaffineInputs]:
     """The cross entropy of heads, labels and sentence starts, summed over the words where they are annotated, and its
-    gradient. Labels are those of the annotated arcs.
+    gradient. Labels are scored for the annotated arcs.
 
-    annotations (Sequence[ParseAnnotation]): Those of each Doc.
+    annotations (Sequence[ParseAnnotation]): One for each Doc.
     """
     xp = get_array_module(inputs.weights["arcs"])
     d_vectors = [xp.zeros_like(vectors) for vectors in inputs.vectors]

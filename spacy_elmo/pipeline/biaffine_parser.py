@@ -155,7 +155,7 @@ def _align_annotation(eg: Example, places: Dict[str, int]) -> ParseAnnotation:
 
 def _align_starts(eg: Example) -> Integers:
     """Whether a token begins a sentence: it does if the first token that it is aligned to is in another sentence than
-    that of the token before. Unknown for a token without annotation.
+    the first one of the token before. Unknown for a token without annotation.
 
     RETURNS (Integers): Shape (n,), for each token of the predicted Doc.
     """
@@ -163,7 +163,7 @@ def _align_starts(eg: Example) -> Integers:
     starts = _read_starts(reference)
     is_known = starts != UNKNOWN_START
     if reference.has_annotation("DEP"):
-        # spaCy sets all starts if some heads are known: that of a tree, though a word before it may belong to it.
+        # spaCy sets all starts if some heads are known: the start of a tree, though a word before it may belong to it.
         is_known = reference.to_array(DEP) != 0
         is_known[1:] &= (starts[1:] != KNOWN_START) | (is_known | (reference.to_array(IS_SPACE) != 0))[:-1]
     elif not reference.has_annotation("SENT_START"):  # spaCy sets the first one nevertheless

@@ -129,8 +129,8 @@ def make_elmo(
 
 
 class ElmoComponent(TrainablePipe):  # type: ignore[misc]  # spaCy's class is compiled and has no types
-    """Computes ELMo vectors, stores them on Docs, and shares the biLM with components that listen. The settings are
-    those of `ComponentSettings` and `mix`, see `OwnMix`.
+    """Computes ELMo vectors, stores them on Docs, and shares the biLM with components that listen. Settings: see
+    `ComponentSettings`, and for `mix` see `OwnMix`.
 
     RAISES (ValueError): For invalid settings, if the extension names are taken, for another model.
     """
@@ -318,7 +318,7 @@ class ElmoComponent(TrainablePipe):  # type: ignore[misc]  # spaCy's class is co
                         pipe.find_listeners(other)
 
     def _record_bilm(self) -> None:
-        """Store the label of the biLM in the listeners that were trained with it, also in those of disabled components.
+        """Store the label of the biLM in the listeners that were trained with it, also in disabled components.
         Called before the biLM is replaced.
         """
         nlp = self._get_pipeline()
@@ -407,10 +407,10 @@ class ElmoComponent(TrainablePipe):  # type: ignore[misc]  # spaCy's class is co
         get_examples (Callable[[], Iterable[Example]]): Called with `nlp` only, to check that there is a token.
         nlp (Optional[Language]): The pipeline, if all of it is initialized.
         loader (Optional[Callable[[], Any]]): Returns the biLM, see `spacy-elmo.BiLMLoader.v1`. Without it, existing
-            weights are kept, and an empty component loads those of the setting `weights`, or the packaged biLM.
+            weights are kept, and an empty component loads the biLM in the setting `weights`, or the packaged one.
         RAISES (ValueError): If the loader does not return a biLM, if its sizes differ from the config,
-            EL068 if they differ from those of a listener that stays trained, EL083 if a frozen component was
-            trained with another biLM (if it is trained further), and with `nlp` those of `check_weights`.
+            EL068 if a listener that stays trained has other sizes, EL083 if a frozen component was trained with
+            another biLM (if it is trained further), and with `nlp` the errors of `check_weights`.
         """
         if nlp is not None:
             self.set_pipeline(nlp)

@@ -163,9 +163,9 @@ def _merge_records(doc: Doc, prefix: str) -> VectorRecord:
     clear: List[Tuple[int, Dict[str, Any]]] = []
     unclear = numpy.zeros(len(doc), dtype=bool)
     for first, record in records:
-        # After one copy, all tokens of the Doc within the text of the record belong to it: the Doc was cut from that of
-        # the record, or joined from Docs that include it. Copies are counted, unless the record is a dictionary, which
-        # was read from bytes before this module was imported.
+        # After one copy, all tokens of the Doc within the text of the record belong to it: the Doc was cut from the Doc
+        # of the record, or joined from Docs that include it. Copies are counted, unless the record is a dictionary,
+        # which was read from bytes before this module was imported.
         if isinstance(record, VectorRecord):
             is_clear = record["n_carried"] <= 1
         else:
@@ -212,8 +212,8 @@ class ExtensionGetter:
 
 
 class VectorsGetter(ExtensionGetter):
-    """`._.elmo`, read-only: the mixed vectors of a Doc, shape (n, D), that of a token, shape (D,), or the mean over the
-    tokens of a span, zeros if it is empty.
+    """`._.elmo`, read-only: the mixed vectors of a Doc, shape (n, D), the vector of a token, shape (D,), or the mean
+    over the tokens of a span, zeros if it is empty.
     """
 
     def __call__(self, owner: Owner) -> Any:
@@ -243,7 +243,7 @@ def register_extensions(prefix: str = "elmo") -> None:
 def register_getter(
     owner: Any, name: str, getter: ExtensionGetter, remove: Optional[Callable[[Doc], None]] = None
 ) -> None:
-    """Register an attribute; `remove` is called if that of a Doc is set to None. A getter of this module before it was
+    """Register an attribute; `remove` is called if a Doc's is set to None. A getter of this module before it was
     reloaded is replaced. ValueError if the name is taken.
     """
     has_attribute = owner.has_extension(name)

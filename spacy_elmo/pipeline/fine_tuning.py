@@ -1,7 +1,7 @@
 """How a biLM is trained together with a task: which layers, when, at which rates, and how far from where they were.
 
-Learning rates by layer and gradual unfreezing are those of Howard & Ruder (2018), sec. 3.2 and 3.3, the L2 penalty
-towards the pretrained weights is L2-SP of Li et al. (2018), eq. 2.
+Howard & Ruder (2018), sec. 3.2 and 3.3: learning rates by layer and gradual unfreezing. Li et al. (2018), eq. 2: L2-SP,
+the L2 penalty towards the pretrained weights.
 """
 
 import warnings
@@ -29,8 +29,8 @@ class FineTuning:
     layers (Optional[List[int]]): Layers to train, numbered as in `doc._.elmo_layers`: 0 is the token layer; None for
         all. The others stay as they are.
     top_rate (float): Learning rate of the top layer, as a factor of the optimizer's.
-    layer_decay (float): Learning rate of every other layer, as a factor of that of the layer above it, above 0 to 1.
-        Howard & Ruder (2018) use 1/2.6.
+    layer_decay (float): Learning rate of every other layer, as a factor of the rate of the layer above it, above 0 to
+        1. Howard & Ruder (2018) use 1/2.6.
     unfreeze_every (int): Gradual unfreezing: all layers are frozen at first, and after every so many updates one more
         is trained, from the top; 0 trains all from the start.
     l2_to_pretrained (float): Strength of the L2 penalty towards the weights that training began with, in place of the

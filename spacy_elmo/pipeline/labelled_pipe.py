@@ -54,7 +54,7 @@ class LabelledPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is com
     ) -> None:
         self.vocab, self.model, self.name, self.scorer = vocab, model, name, scorer
         self.cfg: Dict[str, Any] = {"labels": []}
-        self._has_checked_labels = False  # those of the training examples
+        self._has_checked_labels = False  # the labels of the training examples
         check_model(name, model, bool(model.has_ref(self.layer)), self.architecture)
         register_fork_handlers()
 
@@ -125,8 +125,8 @@ class LabelledPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is com
     ) -> None:
         """Collect labels, and initialize the model for them.
 
-        labels (Optional[Iterable[str]]): The labels; None for those of the examples. Labels that were added before
-            stay. A warning if no example has any of them.
+        labels (Optional[Iterable[str]]): The labels; None to collect them. Labels that were added before stay. A
+            warning if no example has any of them.
         RAISES (ValueError): If there is no word to train on, if `labels` is a text or a mapping, if there is no label,
             for a label that is new to an initialized component.
         """
@@ -202,7 +202,7 @@ class LabelledPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is com
         )
 
     def _check_labels(self, examples: Sequence[Example]) -> None:
-        """Warn, once, of labels in the first annotated batch that are not those of the component: WL075."""
+        """Warn, once, of labels in the first annotated batch that the component does not have: WL075."""
         labels, _ = self._collect_labels(examples)
         unknown = sorted(labels.difference(self.labels))
         self._has_checked_labels = bool(labels)

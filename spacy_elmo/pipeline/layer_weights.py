@@ -22,7 +22,7 @@ class TaskMix:
     """The mix of one listener.
 
     component (str): Name of the component that mixes.
-    number (int): Position of the mix among those of the component, from 1.
+    number (int): Position of the mix in the component, from 1.
     shares (Tuple[float, ...]): softmax(w), one per layer, the token layer first; they sum to one. Empty if the layers
         are concatenated, since they have no weights.
     weights (Tuple[float, ...]): Raw weights w; empty if the layers are concatenated.
@@ -70,7 +70,7 @@ def find_task_mixes(nlp: Language) -> List[TaskMix]:
 
 
 def describe_concatenated(name: str, mix: TaskMix) -> str:
-    """name (str): Of the component, for people.
+    """name (str): Name of the component, for people.
     RETURNS (str): What to say of a mix without weights.
     """
     return f"{name}: layers are concatenated: no weights (gamma {mix.gamma:.3f})"
@@ -105,7 +105,7 @@ Write = Callable[[Dict[str, Any], TaskMix], None]
 def LayerWeightsLogger(path: Optional[Union[str, Path]] = None) -> Callable[..., Tuple[LogStep, Callable[[], None]]]:
     """Record softmax(w) and gamma of each mix at each evaluation. `spacy.ChainLogger.v1` combines loggers.
 
-    The weights are those of the training, not their averages (`use_averages`).
+    Written are the weights that are trained, not their averages (`use_averages`).
     path (Optional[Union[str, Path]]): File for a line of JSON per evaluation and mix: step, epoch, score, component,
         number, place, shares, weights and gamma; folders are created. None to print a readable line. Concatenated
         layers have no weights, and so no lines.

@@ -1,6 +1,6 @@
 """The listener: the layer of a task that receives the layers of the shared biLM and mixes them for the task.
 
-The protocol is that of spaCy's `Tok2VecListener`. In training the ELMo component passes the layers of each batch to it
+As spaCy's `Tok2VecListener`. In training the ELMo component passes the layers of each batch to it
 (`receive`), and takes their gradient (`backprop`). At prediction it reads the layers of the Docs. If a Doc has none,
 the component computes them: `nlp.rehearse`, `debug model` and the entity linker pass Docs that no ELMo component has
 read.
@@ -196,7 +196,7 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         self._batch_id, self._outputs, self._backprop = None, None, None
 
     def verify_inputs(self, docs: Sequence[Doc]) -> bool:
-        """RETURNS (bool): Whether Docs are those of the batch, or copies of them, in the same order.
+        """RETURNS (bool): Whether these are the Docs of the batch, or copies of them, in the same order.
         RAISES (ValueError): If only some are, so that their gradient would not reach a biLM that is trained.
         """
         if self._batch_id is None:
@@ -252,10 +252,10 @@ def _deserialize_trained_with(_: Any, value: bytes, name: str, model: ElmoListen
 def build_listener(upstream: str = ANY_UPSTREAM, **mix: Any) -> Model[List[Doc], List[Floats2d]]:
     """The layers of the biLM with a mix of this component's own: Peters et al. (2018), eq. 1. A `tok2vec` layer.
 
-    The width is that of the biLM, or `projection_width`; it is known when the listener is linked to a component with
+    The width is D of the biLM, or `projection_width`; it is known when the listener is linked to a component with
     weights.
     upstream (str): Name of the ELMo component; "*" for the nearest one upstream.
-    The other settings are those of the mix, see `MixSettings`.
+    The other settings, of the mix, see `MixSettings`.
     RETURNS (Model[List[Doc], List[Floats2d]]): The listener.
     RAISES (ValueError): For invalid settings.
     """

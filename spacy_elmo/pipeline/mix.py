@@ -35,7 +35,8 @@ class MixSettings:
     layer_norm (Optional[str]): Norm of each layer before the mix: "token" (mean 0, variance 1 over the values of a
         token); "bilm-tf", as the reference does it (over all tokens of the batch, so that the result depends on the
         batch); or null.
-    output_dropout (float): Dropout probability of the mixed vector, 0 to below 1, in addition to that of [training].
+    output_dropout (float): Dropout probability of the mixed vector, 0 to below 1, in addition to the dropout of
+        [training].
     projection_width (Optional[int]): Width of a linear projection after the mix; null for none.
     mix (str): "learned"; "fixed" (w stays as initial_weights gives it); "mean" of all layers; "top" (only the
         highest layer); "concat" (of all layers, the token layer first: L+1 times as wide, scaled by gamma).
@@ -234,7 +235,7 @@ def init(model: Model[Floats3d, Floats2d], X: Optional[Floats3d] = None, Y: Any 
 
 def get_weights(model: Model[Floats3d, Floats2d]) -> Floats1d:
     """Raw weights of an initialized `ScalarMixLayer`, shape (L+1,). The settings decide, not the parameter, unless the
-    mix is learned: those of a trained pipeline can be changed when it is loaded.
+    mix is learned: settings of a trained pipeline can be changed when it is loaded.
 
     RAISES (ValueError): For another number of initial weights.
     """

@@ -28,7 +28,7 @@ def ElmoTok2Vec(elmo: Model[List[Doc], ElmoBatch], **mix: Any) -> Model[List[Doc
 
     elmo (Model[List[Doc], ElmoBatch]): The biLM, created by `spacy-elmo.ElmoModel.v1`. It loads the packaged weights at
         `initialize` if it has none.
-    The other settings are those of the mix, see `MixSettings`.
+    The other settings, of the mix, see `MixSettings`.
     RETURNS (Model[List[Doc], List[Floats2d]]): A `tok2vec` layer.
     RAISES (ValueError): For invalid settings.
     """
@@ -92,7 +92,7 @@ def replace_listener_cfg(elmo_cfg: Dict[str, Any], tok2vec_cfg: Dict[str, Any]) 
 
     tok2vec_cfg (Dict[str, Any]): Config of the listener, or of a block that contains it.
     RETURNS (Dict[str, Any]): Config of an `ElmoTok2Vec`.
-    RAISES (ValueError): If a path before was not that of a listener.
+    RAISES (ValueError): If an earlier path was no listener's.
     """
     blocks = _find_blocks(tok2vec_cfg)
     replaced = {path: block for path, block in blocks.items() if isinstance(block, ReplacedListener)}

@@ -89,7 +89,7 @@ def _find_arborescence(scores: Matrix) -> Heads:
             _contract(cycle, weights, dependents, heads)
             for member in cycle:
                 parents[nodes[member]] = len(parents)
-                nodes[member] = 0  # its row is gone, but for that of the first member
+                nodes[member] = 0  # its row is gone, except the row of the first member
             nodes[column] = len(parents)
             parents.append(-1)
             arcs.append((ROOT, ROOT))
@@ -102,9 +102,9 @@ def _find_arborescence(scores: Matrix) -> Heads:
 
 
 def _contract(cycle: List[int], weights: Matrix, dependents: Heads, heads: Heads) -> None:
-    """Replace the rows and columns of a cycle by those of its first node.
+    """Replace the rows and columns of a cycle by one row and column, at its first node.
 
-    An arc into the cycle replaces the best arc of the node that it enters, and so weighs less by the weight of that.
+    An arc into the cycle replaces the best arc of the node that it enters, and weighs less by the weight of this one.
     """
     first, others = cycle[0], cycle[1:]
     columns = numpy.arange(len(weights))

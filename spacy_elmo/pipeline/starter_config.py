@@ -1,4 +1,4 @@
-"""A starter config for a pipeline with ELMo: that of `spacy init config`, with every `tok2vec` block replaced."""
+"""A starter config for a pipeline with ELMo: from `spacy init config`, with every `tok2vec` block replaced."""
 
 import os
 import shlex
@@ -42,7 +42,7 @@ SCORES = """\
 # Scores: 300 sentences of WNUT-17, test F1 23.7 with ELMo, 5.5 without (seeds 0 to 2), 2026-11-27; two minutes each.
 """
 FINE_TUNED = "# Differs from it: {bilm}ends after {max_steps} updates, and saves averaged weights.\n"
-BASE = "# All other components are those of {base}, and are not trained.\n"
+BASE = "# All other components are from {base}, and are not trained.\n"
 PLACEMENTS = {"input": "at the input", "output": "at the output", "both": "at the input and at the output"}
 # Names to ignore: shared layers, which ELMo replaces, and empty names.
 SHARED = ("", "elmo", "tok2vec", "transformer")
@@ -141,7 +141,7 @@ def make_pipeline_config(
     elmo, network = WITHOUT_ELMO if is_baseline else WITH_ELMO
     place = "" if is_baseline or placement is None else f", with ELMo {PLACEMENTS[placement]}"
     is_measured = names == ["ner"] and lang == "en" and optimize == "efficiency" and not base
-    is_measured &= not fine_tune and (is_baseline or bilm == find_packaged(lang))
+    is_measured &= not fine_tune and (is_baseline or bilm == find_language_bilm(lang))
     more = SCORES if is_measured else "" if placement is None else NETWORK.format(place=place)
     if fine_tune:
         more += FINE_TUNED.format(bilm="" if is_baseline else "trains the biLM too, ", **FINE_TUNING_UPDATES)
@@ -178,7 +178,7 @@ def find_annotated(docs: Iterable[Doc]) -> List[str]:
     return [name for name in dict.fromkeys([*ANNOTATED.values(), *OTHERS]) if name in factories]
 
 
-def find_packaged(lang: str) -> Optional[str]:
+def find_language_bilm(lang: str) -> Optional[str]:
     """RETURNS (Optional[str]): The packaged biLM of a language, None if there is none."""
     return next((name for name in PACKAGED_NAMES if name.startswith(f"{lang}_")), None)
 
@@ -188,7 +188,7 @@ def choose_bilm(bilm: Optional[str], lang: str) -> Optional[str]:
     language, or None with a warning.
     """
     if bilm is None:
-        bilm = find_packaged(lang)
+        bilm = find_language_bilm(lang)
         if bilm is None:
             text = (
                 f"The package contains no biLM for the language '{lang}', so the config specifies none. "
@@ -215,7 +215,7 @@ def read_lang(bilm: Optional[str]) -> Optional[str]:
 
 
 def _check_pipeline(pipeline: str, lang: str, base: Optional[Language]) -> List[str]:
-    """RETURNS (List[str]): Names of factories or of components of `base`, without those of shared layers.
+    """RETURNS (List[str]): Names of factories or of components of `base`, without shared layers.
     RAISES (ValueError): EL210 for unknown or duplicate names, or for no name; for a language that spaCy does not
         support, or cannot tokenize without another package.
     """
@@ -329,8 +329,8 @@ def _keep_others(config: Config, names: List[str], base: Language) -> Dict[str, 
 
 def _make_tok2vec(lang: str, optimize: str, placement: Optional[str], is_baseline: bool) -> ConfigBlock:
     """RETURNS (ConfigBlock): A listener, for efficiency; otherwise the network of configs/task_*.cfg if a placement is
-    given, or that of configs/elmo_*.cfg: spaCy's word features concatenated with ELMo, then spaCy's small encoder. For
-    a baseline, word features and encoder alone.
+    given, or of configs/elmo_*.cfg: spaCy's word features concatenated with ELMo, then spaCy's small encoder. For a
+    baseline, word features and encoder alone.
     """
     if placement is None and not is_baseline and optimize == "efficiency":
         return LISTENER_SETTINGS

@@ -39,8 +39,8 @@ class Surprisal(NamedTuple):
     forward (float): Given the words before it.
     backward (float): Given the words after it; NaN for a forward model.
     mean (float): Mean of the directions.
-    is_unk (bool): The word is not in the vocabulary: the numbers are those of `<UNK>`, which is more probable than each
-        word that it replaces.
+    is_unk (bool): The word is not in the vocabulary: the numbers are for `<UNK>`, which is more probable than each word
+        that it replaces.
     """
 
     forward: float
@@ -163,7 +163,7 @@ def make_elmo_surprisal(nlp: Language, name: str, **settings: Any) -> "ElmoSurpr
 
 class ElmoSurprisal:
     """Sets `token._.elmo_surprisal` and `doc._.elmo_surprisal`. It has a biLM of its own, with the softmax, which the
-    component `elmo` does not keep. The settings are those of `SurprisalSettings`.
+    component `elmo` does not keep. Settings: see `SurprisalSettings`.
 
     RAISES (ValueError): For invalid settings, if the name is taken.
     """

@@ -72,7 +72,7 @@ def BiLSTMEncoder(
     a CPU the native kernel predicts, where a sequence has the same bits in every batch; torch trains.
     width (int): Width of the output, both directions together; even. The input may have any width.
     depth (int): Number of layers; each reads both directions of the layer below.
-    dropout (Optional[float]): Dropout of the output of each layer, 0 to below 1; null for that of [training].
+    dropout (Optional[float]): Dropout of the output of each layer, 0 to below 1; null for the dropout of [training].
     RETURNS (Model[List[Floats2d], List[Floats2d]]): The encoder.
     RAISES (ValueError): For invalid settings.
     """
@@ -181,7 +181,7 @@ def ElmoTaskEncoder(
         vectors are joined to the encoder's input; null for none.
     elmo_output (Optional[Model[List[Doc], List[Floats2d]]]): A second listener, with its own mix, whose vectors are
         joined to the encoder's output; null for none.
-    dropout (Optional[float]): Dropout of the encoder's input, 0 to below 1; null for that of [training].
+    dropout (Optional[float]): Dropout of the encoder's input, 0 to below 1; null for the dropout of [training].
     RETURNS (Model[List[Doc], List[Floats2d]]): A `tok2vec` layer.
     RAISES (ValueError): For invalid settings, or without any listener.
     """
@@ -199,7 +199,7 @@ def Tok2VecWithElmo(embed: Tok2Vec, elmo: Tok2Vec, encode: Optional[Model[Sequen
 
     embed (Model[List[Doc], List[Floats2d]]): An embedding or a whole tok2vec, such as `spacy.MultiHashEmbed.v2` or
         `spacy.HashEmbedCNN.v2`.
-    elmo (Model[List[Doc], List[Floats2d]]): `spacy-elmo.ElmoListener.v1`, or any other listener, for instance that of a
+    elmo (Model[List[Doc], List[Floats2d]]): `spacy-elmo.ElmoListener.v1`, or any other listener, for instance of a
         transformer.
     encode (Optional[Model[List[Floats2d], List[Floats2d]]]): An encoder with equal input and output width, such as
         `spacy.MaxoutWindowEncoder.v2`; null for the concatenated vectors themselves.
@@ -229,7 +229,7 @@ def init_listener(model: Tok2Vec, X: Any = None, Y: Any = None) -> None:
 def forward_listener(
     model: Tok2Vec, docs: List[Doc], is_train: bool
 ) -> Tuple[Sequences, Callable[[Sequences], List[Doc]]]:
-    """Give the vectors of a listener, and an empty gradient of the Docs where its own is None: that of
+    """Give the vectors of a listener, and an empty gradient of the Docs where its own is None: the one of
     spacy-transformers only stores the gradient of its vectors if others listen too, and `concatenate` cannot add None.
     """
     vectors, backprop = model.layers[0](docs, is_train)

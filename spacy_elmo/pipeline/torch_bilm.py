@@ -82,7 +82,7 @@ class LayerCache:
         return missing
 
     def store(self, docs: Iterable[int], keys: Sequence[Key], doc_layers: Sequence[Floats3d]) -> None:
-        """Write the layers of the Docs with these numbers; `keys` and `doc_layers` are those of `fill`."""
+        """Write the layers of the Docs with these numbers; `keys` and `doc_layers`: see `fill`."""
         for i in docs:
             self.write(keys[i], to_numpy(doc_layers[i]))
 

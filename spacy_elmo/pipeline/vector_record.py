@@ -54,7 +54,7 @@ class DocVectors(NamedTuple):
 class VectorRecord(Dict[str, Any]):
     """What is stored on a Doc, besides the fields of `DocVectors`.
 
-    starts, orths: Shape (n,), first character (relative to that of the record) and hash of the text of each token.
+    starts, orths: Shape (n,), first character (relative to the start of the record) and hash of the text of each token.
     stops (optional): Shape (n,), the character after each token, if others between them have no vectors.
     n_chars, n_tokens (int): Length of the text of the Doc, and number of its tokens.
     n_carried (int): Number of copies into another Doc since.
@@ -124,7 +124,7 @@ def cast_values(values: Any, dtype: Any, *, setting: str = "dtype") -> Any:
 def read_rows(
     doc: Doc, prefix: str, record: VectorRecord, start: int, end: int, get_rows: Callable[[VectorRecord, slice], Any]
 ) -> Any:
-    """Rows of the tokens from `start` to before `end`; `get_rows` returns those of a record, (n, D) or (L+1, n, D).
+    """Rows of the tokens from `start` to before `end`; `get_rows` gives rows of a record, (n, D) or (L+1, n, D).
 
     RAISES (VectorsError): EL062 for tokens without vectors, EL063 after retokenization, EL074 for ambiguous ones.
     """
@@ -209,7 +209,7 @@ def _no_vectors(text: str, prefix: str, unclear: Any) -> VectorsError:
 
 
 def read_tokens(doc: Doc, start: int, end: int) -> Tuple[Rows, NDArray[numpy.uint64]]:
-    """RETURNS (Tuple): Of each token the first character, and the hash of the text."""
+    """RETURNS (Tuple): The first character of each token, and the hash of its text."""
     if end - start < len(doc) / 16:  # less work than for all tokens; `Span.to_array` is slow
         starts = numpy.asarray([token.idx for token in doc[start:end]], dtype="int64")
         return starts, numpy.asarray([token.orth for token in doc[start:end]], dtype="uint64")

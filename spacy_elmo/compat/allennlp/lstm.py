@@ -144,7 +144,7 @@ class ElmoLstm(DerivingModule):
 
     @isolated
     def load_weights(self, weight_file: PathLike) -> None:
-        """Replace all weights by those of a file. The state is kept.
+        """Replace all weights by the weights of a file. The state is kept.
 
         weight_file (PathLike): HDF5 file of bilm-tf or AllenNLP.
         RAISES (ValueError): For a file that is missing or cannot be read; EL026 if its LSTM has other sizes.
