@@ -1,7 +1,9 @@
-"""How a biLM reads a text: tokens, sentences, and the sequences (contexts) that it reads one by one."""
+"""The texts of the page: first texts by language, tokens, sentences, and the sequences (contexts) that a biLM reads."""
 
 from dataclasses import dataclass
-from typing import AbstractSet, List, Optional, Tuple
+from functools import cache
+from pathlib import Path
+from typing import AbstractSet, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy
 from numpy.typing import NDArray
@@ -12,8 +14,36 @@ from ..corpora.texts import MAX_STRINGS, make_splitter, tokenize
 from ..inference.bilm import BiLM
 from ..pipeline.model import SequenceSettings, read_docs
 
+EXAMPLES_FILE = Path(__file__).parent / "static" / "examples.txt"  # a line per language
 MAX_TOKENS = 5_000
 READING = SequenceSettings(contexts="sentences")
+
+
+class Examples(NamedTuple):
+    """What the forms of the page hold at first: texts around a word with two meanings.
+
+    a (str), b (str): Sentences with the word in two meanings.
+    odd (str): `a` with an unexpected word.
+    word (str): The word.
+    """
+
+    a: str
+    b: str
+    odd: str
+    word: str
+
+
+@cache
+def read_examples() -> Dict[str, Examples]:
+    """RETURNS (Dict[str, Examples]): The texts by language code."""
+    rows = (line.split(" | ") for line in EXAMPLES_FILE.read_text(encoding="utf8").splitlines())
+    return {lang: Examples(*texts) for lang, *texts in rows}
+
+
+def find_examples(lang: str) -> Examples:
+    """RETURNS (Examples): The texts of a language, such as "pt" or "pt-br", or English ones."""
+    examples = read_examples()
+    return examples.get(lang.lower().replace("_", "-").partition("-")[0], examples["en"])
 
 
 def invalid(problem: str) -> ValueError:

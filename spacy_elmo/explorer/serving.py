@@ -26,7 +26,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
 from ..errors import Errors
-from .views import VIEWS, Busy, Explorer, invalid
+from .reading import invalid
+from .views import VIEWS, Busy, Explorer
 
 STATIC = Path(__file__).parent / "static"
 JSON_TYPE = "application/json"

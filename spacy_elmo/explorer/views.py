@@ -9,10 +9,11 @@ from heapq import nlargest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
+from typing import Annotated, Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 import numpy
 from numpy.typing import NDArray
+from pydantic import Field
 from spacy.tokens import Token
 
 from ..about import __version__
@@ -24,8 +25,8 @@ from ..inference.bilm import BiLM
 from ..inference.substitutes import find_substitutes
 from ..pipeline.layer_weights import TaskMix
 from ..pipeline.surprisal import compute_surprisal, find_unknown
+from ..settings import Whole, check_record, list_problems
 from ..util import finite_or_none
-from .examples import find_examples
 from .reading import (
     MAX_TOKENS,
     READING,
@@ -34,11 +35,10 @@ from .reading import (
     cut_word,
     embed_doc,
     find_contexts,
+    find_examples,
     find_place,
     invalid,
 )
-
-__all__ = ["VIEWS", "Busy", "Explorer", "RequestBody", "compare_layers", "invalid"]
 
 MAX_TEXT_CHARACTERS = 20_000
 MAX_COMPARED = 60  # tokens of each text of the view Compare
@@ -60,7 +60,7 @@ class Busy(Exception):
 
 
 class RequestBody:
-    """The body of a request, checked: each field has a type and a range, and its text can be encoded in UTF-8.
+    """The body of a request, whose fields are checked when they are read.
 
     body (bytes): A JSON object.
     RAISES (ValueError): For anything else. Methods raise it for a value of another type or outside its range.
@@ -71,36 +71,30 @@ class RequestBody:
             content = json.loads(body)
         except (ValueError, RecursionError) as error:
             raise invalid("its body is not valid JSON") from error
-        if not isinstance(content, dict):
-            raise invalid("its body should be a JSON object")
-        self._values: Dict[str, Any] = content
+        self._values: Dict[str, Any] = _check("its body", Dict[str, Any], content)
 
     def text(self, name: str, limit: int = MAX_TEXT_CHARACTERS) -> str:
         """RETURNS (str): A text of `limit` characters at most; unpaired surrogates, which UTF-8 does not have, are
         U+FFFD."""
-        value = self._values.get(name)
-        if not isinstance(value, str):
-            raise invalid(f"'{name}' should be a string")
+        value: str = _check(name, str, self._values.get(name))
         check_length(len(value), "characters", limit)
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
     def number(self, name: str, low: int, high: int) -> int:
         """RETURNS (int): A number from `low` to `high`."""
-        value = self._values.get(name)
-        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            raise invalid(f"'{name}' should be a whole number from {low} to {high}")
+        value: int = _check(name, Annotated[Whole, Field(ge=low, le=high)], self._values.get(name))
         return value
 
     def maybe_number(self, name: str, low: int, high: int) -> Optional[int]:
         """RETURNS (Optional[int]): See `number`; None if the field is null or absent."""
         return None if self._values.get(name) is None else self.number(name, low, high)
 
-    def choice(self, name: str, known: Sequence[str]) -> str:
-        """RETURNS (str): One of `known`."""
-        value = self._values.get(name)
-        if value not in known:
-            raise invalid(f"'{name}' should be one of {', '.join(known)}")
-        return str(value)
+
+def _check(name: str, kind: Any, value: Any) -> Any:
+    checked, problems = check_record(kind, value)
+    if problems:
+        raise invalid(f"{name} {list_problems(problems)}")
+    return checked
 
 
 class Explorer:
@@ -197,18 +191,15 @@ class Explorer:
         if self.index is not None and self._folder is None:
             raise invalid("the explorer was started with an index, which is not replaced")
         text = fields.text("text", MAX_INDEXED).strip()
-        if not text and self._reader.lang != "en":
-            raise invalid("the text to index is empty")
         name = "pasted text" if text else "sample text"
-        doc = self._reader.read(text or SAMPLE_FILE.read_text(encoding="utf8"), limit=MAX_INDEXED)
+        if not text and self._reader.lang == "en":
+            text = SAMPLE_FILE.read_text(encoding="utf8")
+        doc = self._reader.read(text, limit=MAX_INDEXED)
         sentences = [[token.text for token in sentence if not token.is_space] for sentence in doc.sents]
         records = [[words] for words in sentences if words]
         if not records:
             raise invalid("the text to index has no words")
-        try:
-            folder = TemporaryDirectory(prefix="elmo-explore-")
-        except OSError as error:
-            raise invalid(f"no temporary folder can be written ({error}); choose one with TMPDIR") from error
+        folder = TemporaryDirectory(prefix="elmo-explore-")
         try:
             layer = self.bilm.config.n_layers
             settings = make_settings(self.bilm, name=self.name, layer=layer, content_words="")
@@ -287,7 +278,7 @@ class Explorer:
         if token is None:
             return {"tokens": tokens, "neighbors": None}
         context, position = find_place(doc, token)
-        k, uses = fields.number("k", 1, MAX_RESULTS), fields.choice("uses", ("any", "same", "other"))
+        k, uses = fields.number("k", 1, MAX_RESULTS), fields.text("uses")
         neighbors = index.find(self.bilm, context.words, position, k, uses=uses)
         rows = [{**_describe_use(use), "cosine": float(cosine)} for use, cosine in neighbors]
         return {"tokens": tokens, "neighbors": rows}

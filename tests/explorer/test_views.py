@@ -10,7 +10,6 @@ from explorer.serving import Client, running
 from explorer.stub_index import HOSTILE, StubIndex
 
 from spacy_elmo.explorer import serving
-from spacy_elmo.explorer.examples import find_examples, read_examples
 from spacy_elmo.explorer.reading import TextSplitter
 from spacy_elmo.explorer.views import VIEWS, Busy, Explorer
 from spacy_elmo.inference.bilm import BiLM
@@ -37,13 +36,8 @@ def test_tokens_shows_contexts_and_unknown_and_long_words(explorer):
     contexts = [[words[i] for i in context["tokens"]] for context in found["contexts"]]
     assert contexts == [["He", "sat", "on", "the", "bank", "."], ["The", "river", "!"]]
     assert [token["text"] for token in found["tokens"] if token["is_unknown"]] == ["The", "!"]
-    for word, read in (("a" * 48, None), ("a" * 49, "a" * 48), ("a" * 10_000, "a" * 48), ("ä" * 30, "ä" * 24)):
-        assert [token["read"] for token in _ask(explorer, "tokens", text=word)["tokens"]] == [read]
+    assert [token["read"] for token in _ask(explorer, "tokens", text="a" * 49)["tokens"]] == ["a" * 48]
     assert _ask(explorer, "tokens", text="")["tokens"] == []
-    contexts = _ask(explorer, "tokens", text="bank " * 1000)["contexts"]  # in windows
-    kept = [context["tokens"][slice(*context["keep"])] for context in contexts]
-    assert len(kept) == 3 and sum(kept, []) == list(range(1000))
-    assert all(len(context["tokens"]) == 512 for context in contexts)
 
 
 def test_compare_gives_the_products_of_any_mix(explorer, tiny):
@@ -106,28 +100,11 @@ def test_what_is_missing_has_a_message_and_other_views_work(tiny, explorer):
     assert _ask(empty, "neighbors", text="bank", token=0, k=5, uses="any")["neighbors"] == []
     found = _ask(empty, "senses", word="bank", n_senses=None)
     assert found["uses"] == [] and found["n_uses"] == 0 and found["suggested"] == []
-    with pytest.raises(ValueError, match="is empty"):
+    with pytest.raises(ValueError, match="has no words"):
         _ask(Explorer(tiny, "tiny", reader=TextSplitter("is")), "index", text=" ")
     assert not explorer.settings()["can_index"]
     with pytest.raises(ValueError, match="started with an index"):
         _ask(explorer, "index", text="the bank")
-
-
-@pytest.mark.issue(40)
-@pytest.mark.parametrize("lang", sorted(set(read_examples()) - {"ja"}))  # whose tokenizer is a package of its own
-def test_first_texts_have_the_word_in_two_contexts(tiny, lang):
-    explorer = Explorer(tiny, "tiny", reader=TextSplitter(lang))
-    texts = explorer.settings()["texts"]
-    assert texts == find_examples(f"{lang}-XY")._asdict() and (lang == "en" or texts["a"] != find_examples("en").a)
-    words = {
-        name: [token["text"].lower() for token in _ask(explorer, "tokens", text=texts[name])["tokens"]]
-        for name in ("a", "b", "odd")
-    }
-    key = texts["word"].lower()
-    assert key in words["a"] and key in words["b"] and words["a"] != words["b"]
-    assert key not in words["odd"] and set(words["odd"]) & set(words["a"])
-    for other in ("xx", "is", "en"):
-        assert "bank" in Explorer(tiny, "tiny", reader=TextSplitter(other)).settings()["texts"]["a"]
 
 
 @pytest.mark.parametrize(
@@ -136,12 +113,12 @@ def test_first_texts_have_the_word_in_two_contexts(tiny, lang):
         (b"", "not valid JSON"),
         (b"[" * 100_000, "not valid JSON"),
         (b"\xff", "not valid JSON"),
-        (b"[]", "should be a JSON object"),
-        (b'{"text": 1}', "'text' should be a string"),
-        (b'{"text": "a b", "token": true, "k": 1}', "'token' should be a whole number"),
+        (b"[]", "its body .*should be"),
+        (b'{"text": 1}', "text is 1, should be a valid string"),
+        (b'{"text": "a b", "token": true, "k": 1}', "token is True, should be a valid integer"),
         (b'{"text": "a b", "token": 2, "k": 1}', "token 2 is not a word"),
         (b'{"text": "a  b", "token": 1, "k": 1}', "token 1 is not a word"),
-        (b'{"text": "a b", "token": 1, "k": 1e9}', "'k' should be a whole number from 1 to 50"),
+        (b'{"text": "a b", "token": 1, "k": 1e9}', "k is 1000000000.0, should be at most 50"),
     ],
 )
 def test_invalid_requests_have_a_message(explorer, body, problem):
