@@ -123,7 +123,6 @@ def embed_corpus(
     if not is_folder:
         check_output(output, place, list_sources(str(model), options, vocab, token_embeddings), force=force)
     sources = find_sources(place, on_message, output=output)
-    job, n_jobs = _read_shard(shard)
     ray_only = {"address": address, "workers": workers, "gpus_per_worker": gpus_per_worker}
     conditions = _list_conditions(settings, sources, engine, shard, ray_only, is_folder=is_folder, force=force)
     if problem := next((text for is_wrong, text in conditions if is_wrong), None):
@@ -140,7 +139,8 @@ def embed_corpus(
         total = embed_parts_on_ray(settings, description, sources, address, workers, gpus_per_worker)
     elif is_folder:
         nlp = make_vector_pipeline(settings, bilm)
-        total = PartEmbedder(settings, nlp, description, progress, ids).embed_job(sources, job, n_jobs)
+        job, n_jobs = map(int, (shard or "1/1").split("/"))
+        total = PartEmbedder(settings, nlp, description, progress, ids).embed_job(sources, job - 1, n_jobs)
     else:
         with open_vectors(
             output,
@@ -161,14 +161,6 @@ def embed_corpus(
     return total
 
 
-def _read_shard(shard: Optional[str]) -> Tuple[int, int]:
-    """RETURNS (Tuple[int, int]): Number of this job, from 0, and number of jobs."""
-    job, _, n_jobs = ("1/1" if shard is None else shard).partition("/")
-    if not (job.isdecimal() and n_jobs.isdecimal() and 1 <= int(job) <= int(n_jobs)):
-        raise ValueError(f"`shard` is '{shard}', should be I/N with I from 1 to N, for instance 1/8.")
-    return int(job) - 1, int(n_jobs)
-
-
 def _list_conditions(
     settings: PartSettings,
     sources: Sequence[Source],
@@ -180,6 +172,11 @@ def _list_conditions(
     force: bool,
 ) -> Iterator[Tuple[bool, str]]:
     """YIELDS (Tuple[bool, str]): Whether arguments do not fit each other or the texts, and the error."""
+    job, _, n_jobs = (shard or "1/1").partition("/")
+    yield (
+        not (job.isdecimal() and n_jobs.isdecimal() and 1 <= int(job) <= int(n_jobs)),
+        f"`shard` is '{shard}', should be I/N with I from 1 to N, for instance 1/8.",
+    )
     yield (
         not is_folder and (shard is not None or engine == "ray"),
         f"`shard` and `engine='ray'` write a folder, but the output is '{settings.folder}'. Give the path of a folder.",

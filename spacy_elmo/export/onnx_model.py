@@ -75,12 +75,10 @@ def _to_onnx(bilm: BiLM) -> Any:
             "Exporting to ONNX needs the package 'onnx', which is not installed. Install it: `pip install "
             '"spacy-elmo[onnx]"`, or `pip install onnx`.'
         )
+    problem = find_onnx_problem(bilm)
     if bilm.precision != "float32":
-        raise ValueError(
-            f"A biLM in {bilm.precision} cannot be exported to ONNX, which computes in float32: the vectors would "
-            'differ. Load it with precision="float32", or call `bilm.set_precision("float32")` first.'
-        )
-    if problem := find_onnx_problem(bilm):
+        problem = f'its precision is {bilm.precision}, should be float32: call `bilm.set_precision("float32")` first'
+    if problem:
         raise ValueError(Errors.EL352.format(reason=problem))
     from onnx import helper
 

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import warnings
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Dict, Literal
 
 from spacy.cli.package import has_build, package
 from spacy.language import Language
@@ -22,15 +22,16 @@ from ..inference.bilm import BiLM
 from ..pipeline import component as _elmo  # noqa: F401  registers the factory
 from ..pipeline.model import set_bilm
 from ..pipeline.torch_bilm import copy_bilm
+from ..settings import Precision, check_arguments
 from ..weights.archive import PathLike
 from ..weights.meta import list_training_texts
 
-BUILDS = ("wheel", "sdist", "none")
 NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
 VERSION_PATTERN = re.compile(r"(0|[1-9]\d*)(\.(0|[1-9]\d*))*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?")
 TEXTS = ("description", "license", "author", "email", "url")  # of the meta data of a biLM, copied to the package
 
 
+@check_arguments
 def package_bilm(
     bilm: BiLM,
     path: PathLike,
@@ -38,8 +39,8 @@ def package_bilm(
     name: str,
     lang: str = "xx",
     version: str = "1.0.0",
-    precision: str = "float32",
-    build: str = "wheel",
+    precision: Precision = "float32",
+    build: Literal["wheel", "sdist", "none"] = "wheel",
     force: bool = False,
 ) -> Path:
     """Write the package `LANG_elmo_NAME`: a pipeline with the component `elmo`, the weights inside.
@@ -75,9 +76,6 @@ def package_bilm(
 
 def check_package(path: PathLike, *, name: str, lang: str, version: str, build: str, force: bool) -> None:
     """Check all arguments of `package_bilm`, before weights are read. ValueError as there."""
-    if build not in BUILDS:
-        known = ", ".join(BUILDS)
-        raise ValueError(f"The setting build is '{build}', but should be one of: {known}. Choose one of these.")
     make_nlp(lang)
     expected = "lower-case letters a-z, digits and single underscores between them (PEP 503)"
     _check_pattern(NAME, "name", name, expected, "news or de_wiki_2018")
@@ -132,10 +130,7 @@ def _write_package(work: Path, name: str) -> Path:
     (work / "packages").mkdir()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # spaCy leaves it to Python to close files
-        try:
-            package(work / "pipeline", work / "packages", create_sdist=False, create_wheel=False, require_parent=True)
-        except SystemExit as error:  # after a message of spaCy
-            raise _failed_build(name, "spaCy rejects its meta data") from error
+        package(work / "pipeline", work / "packages", create_sdist=False, create_wheel=False, require_parent=True)
     return work / "packages" / name
 
 
@@ -146,16 +141,12 @@ def _run_build(folder: Path, build: str) -> None:
     if result.returncode or not (folder / "dist").is_dir():
         lines = (result.stdout + result.stderr).strip().splitlines()
         reason = lines[-1] if lines else f"exit code {result.returncode}"
-        raise _failed_build(folder.name, reason)
+        raise ValueError(
+            f"The package '{folder.name}' could not be built: {reason}. Build it from its folder later (`python -m "
+            "build`), or write only the folder with `build='none'`."
+        )
     for made in ("build", *(path.name for path in folder.glob("*.egg-info"))):
         shutil.rmtree(folder / made, ignore_errors=True)
-
-
-def _failed_build(name: str, reason: str) -> ValueError:
-    return ValueError(
-        f"The package '{name}' could not be built: {reason}. Build it from its folder later (`python -m build`), or "
-        "write only the folder with `build='none'`."
-    )
 
 
 def _replace_folder(made: Path, target: Path, aside: Path) -> None:

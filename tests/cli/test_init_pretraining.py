@@ -41,14 +41,3 @@ def test_config_fits_the_size_of_the_text(tmp_path):
         shown = told("init-pretraining", tmp_path / "a.cfg", "--text", tmp_path / name, "--force")
         assert Config().from_disk(tmp_path / "a.cfg")["bilm"] == Config().from_disk(find_configs() / template)["bilm"]
         assert f"--paths.train {tmp_path / name}" in shown
-
-
-@pytest.mark.issue(59)
-@pytest.mark.parametrize("command", ["init-pretraining", "init-adaptation"])
-def test_next_command_names_the_validation_text(command, tmp_path):
-    for name in ("train.txt.gz", "dev.txt", "dev.spacy"):
-        content = b"A text .\n" * 40
-        (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    result = call(command, tmp_path / "a.cfg", "--text", tmp_path / "train.txt.gz")
-    named = f"--paths.train {tmp_path / 'train.txt.gz'} --paths.valid {tmp_path / 'dev.txt'}"
-    assert named in result.stderr.splitlines()[-1]

@@ -10,6 +10,7 @@ import torch
 from spacy_elmo import BiLM, BiLMConfig, CharCNNConfig, load_bilm
 from spacy_elmo.bilm.config import TransformerConfig
 from spacy_elmo.bilm.network import BiLMNetwork
+from spacy_elmo.export import export_onnx
 from spacy_elmo.text.words import Vocabulary, character_ids
 
 WORDS = [["the", "cat", "sat"], [], ["a", "dog", "\U0001f600"], ["the"]]
@@ -76,6 +77,13 @@ def open_graph(path: Path) -> Any:
     options = runtime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     return runtime.InferenceSession(str(path), options)
+
+
+def export_graph(bilm: BiLM, folder: Path) -> Any:
+    """RETURNS: A session of onnxruntime with the graph."""
+    needs_onnx()
+    export_onnx(bilm, folder / "elmo.onnx", force=True)
+    return open_graph(folder / "elmo.onnx")
 
 
 def run_graph(session: Any, bilm: BiLM, sentences: Sequence[Sequence[str]], *, n_extra: int = 0) -> List[Any]:
