@@ -340,12 +340,12 @@ class IndexBuilder:
                 self.n_replaced += 1
             batch.fields[name] = fields
             n_records = 0 if stored is None or has_changed else stored.n_records
-            rows = getattr(document.fields, "vectors", None)
+            rows = getattr(document.fields, "vectors", None)  # of all its sentences
             for record in document.read(n_records):
+                n_records += 1
                 for sentence in record:
                     batch.add(name, sentence, rows)
                     rows = None if rows is None else rows[len(sentence) :]
-                n_records += 1
                 if batch.n_tokens >= self.batch_tokens:
                     batch.progress[name] = StoredDocument(document.digest, n_records, is_complete=False)
                     yield batch

@@ -179,14 +179,11 @@ class NeighborIndex:
         return sum(self.words.get(key, 0) for key in set(map(to_key, words)))
 
     def require(self, word: str, *, match_case: bool = False) -> None:
-        """RAISES (ValueError): If there is no use of a word, see `uses`; words that are spelled alike are named."""
+        """RAISES (ValueError): If there is no use of a word, see `uses`."""
         if not self.count_uses(word, match_case=match_case):
-            key = to_key(word)
-            similar = [key] if key in self.words else [other for other in self.words if other[:4] == key[:4]][:5]
-            named = " ".join(f"'{other}'" for other in similar) or "none"
+            case = " in this spelling" if to_key(word) in self.words else ""
             raise ValueError(
-                f"The index has no use of '{to_printable(word)}'. Words of the index that are spelled alike: "
-                f"{to_printable(named)}. Choose a word of the index, or add texts with it."
+                f"The index has no use of '{to_printable(word)}'{case}. Choose one of its words, or add texts."
             )
 
     def require_field(self, name: str) -> str:

@@ -6,7 +6,7 @@ Notes state the limits of the numbers, hints what would complete the page.
 import os
 import platform
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import mean, variance
@@ -277,9 +277,9 @@ class TrainingReport:
     bilms (List[Fact]): What is known of those in the pipeline.
     categories (Optional[str]): Name of the question whose score is the pipeline's score of text categories.
     versions (Dict[str, str]): Versions of the packages that wrote the report.
-    advice (List[str]): Where ELMo is below the baseline or within the noise, and what to try, in sentences.
-    notes (List[str]): Limits of the numbers, in sentences.
-    hints (List[str]): What would add to the page, in sentences, the most important first.
+    advice (Sequence[str]): Where ELMo is below the baseline or within the noise, and what to try, in sentences.
+    notes (Sequence[str]): Limits of the numbers, in sentences.
+    hints (Sequence[str]): What would add to the page, in sentences, the most important first.
     """
 
     output: TrainingOutput
@@ -296,9 +296,9 @@ class TrainingReport:
     bilms: List[Fact]
     categories: Optional[str]
     versions: Dict[str, str]
-    advice: List[str]
-    notes: List[str]
-    hints: List[str]
+    advice: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    hints: Sequence[str] = ()
 
 
 def make_report(
@@ -346,15 +346,18 @@ def make_report(
         bilms=_describe_bilms(nlp),
         categories=categories,
         versions=_find_versions(),
-        advice=[],
-        notes=[],
-        hints=[],
     )
+    return replace(
+        report,
+        advice=list(_advise(report, nlp, their_nlp)),
+        notes=[*_find_notes(report), *_note_unscored(report, nlp), *_note_baseline(report, their_nlp)],
+        hints=list(_find_hints(report)),
+    )
+
+
+def _advise(report: TrainingReport, nlp: Language, their_nlp: Optional[Language]) -> Iterator[str]:
     if their_nlp is not None and not _uses_bilm(their_nlp):
-        report.advice.extend(find_advice(_find_differences(report), nlp))
-    report.notes.extend([*_find_notes(report), *_note_unscored(report, nlp), *_note_baseline(report, their_nlp)])
-    report.hints.extend(_find_hints(report))
-    return report
+        yield from find_advice(_find_differences(report), nlp)
 
 
 def _uses_bilm(nlp: Language) -> bool:

@@ -214,13 +214,7 @@ class Pretraining:
         interval = _Interval(self._losses, time.perf_counter(), trainer.n_tokens)
         is_end = trainer.n_tokens >= config.max_tokens or self.best.should_stop(config.patience)
         while not (is_end or self.is_stopped):
-            update = trainer.update()
-            if not update.is_finite:
-                self._raise_diverged("The loss or its gradient")
-            self._verify_checkpoint()
-            interval.data_s += update.data_s
-            if not update.is_skipped:
-                interval.losses.append(float(update.loss))
+            update = self._update(interval)
             is_end = trainer.n_tokens >= config.max_tokens
             is_eval = is_end or trainer.step % config.eval_every == 0
             if is_eval or trainer.step % config.report_every == 0:
@@ -234,12 +228,22 @@ class Pretraining:
                 self._save_checkpoint()
             if self.is_stopped and self._validated_at < trainer.step:
                 self._save_models()
-            if is_eval:
+            if is_eval:  # the weights have given a finite perplexity
                 self._verify_checkpoint()
         if self._validated_at < trainer.step and not self.is_stopped:  # resumed after the last update
             self._check_weights()
             yield self._report(None, interval, is_eval=True)
             self._save_checkpoint()
+
+    def _update(self, interval: _Interval) -> Update:
+        update = self.trainer.update()
+        if not update.is_finite:
+            self._raise_diverged("The loss or its gradient")
+        self._verify_checkpoint()
+        interval.data_s += update.data_s
+        if not update.is_skipped:
+            interval.losses.append(float(update.loss))
+        return update
 
     def _report(self, update: Optional[Update], interval: _Interval, is_eval: bool) -> Report:
         trainer, ranks, config = self.trainer, self.ranks, self.config

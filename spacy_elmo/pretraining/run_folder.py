@@ -11,7 +11,7 @@ import shutil
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -30,10 +30,10 @@ from .stored_text import RECORD as TEXT_RECORD
 FOLDER = "checkpoints"
 TENSORS, RECORD, CHECKSUMS = "state.safetensors", "state.json", "checksums.json"
 SNAPSHOT_FILES = (TENSORS, RECORD, CHECKSUMS)
-# Keys that every `state.json` has.
-KEYS = frozenset(
-    ("step", "n_tokens", "optimizer", "loss_scale", "n_ranks", "settings", "bilm", "vocabulary", "text")
-    + ("best", "losses", "elapsed_s", "log_bytes", "validated_at")
+# Keys of `state.json`.
+KEYS = (
+    *("step", "n_tokens", "optimizer", "loss_scale", "n_ranks", "settings", "bilm", "vocabulary", "text"),
+    *("best", "losses", "elapsed_s", "log_bytes", "validated_at"),
 )
 
 
@@ -91,42 +91,22 @@ def load_checkpoint(output: Path) -> Tuple[Optional[Snapshot], List[str]]:
     """
     damaged: List[str] = []
     for path in list_checkpoints(output):
-        problem = _problem(path)
-        snapshot = _read_snapshot(path) if problem is None else problem
-        if isinstance(snapshot, Snapshot):
-            return snapshot, damaged
-        damaged.append(f"{path.name}: {snapshot}")
+        try:
+            return _read_checkpoint(path), damaged
+        except Exception as error:  # files, JSON and safetensors raise different errors
+            damaged.append(f"{path.name} cannot be read ({type(error).__name__}: {error})")
     if damaged:
         raise ValueError(Errors.EL129.format(path=output / FOLDER, problems="; ".join(damaged)))
     return None, damaged
 
 
-def _read_snapshot(path: Path) -> Union[Snapshot, str]:
-    """The checkpoint, or its problems if it is invalid despite correct checksums."""
-    try:
-        record = _read_json(path / RECORD)
-        tensors = load_file(path / TENSORS)
-    # safetensors has its own error class, deeply nested JSON raises RecursionError.
-    except Exception as error:
-        return f"it cannot be read: {error}"
-    if not isinstance(record, dict):
-        return f"{RECORD} is not a JSON object"
-    missing = ", ".join(sorted(KEYS - set(record)))
-    return f"{RECORD} has no {missing}" if missing else Snapshot(tensors, record, path)
-
-
-def _problem(path: Path) -> Optional[str]:
-    missing = [name for name in SNAPSHOT_FILES if not (path / name).is_file()]
-    if missing:
-        return f"{', '.join(missing)} missing"
-    try:
-        sums = _read_json(path / CHECKSUMS)
-    except (ValueError, RecursionError):
-        return f"{CHECKSUMS} is not valid JSON"
-    if not isinstance(sums, dict):
-        return f"{CHECKSUMS} is not a JSON object"
-    changed = [name for name in (TENSORS, RECORD) if sums.get(name) != hash_file(path / name)]
-    return f"checksum of {', '.join(changed)} differs" if changed else None
+def _read_checkpoint(path: Path) -> Snapshot:
+    sums = _read_json(path / CHECKSUMS)
+    changed = [name for name in (TENSORS, RECORD) if sums[name] != hash_file(path / name)]
+    if changed:
+        raise ValueError(f"the checksum of {', '.join(changed)} differs")
+    record = _read_json(path / RECORD)
+    return Snapshot(load_file(path / TENSORS), {key: record[key] for key in KEYS}, path)
 
 
 def _read_json(path: Path) -> Any:
@@ -196,8 +176,7 @@ def stored_precision(output: Path) -> Optional[TrainingPrecision]:
     RAISES (ValueError): EL129 if all checkpoints are damaged.
     """
     snapshot, _ = load_checkpoint(output)
-    settings = {} if snapshot is None else snapshot.record["settings"]
-    return settings.get("precision") if isinstance(settings, dict) else None
+    return None if snapshot is None else snapshot.record["settings"]["precision"]
 
 
 class RunLog:
