@@ -184,17 +184,17 @@ def takes(block: Any) -> Callable[[Function], Function]:
 
 
 def check_arguments(function: Function) -> Function:
-    """Check the arguments of a method by their types.
+    """Check the arguments of a function or method by their types.
 
     RAISES (ValueError): EL060 for invalid values, with all problems.
     """
     checked = validate_call(config={"arbitrary_types_allowed": True})(function)
 
     @wraps(function)
-    def call(self: Any, *args: Any, **settings: Any) -> Any:
-        named = list(signature(function).bind(self, *args, **settings).arguments.items())[1:]
+    def call(*args: Any, **settings: Any) -> Any:
+        arguments = signature(function).bind(*args, **settings).arguments
         try:
-            return checked(self, **dict(named))
+            return checked(**arguments)
         except ValidationError as error:
             block, problems = function.__qualname__.removesuffix(".__init__"), list_problems(_find_problems(error))
             raise ValueError(Errors.EL060.format(block=block, problems=problems)) from None

@@ -7,6 +7,8 @@ import pytest
 
 from spacy_elmo import BiLMConfig
 from spacy_elmo.bilm.config import SettingsReader
+from spacy_elmo.nn import BiLSTM
+from spacy_elmo.pipeline.task_layers import BiLSTMEncoder
 from spacy_elmo.settings import Count, Problem, SettingsError, check_record, list_problems, read_block
 
 WORDS = {"n_words": 5, "projection_width": 8}
@@ -54,6 +56,12 @@ def test_problems_have_the_names_of_the_file() -> None:
     assert reader.take("lstm.deep", Count) is None and reader.take("lstm.layers", Count, 2) == 2
     assert reader.take("lstm.layers", Count) is None
     assert reader.describe()[1:] == ["lstm.deep is {'x': '{y}'}, should be a valid integer", "lstm.layers is missing"]
+
+
+def test_arguments_are_checked_like_settings() -> None:
+    for call, name in ((BiLSTMEncoder, "depth"), (BiLSTM, "width")):
+        with pytest.raises(ValueError, match=f"EL060.*The BiLSTM.* has invalid settings: {name} is 2.5, should be a "):
+            call(4, 2.5)
 
 
 def test_errors_of_settings_keep_their_problems() -> None:

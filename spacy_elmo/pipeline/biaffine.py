@@ -18,7 +18,6 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 import numpy
 import torch
 from numpy.typing import NDArray
-from pydantic import validate_call
 from spacy.tokens import Doc
 from thinc.api import Model, chain, get_array_module, glorot_uniform_init
 from thinc.types import Floats2d, FloatsXd
@@ -28,7 +27,7 @@ from torch.nn import functional
 
 from ..inference.packed_weights import PackedLinear, takes_kernel
 from ..inference.runtime import isolated, register_fork_handlers
-from ..settings import Count, Probability
+from ..settings import Count, Probability, check_arguments
 from .crf import MISSING, Integers, raise_other_component
 from .spanning_tree import are_trees, find_best_tree
 from .task_layers import PACKED
@@ -85,11 +84,12 @@ class _Network(NamedTuple):
     dropout: float = 0.0
 
 
+@check_arguments
 def BiaffineParser(
     tok2vec: Model[List[Doc], List[Floats2d]],
-    arc_width: int = 400,
-    label_width: int = 100,
-    dropout: Optional[float] = 0.33,
+    arc_width: Count = 400,
+    label_width: Count = 100,
+    dropout: Optional[Probability] = 0.33,
 ) -> Model[List[Doc], BiaffineInputs]:
     """Deep biaffine attention, as in Dozat and Manning (2017), over any `tok2vec`.
 
@@ -101,26 +101,25 @@ def BiaffineParser(
         ValueError.
     RAISES (ValueError): For invalid settings.
     """
-    biaffine = _make_biaffine(arc_width=arc_width, label_width=label_width, dropout=dropout)
-    model: Model[List[Doc], BiaffineInputs] = chain(tok2vec, biaffine)
-    model.set_ref("tok2vec", tok2vec)
-    model.set_ref("biaffine", biaffine)
-    model.attrs["resize_output"] = _raise_not_parser  # what spaCy's `ner` and `parser` call first
-    return model
-
-
-@validate_call
-def _make_biaffine(
-    dropout: Optional[Probability], *, arc_width: Count, label_width: Count
-) -> Model[List[Floats2d], BiaffineInputs]:
     register_fork_handlers()
     attrs: Dict[str, Any] = {"dropout_rate": 0.0} if dropout is None else {"fixed_dropout_rate": dropout}
     attrs[PACKED] = {name: PackedLinear() for name in (*HIDDEN, "arcs", "labels")}
     widths = dict(zip(HIDDEN, (arc_width, arc_width, label_width, label_width, label_width)))
     names = [f"{name}_{kind}" for name in HIDDEN for kind in ("W", "b")]
     names += ["arc_root", "label_root", "arcs", "labels", "starts_W", "starts_b"]
-    dims = {"nI": None, "nO": None, **widths}
-    return Model("biaffine", _forward, init=_init, dims=dims, params=dict.fromkeys(names), attrs=attrs)
+    biaffine: Model[List[Floats2d], BiaffineInputs] = Model(
+        "biaffine",
+        _forward,
+        init=_init,
+        dims={"nI": None, "nO": None, **widths},
+        params=dict.fromkeys(names),
+        attrs=attrs,
+    )
+    model: Model[List[Doc], BiaffineInputs] = chain(tok2vec, biaffine)
+    model.set_ref("tok2vec", tok2vec)
+    model.set_ref("biaffine", biaffine)
+    model.attrs["resize_output"] = _raise_not_parser  # what spaCy's `ner` and `parser` call first
+    return model
 
 
 def _init(model: Model[List[Floats2d], BiaffineInputs], X: Optional[List[Floats2d]] = None, Y: Any = None) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from itertools import count, islice
 from typing import Annotated, Any, Dict, Iterator, List, Optional, Tuple
 
-from pydantic import Field, validate_call
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 from thinc.api import Optimizer
 from thinc.types import FloatsXd
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ..bilm.network import BiLMNetwork, layer_parameters, n_unfrozen, slanted_triangle
 from ..errors import Warnings
 from ..inference.bilm import BiLM
-from ..settings import Count, Factor, NotNegative, Positive, Probability, Share, WholeNumber, require
+from ..settings import Count, Factor, NotNegative, Positive, Probability, Share, WholeNumber, check_arguments, require
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ SCHEDULE = "schedule spacy-elmo.slanted_triangular.v1"
 N_SPARE = 2  # `spacy train` makes max_steps + 1 updates, and asks for a rate after the last one
 
 
-@validate_call
+@check_arguments
 def slanted_triangular(
     max_rate: Positive,
     num_steps: Count,

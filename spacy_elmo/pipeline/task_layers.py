@@ -5,7 +5,6 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy
 import torch
-from pydantic import validate_call
 from spacy.tokens import Doc
 from thinc.api import Dropout, Linear, Model, chain, concatenate, glorot_uniform_init, with_array
 from thinc.layers.residual import init as init_residual
@@ -16,7 +15,7 @@ from torch import Tensor
 from ..inference.kernel_lstm import PackedLSTM
 from ..inference.lstm_sequences import run_lstm
 from ..inference.runtime import isolated, register_fork_handlers
-from ..settings import Count, Even, Probability
+from ..settings import Count, Even, Probability, check_arguments
 
 ELMO_LAYERS = ("elmo-listener", "elmo_tok2vec")  # names in `listener.py`
 
@@ -29,8 +28,7 @@ def has_elmo(model: Model[Any, Any]) -> bool:
 Sequences = List[Floats2d]
 
 
-@validate_call
-def _make_dropout(dropout: Optional[Probability]) -> Model[Sequences, Sequences]:
+def _make_dropout(dropout: Optional[float]) -> Model[Sequences, Sequences]:
     """A layer that acts in training only. None: the `dropout` of [training], which spaCy sets before each update."""
     return Dropout() if dropout is None else Model("fixed_dropout", partial(_forward_dropout, dropout))
 
@@ -60,7 +58,7 @@ N_GATES = 4  # in the order of torch: input, forget, cell, output
 FORGET = 1
 
 
-@validate_call
+@check_arguments
 def BiLSTMEncoder(
     width: Even,
     depth: Count = 1,
@@ -165,12 +163,13 @@ Tok2Vec = Model[List[Doc], Sequences]
 READS_DOCS = ("extract_features", "tok2vec-listener", *ELMO_LAYERS)  # names of layers
 
 
+@check_arguments
 def ElmoTaskEncoder(
     embed: Tok2Vec,
     encode: Model[Sequences, Sequences],
     elmo_input: Optional[Tok2Vec] = None,
     elmo_output: Optional[Tok2Vec] = None,
-    dropout: Optional[float] = None,
+    dropout: Optional[Probability] = None,
 ) -> Tok2Vec:
     """ELMo at the input or the output of this component's encoder, or both: Peters et al. (2018), sec. 3.3 and 5.2.
 

@@ -8,7 +8,6 @@ from typing import Any, Callable, List, Optional, Tuple
 import numpy
 import torch
 from numpy.typing import NDArray
-from pydantic import validate_call
 from spacy.strings import get_string_id
 from spacy.tokens import Doc
 from spacy.util import registry
@@ -27,7 +26,7 @@ from thinc.layers.resizable import resize_linear_weighted, resize_model
 from thinc.types import Floats1d, Floats2d
 
 from ..inference.runtime import isolated, register_fork_handlers
-from ..settings import Even
+from ..settings import Even, check_arguments
 
 DocModel = Model[List[Doc], Floats2d]
 BAG_OF_WORDS = "spacy.TextCatBOW."  # any version
@@ -118,7 +117,7 @@ LONG = 50  # letters of a word whose hashes are not cached
 Hashes = NDArray[numpy.int64]
 
 
-@validate_call(config={"arbitrary_types_allowed": True})
+@check_arguments
 def TextCatNgrams(
     tok2vec: Optional[Model[List[Doc], List[Floats2d]]],
     exclusive_classes: bool,
