@@ -1,10 +1,14 @@
 """Files as people have them, all read alike: byte order marks, gzip, any name, files of macOS, zips of Windows."""
 
 import bz2
+import errno
 import gzip
 import json
 import lzma
+import os
+import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -12,11 +16,12 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from reference.allennlp_state import elmo_state, make_config, to_bytes
+from reference.allennlp_state import elmo_state, make_config, to_bytes, write_archive
 from reference.seeded_manylangs import make_architecture, write_manylangs
 from reference.seeded_weights import WORDS, make_arrays, make_options, make_softmax, write_model
 from reference.tensorflow_files import write_checkpoint
 from weights.opened_files import count_opened
+from weights.packing import zip_hdf5
 from weights.same import assert_same
 
 from spacy_elmo import load_bilm, save_bilm
@@ -176,22 +181,6 @@ def test_zips_of_windows_and_of_macos_are_read(kind, tmp_path):
         check(tmp_path / name, wanted)
 
 
-@pytest.mark.parametrize("kind", ["bilm-tf", "native", "tf-checkpoint"])
-def test_a_repeated_word_has_the_later_row_of_the_softmax(kind, tmp_path):
-    folder = make(kind, tmp_path / "model")
-    words = WORDS[:3] + ["river"] + WORDS[4:]  # instead of "the"
-    (folder / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf8")
-    with pytest.warns(UserWarning, match="repeats 1 word.*'river' in the lines 4 and 7"):
-        bilm = load_bilm(folder)
-    assert bilm.vocabulary.ids(["river", "bank"]).tolist() == [6, 4] and bilm.head.n_words == len(WORDS)
-    original = load_bilm(make(kind, tmp_path / "original"))
-    text = [["She", "sat", ".", "river"]] * 5
-    assert bilm.perplexity(text).forward == original.perplexity(text).forward
-    save_bilm(bilm, tmp_path / "copy")
-    with pytest.warns(UserWarning, match="repeats 1 word"):
-        assert load_bilm(tmp_path / "copy").vocabulary == bilm.vocabulary
-
-
 def pack(folder: Path, path: Path, mode: str = "zip", separator: str = "/") -> Path:
     """The files of a folder in an archive, with its name before each; `separator` as in zips of Windows."""
     if mode == "zip":
@@ -261,3 +250,93 @@ def test_damage_in_a_further_compressed_stream_is_an_error(library, tmp_path):
         file.path.write_bytes(first + damaged)
         with pytest.raises(ValueError, match=r"EL022.*vocab\.txt"):
             file.read_bytes()
+
+
+@pytest.mark.issue(48)
+@pytest.mark.parametrize("number", [errno.EIO, errno.EACCES, errno.EMFILE])
+@pytest.mark.parametrize("library", ["h5py.File", "zipfile.ZipFile", "pathlib.Path.open"])
+def test_errors_of_the_system_are_not_called_damage(library, number, folder, tmp_path, monkeypatch):
+    if "zip" in library:
+        folder = Path(shutil.make_archive(str(tmp_path / "zipped"), "zip", folder))
+
+    def fail(*args, **settings):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(library, fail)
+    with pytest.raises(OSError, match=f"EL037.*{os.strerror(number)}"):
+        load_bilm(folder)
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.fixture
+def native(folder):
+    return save_native(folder)
+
+
+def make_archive(folder, mode):
+    options = make_options()
+    config = make_config(options_file=options)
+    return write_archive(folder.with_name("model.tar"), elmo_state(make_arrays(options), options), config, mode=mode)
+
+
+CUT = {
+    "HDF5": (lambda folder: folder / "weights.hdf5", "cannot be read as HDF5"),
+    "safetensors": (lambda folder: save_native(folder) / "weights.safetensors", "cannot be read as safetensors"),
+    "zip": (zip_hdf5, "cannot be read as zip: .*truncated"),
+    "tar.gz": (lambda folder: make_archive(folder, "w:gz"), "cannot be read as .*end-of-stream"),
+    "tar.xz": (lambda folder: make_archive(folder, "w:xz"), "cannot be read as .*ends within a stream"),
+}
+
+
+@pytest.mark.parametrize("kind", CUT)
+def test_a_truncated_file_is_named(kind, folder):
+    make, text = CUT[kind]
+    path = make(folder)
+    content = path.read_bytes()
+    for size in (len(content) // 2, 200, *([0, len(content) - 7] if kind == "HDF5" else [])):
+        path.write_bytes(content[:size])
+        with pytest.raises(ValueError, match=f"EL022.*{path.name}.*{text}"):
+            load_bilm(path if path.parent == folder.parent else path.parent)
+
+
+def save_native(folder):
+    save_bilm(load_bilm(folder), folder.with_name("native"))
+    return folder.with_name("native")
+
+
+@pytest.mark.parametrize("name", ["options.json", "config.json", "meta.json"])
+def test_json_that_is_nested_too_deep(name, folder, native):
+    place = folder if name == "options.json" else native
+    (place / name).write_text(DEEP)
+    with pytest.raises(ValueError, match=f"EL022.*{name}"):
+        load_bilm(place)
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
+def test_a_compressed_file_expands_to_a_few_times_its_size(compress, native):
+    (native / "config.json").write_bytes(compress(bytes(2**27)))
+    with pytest.raises(ValueError, match="EL036.*config.json.* would expand from [0-9,]+ bytes to more than 6"):
+        load_bilm(native)
+
+
+def test_a_member_of_a_zip_expands_to_a_few_times_its_size(folder):
+    path = zip_hdf5(folder)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("options.json", bytes(2**27))
+        archive.write(folder / "weights.hdf5", "weights.hdf5")
+    with pytest.raises(ValueError, match="EL036.*model.zip:options.json. would expand from [0-9,]+ bytes to"):
+        load_bilm(path)
+
+
+def test_a_member_that_declares_more_than_the_zip_has_takes_no_memory(folder):
+    path = zip_hdf5(folder)
+    content = bytearray(path.read_bytes())
+    at = content.find(b"PK\x01\x02") + 20
+    content[at : at + 4] = (2**32 - 2).to_bytes(4, "little")
+    path.write_bytes(content)
+    try:
+        load_bilm(path)
+    except ValueError as error:  # newer versions of zipfile compare the sizes
+        assert re.search(r"EL022.*model\.zip:options\.json.*Overlapped", str(error))

@@ -1,5 +1,7 @@
 """Comparisons of two biLMs: settings, tensors, layers, and the first layer that differs."""
 
+import hashlib
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,7 @@ from reference.seeded_weights import SENTENCES as SOME
 from reference.seeded_weights import make_arrays, make_options, write_model
 
 from spacy_elmo import load_bilm, save_bilm
-from spacy_elmo.weights.contents import COMPARED_SENTENCES, compare_bilms
+from spacy_elmo.weights.contents import COMPARED_SENTENCES, compare_bilms, hash_weights, read_origin
 
 
 @pytest.mark.parametrize("format", ["native", "bilm-tf"])
@@ -72,3 +74,60 @@ def test_missing_tensors_and_other_shapes_are_named(folder: Path, tmp_path: Path
     options = make_options(lstm={"projection_dim": 6})
     found = compare_bilms(load_bilm(folder), load_bilm(write_model(tmp_path / "c", options, make_arrays(options))))
     assert found.layers == () and not found.is_equal(1e9), "other widths"
+
+
+CONTENT = b"weights"
+
+
+def test_digest_is_that_of_sha256sum(tmp_path: Path) -> None:
+    (tmp_path / "weights.hdf5").write_bytes(CONTENT)
+    (tmp_path / "options.json").write_text("{}")
+    wanted = hashlib.sha256(CONTENT).hexdigest()[:12]
+    assert hash_weights(tmp_path) == hash_weights(str(tmp_path / "weights.hdf5")) == wanted
+    (tmp_path / "options.json").write_text('{"changed": true}')
+    assert hash_weights(tmp_path) == wanted
+
+
+def test_digest_of_several_files_depends_on_their_names_and_contents(tmp_path: Path) -> None:
+    for name in ("a.pkl", "b.pkl"):
+        (tmp_path / name).write_bytes(CONTENT)
+    first = hash_weights(tmp_path)
+    (tmp_path / "b.pkl").rename(tmp_path / "c.pkl")
+    renamed = hash_weights(tmp_path)
+    (tmp_path / "c.pkl").write_bytes(b"other")
+    assert len({first, renamed, hash_weights(tmp_path)}) == 3
+
+
+@pytest.mark.issue(59)
+def test_weights_behind_links_count_once(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "a.pkl").write_bytes(CONTENT)
+    (tmp_path / "bilm").mkdir()
+    for name in ("link", "again"):
+        (tmp_path / "bilm" / name).symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    (tmp_path / "elsewhere" / "loop").symlink_to(tmp_path / "bilm", target_is_directory=True)
+    before = hash_weights(tmp_path / "bilm")
+    assert before == hashlib.sha256(CONTENT).hexdigest()[:12]
+    (tmp_path / "elsewhere" / "a.pkl").write_bytes(b"other")
+    assert hash_weights(tmp_path / "bilm") == hashlib.sha256(b"other").hexdigest()[:12] != before
+
+
+def test_missing_weights_are_named(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(FileNotFoundError, match="Give the name of a packaged biLM, or the path of"):
+            hash_weights(path)
+
+
+def test_a_zip_is_one_file(folder: Path, tmp_path: Path) -> None:
+    (folder / "options.json.part").write_text("incomplete")
+    (folder / ".hidden").write_text("hidden")
+    names = [Path(file.name).name for file in read_origin(folder).files]
+    assert names == ["options.json", "vocab.txt", "weights.hdf5"]
+    with zipfile.ZipFile(tmp_path / "144.zip", "w") as archive:
+        for name in ("options.json", "weights.hdf5"):
+            archive.write(folder / name, name)
+    found = read_origin(tmp_path / "144.zip")
+    assert [file.name for file in found.files] == [str(tmp_path / "144.zip")]
+    assert found.format == "bilm-tf" and found.download is None
+    content = (tmp_path / "144.zip").read_bytes()
+    assert found.files[0].sha256 == hashlib.sha256(content).hexdigest() and found.n_bytes == len(content)

@@ -1,7 +1,6 @@
 """Downloads from a server on the loopback interface: checked, resumed, mirrored, offline, and refused where unsafe."""
 
 import json
-import re
 import urllib.request
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +12,11 @@ from reference.seeded_weights import make_arrays, make_options, write_model
 from weights.loopback import Site, serving
 
 import spacy_elmo.weights.download as fetch
-from spacy_elmo import BiLMConfig, CharCNNConfig, load_bilm, save_bilm
+from spacy_elmo import load_bilm, save_bilm
 from spacy_elmo.files import hash_file
-from spacy_elmo.weights.download import SafeRedirects, check_url, download, open_url
+from spacy_elmo.weights.download import SafeRedirects, download, open_url
 from spacy_elmo.weights.meta import read_record
-from spacy_elmo.weights.published import Published, PublishedFile, find_published, list_published
-from spacy_elmo.weights.tensor_map import count_numbers, network_shapes
+from spacy_elmo.weights.published import Published, PublishedFile, find_published
 
 
 @pytest.fixture(autouse=True)
@@ -260,39 +258,6 @@ def test_redirects_lead_neither_off_the_web_nor_from_https_to_http(
     with pytest.raises(ValueError, match="https.*not encrypted"):
         SafeRedirects().redirect_request(request, None, 302, "Found", {}, "http://host/file")
     assert SafeRedirects().redirect_request(request, None, 302, "Found", {}, "https://other/file") is not None
-
-
-def test_registry_is_consistent() -> None:
-    assert {"small", "medium", "original", "large", "pt", "pubmed"} <= {
-        published.name for published in list_published()
-    }
-    assert len([published for published in list_published() if published.name.startswith("manylangs-")]) == 44
-    assert find_published("5.5B").name == "large" and find_published("nlpl-142").name == "manylangs-de"
-    names = [name for published in list_published() for name in (published.name, *published.aliases)]
-    assert len(names) == len(set(names))
-    for published in list_published():
-        assert published.mirrors and published.files and published.language and check_url(published.documented)
-        assert all(check_url(mirror).endswith("/") for mirror in published.mirrors)
-        # The names of files have the sizes: cell, projection, filters, highways.
-        sizes = re.search(r"/2x(\d+)_(\d+)_2048cnn_(\d)xhighway", published.files[0].path)
-        if sizes and published.n_parameters:
-            cell_width, projection_width, n_highway = map(int, sizes.groups())
-            config = BiLMConfig(
-                CharCNNConfig(n_highway=n_highway), cell_width=cell_width, projection_width=projection_width
-            )
-            assert round(sum(count_numbers(network_shapes(config)).values()), -5) == published.n_parameters
-        for file in published.files:
-            assert Path(file.name).name == file.name and ".." not in file.path and not file.path.startswith("/")
-            assert file.sha256 is None or len(file.sha256) == 64
-
-
-def test_any_number_of_nlpl_is_known() -> None:
-    assert [file.path for file in find_published("nlpl-999").files] == ["999.zip"]
-    assert find_published("nlpl-999").mirrors[0] == "http://vectors.nlpl.eu/repository/20/"
-    with pytest.raises(ValueError, match="NUMBER is any entry of the NLPL"):
-        find_published("nlpl-../1")
-    with pytest.raises(ValueError, match=r"'smal' in the registry\. Some names: small, medium"):
-        find_published("smal")
 
 
 def test_a_second_download_into_the_same_folder_waits(

@@ -1,6 +1,7 @@
 """Files and bytes of our own: what is in them, in full and in reduced precision, and configs that do not fit."""
 
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import torch
 from inference.forcing import needs_kernel
 from reference.seeded_weights import SENTENCES, WORDS
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load, load_file, save, save_file
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.bilm.network import AdaptiveHead
@@ -160,3 +161,54 @@ def test_native_config_of_another_kind(block, changes, part, bilm, tmp_path):
     (tmp_path / "native" / "config.json").write_text(json.dumps(record))
     with pytest.raises(ValueError, match=part):
         load_bilm(tmp_path / "native")
+
+
+def with_header(content, **changes):
+    """Bytes of a biLM with other settings in the header."""
+    length = int.from_bytes(content[:8], "little")
+    record = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["spacy_elmo"])
+    return save(load(content), metadata={"spacy_elmo": json.dumps({**record, **changes})})
+
+
+@pytest.mark.parametrize(
+    "header, text",
+    [
+        ({"vocabulary": [1, None]}, "vocabulary is not a list of strings"),
+        ({"vocabulary": ["a"]}, "missing special words"),
+        ({"config": None, "meta": 3}, "config is missing.*meta is a int"),
+        ({"config": {"bilm": {"n_layers": 0}}}, "EL023.*format_version is missing"),
+        *((header, "EL022|does not describe a biLM") for header in ("null", "{", "[" * 100_000)),
+    ],
+)
+def test_header_of_bytes_is_checked(header, text, folder):
+    content = bilm_to_bytes(load_bilm(folder))
+    assert bilm_from_bytes(with_header(content, meta=None)).meta == {}
+    is_record = isinstance(header, dict)
+    changed = with_header(content, **header) if is_record else save(load(content), metadata={"spacy_elmo": header})
+    with pytest.raises(ValueError, match=text):
+        bilm_from_bytes(changed)
+
+
+BILM = {
+    "char_cnn": {"embedding_width": 4, "filters": [[1, 8], [2, 8]], "n_highway": 1},
+    "n_layers": 2,
+    "cell_width": 16,
+    "projection_width": 8,
+}
+
+
+@pytest.mark.issue(50)
+def test_digest_of_a_bilm_differs_by_weights_and_survives_rounding() -> None:
+    bilm, same, other = (make_random_bilm(BILM, seed) for seed in (1, 1, 2))
+    before = bilm.digest
+    assert before == same.digest != other.digest
+    for dtype in ("float32", "float16", "int8"):
+        assert bilm_from_bytes(bilm_to_bytes(bilm, dtype)).digest == before
+    for precision in ("bfloat16", "int8"):
+        if products.is_supported_on_cpu(precision):
+            assert make_random_bilm(BILM, 1).set_precision(precision).digest == before
+    version = bilm.version
+    next(bilm.network.parameters()).data.neg_()
+    bilm.clear_caches()
+    assert bilm.version not in (version, same.version, other.version) and bilm.version == bilm.version
+    assert bilm.digest != before and pickle.loads(pickle.dumps(bilm)).digest == bilm.digest
