@@ -124,7 +124,8 @@ def list_problems(problems: Iterable[Problem], names: Mapping[str, str] = Mappin
 
 def require(*checks: Tuple[bool, Union[str, Problem]]) -> None:
     """RAISES (SettingsError): With the problems of all checks that are not fine; a text is one of the whole block."""
-    problems = [Problem((), found) if isinstance(found, str) else found for is_fine, found in checks if not is_fine]
+    failed = [problem for is_fine, problem in checks if not is_fine]
+    problems = [Problem((), problem) if isinstance(problem, str) else problem for problem in failed]
     if problems:
         raise SettingsError(*problems)
 

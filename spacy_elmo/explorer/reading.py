@@ -104,7 +104,7 @@ def find_contexts(doc: Doc) -> List[Context]:
     doc_sequences = read_docs([doc], READING)
     places = numpy.flatnonzero(doc.to_array(IS_SPACE) == 0)
     contexts = []
-    for words, keep, rows in zip(doc_sequences.sequences, doc_sequences.kept, doc_sequences.rows):
+    for words, keep, rows in zip(doc_sequences.sequences, doc_sequences.central, doc_sequences.rows):
         start = int(numpy.searchsorted(places, rows[0])) - keep[0]
         contexts.append(Context(words, places[start : start + len(words)].tolist(), keep))
     return contexts

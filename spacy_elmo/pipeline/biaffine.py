@@ -239,26 +239,26 @@ def predict_parses(
     """
     unknown = [numpy.full(len(doc_words), MISSING) for doc_words in words]
     with_first = [numpy.where(numpy.arange(len(known)) == 0, KNOWN_START, known) for known in starts]
-    given = [ParseAnnotation(*arrays) for arrays in zip(words, with_first, unknown, unknown)]
+    annotations = [ParseAnnotation(*arrays) for arrays in zip(words, with_first, unknown, unknown)]
     xp = get_array_module(inputs.weights["arcs"])
-    rows, _, joined = _join_parses(given, [len(vectors) for vectors in inputs.vectors])
+    rows, _, joined = _join_parses(annotations, [len(vectors) for vectors in inputs.vectors])
     with torch.no_grad():
         weights = {name: xp2torch(array) for name, array in inputs.weights.items()}
         network = _Network(weights, _make_products(weights, inputs.packed))
         vectors = xp2torch(xp.concatenate(inputs.vectors)[rows])  # (W, nI)
         predicted = joined.starts.copy()
-        for part in _slice(numpy.flatnonzero(predicted == UNKNOWN_START)):
-            is_start = _score_starts(vectors[_to(vectors, part)], network) > 0
-            predicted[part] = numpy.where(is_start.cpu().numpy(), KNOWN_START, KNOWN_INSIDE)
+        for batch in _batch_rows(numpy.flatnonzero(predicted == UNKNOWN_START)):
+            is_start = _score_starts(vectors[_to(vectors, batch)], network) > 0
+            predicted[batch] = numpy.where(is_start.cpu().numpy(), KNOWN_START, KNOWN_INSIDE)
         heads = _predict_heads(vectors, predicted, network)
         labels = numpy.empty_like(heads)
-        for part in _slice(numpy.arange(len(heads))):
-            index, head_index = _to(vectors, part), _to(vectors, heads[part])
+        for batch in _batch_rows(numpy.arange(len(heads))):
+            index, head_index = _to(vectors, batch), _to(vectors, heads[batch])
             is_root = index == head_index
             scores = _score_labels(vectors[index], vectors[head_index], is_root, network)
             if root_label is not None:
                 scores[:, root_label] = torch.where(is_root, math.inf, -math.inf)
-            labels[part] = scores.argmax(dim=1).cpu().numpy()
+            labels[batch] = scores.argmax(dim=1).cpu().numpy()
     ends = numpy.cumsum([len(doc_words) for doc_words in words])
     first = ends - [len(doc_words) for doc_words in words]
     split = [numpy.split(array, ends[:-1]) for array in (predicted, heads, labels)]
@@ -410,7 +410,7 @@ def _group(lengths: Integers) -> Iterator[Tuple[Integers, Integers]]:
         end = start
 
 
-def _slice(rows: Integers) -> Iterator[Integers]:
+def _batch_rows(rows: Integers) -> Iterator[Integers]:
     for first in range(0, len(rows), N_ROWS):
         yield rows[first : first + N_ROWS]
 

@@ -148,9 +148,9 @@ def _align_annotation(eg: Example, places: Dict[str, int]) -> ParseAnnotation:
     labels = numpy.array([places.get(dep, MISSING) for dep in aligned_deps])
     heads[[not dep for dep in aligned_deps]] = MISSING  # a token without a label has no head either
     # From tokens to words; a head that is white space is none.
-    numbers = numpy.full(len(heads) + 1, MISSING)  # the last one stays, for `MISSING`
-    numbers[words] = numpy.arange(len(words))
-    return ParseAnnotation(words, _align_starts(eg)[words], numbers[heads[words]], labels[words])
+    word_indices = numpy.full(len(heads) + 1, MISSING)  # the last one stays, for `MISSING`
+    word_indices[words] = numpy.arange(len(words))
+    return ParseAnnotation(words, _align_starts(eg)[words], word_indices[heads[words]], labels[words])
 
 
 def _align_starts(eg: Example) -> Integers:

@@ -131,7 +131,7 @@ class FineTuner:
         weights, gradient = torch2xp(parameter.data), torch2xp(grad)
         if optimizer.averages is not None and key not in optimizer.averages:
             optimizer.averages[key] = weights.copy()  # Thinc's start at zero: 0.8 times the weights after one update
-        with _own_l2(optimizer, self.settings.l2_to_pretrained), _scaled_radam(optimizer, rate) as rate:
+        with _without_l2(optimizer, self.settings.l2_to_pretrained), _scaled_radam(optimizer, rate) as rate:
             if self.settings.l2_to_pretrained:
                 self._apply_l2_sp(optimizer, key[1], weights, gradient, rate)
             updated, _ = optimizer(key, weights, gradient, lr_scale=rate)
@@ -151,7 +151,7 @@ class FineTuner:
 
 
 @contextmanager
-def _own_l2(optimizer: Optimizer, l2_to_pretrained: float) -> Iterator[None]:
+def _without_l2(optimizer: Optimizer, l2_to_pretrained: float) -> Iterator[None]:
     """Without the optimizer's L2 towards zero where there is one towards the pretrained weights."""
     if not l2_to_pretrained:
         yield

@@ -200,7 +200,7 @@ def set_sizes(model: Model[Floats3d, Floats2d], mixture_size: int, width: int, *
     if model.has_param("w"):
         check_sizes(model, (mixture_size, width), owner=owner)
     settings = _get_mix_settings(model)
-    _check_own_count(settings, mixture_size, owner)
+    _check_initial_weights(settings, mixture_size, owner)
     model.set_dim("nL", mixture_size, force=True)
     model.set_dim("nI", width, force=True)
     if not model.layers:
@@ -242,13 +242,13 @@ def get_weights(model: Model[Floats3d, Floats2d]) -> Floats1d:
     settings, weights = _get_mix_settings(model), model.get_param("w")
     if settings.mix == "learned":
         return weights
-    _check_own_count(settings, len(weights))
+    _check_initial_weights(settings, len(weights))
     is_top = settings.mix == "top"
     start = [DROPPED] * (len(weights) - 1) + [0.0] if is_top else equal_weights(settings.initial_weights, len(weights))
     return model.ops.asarray1f(start)
 
 
-def _check_own_count(settings: MixSettings, mixture_size: int, owner: str = "") -> None:
+def _check_initial_weights(settings: MixSettings, mixture_size: int, owner: str = "") -> None:
     check_count("initial_weights" + (f" of '{owner}'" if owner else ""), settings.initial_weights, mixture_size)
 
 

@@ -273,7 +273,7 @@ def _forward_with_grad(
     positions, rows = doc_sequences.gather(0, len(doc_sequences.sequences))
     with enable_grad():
         places = xp2torch(positions, device=bilm.device)
-        tensor = bilm.encode(doc_sequences.sequences, with_grad=True)[:, places]  # (L+1, kept, D)
+        tensor = bilm.encode(doc_sequences.sequences, with_grad=True)[:, places]  # (L+1, N, D)
     places = ops.xp.asarray(rows)
     layers[:, places] = torch2xp(tensor, ops=ops)
 
@@ -305,15 +305,15 @@ class DocSequences:
     """The sequences that the biLM reads for a batch of Docs.
 
     sequences (List[List[str]]): Words of each sequence, without space tokens, with overlaps.
-    kept (List[Tuple[int, int]]): Positions of each sequence whose vectors are kept; other positions are context.
-    rows (List[TokenRows]): For each sequence, the rows of the kept positions, ascending. Rows count the tokens of all
+    central (List[Tuple[int, int]]): First and end position in each sequence whose vectors are used; others are context.
+    rows (List[TokenRows]): For each sequence, the rows of the central positions, ascending, among the tokens of all
         Docs.
     sequences_per_doc (List[int]): Number of sequences of each Doc.
     lengths (List[int]): Tokens of each Doc.
     """
 
     sequences: List[List[str]]
-    kept: List[Tuple[int, int]]
+    central: List[Tuple[int, int]]
     rows: List[TokenRows]
     sequences_per_doc: List[int]
     lengths: List[int]
@@ -325,16 +325,16 @@ class DocSequences:
         selected = numpy.repeat(is_selected, self.sequences_per_doc).tolist()
         return DocSequences(
             list(compress(self.sequences, selected)),
-            list(compress(self.kept, selected)),
+            list(compress(self.central, selected)),
             list(compress(self.rows, selected)),
             numpy.where(is_selected, self.sequences_per_doc, 0).tolist(),
             self.lengths,
         )
 
     def gather(self, start: int, end: int) -> Tuple[TokenRows, TokenRows]:
-        """For a slice of the sequences: positions to keep in their concatenation, and the rows of these."""
+        """For a slice of the sequences: central positions in their concatenation, and the rows of these."""
         sizes = numpy.array([len(sequence) for sequence in self.sequences[start:end]], dtype="int64")
-        first, last = numpy.array(self.kept[start:end], dtype="int64").reshape(-1, 2).T
+        first, last = numpy.array(self.central[start:end], dtype="int64").reshape(-1, 2).T
         counts = last - first
         shifts = (sizes.cumsum() - sizes) + first - (counts.cumsum() - counts)
         positions = numpy.repeat(shifts, counts) + numpy.arange(counts.sum())
@@ -355,8 +355,8 @@ def read_docs(docs: Sequence[Doc], settings: SequenceSettings) -> DocSequences:
             rows = first_row + places
             for window in _cut_windows(len(words), settings):
                 doc_sequences.sequences.append(words[window.start : window.end])
-                doc_sequences.kept.append((window.keep_start - window.start, window.keep_end - window.start))
-                doc_sequences.rows.append(rows[window.keep_start : window.keep_end])
+                doc_sequences.central.append((window.central_start - window.start, window.central_end - window.start))
+                doc_sequences.rows.append(rows[window.central_start : window.central_end])
         doc_sequences.sequences_per_doc.append(len(doc_sequences.sequences) - n_before)
         first_row += len(doc)
     return doc_sequences
@@ -368,8 +368,8 @@ def _keys_of(doc_sequences: DocSequences, state: str) -> List[Key]:
     for n_sequences, n_rows in zip(doc_sequences.sequences_per_doc, doc_sequences.lengths):
         digest = hashlib.blake2b(f"{state} {n_rows}".encode(), digest_size=KEY_BYTES)
         for i in range(first_sequence, first_sequence + n_sequences):
-            digest.update(_packed(doc_sequences.sequences[i]))
-            digest.update(numpy.asarray(doc_sequences.kept[i], dtype="int64").tobytes())
+            digest.update(_encode_words(doc_sequences.sequences[i]))
+            digest.update(numpy.asarray(doc_sequences.central[i], dtype="int64").tobytes())
             digest.update((doc_sequences.rows[i] - first_row).tobytes())
         keys.append(digest.digest())
         first_sequence += n_sequences
@@ -377,7 +377,7 @@ def _keys_of(doc_sequences: DocSequences, state: str) -> List[Key]:
     return keys
 
 
-def _packed(words: Sequence[str]) -> bytes:
+def _encode_words(words: Sequence[str]) -> bytes:
     """Encode words with their lengths, so that different lists have different bytes."""
     encoded = [word.encode("utf8", "surrogatepass") for word in words]
     return b"".join([numpy.asarray([len(encoded), *map(len, encoded)], dtype="int64").tobytes(), *encoded])
@@ -395,13 +395,13 @@ class _Texts(Dict[int, str]):
 
 class Window(NamedTuple):
     """A part of a sequence that the biLM reads by itself: tokens from `start` to before `end`. Vectors of the central
-    tokens, from `keep_start` to before `keep_end`, are taken from this window.
+    tokens, from `central_start` to before `central_end`, are taken from this window.
     """
 
     start: int
     end: int
-    keep_start: int
-    keep_end: int
+    central_start: int
+    central_end: int
 
 
 def split_windows(n_tokens: int, max_tokens: int, overlap: int) -> List[Window]:

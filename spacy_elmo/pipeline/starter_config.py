@@ -122,9 +122,9 @@ def make_pipeline_config(
     optimize = optimize or ("efficiency" if placement is None and is_known else "accuracy")
     tok2vec = _make_tok2vec(lang, optimize, placement, is_baseline)
     config = _make_blocks(names, lang, optimize, tok2vec, placement, base_nlp)
-    kept: Dict[str, ConfigBlock] = {}
+    frozen_blocks: Dict[str, ConfigBlock] = {}
     if base_nlp is not None:
-        kept = _keep_others(config, names, base_nlp)
+        frozen_blocks = _freeze_others(config, names, base_nlp)
         config["paths"]["base"] = base
     if not has_bilm:
         _add_elmo(config, bilm, fine_tune=fine_tune)
@@ -137,7 +137,7 @@ def make_pipeline_config(
         config["nlp"]["after_creation"] = {"@callbacks": NOUN_CHUNKS}
     config["system"]["gpu_allocator"] = "pytorch" if use_gpu else None
     filled = load_model_from_config(config, auto_fill=True).config
-    filled["components"].update(kept)  # spaCy fills in their settings
+    filled["components"].update(frozen_blocks)  # spaCy fills in their settings
     elmo, network = WITHOUT_ELMO if is_baseline else WITH_ELMO
     place = "" if is_baseline or placement is None else f", with ELMo {PLACEMENTS[placement]}"
     is_measured = names == ["ner"] and lang == "en" and optimize == "efficiency" and not base
@@ -306,23 +306,23 @@ def _find_elmo(base: Language) -> List[str]:
     return [name for name in base.component_names if base.get_pipe_meta(name).factory == "elmo"]
 
 
-def _keep_others(config: Config, names: List[str], base: Language) -> Dict[str, ConfigBlock]:
+def _freeze_others(config: Config, names: List[str], base: Language) -> Dict[str, ConfigBlock]:
     """Take all components except `names` from a trained pipeline, frozen, with its tokenizer and its vocabulary."""
     order = config["nlp"]["pipeline"]
-    kept = [name for name in order if name not in config["components"]]
-    blocks = {name: {"source": "${paths.base}"} for name in kept}
+    frozen = [name for name in order if name not in config["components"]]
+    blocks = {name: {"source": "${paths.base}"} for name in frozen}
     config["components"].update(blocks)
     nlp = base.config.interpolate()["nlp"]
-    disabled = [name for name in base.disabled if name in kept]
+    disabled = [name for name in base.disabled if name in frozen]
     config["nlp"] = {**nlp, "pipeline": order, "disabled": disabled, "batch_size": PIPE_BATCH_SIZE}
     copied = {"tokenizer": "${paths.base}", "vocab": "${paths.base}"}
     config["initialize"]["before_init"] = {"@callbacks": "spacy.copy_from_base_model.v1", **copied}
-    annotating = [name for name in kept if name in _find_elmo(base)]
-    config["training"].update(frozen_components=kept, annotating_components=annotating)
+    annotating = [name for name in frozen if name in _find_elmo(base)]
+    config["training"].update(frozen_components=frozen, annotating_components=annotating)
     # The best pipeline is that with the best scores of what is trained.
     metas = {name: base.get_pipe_meta(name).default_score_weights or {} for name in base.component_names}
     scores = {key for name in names for key in metas.get(name, config["training"]["score_weights"])}
-    others = {key: None for name in kept for key in metas[name] if key not in scores}
+    others = {key: None for name in frozen for key in metas[name] if key not in scores}
     config["training"]["score_weights"].update(others)
     return blocks
 

@@ -58,7 +58,7 @@ def compute_surprisal(bilm: BiLM, reading: SequenceSettings, docs: Sequence[Doc]
     bits = numpy.full((bilm.config.n_directions, sum(doc_sequences.lengths)), numpy.nan, dtype="float32")
     for start, losses in _losses(bilm, reading.state, doc_sequences):
         for i, nats in enumerate(losses, start):
-            first, last = doc_sequences.kept[i]
+            first, last = doc_sequences.central[i]
             bits[:, doc_sequences.rows[i]] = nats[:, first:last] / math.log(2)
     return numpy.split(bits, list(accumulate(doc_sequences.lengths))[:-1], axis=1) if docs else []
 

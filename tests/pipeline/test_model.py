@@ -104,7 +104,7 @@ def test_sentences_of_a_user_hook_need_not_be_in_order_nor_have_all_tokens(first
 @pytest.mark.parametrize("overlap", [0, 1, 4])
 def test_windows_cover_the_sequence_once_each_token_where_it_is_most_central(n_tokens, overlap):
     windows = split_windows(n_tokens, 10, overlap)
-    kept = [(i, window) for window in windows for i in range(window.keep_start, window.keep_end)]
+    kept = [(i, window) for window in windows for i in range(window.central_start, window.central_end)]
     assert [i for i, _ in kept] == list(range(n_tokens))
     assert all(window.end - window.start <= 10 for window in windows)
     assert all(b.start <= a.end - overlap for a, b in zip(windows, windows[1:]))

@@ -294,9 +294,9 @@ class ElmoCharacterEncoder(DerivingModule):
         device = self._char_embedding_weights.device
         boundaries = torch.from_numpy(character_ids([SENTENCE_BEGIN, SENTENCE_END], self._config.max_characters))
         table = self._compute(torch.cat([boundaries, char_ids]))
-        numbers = torch.zeros_like(batch.mask, dtype=torch.long)
-        numbers[batch.mask] = torch.tensor([row + 2 for rows in batch.sentences for row in rows], dtype=torch.long)
-        index, mask = boundary_index(numbers, batch.mask)
+        table_rows = torch.zeros_like(batch.mask, dtype=torch.long)
+        table_rows[batch.mask] = torch.tensor([row + 2 for rows in batch.sentences for row in rows], dtype=torch.long)
+        index, mask = boundary_index(table_rows, batch.mask)
         return table, index.to(device), mask.to(device)
 
     def _compute(self, char_ids: Tensor) -> Tensor:

@@ -305,7 +305,7 @@ def run_padded(
     RETURNS (Tuple[Tensor, BiLMState]): Outputs (L, N, 2P), one row after the other; states at the ends.
     """
     lengths = (index >= 0).sum(dim=1)
-    numbers = (index >= 0).flatten().cumsum(0).view(index.shape) - 1  # (B, T), place of each token in the outputs
+    output_rows = (index >= 0).flatten().cumsum(0).view(index.shape) - 1  # (B, T), place of each token in the outputs
     outputs: List[Tensor] = []
     places: List[Tensor] = []
     h, c = torch.empty_like(start.h), torch.empty_like(start.c)
@@ -316,7 +316,7 @@ def run_padded(
         group_state = BiLMState(start.h[:, group], start.c[:, group])
         group_rows, end = _run_group(config, layers, vectors, lengths[group], group_state)
         outputs.append(group_rows)
-        places.append(numbers[group][index[group] >= 0])
+        places.append(output_rows[group][index[group] >= 0])
         h[:, group], c[:, group] = end.h, end.c
     if len(outputs) == 1:
         return outputs[0], BiLMState(h, c)
