@@ -126,9 +126,9 @@ def _open_missing_streams() -> None:
     """Discard the messages of a process that has no stderr (`2>&-`, a service, pythonw). The numbers of closed streams
     are taken, since the next file that is opened would get them, and whatever is written to the stream.
     """
-    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
-    os.close(number)
+    os.close(descriptor)
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf8")  # until the process ends
 
@@ -136,10 +136,10 @@ def _open_missing_streams() -> None:
 def _discard_output() -> None:
     """Let Python flush what stdout still holds, at its end, to nowhere."""
     try:
-        number = sys.stdout.fileno()
+        descriptor = sys.stdout.fileno()
     except (OSError, AttributeError):  # not a file
         return
-    os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 def _escape_unencodable(stream: Any) -> None:

@@ -93,7 +93,7 @@ TEXT_LANG_OPT = Opt(
     None,
     "--lang",
     "-l",
-    help="Language of spaCy's tokenizer and sentence splitter. Defaults to that of the biLM, or en.",
+    help="Language of spaCy's tokenizer and sentence splitter. Defaults to the language of the biLM, or en.",
 )
 CorpusFormat = Literal["auto", "text", "jsonl", "docbin", "parquet"]
 FORMAT_OPT = Opt(
@@ -281,25 +281,28 @@ def check_output_files(*, force: bool, sources: Iterable[AnyPath] = (), **paths:
 def make_look(
     picture: Optional[Path], title: Optional[str], size: Optional[str], dpi: Optional[int], labels: List[str]
 ) -> Look:
-    """RETURNS (Look): Of the picture, from options as the user gives them.
+    """RETURNS (Look): The look of a picture, from options as the user gives them.
     RAISES (ValueError): For settings without a picture, or that cannot be read; see `check_picture`.
     """
+    match = re.fullmatch(r"(\d+\.?\d*)(?:x(\d+\.?\d*))?", size or "0")
+    width, height = (float(side or 0) for side in (match.groups() if match else ("1", "")))
+    named = {name: text for name, _, text in (label.partition("=") for label in labels)}
+    problem = ""
     if picture is None:
         options = {"--size": size, "--dpi": dpi, "--label": labels}
         if needless := next((name for name, value in options.items() if value), None):
-            raise ValueError(f"{needless} is for a picture, but no picture is drawn. Name its file with --picture.")
-        return Look(title)
-    check_picture(picture)
-    match = re.fullmatch(r"(\d+\.?\d*)(?:x(\d+\.?\d*))?", size or "0")
-    width, height = (float(side or 0) for side in (match.groups() if match else ("1", "")))
-    if any(side and not MIN_CM <= side <= MAX_CM for side in (width, height)):
-        raise ValueError(
+            problem = f"{needless} is for a picture, but no picture is drawn. Name its file with --picture."
+    elif any(side and not MIN_CM <= side <= MAX_CM for side in (width, height)):
+        problem = (
             f"--size is '{size}', should be the width of the picture in cm, or width and height, each from {MIN_CM} to "
             f"{MAX_CM}: 16 or 16x9."
         )
-    if wrong := [label for label in labels if not label.partition("=")[0] or "=" not in label]:
-        raise ValueError(f"--label is '{wrong[0]}', should be NAME=TEXT, for instance 'group 1=Ufer'.")
-    named = {name: text for name, _, text in (label.partition("=") for label in labels)}
+    elif wrong := [label for label in labels if not label.partition("=")[0] or "=" not in label]:
+        problem = f"--label is '{wrong[0]}', should be NAME=TEXT, for instance 'group 1=Ufer'."
+    if problem:
+        raise ValueError(problem)
+    if picture is not None:
+        check_picture(picture)
     return Look(title, width or None, height or None, dpi or DPI, named)
 
 
@@ -333,7 +336,7 @@ def device_of(gpu_id: int) -> str:
 
 
 def read_text(text: str) -> str:
-    """RETURNS (str): A text, or that of stdin for -, which is UTF-8 whatever the encoding of the console.
+    """RETURNS (str): A text, or for - the text of stdin, which is UTF-8 whatever the encoding of the console.
     RAISES (ValueError): If it is empty; see `to_unicode`.
     """
     content = to_unicode(_read_stdin() if text == STDIN else text)

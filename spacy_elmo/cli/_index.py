@@ -42,20 +42,18 @@ def open_index(path: Path, layer: Optional[str] = None) -> NeighborIndex:
 
 
 def open_bilm_of(index: NeighborIndex, bilm_path: Optional[str], gpu_id: int = -1) -> BiLM:
-    """RETURNS (BiLM): That of an index, from where it was or is now. RAISES (ValueError): EL394 if it is another
-    biLM.
-    """
+    """RETURNS (BiLM): The biLM of an index, from where it was or is now. RAISES (ValueError): EL394 for another one."""
     bilm = index.load_bilm(bilm_path).to(_common.device_of(gpu_id))
     index.check_bilm(bilm)
     return bilm.set_precision(index.settings["precision"])
 
 
-def check_bin_width(bin_width: Optional[float], group_by: Optional[str]) -> None:
-    """RAISES (ValueError): For a width without groups."""
-    if bin_width is not None and group_by is None:
-        raise ValueError(
-            "--bin-width joins the values of a field. Name it with --group-by, for instance --group-by year."
-        )
+def check_group_by(group_by: Optional[str], **options: Any) -> None:
+    """RAISES (ValueError): For options of the groups without groups."""
+    needless = next((name for name, value in options.items() if value is not None), None)
+    if needless is not None and group_by is None:
+        name = f"--{needless.replace('_', '-')}"
+        raise ValueError(f"{name} is for the groups of a field. Name it with --group-by, for instance --group-by year.")
 
 
 def to_layer(layer: str) -> LayerName:

@@ -14,7 +14,7 @@ from ._app import Arg, Opt
 
 STDOUT = "-"
 COMMAND = re.compile(r"^# (python -m spacy .*)$", flags=re.MULTILINE)  # in the header of a config
-# Options of the next commands that name a text beside that of --data, and parts of its name, the most likely first.
+# Options of the next commands that name another text beside --data, and words in its name, the most likely first.
 SIBLINGS = {"--paths.dev": ("dev", "valid"), "--paths.valid": ("valid", "dev"), "--data": ("test",)}
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 

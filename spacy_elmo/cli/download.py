@@ -74,7 +74,7 @@ def download_cli(
 def _show_next(published: Published, files: Tuple[Downloaded, ...], dest: Path) -> None:
     if not all(file.is_documented for file in files):
         _common.msg.info(
-            "No checksum is documented for these files. The checksums above are those of this download, recorded in "
+            "No checksum is documented for these files. The checksums above are of this download, recorded in "
             "origin.json: compare them with another download"
         )
     _common.msg.info(

@@ -112,9 +112,9 @@ def embed_cli(
     An .npz has "lengths" (tokens of each text), "ids", "tokens" (at most 200 characters), and the rows of all tokens,
     text by text: "mixed" (tokens, width), "layers" (layers + 1, tokens, width). A DocBin has Docs with vectors: after
     `spacy_elmo.register_extensions()` they are `doc._.elmo` and `doc._.elmo_layers`. Parquet has a row per text: id
-    (that of --keep id, which may not be unique, as a warning then says; otherwise FILE:LINE), the fields of --keep,
+    (by --keep id, which may not be unique, as a warning then says; otherwise FILE:LINE), the fields of --keep,
     tokens, and elmo or elmo_layer_0 and so on, each a list of rows; its metadata has the settings as JSON, under
-    spacy_elmo. An HDF5 file is that of AllenNLP 0.9: a data set per text, named by its number, and sentence_to_index, a
+    spacy_elmo. An HDF5 file is as AllenNLP 0.9 writes it: a data set per text, named by its number, and sentence_to_index, a
     JSON object from texts to numbers.
 
     With --pool there is one vector per text instead of one per token: row i of "mixed" (texts, width) and "layers"

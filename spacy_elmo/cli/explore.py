@@ -16,7 +16,7 @@ def explore_cli(
         None,
         "--bilm",
         "-b",
-        help="Packaged name or path of a biLM in any known format; by default that of the pipeline, of the index, or en_elmo_sm.",
+        help="Packaged name or path of a biLM in any known format; by default the biLM of the pipeline, of the index, or en_elmo_sm.",
     ),
     index: Optional[Path] = Opt(
         None,
@@ -35,7 +35,7 @@ def explore_cli(
         None,
         "--lang",
         "-l",
-        help="Language of spaCy's tokenizer and sentence splitter; by default that of the index, of the biLM, or en.",
+        help="Language of spaCy's tokenizer and sentence splitter; by default the language of the index, of the biLM, or en.",
     ),
     code_path: Optional[Path] = _common.CODE_OPT,
     host: str = Opt(
@@ -50,13 +50,9 @@ def explore_cli(
     in a corpus; surprisal and substitutes; tokens, contexts and truncated words. Ctrl+C stops it.
     """
     with _common.show_errors():
-        needed = {"starlette": util.has_starlette, "uvicorn": util.has_uvicorn}
-        missing = [name for name, is_installed in needed.items() if not is_installed]
-        if missing:
-            raise ValueError(
-                f"The explorer needs {' and '.join(missing)}, which is not installed. Install it: `pip install "
-                '"spacy-elmo[explore]"`, or `pip install starlette uvicorn`.'
-            )
+        remedy = '`pip install "spacy-elmo[explore]"`, or `pip install starlette uvicorn`'
+        for name, is_installed in (("starlette", util.has_starlette), ("uvicorn", util.has_uvicorn)):
+            util.require_package(is_installed, "The explorer", name, remedy)
         from ..explorer import opening, serving
 
         _common.import_code(code_path)

@@ -50,7 +50,7 @@ def index_cli(
         None,
         "--bilm",
         "-b",
-        help="Folder, file or zip with biLM weights, or the name of a packaged biLM; by default that of the index, en_elmo_sm for a new index.",
+        help="Folder, file or zip with biLM weights, or the name of a packaged biLM; by default the biLM of the index, en_elmo_sm for a new index.",
     ),
     layer: Optional[str] = LAYER_OPT,
     content_words: Optional[bool] = Opt(
@@ -63,13 +63,13 @@ def index_cli(
         None,
         "--precision",
         "-p",
-        help="Precision of the computation; by default that of the index, float32 for a new index.",
+        help="Precision of the computation; by default as in the index, float32 for a new index.",
     ),
     keep: Optional[str] = Opt(
         None,
         "--keep",
         "-k",
-        help="Fields of JSON texts and data sets to store for --group-by of other commands, separated by commas: author,year. They are added to those of the index.",
+        help="Fields of JSON texts and data sets to store for --group-by of other commands, separated by commas: author,year. They are added to the fields of the index.",
     ),
     delete: List[str] = Opt([], "--delete", "-d", help="Delete a document by its name; repeat for several."),
     check: bool = Opt(False, "--check", "-c", help="Report recall@10 against exact search, and the time of a query."),
@@ -139,7 +139,7 @@ def _change_index(
     gpu_id: int,
     force: bool,
 ) -> bool:
-    """Delete documents, then add a corpus. Arguments are those of the command; None stands for those of the index.
+    """Delete documents, then add a corpus. Arguments are the command's; None stands for the setting of the index.
 
     corpus (Dict[str, Any]): Format, language and kind of the text, see `find_shards`.
     RETURNS (bool): Whether everything was read: False if it was stopped.

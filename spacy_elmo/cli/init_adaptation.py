@@ -29,7 +29,7 @@ def init_adaptation_cli(
         "-b",
         help="The biLM to continue: name of a packaged one, or path to weights in any known format. Defaults to en_elmo_sm for English, otherwise to null (pass --paths.init when training).",
     ),
-    lang: Optional[str] = lang_opt("that of the biLM"),
+    lang: Optional[str] = lang_opt("the language of the biLM"),
     text: Optional[str] = text_opt(),
     force: bool = _common.FORCE_OPT,
     # fmt: on

@@ -24,7 +24,7 @@ def init_config_cli(
     # fmt: off
     output_path: Path = OUTPUT_ARG,
     lang: Optional[str] = Opt(
-        None, "--lang", "-l", help="Code of the language, by default that of --bilm or --from, or en."
+        None, "--lang", "-l", help="Code of the language, by default the language of --bilm or --from, or en."
     ),
     pipeline: Optional[str] = Opt(
         None,

@@ -15,7 +15,7 @@ def init_pretraining_cli(
     # fmt: off
     output_path: Path = OUTPUT_ARG,
     lang: Optional[str] = lang_opt("en"),
-    text: Optional[str] = text_opt(", and its size decides if the config is that of --small."),
+    text: Optional[str] = text_opt(", and its size decides if the config is the small one."),
     small: bool = Opt(
         False, "--small", "-s", help="For a text of a few MB: a smaller biLM and more passes through the text."
     ),
@@ -24,7 +24,7 @@ def init_pretraining_cli(
 ) -> None:
     """Write a starter config for `elmo pretrain` that trains a biLM from random weights.
 
-    It has the sizes of en_elmo_sm, or with --small and for a text of at most 10 MB those of a small biLM.
+    It has the sizes of en_elmo_sm, or of a smaller biLM with --small and for a text of at most 10 MB.
     """
     with _common.show_errors():
         check_config_files([output_path], text, force=force)
@@ -44,6 +44,6 @@ def init_pretraining_cli(
 def _is_small(place: str) -> bool:
     n_mb = measure_text(place)
     size = f"{n_mb:.1f} MB" if n_mb <= SMALL_TEXT_MB else f"more than {SMALL_TEXT_MB} MB"
-    sizes = "that of --small" if n_mb <= SMALL_TEXT_MB else "that of en_elmo_sm"
-    _common.msg.info(f"'{place}' has {size} of text, so the config is {sizes}")
+    sizes = "a smaller biLM, as with --small" if n_mb <= SMALL_TEXT_MB else "the sizes of en_elmo_sm"
+    _common.msg.info(f"'{place}' has {size} of text, so the config has {sizes}")
     return n_mb <= SMALL_TEXT_MB

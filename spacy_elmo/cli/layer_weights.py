@@ -51,19 +51,15 @@ def layer_weights_cli(
     this layer. A component that reads all layers concatenated has no weights, which is said instead.
     """
     with _common.show_errors():
-        if log is not None and picture is None:
-            raise ValueError(
-                "--log needs a file to draw into. Name one with --picture, for instance --picture course.png."
-            )
-        if log is not None and len(pipelines) > 1:
-            raise ValueError(
-                f"--log draws the course of one pipeline, but {len(pipelines)} are given. Name one pipeline, or "
-                "leave --log out."
-            )
         places = [str(Path(name).resolve()) for name in pipelines]
         twice = [name for i, name in enumerate(pipelines) if places[i] in places[:i]]
-        if twice:
-            raise ValueError(f"The pipeline '{twice[0]}' is named twice. Name each pipeline once.")
+        problem = f"The pipeline '{twice[0]}' is named twice. Name each pipeline once." if twice else ""
+        if log is not None and picture is None:
+            problem = "--log needs a file to draw into. Name it with --picture, for instance --picture course.png."
+        elif log is not None and len(pipelines) > 1:
+            problem = f"--log draws the course of one pipeline, not of {len(pipelines)}. Name one, or leave --log out."
+        if problem:
+            raise ValueError(problem)
         look = _common.make_look(picture, title, size, dpi, label)
         if picture is not None:
             sources: List[AnyPath] = [*pipelines, *(file for file in (log, code_path) if file is not None)]

@@ -16,7 +16,7 @@ from ._index import (
     GROUP_BY_OPT,
     INDEX_ARG,
     LAYER_OPT,
-    check_bin_width,
+    check_group_by,
     open_bilm_of,
     open_index,
     to_line,
@@ -46,7 +46,7 @@ def neighbors_cli(
 ) -> None:
     """Show the uses of words in an index that are most similar to a word in its sentence, with their cosines."""
     with _common.show_errors(), open_index(index_path, layer) as index:
-        check_bin_width(bin_width, group_by)
+        check_group_by(group_by, bin_width=bin_width)
         bilm = open_bilm_of(index, bilm_path, gpu_id)
         nlp = make_splitter(choose_lang(lang, index.lang, bilm.meta.get("lang")))
         words, position = find_word(nlp, _common.read_text(text), _common.to_unicode(word), occurrence)

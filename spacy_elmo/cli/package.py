@@ -20,7 +20,10 @@ def package_cli(
         ..., "--name", "-n", help="Name of the package without language and 'elmo': news for en_elmo_news."
     ),
     lang: Optional[str] = Opt(
-        None, "--lang", "-l", help="Language of the pipeline; by default that of the biLM, or xx, for any language."
+        None,
+        "--lang",
+        "-l",
+        help="Language of the pipeline; by default the language of the biLM, or xx, for any language.",
     ),
     version: str = Opt("1.0.0", "--version", "-r", help="Version of the package."),
     precision: Precision = Opt(

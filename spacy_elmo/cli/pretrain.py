@@ -69,7 +69,7 @@ def pretrain_cli(
     --pretraining.max_tokens 1000000. The output folder contains `model-best` and `model-last`, complete models from the
     first validation on, `checkpoints` to resume from, `log.jsonl` with one line per report, and `perplexity.png` at the
     end. Ctrl+C and SIGTERM stop a run after the current update, with a checkpoint and `model-last`. A stopped run
-    continues with --resume; on a CPU with the same number of threads its results are bit-identical to those of an
+    continues with --resume; on a CPU with the same number of threads its results are bit-identical to an
     uninterrupted run.
 
     The text is tokenized once, into `text` in the output folder or into the folder --paths.cache, which several runs

@@ -14,7 +14,7 @@ from ..files import write_text
 from ..util import batched
 from . import _common
 from ._app import Arg, Opt, app
-from ._index import BIN_WIDTH_OPT, GROUP_BY_OPT, INDEX_ARG, check_bin_width, open_index, to_line, to_record
+from ._index import BIN_WIDTH_OPT, GROUP_BY_OPT, INDEX_ARG, check_group_by, open_index, to_line, to_record
 
 MAX_USES = 500
 
@@ -69,9 +69,7 @@ def senses_cli(
     --group-by compares the shares of the groups between years, authors or documents, with 95 % intervals.
     """
     with _common.show_errors():
-        check_bin_width(bin_width, group_by)
-        if table is not None and group_by is None:
-            raise ValueError("--table is for the shares of --group-by. Add for instance --group-by year.")
+        check_group_by(group_by, bin_width=bin_width, table=table)
         _common.check_output_files(picture=picture, html=html, table=table, force=force, sources=[index_path])
         look = _common.make_look(picture, title, size, dpi, label)
         with open_index(index_path) as index:

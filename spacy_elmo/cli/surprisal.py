@@ -39,8 +39,8 @@ def surprisal_cli(
     """Show how unexpected each token of a text is to a biLM, in bits.
 
     Surprisal is -log2 of the probability of a word given the words before it (forward) or after it (backward) in its
-    sentence. The biLM needs its softmax and its vocabulary. Words outside the vocabulary are marked: their numbers are
-    those of <UNK>.
+    sentence. The biLM needs its softmax and its vocabulary. Words outside the vocabulary are marked: their numbers
+    belong to <UNK>.
     """
     with _common.show_errors():
         _common.check_output_files(html=html, picture=picture, force=force, sources=[text, *list_sources(bilm_path)])

@@ -25,13 +25,13 @@ def open_explorer(
 ) -> Explorer:
     """Load what the explorer shows.
 
-    bilm (Optional[str]): Packaged name or path. By default the biLM of the pipeline, or without a pipeline that of the
-        index, or else the packaged one; that of the index or the packaged one also if it is that of the pipeline, since
-        it has the softmax.
+    bilm (Optional[str]): Packaged name or path. By default the biLM of the pipeline, or without a pipeline of the
+        index, or else the packaged one. If the pipeline has the biLM of the index or the packaged one, it is read from
+        there, since a pipeline has no softmax.
     index (Optional[Path]): From `elmo index`.
     pipeline (Optional[str]): A trained pipeline: a folder, or the name of an installed package.
-    lang (Optional[str]): Language of the tokenizer and the sentence splitter; by default that of the index, or else of
-        the biLM, or else "en".
+    lang (Optional[str]): Language of the tokenizer and the sentence splitter; by default the language of the index, of
+        the biLM, or "en".
     RETURNS (Explorer): The explorer.
     RAISES (ValueError): EL230 if no component of the pipeline mixes layers, EL394 for an index of another biLM; if the
         pipeline mixes layers of another biLM, for an unknown language; errors of reading the files.
@@ -57,8 +57,8 @@ def open_explorer(
 def _open_pipeline(
     pipeline: str, name: str, load: Callable[[], BiLM], *, is_default: bool
 ) -> Tuple[BiLM, str, List[TaskMix]]:
-    """RETURNS (Tuple[BiLM, str, List[TaskMix]]): The named biLM, or that of the pipeline if the name is the default and
-    means another one; its name; and the mixes of the pipeline that weigh the layers.
+    """RETURNS (Tuple[BiLM, str, List[TaskMix]]): The named biLM, or the biLM of the pipeline if the name is a default
+    for another one; its name; and the mixes of the pipeline that weigh the layers.
     """
     nlp = load_trained(pipeline)
     task_mixes = find_task_mixes(nlp)
@@ -79,7 +79,7 @@ def _open_pipeline(
     if digest != loaded.digest:
         raise ValueError(
             f"The layer weights of '{pipeline}' were learned on the layers of another biLM than '{name}': its digest "
-            f"is {digest}, that of '{name}' {loaded.digest}. Leave out `bilm`, give the biLM that the pipeline was "
+            f"is {digest}, but '{name}' has {loaded.digest}. Leave out `bilm`, give the biLM that the pipeline was "
             "trained with, or leave out `pipeline`."
         )
     return loaded, name, mixes

@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Iterator, Literal, Mapping, Optional, Sequence, Tuple, Union
 
-from .. import util
 from ..corpora.places import SKIPPED, OnMessage, find_sources, ignore_message
 from ..corpora.sources import Source, import_arrow, is_address
 from ..corpora.texts import choose_tokenizer
 from ..files import to_path
 from ..settings import Count, DType, Precision, Whole, check_arguments
+from ..util import has_ray, require_package
 from ..weights.load import list_sources
 from .embedder import MAX_BATCH_TEXTS, Pool, load_weights, make_vector_pipeline
 from .parts import (
@@ -118,6 +118,8 @@ def embed_corpus(
         on_error=on_error,
     )
     check_choice(format, store, forget_sentences, [name for name, _ in settings.keep])
+    remedy = "`pip install 'ray[data]'`, or leave out `engine`"
+    require_package(engine == "local" or has_ray, "The engine ray", "ray", remedy)
     if format == "parquet":
         import_arrow("pyarrow", output)
     if not is_folder:
@@ -193,11 +195,6 @@ def _list_conditions(
     yield (
         shard is not None and force,
         "`force=True` would remove the files of other jobs (`shard`). Empty the folder before the first job.",
-    )
-    yield (
-        engine == "ray" and not util.has_ray,
-        "The engine ray requires the package ray, which is not installed. Install it with `pip install 'ray[data]'`, "
-        "or leave out `engine`.",
     )
     stream = next((source.name for source in sources if source.stream is not None), None)
     yield (

@@ -64,8 +64,8 @@ WORD_COLUMNS = ("words", "tokens")  # columns that have lists of strings if thei
 class Loaded(NamedTuple):
     """A pipeline in this process, which ends in an ELMo component.
 
-    lock (Lock): Of its vocabulary, which one thread at a time may extend.
-    prefix (str): Of the attributes with the vectors.
+    lock (Lock): For its vocabulary, which one thread at a time may extend.
+    prefix (str): Prefix of the attributes with the vectors.
     is_split (bool): Whether strings are split at white space.
     """
 
@@ -101,7 +101,7 @@ class VectorSettings:
     store (str): "mixed", "layers" or "both".
     pool (Optional[str]): "mean", "first", "last" or "max" over the tokens of a text; None for a vector per token.
     dtype (str): "float32" or "float16".
-    precision (str): Of the computation, see `BiLM.set_precision`.
+    precision (str): Precision of the computation, see `BiLM.set_precision`.
     batch_size (int): Maximum number of texts that are computed together.
     gpu_id (int): Number of the GPU, -1 for the CPU.
     """
@@ -125,16 +125,16 @@ class Embedder(VectorSettings):
     (D,) per row in pandas, otherwise a list of arrays (T, D), which Arrow converts, too. With `pool` it has one vector
     per text: `fixed_size_list<float, D>`, an array (D,) per row in pandas, or an array (N, D).
 
-    The settings are those of `VectorSettings`; `model` may also be a spaCy pipeline with an ELMo component, which then
+    The settings are as in `VectorSettings`; `model` may also be a spaCy pipeline with an ELMo component, which then
     tokenizes, finds sentences and has its own mix. Without `pool`, strings also get a column OUTPUT_tokens; a
     batch of nulls, or without rows, has strings unless it has another type, or the name `words` or `tokens`. A
     pickle changes with the files of the model, so that `datasets.map` computes again when they were replaced.
     column (str): The column of texts: strings, lists of strings, which are tokens, or of objects as in `Doc.to_json`,
         also with a column `sents`: each sentence is then a sequence. A null is an empty text.
-    output (str): Name of the new column with the mixed vectors; those of layer j are in OUTPUT_layer_j.
+    output (str): Name of the new column with the mixed vectors; layer j is in OUTPUT_layer_j.
     threads (Optional[int]): Threads of torch in the worker; None leaves them as they are.
     RAISES (ValueError): For an unknown `store`, `pool`, `dtype` or `precision`, and numbers below 1; when called, if
-        there is no such model or column, for values of other types, and for another `lang` than that of a pipeline.
+        there is no such model or column, for values of other types, and for another `lang` than a pipeline has.
     """
 
     store: Store = "mixed"

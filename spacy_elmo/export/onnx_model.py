@@ -14,7 +14,7 @@ from ..inference.bilm import BiLM
 from ..inference.runtime import isolated
 from ..inference.word_encoder import BOUNDARIES
 from ..text.words import Utf8Codec
-from ..util import has_onnx
+from ..util import has_onnx, require_package
 from ..weights.archive import PathLike
 from ..weights.meta import list_training_texts
 from ..weights.save import not_saved
@@ -41,7 +41,7 @@ REPLACED_BY_TABLE = ("char_cnn.", "word_emb")  # parameters that a graph with to
 
 
 def export_onnx(bilm: BiLM, path: PathLike, *, force: bool = False) -> None:
-    """Write the inference graph of a biLM in float32, atomically. Every axis but those of the model is of any size.
+    """Write the inference graph of a biLM in float32, atomically. Only the axes of the model have a fixed size.
 
     Inputs: `char_ids` (B, S, C) int64, as `batch_to_ids` makes them, or `word_ids` (B, S) int64 for a biLM that reads
     whole words; and `lengths` (B,) int64, the words of each sentence. Output: `layers` (L+1, B, S, D), zero after the
@@ -70,11 +70,7 @@ def export_onnx(bilm: BiLM, path: PathLike, *, force: bool = False) -> None:
 @isolated
 def _to_onnx(bilm: BiLM) -> Any:
     """The inference graph of a biLM, an onnx.ModelProto. ValueError as `export_onnx`."""
-    if not has_onnx:
-        raise ValueError(
-            "Exporting to ONNX needs the package 'onnx', which is not installed. Install it: `pip install "
-            '"spacy-elmo[onnx]"`, or `pip install onnx`.'
-        )
+    require_package(has_onnx, "Exporting to ONNX", "onnx", '`pip install "spacy-elmo[onnx]"`, or `pip install onnx`')
     problem = find_onnx_problem(bilm)
     if bilm.precision != "float32":
         problem = f'its precision is {bilm.precision}, should be float32: call `bilm.set_precision("float32")` first'

@@ -23,6 +23,7 @@ from ..pipeline import component as _elmo  # noqa: F401  registers the factory
 from ..pipeline.model import set_bilm
 from ..pipeline.torch_bilm import copy_bilm
 from ..settings import Precision, check_arguments
+from ..util import require_package
 from ..weights.archive import PathLike
 from ..weights.meta import list_training_texts
 
@@ -85,11 +86,8 @@ def check_package(path: PathLike, *, name: str, lang: str, version: str, build: 
     target = find_folder(path, lang=lang, name=name, version=version)
     if target.exists() and (not force or not target.is_dir()):
         raise ValueError(Errors.EL025.format(path=target, kind="folder" if target.is_dir() else "file"))
-    if build != "none" and not has_build():
-        raise ValueError(
-            "Building a package needs the Python package 'build', which is not installed. Install it (`pip "
-            "install build setuptools`), or write only the folder with `build='none'`."
-        )
+    remedy = "`pip install build setuptools`, or write only the folder with `build='none'`"
+    require_package(build == "none" or has_build(), "Building a package", "the package build", remedy)
 
 
 def find_folder(path: PathLike, *, lang: str, name: str, version: str) -> Path:
@@ -109,7 +107,7 @@ def make_packaged_pipeline(bilm: BiLM, lang: str, *, name: str, version: str, pr
 
 
 def describe_package(meta: Dict[str, Any]) -> Dict[str, Any]:
-    """Meta data of a pipeline from those of a biLM: description, licence, author, sources."""
+    """Meta data of a pipeline from a biLM's: description, licence, author, sources."""
     record: Dict[str, Any] = {key: meta[key] for key in TEXTS if isinstance(meta.get(key), str)}
     record.setdefault("description", "ELMo vectors")
     record.setdefault("license", "")

@@ -252,7 +252,7 @@ def has_parts(folder: str) -> bool:
 def begin_folder(
     settings: PartSettings, description: Mapping[str, Any], inputs: Sequence[Source], *, force: bool
 ) -> None:
-    """Create the folder with its manifest, or compare the manifest that it has; `description` is that of
+    """Create the folder with its manifest, or compare the manifest that it has; `description` is from
     `describe_parts`. `force` removes the parts of an earlier run. ValueError for other files in the folder, which are
     never removed; for an input in it; without `force` for another biLM, setting or input.
     """

@@ -265,7 +265,7 @@ class NpzWriter(Writer):
 
 
 class DocBinWriter(Writer):
-    """Writes a DocBin with the vectors as user data; pooled vectors, under `POOLED`, replace those of the tokens."""
+    """Writes a DocBin with the vectors as user data; pooled vectors, under `POOLED`, replace the tokens' vectors."""
 
     def __init__(self, folder: Path, store: str, pool: Optional[str]) -> None:
         super().__init__(folder, store, pool)

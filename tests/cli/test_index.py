@@ -106,7 +106,7 @@ def test_mistakes_are_clear(folder, novels, tmp_path):
         ("does not fit the field 'author'", (*senses, "--group-by", "author", "--bin-width", 10)),
         ("Name it with --group-by", (*senses, "--bin-width", 10)),
         ("Name it with --group-by", ("neighbors", novel, "A train", "-w", "train", "--bin-width", 5)),
-        ("--table is for the shares", (*senses, "--table", tmp_path / "a.csv")),
+        ("--table is for the groups", (*senses, "--table", tmp_path / "a.csv")),
         ("--size is for a picture", (*senses, "--size", "8")),
         ("--size is '16,9'", (*senses, *picture, "--size", "16,9")),
         ("--label is 'group 1'", (*senses, *picture, "--label", "group 1")),

@@ -71,7 +71,7 @@ def test_what_has_no_onnx_form_and_a_full_disk_are_named(tmp_path: Path, monkeyp
     for change, bilm, name, problem in (
         ((onnx_model, "has_onnx", True), make_bilm(), "elmo", "does not end in .onnx"),
         ((onnx_model, "has_onnx", True), other, "elmo.onnx", r"encoder\.norm\.bias, encoder\.norm\.weight"),
-        ((onnx_model, "has_onnx", False), make_bilm(), "elmo.onnx", "needs the package 'onnx'.*pip install"),
+        ((onnx_model, "has_onnx", False), make_bilm(), "elmo.onnx", "needs onnx, .*pip install"),
         ((BiLM, "precision", "int8"), make_bilm(), "elmo.onnx", "precision is int8, should be float32"),
     ):
         with monkeypatch.context() as patch, pytest.raises(ValueError, match=problem):

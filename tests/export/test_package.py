@@ -78,7 +78,7 @@ def test_package_is_replaced_only_with_force(tmp_path: Path) -> None:
 def test_a_build_that_is_not_possible_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         monkeypatch.context() as patch,
-        pytest.raises(ValueError, match="needs the Python package .build"),
+        pytest.raises(ValueError, match="needs the package build"),
     ):
         patch.setattr(package_module, "has_build", lambda: False)
         package_bilm(make_bilm(), tmp_path, name="tiny")
