@@ -29,11 +29,10 @@ from .perplexity import (
 )
 from .products import quantize, require_float32
 from .runtime import isolated, to_host, trim_heap
-from .word_encoder import WeightVersions, WordCache, WordEncoder
+from .word_encoder import DEFAULT_CACHE_BYTES, WeightVersions, WordCache, WordEncoder
 
 VectorList = List[NDArray[np.float32]]
 LayerChoice = Union[str, int]
-DERIVED = ("_derived", "_versions", "_version", "_digest_of_values")
 _version_numbers = count()
 
 
@@ -63,7 +62,6 @@ class BiLM:
         lexicon: Optional[Lexicon] = None,
         rounded_copy: Optional[RoundedCopy] = None,
     ) -> None:
-        self._digest_of_values: Optional[str] = None
         self._rounded_copy = rounded_copy
         self.network = network.eval()
         self.vocabulary = vocabulary
@@ -71,19 +69,19 @@ class BiLM:
         self.lexicon = lexicon
         self.token_embeddings = token_embeddings
         self.meta: Dict[str, Any] = dict(meta or {})
-        self._set_encoder(None if steady_state is None else steady_state.to(self.device).to_state(self.config))
+        state = None if steady_state is None else steady_state.to(self.device).to_state(self.config)
+        self._derived = DerivedData(self, state)
 
     def __getstate__(self) -> Dict[str, Any]:
         """Everything except data derived from the weights, such as the word cache."""
-        state = {name: value for name, value in vars(self).items() if name not in DERIVED}
+        state = {name: value for name, value in vars(self).items() if name != "_derived"}
         known = self._encoder.known_steady_state
         return {**state, "steady_state": known, "max_bytes": self.word_cache.max_bytes}
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         steady_state, max_bytes = state.pop("steady_state"), state.pop("max_bytes")
         vars(self).update(state)
-        self._set_encoder(steady_state)
-        self.word_cache.max_bytes = max_bytes
+        self._derived = DerivedData(self, steady_state, max_bytes)
 
     @property
     def config(self) -> BiLMConfig:
@@ -109,7 +107,7 @@ class BiLM:
     def version(self) -> int:
         """RETURNS (int): Changes whenever the weights change; unique among the biLMs of a process."""
         self._encoder  # noqa: B018  notices changed weights
-        return self._version
+        return self._derived.version
 
     @property
     def digest(self) -> str:
@@ -395,20 +393,12 @@ class BiLM:
     @property
     def _encoder(self) -> Encoder:
         """The encoder of the current weights; built again if these have changed."""
-        if self._versions.have_changed(self.network, self.token_embeddings):
+        if self._derived.weight_versions.have_changed(self.network, self.token_embeddings):
             self._derive(None)
-        return self._derived
+        return self._derived.encoder
 
     def _derive(self, steady_state: Optional[State]) -> None:
-        max_bytes = self._derived.words.cache.max_bytes
-        self._set_encoder(steady_state)
-        self._derived.words.cache.max_bytes = max_bytes
-
-    def _set_encoder(self, steady_state: Optional[State]) -> None:
-        words = WordEncoder(self.network, self.vocabulary, self.token_embeddings, self.lexicon)
-        self._derived = Encoder(words, steady_state=steady_state)
-        self._versions = WeightVersions(self.network, self.token_embeddings)
-        self._version, self._digest_of_values = next(_version_numbers), None
+        self._derived = DerivedData(self, steady_state, self._derived.encoder.words.cache.max_bytes)
 
     def _record_copy(self, digest: Optional[str]) -> None:
         """Keep the digest that the weights had before they were rounded, if it is given."""
@@ -419,17 +409,28 @@ class BiLM:
     def _digest_values(self) -> str:
         """The digest of the float32 values of the weights; of a quantized matrix those before it was quantized."""
         self._encoder  # noqa: B018  notices changed weights
-        if self._digest_of_values is None:
+        if self._derived.digest is None:
             weights = collect_weights(self.network, self.token_embeddings)
             words = InputWords(self.vocabulary, self.lexicon)
-            self._digest_of_values = digest_weights(self.network, weights, words)
-        return self._digest_of_values
+            self._derived.digest = digest_weights(self.network, weights, words)
+        return self._derived.digest
 
     def _start(self, state: Union[str, BiLMState, None], n_rows: int) -> State:
         if isinstance(state, BiLMState):
             state.check(self.config)
             return state.to(self.device).pad(n_rows).to_state(self.config)
         return self._encoder.start("reset" if state is None else check_state(state)).expand(n_rows)
+
+
+class DerivedData:
+    """What is derived from the weights of a biLM, valid until they change; it is no part of a pickle."""
+
+    def __init__(self, bilm: BiLM, steady_state: Optional[State], cache_bytes: int = DEFAULT_CACHE_BYTES) -> None:
+        words = WordEncoder(bilm.network, bilm.vocabulary, bilm.token_embeddings, bilm.lexicon, cache_bytes)
+        self.encoder = Encoder(words, steady_state=steady_state)
+        self.weight_versions = WeightVersions(bilm.network, bilm.token_embeddings)
+        self.version = next(_version_numbers)
+        self.digest: Optional[str] = None  # of the float32 values, computed on first use
 
 
 # Checks of the arguments

@@ -1,5 +1,6 @@
 """Weights of a layer that are packed for the native kernel when it first predicts, and products with them."""
 
+from abc import ABC, abstractmethod
 from typing import Callable, Generic, List, Optional, Sequence, Tuple, TypeVar
 
 import numpy as np
@@ -23,7 +24,7 @@ def takes_kernel(rows: Tensor, weights: Sequence[Tensor]) -> bool:
     return not needs_torch and all(has_kernel(tensor) for tensor in tensors)
 
 
-class PackedWeights(Generic[PackedT]):
+class PackedWeights(ABC, Generic[PackedT]):
     """Holds the weights of a layer, packed for the kernel: at their first use, and again after each change. Copies and
     pickles of a model have none.
 
@@ -37,9 +38,9 @@ class PackedWeights(Generic[PackedT]):
     def __reduce__(self) -> Tuple[type, Tuple[()]]:
         return type(self), ()
 
+    @abstractmethod
     def pack(self, weights: Sequence[Tensor]) -> PackedT:
         """RETURNS (PackedT): What the kernel reads."""
-        raise NotImplementedError
 
     def get(self, weights: Sequence[Tensor]) -> PackedT:
         """RETURNS (PackedT): What `pack` returns for these weights."""

@@ -47,6 +47,7 @@ class WordEncoder:
 
     token_embeddings (Optional[Tensor]): Shape (V, P), precomputed vectors of the vocabulary's words.
     lexicon (Optional[Lexicon]): Symbols of the tables of a token embedder.
+    cache_bytes (int): See `WordCache`.
     RAISES (ValueError): If the number of rows differs from the size of the vocabulary, or the lexicon does not fit.
     """
 
@@ -56,6 +57,7 @@ class WordEncoder:
         vocabulary: Optional[Vocabulary],
         token_embeddings: Optional[Tensor],
         lexicon: Optional[Lexicon] = None,
+        cache_bytes: int = DEFAULT_CACHE_BYTES,
     ) -> None:
         self.network = network
         self.modules = list(network.modules())
@@ -76,7 +78,7 @@ class WordEncoder:
             self.codec = make_lexicon_codec(network.config, lexicon)
         self.boundaries = BOUNDARIES if self.codec is None else self.codec.boundaries
         self._constant: Optional[ConstantWords] = None
-        self.cache = WordCache(DEFAULT_CACHE_BYTES, network.config.projection_width, network.device)
+        self.cache = WordCache(cache_bytes, network.config.projection_width, network.device)
 
     @torch.no_grad()
     def encode(self, words: Sequence[str]) -> Tensor:

@@ -1,4 +1,4 @@
-"""Character ids give the same layers as words."""
+"""Slices and groups of sequences; character ids give the same layers as words."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,35 @@ from spacy_elmo import load_bilm
 from spacy_elmo.bilm.config import BiLMConfig
 from spacy_elmo.bilm.network import BiLMNetwork
 from spacy_elmo.inference.bilm import BiLM
+from spacy_elmo.inference.encoder import inner_rows, split_groups, split_slices
 from spacy_elmo.text.words import Vocabulary, character_ids
+
+
+@pytest.mark.parametrize(
+    "lengths, batch_tokens, slices",
+    [
+        ([], 4, []),
+        ([0, 0, 0], 4, [(0, 3)]),
+        ([3, 1, 1, 9, 0, 2], 4, [(0, 2), (2, 3), (3, 4), (4, 6)]),
+        ([3, 1, 1], 1, [(0, 1), (1, 2), (2, 3)]),
+    ],
+)
+def test_split_slices_keeps_the_budget_with_at_least_one_sequence(lengths, batch_tokens, slices):
+    assert list(split_slices(lengths, batch_tokens)) == slices
+
+
+@pytest.mark.parametrize(
+    "start, stop, sizes, is_continued",
+    [(0, 3, [3], False), (3, 9, [1, 5], True), (4, 9, [5], False), (9, 11, [1, 1], True), (10, 11, [1], False)],
+)
+def test_split_groups_counts_the_sequences_of_each_group_in_a_slice(start, stop, sizes, is_continued):
+    """Groups of 4, 0, 6 and 1 sequences."""
+    assert split_groups(np.cumsum([4, 0, 6, 1]), start, stop) == (sizes, is_continued)
+
+
+def test_inner_rows_are_the_words_between_the_boundaries():
+    assert inner_rows([2, 0, 1]).tolist() == [1, 2, 7]
+
 
 WORDS = ["She", "sat", "on", "the", "bank", "\N{WATER WAVE}", "a" * 60]
 INDEX = [[0, 1, 2, 3, 4], [], [5], [6, 3, 3], [1, 1]]
