@@ -114,7 +114,7 @@ def _identity_of(path: Path) -> Optional[Identity]:
 
 
 def _list_identities(source: AnyPath, output: Path) -> Iterator[Tuple[Path, Identity]]:
-    """YIELDS (Tuple[Path, Identity]): A file, or a folder and the files in it, without those of the output folder."""
+    """YIELDS (Tuple[Path, Identity]): A file, or a folder and the files in it, but for the output folder."""
     path = to_path(os.fsdecode(source))
     if str(path) == "-":
         status = _status_of_stdin()
@@ -222,8 +222,8 @@ class CompressedStreams(RawIOBase):
 def temporary_folder(name: str, place: Optional[Path]) -> Iterator[Path]:
     """Provide a folder that is removed at the end, and remove those that killed processes of this computer have left.
 
-    name (str): Start of its name, which also has that of the computer and the number of the process.
-    place (Optional[Path]): Where it is created; None for that of temporary files.
+    name (str): Start of its name, which also has the names of the computer and the process.
+    place (Optional[Path]): Where it is created; None for the folder of temporary files.
     YIELDS (Path): The folder.
     """
     host = re.sub(r"\W", "-", platform.node())

@@ -39,8 +39,7 @@ TAR_SUFFIXES = (".tar.gz", ".tar.bz2", ".tar.xz", ".tgz", ".tbz", ".tbz2", ".txz
 CONFIG_NAME, OPTIONS_NAME, VOCAB_NAME = "config.json", "options.json", "vocab.txt"
 HDF5_SUFFIXES = (".hdf5", ".h5")
 DAMAGED = (
-    "The file is truncated, damaged or in another format. Compare its size with that of the original, and download it "
-    "again"
+    "The file is truncated, damaged or in another format. Compare its size with the original, and download it again"
 )
 ACCESS = "Check its permissions and the disk"
 LOCKED = (
@@ -75,7 +74,7 @@ class File:
     @property
     def head(self) -> bytes:
         """The first 512 bytes, decompressed, of safetensors the whole header; b"" for a damaged file. They are read
-        once. Errors are those of `read_bytes`, but for damages, which the reader of the format reports.
+        once. It raises the errors of `read_bytes`, but for damages, which the reader of the format reports.
         """
         return self._start[0]
 
@@ -145,12 +144,12 @@ class File:
         return content
 
     def read_text(self) -> str:
-        """The text in UTF-8, see `decode_text`; errors are those of `read_bytes`."""
+        """The text in UTF-8, see `decode_text` and `read_bytes` for errors."""
         return decode_text(self.read_bytes(), self)
 
     def place(self) -> Tuple[Union[Path, io.BytesIO], int]:
         """What a library opens: the path of a plain file on disk, else its content in memory; and its size in bytes.
-        Errors are those of `read_bytes`.
+        It raises the errors of `read_bytes`.
         """
         if self.member is None and not self.is_compressed:
             return self.path, self.path.stat().st_size
@@ -205,7 +204,7 @@ class Listing:
 
     @cached_property
     def deep_files(self) -> Dict[str, File]:
-        """`files` with those of the folders directly in the folder."""
+        """`files`, and the files of the folders directly in the folder."""
         files = dict(self.files)
         if self.where.is_dir():
             for folder in sorted(
@@ -216,7 +215,7 @@ class Listing:
 
     def find_model_folders(self, is_model_file: Callable[[str], bool]) -> Dict[str, Dict[str, File]]:
         """Each folder with a file whose name marks a biLM, and its files by name relative to it; the outermost first.
-        Of an archive all folders, otherwise only that of `files`, "".
+        All folders of an archive, otherwise only the folder of `files`, "".
         """
         model_files = [name for name in self.files if is_model_file(name.rpartition("/")[2])]
         roots = sorted({name[: name.rfind("/") + 1] for name in model_files}, key=lambda root: (root.count("/"), root))

@@ -330,7 +330,7 @@ def check_file(path: Path, file: PublishedFile) -> None:
 
 def _not_published(name: str, problems: str) -> ValueError:
     return ValueError(
-        f"These files are not those of the published '{name}':{problems}\nPass the files of its publisher, or "
+        f"These are not the files of the published '{name}':{problems}\nPass the files of its publisher, or "
         "another name (`python -m spacy elmo download --list`). Files of your own need no download: every command "
         "takes their path."
     )

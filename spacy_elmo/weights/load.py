@@ -49,7 +49,7 @@ def load_bilm(
     path (Optional[PathLike]): A folder in native format or with options.json and one HDF5 file, an HDF5 file next to
         its options, a zip of either (read without unpacking), a folder or zip of ELMoForManyLangs, an AllenNLP archive,
         folder of a training or state dict (with "#" and a name for one of several biLMs in it), a TensorFlow checkpoint
-        of bilm-tf, the folder of a TF-Hub module, that of a saved spaCy pipeline or of one of its components (with "#"
+        of bilm-tf, the folder of a TF-Hub module, of a saved spaCy pipeline or of one of its components (with "#"
         and a name for one of several), or a packaged name such as "en_elmo_sm". Files may have any suffix.
     options (Optional[PathLike]): options.json of bilm-tf, with `weights` instead of `path`.
     weights (Optional[PathLike]): HDF5 file or TensorFlow checkpoint of bilm-tf, or an AllenNLP archive or state dict.

@@ -1,7 +1,7 @@
 """Meta data of a biLM: its name, language, licence, sources and training, and the scalar mixes trained with it.
 
-The native format and that of bilm-tf have them in `meta.json`, with the digest of the weights of which the file has a
-rounded copy. A download has a record of its origin beside it.
+Folders in the native format and in the format of bilm-tf have them in `meta.json`, with the digest of the weights of
+which the file is a rounded copy. A download has a record of its origin beside it.
 """
 
 import json
@@ -67,8 +67,8 @@ def make_file_meta(bilm: BiLM, dtype: str, rounded: Mapping[str, Array]) -> Dict
 
 
 def split_copy(record: Mapping[str, Any]) -> Tuple[Dict[str, Any], Optional[RoundedCopy]]:
-    """From the meta data of a file, those of the biLM, and of which weights the file has a rounded copy. An entry that
-    is not valid is ignored: the biLM then has the digest of the rounded values.
+    """Split the meta data of a file into the meta data of the biLM and the weights of which the file has a rounded
+    copy. An entry that is not valid is ignored: the biLM then has the digest of the rounded values.
     """
     meta = dict(record)
     copied = meta.pop(COPY_KEY, None)

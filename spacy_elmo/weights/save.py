@@ -47,7 +47,7 @@ def save_bilm(
 
 
 def find_replaceable(folder: Path, known: Collection[str] = ()) -> Set[str]:
-    """Names of the files of the biLM in a folder, which would stay beside those of a new biLM; empty without a biLM.
+    """Name the files of the biLM in a folder, which would stay beside the files of a new biLM; none without a biLM.
 
     Only a whole biLM is replaced, as this package writes it: config.json alone may belong to another program, and
     weights under other names were not written here. `known` are names of further files that may be replaced.

@@ -44,7 +44,7 @@ class Format:
         missing.
     write (Optional[Callable[[BiLM, Path, str], None]]): Writes a biLM to an empty folder, in a dtype; None for a format
         that is only read.
-    file_names (Sequence[str]): Names of its files: all that `write` may write, or that of an archive.
+    file_names (Sequence[str]): Names of its files: all that `write` may write, or the archive.
     dtypes (Sequence[str]): Dtypes that `write` supports.
     find_unwritable (Callable[[BiLM], List[str]]): The reasons why `write` cannot write a biLM.
     """

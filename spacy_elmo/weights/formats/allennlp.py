@@ -380,9 +380,7 @@ def _walk_config(node: Any, path: Tuple[str, ...]) -> Iterator[ElmoBlock]:
 
 
 def _derive_options(shapes: Mapping[str, Shape], where: str) -> Dict[str, Any]:
-    """Options for the shapes of a biLM's tensors by their names in it, in the form of bilm-tf's options.json.
-    ValueError if a tensor whose shape gives a size is missing or has another number of dimensions.
-    """
+    """Options for the shapes of a biLM's tensors by their names in it, in the form of bilm-tf's options.json."""
     cell = f"{LSTM}{DIRECTIONS[0]}_layer_"
     names = {
         "characters": CHARACTERS,
@@ -392,10 +390,7 @@ def _derive_options(shapes: Mapping[str, Shape], where: str) -> Dict[str, Any]:
         "projections": cell + "{}.state_projection.weight",
     }
     outputs_last = {name: shape if name == CHARACTERS else shape[::-1] for name, shape in shapes.items()}
-    options, problems = derive_options(outputs_last, names, 3)
-    if problems:
-        raise ValueError(NO_ELMO.format(path=where, problem=shorten("; ".join(problems))))
-    return options
+    return derive_options(outputs_last, names, 3, where)
 
 
 def to_json(content: bytes) -> bytes:

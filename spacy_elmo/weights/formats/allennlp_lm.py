@@ -278,7 +278,7 @@ def _bias_name(weight: str) -> str:
 
 
 def is_language_model(names: Iterable[str]) -> bool:
-    """Whether a state dict with these names is that of a language model: a contextualizer over an embedder."""
+    """Whether a state dict with these names has a language model: a contextualizer over an embedder."""
     return any(name.startswith(CONTEXTUALIZER) for name in names)
 
 

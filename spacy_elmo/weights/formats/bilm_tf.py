@@ -8,7 +8,7 @@ import re
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
 import h5py
 import srsly
@@ -205,7 +205,7 @@ def read_options(
 
     has_projection (bool): Whether the weights have a character projection, even if bilm-tf would have none.
     n_words (Optional[int]): Rows of the word table in the weights, for options without `char_cnn`.
-    forward_only (bool): Whether the names of the weights are those of a dump of a forward model.
+    forward_only (bool): Whether the weights have names of a forward model.
     RAISES (ValueError): EL023 with all problems.
     """
     reader = SettingsReader(options)
@@ -234,8 +234,9 @@ def read_options(
 
 
 def _write_options(config: BiLMConfig, n_vocabulary: Optional[int] = None) -> Dict[str, Any]:
-    """Options that bilm-tf and AllenNLP read for inference; V is that of the softmax or of the word table, if there is
-    one.
+    """Options that bilm-tf and AllenNLP read for inference.
+
+    n_vocabulary (Optional[int]): Rows of the softmax or of the word table.
     """
     values: Dict[str, Any] = {"bidirectional": config.directions == "both"}
     values.update({name: getattr(config, ours) for ours, (name, _) in LSTM_OPTIONS.items()})
@@ -253,15 +254,16 @@ def _write_options(config: BiLMConfig, n_vocabulary: Optional[int] = None) -> Di
 
 
 def derive_options(
-    shapes: Mapping[str, Shape], names: Mapping[str, str], filter_rank: int
-) -> Tuple[Dict[str, Any], List[str]]:
-    """Options for the sizes that follow from shapes, or the problems, with names. Clips and activation, which do not
-    follow, are those of the published models.
+    shapes: Mapping[str, Shape], names: Mapping[str, str], filter_rank: int, where: object
+) -> Dict[str, Any]:
+    """Options for the sizes that follow from shapes, with the clips and the activation of the published models.
 
     shapes (Mapping[str, Shape]): Of arrays by name, each with its outputs last.
     names (Mapping[str, str]): Names of the arrays whose shapes give a size, `{}` for a number: "characters", "filters",
         "highways", "gates" of the LSTMs, and "projections" if there are any.
     filter_rank (int): Dimensions of a convolution.
+    where (object): The file of the arrays.
+    RAISES (ValueError): If an array is missing or has another number of dimensions.
     """
     n_filters, n_highway, n_layers = (_count(shapes, names[kind]) for kind in ("filters", "highways", "gates"))
     filters = [names["filters"].format(i) for i in range(max(1, min(n_filters, MAX_LAYERS + 1)))]
@@ -274,7 +276,10 @@ def derive_options(
         if name not in shapes or len(shapes[name]) != rank
     ]
     if problems:
-        return {}, problems
+        raise ValueError(
+            f"The sizes of the biLM in '{where}' cannot be derived from arrays: {shorten('; '.join(problems))}. Use "
+            "weights that have all arrays of an ELMo."
+        )
     cell_width = shapes[cells[0]][-1] // 4
     lstm = {
         "dim": cell_width,
@@ -287,7 +292,7 @@ def derive_options(
         "n_highway": n_highway,
         "activation": "relu",
     }
-    return {"lstm": {**lstm, "use_skip_connections": True, "cell_clip": 3.0, "proj_clip": 3.0}, "char_cnn": words}, []
+    return {"lstm": {**lstm, "use_skip_connections": True, "cell_clip": 3.0, "proj_clip": 3.0}, "char_cnn": words}
 
 
 def _count(names: Iterable[str], pattern: str) -> int:
@@ -484,7 +489,7 @@ def _check_arrays(
 
 
 def _choose_embeddings(files: ModelFiles, options: Mapping[str, Any], given: Optional[File]) -> Optional[File]:
-    """The file of token embeddings to use: that of the user, else one beside the weights that the options name."""
+    """The file of token embeddings that the user gives, else one beside the weights that the options name."""
     if given is None and files.token_embeddings is not None:
         if options.get(EMBEDDINGS_OPTION) == TOKEN_EMBEDDINGS_NAME:
             return files.token_embeddings

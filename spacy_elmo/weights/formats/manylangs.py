@@ -285,7 +285,7 @@ def read_manylangs(files: ModelFiles) -> BiLM:
         )
     characters, words = (read_symbols(present[name], needed) if name in present else () for name, _, needed in tables)
     config = make_config(record, names, where, len(characters), len(words))
-    # Both files have a tensor `projection.weight`: names begin with that of the file.
+    # Both files have a tensor `projection.weight`: names begin with the file's.
     tables_of = {EMBEDDER_NAME: _embedder_datasets(config), ENCODER_NAME: _encoder_datasets(config)}
     table = [replace(dataset, name=f"{file}/{dataset.name}") for file in tables_of for dataset in tables_of[file]]
     arrays = {f"{file}/{name}": array for file in tables_of for name, array in read_state_dict(present[file]).items()}

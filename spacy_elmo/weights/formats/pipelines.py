@@ -1,4 +1,4 @@
-"""A biLM in a saved spaCy pipeline: the folder of `nlp.to_disk`, that of one of its components, or the file in it.
+"""A biLM in a saved spaCy pipeline: the folder of `nlp.to_disk`, of one of its components, or the file in it.
 
 The component `elmo`, and all that contain a biLM, have it as safetensors inside the msgpack of Thinc;
 `elmo_surprisal` has it in a file. Neither spaCy nor Thinc is needed to read it: the safetensors begin eight bytes
@@ -37,8 +37,8 @@ SIZE_BYTES = 8  # of the length of the header, before it
 
 
 def detect_pipeline(listing: Listing) -> Optional[ModelFiles]:
-    """The files with a biLM by the names of their components, in the order of the pipeline; the weights are those of
-    the first.
+    """The files with a biLM by the names of their components, in the order of the pipeline; `weights` is the
+    first.
     """
     path = listing.path
     if listing.file is not None:

@@ -39,7 +39,7 @@ GRAPHS = ("saved_model.pb", "tfhub_module.pb")
 HUB_INDEX = Path("variables") / "variables.index"
 HUB_FILES = f"a folder of a TF-Hub module with {' or '.join(GRAPHS)} and {HUB_INDEX.as_posix()}"
 SLOT = re.compile(r"(?P<variable>.+)/(?P<slot>Adagrad|Adam|AdaDelta|Adadelta|Ftrl|Momentum|RMSProp|Moving\w+)(_\d+)?")
-# Variables that training adds to those of the model.
+# Variables that training adds.
 BOOKKEEPING = re.compile(r"(.*/)?(global_step|train_perplexity|beta\d_power|ExponentialMovingAverage)")
 MIX_WEIGHTS, MIX_SCALE = "aggregation/weights", "aggregation/scaling"
 GLOBAL_STEP = "global_step"
@@ -114,7 +114,7 @@ def _in_folder(folder: Path) -> Optional[Path]:
 
 
 def _newest(state: Path) -> Optional[str]:
-    """The name in a file `checkpoint`, without its folder, which may be that of another machine."""
+    """The name in a file `checkpoint`, without its folder, which may be on another machine."""
     match = NEWEST.search(File(state).read_bytes().removeprefix(BOM_UTF8))
     if match is None:
         return None
@@ -161,20 +161,13 @@ def _find_datasets(variables: Mapping[str, Variable], path: object) -> Dict[str,
 
 
 def _derive_hub_options(arrays: Mapping[str, Array], source: File) -> Dict[str, Any]:
-    """Options for the shapes of the variables of a TF-Hub module of ELMo. ValueError if sizes cannot be derived."""
+    """Options for the shapes of the variables of a TF-Hub module; errors as in `derive_options`."""
     shapes = {regular_name(name): array.shape for name, array in arrays.items()}
     names = {"characters": CHAR_TABLE, "filters": "CNN/W_cnn_{}", "highways": "CNN_high_{}/W_carry"}
     names["gates"] = cell_of(0, 0).replace("Cell0", "Cell{}") + "W_0"
     if f"{cell_of(0, 0)}W_P_0" in shapes:
         names["projections"] = f"{cell_of(0, 0)}W_P_0"
-    options, problems = derive_options(shapes, names, 4)
-    if problems:
-        listing = shorten("; ".join(problems))
-        raise ValueError(
-            f"The sizes of the biLM in the TF-Hub module '{source}' cannot be derived from its variables: "
-            f"{listing}. Use a module of ELMo such as google/elmo/3."
-        )
-    return options
+    return derive_options(shapes, names, 4, source)
 
 
 def read_tf_checkpoint(files: ModelFiles, **words: Optional[File]) -> BiLM:
