@@ -34,7 +34,6 @@ from spacy_elmo.nn import Elmo, batch_to_ids
 from spacy_elmo.pipeline.model import set_bilm
 from spacy_elmo.text.words import Vocabulary
 
-pytestmark = pytest.mark.issue(37)
 WORDS = ["She", "sat", "on", "the", "bank", "."]
 SENTENCES = [WORDS, [], ["Hello", "!"], ["One"]]
 MANY = [[*words, f"w{i}"] for i in range(30) for words in SENTENCES]  # enough lanes for prepacked weights

@@ -30,7 +30,6 @@ IMPORTS = [
 ]
 
 
-@pytest.mark.issue(59)
 def test_a_replaced_prefix_is_enough():
     """Each import first, in any order: nothing of the package is imported yet."""
     lines = [line.format("spacy_elmo.compat.", "spacy_elmo.compat.") for line in IMPORTS]
@@ -40,7 +39,6 @@ def test_a_replaced_prefix_is_enough():
         assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.issue(59)
 def test_names_of_submodules_are_those_of_the_package():
     from spacy_elmo.compat.allennlp.modules.elmo import Elmo
 

@@ -16,7 +16,6 @@ from spacy_elmo.pipeline.biaffine import (
     predict_parses,
 )
 
-pytestmark = pytest.mark.issue(61)
 WIDTH, ARC_WIDTH, LABEL_WIDTH, N_LABELS = 6, 5, 4, 3
 LENGTHS = [3, 1, 2, 4, 0, 5]  # words of Docs
 

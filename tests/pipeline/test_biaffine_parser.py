@@ -15,7 +15,6 @@ from thinc.api import Adam, fix_random_seed
 
 from .tiny import CNN, LISTENER, TEXTS, add_elmo, task_encoder
 
-pytestmark = pytest.mark.issue(61)
 SMALL = {"@architectures": "spacy-elmo.BiaffineParser.v1", "arc_width": 16, "label_width": 16, "dropout": 0.0}
 TRAINED: List[Tuple[str, List[int], List[str]]] = [
     (

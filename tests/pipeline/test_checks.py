@@ -127,7 +127,6 @@ def test_the_same_bilm_in_fewer_bits_is_the_same(tmp_path, dtype):
     assert nlp.get_pipe("elmo").listeners[0].trained_with
 
 
-@pytest.mark.issue(59)
 @pytest.mark.parametrize("name", ["recurrent_weight", "projection_weight"])
 def test_a_scaled_matrix_under_a_trained_mix_is_another_bilm(tmp_path, name):
     nlp, scaled = make_trained(), make_random_bilm(BILM, OWN)
@@ -156,7 +155,6 @@ def test_untrained_components_fit_every_bilm():
     trained("She sat")
 
 
-@pytest.mark.issue(16)
 @pytest.mark.parametrize("seed", [OWN, OTHER])
 @pytest.mark.parametrize(
     "is_sourced, frozen",
@@ -180,7 +178,6 @@ def test_training_with_a_sourced_component_and_another_bilm(tmp_path, is_sourced
             init_nlp(config)("She sat")
 
 
-@pytest.mark.issue(16)
 @pytest.mark.parametrize("pipes", [["tagger"], ["tagger", "ner"]])
 def test_a_component_enabled_after_the_bilm_was_exchanged_is_told(pipes, tmp_path):
     update(make_pipeline()).to_disk(tmp_path)
@@ -222,8 +219,6 @@ def to_disk_and_back(nlp):
         return spacy.load(folder)
 
 
-@pytest.mark.issue(50)
-@pytest.mark.issue(16)
 @pytest.mark.parametrize(
     "how, copy",
     [
@@ -256,7 +251,6 @@ def test_a_component_left_out_of_updates_of_the_bilm_is_told_when_it_is_copied(h
         load_other(copied)
 
 
-@pytest.mark.issue(16)
 @pytest.mark.parametrize("placement", ["input", "output", "both"])
 def test_the_remedy_for_a_frozen_component_on_a_bilm_that_is_trained_works(placement, tmp_path):
     config = make_config(tmp_path, tagger=make_trained(task_encoder(placement)))
@@ -273,7 +267,6 @@ def test_the_remedy_for_a_frozen_component_on_a_bilm_that_is_trained_works(place
         init_nlp(config)
 
 
-@pytest.mark.issue(16)
 @pytest.mark.parametrize("is_sourced", [True, False])
 def test_a_sourced_component_trains_the_bilm(is_sourced, tmp_path):
     """spaCy initializes a new component while the sourced one is disabled."""
@@ -288,7 +281,6 @@ def test_a_sourced_component_trains_the_bilm(is_sourced, tmp_path):
     assert not are_equal(get_bilm_weights(nlp), before)
 
 
-@pytest.mark.issue(16)
 @pytest.mark.parametrize("frozen", [[], ["first", "near"], ["elmo", "first", "second", "near"]])
 def test_listeners_of_the_nearest_of_two_sourced_components_train(frozen, tmp_path):
     source = with_elmo()
@@ -307,7 +299,6 @@ def test_listeners_of_the_nearest_of_two_sourced_components_train(frozen, tmp_pa
     assert found == {"elmo": ["first"], "second": ["near"]}
 
 
-@pytest.mark.issue(16)
 def test_a_learned_mix_that_was_the_top_layer_learns_from_all(tmp_path):
     update(make_tagger({**LISTENER, "mix": "top"})).to_disk(tmp_path)
     loaded = spacy.load(tmp_path, config={"components.tagger.model.tok2vec.mix": "learned"})
@@ -332,7 +323,6 @@ def test_a_bilm_of_other_sizes_under_a_trained_mix_is_an_error(frozen, tok2vec, 
         init_nlp(config)("She sat")
 
 
-@pytest.mark.issue(16)
 @BOTH
 @pytest.mark.parametrize(
     "pipeline, upstream", [(["tagger"], "*"), (["tagger", "elmo"], "*"), (["elmo", "tagger"], "elm")]
@@ -353,7 +343,6 @@ def test_a_listener_without_an_elmo_component_is_an_error(pipeline, upstream, to
         nlp.initialize(lambda: make_examples(nlp))
 
 
-@pytest.mark.issue(16)
 @pytest.mark.parametrize("elmo", ["new", "sourced", "none"])
 def test_a_sourced_component_without_elmo_before_it_is_an_error_at_the_first_update(elmo, tmp_path):
     """Trained in this order, it would have no ELMo component after it is saved and loaded."""
@@ -382,7 +371,6 @@ def test_a_loader_without_a_path_is_an_error():
             nlp.initialize(lambda nlp=nlp: make_examples(nlp))
 
 
-@pytest.mark.issue(16)
 @pytest.mark.parametrize("block", ["spacy.HashEmbedCNN.v2", "spacy-elmo.ElmoListener.v1"])
 def test_elmo_with_another_model_is_an_error(block):
     model = CNN if block.startswith("spacy.") else {"@architectures": block}
@@ -442,7 +430,6 @@ def test_sentence_contexts_without_boundaries_are_an_error():
             use()
 
 
-@pytest.mark.issue(16)
 @pytest.mark.parametrize("num_steps", [1, 4])
 def test_another_length_of_the_schedule_than_of_the_training_is_told(num_steps, tmp_path):
     rate = {"@schedules": "spacy-elmo.slanted_triangular.v1", "max_rate": 0.001, "num_steps": num_steps}
@@ -479,8 +466,6 @@ def make(names=("elmo", "tagger"), training=None, tok2vec=None):
 TOK2VEC_LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": 96}
 
 
-@pytest.mark.issue(15)
-@pytest.mark.issue(40)
 @pytest.mark.parametrize(
     "names, tok2vec, is_late",
     [
@@ -541,7 +526,6 @@ USES = {
 }
 
 
-@pytest.mark.issue(37)
 @pytest.mark.parametrize("is_loaded", [True, False], ids=["weights loaded", "no weights yet"])
 @pytest.mark.parametrize("tok2vec", ["listener", "with elmo", "task encoder, both"])
 @pytest.mark.parametrize("name", ["tagger", "ner", "spancat", "textcat"])

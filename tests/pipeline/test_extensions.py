@@ -226,7 +226,6 @@ def test_vector_of_a_span_that_has_none_is_no_number():
         doc._.elmo = None
 
 
-@pytest.mark.issue(59)
 def test_the_package_can_be_reloaded():
     """As `%autoreload` does in a notebook: attributes get the getters of the new module."""
     code = """

@@ -255,7 +255,6 @@ def test_each_layer_moves_as_with_an_optimizer_of_its_rate(make, is_decay):
     assert optimizer.learn_rate == RATE and all(parameter.grad is None for parameter in network.parameters())
 
 
-@pytest.mark.issue(51)
 def test_averages_start_at_the_pretrained_weights_and_not_at_zero():
     network, optimizer = make_network(), Adam(RATE, use_averages=True)
     tuner, pretrained = make_tuner(network, unfreeze_every=1), get_parameters(network)

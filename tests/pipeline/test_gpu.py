@@ -141,7 +141,6 @@ def test_crf_finds_the_entities_of_the_cpu(gpu):
     assert found == wanted
 
 
-@pytest.mark.issue(61)
 def test_biaffine_parser_finds_the_trees_of_the_cpu(gpu):
     def train():
         nlp = with_elmo()

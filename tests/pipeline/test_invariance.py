@@ -8,9 +8,6 @@ import pytest
 import spacy
 from inference.forcing import ENGINES, force_engine
 from spacy.tokens import Doc
-from spacy.vocab import Vocab
-
-from spacy_elmo.corpora.labelled import read_conllu
 
 from .tiny import BILM, TEXTS, add_elmo, listening, make_examples, with_elmo
 
@@ -55,32 +52,6 @@ def test_vectors_do_not_depend_on_batches_or_order(settings, engine, monkeypatch
     assert max_difference(company[:1], company[-1:]) <= TOLERANCE
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ENGINES)
-def test_vectors_of_real_sentences_do_not_depend_on_the_batch(shared_data, engine, monkeypatch):
-    """200 sentences of UD EWT dev."""
-    force_engine(monkeypatch, engine)
-    docs = read_conllu(shared_data / "ud" / "en_ewt" / "dev.conllu.gz", Vocab())
-    sentences = [[token.text for token in sent] for doc in docs for sent in doc.sents]
-    sentences, rest = sentences[:200], sentences[200:]
-    nlp = with_elmo(bilm={**BILM, "cell_width": 256, "projection_width": 64})
-    alone = [nlp(doc) for doc in make_docs(nlp, sentences)]
-    order = list(range(len(sentences)))
-    random.Random(0).shuffle(order)
-    long_doc = [word for words in rest for word in words][:2000]
-    found = {
-        "batches": list(nlp.pipe(make_docs(nlp, sentences), batch_size=32)),
-        "long company": list(nlp.pipe(make_docs(nlp, [long_doc, *sentences])))[1:],
-        "two processes": list(nlp.pipe(make_docs(nlp, sentences), n_process=2)),
-    }
-    shuffled = list(nlp.pipe(make_docs(nlp, [sentences[i] for i in order])))
-    found["shuffled"] = [shuffled[order.index(i)] for i in range(len(order))]
-    for name, docs in found.items():
-        differences = [abs(a._.elmo_layers - b._.elmo_layers).max() for a, b in zip(alone, docs)]
-        print(f"{name}: median {numpy.median(differences):.1e}, maximum {max(differences):.1e}")
-        assert max(differences) <= TOLERANCE
-
-
 # Memory of a Doc: it owns its arrays (peak memory: `test_component.py` and `benchmarks`)
 
 
@@ -121,7 +92,6 @@ def test_no_doc_keeps_a_batch_alive(store, dtype, has_listener):
         assert not any(numpy.shares_memory(a, b) for a in arrays_of(one) for b in arrays_of(other))
 
 
-@pytest.mark.issue(48)
 @pytest.mark.parametrize("store", ["mixed", "layers", "both"])
 def test_a_token_vector_does_not_keep_its_doc_alive(store):
     doc = make_stored(store, "float32")(TEXTS[0])

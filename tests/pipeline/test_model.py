@@ -40,7 +40,6 @@ def count_calls(use, *functions):
     return counts
 
 
-@pytest.mark.issue(60)
 @pytest.mark.parametrize("frozen", [True, False])
 def test_docs_are_read_and_the_bilm_is_looked_up_once_in_a_call(frozen):
     nlp = make_tagger(model={"frozen": frozen})

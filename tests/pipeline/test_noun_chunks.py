@@ -65,7 +65,6 @@ def _make_doc(vocab, sentence):
     return Doc(vocab, words=[row[0] for row in rows], pos=[row[1] for row in rows], heads=heads, deps=deps)
 
 
-@pytest.mark.issue(59)
 @pytest.mark.parametrize("name", SENTENCES)
 def test_noun_chunks_are_base_phrases(name):
     sentence, expected = SENTENCES[name]
@@ -77,7 +76,6 @@ def test_noun_chunks_are_base_phrases(name):
     assert [chunk.text for chunk in doc[:].noun_chunks] == expected
 
 
-@pytest.mark.issue(59)
 def test_noun_chunks_of_a_treebank(shared_data):
     """Sentences of UD English-EWT, checked by hand."""
     expected = {
@@ -100,7 +98,6 @@ def test_noun_chunks_of_a_treebank(shared_data):
     assert found == expected
 
 
-@pytest.mark.issue(59)
 def test_noun_chunks_need_a_parse_and_parts_of_speech():
     nlp = spacy.blank("en", config={"nlp": CONFIG})
     with pytest.raises(ValueError, match="E029"):
@@ -110,7 +107,6 @@ def test_noun_chunks_need_a_parse_and_parts_of_speech():
     assert not list(nlp("").noun_chunks)
 
 
-@pytest.mark.issue(59)
 def test_noun_chunks_survive_saving_pickling_and_processes(tmp_path):
     nlp = spacy.blank("de", config={"nlp": CONFIG})
     nlp.to_disk(tmp_path / "one")
@@ -122,7 +118,6 @@ def test_noun_chunks_survive_saving_pickling_and_processes(tmp_path):
             assert doc.noun_chunks_iterator is find_noun_chunks
 
 
-@pytest.mark.issue(59)
 @pytest.mark.parametrize("lang, expected", [("en", True), ("de", True), ("xx", True), ("ru", True), ("fr", False)])
 def test_languages_whose_rules_read_ud_keep_them(lang, expected):
     assert lacks_ud_rules(lang) == expected

@@ -36,7 +36,6 @@ def check_same(one, two, text=TEXT):
     assert [token.tag_ for token in a] == [token.tag_ for token in b]
 
 
-@pytest.mark.issue(51)
 def test_frozen_packaged_bilm_is_saved_by_its_name(tmp_path):
     nlp = spacy.blank("en")
     elmo = nlp.add_pipe("elmo", config={"weights": "en_elmo_sm"})

@@ -30,7 +30,6 @@ def _sum(scores: numpy.ndarray, heads: numpy.ndarray) -> numpy.ndarray:
     return scores[numpy.arange(len(scores)), heads].sum(axis=-1)
 
 
-@pytest.mark.issue(61)
 @pytest.mark.parametrize("n_words, n_matrices", [(1, 10), (2, 300), (3, 700), (4, 700), (5, 500), (6, 100)])
 def test_tree_has_the_highest_score_of_all_trees(n_words: int, n_matrices: int) -> None:
     trees, rng = _enumerate(n_words), numpy.random.default_rng(n_words)
@@ -48,7 +47,6 @@ def test_tree_has_the_highest_score_of_all_trees(n_words: int, n_matrices: int) 
         assert _sum(scores.astype("float64"), heads) == pytest.approx(_sum(scores.astype("float64"), trees).max())
 
 
-@pytest.mark.issue(61)
 def test_cycles_and_several_roots_are_noticed() -> None:
     sentences = [list(heads) for n in (1, 2, 3, 4) for heads in product(range(n + 1), repeat=n)]
     lengths = numpy.array([len(heads) for heads in sentences])
@@ -56,13 +54,11 @@ def test_cycles_and_several_roots_are_noticed() -> None:
     assert are_trees(padded, lengths).tolist() == [_is_tree(heads) for heads in sentences]
 
 
-@pytest.mark.issue(61)
 @pytest.mark.parametrize("value", [0.0, numpy.nan, numpy.inf, -numpy.inf])
 def test_scores_that_are_equal_or_not_finite_give_a_tree(value: float) -> None:
     assert _is_tree(find_best_tree(numpy.full((40, 41), value)).tolist())
 
 
-@pytest.mark.issue(61)
 def test_a_chain_of_cycles_is_resolved() -> None:
     """Words attract each other in pairs, pairs of pairs and so on: each contraction gives the next cycle."""
     n_words = 256

@@ -7,7 +7,6 @@ import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
 
-pytestmark = pytest.mark.issue(61)
 TRAINED = [
     # form, part of speech, lemma
     "Dogs NOUN dog / walked VERB walk / here ADV here / . PUNCT .",

@@ -99,7 +99,6 @@ def test_bilm_without_softmax_is_an_error(tmp_path: Path) -> None:
         pipeline.initialize()
 
 
-@pytest.mark.issue(48)
 def test_bits_can_be_asked_for_and_removed_as_vectors_can(nlp: Language) -> None:
     doc, without = nlp(TEXTS[0]), nlp.make_doc(TEXTS[0])
     without.user_data = {("short",): 1, "text": 2, 3: 4}
@@ -114,7 +113,6 @@ def test_bits_can_be_asked_for_and_removed_as_vectors_can(nlp: Language) -> None
         doc._.elmo_surprisal = np.zeros(3)
 
 
-@pytest.mark.issue(48)
 def test_doc_cleaner_drops_bits() -> None:
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo_surprisal")

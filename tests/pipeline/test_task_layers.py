@@ -107,7 +107,6 @@ def test_blocks_in_the_wrong_place_are_an_error(settings, problem):
         make_tagger(task_encoder(**settings))
 
 
-@pytest.mark.issue(51)
 @pytest.mark.parametrize("is_replaced", [False, True])
 def test_word_features_stand_beside_any_listener(is_replaced, tmp_path):
     nlp = spacy.blank("en")
@@ -124,7 +123,6 @@ def test_word_features_stand_beside_any_listener(is_replaced, tmp_path):
     assert [token.tag_ for token in spacy.load(tmp_path)(TEXT)] == [token.tag_ for token in nlp(TEXT)]
 
 
-@pytest.mark.issue(51)
 def test_listener_of_spacy_transformers_without_a_gradient_of_its_input_is_trained_beside_others():
     def forward(model, docs, is_train):  # as its TransformerListener, unless it is the last one
         return [model.ops.alloc2f(len(doc), 4) for doc in docs], gradients.append
@@ -194,7 +192,6 @@ def assert_all_close(outputs, expected, atol=1e-5):
         numpy.testing.assert_allclose(one, other, atol=atol, rtol=0)
 
 
-@pytest.mark.issue(61)
 @pytest.mark.parametrize("depth", [1, 2])
 @pytest.mark.parametrize("width", [2, 6, 50])
 def test_predictions_are_those_of_torch_within_rounding(width, depth):
@@ -205,7 +202,6 @@ def test_predictions_are_those_of_torch_within_rounding(width, depth):
 
 
 @needs_kernel
-@pytest.mark.issue(61)
 def test_predictions_are_bit_identical_in_every_batch():
     encoder, sequences = BiLSTMEncoder(50, 2), make_sequences([*LENGTHS, *range(40), 300])
     encoder.initialize(X=sequences)
@@ -232,7 +228,6 @@ def change_by_reading(encoder):
     return encoder.from_bytes(make_encoder(seed=1, depth=2, dropout=0.0).to_bytes())
 
 
-@pytest.mark.issue(61)
 @pytest.mark.parametrize("change", [change_in_place, change_by_update, change_by_reading])
 def test_predictions_follow_every_change_of_the_weights(change):
     encoder, sequences = make_encoder(depth=2, dropout=0.0), make_sequences()
@@ -243,7 +238,6 @@ def test_predictions_follow_every_change_of_the_weights(change):
     assert_all_close(after, predict_in_training(other, sequences))
 
 
-@pytest.mark.issue(61)
 def test_averages_of_weights_are_used_inside_of_their_block_only():
     encoder, sequences = make_encoder(depth=2, dropout=0.0), make_sequences()
     before, layer = encoder.predict(sequences), encoder.layers[0]
@@ -263,7 +257,6 @@ def unpickle(encoder):
     return pickle.loads(pickle.dumps(encoder))
 
 
-@pytest.mark.issue(61)
 @pytest.mark.parametrize("make", [read_bytes, unpickle, Model.copy])
 def test_copies_predict_the_same_and_are_saved_without_packed_weights(make):
     encoder, sequences = make_encoder(depth=2, dropout=0.0), make_sequences()
@@ -278,7 +271,6 @@ def test_copies_predict_the_same_and_are_saved_without_packed_weights(make):
     assert_all_close(encoder.predict(sequences), expected, atol=0)
 
 
-@pytest.mark.issue(61)
 def test_a_pipeline_has_the_same_vectors_in_batches_and_processes_and_after_saving(tmp_path):
     nlp = spacy.blank("en")
     model = {"@architectures": "spacy.Tok2Vec.v2", "embed": EMBED, "encode": {**BILSTM, "width": 6, "depth": 2}}

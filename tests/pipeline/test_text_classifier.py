@@ -54,7 +54,6 @@ def vectors_of(texts, seen, width=8192):
 STATIC = {"@architectures": "spacy.MultiHashEmbed.v2", "width": 8, "attrs": ["NORM"], "rows": [50]}
 
 
-@pytest.mark.issue(51)
 def test_token_vectors_beside_ngrams_may_contain_static_vectors():
     """Of another width than there are categories."""
     nlp = spacy.blank("en")

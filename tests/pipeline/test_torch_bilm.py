@@ -106,7 +106,6 @@ def test_the_budget_is_kept_and_the_rest_computed(nlp):
     assert cache_of(elmo).n_hits == 4
 
 
-@pytest.mark.issue(48)
 def test_hooks_have_their_effect_on_layers_that_are_cached(nlp, elmo):
     docs, hooked = make_docs(nlp), get_bilm(elmo.model).network.encoder.layers[-1]
     plain = compute(elmo, docs).copy()
@@ -120,7 +119,6 @@ def _no_folder():
     raise FileNotFoundError(2, "No usable temporary directory found")
 
 
-@pytest.mark.issue(48)
 @pytest.mark.parametrize("is_full", [False, True])
 def test_training_needs_no_temporary_file(nlp, elmo, monkeypatch, is_full):
     if is_full and not os.path.exists("/dev/full"):

@@ -14,7 +14,6 @@ from spacy_elmo.pipeline.torch_bilm import LayerCache
 from spacy_elmo.pipeline.vector_record import cast_values
 from spacy_elmo.weights import save_bilm
 
-pytestmark = pytest.mark.issue(59)
 MESSAGE = r"do not fit float16: a value is [\d,]+, but should be at most 65,504\. Set {} to \"float32\""
 
 

@@ -68,7 +68,6 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-@pytest.mark.issue(48)
 @pytest.mark.parametrize("method", [name for name in multiprocessing.get_all_start_methods() if name != "fork"])
 def test_new_workers_give_equal_vectors_of_weights_that_the_parent_loads(tmp_path, pytestconfig, method):
     (tmp_path / "script.py").write_text(textwrap.dedent(SCRIPT))
