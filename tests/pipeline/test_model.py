@@ -101,7 +101,7 @@ def test_sentences_of_a_user_hook_need_not_be_in_order_nor_have_all_tokens(first
 
 @pytest.mark.parametrize("n_tokens", [0, 1, 7, 10, 11, 19, 20, 21, 100, 1003])
 @pytest.mark.parametrize("overlap", [0, 1, 4])
-def test_windows_cover_the_sequence_once_each_token_where_it_is_most_central(n_tokens, overlap):
+def test_split_windows_keeps_each_token_once_where_it_is_most_central(n_tokens, overlap):
     windows = split_windows(n_tokens, 10, overlap)
     kept = [(i, window) for window in windows for i in range(window.central_start, window.central_end)]
     assert [i for i, _ in kept] == list(range(n_tokens))
