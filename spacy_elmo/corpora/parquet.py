@@ -34,28 +34,9 @@ def read_parquet(
     with source.open_at_random() as content:
         try:
             table = parquet.ParquetFile(content)
-            names = table.schema_arrow.names
         except Exception as error:  # pyarrow raises several kinds
             raise ValueError(f"'{file}' cannot be read as Parquet: {error}. Is it complete?") from error
-        types = import_arrow("pyarrow.types", file)
-        # As in JSON, numbers are counts of words or tokens.
-        kinds = {field.name: field.type for field in table.schema_arrow}
-        counts = {name for name, kind in kinds.items() if types.is_integer(kind) or types.is_floating(kind)} - {"text"}
-        text = next((name for name in ("words", "tokens", "text") if name in names and name not in counts), None)
-        if keep is None:
-            keep = [name for name, kind in kinds.items() if not types.is_nested(kind)]
-        if text is None or set(keep) - set(names):
-            raise ValueError(
-                f"'{file}' has the columns {', '.join(names)}, should have {', '.join(['text (or words)', *keep])}. "
-                "Rename the column of the texts, and keep columns that the file has."
-            )
-        if not _holds_texts(kinds[text], types):
-            raise ValueError(
-                f"The column '{text}' of '{file}' has the type {kinds[text]}, should be strings (or lists of strings). "
-                "Cast it, or rename the column of the texts to `text` or `words`."
-            )
-        needed = ["text", "sents"] if types.is_nested(kinds[text]) and "struct" in str(kinds[text]) else []
-        columns = list(dict.fromkeys([text, *(name for name in needed if name in names), *keep]))
+        text, columns = _choose_columns({field.name: field.type for field in table.schema_arrow}, keep, file)
         n_rows = 0
         for batch in table.iter_batches(PARQUET_ROWS, columns=columns if vectors is None else [*columns, vectors]):
             arrays = _vectors_of(batch.column(vectors)) if vectors is not None else None
@@ -65,6 +46,30 @@ def read_parquet(
                 if arrays is not None and isinstance(item, list):
                     row.vectors = arrays[i][[bool(word) and not word.isspace() for word in item]]
                 yield f"{file}, row {n_rows}", (item, row)
+
+
+def _choose_columns(kinds: Dict[str, Any], keep: Optional[Sequence[str]], file: str) -> Tuple[str, List[str]]:
+    """kinds (Dict[str, Any]): Types of pyarrow by column.
+    RETURNS (Tuple[str, List[str]]): The column of the texts, and all columns to read, it first.
+    """
+    types = import_arrow("pyarrow.types", file)
+    # As in JSON, numbers are counts of words or tokens.
+    counts = {name for name, kind in kinds.items() if types.is_integer(kind) or types.is_floating(kind)} - {"text"}
+    text = next((name for name in ("words", "tokens", "text") if name in kinds and name not in counts), None)
+    if keep is None:
+        keep = [name for name, kind in kinds.items() if not types.is_nested(kind)]
+    if text is None or set(keep) - set(kinds):
+        raise ValueError(
+            f"'{file}' has the columns {', '.join(kinds)}, should have {', '.join(['text (or words)', *keep])}. "
+            "Rename the column of the texts, and keep columns that the file has."
+        )
+    if not _holds_texts(kinds[text], types):
+        raise ValueError(
+            f"The column '{text}' of '{file}' has the type {kinds[text]}, should be strings (or lists of strings). "
+            "Cast it, or rename the column of the texts to `text` or `words`."
+        )
+    needed = ["text", "sents"] if types.is_nested(kinds[text]) and "struct" in str(kinds[text]) else []
+    return text, list(dict.fromkeys([text, *(name for name in needed if name in kinds), *keep]))
 
 
 def _holds_texts(kind: Any, types: Any) -> bool:

@@ -54,38 +54,41 @@ def find_sources(
     output (Optional[AnyPath]): The file or folder that is being written.
     RAISES (ValueError): If there are no files, or for an address of an unknown kind.
     """
-    target = None
-    if output is not None and is_address(place) == is_address(name := os.fsdecode(output)):
-        target = Path(filesystem_of(name)[1]) if is_address(name) else to_path(name).resolve()
+    target = None if output is None else _locate_output(os.fsdecode(output), place)
     if is_address(place):
-        remote, root = filesystem_of(place)
-        if not remote.isdir(root):
-            names = _require_files([name for name in remote.glob(root) if remote.isfile(name)], place)
-            return [Source(name) for name in sorted(map(remote.unstrip_protocol, names))]
-        files = _select_files([Path(name) for name in remote.find(root)], Path(root), place, on_message, target)
-        return [
-            Source(name) for name in sorted(remote.unstrip_protocol(str(file)) for file in _require_files(files, place))
-        ]
+        return [Source(name) for name in _find_remote(place, on_message, target)]
     path = to_path(place)
     if str(path) == STDIN or DESCRIPTOR.fullmatch(str(path)) or (path.exists() and not path.is_dir()):
         return [make_source(str(path))]
     left_out: Dict[str, str] = {}
     if path.is_dir():
-        local = [
-            file
-            for folder in _walk_folders(path, left_out)
-            for file in _list_folder(folder, left_out)
-            if not os.path.isdir(file)
-        ]
-        local = _select_files(_keep_files(local, left_out), path, place, on_message, target)
+        files = [file for folder in _walk_folders(path, left_out) for file in _list_folder(folder, left_out)]
+        files = _select_files(_keep_files(files, left_out), path, place, on_message, target)
     else:
-        local = _keep_files([file for file in _match_paths(str(path), left_out) if not os.path.isdir(file)], left_out)
-        local = _without_outputs(local, None, target)
+        files = _without_outputs(_keep_files(_match_paths(str(path), left_out), left_out), None, target)
     if left_out:
         named = abbreviate([f"{name} ({reason})" for name, reason in sorted(left_out.items())])
         on_message(f"Not read in '{place}': {named}")
-    sources = [make_source(str(file)) for file in sorted(_require_files(local, place), key=lambda file: file.parts)]
+    sources = [make_source(str(file)) for file in sorted(_require_files(files, place), key=lambda file: file.parts)]
     return drop_repeated(sources, on_message)
+
+
+def _locate_output(output: str, place: str) -> Optional[Path]:
+    """The path of the output, with all links resolved, if it may be in the place: both at addresses, or neither."""
+    if is_address(place) != is_address(output):
+        return None
+    return Path(filesystem_of(output)[1]) if is_address(output) else to_path(output).resolve()
+
+
+def _find_remote(place: str, on_message: OnMessage, target: Optional[Path]) -> List[str]:
+    """RETURNS (List[str]): Addresses of the files at an address, sorted."""
+    remote, root = filesystem_of(place)
+    if remote.isdir(root):
+        files = _select_files([Path(name) for name in remote.find(root)], Path(root), place, on_message, target)
+        names = [str(file) for file in files]
+    else:
+        names = [name for name in remote.glob(root) if remote.isfile(name)]
+    return sorted(map(remote.unstrip_protocol, _require_files(names, place)))
 
 
 def drop_repeated(sources: Sequence[Source], on_message: OnMessage) -> List[Source]:
@@ -137,10 +140,10 @@ def _match_paths(pattern: str, left_out: Dict[str, str]) -> List[Path]:
 
 
 def _keep_files(files: List[Path], left_out: Dict[str, str]) -> List[Path]:
-    """Leave out what is not a regular file, and say why."""
+    """Leave out folders, and what is not a regular file, with the reason."""
     regular_files = [file for file in files if os.path.isfile(file)]
     for file in set(files) - set(regular_files):
-        if not file.name.startswith("."):
+        if not file.name.startswith(".") and not file.is_dir():
             left_out[str(file)] = _problem_of(file)
     return regular_files
 
