@@ -2,12 +2,15 @@
 
 import sys
 from dataclasses import dataclass
-from typing import Any, Iterator, List, NamedTuple, Union
+from typing import Annotated, Any, Iterator, List, NamedTuple, Tuple, Union
 
+from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic.dataclasses import dataclass as checked_dataclass
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from ..files import AnyPath
+from ..settings import Problem, WholeNumber, check_record, list_problems, require
 from .lines import decode_line, parse_line, read_lines
 from .records import stream_json
 from .sources import Source, make_source
@@ -16,7 +19,6 @@ N_COLUMNS = 10
 NEW_DOCUMENT = b"# newdoc"
 NONE = "_"
 UPOS = frozenset("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split())
-ANNOTATION = (int, str, str, str)  # types of the first items of an annotated sense
 
 
 class Word(NamedTuple):
@@ -110,6 +112,24 @@ class SenseUse:
     sense: str
 
 
+def _to_annotation(item: Any) -> Any:
+    """Further items of an annotation are not read."""
+    return item[:4] if isinstance(item, list) else item
+
+
+@checked_dataclass(config=ConfigDict(extra="ignore"))
+class SenseLine:
+    """A line of a file with senses."""
+
+    doc: str
+    tokens: List[Annotated[str, Field(min_length=1)]]
+    senses: List[Annotated[Tuple[WholeNumber, str, str, str], BeforeValidator(_to_annotation)]]
+
+    def __post_init__(self) -> None:
+        n_tokens, text = len(self.tokens), "should be the position of a token"
+        require(*((use[0] < n_tokens, Problem(("senses", i, 0), text)) for i, use in enumerate(self.senses)))
+
+
 @dataclass(frozen=True)
 class SenseSentence:
     """One sentence.
@@ -140,36 +160,14 @@ def read_senses(path: Union[AnyPath, Source]) -> Iterator[SenseSentence]:
 
 def _parse_senses(line: str, where: str) -> SenseSentence:
     try:
-        record = parse_line(line)
-        problem = _find_line_problem(record)
+        content, problems = check_record(SenseLine, parse_line(line))
+        problem = list_problems(problems)
     except ValueError as error:
-        problem = f"it is not valid JSON ({error})"
-    if problem:
+        content, problem = None, f"it is not valid JSON ({error})"
+    if content is None:
         raise ValueError(
             f"Line {where} is not a sentence with word senses: {problem}. A line should be an object with 'doc', "
             "'tokens' and 'senses', a list of [position, lemma, part of speech, sense]. Correct the line."
         )
-    uses = [SenseUse(*annotation[: len(ANNOTATION)]) for annotation in record["senses"]]
-    return SenseSentence(record["doc"], record["tokens"], sorted(uses, key=lambda use: use.position))
-
-
-def _find_line_problem(record: Any) -> str:
-    """What is wrong with a line, or ""."""
-    if not isinstance(record, dict):
-        return f"it is a {type(record).__name__}, not an object"
-    tokens, senses = record.get("tokens"), record.get("senses")
-    if not isinstance(record.get("doc"), str):
-        return "'doc' is not a string"
-    if not isinstance(tokens, list) or not all(isinstance(token, str) and token for token in tokens):
-        return "'tokens' is not a list of strings that are not empty"
-    if not isinstance(senses, list):
-        return "'senses' is not a list"
-    wrong = [item for item in senses if not _is_annotation(item, len(tokens))]
-    return f"{wrong[0]!r} is not [position, lemma, part of speech, sense] of a token" if wrong else ""
-
-
-def _is_annotation(item: Any, n_tokens: int) -> bool:
-    if not isinstance(item, list) or len(item) < len(ANNOTATION):
-        return False
-    fits = all(isinstance(value, kind) and not isinstance(value, bool) for value, kind in zip(item, ANNOTATION))
-    return fits and 0 <= item[0] < n_tokens
+    uses = sorted((SenseUse(*use) for use in content.senses), key=lambda use: use.position)
+    return SenseSentence(content.doc, content.tokens, uses)

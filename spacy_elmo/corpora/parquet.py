@@ -34,9 +34,10 @@ def read_parquet(
     with source.open_at_random() as content:
         try:
             table = parquet.ParquetFile(content)
+            kinds = {field.name: field.type for field in table.schema_arrow}
         except Exception as error:  # pyarrow raises several kinds
             raise ValueError(f"'{file}' cannot be read as Parquet: {error}. Is it complete?") from error
-        text, columns = _choose_columns({field.name: field.type for field in table.schema_arrow}, keep, file)
+        text, columns = _choose_columns(kinds, keep, file)
         n_rows = 0
         for batch in table.iter_batches(PARQUET_ROWS, columns=columns if vectors is None else [*columns, vectors]):
             arrays = _vectors_of(batch.column(vectors)) if vectors is not None else None

@@ -90,15 +90,18 @@ def test_sentences_have_tokens_and_uses_in_order(tmp_path: Path, content: str) -
     "line, problem",
     [
         ("{", "not valid JSON"),
-        ("[1]", "it is a list"),
-        ('{"tokens": ["a"], "senses": []}', "'doc' is not a string"),
-        ('{"doc": "a", "tokens": "a", "senses": []}', "'tokens' is not a list"),
-        ('{"doc": "a", "tokens": [""], "senses": []}', "not empty"),
-        ('{"doc": "a", "tokens": ["a"]}', "'senses' is not a list"),
-        ('{"doc": "a", "tokens": ["a"], "senses": [[1, "a", "NOUN", "s"]]}', "of a token"),
-        ('{"doc": "a", "tokens": ["a"], "senses": [[true, "a", "NOUN", "s"]]}', "of a token"),
-        ('{"doc": "a", "tokens": ["a"], "senses": [[0, "a", "NOUN"]]}', "of a token"),
-        ('{"doc": "a", "tokens": ["a"], "senses": ["a"]}', "of a token"),
+        ("[1]", "is [1], should be a block"),
+        ('{"tokens": ["a"], "senses": []}', "doc is missing"),
+        ('{"doc": 3, "tokens": "a", "senses": []}', "doc is 3, should be a valid string; tokens is 'a', should be a"),
+        ('{"doc": "a", "tokens": [""], "senses": []}', "tokens[0] is '', should have at least 1 character"),
+        ('{"doc": "a", "tokens": ["a"]}', "senses is missing"),
+        (
+            '{"doc": "a", "tokens": ["a"], "senses": [[1, "a", "NOUN", "s"]]}',
+            "senses[0][0] should be the position of a",
+        ),
+        ('{"doc": "a", "tokens": ["a"], "senses": [[true, "a", "NOUN", "s"]]}', "senses[0][0] is True, should be a"),
+        ('{"doc": "a", "tokens": ["a"], "senses": [[0, "a", "NOUN"]]}', "senses[0][3] is missing"),
+        ('{"doc": "a", "tokens": ["a"], "senses": ["a"]}', "senses[0] is 'a', should be a"),
     ],
 )
 def test_wrong_line_is_named(tmp_path: Path, line: str, problem: str) -> None:
