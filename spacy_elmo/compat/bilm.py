@@ -64,6 +64,8 @@ Ids = NDArray[np.int64]
 class Vocabulary:
     """Words and their ids: the numbers of the lines.
 
+    bos (int), eos (int), unk (int): Attributes: ids of `<S>`, `</S>` and `<UNK>`.
+    size (int): Attribute: number of words.
     filename (Optional[PathLike]): One word per line, UTF-8, with `<S>`, `</S>` and `<UNK>`; None for these three words,
         which is enough for character ids.
     validate_file (bool): Require these three; otherwise the id of a missing word is -1.
@@ -77,31 +79,12 @@ class Vocabulary:
             words = [line.strip() for line in StringIO(text, newline=None)]
         self._id_to_word = [word for word in words if word != SKIPPED]
         self._word_to_id: Dict[str, int] = {word: i for i, word in enumerate(self._id_to_word)}
-        self._bos, self._eos, self._unk = (self._word_to_id.get(word, -1) for word in (BOS, EOS, UNK))
+        self.bos, self.eos, self.unk = (self._word_to_id.get(word, -1) for word in (BOS, EOS, UNK))
+        self.size = len(self._id_to_word)
         missing = [word for word in (BOS, EOS, UNK) if word not in self._word_to_id]
         if validate_file and missing:
             actual = f"a file without {' and '.join(missing)}"
             raise invalid("vocabulary", actual, f"a file with {BOS}, {EOS} and {UNK}")
-
-    @property
-    def bos(self) -> int:
-        """RETURNS (int): Id of `<S>`."""
-        return self._bos
-
-    @property
-    def eos(self) -> int:
-        """RETURNS (int): Id of `</S>`."""
-        return self._eos
-
-    @property
-    def unk(self) -> int:
-        """RETURNS (int): Id of `<UNK>`."""
-        return self._unk
-
-    @property
-    def size(self) -> int:
-        """RETURNS (int): Number of words."""
-        return len(self._id_to_word)
 
     def word_to_id(self, word: str) -> int:
         """RETURNS (int): Id of the word, or of `<UNK>` if it is not in the vocabulary."""
@@ -128,6 +111,7 @@ class Vocabulary:
 class UnicodeCharsVocabulary(Vocabulary):
     """A vocabulary with character ids. As in bilm-tf these are not shifted by one; `Batcher` shifts them.
 
+    word_char_ids (NDArray[np.int32]): Attribute: shape (V, C), the ids of all words.
     filename (Optional[PathLike]), validate_file (bool): See `Vocabulary`.
     max_word_length (int): C, ids per word; longer words are truncated to C - 2 bytes.
     RAISES (ValueError): See `Vocabulary`; for a `max_word_length` below 3.
@@ -138,24 +122,14 @@ class UnicodeCharsVocabulary(Vocabulary):
 
     def __init__(self, filename: Optional[PathLike], max_word_length: int, validate_file: bool = False) -> None:
         super().__init__(filename, validate_file)
-        self._max_word_length: int = check_argument("max_word_length", max_word_length, WordLength)
+        self.max_word_length: int = check_argument("max_word_length", max_word_length, WordLength)
         self.bos_chars, self.eos_chars = map(self._convert_word_to_char_ids, (BOS, EOS))
-        self._word_char_ids = (character_ids(self._id_to_word, max_word_length) - 1).astype(np.int32)
-
-    @property
-    def word_char_ids(self) -> NDArray[np.int32]:
-        """RETURNS (NDArray[np.int32]): Shape (V, C), the ids of all words."""
-        return self._word_char_ids
-
-    @property
-    def max_word_length(self) -> int:
-        """RETURNS (int): C."""
-        return self._max_word_length
+        self.word_char_ids = (character_ids(self._id_to_word, max_word_length) - 1).astype(np.int32)
 
     def word_to_char_ids(self, word: str) -> NDArray[np.int32]:
         """RETURNS (NDArray[np.int32]): Shape (C,); words that are not in the vocabulary are spelled."""
         if word in self._word_to_id:
-            row: NDArray[np.int32] = self._word_char_ids[self._word_to_id[word]]
+            row: NDArray[np.int32] = self.word_char_ids[self._word_to_id[word]]
             return row
         return self._convert_word_to_char_ids(word)
 
