@@ -95,6 +95,22 @@ def test_upstream_gradient_of_two_listeners_matches_finite_differences():
         assert min(abs(slope / numpy.linalg.norm(gradient) - 1.0) for slope in slopes) < 2e-2, name
 
 
+@pytest.mark.parametrize("is_accumulated", [True, False], ids=["as spacy train", "with an optimizer"])
+@pytest.mark.parametrize("silent", [[], ["other"], ["tagger", "other"]])
+def test_listeners_that_return_no_gradient_do_not_stop_the_others(silent, is_accumulated):
+    nlp = make_tagger(model={"frozen": False})
+    nlp.add_pipe("tagger", name="other", config=listening())
+    nlp.initialize(lambda: make_examples(nlp))
+    optimizer, before = Adam(0.05), get_bilm_weights(nlp)
+    for _ in range(
+        4
+    ):  # the output layer begins with zeros, and with a silent listener a step comes with the next batch
+        nlp.update(make_examples(nlp), sgd=False if is_accumulated else optimizer, exclude=silent)
+        for _, component in nlp.pipeline if is_accumulated else []:
+            component.finish_update(optimizer)
+    assert are_equal(get_bilm_weights(nlp), before) == (len(silent) == 2)
+
+
 # Links
 
 
