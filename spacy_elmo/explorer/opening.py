@@ -1,5 +1,6 @@
 """What the explorer shows: a biLM, the learned mixes of a pipeline, and an index."""
 
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Callable, List, Optional, Tuple
@@ -36,21 +37,19 @@ def open_explorer(
     RAISES (ValueError): EL230 if no component of the pipeline mixes layers, EL394 for an index of another biLM; if the
         pipeline mixes layers of another biLM, for an unknown language; errors of reading the files.
     """
-    stored = None if index is None else NeighborIndex.open(index)
-    name = bilm or (PACKAGED_BILM if stored is None else str(stored.settings["bilm"]))
-    load = partial(load_bilm, name) if stored is None else partial(stored.load_bilm, bilm)
-    mixes: List[TaskMix] = []
-    if pipeline is None:
-        opened = load()
-    else:
-        opened, name, mixes = _open_pipeline(pipeline, name, load, is_default=bilm is None)
-    reader = TextSplitter(choose_lang(lang, stored and stored.lang, opened.meta.get("lang")))
-    if stored is not None:
-        try:
+    with ExitStack() as opened_files:
+        stored = None if index is None else opened_files.enter_context(NeighborIndex.open(index))
+        name = bilm or (PACKAGED_BILM if stored is None else str(stored.settings["bilm"]))
+        load = partial(load_bilm, name) if stored is None else partial(stored.load_bilm, bilm)
+        mixes: List[TaskMix] = []
+        if pipeline is None:
+            opened = load()
+        else:
+            opened, name, mixes = _open_pipeline(pipeline, name, load, is_default=bilm is None)
+        reader = TextSplitter(choose_lang(lang, stored and stored.lang, opened.meta.get("lang")))
+        if stored is not None:
             stored.check_bilm(opened)
-        except BaseException:
-            stored.close()
-            raise
+        opened_files.pop_all()  # the explorer closes the index
     return Explorer(opened, name, reader=reader, index=stored, mixes=mixes)
 
 

@@ -11,6 +11,7 @@ import ipaddress
 import json
 import logging
 import socket
+from functools import partial
 from pathlib import Path
 from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 
@@ -18,7 +19,6 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
@@ -127,22 +127,16 @@ def make_app(explorer: Explorer, hosts: FrozenSet[str]) -> "Guard":
     async def settings(request: Request) -> Response:
         return JSONResponse(explorer.settings())
 
-    async def view(request: Request) -> Response:
-        return await _answer(explorer, request)
-
     routes = [
         Route("/api/settings", settings),
-        Route("/api/{view}", view, methods=["POST"]),
+        *(Route(f"/api/{view}", partial(_answer, explorer, view), methods=["POST"]) for view in VIEWS),
         Mount("/", StaticFiles(directory=STATIC, html=True)),
     ]
     return Guard(Starlette(routes=routes), hosts)
 
 
-async def _answer(explorer: Explorer, request: Request) -> Response:
+async def _answer(explorer: Explorer, view: str, request: Request) -> Response:
     """RETURNS (Response): JSON; `error` is the problem with a request."""
-    view = request.path_params["view"]
-    if view not in VIEWS:
-        raise HTTPException(404)
     try:
         body = await asyncio.wait_for(_read_body(request), BODY_SECONDS)
         content = await run_in_threadpool(lambda: json.dumps(explorer.answer(view, body), allow_nan=False))

@@ -4,7 +4,7 @@ Limits of what one request may ask for bound its memory and its time.
 """
 
 import json
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from heapq import nlargest
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -199,18 +199,16 @@ class Explorer:
         records = [[words] for words in sentences if words]
         if not records:
             raise invalid("the text to index has no words")
+        settings = make_settings(self.bilm, name=self.name, layer=self.bilm.config.n_layers, content_words="")
         folder = TemporaryDirectory(prefix="elmo-explore-")
-        try:
-            layer = self.bilm.config.n_layers
-            settings = make_settings(self.bilm, name=self.name, layer=layer, content_words="")
+        with ExitStack() as after_error:
+            after_error.callback(folder.cleanup)
             with closing(open_for_writing(Path(folder.name), settings)) as store:
                 builder = IndexBuilder(store, self.bilm, exact_tokens=MAX_INDEXED)
                 builder.add([Document(name, "", lambda n_skipped: iter(records[n_skipped:]))])
                 builder.finish()
             index = NeighborIndex.open(Path(folder.name))
-        except BaseException:
-            folder.cleanup()
-            raise
+            after_error.pop_all()
         self.close()
         self.index, self._folder = index, folder
         return self.settings()

@@ -146,7 +146,7 @@ def test_server_answers_errors_as_json(client, monkeypatch):
     json_type = {"Content-Type": "application/json"}
     assert client.ask("tokens", text=1)[0] == 400
     assert client.send("GET", "/api/tokens")[0] == 404
-    assert client.send("POST", "/api/nothing", b"{}", json_type)[0] == 404
+    assert client.send("POST", "/api/nothing", b"{}", json_type)[0] == 405
     status, _, body = client.send("POST", "/api/tokens", b"{}", {"Content-Type": "text/plain"})
     assert status == 400 and "The request is not valid" in json.loads(body)["error"]
     status, found = client.ask("tokens", text="a" * (serving.MAX_BODY_BYTES + 1))
