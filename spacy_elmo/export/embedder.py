@@ -46,7 +46,7 @@ from ..corpora.texts import Item, make_nlp, to_doc
 from ..files import hash_file, walk_files
 from ..inference.bilm import BiLM
 from ..pipeline.component import ElmoComponent
-from ..pipeline.model import ensure_bilm, set_bilm
+from ..pipeline.model import set_bilm
 from ..settings import Count, DType, Precision, Store, Whole, check_fields
 from ..util import shorten
 from ..weights import load_bilm
@@ -238,10 +238,6 @@ def make_vector_pipeline(settings: VectorSettings, bilm: BiLM) -> Language:
 
 def load_pipeline(settings: VectorSettings, **files: Any) -> Language:
     return make_vector_pipeline(settings, load_weights(settings, **files))
-
-
-def bilm_of_pipeline(nlp: Language) -> BiLM:
-    return ensure_bilm(nlp.get_pipe("elmo").model)  # type: ignore[attr-defined]  # an Elmo component
 
 
 @lru_cache(maxsize=4)

@@ -352,19 +352,19 @@ class PartEmbedder:
         return total.plus(Totals(n_replaced=counts.n_undecodable))
 
     def _embed_part(self, stem: str, part: Iterator[TextRecord], file_number: int, source_name: str) -> Totals:
-        settings, skipped = self.settings, _Skipped(self.settings.on_error)
+        settings = self.settings
         with self._folder.part(stem + VECTOR_SUFFIXES[settings.format]) as path:
             with open_vectors(str(path), store=settings.store, pool=settings.pool, keep=dict(settings.keep)) as writer:
                 writer.meta = self.description
-                n_texts, n_tokens = embed_records(
-                    self.nlp, part, writer, settings.batch_size, skipped.callback, self._progress.on_text
+                n_texts, n_tokens, skipped = embed_records(
+                    self.nlp, part, writer, settings.batch_size, settings.on_error, self._progress.on_text
                 )
             self._check_manifest(file_number, source_name)
-            if skipped.lines:
-                self._folder.write(f"_{stem}{SKIPPED}", "".join(skipped.lines))
+            if skipped:
+                self._folder.write(f"_{stem}{SKIPPED}", "".join(skipped))
                 if not n_texts:  # no part, so that the same command reads them again
                     path.unlink()
-        return Totals(n_texts, n_tokens, 1, len(skipped.lines))
+        return Totals(n_texts, n_tokens, 1, len(skipped))
 
     def _check_manifest(self, file_number: int, source_name: str) -> None:
         """ValueError if another command has restarted the folder with other settings or texts."""
@@ -383,17 +383,18 @@ def embed_whole(
     """Write all texts to one output file with a writer from `open_vectors`; `settings.folder` is its path, beside which
     skipped texts are listed. ValueError for a text that cannot be read, unless it is skipped.
     """
-    counts, skipped = Counts(), _Skipped(settings.on_error)
-    listing = Path(f"{settings.folder}{SKIPPED}")
+    counts, listing = Counts(), Path(f"{settings.folder}{SKIPPED}")
     if settings.on_error == "skip":
         check_not_read(listing, [source.name for source in sources])
     with closing(
         record for source in sources for record in _read_source(settings, nlp, source, counts, progress, ids)
     ) as records:
-        n_texts, n_tokens = embed_records(nlp, records, writer, settings.batch_size, skipped.callback, progress.on_text)
-    if skipped.lines:
-        write_text(listing, "".join(skipped.lines))
-    return Totals(n_texts, n_tokens, 1, len(skipped.lines), n_replaced=counts.n_undecodable)
+        n_texts, n_tokens, skipped = embed_records(
+            nlp, records, writer, settings.batch_size, settings.on_error, progress.on_text
+        )
+    if skipped:
+        write_text(listing, "".join(skipped))
+    return Totals(n_texts, n_tokens, 1, len(skipped), n_replaced=counts.n_undecodable)
 
 
 def _read_source(
@@ -416,20 +417,6 @@ def _read_source(
             ids.add(record.fields["id"], record.place)
         yield record if record.error is not None else _fit(record, settings.keep)
     progress.on_read(source.name, source.size_bytes)
-
-
-class _Skipped:
-    """Lists texts that cannot be read, as lines of JSON.
-
-    callback (Optional[Callable[[TextRecord], None]]): For `embed_records`; None to stop at the first one.
-    """
-
-    def __init__(self, on_error: str) -> None:
-        self.lines: List[str] = []
-        self.callback = self._add if on_error == "skip" else None
-
-    def _add(self, record: TextRecord) -> None:
-        self.lines.append(json.dumps({"place": record.place, "error": str(record.error)}) + "\n")
 
 
 def _cut_records(records: Iterator[TextRecord], n: int) -> Iterator[Iterator[TextRecord]]:

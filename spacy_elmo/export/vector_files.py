@@ -23,7 +23,7 @@ from spacy.tokens import Doc, DocBin
 from ..corpora.records import TextRecord
 from ..corpora.sources import import_arrow, is_address
 from ..files import check_output_file, check_space, follow_links, naming, temporary_folder
-from .embedder import MAX_BATCH_TEXTS, name_rows, pipe_texts, read_vectors, to_arrow
+from .embedder import name_rows, pipe_texts, read_vectors, to_arrow
 
 STDOUT = "-"
 # Formats of vectors, with the suffixes of their files.
@@ -41,38 +41,37 @@ def embed_records(
     nlp: Language,
     records: Iterable[TextRecord],
     writer: "Writer",
-    batch_size: int = MAX_BATCH_TEXTS,
-    on_error: Optional[Callable[[TextRecord], object]] = None,
-    on_text: Callable[[Doc], object] = lambda doc: None,
-) -> Tuple[int, int]:
+    batch_size: int,
+    on_error: str,
+    on_text: Callable[[Doc], object],
+) -> Tuple[int, int, List[str]]:
     """Stream texts through the ELMo component of a pipeline from `load_pipeline`, which computes on Thinc's device, to
-    a writer from `open_vectors`, in batches of `pipe_texts`. Returns the texts and tokens written.
+    a writer from `open_vectors`, in batches of `pipe_texts`. Returns the numbers of texts and of tokens written, and a
+    line of JSON for each text that was skipped.
 
-    on_error (Optional[Callable[[TextRecord], object]]): Called with records that cannot be read, which are skipped;
-        None: the first one raises its error.
+    on_error (str): "stop": a text that cannot be read raises its error; "skip" it.
     on_text (Callable[[Doc], object]): Called with each Doc.
     """
     writer.begin(nlp(""))
     n_docs = n_tokens = 0
-    readable = _readable(records, on_error)
+    skipped: List[str] = []
+    readable = _readable(records, on_error, skipped)
     with closing(pipe_texts(nlp, readable, batch_size, lambda record: record.item)) as embedded:
         for record, user_data, doc in embedded:
             writer.add(doc, user_data, record)
             n_docs, n_tokens = n_docs + 1, n_tokens + len(doc)
             on_text(doc)
-    return n_docs, n_tokens
+    return n_docs, n_tokens, skipped
 
 
-def _readable(
-    records: Iterable[TextRecord], on_error: Optional[Callable[[TextRecord], object]]
-) -> Iterator[TextRecord]:
+def _readable(records: Iterable[TextRecord], on_error: str, skipped: List[str]) -> Iterator[TextRecord]:
     for record in records:
         if record.error is None:
             yield record
-        elif on_error is None:
+        elif on_error == "stop":
             raise record.error
         else:
-            on_error(record)
+            skipped.append(json.dumps({"place": record.place, "error": str(record.error)}) + "\n")
 
 
 @contextmanager

@@ -2,6 +2,9 @@
 
 import json
 
+from annotated_docs import make_docs
+from spacy.tokens import DocBin
+from thinc.api import Config
 from typer.testing import CliRunner
 
 from spacy_elmo.cli._app import app
@@ -49,3 +52,14 @@ SMALL_BILM = {"bilm.char_cnn.filters": "[[1,4],[2,8]]", "bilm.cell_width": 16, "
 def as_options(settings):
     """RETURNS (List[str]): Settings as options of `elmo pretrain`."""
     return [text for name, value in settings.items() for text in (f"--{name}", str(value))]
+
+
+def read_config(path):
+    """RETURNS (Config): A config as it is written."""
+    return Config().from_disk(path, interpolate=False)
+
+
+def make_overrides(folder):
+    """RETURNS (Dict[str, str]): What a user must supply for `spacy train`: data."""
+    DocBin(docs=make_docs(), store_user_data=True).to_disk(folder / "train.spacy")
+    return {f"paths.{part}": str(folder / "train.spacy") for part in ("train", "dev")}

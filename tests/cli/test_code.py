@@ -2,8 +2,7 @@
 
 import pytest
 import spacy
-from cli.calls import call, refused
-from cli.test_init_config import _overrides, _read
+from cli.calls import call, make_overrides, read_config, refused
 from report_outputs import write_docs
 from spacy.cli._util import import_code
 from spacy.cli.train import train
@@ -86,12 +85,12 @@ def test_pipeline_with_code_moves_to_elmo(code, tmp_path):
     arguments = ("--from", tmp_path / "base", "--component", "ner", "--baseline", "--code", code)
     commands = call("init-config", path, *arguments).stderr.splitlines()[-3:]
     assert all(command.endswith(f" --code {code}") for command in commands)
-    overrides = {**_overrides(tmp_path), "training.max_steps": 1, "paths.logs": str(tmp_path / "out")}
+    overrides = {**make_overrides(tmp_path), "training.max_steps": 1, "paths.logs": str(tmp_path / "out")}
     train(path, tmp_path / "out", overrides=overrides)
     after = spacy.load(tmp_path / "out" / "model-last")
     assert after.pipe_names == ["elmo", "tagger", "shout", "ner"] and after("Ada sings.")._.shouted == "ADA SINGS."
     assert "ner" in after.get_pipe("elmo").listening_components
-    baseline = _read(tmp_path / "from_baseline.cfg")
+    baseline = read_config(tmp_path / "from_baseline.cfg")
     assert baseline["components"]["shout"] == {"source": "${paths.base}"}
     call("report", tmp_path / "out", "--code", code)
     assert f"metrics.json --code {code}" in (tmp_path / "out" / "report.html").read_text(encoding="utf8")

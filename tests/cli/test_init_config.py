@@ -7,7 +7,7 @@ import numpy
 import pytest
 import spacy
 from annotated_docs import make_docs
-from cli.calls import call, refused, told
+from cli.calls import call, make_overrides, read_config, refused, told
 from nn.tiny import make_language_model
 from spacy.cli.init_config import fill_config
 from spacy.cli.train import train
@@ -30,10 +30,6 @@ SLOW = [
     "biaffine_parser",
 ]
 TRAINABLE = FAST + SLOW
-
-
-def _read(path):
-    return Config().from_disk(path, interpolate=False)
 
 
 def _tok2vecs(block):
@@ -60,7 +56,7 @@ OPTIONS = [("--optimize", "efficiency"), ("--optimize", "accuracy"), *(("--place
 def test_every_trainable_component_listens_to_elmo(option, value, tmp_path):
     path, names = tmp_path / "config.cfg", ["tok2vec", *TRAINABLE, "attribute_ruler"]
     call("init-config", path, "--pipeline", ",".join(names), option, value)
-    config = _read(path)
+    config = read_config(path)
     assert config["nlp"]["pipeline"] == ["elmo", *TRAINABLE, "attribute_ruler"]
     assert config["components"]["elmo"]["model"]["frozen"] is True
     for name in TRAINABLE:
@@ -72,7 +68,7 @@ def test_every_trainable_component_listens_to_elmo(option, value, tmp_path):
     assert not [name for name in _architectures(config) if "Tok2VecListener" in name]
     assert "tok2vec" not in config["components"] and "${components.tok2vec" not in path.read_text(encoding="utf8")
     fill_config(tmp_path / "filled.cfg", path, silent=True)
-    assert config == _read(tmp_path / "filled.cfg")
+    assert config == read_config(tmp_path / "filled.cfg")
 
 
 def test_component_without_tok2vec_is_told():
@@ -129,7 +125,7 @@ def test_components_are_those_that_the_data_have_annotations_for(tmp_path):
     every = ["tagger", "morphologizer", "trainable_lemmatizer", "parser", "ner", "spancat", "textcat"]
     for name, wanted in (("all", every), ("ents", ["ner"])):
         shown = told("init-config", tmp_path / f"{name}.cfg", "--data", tmp_path / f"{name}.spacy")
-        assert _read(tmp_path / f"{name}.cfg")["nlp"]["pipeline"] == ["elmo", *wanted]
+        assert read_config(tmp_path / f"{name}.cfg")["nlp"]["pipeline"] == ["elmo", *wanted]
         assert f"--paths.train {tmp_path / name}.spacy" in shown
     assert "no annotations" in refused("init-config", tmp_path / "b.cfg", "--data", tmp_path / "none.spacy")
 
@@ -157,7 +153,7 @@ def test_parser_of_ud_gets_its_noun_chunks(options, label, is_ud, tmp_path):
     DocBin(docs=[words]).to_disk(tmp_path / "train.spacy")
     call("init-config", tmp_path / "one.cfg", "--data", tmp_path / "train.spacy", *options)
     for path in tmp_path.glob("*.cfg"):
-        nlp = spacy.util.load_model_from_config(_read(path), auto_fill=True)
+        nlp = spacy.util.load_model_from_config(read_config(path), auto_fill=True)
         doc = Doc(
             nlp.vocab,
             words=["Bob", "saw", "Ada"],
@@ -176,7 +172,7 @@ def test_parser_of_ud_gets_its_noun_chunks(options, label, is_ud, tmp_path):
 def test_baseline_is_the_same_training_without_elmo(options, tmp_path):
     path = tmp_path / "ner.cfg"
     shown = told("init-config", path, "--component", "ner,textcat", "--baseline", *options)
-    ours, theirs = _read(path), _read(tmp_path / "ner_baseline.cfg")
+    ours, theirs = read_config(path), read_config(tmp_path / "ner_baseline.cfg")
     assert theirs["nlp"]["pipeline"] == ["ner", "textcat"] and "elmo" not in theirs["components"]
     assert not [name for name in _architectures(theirs) if "Elmo" in name]
     for section in ("training", "corpora"):
@@ -191,7 +187,7 @@ def test_baseline_is_the_same_training_without_elmo(options, tmp_path):
     assert "LayerWeightsLogger" in path.read_text(encoding="utf8")
     for config, name in ((path, "ner"), (tmp_path / "ner_baseline.cfg", "ner_baseline")):
         fill_config(tmp_path / "filled.cfg", config, silent=True)
-        assert _read(config) == _read(tmp_path / "filled.cfg")
+        assert read_config(config) == read_config(tmp_path / "filled.cfg")
         assert f"python -m spacy train {config} --output runs/{name} --paths.train" in shown
     assert "elmo report runs/ner --baseline runs/ner_baseline" in shown
     path.unlink()
@@ -208,7 +204,7 @@ def test_any_bilm_but_a_packaged_one_has_word_features_beside_it_by_default(tmp_
         ("en_elmo_sm", ["--optimize", "accuracy"], "accuracy"),
     ):
         call("init-config", tmp_path / "tagger.cfg", "--component", "tagger", "--bilm", bilm, "--force", *given)
-        (tok2vec,) = _tok2vecs(_read(tmp_path / "tagger.cfg")["components"]["tagger"])
+        (tok2vec,) = _tok2vecs(read_config(tmp_path / "tagger.cfg")["components"]["tagger"])
         has_words = "spacy.MultiHashEmbed.v2" in _architectures(tok2vec)
         assert has_words == (wanted == "accuracy"), (bilm, given)
         assert f"spacy init config` for {wanted}" in (tmp_path / "tagger.cfg").read_text(encoding="utf8")
@@ -218,25 +214,25 @@ def test_any_bilm_but_a_packaged_one_has_word_features_beside_it_by_default(tmp_
 def test_concatenated_layers_get_no_log_of_weights(tmp_path):
     call("init-config", tmp_path / "texts.cfg", "--component", "textcat", "--baseline")
     for name in ("texts.cfg", "texts_baseline.cfg"):
-        assert _read(tmp_path / name)["training"]["logger"]["@loggers"] == "spacy.ConsoleLogger.v3", name
+        assert read_config(tmp_path / name)["training"]["logger"]["@loggers"] == "spacy.ConsoleLogger.v3", name
 
 
 @pytest.mark.issue(51)
 @pytest.mark.parametrize("options", [[], ["--optimize", "accuracy"], ["--placement", "both"]])
 def test_fine_tune_differs_only_in_what_trains_the_bilm(options, tmp_path):
     """As configs/elmo_ner_finetune.cfg does it; the baseline has the same updates and averages."""
-    recipe = _read(Path(__file__).parents[2] / "configs" / "elmo_ner_finetune.cfg")
+    recipe = read_config(Path(__file__).parents[2] / "configs" / "elmo_ner_finetune.cfg")
     path, frozen = tmp_path / "tuned.cfg", tmp_path / "frozen.cfg"
     call("init-config", path, "--component", "ner,tagger", "--fine-tune", *options)
     fill_config(tmp_path / "filled.cfg", path, silent=True)
-    tuned = _read(path)
-    assert tuned == _read(tmp_path / "filled.cfg")
+    tuned = read_config(path)
+    assert tuned == read_config(tmp_path / "filled.cfg")
     for name in ("frozen", "fine_tuning"):
         assert tuned["components"]["elmo"]["model"][name] == recipe["components"]["elmo"]["model"][name]
     changed = ("max_steps", "patience")
     assert [tuned["training"][name] for name in changed] == [recipe["training"][name] for name in changed]
     call("init-config", frozen, "--component", "ner,tagger", *options)
-    plain = _read(frozen)
+    plain = read_config(frozen)
     tuned["components"]["elmo"]["model"].update(frozen=True, fine_tuning=None)
     assert tuned["training"]["optimizer"].pop("use_averages") and not plain["training"]["optimizer"].pop("use_averages")
     tuned["training"].update({name: plain["training"][name] for name in changed})
@@ -279,8 +275,8 @@ def test_one_component_of_a_trained_pipeline_moves_to_elmo(component, second, is
     bilm = [] if is_elmo else ["--bilm", bilm_path]
     call("init-config", path, "--from", tmp_path / "base", "--component", component, *bilm)
     fill_config(tmp_path / "filled.cfg", path, silent=True)
-    assert _read(path)["components"] == _read(tmp_path / "filled.cfg")["components"]
-    overrides = {**_overrides(tmp_path), "training.max_steps": 2, "training.eval_frequency": 1}
+    assert read_config(path)["components"] == read_config(tmp_path / "filled.cfg")["components"]
+    overrides = {**make_overrides(tmp_path), "training.max_steps": 2, "training.eval_frequency": 1}
     train(path, tmp_path / "out", overrides=overrides)
     after = spacy.load(tmp_path / "out" / "model-last")
     names = component.split(",")
@@ -296,16 +292,12 @@ def test_one_component_of_a_trained_pipeline_moves_to_elmo(component, second, is
     for name, attribute in (("tagger", "tag_"), (second, "ent_type_")):
         if name not in names:
             assert [getattr(token, attribute) for token in first] == [getattr(token, attribute) for token in then]
-    weights = {name: value for name, value in _read(path)["training"]["score_weights"].items() if value is not None}
+    weights = {
+        name: value for name, value in read_config(path)["training"]["score_weights"].items() if value is not None
+    }
     assert ("tag_acc" in weights) == ("tagger" in names) and sum(weights.values()) == pytest.approx(1)
     if second in names:
-        assert _read(path)["components"][second]["model"]["hidden_width"] == 32
-
-
-def _overrides(folder):
-    """What a user must supply: data."""
-    DocBin(docs=make_docs(), store_user_data=True).to_disk(folder / "train.spacy")
-    return {f"paths.{part}": str(folder / "train.spacy") for part in ("train", "dev")}
+        assert read_config(path)["components"][second]["model"]["hidden_width"] == 32
 
 
 def _cases():
@@ -323,7 +315,7 @@ def test_component_trains_and_learns_its_mix(name, settings, n_listeners, bilm_p
     (tmp_path / "config.cfg").write_text(
         make_pipeline_config(pipeline=name, bilm=str(bilm_path), **settings), encoding="utf8"
     )
-    overrides = {**_overrides(tmp_path), "training.max_steps": 3, "training.eval_frequency": 3}
+    overrides = {**make_overrides(tmp_path), "training.max_steps": 3, "training.eval_frequency": 3}
     train(tmp_path / "config.cfg", tmp_path / "out", overrides=overrides)
     nlp = spacy.load(tmp_path / "out" / "model-last")
     weights = [bilm.network.state_dict() for bilm in (load_bilm(bilm_path), get_bilm(nlp.get_pipe("elmo").model))]

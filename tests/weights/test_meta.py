@@ -11,8 +11,8 @@ from nn.tiny import make_language_model
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
 from spacy_elmo.export import export_onnx
-from spacy_elmo.export.embedder import bilm_of_pipeline
 from spacy_elmo.export.package import package_bilm
+from spacy_elmo.pipeline.model import ensure_bilm
 from spacy_elmo.weights.meta import list_training_texts
 
 pytestmark = pytest.mark.issue(48)
@@ -44,12 +44,17 @@ def load_the_files(bilm: BiLM, path: Path) -> BiLM:
     return load_bilm(options=path / "options.json", weights=path / "weights.hdf5")
 
 
+def read_pipeline(path: Path) -> BiLM:
+    elmo: Any = spacy.load(path).get_pipe("elmo")
+    return ensure_bilm(elmo.model)
+
+
 def through_a_pipeline(bilm: BiLM, path: Path) -> BiLM:
     nlp = spacy.blank("nb")
     save_bilm(bilm, path / "bilm", format="bilm-tf")
     nlp.add_pipe("elmo", config={"weights": str(path / "bilm")})
     nlp.to_disk(path / "nlp")
-    return bilm_of_pipeline(spacy.load(path / "nlp"))
+    return read_pipeline(path / "nlp")
 
 
 WAYS: Dict[str, Callable[[BiLM, Path], BiLM]] = {
@@ -74,7 +79,7 @@ def test_a_package_and_an_onnx_file_of_old_weights_name_licence_and_texts(bilm: 
     bilm.meta = {"license": "CC BY-SA 4.0", "init": {"path": "old", "meta": bilm.meta}}  # trained further
     folder = package_bilm(bilm, tmp_path, name="tiny", lang="nb", build="none")
     assert json.loads((folder / "meta.json").read_text(encoding="utf8"))["sources"] == TEXTS
-    assert bilm_of_pipeline(spacy.load(next(folder.glob("nb_elmo_tiny/nb_*")))).meta == bilm.meta
+    assert read_pipeline(next(folder.glob("nb_elmo_tiny/nb_*"))).meta == bilm.meta
     export_onnx(bilm, tmp_path / "elmo.onnx")
     entries = {entry.key: entry.value for entry in onnx.load(tmp_path / "elmo.onnx").metadata_props}
     assert entries["license"] == "CC BY-SA 4.0" and json.loads(entries["source"]) == TEXTS
