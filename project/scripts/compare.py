@@ -20,8 +20,8 @@ SCORES = {
 }
 SECONDS = "Seconds"  # of the training
 VARIANTS = {"elmo": "with ELMo", "baseline": "without ELMo"}
-# By label of the variant and seed: scores in percent and seconds, by title.
-Runs = Dict[str, Dict[int, Dict[str, float]]]
+Row = Dict[str, float]  # scores in percent and seconds, by title
+Runs = Dict[str, Dict[int, Row]]  # by label of the variant and seed
 
 
 @report_errors("Nothing to compare")
@@ -30,11 +30,13 @@ def compare_cli(
     training_dir: Path = typer.Argument(..., help="Folder with <variant>-<seed>/metrics.json and timing.json"),
 ) -> None:
     """Print one table of all results of a data set."""
-    runs = read_runs(training_dir)
-    found = {title for rows in runs.values() for row in rows.values() for title in row}
-    columns = [title for title in [*SCORES, SECONDS] if title in found]
+    groups = group_rows(read_runs(training_dir))
+    columns = [title for title in [*SCORES, SECONDS] if any(title in row for rows in groups.values() for row in rows)]
+    body = []
+    for label, rows in groups.items():
+        values = [[row[title] for row in rows if title in row] for title in columns]
+        body.append([label, *(summarize(column, n_seeds=len(column)) for column in values)])
     msg.divider(f"Test scores on '{dataset}'")
-    body = [[label, *(cells[title] for title in columns)] for label, cells in make_rows(runs, columns).items()]
     msg.table(body, header=["", *columns], divider=True, aligns=["l", *("r" for _ in columns)])
 
 
@@ -54,23 +56,19 @@ def read_runs(training_dir: Path) -> Runs:
     return runs
 
 
-def make_rows(runs: Runs, columns: List[str]) -> Dict[str, Dict[str, str]]:
-    """RETURNS (Dict[str, Dict[str, str]]): Cells by label and column: each seed; of several seeds the mean and standard
-    deviation; the difference of the same seeds where both variants have results.
+def group_rows(runs: Runs) -> Dict[str, List[Row]]:
+    """RETURNS (Dict[str, List[Row]]): What each row of the table is the mean of: a seed; several seeds; the differences
+    of the same seeds where both variants have results.
     """
-    rows: Dict[str, List[Dict[str, float]]] = {}
-    for label, found in runs.items():
-        rows.update({f"{label}, seed {seed}": [found[seed]] for seed in sorted(found)})
-    rows.update({f"{label}, mean ± std. dev.": [*found.values()] for label, found in runs.items() if len(found) > 1})
+    groups = {f"{label}, seed {seed}": [rows[seed]] for label, rows in runs.items() for seed in sorted(rows)}
+    groups |= {f"{label}, mean ± std. dev.": [*rows.values()] for label, rows in runs.items() if len(rows) > 1}
     ours, theirs = runs.values()
     pairs = [(ours[seed], theirs[seed]) for seed in ours if seed in theirs]
     if pairs:
-        rows["difference"] = [{key: one[key] - other[key] for key in one.keys() & other.keys()} for one, other in pairs]
-    cells: Dict[str, Dict[str, str]] = {}
-    for label, members in rows.items():
-        values = {title: [row[title] for row in members if title in row] for title in columns}
-        cells[label] = {title: summarize(found, n_seeds=len(found)) for title, found in values.items()}
-    return cells
+        groups["difference"] = [
+            {key: one[key] - other[key] for key in one.keys() & other.keys()} for one, other in pairs
+        ]
+    return groups
 
 
 if __name__ == "__main__":

@@ -67,8 +67,12 @@ def remove_elmo(config: Any) -> Any:
 
 
 def identify(bilm: str) -> Dict[str, str]:
-    """RETURNS (Dict[str, str]): How results name a biLM: the last part of its path, and the digest of its weights."""
-    return {"bilm": Path(bilm).name, "bilm_digest": hash_weights(bilm)}
+    """RETURNS (Dict[str, str]): How results name a biLM: the last part of its path, of a pretraining that of its
+    folder; and the digest of its weights.
+    """
+    path = Path(bilm)
+    name = path.parent.name if path.name in ("model-best", "model-last") else path.name
+    return {"bilm": name, "bilm_digest": hash_weights(bilm)}
 
 
 def digest_config(config: Config) -> str:

@@ -15,7 +15,7 @@ from nn.tiny import make_bilm
 from spacy.tokens import Doc, DocBin
 from spacy.util import load_model_from_config
 
-from spacy_elmo import BiLM, load_bilm, save_bilm
+from spacy_elmo import BiLM, save_bilm
 from spacy_elmo.bilm.network import SoftmaxHead
 from spacy_elmo.text.words import Vocabulary
 from spacy_elmo.weights.contents import hash_weights
@@ -304,22 +304,6 @@ def test_alternatives_train_in_the_same_network(import_script, tmp_path):
         assert result["settings"]["source"]["digest"] == source["digest"] and str(tmp_path) not in str(
             result["settings"]
         )
-
-
-@pytest.mark.slow
-def test_bilm_of_a_treebank_is_pretrained_and_read_by_the_tagger(import_script, invoke, tmp_path):
-    words = ["La", "banque", "de", "la", "rivière", "déborde", "."] * 9
-    tags = ["DET", "NOUN", "ADP", "DET", "NOUN", "VERB", "PUNCT"] * 9
-    doc = Doc(spacy.blank("fr").vocab, words, pos=tags, sent_starts=([True] + [False] * 6) * 9)
-    write_docs(tmp_path / "assets" / "ud" / "fr_sequoia", doc, doc, doc)
-    options = ("--output", tmp_path, "--assets-dir", tmp_path / "assets", "--passes", 3)
-    invoke(import_script("pretrain").app, "language", "fr_sequoia", *options)
-    path = tmp_path / "fr_sequoia_elmo"
-    assert load_bilm(path).meta["lang"] == "fr"
-    options = ("--seed", 0, "--max-steps", 1, "--assets-dir", tmp_path / "assets", "--bilm", path)
-    invoke(import_script("paper").paper_cli, "language-fr_sequoia", *options, "--results", tmp_path / "results")
-    results, tables = import_script("results").read_results(tmp_path / "results"), import_script("tables")
-    assert "| French, UD Sequoia, UPOS |" in tables.make_gains(results, tables.LANGUAGES)
 
 
 # Measurements: choice.py with speed.py, contexts.py, errors.py and layers.py

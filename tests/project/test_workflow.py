@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import spacy
 import srsly
-from spacy.tokens import Doc
+from spacy.tokens import Doc, DocBin
 
 import spacy_elmo
+from spacy_elmo import load_bilm
 
 PACKAGE_PARENT = Path(spacy_elmo.__file__).parents[1]
 
@@ -105,3 +106,25 @@ def test_english_makes_a_package_of_any_treebank(project_copy, tiny_bilm, tmp_pa
     wheel.write_bytes(b"PK")
     check = _spacy_project("check", ".", *variables, cwd=english)
     assert check.returncode == 1 and "Build the wheel again" in check.stdout, check.stdout
+
+
+@pytest.mark.slow
+def test_a_bilm_of_a_treebank_is_pretrained_and_read_by_the_tagger(import_script, invoke, project_copy, tmp_path):
+    words = ["La", "banque", "de", "la", "rivière", "déborde", "."] * 9
+    tags = ["DET", "NOUN", "ADP", "DET", "NOUN", "VERB", "PUNCT"] * 9
+    doc = Doc(spacy.blank("fr").vocab, words, pos=tags, sent_starts=([True] + [False] * 6) * 9)
+    for folder in (tmp_path / "ud" / "fr_sequoia", tmp_path / "ud" / "ru_taiga-r2.7"):
+        folder.mkdir(parents=True)
+        for split in ("train", "dev", "test"):
+            DocBin(docs=[doc] * 3).to_disk(folder / f"{split}.spacy")
+    experiments = project_copy / "experiments"
+    variables = ("--vars.assets_dir", tmp_path, "--vars.passes", 1)
+    pretraining = _spacy_project("pretrain-languages", ".", *variables, cwd=experiments)
+    assert pretraining.returncode == 0, pretraining.stdout + pretraining.stderr
+    path = experiments / "training" / "fr_sequoia_elmo" / "model-best"
+    assert load_bilm(path).meta["lang"] == "fr"
+    options = ("--seed", 0, "--max-steps", 1, "--assets-dir", tmp_path, "--bilm", path, "--results", tmp_path)
+    invoke(import_script("paper").paper_cli, "language-fr_sequoia", *options)
+    results, tables = import_script("results").read_results(tmp_path), import_script("tables")
+    assert [result["settings"]["bilm"] for result in results] == [None, "fr_sequoia_elmo"]
+    assert "| French, UD Sequoia, UPOS |" in tables.make_gains(results, tables.LANGUAGES)

@@ -1,6 +1,6 @@
 """The data sets of the experiments, those of the example included, and raw text.
 
-`check` names all files that are missing; `hwu64` divides the texts of Liu et al. (2019).
+`prepare` writes .spacy files; `check` names all files that are missing; `hwu64` divides the texts of Liu et al. (2019).
 """
 
 import csv
@@ -39,6 +39,13 @@ FILES: Dict[str, data.Files] = {
 }
 prepare, find_sources = partial(data.prepare, files=FILES), partial(data.find_sources, files=FILES)
 app = typer.Typer(add_completion=False, help=__doc__)
+
+
+@app.command("prepare")
+@report_errors("Cannot prepare the data set")
+def prepare_cli(dataset: str, output_dir: Path, assets_dir: str = ASSETS) -> None:
+    """Convert a data set to spaCy's binary format."""
+    prepare(dataset, output_dir, assets_dir)
 
 
 @app.command("check")

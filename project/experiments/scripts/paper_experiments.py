@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple, Union
 
 from minilm import MINILM_DIR
-from pretrain import ALTERNATIVES_DIR, LANGUAGES
+from pretrain import ALTERNATIVES_DIR
 
 SHARES = (1, 3, 10, 30, 100)
 # Both networks train until the development score has not improved for `patience` updates: an equal number of updates
@@ -22,6 +22,8 @@ TRAINING = (
 Settings = Tuple[Tuple[str, Any], ...]
 # Texts, few of each category: as in examples/README.md; the weight of ELMo beside n-grams is chosen.
 TEXTS: Settings = (("training.max_steps", 1000), ("training.patience", 0), ("training.eval_frequency", 50))
+# Treebanks whose training text is also that of a biLM; UPOS alone, since the French one has no XPOS.
+LANGUAGES = {"fr_sequoia": "fr", "ru_taiga": "ru"}
 GAMMAS = (0.04, 0.2)
 # configs/elmo_crf_ner.cfg and configs/elmo_ner_finetune.cfg as they are.
 CONFIGURED: Settings = (("training.max_steps", 1000), ("training.patience", 0), ("training.eval_frequency", 100))

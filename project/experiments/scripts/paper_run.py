@@ -172,12 +172,15 @@ def score(pipeline_dir: Path, corpus_dir: Path) -> Dict[str, Any]:
     "threshold" that of a component for several categories, chosen on the development data.
     """
     nlp = spacy.load(pipeline_dir)
-    found: Dict[str, Any] = {}
+    threshold = {}
     if MULTILABEL in nlp.pipe_names:
-        found["threshold"] = choose_threshold(nlp, list(Corpus(corpus_dir / "dev.spacy")(nlp)))
+        threshold["threshold"] = choose_threshold(nlp, list(Corpus(corpus_dir / "dev.spacy")(nlp)))
     scores = nlp.evaluate(list(Corpus(corpus_dir / "test.spacy")(nlp)))
-    numbers = {key: value for key, value in scores.items() if isinstance(value, float)}
-    kept = {key: round(value, 5) for key, value in numbers.items() if key != "speed" and not key.startswith("token_")}
+    test = {
+        key: round(value, 5)
+        for key, value in scores.items()
+        if isinstance(value, float) and key != "speed" and not key.startswith("token_")
+    }
     mixes = [
         {
             "component": mix.component,
@@ -188,7 +191,7 @@ def score(pipeline_dir: Path, corpus_dir: Path) -> Dict[str, Any]:
         for mix in find_task_mixes(nlp)
         if not mix.is_concatenated
     ]
-    return {"test": kept, **found, **({"mixes": mixes} if mixes else {})}
+    return {"test": test, **threshold, **({"mixes": mixes} if mixes else {})}
 
 
 def choose_threshold(nlp: Language, examples: List[Example]) -> float:

@@ -1,7 +1,6 @@
 """What raw text gives a network: a pretrained tok2vec, static floret vectors or a biLM, within a time limit.
 
-`timed` makes one of the three, a folder with its record; `language` pretrains a small biLM on the training text of a
-treebank, the recipe for a language without a biLM.
+Each is a folder with its record.
 """
 
 import os
@@ -34,13 +33,12 @@ from spacy_elmo.pretraining.vocabulary import save_vocabulary
 from spacy_elmo.weights.contents import hash_weights
 
 sys.path.append(str(Path(__file__).parents[2] / "scripts"))  # of the example: data.py, shared.py
-from datasets import prepare, read_sentences
+from datasets import read_sentences
 from named_configs import read_any_config
-from shared import ASSETS, CONFIG_DIR, N_DIGITS, report_errors, write_json
+from shared import CONFIG_DIR, N_DIGITS, report_errors, write_json
 from stored import TRAINING_DIR
 
 ALTERNATIVES_DIR = TRAINING_DIR / "alternatives"
-LANGUAGES_DIR = TRAINING_DIR / "languages"
 RECORD = "record.json"  # written last: a folder with a record is complete
 WEIGHTS = "model-last.bin"  # of a tok2vec; the name that spaCy gives
 BILM = "bilm"  # folder of the weights, beside the record
@@ -53,16 +51,12 @@ SHORTEST_S = 0.01  # a pass over the probe, seconds
 PROBE_TOKENS = 200_000  # read once to measure the speed of the biLM
 HELD_OUT = 500  # one sentence of so many is held out, since `elmo pretrain` reports perplexities
 SPARE = 0.97  # of the time left, for loading and saving the biLM
-# Treebanks whose training text is also that of a biLM; UPOS alone, since the French one has no XPOS.
-LANGUAGES = {"fr_sequoia": "fr", "ru_taiga": "ru"}
 Sentences = Callable[[], Iterator[List[str]]]
 Source = Dict[str, Any]
-app = typer.Typer(add_completion=False, help=__doc__)
 
 
-@app.command("timed")
 @report_errors("Cannot train on the text")
-def timed_cli(
+def pretrain_cli(
     kind: Literal["tok2vec", "floret", "bilm"] = typer.Argument(..., help="What to make"),
     texts: List[str] = typer.Argument(..., help="Tokenized text, one sentence per line: files, folders or patterns"),
     config: str = typer.Option("baseline_ner.cfg", "--config", "-c", help="Config whose tok2vec to train"),
@@ -91,7 +85,7 @@ def load_source(folder: Path, kind: str, config: str) -> Source:
     """RETURNS (Source): The record of an alternative. RAISES (FileNotFoundError): If it was not made."""
     path = source_dir(folder, kind, config) / RECORD
     if not path.is_file():
-        raise FileNotFoundError(f"'{path}' does not exist. Make it with `pretrain.py timed {kind} TEXTS`, raw text.")
+        raise FileNotFoundError(f"'{path}' does not exist. Make it with `pretrain.py {kind} TEXTS`, raw text.")
     record: Source = srsly.read_json(path)
     return record
 
@@ -259,9 +253,13 @@ def _pretrain_bilm(sentences: Sentences, output_dir: Path, end_s: float) -> Tupl
         save_vocabulary([str(text)], words)
 
         def train(name: str, n_tokens: int) -> Dict[str, Any]:
-            """RETURNS (Dict[str, Any]): The last row of the log."""
-            paths = {"paths.train": text, "paths.valid": held_out, "paths.vocab": words}
-            call_pretrain("pretrain_en_elmo_sm.cfg", Path(folder) / name, {**paths, "pretraining.max_tokens": n_tokens})
+            """Call `elmo pretrain`. RETURNS (Dict[str, Any]): The last row of its log."""
+            settings = {"train": text, "valid": held_out, "vocab": words}
+            options = [argument for key, path in settings.items() for argument in (f"--paths.{key}", str(path))]
+            command = [sys.executable, "-m", "spacy_elmo", "pretrain", str(CONFIG_DIR / "pretrain_en_elmo_sm.cfg")]
+            command += [str(Path(folder) / name), *options, "--pretraining.max_tokens", str(n_tokens)]
+            if subprocess.run(command).returncode:
+                raise ValueError("`elmo pretrain` failed. Correct what it says.")
             return list(srsly.read_jsonl(Path(folder) / name / "log.jsonl"))[-1]
 
         tokens_per_s = train("probe", PROBE_TOKENS)["tokens_per_s"]
@@ -276,51 +274,5 @@ def _pretrain_bilm(sentences: Sentences, output_dir: Path, end_s: float) -> Tupl
     return n_trained, output_dir / BILM
 
 
-def call_pretrain(config: str, run_dir: Path, settings: Dict[str, Any]) -> None:
-    """Call `elmo pretrain` with overrides by dotted names. RAISES (ValueError): If it fails, which it explains."""
-    options = [text for name, value in settings.items() for text in (f"--{name}", str(value))]
-    command = [sys.executable, "-m", "spacy_elmo", "pretrain", str(CONFIG_DIR / config), str(run_dir), *options]
-    if subprocess.run(command).returncode:
-        raise ValueError("`elmo pretrain` failed. Correct what it says.")
-
-
-@app.command("language")
-@report_errors("Cannot pretrain")
-def language_cli(
-    dataset: str = typer.Argument(..., help=f"Treebank: {', '.join(LANGUAGES)}"),
-    passes: float = typer.Option(20.0, "--passes", "-n", min=0.01, help="Passes through the training text"),
-    output: Path = typer.Option(LANGUAGES_DIR, "--output", "-o", help="Folder of the biLMs", file_okay=False),
-    assets_dir: str = ASSETS,
-    force: bool = typer.Option(False, "--force", "-F", help="Replace a biLM that exists"),
-) -> None:
-    """Count the vocabulary of the training part, pretrain on it with configs/pretrain_small_text.cfg, and keep the biLM
-    with the lowest perplexity on the development part: <output>/<dataset>_elmo.
-    """
-    target = output / f"{dataset}_elmo"
-    if target.exists() and not force:
-        msg.info(f"{target} exists; --force makes it again")
-        return
-    if dataset not in LANGUAGES:
-        raise ValueError(f"There is no treebank '{dataset}' of another language. Known: {', '.join(LANGUAGES)}.")
-    output.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=output) as folder:
-        corpus, run_dir = Path(folder) / "corpus", Path(folder) / "run"
-        prepare(dataset, corpus, assets_dir)
-        save_vocabulary([str(corpus / "train.spacy")], corpus / "vocab.txt")
-        settings = {
-            "paths.train": corpus / "train.spacy",
-            "paths.valid": corpus / "dev.spacy",
-            "paths.vocab": corpus / "vocab.txt",
-            "pretraining.max_passes": passes,
-            "pretraining.eval_every": 200,
-            "meta.name": target.name,
-            "meta.lang": LANGUAGES[dataset],
-        }
-        call_pretrain("pretrain_small_text.cfg", run_dir, settings)
-        shutil.rmtree(target, ignore_errors=True)
-        (run_dir / "model-best").rename(target)
-    msg.good(f"{target}: a biLM")
-
-
 if __name__ == "__main__":
-    app()
+    typer.run(pretrain_cli)

@@ -49,18 +49,6 @@ def tables_cli(
     msg.good(f"{', '.join(map(str, pages))}: {', '.join(draw(read_results(results), pages, results))}")
 
 
-@app.command("choice")
-@report_errors("Cannot print the table")
-def choice_cli(
-    results: Path = typer.Option(RESULTS_DIR, "--results", "-r", help="Folder with results of paper.py and choice.py"),
-) -> None:
-    """Print the table of what to choose, and what is missing in it."""
-    in_use, measured = tables.keep_in_use(read_results(results)), tables.read_measured(results)
-    typer.echo(tables.make_choice(in_use, measured))
-    for missing in tables.list_missing(in_use, measured):
-        msg.warn(f"Missing: {missing}")
-
-
 @app.command("pictures")
 def pictures_cli(
     images: Path = typer.Option(DOCS / IMAGES, "--images", "-i", help="Folder for the pictures", file_okay=False),

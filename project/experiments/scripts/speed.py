@@ -26,6 +26,7 @@ def main(pipeline: Path, test_path: Path) -> None:
     """Loading and the first texts are not counted."""
     texts = [doc.text for doc in DocBin().from_disk(test_path).get_docs(Vocab())]
     if "project_minilm" in (pipeline / "config.cfg").read_text(encoding="utf8"):
+        sys.path.append(str(Path(__file__).parents[2] / "scripts"))  # of the example: shared.py
         importlib.import_module("minilm")
     nlp = spacy.load(pipeline)
     for _ in nlp.pipe(texts[:N_WARM_UP]):

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 import srsly
+from shared import identify
 
 from spacy_elmo.files import write_text
-from spacy_elmo.weights.contents import hash_weights
 
 EXPERIMENTS_DIR = Path(__file__).resolve().parents[1]
 RESULTS_DIR = EXPERIMENTS_DIR / "results"
@@ -47,10 +47,11 @@ def is_finished(path: Path, bilm: str) -> bool:
     """RETURNS (bool): Whether a file has the scores of these weights; those of older ones are replaced.
     RAISES (ValueError): For the scores of a biLM of another name.
     """
-    record = srsly.read_json(path) if path.is_file() else {"bilm": Path(bilm).name}
-    if record["bilm"] != Path(bilm).name:
+    identity = identify(bilm)
+    record = srsly.read_json(path) if path.is_file() else {"bilm": identity["bilm"]}
+    if record["bilm"] != identity["bilm"]:
         raise ValueError(
-            f"'{path}' has the scores of the biLM '{record['bilm']}', not '{Path(bilm).name}'. Give another file, or "
-            "remove it."
+            f"'{path}' has the scores of the biLM '{record['bilm']}', not '{identity['bilm']}'. Give another "
+            "folder, or remove it."
         )
-    return bool(record.get("bilm_digest") == hash_weights(bilm))
+    return bool(record.get("bilm_digest") == identity["bilm_digest"])

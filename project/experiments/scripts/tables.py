@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import srsly
 from paper_experiments import SHARES
-from shared import N_SEEDS, summarize
+from shared import summarize
 from stored import Result
 
 from spacy_elmo.pipeline.layer_weights import TaskMix
@@ -242,17 +242,6 @@ def make_choice(results: List[Result], measured: List[Result]) -> Optional[str]:
     return make_table(["system", *COLUMNS, "words/s", "memory, MB", "on disk, MB"], rows)
 
 
-def list_missing(results: List[Result], measured: List[Result]) -> List[str]:
-    """RETURNS (List[str]): Cells of `make_choice` with fewer seeds than others, and systems without a speed."""
-    missing = []
-    for system in SYSTEMS:
-        n_seeds = {column: len(find_best(results, system, column)) for column in COLUMNS}
-        missing += [f"{system}: {column}, {n} of {N_SEEDS} seeds" for column, n in n_seeds.items() if n < N_SEEDS]
-        if find_speed(find_best(results, system, next(iter(COLUMNS))), measured) is None:
-            missing.append(f"{system}: speed, memory and size")
-    return missing
-
-
 def find_best(results: List[Result], system: str, column: str) -> List[Result]:
     """RETURNS (List[Result]): All seeds of the settings that are best on the development data; empty without any."""
     groups = [select(results, task, name) for task in COLUMNS[column][0] for name in SYSTEMS[system]]
@@ -276,8 +265,8 @@ def read_measured(folder: Path) -> List[Result]:
 
 def measured_shares(results: List[Result], task: str) -> List[int]:
     """RETURNS (List[int]): Shares with a result; none if only all training data was used."""
-    found = {result["settings"]["share"] for result in results if result["settings"]["task"] == task}
-    return [share for share in SHARES if share in found] if found - {100} else []
+    shares = {result["settings"]["share"] for result in results if result["settings"]["task"] == task}
+    return [share for share in SHARES if share in shares] if shares - {100} else []
 
 
 def first_score(task: str) -> Tuple[str, str]:
@@ -289,9 +278,9 @@ def first_score(task: str) -> Tuple[str, str]:
 
 def select(results: List[Result], task: str, condition: str, share: int = 100) -> List[Result]:
     """RETURNS (List[Result]): The results of all seeds, by seed."""
-    wanted = {"task": task, "condition": condition, "share": share}
-    found = [result for result in results if wanted.items() <= result["settings"].items()]
-    return sorted(found, key=lambda result: result["settings"]["seed"])
+    run = {"task": task, "condition": condition, "share": share}
+    seeds = [result for result in results if run.items() <= result["settings"].items()]
+    return sorted(seeds, key=lambda result: result["settings"]["seed"])
 
 
 def percents(results: Iterable[Result], key: str) -> List[float]:
