@@ -74,12 +74,12 @@ class LabelledDocs:
         RETURNS (LabelledDocs): Possibly without labels.
         """
         lengths = np.asarray([len(doc) for doc in self.docs], dtype="int64")
-        chosen = np.asarray(doc_indices, dtype="int64")
-        owners = self.find_docs()
-        firsts = np.zeros(len(lengths), dtype="int64")
-        firsts[chosen] = lengths[chosen].cumsum() - lengths[chosen]
+        chosen, owners = np.asarray(doc_indices, dtype="int64"), self.find_docs()
+        old_firsts = lengths.cumsum() - lengths  # the first row of each Doc
+        new_firsts = np.zeros_like(old_firsts)
+        new_firsts[chosen] = lengths[chosen].cumsum() - lengths[chosen]
         indices = np.flatnonzero(np.isin(owners, chosen))[:limit]
-        rows = self.rows - (lengths.cumsum() - lengths)[owners] + firsts[owners]
+        rows = self.rows - old_firsts[owners] + new_firsts[owners]
         labels, keys = [self.labels[i] for i in indices.tolist()], [self.keys[i] for i in indices.tolist()]
         return LabelledDocs([self.docs[i] for i in doc_indices], rows[indices], labels, keys, self.sentences[indices])
 

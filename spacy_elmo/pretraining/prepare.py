@@ -300,7 +300,7 @@ def _fit_to_corpus(setup: _Setup, n_words: int, text: StoredText) -> PretrainCon
     n_predictions = text.n_predictions
     pretraining = setup.settings.pretraining.fit_to_corpus(n_words=n_words, n_predictions=n_predictions)
     if setup.resume and pretraining.precision == "auto":  # as at the start of the run, on any processor
-        first_precision = setup.ranks.agree(lambda: stored_precision(setup.output))
+        first_precision = setup.ranks.from_writer(stored_precision(setup.output))
         pretraining = replace(pretraining, precision=first_precision or "auto")
     setup.on_message(
         f"Training on {pretraining.max_tokens:,} predictions per direction: "

@@ -8,6 +8,7 @@ atomically, by one rename.
 import hashlib
 import json
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -171,12 +172,12 @@ def make_ready(output: Path, *, is_resumed: bool, force: bool) -> None:
 
 
 def stored_precision(output: Path) -> Optional[TrainingPrecision]:
-    """The precision of the run in the folder, None if there is no run to resume.
-
-    RAISES (ValueError): EL129 if all checkpoints are damaged.
-    """
-    snapshot, _ = load_checkpoint(output)
-    return None if snapshot is None else snapshot.record["settings"]["precision"]
+    """The precision of the run in the folder; None if there is no run to resume, or if it cannot be read."""
+    for path in list_checkpoints(output):
+        with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):  # reported when the run is resumed
+            precision: TrainingPrecision = _read_json(path / RECORD)["settings"]["precision"]
+            return precision
+    return None
 
 
 class RunLog:
