@@ -29,7 +29,6 @@ from .kernel import Product
 from .products import PROJECTION_SCALE, gate_scale, make_product
 from .runtime import Workspace, stream_of, to_device
 
-OnStep = Callable[[int, int, Tensor, Tensor], Tuple[Tensor, Tensor]]  # (layer, step of the chunk, h, 2c) to (h, 2c)
 Pairs = List[Tuple[Tensor, Tensor]]  # h (d, rows, P) and 2c, or c, (d, rows, H) of each layer
 ALL = slice(None)  # directions
 
@@ -184,26 +183,32 @@ class LaneRun:
                     state.index_copy_(1, lanes, rows)
             return h, c2
 
-        def end(i: int, step: int, h: Tensor, c2: Tensor) -> Tuple[Tensor, Tensor]:
-            if self._ends and len(self._ends[first + step][0]):
-                lanes, sequences = self._ends[first + step]
+        def end(i: int, step: int, h: Tensor, c2: Tensor) -> None:
+            lanes, sequences = self._ends[first + step]
+            if len(lanes):
                 self.ends[i][0][:, sequences] = h[:, lanes]
                 self.ends[i][1][:, sequences] = 0.5 * c2[:, lanes]
-            return h, c2
 
-        self._states = compute_chunk(self.stack, gates, states, outputs, begin, end)
+        self._states = compute_chunk(self.stack, gates, states, outputs, begin, end if self._ends else None)
         return first + gates.shape[1]
 
 
 def compute_chunk(
-    stack: ConstantStack, gates: Tensor, states: Pairs, outputs: Sequence[Tensor], begin: OnStep, end: OnStep
+    stack: ConstantStack,
+    gates: Tensor,
+    states: Pairs,
+    outputs: Sequence[Tensor],
+    begin: Callable[[int, int, Tensor, Tensor], Tuple[Tensor, Tensor]],
+    end: Optional[Callable[[int, int, Tensor, Tensor], None]] = None,
 ) -> Pairs:
     """Compute some steps of all layers.
 
     gates (Tensor): Shape (d, K, b, 4H), input side of the gates of layer 1.
     states (Pairs): h and 2c before the first step.
     outputs (Sequence[Tensor]): For each layer shape (d, K, b, P); they are set.
-    begin (OnStep), end (OnStep): Called before and after each step of a layer.
+    begin (Callable[[int, int, Tensor, Tensor], Tuple[Tensor, Tensor]]): From layer, step, h and 2c to h and 2c with the
+        initial states of sequences that begin at this step.
+    end (Optional[Callable[[int, int, Tensor, Tensor], None]]): Reads layer, step, h and 2c after each step.
     RETURNS (Pairs): h and 2c after the last step.
     """
     after: Pairs = []
@@ -214,7 +219,8 @@ def compute_chunk(
             h, c2 = begin(i, step, h, c2)
             h = layer.step(gates[:, step], h, c2)
             layer_outputs[:, step] = h
-            h, c2 = end(i, step, h, c2)
+            if end is not None:
+                end(i, step, h, c2)
         after.append((h, c2))
         if i:
             stack.combine_(i, outputs[i - 1], layer_outputs)
@@ -331,7 +337,7 @@ class _ChunkGraph:
             return torch.where(self._resets[step], start_h, h), torch.where(self._resets[step], start_c2, c2)
 
         gates = self._stack.layers[0].input_gates(self._inputs.flatten(1, 2)).view(*self._inputs.shape[:3], -1)
-        after = compute_chunk(self._stack, gates, self._states, self.outputs.unbind(), begin, lambda *step: step[2:])
+        after = compute_chunk(self._stack, gates, self._states, self.outputs.unbind(), begin)
         for state, last in zip(self._states, after):
             for tensor, value in zip(state, last):
                 tensor.copy_(value)
