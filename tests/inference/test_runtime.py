@@ -13,7 +13,6 @@ from own_process import run_script
 
 from spacy_elmo import load_bilm
 from spacy_elmo.inference import kernel_stack, runtime
-from spacy_elmo.inference.encoder import SequenceBatch
 from spacy_elmo.inference.runtime import map_pages, run_parallel
 
 
@@ -52,23 +51,18 @@ def test_slices_share_memory_only_when_asked_to(bilm):
     np.testing.assert_array_equal(np.concatenate(whole, axis=1), torch.cat(kept, dim=1).numpy())
 
 
-def read(bilm, sentences, state):
-    """What `iter_encode` goes through, before it copies."""
-    return bilm._encoder.slices(SequenceBatch.make(sentences), state, 30, group_lengths=[20, 20])
-
-
 @pytest.mark.parametrize("state", ["reset", "carry"])
 def test_two_interleaved_readers_do_not_disturb_each_other(bilm, state):
-    wanted = [computed.rows.clone() for computed in read(bilm, SENTENCES, state)]
-    other = read(bilm, SENTENCES[::-1], state)
-    found = read(bilm, SENTENCES, state)
-    for number, (rows, computed) in enumerate(zip(wanted, found)):
+    settings = {"state": state, "batch_tokens": 30, "group_lengths": [20, 20], "reuse_memory": True}
+    expected = [rows.clone() for _, _, rows in bilm.iter_encode(SENTENCES, **settings)]
+    other = bilm.iter_encode(SENTENCES[::-1], **settings)
+    for number, (_, _, rows) in enumerate(bilm.iter_encode(SENTENCES, **settings)):
         if number < 3:
             next(other)
         elif number == 3:
             other.close()  # a reader that goes no further
         bilm.embed(SENTENCES[5:9])
-        assert torch.equal(computed.rows, rows)
+        assert torch.equal(rows, expected[number])
     assert number > 3
 
 
