@@ -11,6 +11,7 @@ import shutil
 import time
 import urllib.request
 from codecs import BOM_UTF8
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -219,11 +220,9 @@ def _fetch(url: str, partial: Path, opener: Opener, on_bytes: OnBytes) -> None:
     headers = {"Range": f"bytes={start}-", "If-Range": str(note["version"])} if start else {}
     try:
         reply = opener(url, headers)
-    except ValueError as error:  # a redirect that is refused
-        raise AddressError(str(error)) from error
     except (OSError, HTTPException) as error:
         raise Interrupted(f"no connection ({getattr(error, 'reason', error)})") from error
-    try:
+    with closing(reply):
         total = _total_bytes(reply, start)
         if reply.status == 416:  # the file is shorter now
             _discard(partial, on_bytes)
@@ -233,20 +232,17 @@ def _fetch(url: str, partial: Path, opener: Opener, on_bytes: OnBytes) -> None:
             start = 0
         _write_note(partial, url, reply, total)
         _append(reply, partial, start, total, on_bytes)
-    finally:
-        reply.close()
 
 
 def _total_bytes(reply: Any, start: int) -> Optional[int]:
-    """The size of the whole file, if the server sends it."""
+    """The size of the whole file, if the server sends it; the reply has its bytes from `start` on, or from 0 on."""
     status = reply.status or 0
-    if status == 206 and start:
+    if status == 206:
         match = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", reply.headers.get("Content-Range", ""))
-        if match is None or int(match[1]) != start:
-            raise AddressError(f"it answered with another range than that after byte {start:,}")
-        return None if match[2] == "*" else int(match[2])
+        if start and match is not None and int(match[1]) == start:
+            return None if match[2] == "*" else int(match[2])
     if status != 200 and not (status == 416 and start):
-        what = "too many redirects" if 300 <= status < 400 else "no file"
+        what = "another range" if status == 206 else "too many redirects" if 300 <= status < 400 else "no file"
         raise (Interrupted if status >= 500 or status in BUSY else AddressError)(f"status {status}, {what}")
     length = reply.headers.get("Content-Length", "")
     return int(length) if length.isdigit() else None
@@ -319,33 +315,27 @@ def check_file(path: Path, file: PublishedFile) -> None:
             f"'{name}' begins with {repr(start[:24])}, but should begin with {repr(expected)}. It may be a web page "
             "with an error message. Open its address in a browser, or use another mirror."
         )
+    problems = []
     if file.sha256 is not None and (sha256 := hash_file(path)) != file.sha256:
-        raise ValueError(
-            f"'{name}' has the sha256 {sha256}, but should have {file.sha256}. The file is damaged or another file. "
-            "Download it again, or from another mirror."
-        )
+        problems.append(f"the sha256 {sha256}, but should have {file.sha256}")
     if file.n_bytes is not None and n_bytes != file.n_bytes:
-        raise _not_published(name, f"\n- '{path}' has {n_bytes:,} bytes, documented are {file.n_bytes:,}")
-
-
-def _not_published(name: str, problems: str) -> ValueError:
-    return ValueError(
-        f"These are not the files of the published '{name}':{problems}\nPass the files of its publisher, or "
-        "another name (`python -m spacy elmo download --list`). Files of your own need no download: every command "
-        "takes their path."
-    )
+        problems.append(f"{n_bytes:,} bytes, but should have {file.n_bytes:,}")
+    if problems:
+        raise ValueError(
+            f"'{name}' is not the published file: it has {' and '.join(problems)}. Download it again or from another "
+            "mirror, or give the file of its publisher. Files of your own need no download: every command takes their "
+            "path."
+        )
 
 
 def _check_folder(published: Published, folder: Path, force: bool) -> None:
-    if folder.is_file():
-        raise ValueError(Errors.EL025.format(path=folder, kind="file"))
-    if not folder.is_dir():
-        return
     partials = [_partial_path(folder, file) for file in published.files]
     names = {path.name for partial in partials for path in (partial, _note_of(partial))}
-    if not force and any(path.name not in names for path in folder.iterdir()):
-        raise ValueError(Errors.EL025.format(path=folder, kind="folder with files"))
-    find_replaceable(folder, known=_recorded_names(folder) | names)
+    has_others = folder.is_dir() and not force and any(path.name not in names for path in folder.iterdir())
+    if folder.is_file() or has_others:
+        raise ValueError(Errors.EL025.format(path=folder, kind="file" if folder.is_file() else "folder with files"))
+    if folder.is_dir():
+        find_replaceable(folder, known=_recorded_names(folder) | names)
 
 
 def _finish_files(published: Published, folder: Path, urls: Mapping[str, str]) -> Tuple[Downloaded, ...]:

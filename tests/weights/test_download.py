@@ -183,7 +183,7 @@ def test_another_file_is_refused_and_not_continued(
     tmp_path: Path,
 ) -> None:
     n_bytes = (model / "weights.hdf5").stat().st_size
-    text = f"has {n_bytes:,} bytes, documented are {n_bytes + 1:,}"
+    text = f"has {n_bytes:,} bytes, but should have {n_bytes + 1:,}"
     if fault == "checksum":
         published, text = with_weights(published, sha256="00" * 32), "should have 00"
     elif fault == "size":

@@ -112,7 +112,7 @@ def detect_bilm_tf(listing: Listing) -> Optional[ModelFiles]:
         return _beside_weights(file or File(listing.path), listing.files)
     if file is not None and file.name.endswith(OPTIONS_NAME):
         return _beside_options(file, listing.files)
-    return _pick(str(listing.path), listing.files) if listing.kind in ("folder", "zip") else None
+    return _find_pair(str(listing.path), listing.files) if listing.kind in ("folder", "zip") else None
 
 
 def _beside_weights(weights: File, beside: Mapping[str, File]) -> ModelFiles:
@@ -136,10 +136,10 @@ def _beside_options(options: File, beside: Mapping[str, File]) -> Optional[Model
     rest = {name: file for name, file in beside.items() if not name.endswith(OPTIONS_NAME)}
     named = {name: rest[name] for name in rest if name.startswith(prefix) or not name.lower().endswith(HDF5_SUFFIXES)}
     is_named = any(name.lower().endswith(HDF5_SUFFIXES) for name in named)
-    return _pick(str(options), {options.name: options, **(named if is_named else rest)})
+    return _find_pair(str(options), {options.name: options, **(named if is_named else rest)})
 
 
-def _pick(where: str, files: Mapping[str, File]) -> Optional[ModelFiles]:
+def _find_pair(where: str, files: Mapping[str, File]) -> Optional[ModelFiles]:
     """Exactly one options file and one weights file among the files of a folder or zip, or None."""
     options = find_options(files)
     candidates = [file for file in files.values() if not file.name.endswith(TOKEN_EMBEDDINGS_NAME)]
@@ -265,7 +265,7 @@ def derive_options(
     where (object): The file of the arrays.
     RAISES (ValueError): If an array is missing or has another number of dimensions.
     """
-    n_filters, n_highway, n_layers = (_count(shapes, names[kind]) for kind in ("filters", "highways", "gates"))
+    n_filters, n_highway, n_layers = (_count_numbered(shapes, names[kind]) for kind in ("filters", "highways", "gates"))
     filters = [names["filters"].format(i) for i in range(max(1, min(n_filters, MAX_LAYERS + 1)))]
     cells = [names[kind].format(0) for kind in ("gates", "projections") if kind in names]
     ranks = {**dict.fromkeys(filters, filter_rank), **dict.fromkeys([names["characters"], *cells], 2)}
@@ -295,7 +295,7 @@ def derive_options(
     return {"lstm": {**lstm, "use_skip_connections": True, "cell_clip": 3.0, "proj_clip": 3.0}, "char_cnn": words}
 
 
-def _count(names: Iterable[str], pattern: str) -> int:
+def _count_numbered(names: Iterable[str], pattern: str) -> int:
     """The largest number in names that match, plus one; 0 if no name matches."""
     expression = re.compile(re.escape(pattern).replace(r"\{\}", r"(\d+)"))
     return max((int(match[1][:9]) + 1 for name in names if (match := expression.fullmatch(name))), default=0)
@@ -463,7 +463,7 @@ def _make_names_regular(stored: Mapping[str, Array]) -> Dict[str, Array]:
 
 
 def _take_softmax(arrays: Dict[str, Array], softmax: Optional[File]) -> Dict[str, Array]:
-    """The arrays of the softmax, which are removed from the others, or those in a file of its own."""
+    """The arrays of the softmax, which are removed from the others, or the arrays of a file of its own."""
     head = {name: arrays.pop(name) for name in SOFTMAX_NAMES if name in arrays}
     if softmax is None:
         return head
@@ -488,9 +488,11 @@ def _check_arrays(
     raise_mismatches(find_mismatches(head_shapes, head), softmax, where)
 
 
-def _choose_embeddings(files: ModelFiles, options: Mapping[str, Any], given: Optional[File]) -> Optional[File]:
+def _choose_embeddings(
+    files: ModelFiles, options: Mapping[str, Any], token_embeddings: Optional[File]
+) -> Optional[File]:
     """The file of token embeddings that the user gives, else one beside the weights that the options name."""
-    if given is None and files.token_embeddings is not None:
+    if token_embeddings is None and files.token_embeddings is not None:
         if options.get(EMBEDDINGS_OPTION) == TOKEN_EMBEDDINGS_NAME:
             return files.token_embeddings
         text = (
@@ -499,7 +501,7 @@ def _choose_embeddings(files: ModelFiles, options: Mapping[str, Any], given: Opt
             "<UNK>, pass `token_embeddings`."
         )
         warnings.warn(text, stacklevel=2)
-    return given
+    return token_embeddings
 
 
 def write_bilm_tf(bilm: BiLM, folder: Path, dtype: str) -> None:

@@ -29,7 +29,7 @@ def read_hdf5(file: File) -> Dict[str, Array]:
         raise pickled(file, "HDF5")
     place, n_bytes = file.place()
     with decoding(file, "HDF5"), h5py.File(place, "r") as opened:
-        datasets, problems = _scan(opened)
+        datasets, problems = _list_datasets(opened)
         n_expanded = sum(dataset.nbytes for dataset in datasets.values())
         has_vectors = any(name in opened for name in FIRST_VECTORS)
         is_read = not problems and not has_vectors and n_expanded <= max_expanded(n_bytes)
@@ -55,7 +55,7 @@ def write_hdf5(path: Path, arrays: Mapping[str, Array], dtype: str) -> None:
             file.create_dataset(name, data=np.ascontiguousarray(arrays[name], dtype=dtype))
 
 
-def _scan(file: h5py.File) -> Tuple[Dict[str, h5py.Dataset], List[str]]:
+def _list_datasets(file: h5py.File) -> Tuple[Dict[str, h5py.Dataset], List[str]]:
     """The datasets by path, without their values, and all problems. Each object is visited once, links are not."""
     datasets: Dict[str, h5py.Dataset] = {}
     problems: List[str] = []
@@ -64,7 +64,7 @@ def _scan(file: h5py.File) -> Tuple[Dict[str, h5py.Dataset], List[str]]:
         if not isinstance(node, h5py.Dataset):
             return
         path = name if isinstance(name, str) else name.decode("utf8", "backslashreplace")
-        problems_of_dataset = list(_problems(path, node))
+        problems_of_dataset = list(_problems_of(path, node))
         problems.extend(problems_of_dataset)
         if not problems_of_dataset:
             datasets[path] = node
@@ -73,7 +73,7 @@ def _scan(file: h5py.File) -> Tuple[Dict[str, h5py.Dataset], List[str]]:
     return datasets, problems
 
 
-def _problems(path: str, dataset: h5py.Dataset) -> Iterator[str]:
+def _problems_of(path: str, dataset: h5py.Dataset) -> Iterator[str]:
     """Reasons why a dataset cannot be read."""
     layout = dataset.id.get_create_plist()
     if layout.get_layout() == h5py.h5d.VIRTUAL:

@@ -69,9 +69,9 @@ class Bundle:
         with decoding(index, CHECKPOINT_KIND):
             entries = dict(_read_table(content))
             header = _read_fields(entries.pop(b"", memoryview(b"")))
-            if _number(header, 2) != 0:
+            if _read_integer(header, 2) != 0:
                 raise ValueError("its numbers are big-endian; only little-endian checkpoints are read")
-            self._n_shards = _number(header, 1)
+            self._n_shards = _read_integer(header, 1)
             named = {key.decode("utf8"): value for key, value in entries.items() if not key.startswith(b"\0")}
             self.variables = {name: _read_variable(value) for name, value in named.items()}
 
@@ -117,8 +117,12 @@ def _read_data_file(path: Path, variables: Dict[str, Variable]) -> Dict[str, Arr
 
 def _read_variable(message: memoryview) -> Variable:
     fields = _read_fields(message)
-    dims = [_number(_read_fields(dim), 1) for shape in fields.get(2, [])[-1:] for dim in _read_fields(shape).get(2, [])]
-    return Variable(_number(fields, 1), tuple(dims), *(_number(fields, field) for field in (3, 4, 5, 6)))
+    dims = [
+        _read_integer(_read_fields(dim), 1)
+        for shape in fields.get(2, [])[-1:]
+        for dim in _read_fields(shape).get(2, [])
+    ]
+    return Variable(_read_integer(fields, 1), tuple(dims), *(_read_integer(fields, field) for field in (3, 4, 5, 6)))
 
 
 def _read_varint(buffer: memoryview, at: int) -> Tuple[int, int]:
@@ -148,7 +152,7 @@ def _read_fields(message: memoryview) -> MessageFields:
     return fields
 
 
-def _number(fields: MessageFields, field: int) -> int:
+def _read_integer(fields: MessageFields, field: int) -> int:
     """The last value of a field that has an integer."""
     return int(fields.get(field, [0])[-1])
 
