@@ -78,9 +78,9 @@ class TrainingOutput:
 
     pipeline (Path): The trained pipeline in it: model-best, model-last or the folder itself.
     config (Dict[str, Any]): Its config, variables not filled in.
-    runs (Tuple[SeedScores, ...]): The folder first, then other seeds: folders beside it whose names differ in the
+    seeds (Tuple[SeedScores, ...]): The folder first, then other seeds: folders beside it whose names differ in the
         number at the end. Only those with a metrics.json.
-    dev_runs (Tuple[SeedScores, ...]): The same folders, with the scores on the development data that `spacy train`
+    dev_seeds (Tuple[SeedScores, ...]): The same folders, with the scores on the development data that `spacy train`
         writes into the meta.json of a pipeline. Only those with such scores.
     has_metrics (bool): Whether the folder itself has a metrics.json.
     score_log (Tuple[ReportRow, ...]): A row per evaluation: step, score, scores. Empty without a log.
@@ -91,8 +91,8 @@ class TrainingOutput:
     pipeline: Path
     config: Dict[str, Any]
     meta: Dict[str, Any]
-    runs: Tuple[SeedScores, ...]
-    dev_runs: Tuple[SeedScores, ...]
+    seeds: Tuple[SeedScores, ...]
+    dev_seeds: Tuple[SeedScores, ...]
     has_metrics: bool
     score_log: Tuple[ReportRow, ...]
     weight_log: Dict[Tuple[str, int], List[ReportRow]]
@@ -114,8 +114,8 @@ def read_output(path: Path) -> TrainingOutput:
         pipeline=pipeline,
         config=_read_config(pipeline),
         meta=_read_object(pipeline / META),
-        runs=tuple(_read_run(folder, folder / METRICS) for folder in folders if (folder / METRICS).is_file()),
-        dev_runs=tuple(run for run in map(_read_dev_run, folders) if run is not None),
+        seeds=tuple(_read_seed(folder, folder / METRICS) for folder in folders if (folder / METRICS).is_file()),
+        dev_seeds=tuple(seed for seed in map(_read_dev_seed, folders) if seed is not None),
         has_metrics=(path / METRICS).is_file(),
         score_log=score_log,
         weight_log=weight_log,
@@ -155,13 +155,13 @@ def _experiment_of(folder: Path) -> Any:
     return config
 
 
-def _read_dev_run(path: Path) -> Optional[SeedScores]:
+def _read_dev_seed(path: Path) -> Optional[SeedScores]:
     pipeline = _look_for_pipeline(path)
-    run = None if pipeline is None else _read_run(path, pipeline / META)
-    return run if run is not None and run.scores else None
+    seed = None if pipeline is None else _read_seed(path, pipeline / META)
+    return seed if seed is not None and seed.scores else None
 
 
-def _read_run(path: Path, file: Path) -> SeedScores:
+def _read_seed(path: Path, file: Path) -> SeedScores:
     record = _read_object(file)
     if file.name == META:
         record = record["performance"] if isinstance(record.get("performance"), dict) else {}
@@ -255,10 +255,10 @@ def compare_scores(
     RETURNS (Scores): The scores over seeds that a training or its baseline has, or could have with more annotations,
     the most important first.
     """
-    names = {name for run in (*ours, *theirs) for name in (*run.scores, *run.unscored)}
+    names = {name for seed in (*ours, *theirs) for name in (*seed.scores, *seed.unscored)}
     scores: Scores = {}
     for name in order_scores(names, categories):
-        values = ([run.scores[name] for run in runs if name in run.scores] for runs in (ours, theirs))
+        values = ([seed.scores[name] for seed in seeds if name in seed.scores] for seeds in (ours, theirs))
         scores[name_score(name, categories)] = tuple(values)
     return scores
 
@@ -270,7 +270,7 @@ class TrainingReport:
     output (TrainingOutput), baseline (Optional[TrainingOutput]): Folders of the training, and of one without ELMo.
     data (Optional[Path]): The Docs on which they were run.
     code (Optional[Path]): Python file that the pipelines need.
-    runs (Sequence[SeedScores]), baseline_runs (Sequence[SeedScores]): With the scores of `source`.
+    seeds (Sequence[SeedScores]), baseline_seeds (Sequence[SeedScores]): With the scores of `source`.
     source (str): "metrics.json" where both have one, else "meta.json", with scores on the development data.
     scores (Scores): From `source`, over seeds.
     docs (List[DocAnswers]): Answers of the pipeline on the data, for the words around an error.
@@ -286,8 +286,8 @@ class TrainingReport:
     baseline: Optional[TrainingOutput]
     data: Optional[Path]
     code: Optional[Path]
-    runs: Sequence[SeedScores]
-    baseline_runs: Sequence[SeedScores]
+    seeds: Sequence[SeedScores]
+    baseline_seeds: Sequence[SeedScores]
     source: str
     scores: Scores
     outcomes: List[Outcome]
@@ -327,19 +327,19 @@ def make_report(
     their_nlp = None if other is None else spacy.load(other.pipeline)
     docs, their_docs = ([] if data is None or pipe is None else read_answers(pipe, data) for pipe in (nlp, their_nlp))
     outputs = [output] if other is None else [output, other]
-    is_tested = all(folder.has_metrics for folder in outputs) or not any(folder.dev_runs for folder in outputs)
-    scored_runs = [folder.runs if is_tested else folder.dev_runs for folder in outputs]
-    runs, their_runs = scored_runs + ([()] if other is None else [])
+    is_tested = all(folder.has_metrics for folder in outputs) or not any(folder.dev_seeds for folder in outputs)
+    scored_seeds = [folder.seeds if is_tested else folder.dev_seeds for folder in outputs]
+    seeds, their_seeds = scored_seeds + ([()] if other is None else [])
     categories = find_category_question(nlp)
     report = TrainingReport(
         output=output,
         baseline=other,
         data=data,
         code=None if code is None else Path(os.fsdecode(code)),
-        runs=runs,
-        baseline_runs=their_runs,
+        seeds=seeds,
+        baseline_seeds=their_seeds,
         source=METRICS if is_tested else META,
-        scores=compare_scores(runs, their_runs, categories),
+        scores=compare_scores(seeds, their_seeds, categories),
         outcomes=score_answers(docs, None if their_nlp is None else their_docs),
         docs=docs,
         mixes=find_task_mixes(nlp),
@@ -508,7 +508,7 @@ def _note_baseline(report: TrainingReport, their_nlp: Optional[Language]) -> Ite
         return
     if _uses_bilm(their_nlp):
         yield "The baseline has a biLM, too, so the differences do not measure the effect of ELMo."
-    n_ours, n_theirs = len(report.runs), len(report.baseline_runs)
+    n_ours, n_theirs = len(report.seeds), len(report.baseline_seeds)
     if n_ours == n_theirs == 1:
         yield (
             "There is one seed each. Another seed can change a score as much as ELMo does: train several, with other "
@@ -525,7 +525,7 @@ def _note_contradictions(report: TrainingReport) -> Iterator[str]:
         scores += [(report.baseline, name, value) for name, value in theirs if value is not None]
     for output, name, value in scores:
         score = get_question(name).score
-        stored = output.runs[0].scores.get(score) if output.has_metrics else None
+        stored = output.seeds[0].scores.get(score) if output.has_metrics else None
         if stored is not None and abs(stored - value) > 1e-4:
             yield (
                 f"metrics.json of '{output.path}' has {stored:.2%} for {get_question(name).score_name}, but the "

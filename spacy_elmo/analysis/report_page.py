@@ -84,7 +84,7 @@ def _render_scores(report: TrainingReport) -> str:
     for name, (ours, theirs) in report.scores.items():
         difference = _format_points(mean(ours) - mean(theirs)) if ours and theirs else "\u2013"
         rows.append([to_html(name), _format(ours), *([_format(theirs), difference] if has_baseline else [])])
-    counts = [len(report.runs), len(report.baseline_runs)]
+    counts = [len(report.seeds), len(report.baseline_seeds)]
     seeds = ", ".join(f"{n} {'seed' if n == 1 else 'seeds'} {name}" for n, name in zip(counts, VARIANTS) if n)
     spread = "; mean \u00b1 sample standard deviation" if max(counts) > 1 else ""
     is_tested = report.source == METRICS
@@ -95,8 +95,8 @@ def _render_scores(report: TrainingReport) -> str:
 
 
 def _render_seconds(report: TrainingReport) -> str:
-    outputs = (report.runs, report.baseline_runs)
-    times = [[run.elapsed_s for run in runs if run.elapsed_s is not None] for runs in outputs]
+    outputs = (report.seeds, report.baseline_seeds)
+    times = [[seed.elapsed_s for seed in seeds if seed.elapsed_s is not None] for seeds in outputs]
     texts = [f"{sum(seconds) / len(seconds):,.0f} s {name}" for seconds, name in zip(times, VARIANTS) if seconds]
     return f'<p class="small">Time of a training: {", ".join(texts)}.</p>' if texts else ""
 
@@ -191,7 +191,7 @@ def _render_settings(report: TrainingReport) -> str:
     output = report.output
     facts = [("Pipeline", output.pipeline), ("Components", ", ".join(output.meta.get("pipeline") or []))]
     facts += [("Baseline", report.baseline.pipeline)] if report.baseline is not None else []
-    facts += [("Seeds", ", ".join(run.name for run in report.runs))] if report.runs else []
+    facts += [("Seeds", ", ".join(seed.name for seed in report.seeds))] if report.seeds else []
     facts += report.bilms
     facts.append(("spaCy required", output.meta.get("spacy_version", "not known")))
     facts.append(("Report written by", ", ".join(f"{name} {version}" for name, version in report.versions.items())))

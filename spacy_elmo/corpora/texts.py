@@ -19,8 +19,8 @@ Record = List[List[str]]
 # A text to tokenize, a list of words, or a Doc.
 Item = Union[str, List[str], Doc]
 WHITE_SPACE = "none"  # in place of a language
-MAX_RUN = 500  # characters without white space that are split into tokens; longer runs are one token
-LONG_RUN = re.compile(rf"(\S{{{MAX_RUN + 1},}})( ?)")
+MAX_UNBROKEN = 500  # characters without white space that are split into tokens; more of them are one token
+UNBROKEN = re.compile(rf"(\S{{{MAX_UNBROKEN + 1},}})( ?)")
 # Strings in spaCy's vocabulary before it is replaced.
 MAX_STRINGS = 300_000
 # Punctuation that tokenizers split off; without apostrophes and hyphens.
@@ -40,18 +40,18 @@ def to_doc(item: Item, nlp: Language) -> Doc:
 
 def tokenize(text: str, nlp: Language) -> Doc:
     """Every text is tokenized by this function, in a time that grows with its length. spaCy's rules split signs off one
-    by one and search the rest again, so that a line of 10,000 equals signs takes 53 s: for them, a run of more than
-    `MAX_RUN` characters without white space is one token.
+    by one and search the rest again, so that a line of 10,000 equals signs takes 53 s: for them, more than
+    `MAX_UNBROKEN` characters without white space is one token.
     """
     # Other tokenizers, such as the Chinese one, are linear.
-    if not isinstance(nlp.tokenizer, Tokenizer) or not LONG_RUN.search(text):
+    if not isinstance(nlp.tokenizer, Tokenizer) or not UNBROKEN.search(text):
         return nlp.make_doc(text)
     tokens: List[Tuple[str, bool]] = []
     start = 0
-    for run in LONG_RUN.finditer(text):
-        before = nlp.make_doc(text[start : run.start()])
-        tokens += [*((token.text, bool(token.whitespace_)) for token in before), (run[1], bool(run[2]))]
-        start = run.end()
+    for match in UNBROKEN.finditer(text):
+        before = nlp.make_doc(text[start : match.start()])
+        tokens += [*((token.text, bool(token.whitespace_)) for token in before), (match[1], bool(match[2]))]
+        start = match.end()
     tokens += ((token.text, bool(token.whitespace_)) for token in nlp.make_doc(text[start:]))
     return Doc(nlp.vocab, words=[word for word, _ in tokens], spaces=[has_space for _, has_space in tokens])
 

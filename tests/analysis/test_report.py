@@ -37,14 +37,14 @@ def test_seeds_are_the_folders_beside_and_logs_are_known_by_their_rows(folder):
     (folder.parent / "out-7").write_text("a file", encoding="utf8")
     srsly.write_json(folder / "timing.json", {"elapsed_s": 2.5})
     output = read_output(folder)
-    assert [run.name for run in output.runs] == ["out-0", "out-3", "out-12"]
-    assert output.runs[0].scores == {"tag_acc": 0.5} and output.runs[0].elapsed_s == 2.5 and output.has_metrics
+    assert [seed.name for seed in output.seeds] == ["out-0", "out-3", "out-12"]
+    assert output.seeds[0].scores == {"tag_acc": 0.5} and output.seeds[0].elapsed_s == 2.5 and output.has_metrics
     for name in ("out", "out_1", "out-2"):  # the last one is another experiment
         shutil.copytree(folder, folder.parent / name)
         config = folder.parent / name / "model-best" / "config.cfg"
         changed = re.sub(r"(?m)^seed = .*$", "seed = 7", config.read_text(encoding="utf8"))
         config.write_text(re.sub(r"(?m)^batch_size = .*$", "batch_size = 9", changed) if name == "out-2" else changed)
-    assert {run.name for run in read_output(folder).runs} == {"out-0", "out-3", "out-12", "out", "out_1"}
+    assert {seed.name for seed in read_output(folder).seeds} == {"out-0", "out-3", "out-12", "out", "out_1"}
     write_logs(folder)  # known by their rows
     (folder / "other.jsonl").write_text('{"text": "no log"}\n', encoding="utf8")
     (folder / "empty.jsonl").write_text("", encoding="utf8")
