@@ -118,8 +118,8 @@ def _digest_text(source: Source) -> str:
         return ""
     digest = hashlib.sha256()
     with source.open_as_text() as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
+        while content := file.read(1 << 20):
+            digest.update(content)
     return digest.hexdigest()
 
 

@@ -13,7 +13,7 @@ from .vectors import Vectors, to_units
 # The mean of all layers, treated as an additional layer: the mix of an untrained listener.
 MEAN = "mean"
 MAX_VECTOR_BYTES = 2**28  # vectors of layers that are computed in one reading, 268 MB
-COMPARED_AT_ONCE = 4096  # vectors; the cosines of two blocks take 64 MB
+COMPARED_AT_ONCE = 4096  # vectors; the cosines of two batches take 64 MB
 
 
 def name_all(bilm: BiLM) -> List[Union[int, str]]:
@@ -81,25 +81,25 @@ def group_layers(
     return list(batched(layers, size))
 
 
-def find_nearest(known: Vectors, queries: Vectors, *, block: int = COMPARED_AT_ONCE) -> Indices:
+def find_nearest(known: Vectors, queries: Vectors, *, batch_size: int = COMPARED_AT_ONCE) -> Indices:
     """Find the known vector with the highest cosine, the first one of equals.
 
     known (Vectors): Shape (N, D), N at least 1.
     queries (Vectors): Shape (M, D).
-    block (int): Vectors compared at once, which takes the memory of block * block cosines.
+    batch_size (int): Vectors compared at once, which takes the memory of batch_size * batch_size cosines.
     RETURNS (Indices): Shape (M,), numbers of known vectors. The cosine of a zero vector is 0.
     """
     nearest = np.zeros(len(queries), dtype="int64")
-    for start in range(0, len(queries), block):
-        units = to_units(queries[start : start + block])  # (m, D)
+    for start in range(0, len(queries), batch_size):
+        units = to_units(queries[start : start + batch_size])  # (m, D)
         best = np.full(len(units), -np.inf, dtype="float32")
-        for first in range(0, len(known), block):
-            cosines = units @ to_units(known[first : first + block]).T  # (m, n)
+        for first in range(0, len(known), batch_size):
+            cosines = units @ to_units(known[first : first + batch_size]).T  # (m, n)
             places = cosines.argmax(axis=1)
             highest = cosines[np.arange(len(units)), places]
             is_better = highest > best
             best[is_better] = highest[is_better]
-            nearest[start : start + block][is_better] = first + places[is_better]
+            nearest[start : start + batch_size][is_better] = first + places[is_better]
     return nearest
 
 

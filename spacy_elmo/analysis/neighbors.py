@@ -231,8 +231,8 @@ class NeighborIndex:
         ids: TokenIds = np.unique(np.concatenate([self.store.ids_of(key) for key in set(map(to_key, words))]))
         if not match_case:
             return ids
-        blocks = batched(ids.tolist(), TOKENS_PER_READ)
-        is_kept = [use.word in words for block in blocks for use in self.store.read_uses(block)]
+        batches = batched(ids.tolist(), TOKENS_PER_READ)
+        is_kept = [use.word in words for batch in batches for use in self.store.read_uses(batch)]
         matching: TokenIds = ids[np.asarray(is_kept, dtype=bool)]
         return matching
 
@@ -271,7 +271,7 @@ class NeighborIndex:
 def _find_exactly(
     store: TokenStore, unit: Vectors, k: int, *, among: Optional[TokenIds] = None, without: Optional[TokenIds] = None
 ) -> Tuple[TokenIds, Vectors]:
-    """Compare all vectors with a unit vector of shape (D,), block by block; restricted to `among`, without `without`.
+    """Compare all vectors with a unit vector of shape (D,), batch by batch; restricted to `among`, without `without`.
 
     RETURNS (Tuple[TokenIds, Vectors]): The k tokens with the highest cosines, and these, the most similar first.
     """

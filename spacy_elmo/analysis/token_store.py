@@ -333,7 +333,7 @@ class TokenStore:
         return self._unpack(rows, width)
 
     def iter_vectors(self, width: int, *, after: int = 0) -> Iterator[Tuple[TokenIds, Vectors]]:
-        """YIELDS (Tuple[TokenIds, Vectors]): Blocks of all tokens with larger numbers than `after`, see
+        """YIELDS (Tuple[TokenIds, Vectors]): Batches of all tokens with larger numbers than `after`, see
         `read_vectors`.
         """
         while rows := self.fetch(

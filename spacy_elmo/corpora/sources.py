@@ -187,15 +187,15 @@ class _Replay(RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        block = bytes(self._stream.seen[self._position : self._position + len(buffer)])
-        if not block and not self._stream.is_at_end:
-            block = cast(Any, self._file).read1(len(buffer)) or b""
-            self._stream.is_at_end = not block  # a terminal would be asked again
+        content = bytes(self._stream.seen[self._position : self._position + len(buffer)])
+        if not content and not self._stream.is_at_end:
+            content = cast(Any, self._file).read1(len(buffer)) or b""
+            self._stream.is_at_end = not content  # a terminal would be asked again
             if self._is_kept:
-                self._stream.seen += block
-        self._position += len(block)
-        buffer[: len(block)] = block
-        return len(block)
+                self._stream.seen += content
+        self._position += len(content)
+        buffer[: len(content)] = content
+        return len(content)
 
 
 def make_source(place: Union[AnyPath, Source]) -> Source:
@@ -300,7 +300,7 @@ def _buffer(file: RawIOBase, name: str) -> BufferedReader:
 
 
 class _Content(RawIOBase):
-    """The content of a stream or of a compressed file; damages are EL108. The first block has `EXAMINED_BYTES` bytes or
+    """The content of a stream or of a compressed file; damages are EL108. The first read has `EXAMINED_BYTES` bytes or
     the whole content, although a pipe or a decompressor may return fewer at once.
     """
 
@@ -328,9 +328,9 @@ class _Content(RawIOBase):
     def _read(self, buffer: Any) -> int:
         try:
             if hasattr(self._file, "read1"):  # of a damaged file, it returns what comes before the damage
-                block = self._file.read1(len(buffer))
-                buffer[: len(block)] = block
-                return len(block)
+                content = self._file.read1(len(buffer))
+                buffer[: len(content)] = content
+                return len(content)
             return self._file.readinto(buffer) or 0
         except (*self._damages, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:

@@ -1,4 +1,4 @@
-"""Vectors of labelled tokens are those of the biLM, whatever the slices; blocks change no nearest neighbor."""
+"""Vectors of labelled tokens are those of the biLM, whatever the slices; batches change no nearest neighbor."""
 
 import numpy as np
 import pytest
@@ -51,11 +51,11 @@ def test_windows_leave_no_token_out(labelled):
         ElmoSettings(contexts="words")
 
 
-@pytest.mark.parametrize("block", [1, 3, 7, 100])
-def test_blocks_change_nothing(block):
+@pytest.mark.parametrize("batch_size", [1, 3, 7, 100])
+def test_batches_change_nothing(batch_size):
     rng = np.random.default_rng(0)
     known, asked = (rng.normal(size=(n, 5)).astype("float32") for n in (23, 11))
     cosines = np.asarray([[a @ k / np.linalg.norm(a) / np.linalg.norm(k) for k in known] for a in asked])
-    assert find_nearest(known, asked, block=block).tolist() == cosines.argmax(axis=1).tolist()
+    assert find_nearest(known, asked, batch_size=batch_size).tolist() == cosines.argmax(axis=1).tolist()
     equal = np.asarray([[0, 1], [1, 0], [2, 0], [1, 0]], dtype="float32")
-    assert find_nearest(equal, equal, block=block).tolist() == [0, 1, 1, 1]  # the first of equals
+    assert find_nearest(equal, equal, batch_size=batch_size).tolist() == [0, 1, 1, 1]  # the first of equals
