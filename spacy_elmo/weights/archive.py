@@ -356,6 +356,9 @@ def check_expansion(path: object, n_expanded: int, n_bytes: int) -> None:
 def _require_file(path: Path) -> None:
     if not path.is_file():
         reason = "it is a folder" if path.is_dir() else "there is no such file"
+        reason = (
+            "it is a device or a pipe, which can be read only once" if path.exists() and not path.is_dir() else reason
+        )
         raise ValueError(Errors.EL020.format(path=path, reason=reason, expected="a file with this name"))
 
 

@@ -34,12 +34,12 @@ class Format:
 
     name (str): Name for `save_bilm` and the command line.
     name_patterns (Sequence[str]): Patterns of names, of which a path in this format has one.
-    kinds (Sequence[str]): Kinds of files by their first bytes, see `kind_of`, that may be in this format.
+    kinds (Sequence[str]): Kinds of files by their first bytes, see `kind_of_file`, that may be in this format.
     detect (Callable[[Listing], Optional[ModelFiles]]): Finds the files at a path, None for another format.
     read (Callable[..., BiLM]): Reads the output of `detect`, and the files of `takes` by name: float32, on the CPU.
     takes (Sequence[str]): What a user may add: "vocab" (one word per line, in the order of the rows),
         "token_embeddings" (vectors of its words), "softmax" (HDF5), "options", "name" (of one of several biLMs).
-    description (str): Of the files of this format.
+    description (str): The files of this format, for errors.
     required (Sequence[str]): Patterns of names of the files that it needs ("a|b" for either), to list those that are
         missing.
     write (Optional[Callable[[BiLM, Path, str], None]]): Writes a biLM to an empty folder, in a dtype; None for a format

@@ -33,7 +33,6 @@ from .tf_bundle import INDEX_SUFFIX, TF_DTYPES, Bundle, Variable, incomplete
 
 STATE_NAME = "checkpoint"  # text with the name of the newest checkpoint
 NEWEST = re.compile(rb'^[ \t]*model_checkpoint_path\s*:\s*"((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
-ESCAPE = re.compile(rb"\\([0-7]{1,3}|.)")
 DATA_FILE = re.compile(r"(?P<prefix>.+)\.data-\d{5}-of-\d{5}")
 GRAPHS = ("saved_model.pb", "tfhub_module.pb")
 HUB_INDEX = Path("variables") / "variables.index"
@@ -116,10 +115,7 @@ def _in_folder(folder: Path) -> Optional[Path]:
 def _newest(state: Path) -> Optional[str]:
     """The name in a file `checkpoint`, without its folder, which may be on another machine."""
     match = NEWEST.search(File(state).read_bytes().removeprefix(BOM_UTF8))
-    if match is None:
-        return None
-    path = ESCAPE.sub(lambda escape: bytes([int(escape[1], 8) % 256]) if escape[1].isdigit() else escape[1], match[1])
-    return re.split(r"[/\\]", path.decode("utf8", errors="replace"))[-1]
+    return None if match is None else re.split(r"[/\\]", match[1].decode("utf8", errors="replace"))[-1]
 
 
 def _data_files(index: Path) -> List[Path]:

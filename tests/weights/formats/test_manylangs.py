@@ -309,9 +309,6 @@ def test_zip_with_two_models_or_damage(folder, tmp_path):
 
 TABLE = torch.ones(50_000)
 HOSTILE = {
-    "no tensors": ({"x": [1]}, "x is a list, should be a tensor"),
-    "a tensor": (torch.ones(2), "instead of tensors by name"),
-    "nothing": ({}, "contains nothing"),
     "expanded": ({"x": torch.ones(1).expand(2**30)}, "unexpected: encoder.pkl/x"),
     "another model": ({"weight": torch.ones(5000)}, ""),
     "shared": ({str(i): TABLE for i in range(500)}, "unexpected: encoder.pkl/"),
