@@ -176,7 +176,7 @@ class Encoder:
         group_stops, end = np.cumsum(group_lengths or [1] * len(batch.lengths)), State(())
         with self._workspaces.borrow() as workspace:
             for first, stop in split_slices(batch.lengths, batch_tokens):
-                numbered = self._number(batch, first, stop)
+                numbered = self._number_words(batch, first, stop)
                 if calls_modules:
                     with torch.no_grad():
                         rows = self._call_modules(numbered, with_boundaries=has_boundaries)
@@ -224,7 +224,7 @@ class Encoder:
         if not batch.lengths:
             sizes = (self.config.n_layers + 1, 0, self.config.output_width)
             return torch.zeros(sizes, dtype=torch.float32, device=self.device)
-        numbered = self._number(batch, 0, len(batch.lengths), has_gradients=True)
+        numbered = self._number_words(batch, 0, len(batch.lengths), has_gradients=True)
         return self._call_modules(numbered, with_boundaries=with_boundaries)
 
     def _check(self, batch: SequenceBatch, state: Union[str, State]) -> bool:
@@ -248,7 +248,9 @@ class Encoder:
             return False
         return bool(hooked)
 
-    def _number(self, batch: SequenceBatch, start: int, stop: int, *, has_gradients: bool = False) -> NumberedSequences:
+    def _number_words(
+        self, batch: SequenceBatch, start: int, stop: int, *, has_gradients: bool = False
+    ) -> NumberedSequences:
         """The sequences from `start` to before `stop` as numbers of their distinct words."""
         sequences = batch.sequences[start:stop]
         if batch.vectors is None:
@@ -300,10 +302,13 @@ class Encoder:
             words = torch.from_numpy(tokens).to(self.device)
             layers: Tensor = encoder.encode(vectors, words, lengths.tolist())  # (L+1, N, D)
             return layers[:, torch.from_numpy(places).to(self.device)]
-        return self._lanes_with_grad(vectors, tokens, lengths, places)
+        return self._call_network(vectors, tokens, lengths, places)
 
-    def _lanes_with_grad(self, vectors: Tensor, tokens: Ids, lengths: Ids, places: Ids) -> Tensor:
-        """places (Ids): The tokens whose rows are returned."""
+    def _call_network(self, vectors: Tensor, tokens: Ids, lengths: Ids, places: Ids) -> Tensor:
+        """Layers (L+1, N, D) by the forward pass of the network over lanes.
+
+        places (Ids): The tokens whose rows are returned.
+        """
         plan = plan_lanes(lengths, MAX_LANES)
         d = self.config.n_directions
         slots = [plan.slots(backward=k == 1) for k in range(d)]

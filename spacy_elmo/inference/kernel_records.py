@@ -19,103 +19,67 @@ Address = int
 
 
 class KernelLayer(NamedTuple):
-    """One direction of a layer: `Layer` in `_kernel.h`.
+    """One direction of a layer: `Layer` in `_kernel.h`."""
 
-    input_weights (int), recurrent_weights (int): Panels of the weights of inputs and of previous outputs (P, 4H*).
-    bias (int): Shape (4H*,).
-    projection (int): Panels of (H, P*), or 0: then P is H.
-    highway (int), highway_bias (int): Panels of (P, P*) or 0, and (P*,).
-    start_h (int), start_c (int): Initial states (any, P) and (any, H).
-    end_h (int), end_c (int): States after sequences, likewise, or 0.
-    """
-
-    input_weights: Address
-    recurrent_weights: Address
-    bias: Address
-    projection: Address
-    highway: Address
-    highway_bias: Address
-    start_h: Address
-    start_c: Address
-    end_h: Address
+    input_weights: Address  # panels (inputs, 4H*)
+    recurrent_weights: Address  # panels (P, 4H*), of previous outputs
+    bias: Address  # (4H*,)
+    projection: Address  # panels (H, P*), or 0: then P is H
+    highway: Address  # panels (P, P*), or 0
+    highway_bias: Address  # (P*,)
+    start_h: Address  # (any, P), initial states
+    start_c: Address  # (any, H)
+    end_h: Address  # output or 0, states after sequences
     end_c: Address
 
 
 class KernelTask(NamedTuple):
-    """All steps of a stack in one direction for some lanes of a plan: `Task` in `_kernel.h`.
+    """All steps of a stack in one direction for some lanes of a plan: `Task` in `_kernel.h`."""
 
-    layers (int): `n_layers` records `KernelLayer`, one after the other.
-    vectors (int): Shape (n_words, input_width), inputs of the distinct words.
-    words (int): The word of each token.
-    tokens (int): Shape (S, B), the token in each slot.
-    n_active (int): Shape (S,), the lanes of the plan that have a token at each step.
-    starting (int): Shape (S, B), the row of the initial state of the sequence that starts in a slot, or -1.
-    ending (int): Shape (S, B), the row of the state after the sequence that ends in a slot, or -1; 0 if no states are
-        needed.
-    token_rows (int): Output, or 0: the vector of each token, in rows `rows_stride` numbers apart.
-    outputs (int): Output: a row of P numbers for each token, likewise. Those of the next layer are `layer_stride`
-        numbers further.
-    gates (int): Room for `max_gates` numbers.
-    input_width (int): Width of the inputs of layer 1; above it inputs have P numbers.
-    has_skip (int): Whether inputs are added to the outputs of the layers above the first.
-    first_lane (int), n_lanes (int): The lanes to compute.
-    max_slots (int): Slots to compute between two checks for signals.
-    few_lanes (int): Lanes up to which the input side of an upper layer is one product of many steps.
-    type (int): Index of the weights' type in `WEIGHT_TYPES`.
-    cell_clip (float), projection_clip (float): Bounds; infinity for none.
-    """
-
-    layers: Address
-    vectors: Address
-    words: Address
-    tokens: Address
-    n_active: Address
-    starting: Address
-    ending: Address
-    token_rows: Address
-    outputs: Address
-    gates: Address
+    layers: Address  # `n_layers` records `KernelLayer`, one after the other
+    vectors: Address  # (n_words, input_width), inputs of the distinct words
+    words: Address  # the word of each token
+    tokens: Address  # (S, B), the token in each slot
+    n_active: Address  # (S,), the lanes of the plan that have a token at each step
+    starting: Address  # (S, B), the row of the initial state of the sequence that starts in a slot, or -1
+    ending: Address  # (S, B), the row of the state after the sequence that ends in a slot, or -1; 0 for no states
+    token_rows: Address  # output or 0: the vector of each token, in rows `rows_stride` numbers apart
+    outputs: Address  # output: a row of P numbers for each token, likewise
+    gates: Address  # room for `max_gates` numbers
     n_layers: int
-    input_width: int
-    width: int
-    cell_width: int
-    has_skip: int
+    input_width: int  # of layer 1; above it inputs have P numbers
+    width: int  # P
+    cell_width: int  # H
+    has_skip: int  # whether inputs are added to the outputs of the layers above the first
     n_words: int
     rows_stride: int
-    layer_stride: int
-    n_steps: int
-    n_plan_lanes: int
-    first_lane: int
-    n_lanes: int
+    layer_stride: int  # numbers from the outputs of a layer to those of the next one
+    n_steps: int  # S
+    n_plan_lanes: int  # B
+    first_lane: int  # the first of the lanes to compute
+    n_lanes: int  # the number of lanes to compute
     max_gates: int
-    max_slots: int
-    few_lanes: int
-    type: int
-    cell_clip: float
+    max_slots: int  # slots to compute between two checks for signals
+    few_lanes: int  # lanes up to which the input side of an upper layer is one product of many steps
+    type: int  # index of the weights' type in `WEIGHT_TYPES`
+    cell_clip: float  # infinity for none
     projection_clip: float
 
 
 class KernelProduct(NamedTuple):
-    """A product of rows with weights, with a bias: `Product` in `_kernel.h`.
+    """A product of rows with weights, with a bias: `Product` in `_kernel.h`."""
 
-    rows (int): Shape (n_rows, n_in), `rows_stride` numbers apart.
-    weights (int): `n_panels` panels, each `panel_size` times 4 bytes after the one before.
-    bias (int): Shape (n_panels * PANEL_WIDTH,).
-    out (int): Output, shape (n_rows, n_panels * PANEL_WIDTH), `out_stride` numbers apart.
-    type (int): Index of the weights' type in `WEIGHT_TYPES`.
-    """
-
-    rows: Address
+    rows: Address  # (n_rows, n_in), `rows_stride` numbers apart
     rows_stride: int
     n_in: int
-    weights: Address
-    bias: Address
-    out: Address
+    weights: Address  # `n_panels` panels
+    bias: Address  # (n_panels * PANEL_WIDTH,)
+    out: Address  # output, (n_rows, n_panels * PANEL_WIDTH), `out_stride` numbers apart
     n_rows: int
     n_panels: int
-    panel_size: int
+    panel_size: int  # numbers of 4 bytes from panel to panel
     out_stride: int
-    type: int
+    type: int  # index of the weights' type in `WEIGHT_TYPES`
 
 
 RECORDS: Dict[str, Type[Any]] = {"Layer": KernelLayer, "Task": KernelTask, "Product": KernelProduct}

@@ -1,9 +1,8 @@
 """Lanes: sequences of different length are concatenated (sequence packing), so there is no padding.
 
-Lane plans for sequences that are known, and lanes of text for language modelling: inputs and targets of each lane, in
-chunks of steps. As in bilm-tf a sentence of n
-words has n + 1 predictions: the forward model reads `<S> w1 .. wn` and predicts `w1 .. wn </S>`, the backward model
-reads `</S> wn .. w1` and predicts `wn .. w1 <S>`. Both use the same slots.
+Lane plans are for sequences that are known, lanes of text for language modelling: inputs and targets of each lane, in
+chunks of steps. As in bilm-tf a sentence of n words has n + 1 predictions: the forward model reads `<S> w1 .. wn` and
+predicts `w1 .. wn </S>`, the backward model reads `</S> wn .. w1` and predicts `wn .. w1 <S>`. Both use the same slots.
 """
 
 import heapq
@@ -95,10 +94,10 @@ def plan_lanes(lengths: Union[Ids, Sequence[int]], max_lanes: int) -> LanePlan:
     return LanePlan(sizes, new_number[lanes], offsets, n_active.astype("int64"))
 
 
-# Predictions that `WholeSentenceLanes` keeps ready, as a multiple of a chunk's: short sentences fill the room
-# that long ones leave.
+# Predictions that `WholeSentenceLanes` keeps ready, as a multiple of a chunk's: short sentences fill the room that long
+# ones leave.
 ROOM_TO_CHOOSE = 1.25
-BLOCKS_AT_ONCE = 1024  # whose lengths are looked up at once
+BLOCKS_AT_ONCE = 1024  # lengths of so many blocks are looked up at once
 
 
 @dataclass(frozen=True)
@@ -150,7 +149,7 @@ class NumberedText:
         return self.numbers[ranges(starts, lengths)].astype("int64"), lengths
 
 
-# consecutive sentences that one lane reads: the first sentence, and that after the last
+# Consecutive sentences that one lane reads: the first one, and the one after the last.
 SentenceBlock = Tuple[int, int]
 
 
@@ -169,11 +168,11 @@ class SentenceLanes:
     ) -> None:
         self.text = text
         self.n_blocks = self.n_sentences = self.n_predictions = self.n_dropped = 0
-        self._own = range(n_lanes)[own_lanes]
-        self.n_lanes = len(self._own)
+        self._own_lanes = range(n_lanes)[own_lanes]
+        self.n_lanes = len(self._own_lanes)
         self._blocks = self._measure(blocks)
         self._free_at: List[Tuple[int, int]] = [(0, lane) for lane in range(n_lanes)]
-        self._waiting: List[List[NDArray[np.int64]]] = [[] for _ in self._own]
+        self._waiting: List[List[NDArray[np.int64]]] = [[] for _ in self._own_lanes]
         self._now = 0
 
     def next_chunk(self, n_steps: int) -> Optional[Chunk]:
@@ -222,11 +221,11 @@ class SentenceLanes:
         YIELDS (Tuple[int, int, SentenceBlock]): Blocks of the own lanes: the lane, the step at which it begins, the
             block.
         """
-        free_at, lanes_of_rank = self._free_at, self._own
+        free_at = self._free_at
         while free_at[0][0] < end and (measured := self._next_block()) is not None:
             begin, lane = free_at[0]
             heapq.heapreplace(free_at, (begin + measured[1], lane))
-            if lane in lanes_of_rank:
+            if lane in self._own_lanes:
                 yield lane, begin, measured[0]
 
     def _read(self, assigned: Sequence[Tuple[int, int, SentenceBlock]]) -> None:
@@ -240,7 +239,7 @@ class SentenceLanes:
         start = 0
         for (lane, begin, _), end in zip(assigned, ends):
             rows[4, start] = 1
-            self._waiting[lane - self._own.start].append(rows[:, start + max(0, self._now - begin) : end])
+            self._waiting[lane - self._own_lanes.start].append(rows[:, start + max(0, self._now - begin) : end])
             start = end
 
 
@@ -250,7 +249,7 @@ class WholeSentenceLanes(SentenceLanes):
     words for chunks of n steps.
     """
 
-    _held: Sequence[Tuple[int, int]] = ()  # sentences that are not in a chunk yet, with their predictions
+    _postponed: Sequence[Tuple[int, int]] = ()  # sentences that are not in a chunk yet, with their predictions
 
     def next_chunk(self, n_steps: int) -> Optional[Chunk]:
         """Get the next sentences of all lanes, None at the end of the text; the last chunk has more padding."""
@@ -258,18 +257,18 @@ class WholeSentenceLanes(SentenceLanes):
         if not used.any():
             return None
         n_lanes = self.n_lanes
-        places = np.array([place for place in placed if place[1] in self._own], dtype="int64").reshape(-1, 3)
+        places = np.array([place for place in placed if place[1] in self._own_lanes], dtype="int64").reshape(-1, 3)
         words, lengths = self.text.take(places[:, 0])
         sizes = lengths + 1
-        slots = np.repeat((places[:, 1] - self._own.start), sizes) + ranges(places[:, 2], sizes) * n_lanes
+        slots = np.repeat((places[:, 1] - self._own_lanes.start), sizes) + ranges(places[:, 2], sizes) * n_lanes
         rows = np.zeros((5, n_steps * n_lanes), dtype="int64")
         rows[:4] = WordTable.BEGIN
         rows[:, slots] = _read_and_predict(words, lengths)
         positions = np.zeros((2, n_steps * n_lanes), dtype="int64")
         positions[0, slots] = ranges(np.zeros_like(sizes), sizes)
         positions[1, slots] = np.repeat(sizes, sizes) - positions[0, slots]  # of </S>, which follows the n words, to 1
-        rows[4, places[:, 2] * n_lanes + places[:, 1] - self._own.start] = 1
-        own_used = used[self._own]
+        rows[4, places[:, 2] * n_lanes + places[:, 1] - self._own_lanes.start] = 1
+        own_used = used[self._own_lanes]
         padded = np.flatnonzero(own_used < n_steps)
         rows[4, own_used[padded] * n_lanes + padded] = 1  # padding is a sequence of its own
         shape = (-1, n_steps, n_lanes)
@@ -287,23 +286,23 @@ class WholeSentenceLanes(SentenceLanes):
         lane.
         """
         lanes = [(0, lane) for lane in range(len(self._free_at))]
-        held, offsets = list(self._held), self.text.offsets
-        n_missing = ROOM_TO_CHOOSE * n_steps * len(lanes) - sum(size for _, size in held)
+        candidates, offsets = list(self._postponed), self.text.offsets
+        n_missing = ROOM_TO_CHOOSE * n_steps * len(lanes) - sum(size for _, size in candidates)
         while n_missing > 0 and (measured := self._next_block()) is not None:
             (first, stop), size = measured
             sizes = np.diff(offsets[first : stop + 1]) + 1
-            held += zip(range(first, stop), sizes.tolist())
+            candidates += zip(range(first, stop), sizes.tolist())
             n_missing -= size
         placed: List[Tuple[int, int, int]] = []
-        left: List[Tuple[int, int]] = []
-        for sentence, size in held:
+        postponed: List[Tuple[int, int]] = []
+        for sentence, size in candidates:
             used, lane = lanes[0]
             if used + size > n_steps:
-                left.append((sentence, size))
+                postponed.append((sentence, size))
             else:
                 placed.append((sentence, lane, used))
                 heapq.heapreplace(lanes, (used + size, lane))
-        self._held = left
+        self._postponed = postponed
         return placed, np.array([used for used, _ in sorted(lanes, key=itemgetter(1))], dtype="int64")
 
 

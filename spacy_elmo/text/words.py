@@ -265,7 +265,7 @@ class Vocabulary:
         return np.fromiter((self._ids.get(word, self.unk_id) for word in words), dtype="int64")
 
 
-class _Numbers(Dict[str, int]):
+class _WordNumbers(Dict[str, int]):
     """A word that is looked up for the first time gets the next number. `words` has them by number."""
 
     def __init__(self) -> None:
@@ -285,7 +285,7 @@ class WordTable:
     END = 1
 
     def __init__(self) -> None:
-        self._numbers = _Numbers()
+        self._numbers = _WordNumbers()
         self.numbers_of((SENTENCE_BEGIN, SENTENCE_END))
 
     def __len__(self) -> int:
