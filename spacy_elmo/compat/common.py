@@ -76,7 +76,7 @@ def check_no_url(name: str, path: Any) -> None:
 
 
 def _download(address: str = "") -> str:
-    """The command that downloads a biLM: that at this address, if it is published, else AllenNLP's."""
+    """The command that downloads the biLM at this address, if it is published, else AllenNLP's."""
     known = (model.name for model in list_published() for file in model.files if address.endswith(f"/{file.path}"))
     return f"python -m spacy elmo download {next(known, 'original')} --dest elmo"
 

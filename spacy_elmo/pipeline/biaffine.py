@@ -45,7 +45,7 @@ KNOWN_START, UNKNOWN_START, KNOWN_INSIDE = 1, 0, -1  # as in `token.sent_start`
 
 @dataclass(frozen=True)
 class BiaffineInputs:
-    """What the parser computes scores from, or the gradient of that.
+    """The input of the scores, or its gradient.
 
     vectors (List[Floats2d]): Shape (n, nI) for each Doc.
     weights (Dict[str, FloatsXd]): The parameters of the layer, by name.
@@ -75,9 +75,7 @@ class ParseAnnotation(NamedTuple):
 
 
 class _Network(NamedTuple):
-    """What computes scores: parameters, and the products with those that are matrices, by name; dropout of the hidden
-    vectors.
-    """
+    """The parameters by name, the products with matrices among them, and the dropout of the hidden vectors."""
 
     weights: Dict[str, Tensor]
     products: Dict[str, Callable[[Tensor], Tensor]]

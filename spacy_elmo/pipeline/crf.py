@@ -191,7 +191,7 @@ def _tag_words(n_words: int, begin: int) -> List[int]:
 
 @dataclass(frozen=True)
 class CRFScores:
-    """What the CRF scores tags by, or the gradient of that.
+    """The scores of tags and of their transitions, or their gradient.
 
     emissions (List[Floats2d]): Shape (n, K) for each Doc, scores of the tags of each token.
     transitions (Floats2d): Shape (K+1, K+1), scores from row to column; the boundary comes last.

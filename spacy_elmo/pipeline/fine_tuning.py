@@ -50,8 +50,8 @@ class FineTuning:
 
 
 class FineTuner:
-    """Applies `FineTuning` to one network. What it counts and remembers is neither saved nor copied: a pipeline that is
-    loaded starts again, with the weights it was saved with as the pretrained ones.
+    """Applies `FineTuning` to one network. Its count of updates and its pretrained weights are neither saved nor
+    copied: a pipeline that is loaded starts again, with the weights that it was saved with as the pretrained ones.
     """
 
     def __init__(self, settings: FineTuning) -> None:

@@ -71,8 +71,8 @@ def replace_listener(
     nlp = component._get_pipeline()
     if nlp is not None and listener.owner in nlp.component_names:  # its config is replaced already
         block = nlp.get_pipe_config(listener.owner)["model"]["tok2vec"]
-        if isinstance(block, ReplacedListener) and TOK2VEC_PATH not in block.before:
-            raise _wrong_path(block.before)
+        if isinstance(block, ReplacedListener) and TOK2VEC_PATH not in block.listener_settings:
+            raise _wrong_path(block.listener_settings)
     if copied.has_dim("nO") is None:  # no weights yet: the component loads them
         component.ensure_bilm()
         copied = component.model.copy()
@@ -82,9 +82,9 @@ def replace_listener(
 
 
 class ReplacedListener(Dict[str, Any]):
-    """Config of an `ElmoTok2Vec` in place of a listener; `before` has the mix settings of all listeners by path."""
+    """Config of an `ElmoTok2Vec` in place of a listener, and the mix settings of all listeners by path."""
 
-    before: Dict[str, Dict[str, Any]]
+    listener_settings: Dict[str, Dict[str, Any]]
 
 
 def replace_listener_cfg(elmo_cfg: Dict[str, Any], tok2vec_cfg: Dict[str, Any]) -> Dict[str, Any]:
@@ -96,14 +96,15 @@ def replace_listener_cfg(elmo_cfg: Dict[str, Any], tok2vec_cfg: Dict[str, Any]) 
     """
     blocks = _find_blocks(tok2vec_cfg)
     replaced = {path: block for path, block in blocks.items() if isinstance(block, ReplacedListener)}
-    before = next((block.before for block in replaced.values()), None) or find_listener_blocks(tok2vec_cfg)
-    left = [path for path in before if path not in replaced]
-    if not left or not before.keys() >= replaced.keys():
-        raise _wrong_path(before)
+    earlier = next((block.listener_settings for block in replaced.values()), None)
+    settings = earlier or find_listener_blocks(tok2vec_cfg)  # by path
+    remaining = [path for path in settings if path not in replaced]
+    if not remaining or not settings.keys() >= replaced.keys():
+        raise _wrong_path(settings)
     for path in replaced:
-        replaced[path].update(before[path])
-    config = ReplacedListener({"@architectures": ELMO_TOK2VEC, "elmo": dict(elmo_cfg), **before[left[0]]})
-    config.before = before
+        replaced[path].update(settings[path])
+    config = ReplacedListener({"@architectures": ELMO_TOK2VEC, "elmo": dict(elmo_cfg), **settings[remaining[0]]})
+    config.listener_settings = settings
     return config
 
 

@@ -243,7 +243,7 @@ class ElmoCharacterEncoder(DerivingModule):
     @classmethod
     @isolated
     def from_network(cls, network: BiLMNetwork, requires_grad: bool = False) -> "ElmoCharacterEncoder":
-        """With a copy of the weights of the network."""
+        """RETURNS (ElmoCharacterEncoder): One with a copy of the weights of the network."""
         encoder = cls.__new__(cls)
         nn.Module.__init__(encoder)
         encoder._init_from(network, requires_grad)
@@ -315,8 +315,8 @@ class ElmoCharacterEncoder(DerivingModule):
         weights = current_weights(self, self._names)
         if torch.is_grad_enabled() and any(weight.requires_grad for weight in weights.values()):
             return functional_call(self._empty_cnn(), self._to_ours(weights), (char_ids, lengths))  # type: ignore[no-any-return]  # torch gives Any
-        is_kept = are_parameters([*weights.values()])
-        constant = self._derived.get(self, lambda: self._derive(weights)) if is_kept else self._derive(weights)
+        is_cached = are_parameters([*weights.values()])
+        constant = self._derived.get(self, lambda: self._derive(weights)) if is_cached else self._derive(weights)
         return constant(char_ids, lengths).to(self._char_embedding_weights.dtype)
 
     def _empty_cnn(self) -> CharCNN:

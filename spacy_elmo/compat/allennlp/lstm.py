@@ -50,7 +50,7 @@ from ..common import (
 )
 from .characters import PADDING, export_weights
 
-SHUT = 1e4  # pre-activation of a gate whose sigmoid is exactly 0 (negative) or 1
+CLOSED_GATE = 1e4  # pre-activation of a gate whose sigmoid is exactly 0 (negative) or 1
 # Tokens of a batch with its padding, up to which padding costs less than the steps of several batches.
 PADDED_TOKENS = 2**13
 
@@ -199,13 +199,13 @@ class ElmoLstm(DerivingModule):
             layers = self._join(weights)
             rows, end = run_padded(self.config, layers, table, index[used], start)
         else:
-            is_kept = are_parameters(every)
-            runner = self._derived.get(self, lambda: self._derive(weights)) if is_kept else self._derive(weights)
+            is_cached = are_parameters(every)
+            runner = self._derived.get(self, lambda: self._derive(weights)) if is_cached else self._derive(weights)
             tokens = index[index >= 0].cpu().numpy()
             stack, end = run_sequences(runner, table.detach().float(), tokens, lengths[used].tolist(), start)
             rows = stack[1:]  # the first layer is the table
         if self.stateful:
-            self._keep(end, len(index), used)
+            self._store_states(end, len(index), used)
         return rows.to(table.dtype)
 
     def _join(self, weights: Dict[str, Tensor]) -> List["LayerWeights"]:
@@ -238,7 +238,7 @@ class ElmoLstm(DerivingModule):
         return BiLMState(padded.h[:, used], padded.c[:, used])
 
     @torch.no_grad()
-    def _keep(self, end: BiLMState, n_rows: int, used: Tensor) -> None:
+    def _store_states(self, end: BiLMState, n_rows: int, used: Tensor) -> None:
         """Rows that had no words, and rows beyond the batch, keep their state."""
         if self._states is None:
             old = BiLMState(end.h[:, :0], end.c[:, :0]).pad(n_rows)
@@ -345,14 +345,14 @@ def _run_group(
     steps = torch.arange(n_steps, device=vectors.device)
     mask = steps < lengths.unsqueeze(1)  # (B, T)
     reverse = torch.where(mask, lengths.unsqueeze(1) - 1 - steps, steps)  # (B, T), its own inverse
-    inputs = torch.stack([vectors, _take(vectors, reverse)]).transpose(1, 2)  # (2, T, B, P), in reading order
+    inputs = torch.stack([vectors, _reorder(vectors, reverse)]).transpose(1, 2)  # (2, T, B, P), in reading order
     outputs: List[Tensor] = []
     ends: List[LSTMState] = []
     for k, (layer, (h, c)) in enumerate(zip(layers, start.to_state(config).layers)):
         out, end = _run_layer(config, layer, inputs, mask, h, c)
         inputs = out + inputs if k and config.has_skip else out
         forward, backward = inputs.transpose(1, 2)  # 2 x (B, T, P)
-        joined = torch.cat([forward, _take(backward, reverse)], dim=2)
+        joined = torch.cat([forward, _reorder(backward, reverse)], dim=2)
         outputs.append(joined[mask])
         ends.append(end)
     return torch.stack(outputs), BiLMState.from_state(State(tuple(ends)))
@@ -365,7 +365,7 @@ def _run_layer(
     rows = inputs.flatten(1, 2).to(layer.input_weight.dtype)
     gates = torch.baddbmm(layer.bias.unsqueeze(1), rows, layer.input_weight)
     gates = gates.view(d, n_steps, n_rows, -1)  # (2, T, B, 4H)
-    gates = torch.where(mask.t().unsqueeze(-1), gates, _keeping(gates))
+    gates = torch.where(mask.t().unsqueeze(-1), gates, _make_holding_gates(gates))
     outputs, _, last_c = run_recurrence(
         gates,
         layer.recurrent_weight,
@@ -380,13 +380,13 @@ def _run_layer(
     return outputs, LSTMState(last_h.detach(), last_c)
 
 
-def _keeping(gates: Tensor) -> Tensor:
+def _make_holding_gates(gates: Tensor) -> Tensor:
     """Shape (4H,), gates i, j, f, o that let nothing in and keep everything."""
     row = gates.new_zeros(4, gates.shape[-1] // 4)
-    row[0], row[2] = -SHUT, SHUT
+    row[0], row[2] = -CLOSED_GATE, CLOSED_GATE
     return row.view(-1)
 
 
-def _take(rows: Tensor, index: Tensor) -> Tensor:
+def _reorder(rows: Tensor, index: Tensor) -> Tensor:
     """Rows (B, T, P) in another order, by an index (B, T)."""
     return rows.gather(1, index.unsqueeze(-1).expand(-1, -1, rows.shape[2]))
