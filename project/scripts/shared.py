@@ -102,10 +102,10 @@ def find_processor() -> str:
     """RETURNS (str): Name, family and model, as far as the system tells."""
     path = Path("/proc/cpuinfo")
     text = path.read_text() if path.exists() else ""
-    found = dict(re.findall(r"^(model name|cpu family|model)\s*: (.+?)\s*$", text, flags=re.M))
-    if len(found) < 3:
+    fields = dict(re.findall(r"^(model name|cpu family|model)\s*: (.+?)\s*$", text, flags=re.M))
+    if len(fields) < 3:
         return platform.processor() or platform.machine()
-    return f"{found['model name']} (family {found['cpu family']}, model {found['model']})"
+    return f"{fields['model name']} (family {fields['cpu family']}, model {fields['model']})"
 
 
 def summarize(values: Sequence[float], *, sign: str = "", n_seeds: int = N_SEEDS) -> str:

@@ -47,19 +47,19 @@ def measure_cli(
             f"There is no pipeline of WNUT-17 with seed {seed} in '{pipelines}'. Train them with `paper.py "
             f"choice-wnut17 --seed {seed} --keep {pipelines}`."
         )
-    found = {row["name"]: row for row in read_measured(results)}
+    rows = {row["name"]: row for row in read_measured(results)}
     processor = find_processor()
     with tempfile.TemporaryDirectory() as folder:
         prepare("wnut17", Path(folder), assets_dir)
         for path in paths:
             result: Any = load_kept(path)
-            if not force and found.get(path.name, {}).get("finished_at") == result["finished_at"]:
+            if not force and rows.get(path.name, {}).get("finished_at") == result["finished_at"]:
                 msg.info(f"{path.name} is measured, skipped")
                 continue
             environment = sys.executable if known[path.name].has_minilm else str(python)
             runs = [_call(environment, path, Path(folder) / "test.spacy") for _ in range(repeats)]
             speeds = [run["words_per_s"] for run in runs]
-            found[path.name] = {
+            rows[path.name] = {
                 "name": path.name,
                 "condition": known[path.name].condition,
                 "task": known[path.name].task,
@@ -74,7 +74,7 @@ def measure_cli(
                 "versions": {"spacy": spacy.__version__, "torch": torch.__version__},
             }
             results.mkdir(parents=True, exist_ok=True)
-            srsly.write_jsonl(results / MEASURED, found.values())
+            srsly.write_jsonl(results / MEASURED, rows.values())
             msg.good(f"{path.name}: {median(speeds):,.0f} words/s")
 
 

@@ -85,7 +85,7 @@ def _divide(document: Text, contexts: str) -> List[Tuple[List[str], slice]]:
         return [(sentence, slice(0, len(sentence))) for sentence in document]
     words = [word for sentence in document for word in sentence]
     return [
-        (words[w.start : w.end], slice(w.keep_start - w.start, w.keep_end - w.start))
+        (words[w.start : w.end], slice(w.central_start - w.start, w.central_end - w.start))
         for w in split_windows(len(words), MAX_TOKENS, OVERLAP)
     ]
 

@@ -105,16 +105,16 @@ def count_words(train: Iterable[Doc], ours: Sequence[DocAnswers], theirs: Sequen
     rows = {kind: Counter(n=0, without=0, **{"with": 0}) for kind in (UNKNOWN, SEVERAL, ONE)}
     confused: Dict[Tuple[str, str], Counter[str]] = defaultdict(Counter)
     for one, other in zip(ours, theirs):
-        found, found_by_baseline = dict(_by_place(one.predicted["pos"])), dict(_by_place(other.predicted["pos"]))
+        tag_with, tag_without = (dict(_by_place(doc.predicted["pos"])) for doc in (one, other))
         for place, tag in _by_place(one.gold["pos"]):
-            if place not in found:
+            if place not in tag_with:
                 continue
             word = one.words[place]
             known = tags.get(word, ())
             kind = UNKNOWN if not known else SEVERAL if len(known) > 1 else ONE
-            rows[kind].update({"n": 1, "without": found_by_baseline.get(place) == tag, "with": found[place] == tag})
-            if found[place] != tag:
-                confused[tag, found[place]][word] += 1
+            rows[kind].update({"n": 1, "without": tag_without.get(place) == tag, "with": tag_with[place] == tag})
+            if tag_with[place] != tag:
+                confused[tag, tag_with[place]][word] += 1
     worst = sorted(confused.items(), key=lambda item: (-item[1].total(), item[0]))[:N_SHOWN]
     confusions = [
         {"right": right, "found": wrong, "n": words.total(), "words": [word for word, _ in words.most_common(N_WORDS)]}
@@ -141,8 +141,8 @@ def count_entities(train: Iterable[Doc], ours: Sequence[DocAnswers], theirs: Seq
         for name, doc in (("without", other), ("with", one)):
             for kind in _find_errors(gold, doc.predicted["ents"]):
                 errors[kind][name] += 1
-    counted = {"rows": rows, "errors": errors}
-    return {name: [{"kind": kind, **found} for kind, found in table.items()] for name, table in counted.items()}
+    tables = {"rows": rows, "errors": errors}
+    return {name: [{"kind": kind, **counts} for kind, counts in table.items()] for name, table in tables.items()}
 
 
 def count_categories(train: Iterable[Doc], ours: Dict[str, Any], theirs: Dict[str, Any]) -> Counts:
@@ -165,13 +165,13 @@ def count_categories(train: Iterable[Doc], ours: Dict[str, Any], theirs: Dict[st
     return {"rows": rows, "categories": categories}
 
 
-def _find_errors(gold: Set[Answer], found: Set[Answer]) -> Iterable[str]:
+def _find_errors(gold: Set[Answer], predicted: Set[Answer]) -> Iterable[str]:
     """Each wrong answer, and each right one without an overlapping answer, is one error."""
     labels = {(start, end) for start, end, _ in gold}
-    for start, end, _ in found - gold:
+    for start, end, _ in predicted - gold:
         yield LABEL if (start, end) in labels else BOUNDARIES if _overlaps(start, end, gold) else SPURIOUS
     for start, end, _ in gold:
-        if not _overlaps(start, end, found):
+        if not _overlaps(start, end, predicted):
             yield MISSED
 
 

@@ -44,7 +44,7 @@ def draw_shares(results: List[Result], image_dir: Path) -> List[Tuple[str, str]]
     for task in SHARE_TASKS:
         (title, key), shares = first_score(task), measured_shares(results, task)
         with_elmo, without = (
-            {share: found for share in shares if (found := percents(select(results, task, condition, share), key))}
+            {share: scores for share in shares if (scores := percents(select(results, task, condition, share), key))}
             for condition in ("elmo", "baseline")
         )
         if min(len(with_elmo), len(without)) < 2:
@@ -83,10 +83,10 @@ def draw_choice(results: List[Result], measured: List[Record], image_dir: Path) 
     RETURNS (Optional[Tuple[str, str]]): Title and file name; None if fewer than two systems have both.
     """
     column = next(iter(COLUMNS))
-    found = {system.replace("`", ""): find_best(results, system, column) for system in SYSTEMS}
-    speeds = {system: find_speed(best, measured) for system, best in found.items()}
+    groups = {system.replace("`", ""): find_best(results, system, column) for system in SYSTEMS}
+    speeds = {system: find_speed(group, measured) for system, group in groups.items()}
     points = {
-        system: (speed["words_per_s"], mean(percents(found[system], COLUMNS[column][1])))
+        system: (speed["words_per_s"], mean(percents(groups[system], COLUMNS[column][1])))
         for system, speed in speeds.items()
         if speed is not None
     }

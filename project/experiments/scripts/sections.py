@@ -48,7 +48,7 @@ def senses_section(record: Record) -> str:
         for row in record["rows"]
     ]
     table = make_table(["layer", "F1", "several senses", "difference from the baseline"], rows)
-    told = (
+    preface = (
         "Each use gets the sense with the nearest mean, the 1-nearest neighbor of the paper. SemCor (NOAD senses): "
         f"{record['n_train']:,} training instances, {record['n_test']:,} test instances, of which "
         f"{record['n_answered']:,} have a lemma with training instances, without back-off for the others; biLM "
@@ -60,8 +60,8 @@ def senses_section(record: Record) -> str:
     gain = best["gain"]
     verdict = "better than" if gain["low"] > 0 else "worse than" if gain["high"] < 0 else "not significantly other than"
     return (
-        f"{told}\n\n{table}\n\nThe best layer, {_name_layer(best['layer'])}, is {verdict} the most frequent training "
-        f"sense.{note_earlier(record)}"
+        f"{preface}\n\n{table}\n\nThe best layer, {_name_layer(best['layer'])}, is {verdict} the most frequent "
+        f"training sense.{note_earlier(record)}"
     )
 
 
@@ -72,12 +72,13 @@ def pos_section(record: Record) -> str:
         control = row.get("control")
         beside = ["", ""] if control is None else [f"{control:.1f}", f"{row['value'] - control:.1f}"]
         rows.append([_name_layer(row["layer"]), _interval(row), *beside])
-    told = (
+    preface = (
         f"A linear probe of UPOS on UD English-EWT: {record['n_train']:,} training tokens, {record['n_test']:,} test "
         f"tokens, biLM `{record['bilm']}`. Accuracy with its 95 % interval; the control task (Hewitt and Liang 2019) "
         "has random tags per word, three seeds."
     )
-    return f"{told}\n\n{make_table(['layer', 'accuracy', 'control task', 'selectivity'], rows)}{note_earlier(record)}"
+    table = make_table(["layer", "accuracy", "control task", "selectivity"], rows)
+    return f"{preface}\n\n{table}{note_earlier(record)}"
 
 
 def _name_layer(layer: Any) -> str:
@@ -102,12 +103,12 @@ def contexts_section(record: Record) -> str:
         probe = {"value": 100 * row["accuracy"], "low": 100 * row["low"], "high": 100 * row["high"]}
         rows.append([*labels, f"{row['perplexity']:.1f}", _interval(probe, digits=2)])
     table = make_table(["read as one sequence", "state before it", "forward perplexity", "probe accuracy"], rows)
-    told = (
+    preface = (
         f"Forward perplexity of {record['n_documents']} held-out documents ({record['n_tokens']:,} tokens), and "
         f"accuracy of a linear probe of UPOS on the mean of the layers with its 95 % interval (UD English-EWT, "
         f"{record['n_dev']:,} development tokens); biLM `{record['bilm']}`, `project/experiments/scripts/contexts.py`."
     )
-    return f"{told}\n\n{table}{note_earlier(record)}"
+    return f"{preface}\n\n{table}{note_earlier(record)}"
 
 
 # Errors
