@@ -35,6 +35,7 @@ from wasabi import msg
 from spacy_elmo import load_bilm
 from spacy_elmo.about import __title__, __version__
 from spacy_elmo.files import hash_file
+from spacy_elmo.pipeline.kernel_ops import KERNEL_PRODUCTS
 from spacy_elmo.pipeline.noun_chunks import NOUN_CHUNKS, lacks_ud_rules
 from spacy_elmo.pipeline.starter_config import make_pipeline_config
 from spacy_elmo.weights.formats.native import PACKAGED_NAMES
@@ -64,9 +65,9 @@ SCORES = "scores.json"  # beside the two trainings
 ENCODER_WIDTH, ENCODER_DEPTH = 512, 2
 DROPOUT = 0.33
 TREEBANK_SETTINGS: Dict[str, Any] = {
-    "training.max_steps": 1800,
+    "training.max_steps": 3000,
     "training.patience": 0,
-    "training.eval_frequency": 900,
+    "training.eval_frequency": 1500,
     "training.dropout": DROPOUT,
     "training.batcher": {  # Docs of similar length: fewer steps of the LSTM
         "@batchers": "spacy.batch_by_padded.v1",
@@ -79,7 +80,7 @@ TREEBANK_SETTINGS: Dict[str, Any] = {
     "training.optimizer.learn_rate": {
         "@schedules": "warmup_linear.v1",
         "warmup_steps": 100,
-        "total_steps": 1800,
+        "total_steps": 3000,
         "initial_rate": 0.002,
     },
 }
@@ -95,6 +96,7 @@ ENTITY_SETTINGS: Dict[str, Any] = {
         "initial_rate": 0.001,
     },
 }
+PREDICTION = {"nlp": {"after_pipeline_creation": {"@callbacks": KERNEL_PRODUCTS}}}  # of all trained pipelines
 LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "upstream": "tok2vec"}
 LAYER_CACHE_MB = 4096.0  # all layers of EWT, so that no epoch computes them again
 N_WARM_UP = 20  # texts
@@ -222,7 +224,7 @@ def make_treebank_config(lang: str, bilm: str, *, has_xpos: bool = True, has_lem
     input and output of one bidirectional LSTM.
     """
     names = [*(["tagger"] if has_xpos else []), "morphologizer"]
-    names += [*(["trainable_lemmatizer"] if has_lemmas else []), "parser"]
+    names += [*(["suffix_lemmatizer"] if has_lemmas else []), "parser"]
     width = ENCODER_WIDTH + load_bilm(bilm).config.output_width
     factories = ",".join([*names[:-1], "biaffine_parser"])
     text = make_pipeline_config(factories, lang=lang, bilm=bilm, placement="both")
@@ -232,7 +234,8 @@ def make_treebank_config(lang: str, bilm: str, *, has_xpos: bool = True, has_lem
     encoder["encode"].update(width=ENCODER_WIDTH, depth=ENCODER_DEPTH)
     encoder["elmo_output"]["output_dropout"] = DROPOUT  # that of its input and its own output is that of [training]
     for name in names:
-        config["components"][name]["model"]["tok2vec"] = {**LISTENER, "width": width}
+        if "model" in config["components"][name]:
+            config["components"][name]["model"]["tok2vec"] = {**LISTENER, "width": width}
     config["components"]["tok2vec"] = {"factory": "tok2vec", "model": encoder}
     config["nlp"]["pipeline"] = ["elmo", "tok2vec", *names]
     config["initialize"]["before_init"] = {"@callbacks": "fit_tokenizer", "path": "${paths.train}"}
@@ -245,7 +248,9 @@ def make_treebank_config(lang: str, bilm: str, *, has_xpos: bool = True, has_lem
 def make_entity_config(base: Path) -> Config:
     """RETURNS (Config): For an entity recognizer on the biLM of a trained pipeline, whose components do not change."""
     text = make_pipeline_config("ner", optimize="accuracy", base=str(base))
-    return _set(Config().from_str(text, interpolate=False), ENTITY_SETTINGS, {"ents_f": 1.0})
+    config = Config().from_str(text, interpolate=False)
+    config["nlp"]["after_pipeline_creation"] = None  # of `PREDICTION`
+    return _set(config, ENTITY_SETTINGS, {"ents_f": 1.0})
 
 
 def _set(config: Config, settings: Dict[str, Any], score_weights: Dict[str, float]) -> Config:
@@ -330,7 +335,7 @@ def evaluate_cli(
     wheel.
     """
     name = name_of(treebank, assets_dir)
-    nlp = spacy.load(find_pipeline(treebank, seed, assets_dir))
+    nlp = spacy.load(find_pipeline(treebank, seed, assets_dir), config=PREDICTION)
     round_parameters(nlp)
     path = find_treebank(treebank, assets_dir)["test"]
     record: Dict[str, Any] = {"name": name, "seed": seed, **score_treebank(nlp, path)}
@@ -385,7 +390,7 @@ def speed_cli(
     name = name_of(treebank, assets_dir)
     torch.set_num_threads(threads)
     texts = [doc.text for doc in make_docs(find_treebank(treebank, assets_dir)["test"])]
-    full = spacy.load(find_pipeline(treebank, seed, assets_dir))
+    full = spacy.load(find_pipeline(treebank, seed, assets_dir), config=PREDICTION)
     corpus = PROJECT_DIR / "corpus" / name
     docs = [*_read(full.vocab, corpus / "train.spacy"), *_read(full.vocab, corpus / "entities-dev.spacy")]
     pipelines = {name: full, "without ELMo": make_baseline(full, docs)}
@@ -450,7 +455,7 @@ def package_cli(
     packages = PROJECT_DIR / "packages"
     packages.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as work:
-        nlp = spacy.load(find_pipeline(treebank, seed, assets_dir))
+        nlp = spacy.load(find_pipeline(treebank, seed, assets_dir), config=PREDICTION)
         nlp.meta.update(describe(name, treebank, seed, has_entities="ner" in nlp.pipe_names))
         round_parameters(nlp)
         nlp.config["paths"] = dict.fromkeys(nlp.config["paths"])  # those of this machine
@@ -493,8 +498,8 @@ def round_parameters(nlp: Language) -> None:
     """Round parameters, still in float32, so that a wheel, which is compressed, has a third of their size: those of a
     matrix to multiples of a power of two of about 1/32 of their root mean square, others to float16.
     """
-    for _, pipe in nlp.components:
-        for node in pipe.model.walk():
+    for model in (pipe.model for _, pipe in nlp.components if hasattr(pipe, "model")):
+        for node in model.walk():
             for name in filter(node.has_param, node.param_names):
                 array = node.get_param(name)
                 if array.size < MIN_ROUNDED:
