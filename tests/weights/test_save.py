@@ -1,5 +1,6 @@
 import os
 import re
+from pathlib import Path
 
 import pytest
 from reference.seeded_weights import make_arrays, make_options, write_model
@@ -99,9 +100,10 @@ def test_a_folder_that_cannot_be_renamed_is_replaced_file_by_file(bilm, other, t
     assert load_bilm(tmp_path / "model").config == other.config
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="names of open files are those of Linux")
 def test_save_is_on_the_disk_before_it_has_its_name(bilm, tmp_path, monkeypatch):
     steps, move = [], os.rename
-    monkeypatch.setattr(files, "_sync", lambda path: steps.append(path.name))
+    monkeypatch.setattr(os, "fsync", lambda opened: steps.append(Path(f"/proc/self/fd/{opened}").resolve().name))
     monkeypatch.setattr(os, "rename", lambda *paths: (steps.append("rename"), move(*paths)))
     save_bilm(bilm, tmp_path / "model")
     names = {path.name for path in (tmp_path / "model").iterdir()}

@@ -89,13 +89,9 @@ def _add_line(line: str, n_lines: int, ids: Dict[str, int], symbols: Dict[int, s
     """The problem of a line, empty if there is none."""
     symbol, _, text = line.strip().rpartition("\t")
     symbol = symbol or BLANK
-    if not text:
-        return "is empty"
-    if not text.isdecimal() or len(text) > MAX_DIGITS:
-        return f"has the id {text[:40]!r}, should be a number from 0 to {n_lines - 1:,}"
+    if not text.isdecimal() or len(text) > MAX_DIGITS or int(text) >= n_lines:
+        return f"has the id {text[:40]!r}, should be a number from 0 to {n_lines - 1:,}, one per line"
     symbol_id = int(text)
-    if symbol_id >= n_lines:
-        return f"has the id {symbol_id:,}, should be 0 to {n_lines - 1:,}, since there are {n_lines:,} lines"
     if symbol_id in symbols:
         return f"has the id {symbol_id:,} of {symbols[symbol_id][:40]!r} again"
     if symbol in ids and symbol != BLANK:

@@ -15,7 +15,7 @@ from reference.seeded_manylangs import MANYLANGS_KINDS, SENTENCES, make_architec
 from spacy.tokens import Doc
 
 from spacy_elmo import BiLM, load_bilm, save_bilm
-from spacy_elmo.inference.word_encoder import check_has_targets
+from spacy_elmo.inference.word_encoder import check_has_targets, make_lexicon_codec
 from spacy_elmo.text.words import Lexicon
 from spacy_elmo.weights.archive import File, Listing
 from spacy_elmo.weights.formats.manylangs import (
@@ -83,7 +83,7 @@ def test_gradients_ids_copies_and_boundaries(kind, make):
     for name, parameter in bilm.network.named_parameters():
         assert parameter.grad is not None and parameter.grad.isfinite().all(), name
     words = list(dict.fromkeys(word for sentence in TEXT for word in sentence))
-    ids, _ = bilm._encoder.words.codec.encode(words)
+    ids, _ = make_lexicon_codec(bilm.config, bilm.lexicon).encode(words)
     index = [[words.index(word) for word in sentence] for sentence in TEXT]
     assert np.abs(bilm.encode(index, char_ids=ids).numpy() - wanted).max() < 1e-5
     copied = pickle.loads(pickle.dumps(bilm))
@@ -217,11 +217,11 @@ def test_wrong_tensors_of_both_files_are_listed_together(folder):
 @pytest.mark.parametrize(
     "lines, wanted",
     [
-        ("<oov>\t0\n<pad>\t5\n", "line 2 has the id 5, should be 0 to 1"),
+        ("<oov>\t0\n<pad>\t5\n", "line 2 has the id '5', should be a number from 0 to 1"),
         ("<oov>\t0\n<pad>\t0\n", "line 2 has the id 0 of '<oov>' again"),
         ("<oov>\t0\n<pad>\t1\n<pad>\t2\n", "line 3 has '<pad>' again"),
         ("<oov>\t0\n<pad>\t-1\n", "line 2 has the id '-1'"),
-        ("<oov>\t0\n\n<pad>\t1\n", "line 2 is empty"),
+        ("<oov>\t0\n\n<pad>\t1\n", "line 2 has the id ''"),
         ("<oov>\t0\n<pad>\t" + "9" * 5000, "line 2 has the id '9999"),
         ("", "<oov> is missing"),
         ("\udcff\t0\n", "cannot be read as text in UTF-8: line 1 has the byte 0xff"),
