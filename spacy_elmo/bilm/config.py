@@ -9,17 +9,7 @@ from typing import Annotated, Any, Dict, List, Literal, Mapping, Optional, Tuple
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from ..settings import (
-    KNOWN_NAMES,
-    Count,
-    Flag,
-    Positive,
-    Problem,
-    Whole,
-    check_record,
-    read_block,
-    require,
-)
+from ..settings import KNOWN_NAMES, Count, Flag, Positive, Problem, Whole, check_record, read_block, require
 from ..util import shorten
 
 Activation = Literal["relu", "tanh"]

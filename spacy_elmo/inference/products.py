@@ -20,15 +20,7 @@ from ..bilm.network import BiLMNetwork
 from ..bilm.transformer import TransformerLayer
 from ..errors import Warnings
 from ..util import shorten
-from .kernel import (
-    PackedMatrix,
-    Product,
-    check_precision,
-    find_unsupported,
-    has_kernel,
-    kernel_product,
-    pack_panels,
-)
+from .kernel import PackedMatrix, Product, check_precision, find_unsupported, has_kernel, kernel_product, pack_panels
 
 Scale = Union[float, Tensor]
 

@@ -20,16 +20,7 @@ from ..bilm.char_cnn import CharCNN, TokenEmbedder
 from ..bilm.config import BiLMConfig
 from ..bilm.layers import Highway, apply_highway, find_hooked
 from ..bilm.network import BiLMNetwork
-from ..text.words import (
-    SENTENCE_BEGIN,
-    SENTENCE_END,
-    CharacterCodec,
-    Ids,
-    Lexicon,
-    LexiconCodec,
-    Utf8Codec,
-    Vocabulary,
-)
+from ..text.words import SENTENCE_BEGIN, SENTENCE_END, CharacterCodec, Ids, Lexicon, LexiconCodec, Utf8Codec, Vocabulary
 from .kernel import has_kernel
 from .products import make_product
 from .runtime import CACHE_LOCK, isolated

@@ -56,18 +56,19 @@ def read_inputs(inputs: Inputs, first_id: Optional[int] = None) -> SentenceBatch
     RAISES (ValueError): EL011 for input that is not tokenized, EL017 for ids of another shape or type, or not shifted
         by one; for a batch without sentences.
     """
-    is_tensor = isinstance(inputs, Tensor)
-    sentences: Any = inputs if is_tensor else check_sentences(inputs)
-    if is_tensor and (problem := _describe_problem(sentences, first_id)):
-        raise ValueError(Errors.EL017.format(problem=problem))
-    if not len(sentences):
+    if isinstance(inputs, Tensor):
+        if problem := _describe_problem(inputs, first_id):
+            raise ValueError(Errors.EL017.format(problem=problem))
+        ids = inputs.cpu()
+        mask = (ids != 0).any(dim=2)  # (B, S)
+        distinct, numbers = torch.unique(ids[mask], dim=0, return_inverse=True)
+        batch = SentenceBatch([rows.tolist() for rows in numbers.split(mask.sum(dim=1).tolist())], mask, distinct)
+    else:
+        sentences = check_sentences(inputs)
+        batch = SentenceBatch(sentences, _length_mask([len(words) for words in sentences]))
+    if not batch.sentences:
         raise ValueError(NO_SENTENCES)
-    if not is_tensor:
-        return SentenceBatch(sentences, _length_mask([len(words) for words in sentences]))
-    ids = sentences.cpu()
-    mask = (ids != 0).any(dim=2)  # (B, S)
-    distinct, numbers = torch.unique(ids[mask], dim=0, return_inverse=True)
-    return SentenceBatch([rows.tolist() for rows in numbers.split(mask.sum(dim=1).tolist())], mask, distinct)
+    return batch
 
 
 def _length_mask(lengths: Sequence[int], n_columns: Optional[int] = None) -> Tensor:

@@ -11,12 +11,7 @@ import pytest
 from inference.forcing import needs_kernel
 
 from spacy_elmo.inference import kernel
-from spacy_elmo.inference.kernel_records import (
-    KernelProduct,
-    KernelTask,
-    check_layout,
-    pack_record,
-)
+from spacy_elmo.inference.kernel_records import KernelProduct, KernelTask, check_layout, pack_record
 
 pytestmark = needs_kernel
 

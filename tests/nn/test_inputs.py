@@ -54,6 +54,7 @@ def test_batch_to_ids_needs_a_whole_number_of_characters(n_characters):
         ("She sat", "EL011.*Sentence 0 is a string"),
         ([["She"], [1]], "EL011.*Sentence 1 is a list with items that are not strings"),
         ([], "no sentences"),
+        (torch.zeros(0, 3, 50, dtype=torch.long), "no sentences"),
         (None, "given as NoneType"),
         (torch.ones(3, 50, dtype=torch.long), r"EL017.*shape \(3, 50\), should have \(B, S, C\)"),
         (torch.tensor([259, 262]).repeat(25).view(1, 1, 50), "EL017.*259 to 262, should be 0 to 261"),
