@@ -72,15 +72,17 @@ def _find_state(value: Any) -> Mapping[str, Tensor]:
         inner = [value[key] for key in STATE_KEYS if isinstance(value, Mapping) and isinstance(value.get(key), Mapping)]
         value = inner[0] if inner else value
     if not isinstance(value, Mapping) or not value:
-        raise ValueError(f"it contains {type(value).__name__ if value != {} else 'nothing'} instead of tensors by name")
-    unreadable_items = {name: item for name, item in value.items() if not (isinstance(name, str) and _is_plain(item))}
-    if unreadable_items:
-        problems = listed(
+        problems = [f"it contains {type(value).__name__ if value != {} else 'nothing'} instead of tensors by name"]
+    else:
+        problems = [
             f"{shorten(str(name), 80)} is a {type(item).__name__}, should be a tensor with a name"
-            for name, item in unreadable_items.items()
-        )
-        raise ValueError(f"it has {len(unreadable_items)} problem(s):{problems}")
-    return value
+            for name, item in value.items()
+            if not (isinstance(name, str) and _is_plain(item))
+        ]
+    if problems:
+        raise ValueError(f"it has {len(problems)} problem(s):{listed(problems)}")
+    state: Mapping[str, Tensor] = value
+    return state
 
 
 def _is_plain(item: Any) -> bool:

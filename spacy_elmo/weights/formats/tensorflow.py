@@ -29,7 +29,7 @@ from .bilm_tf import (
     only_file,
     regular_name,
 )
-from .tf_bundle import INDEX_SUFFIX, TF_DTYPES, Bundle, Variable, incomplete
+from .tf_bundle import INDEX_SUFFIX, TF_DTYPES, Bundle, Variable
 
 STATE_NAME = "checkpoint"  # text with the name of the newest checkpoint
 NEWEST = re.compile(rb'^[ \t]*model_checkpoint_path\s*:\s*"((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
@@ -79,10 +79,10 @@ def with_options(file: Path, options: Optional[File] = None) -> ModelFiles:
 
 def find_checkpoint(path: Path) -> Optional[Path]:
     """The index of a checkpoint, PREFIX.index; None if this is not a checkpoint. The path is a folder, a file of a
-    checkpoint, or the prefix of its files, which need not exist itself.
+    checkpoint, or the prefix of its files, which need not exist itself. An index that a file `checkpoint` names may be
+    missing, which its reader reports.
 
-    RAISES (ValueError): If the checkpoint that a file `checkpoint` names is missing, and for several checkpoints
-        without a name of the newest.
+    RAISES (ValueError): For several checkpoints without a name of the newest.
     """
     if path.is_dir():
         return _in_folder(path)
@@ -97,12 +97,10 @@ def find_checkpoint(path: Path) -> Optional[Path]:
 def _in_folder(folder: Path) -> Optional[Path]:
     state = folder / STATE_NAME
     name = _newest(state) if state.is_file() else None
+    if name is not None:
+        return folder / f"{name}{INDEX_SUFFIX}"
     indices = [folder / name for name in list_files(folder) if name.endswith(INDEX_SUFFIX)]
     indices = [file for file in indices if _data_files(file)]
-    if name is not None:
-        indices = [file for file in indices if file.name == f"{name}{INDEX_SUFFIX}"]
-        if not indices:
-            raise incomplete(state, f"{name}{INDEX_SUFFIX}' and '{name}.data-*")
     if len(indices) > 1:
         names = ", ".join(file.name for file in indices)
         raise ValueError(

@@ -48,13 +48,6 @@ class Variable(NamedTuple):
     crc: int
 
 
-def incomplete(path: object, missing: str) -> ValueError:
-    return ValueError(
-        f"The TensorFlow checkpoint '{path}' is incomplete: there is no '{missing}' in the same folder. Copy all "
-        "files that begin with the name of the checkpoint into one folder."
-    )
-
-
 class Bundle:
     """A checkpoint in format V2.
 
@@ -85,7 +78,10 @@ class Bundle:
             prefix = self.index.name.removesuffix(INDEX_SUFFIX)
             path = self.index.with_name(f"{prefix}.data-{shard:05d}-of-{self._n_shards:05d}")
             if not path.is_file():
-                raise incomplete(self.index, path.name)
+                raise ValueError(
+                    f"The TensorFlow checkpoint '{self.index}' is incomplete: there is no '{path.name}' in the same "
+                    "folder. Copy all files that begin with the name of the checkpoint into one folder."
+                )
             in_shard = {name: variable for name, variable in variables.items() if variable.shard == shard}
             with decoding(self.index, CHECKPOINT_KIND):
                 arrays.update(_read_data_file(path, in_shard))
