@@ -6,7 +6,7 @@ was made in the mode, are compared with those of the same calls without it.
 
 import contextlib
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple
+from typing import Any, Callable, Dict, Iterator, List
 
 import numpy as np
 import pytest
@@ -60,19 +60,11 @@ MODES: Dict[str, Callable[[], Any]] = {
 }
 
 
-class Place(NamedTuple):
-    """Folders of models: native with softmax, a transformer, ELMoForManyLangs with both encoders; and of bilm-tf."""
-
-    native: Path
-    transformer: Path
-    manylangs: Path
-    manylangs_lstm: Path
-    files: Any
-
-
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """Written once; no test changes them."""
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with models: native with softmax, a transformer, ELMoForManyLangs with both encoders, and of bilm-tf in
+    `bilm`. Written once; no test changes them.
+    """
     folder = tmp_path_factory.mktemp("modes")
     vocabulary = Vocabulary(VOCABULARY)
     torch.manual_seed(0)
@@ -84,27 +76,27 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     save_bilm(transformer, folder / "transformer")
     write_manylangs(folder / "manylangs", make_architecture())
     write_manylangs(folder / "lstm", make_architecture(encoder={"name": "lstm"}))
-    files = save_files(make_bilm(), folder)
-    return Place(folder / "native", folder / "transformer", folder / "manylangs", folder / "lstm", files)
+    save_files(make_bilm(), folder)
+    return folder
 
 
-def native(place: Place, **settings: Any) -> BiLM:
-    return load_bilm(place.native, **settings)
+def native(place: Path, **settings: Any) -> BiLM:
+    return load_bilm(place / "native", **settings)
 
 
-def pipeline(place: Place) -> Any:
+def pipeline(place: Path) -> Any:
     nlp = spacy.blank("en")
     set_bilm(nlp.add_pipe("elmo").model, native(place))
     return nlp
 
 
-def simple(place: Place) -> ElmoModel:
+def simple(place: Path) -> ElmoModel:
     model = ElmoModel()
-    model.load(place.files.options.parent)
+    model.load(place / "bilm")
     return model
 
 
-def make_lstm(place: Place) -> allennlp.ElmoLstm:
+def make_lstm(place: Path) -> allennlp.ElmoLstm:
     module = allennlp.ElmoLstm(8, 8, 16, 2)
     with torch.no_grad(), torch.device("cpu"):
         generator = torch.Generator().manual_seed(3)
@@ -113,12 +105,13 @@ def make_lstm(place: Place) -> allennlp.ElmoLstm:
     return module
 
 
-def of_files(make: Callable[..., Any], *args: Any, **settings: Any) -> Callable[[Place], Any]:
+def of_files(make: Callable[..., Any], *args: Any, **settings: Any) -> Callable[[Path], Any]:
     """RETURNS: What makes a replacement from the files of bilm-tf."""
 
-    def call(place: Place) -> Any:
+    def call(place: Path) -> Any:
         torch.manual_seed(5)
-        return make(place.files.options, place.files.weights, *args, **settings)
+        (weights,) = (place / "bilm").glob("*.hdf5")
+        return make(place / "bilm" / "options.json", weights, *args, **settings)
 
     return call
 
@@ -161,7 +154,7 @@ ENTRIES: Dict[str, Any] = {
             *(rows for _, _, rows in bilm.iter_encode(SENTENCES, batch_tokens=2)),
         ],
     ),
-    "steady state": (lambda place: load_bilm(place.files.weights.parent), lambda bilm: [bilm.steady_state.h]),
+    "steady state": (lambda place: load_bilm(place / "bilm"), lambda bilm: [bilm.steady_state.h]),
     "language model": (
         native,
         lambda bilm: [
@@ -172,10 +165,10 @@ ENTRIES: Dict[str, Any] = {
         ],
     ),
     "transformer": (
-        lambda place: load_bilm(place.transformer),
+        lambda place: load_bilm(place / "transformer"),
         lambda bilm: [*bilm.embed(SENTENCES), bilm.perplexity(SENTENCES).mean],
     ),
-    "ELMoForManyLangs": (lambda place: load_bilm(place.manylangs), lambda bilm: bilm.embed(SENTENCES)),
+    "ELMoForManyLangs": (lambda place: load_bilm(place / "manylangs"), lambda bilm: bilm.embed(SENTENCES)),
     "export": (native, lambda bilm: [array for pair in start_states(bilm) for array in pair]),
     "component": (
         pipeline,
@@ -190,11 +183,11 @@ ENTRIES: Dict[str, Any] = {
         lambda elmo: [*elmo_of(elmo, SENTENCES), *elmo_of(elmo, IDS), batch_to_ids(SENTENCES)],
     ),
     "nn.Elmo, trained": (
-        lambda place: Elmo(place.native, dropout=0.0, trainable=True),
+        lambda place: Elmo(place / "native", dropout=0.0, trainable=True),
         lambda elmo: elmo_of(elmo, SENTENCES),
     ),
     "nn.Elmo, digest": (
-        lambda place: Elmo(place.native, store_bilm=False),
+        lambda place: Elmo(place / "native", store_bilm=False),
         lambda elmo: [elmo.load_state_dict(elmo.state_dict()), elmo.state_dict()["encoder.digest"]][1:],
     ),
     "AllenNLP Elmo": (of_files(allennlp.Elmo, 1, dropout=0.0), lambda elmo: elmo_of(elmo, IDS)),
@@ -222,34 +215,31 @@ ENTRIES: Dict[str, Any] = {
         lambda model: [model(Batcher(None, 50).batch_sentences(SENTENCES))["lm_embeddings"]],
     ),
     "simple_elmo": (simple, lambda model: [model.get_elmo_vectors(SENTENCES), model.get_elmo_vector_average([WORDS])]),
-    "Embedder": (lambda place: Embedder(place.manylangs), lambda embedder: embedder.sents2elmo(SENTENCES)),
-    "Embedder, padded": (lambda place: Embedder(place.manylangs_lstm), lambda embedder: embedder.sents2elmo(SENTENCES)),
+    "Embedder": (lambda place: Embedder(place / "manylangs"), lambda embedder: embedder.sents2elmo(SENTENCES)),
+    "Embedder, padded": (lambda place: Embedder(place / "lstm"), lambda embedder: embedder.sents2elmo(SENTENCES)),
 }
 
 
-def to_arrays(parts: List[Any]) -> List[Any]:
-    return [np.asarray(part.detach().double() if isinstance(part, torch.Tensor) else part) for part in parts]
-
-
 def assert_close(found: List[Any], wanted: List[Any]) -> None:
-    for one, other in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5, rtol=1e-6)
+    for pair in zip(found, wanted, strict=True):
+        arrays = [np.asarray(part.detach().double() if isinstance(part, torch.Tensor) else part) for part in pair]
+        np.testing.assert_allclose(*arrays, atol=1e-5, rtol=1e-6)
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_a_mode_changes_no_number_and_leaves_no_trace(place: Place, entry: str, mode: str) -> None:
+def test_a_mode_changes_no_number_and_leaves_no_trace(place: Path, entry: str, mode: str) -> None:
     if not all(products.is_supported_on_cpu(precision) for precision in ("int8", "bfloat16") if precision in entry):
         pytest.skip(f"native kernel: {describe_kernel()}")
     make, use = ENTRIES[entry]
     reference = make(place)
-    first, second = to_arrays(use(reference)), to_arrays(use(reference))
+    first, second = use(reference), use(reference)
     made = make(place)
     with MODES[mode]():
         found, made_inside = use(made), make(place)
-    assert_close(to_arrays(found), first)
-    assert_close(to_arrays(use(made)), second)
-    assert_close(to_arrays(use(made_inside)), first)
+    assert_close(found, first)
+    assert_close(use(made), second)
+    assert_close(use(made_inside), first)
 
 
 ARCHITECTURES = {"crf_ner": "spacy-elmo.CRFTagger.v1", "biaffine_parser": "spacy-elmo.BiaffineParser.v1"}
@@ -279,8 +269,8 @@ def test_a_pipeline_learns_the_same_in_a_mode(kind: str, mode: str) -> None:
     assert_close(learn(MODES.get(mode, torch.no_grad)), learn(contextlib.nullcontext))
 
 
-def test_the_rest_of_a_model_runs_in_autocast(place: Place) -> None:
-    elmo, scores = Elmo(place.native, dropout=0.0, trainable=True), torch.nn.Linear(128, 2)
+def test_the_rest_of_a_model_runs_in_autocast(place: Path) -> None:
+    elmo, scores = Elmo(place / "native", dropout=0.0, trainable=True), torch.nn.Linear(128, 2)
     before = elmo(SENTENCES).representations[0].detach()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         found = scores(elmo(SENTENCES).representations[0])
@@ -296,7 +286,7 @@ def test_the_rest_of_a_model_runs_in_autocast(place: Place) -> None:
         torch.testing.assert_close(after, elmo(SENTENCES).representations[0], atol=1e-5, rtol=0)
 
 
-def test_what_is_made_in_inference_mode_can_be_trained(place: Place) -> None:
+def test_what_is_made_in_inference_mode_can_be_trained(place: Path) -> None:
     rounded = "bfloat16" if products.is_supported_on_cpu("bfloat16") else "float32"
     with torch.inference_mode():
         elmo = Elmo(native(place).set_precision(rounded).set_precision("float32"), dropout=0.0)
@@ -326,7 +316,7 @@ def test_what_is_made_in_inference_mode_can_be_trained(place: Place) -> None:
     ids=["float16", "bfloat16", "default device", "inference mode"],
 )
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_modes_of_a_gpu_change_no_number(place: Place, enter: Callable[[], Any], device: str) -> None:
+def test_modes_of_a_gpu_change_no_number(place: Path, enter: Callable[[], Any], device: str) -> None:
     wanted = native(place).embed(SENTENCES, state="steady")
     for make in (lambda: native(place).to(device), lambda: Elmo(native(place), dropout=0.0).to(device).bilm):
         bilm = make()
