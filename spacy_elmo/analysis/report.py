@@ -114,7 +114,7 @@ def read_output(path: Path) -> TrainingOutput:
         pipeline=pipeline,
         config=_read_config(pipeline),
         meta=_read_object(pipeline / META),
-        seeds=tuple(_read_seed(folder, folder / METRICS) for folder in folders if (folder / METRICS).is_file()),
+        seeds=tuple(_read_seed(folder) for folder in folders if (folder / METRICS).is_file()),
         dev_seeds=tuple(seed for seed in map(_read_dev_seed, folders) if seed is not None),
         has_metrics=(path / METRICS).is_file(),
         score_log=score_log,
@@ -155,30 +155,35 @@ def _experiment_of(folder: Path) -> Any:
     return config
 
 
-def _read_dev_seed(path: Path) -> Optional[SeedScores]:
-    pipeline = _look_for_pipeline(path)
-    seed = None if pipeline is None else _read_seed(path, pipeline / META)
-    return seed if seed is not None and seed.scores else None
+def _read_seed(folder: Path) -> SeedScores:
+    """Scores of `spacy evaluate`, which writes null where there are no annotations."""
+    record = _read_object(folder / METRICS)
+    return _make_seed(folder, record, [name for name, value in record.items() if value is None])
 
 
-def _read_seed(path: Path, file: Path) -> SeedScores:
-    record = _read_object(file)
-    if file.name == META:
-        record = record["performance"] if isinstance(record.get("performance"), dict) else {}
-    # Speed, tokenization and losses are no scores of a component.
+def _read_dev_seed(folder: Path) -> Optional[SeedScores]:
+    """Scores of `spacy train`, which writes 0 where there are no annotations, for scores whose weight is null."""
+    pipeline = _look_for_pipeline(folder)
+    if pipeline is None:
+        return None
+    performance = _read_object(pipeline / META).get("performance")
+    record = performance if isinstance(performance, dict) else {}
+    weights = _read_config(pipeline).get("training", {}).get("score_weights", {})
+    unscored = [name for name, value in record.items() if value is None or (not value and weights.get(name, 0) is None)]
+    seed = _make_seed(folder, record, unscored)
+    return seed if seed.scores else None
+
+
+def _make_seed(folder: Path, record: Dict[str, Any], unscored: Sequence[str]) -> SeedScores:
+    """Speed, tokenization and losses are not scores of a component."""
     names = [
         name for name in record if name != "speed" and not name.startswith("token_") and not name.endswith("_loss")
     ]
-    # Without annotations `spacy evaluate` writes null; `spacy train` writes 0 for scores whose weight is null.
-    unscored = {name for name in names if record[name] is None}
-    if file.name == META:
-        weights = _read_config(file.parent).get("training", {}).get("score_weights", {})
-        unscored |= {name for name in names if not record[name] and weights.get(name, 0) is None}
     scores = {name: float(record[name]) for name in names if is_number(record[name]) and name not in unscored}
-    timing = _read_object(path / TIMING) if (path / TIMING).is_file() else {}
-    elapsed_s: Any = timing.get("elapsed_s")
+    timing = _read_object(folder / TIMING) if (folder / TIMING).is_file() else {}
+    elapsed_s = timing.get("elapsed_s")
     elapsed_s = float(elapsed_s) if is_number(elapsed_s) else None
-    return SeedScores(path.resolve().name, scores, elapsed_s, tuple(name for name in SCORE_NAMES if name in unscored))
+    return SeedScores(folder.resolve().name, scores, elapsed_s, tuple(name for name in SCORE_NAMES if name in unscored))
 
 
 def _read_config(pipeline: Path) -> Dict[str, Any]:
