@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional
 import srsly
 
 from ..files import AnyPath, atomic_file
+from ..pipeline.surprisal import Surprisal
 from ..util import DIRECTIONS, has_matplotlib, require_package
 
 if TYPE_CHECKING:
@@ -290,55 +291,54 @@ def _mean_directions(row: Dict[str, Any]) -> float:
     return float(sum(values) / len(values))
 
 
-GAP = ("", (math.nan, math.nan))  # a place between sentences
+WordSurprisals = Sequence[Tuple[str, Surprisal]]
+GAP = ("", Surprisal(math.nan, math.nan, math.nan, is_unk=False))  # a place between sentences
 
 
 def draw_surprisal(
-    tokens: Sequence[Tuple[str, Sequence[float]]],
-    path: Path,
-    *,
-    title: str,
-    look: Optional[Look] = None,
-    starts: Sequence[int] = (),
+    tokens: WordSurprisals, path: Path, *, title: str, look: Optional[Look] = None, starts: Sequence[int] = ()
 ) -> None:
     """Draw a curve per direction over the words of a text, `WORDS_OF_PANEL` in a panel, interrupted between sentences.
+    Words outside the vocabulary have open markers.
 
-    tokens (Sequence[Tuple[str, Sequence[float]]]): Words with their surprisal: forward, backward; NaN for none. With
-        the mean and `is_unk`, as in `Surprisal`, words outside the vocabulary have open markers.
+    tokens (Sequence[Tuple[str, Surprisal]]): Words with their surprisal.
     path (Path), title (str), look (Optional[Look]): See `save_figure`.
     starts (Sequence[int]): The first words of sentences.
     """
-    n_panels = max(1, -(-len(tokens) // WORDS_OF_PANEL))
-    n_words = -(-len(tokens) // n_panels)
-    highest = max((bit for _, bits in tokens for bit in bits[:2] if bit > 0), default=0.0)
-    figure, panels = new_figure(height=0.8 + 2.2 * n_panels, n_panels=n_panels, look=look, share_x=False)
-    lines_of_panels: List[List[Tuple[str, Sequence[float]]]] = [[] for _ in range(n_panels)]
-    for i, token in enumerate(tokens):
-        line = lines_of_panels[i // n_words]
-        if i in starts and line:
-            line.append(GAP)
-        line.append(token)
-    n_places = max(map(len, lines_of_panels))
-    for axes, line_tokens in zip(panels, lines_of_panels):
-        curves = [
-            Curve(name, range(len(line_tokens)), [bits[k] for _, bits in line_tokens])
-            for k, name in enumerate(DIRECTIONS)
-        ]
-        draw_curves(axes, curves)
-        for line in list(axes.get_lines()):
-            unknown = [place for place, (_, bits) in enumerate(line_tokens) if any(bits[3:])]
-            values = [line.get_ydata()[place] for place in unknown]
-            axes.plot(
-                unknown, values, linestyle="", marker=line.get_marker(), markersize=7, **_open_marker(line.get_color())
-            )
-        words = [(place, wrap(figure, word, 1000)) for place, (word, _) in enumerate(line_tokens) if word]
-        axes.set_xticks([place for place, _ in words], [word for _, word in words], rotation=45, ha="right")
-        axes.set(ylabel="surprisal (bits)", xlim=(-0.5, n_places - 0.5), ylim=(0, 1.08 * highest or 1))
-    if any(any(bits[3:]) for _, bits in tokens):
+    lines = _divide_words(tokens, starts)
+    highest = max((bits for _, surprisal in tokens for bits in surprisal[:2] if bits > 0), default=0.0)
+    figure, panels = new_figure(height=0.8 + 2.2 * len(lines), n_panels=len(lines), look=look, share_x=False)
+    for axes, line in zip(panels, lines):
+        _draw_words(figure, axes, line)
+        axes.set(ylabel="surprisal (bits)", xlim=(-0.5, max(map(len, lines)) - 0.5), ylim=(0, 1.08 * highest or 1))
+    if any(surprisal.is_unk for _, surprisal in tokens):
         panels[0].plot([], [], linestyle="", marker="o", label=UNKNOWN_LABEL, **_open_marker("grey"))
     set_title(figure, title)
     add_legend(figure, panels[0], n_columns=3)
     save_figure(figure, path, look=look)
+
+
+def _divide_words(tokens: WordSurprisals, starts: Sequence[int]) -> List[List[Tuple[str, Surprisal]]]:
+    """RETURNS (List[List[Tuple[str, Surprisal]]]): The words of each panel, with gaps before sentences."""
+    n_panels = max(1, -(-len(tokens) // WORDS_OF_PANEL))
+    n_words = -(-len(tokens) // n_panels)
+    lines: List[List[Tuple[str, Surprisal]]] = [[] for _ in range(n_panels)]
+    for i, token in enumerate(tokens):
+        line = lines[i // n_words]
+        line += [GAP, token] if i in starts and line else [token]
+    return lines
+
+
+def _draw_words(figure: "Figure", axes: Any, line: WordSurprisals) -> None:
+    draw_curves(
+        axes, [Curve(name, range(len(line)), [bits[k] for _, bits in line]) for k, name in enumerate(DIRECTIONS)]
+    )
+    unknown = [place for place, (_, surprisal) in enumerate(line) if surprisal.is_unk]
+    for curve in list(axes.get_lines()):
+        values, look = [curve.get_ydata()[place] for place in unknown], _open_marker(curve.get_color())
+        axes.plot(unknown, values, linestyle="", marker=curve.get_marker(), markersize=7, **look)
+    words = [(place, wrap(figure, word, 1000)) for place, (word, _) in enumerate(line) if word]
+    axes.set_xticks([place for place, _ in words], [word for _, word in words], rotation=45, ha="right")
 
 
 def _open_marker(colour: str) -> Dict[str, Any]:

@@ -36,7 +36,9 @@ DRAWINGS = {
     "layer weights": lambda path: draw_layer_weights(MIXES, path),
     "perplexities": lambda path: plots.draw_perplexities([RUN, RUN], path),
     "probe": lambda path: draw_probe(_record(), path),
-    "surprisal": lambda path: plots.draw_surprisal([("$x_{$", (1.0, float("nan")))] * 30, path, title="$x_{$"),
+    "surprisal": lambda path: plots.draw_surprisal(
+        [("$x_{$", Surprisal(1, math.nan, 1, False))] * 30, path, title="$x_{$"
+    ),
 }
 
 
