@@ -43,14 +43,11 @@ msg = Speaker()
 
 # Remedies for errors of the operating system, by errno.
 REMEDIES: Dict[Optional[int], str] = {
-    errno.ENOSPC: "Free disk space, then run the command again.",
-    errno.EDQUOT: "Free disk space, then run the command again.",
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Free disk space, then run the command again."),
     errno.ENOENT: "Check the path.",
-    errno.ENOTDIR: "Part of this path is a file, not a folder: choose another path.",
-    errno.EEXIST: "Part of this path is a file, not a folder: choose another path.",
+    **dict.fromkeys((errno.ENOTDIR, errno.EEXIST), "Part of this path is a file, not a folder: choose another path."),
     errno.EISDIR: "It is a folder: give the path of a file.",
-    errno.EACCES: "Change its permissions, or choose another path.",
-    errno.EPERM: "Change its permissions, or choose another path.",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "Change its permissions, or choose another path."),
     errno.EROFS: "Choose a path on a writable disk.",
 }
 
@@ -80,7 +77,11 @@ LANG_HELP = (
     "any Unicode white space, including no-break spaces."
 )
 LANG_OPT = Opt(None, "--lang", "-l", help=LANG_HELP)
-# Of commands that read a corpus with a biLM.
+# Of commands that read a corpus.
+CORPUS_HELP = (
+    "Text, JSONL or DocBin, plain or compressed (.gz, .bz2, .xz, .zst): files, folders, pipes, patterns such as "
+    "'corpus/**/*.gz', hf:NAME[:SPLIT][:COLUMN], or - for stdin."
+)
 CORPUS_LANG_OPT = Opt(
     None,
     "--lang",

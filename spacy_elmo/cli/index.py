@@ -41,10 +41,7 @@ NOTICE = b"\nStopping after this batch. Press Ctrl+C again to stop at once; what
 @app.command("index")
 def index_cli(
     # fmt: off
-    corpus_path: Optional[List[str]] = Arg(
-        None,
-        help="Text, JSONL or DocBin, plain or compressed (.gz, .bz2, .xz, .zst): files, folders, pipes, patterns such as 'corpus/**/*.gz', hf:NAME[:SPLIT][:COLUMN], or - for stdin.",
-    ),
+    corpus_path: Optional[List[str]] = Arg(None, help=_common.CORPUS_HELP),
     index_path: Path = Arg(..., help="Folder of the index, new or to be added to."),
     bilm_path: Optional[str] = Opt(
         None,

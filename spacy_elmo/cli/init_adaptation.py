@@ -30,7 +30,7 @@ def init_adaptation_cli(
         help="The biLM to continue: name of a packaged one, or path to weights in any known format. Defaults to en_elmo_sm for English, otherwise to null (pass --paths.init when training).",
     ),
     lang: Optional[str] = lang_opt("the language of the biLM"),
-    text: Optional[str] = text_opt(),
+    corpus: Optional[str] = text_opt(),
     force: bool = _common.FORCE_OPT,
     # fmt: on
 ) -> None:
@@ -38,13 +38,13 @@ def init_adaptation_cli(
     domain.
     """
     with _common.show_errors():
-        check_config_files([output_path], text, bilm=bilm, force=force)
-        if text is not None:
-            find_shards(text)
+        check_config_files([output_path], corpus, bilm=bilm, force=force)
+        if corpus is not None:
+            find_shards(corpus)
         config = make_adaptation_config(
             lang=lang,
             tokenizer=find_tokenizer(lang),
             bilm=choose_bilm(bilm, lang or read_lang(bilm) or "en"),
             config_path=quote_path(output_path),
         )
-        save_configs("adaptation", {output_path: config}, text)
+        save_configs("adaptation", {output_path: config}, corpus)

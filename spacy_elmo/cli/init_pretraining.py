@@ -15,7 +15,7 @@ def init_pretraining_cli(
     # fmt: off
     output_path: Path = OUTPUT_ARG,
     lang: Optional[str] = lang_opt("en"),
-    text: Optional[str] = text_opt(", and its size decides if the config is the small one."),
+    corpus: Optional[str] = text_opt(", and its size decides if the config is the small one."),
     small: bool = Opt(
         False, "--small", "-s", help="For a text of a few MB: a smaller biLM and more passes through the text."
     ),
@@ -27,18 +27,18 @@ def init_pretraining_cli(
     It has the sizes of en_elmo_sm, or of a smaller biLM with --small and for a text of at most 10 MB.
     """
     with _common.show_errors():
-        check_config_files([output_path], text, force=force)
-        if text is not None:
-            find_shards(text)
+        check_config_files([output_path], corpus, force=force)
+        if corpus is not None:
+            find_shards(corpus)
         config = make_pretraining_config(
             lang=lang or "en",
             tokenizer=find_tokenizer(lang),
-            is_small=small or (text is not None and _is_small(text)),
+            is_small=small or (corpus is not None and _is_small(corpus)),
             config_path=quote_path(output_path),
         )
         if lang is None:
             _common.msg.info("The language is en, the default. Choose another with --lang.")
-        save_configs("pretraining", {output_path: config}, text)
+        save_configs("pretraining", {output_path: config}, corpus)
 
 
 def _is_small(place: str) -> bool:

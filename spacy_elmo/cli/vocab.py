@@ -11,10 +11,7 @@ from ._app import Arg, Opt, app
 @app.command("vocab")
 def vocab_cli(
     # fmt: off
-    corpus_path: List[str] = Arg(
-        ...,
-        help="Text, JSONL or DocBin, plain or compressed (.gz, .bz2, .xz, .zst): files, folders, pipes, patterns such as 'corpus/**/*.gz', hf:NAME[:SPLIT][:COLUMN], or - for stdin.",
-    ),
+    corpus_path: List[str] = Arg(..., help=_common.CORPUS_HELP),
     output_path: Path = Arg(..., help="Text file for the words, one per line.", dir_okay=False),
     n_words: int = Opt(
         30000,

@@ -156,7 +156,7 @@ def embed_corpus(
             writer.meta = description
             nlp = make_vector_pipeline(replace(settings, store=writer.store), bilm)
             total = embed_whole(settings, nlp, sources, writer, progress, ids)
-            _require_texts(total, output)
+            _require_texts(total, output)  # before the file is put in place
     _require_texts(total, output)
     if ids.n_repeated:
         warn(ids.describe())

@@ -7,6 +7,7 @@ reads rows instead: BOS, the words with what is padded, and EOS at the position 
 direction reads BOS and earlier words, its backward direction EOS and later words.
 """
 
+from importlib import import_module
 from typing import Any, Dict, List, NamedTuple, Sequence, Set, Tuple, Union
 
 import numpy as np
@@ -56,6 +57,7 @@ class OnnxGraph:
         self._inputs: List[Any] = []
         self._outputs: List[Any] = []
         self._n_names = 0
+        self._onnx = import_module("onnx")
 
     def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """The output of a new node of an ONNX operator; inputs and outputs are names of values."""
@@ -63,20 +65,16 @@ class OnnxGraph:
 
     def add_many(self, operator: str, n_outputs: int, *inputs: str, **attributes: Any) -> List[str]:
         """The outputs of a new node."""
-        from onnx import helper
-
         outputs = [self._new_name(operator) for _ in range(n_outputs)]
-        self._nodes.append(helper.make_node(operator, list(inputs), outputs, **attributes))
+        self._nodes.append(self._onnx.helper.make_node(operator, list(inputs), outputs, **attributes))
         return outputs
 
     def constant(self, values: Any, dtype: str = "float32") -> str:
         """A new constant of an array or numbers."""
-        from onnx import numpy_helper
-
         array: NDArray[Any] = np.ascontiguousarray(values, dtype=dtype).reshape(np.shape(values))
         name = self._new_name("constant")
         self.n_bytes += array.nbytes
-        self._constants.append(numpy_helper.from_array(array, name))
+        self._constants.append(self._onnx.numpy_helper.from_array(array, name))
         return name
 
     def integers(self, *values: int) -> str:
@@ -85,21 +83,21 @@ class OnnxGraph:
 
     def input(self, name: str, kind: str, axes: Axes) -> str:
         """Declare an input of a kind (FLOAT or INT64); an axis of any size has a name in place of a size."""
-        self._inputs.append(_value_info(name, kind, axes))
+        self._inputs.append(self._value_info(name, kind, axes))
         return name
 
     def output(self, name: str, value: str, kind: str, axes: Axes) -> None:
         """Declare a value as an output with a name of its own."""
-        from onnx import helper
-
-        self._nodes.append(helper.make_node("Identity", [value], [name]))
-        self._outputs.append(_value_info(name, kind, axes))
+        self._nodes.append(self._onnx.helper.make_node("Identity", [value], [name]))
+        self._outputs.append(self._value_info(name, kind, axes))
 
     def build(self) -> Any:
         """The graph, an onnx.GraphProto."""
-        from onnx import helper
+        inputs, outputs = self._inputs, self._outputs
+        return self._onnx.helper.make_graph(self._nodes, self.name, inputs, outputs, self._constants)
 
-        return helper.make_graph(self._nodes, self.name, self._inputs, self._outputs, self._constants)
+    def _value_info(self, name: str, kind: str, axes: Axes) -> Any:
+        return self._onnx.helper.make_tensor_value_info(name, getattr(self._onnx.TensorProto, kind), list(axes))
 
     def _new_name(self, stem: str) -> str:
         self._n_names += 1
@@ -110,12 +108,6 @@ def split_shape(graph: OnnxGraph, value: str, n_axes: int) -> Tuple[str, ...]:
     """The sizes of the first axes of a value, each with one axis."""
     shape = graph.add("Shape", value)
     return tuple(graph.add("Gather", shape, graph.integers(i), axis=0) for i in range(n_axes))
-
-
-def _value_info(name: str, kind: str, axes: Axes) -> Any:
-    from onnx import TensorProto, helper
-
-    return helper.make_tensor_value_info(name, getattr(TensorProto, kind), list(axes))
 
 
 def _join_directions(graph: OnnxGraph, directions: List[str]) -> str:

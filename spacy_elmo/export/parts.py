@@ -144,10 +144,9 @@ def describe_parts(settings: PartSettings, bilm: BiLM) -> Dict[str, Any]:
 def find_types(
     settings: PartSettings, inputs: Sequence[Source], on_message: OnMessage = ignore_message
 ) -> PartSettings:
-    """The settings with all types of the columns that are kept, "" or chosen by the user before. They are chosen by the
-    first `TEXTS_TO_CHECK` texts that have fields: "int64" or "float64" if all of them are numbers or null, else
-    "string". Files without fields give a message. ValueError for fields that no text
-    has.
+    """The settings with the types of the columns that `keep` names, which are "" or chosen by the user before. The
+    first `TEXTS_TO_CHECK` texts that have fields decide: "int64" or "float64" if all of them are numbers or null, else
+    "string". Files without fields give a message. ValueError for fields that no text has.
     """
     if not settings.keep:
         return settings
@@ -263,9 +262,9 @@ def begin_folder(
     foreign_files = [name for name in visible if name != MANIFEST and not PART.fullmatch(name)]
     if foreign_files or (visible and MANIFEST not in names):
         raise ValueError(
-            f"The folder '{settings.folder}' has files that `elmo embed` did not write "
-            f"({(foreign_files or visible)[0]}). "
-            "Choose another folder; `force=True` replaces parts of an earlier run, and nothing else."
+            f"The folder '{settings.folder}' has files that `elmo embed` did not write, such as "
+            f"'{(foreign_files or visible)[0]}'. Choose another folder; `force=True` replaces parts of an earlier run, "
+            "and nothing else."
         )
     _check_parts(settings.folder, inputs)
     if not force and any(PART.fullmatch(name) for name in names):
