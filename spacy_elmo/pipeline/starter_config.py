@@ -28,21 +28,8 @@ from .layer_weights import load_trained
 from .noun_chunks import NOUN_CHUNKS, lacks_ud_rules
 from .text_classifier import BAG_OF_WORDS
 
-HEADER = """\
-# {pipeline} {elmo}: the config of `spacy init config` for {optimize}, {network}.
-{more}# python -m spacy train {config_path} --output {output} --paths.train train.spacy --paths.dev dev.spacy{options}
-
-"""
-WITH_ELMO = ("with ELMo", "each component with its own mix of layers")
-WITHOUT_ELMO = ("without ELMo", "each component with its own network")
-NETWORK = "# Differs from it: a BiLSTM over word features{place}.\n"
-NGRAMS = "# Differs from it: text categories from n-grams of words and characters{beside}.\n"
 # The file that this config wrote, on the first 300 training sentences of WNUT-17, and its baseline.
-SCORES = """\
-# Scores: 300 sentences of WNUT-17, test F1 23.7 with ELMo, 5.5 without (seeds 0 to 2), 2026-11-27; two minutes each.
-"""
-FINE_TUNED = "# Differs from it: {bilm}ends after {max_steps} updates, and saves averaged weights.\n"
-BASE = "# All other components are from {base}, and are not trained.\n"
+SCORES = "300 sentences of WNUT-17, test F1 23.7 with ELMo, 5.5 without (seeds 0 to 2), 2026-11-27; two minutes each"
 PLACEMENTS = {"input": "at the input", "output": "at the output", "both": "at the input and at the output"}
 # Names to ignore: shared layers, which ELMo replaces, and empty names.
 SHARED = ("", "elmo", "tok2vec", "transformer")
@@ -138,28 +125,30 @@ def make_pipeline_config(
     config["system"]["gpu_allocator"] = "pytorch" if use_gpu else None
     filled = load_model_from_config(config, auto_fill=True).config
     filled["components"].update(frozen_blocks)  # spaCy fills in their settings
-    elmo, network = WITHOUT_ELMO if is_baseline else WITH_ELMO
-    place = "" if is_baseline or placement is None else f", with ELMo {PLACEMENTS[placement]}"
     is_measured = names == ["ner"] and lang == "en" and optimize == "efficiency" and not base
     is_measured &= not fine_tune and (is_baseline or bilm == find_language_bilm(lang))
-    more = SCORES if is_measured else "" if placement is None else NETWORK.format(place=place)
+    elmo, owner = ("without ELMo", "network") if is_baseline else ("with ELMo", "mix of layers")
+    source = f"the config of `spacy init config` for {optimize}"
+    lines = [f"{', '.join(names)} {elmo}: {source}, each component with its own {owner}."]
+    if is_measured:
+        lines.append(f"Scores: {SCORES}.")
+    elif placement is not None:
+        place = "" if is_baseline else f", with ELMo {PLACEMENTS[placement]}"
+        lines.append(f"Differs from it: a BiLSTM over word features{place}.")
     if fine_tune:
-        more += FINE_TUNED.format(bilm="" if is_baseline else "trains the biLM too, ", **FINE_TUNING_UPDATES)
-    blocks = filled["components"].values()
-    if any("TextCatNgrams" in block.get("model", {}).get("@architectures", "") for block in blocks):
-        more += NGRAMS.format(beside="" if is_baseline else ", and from all layers, without a mix of their own")
+        trained, n_updates = "" if is_baseline else "trains the biLM too, ", FINE_TUNING_UPDATES["max_steps"]
+        lines.append(f"Differs from it: {trained}ends after {n_updates} updates, and saves averaged weights.")
+    models = [block.get("model", {}) for block in filled["components"].values()]
+    if any("TextCatNgrams" in model.get("@architectures", "") for model in models):
+        beside = "" if is_baseline else ", and from all layers, without a mix of their own"
+        lines.append(f"Differs from it: text categories from n-grams of words and characters{beside}.")
+    if base:
+        lines.append(f"All other components are from {base}, and are not trained.")
+    command = f"python -m spacy train {config_path} --output {shlex.quote(logs or 'training')}"
     options = "" if bilm or has_bilm else " --paths.bilm BILM"
-    header = HEADER.format(
-        pipeline=", ".join(names),
-        elmo=elmo,
-        optimize=optimize,
-        network=network,
-        more=more + (BASE.format(base=base) if base else ""),
-        config_path=config_path,
-        output=shlex.quote(logs or "training"),
-        options=options + ("" if code is None else f" --code {shlex.quote(os.fsdecode(code))}"),
-    )
-    return header + write_config(filled)
+    options += "" if code is None else f" --code {shlex.quote(os.fsdecode(code))}"
+    lines.append(f"{command} --paths.train train.spacy --paths.dev dev.spacy{options}")
+    return "".join(f"# {line}\n" for line in lines) + "\n" + write_config(filled)
 
 
 def find_annotated(docs: Iterable[Doc]) -> List[str]:
