@@ -40,8 +40,13 @@ class CharFilter(nn.Module):
         windows = characters.unfold(1, width, 1)  # (U, C - width + 1, E, width), a view
         n_words, n_windows = windows.shape[:2]
         rows = windows.reshape(n_words * n_windows, embedding_width * width)
-        scores = rows @ self.weight.reshape(n, -1).t()  # (U * windows, n): one large product
-        return scores.view(n_words, n_windows, n).amax(dim=1) + self.bias
+        weight = self.weight.reshape(n, -1)
+        # Products of other sizes round by the place of a row in memory, and so by the company of a word.
+        zeros, more_filters = -rows.shape[1] % 4, int(n == 1)
+        if zeros or more_filters:
+            rows, weight = nn.functional.pad(rows, (0, zeros)), nn.functional.pad(weight, (0, zeros, 0, more_filters))
+        scores = (rows @ weight.t())[:, :n]  # (U * windows, n): one large product
+        return scores.reshape(n_words, n_windows, n).amax(dim=1) + self.bias
 
     def train_on(self, groups: Sequence[Tensor], embedding: Tensor) -> Tensor:
         """The same as `forward` from character ids, with a backward pass at a third of the cost.

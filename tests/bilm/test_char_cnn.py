@@ -23,6 +23,21 @@ def test_cut_rows_give_the_same_vectors(activation, max_characters):
         torch.testing.assert_close(char_cnn(ids, lengths), char_cnn(ids), rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("embedding_width", [4, 5, 6, 7, 16])
+@pytest.mark.parametrize("n_filters", [1, 2, 5, 9, 32])
+def test_no_bit_of_a_word_depends_on_its_company(embedding_width, n_filters):
+    torch.manual_seed(0)
+    config = CharCNNConfig(embedding_width, ((1, n_filters), (3, n_filters)), "tanh", 0, 50)
+    char_cnn = CharCNN(config, 2 * n_filters)
+    words = ["bank", "a", "of", *("w" * (i % 40) + str(i) for i in range(70))]
+    ids = torch.from_numpy(character_ids(words, 50))
+    lengths = (ids != 261).sum(dim=1).tolist()
+    with torch.no_grad():
+        in_company = char_cnn(ids, lengths)
+        alone = torch.cat([char_cnn(ids[i : i + 1], lengths[i : i + 1]) for i in range(len(words))])
+    assert torch.equal(in_company, alone)
+
+
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 @pytest.mark.parametrize("has_lengths", [True, False])
 @pytest.mark.parametrize("is_at_once", [True, False], ids=["one product, as on a GPU", "a product per filter"])
