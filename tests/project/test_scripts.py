@@ -184,6 +184,18 @@ def test_stored_results_are_of_the_configs_of_their_experiments(import_script):
         assert digest in (None, paper_run.digest_config(config)), name
 
 
+def test_each_run_is_one_line_of_the_file_of_its_table(import_script):
+    stored, table_of = import_script("stored"), import_script("paper_experiments").TABLE_OF
+    assert set(table_of.values()) == set(stored.TABLES)
+    names = []
+    for path in stored.RESULTS_DIR.glob("*.jsonl"):
+        for result in srsly.read_jsonl(path) if path.stem in stored.TABLES else ():
+            assert table_of["{task}-{condition}-{share}pct-seed".format(**result["settings"])] == path.stem
+            assert result["processor"] and "seed" in result["settings"]
+            names.append(stored.name_of(result))
+    assert len(set(names)) == len(names) > 200
+
+
 @pytest.mark.slow
 def test_every_run_makes_a_pipeline(import_script, tmp_path):
     experiments, script = import_script("paper_experiments"), import_script("paper_run")

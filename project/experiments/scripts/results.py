@@ -28,7 +28,7 @@ from stored import EXPERIMENTS_DIR, RESULTS_DIR, Result, read_results
 DOCS = EXPERIMENTS_DIR.parents[1] / "docs"
 PAGES = [DOCS / "results.md", EXPERIMENTS_DIR / "RESULTS.md"]
 IMAGES, LAYER_WEIGHTS = "images", "layer_weights.png"  # the folder is beside the first page
-# Pictures in docs/images: the file of project/results that each is drawn from, and how.
+# Pictures in docs/images: the file of `results` that each is drawn from, and how.
 PICTURES: Dict[str, Tuple[str, Callable[..., object]]] = {
     "en_elmo_sm_perplexity.png": ("perplexity-en_elmo_sm.json", draw_perplexities),
     "layer_weights_course.png": ("layer-weights-parser.jsonl", draw_course),
