@@ -363,12 +363,7 @@ class Pretraining:
             settings = changed_settings(record, self._settings())
             text = changed_text(record["text"], self._describe_text())
             if not settings and not text:
-                self.trainer.restore(snapshot)
-                best_mean = record["best"]["mean"]  # null before the first validation
-                self.best = BestSoFar(**{**record["best"], "mean": math.inf if best_mean is None else best_mean})
-                self._validated_at = int(record["validated_at"])
-                self._losses = list(map(float, record["losses"]))
-                self.elapsed_s = float(record["elapsed_s"])
+                self._continue_from(snapshot)
         # Wrong names, shapes, dtypes and values of tensors and settings raise different errors.
         except Exception as error:
             raise ValueError(
@@ -380,6 +375,15 @@ class Pretraining:
             raise ValueError(Errors.EL146.format(path=self.output, different="; ".join(settings)))
         if text:
             raise ValueError(Errors.EL156.format(path=self.output, different="; ".join(text[:MAX_NAMED]), init=init))
+
+    def _continue_from(self, snapshot: Snapshot) -> None:
+        record = snapshot.record
+        self.trainer.restore(snapshot)
+        best_mean = record["best"]["mean"]  # null before the first validation
+        self.best = BestSoFar(**{**record["best"], "mean": math.inf if best_mean is None else best_mean})
+        self._validated_at = int(record["validated_at"])
+        self._losses = list(map(float, record["losses"]))
+        self.elapsed_s = float(record["elapsed_s"])
 
     def _describe_text(self) -> Dict[str, Any]:
         return describe_text(self.text, self.held_out, self.text_settings)
