@@ -1,7 +1,7 @@
 """From a path to a `BiLM`: `load_bilm`, which format the files at a path have, or what they are instead."""
 
 import os
-from fnmatch import fnmatch
+from fnmatch import fnmatch, fnmatchcase
 from pathlib import Path, PurePosixPath
 from shlex import quote
 from typing import Dict, List, Optional, Sequence, Tuple
@@ -13,11 +13,20 @@ from ..files import AnyPath, aside_of, to_path
 from ..inference.bilm import BiLM
 from ..inference.kernel import check_precision
 from ..inference.runtime import isolated
-from .archive import TAR_SUFFIXES, File, Listing, ModelFiles, PathLike, cannot_add, no_such_bilm
+from .archive import (
+    TAR_SUFFIXES,
+    VECTORS,
+    WEIGHTS_WANTED,
+    File,
+    Listing,
+    ModelFiles,
+    PathLike,
+    cannot_add,
+    no_such_bilm,
+)
 from .formats import ALLENNLP, BILM_TF, FORMATS, TF_CHECKPOINT, Format
 from .formats.allennlp import detect_allennlp, detect_state_dict
 from .formats.bilm_tf import detect_bilm_tf
-from .formats.hdf5 import VECTORS, WEIGHTS_WANTED
 from .formats.native import PACKAGED_NAMES, find_packaged_files
 from .formats.pipelines import PIPELINE_CONFIG, component_names
 from .formats.tensorflow import find_checkpoint, with_options
@@ -157,7 +166,7 @@ def detect_format(path: Path) -> Tuple[Format, ModelFiles]:
     if listing.kind != "folder" and (content := _content_of_file(listing)) is not None:
         raise _no_bilm(path, content)
     for format in FORMATS:
-        if format.is_possible(listing) and (files := format.detect(listing)) is not None:
+        if _is_possible(format, listing) and (files := format.detect(listing)) is not None:
             return format, files
     if listing.kind == "folder":
         if (content := _content_of_folder(path)) is not None:
@@ -169,6 +178,14 @@ def detect_format(path: Path) -> Tuple[Format, ModelFiles]:
         if len(archives) == 1:
             return detect_format(archives[0].path)
     raise _no_format(listing)
+
+
+def _is_possible(format: Format, listing: Listing) -> bool:
+    """Whether a path has a name of a format, or is a file of its kind."""
+    names = {name.rpartition("/")[2] for name in listing.files}
+    return listing.kind in format.kinds or any(
+        fnmatchcase(name, pattern) for name in names for pattern in format.name_patterns
+    )
 
 
 def detect_pair(weights: Path, options: File) -> Tuple[Format, ModelFiles]:

@@ -25,10 +25,9 @@ from ...inference.runtime import isolated
 from ...nn.inputs import pad_rows
 from ...nn.modules import parameter_dtype
 from ...util import DIRECTIONS
-from ...weights.archive import File
+from ...weights.archive import File, read_hdf5
 from ...weights.formats import bilm_tf
 from ...weights.formats.allennlp_names import LSTM, allennlp_lstm_datasets
-from ...weights.formats.hdf5 import read_hdf5
 from ...weights.tensor_map import (
     Dataset,
     export_arrays,

@@ -1,7 +1,6 @@
 """The formats of biLMs in one table: the files of each, how they are detected, read and written."""
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Callable, List, Optional, Sequence, Tuple
 
@@ -61,13 +60,6 @@ class Format:
     file_names: Sequence[str] = ()
     dtypes: Sequence[str] = ()
     find_unwritable: Callable[[BiLM], List[str]] = lambda bilm: []
-
-    def is_possible(self, listing: Listing) -> bool:
-        """Whether a path has a name of this format, or is a file of its kind."""
-        names = {name.rpartition("/")[2] for name in listing.files}
-        return listing.kind in self.kinds or any(
-            fnmatchcase(name, pattern) for name in names for pattern in self.name_patterns
-        )
 
 
 NATIVE = Format(

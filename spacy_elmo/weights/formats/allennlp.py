@@ -33,6 +33,7 @@ from ..archive import (
     Shape,
     cannot_add,
     no_such_bilm,
+    read_hdf5,
     read_object,
 )
 from ..meta import FORMAT_KEY, LoadedMix, mixes_to_meta
@@ -49,7 +50,6 @@ from ..tensor_map import (
 from .allennlp_lm import is_language_model, read_language_model
 from .allennlp_names import CACHE, CHARACTERS, EMBEDDER, LSTM, allennlp_datasets
 from .bilm_tf import SOFTMAX_NAMES, derive_options, read_options
-from .hdf5 import read_hdf5
 from .native import has_network
 from .state_dict import read_state_dict
 

@@ -22,15 +22,20 @@ from ...inference.digest import EMBEDDINGS
 from ...settings import Flag, Whole
 from ...util import shorten
 from ..archive import (
+    FIRST_VECTORS,
     HDF5_SUFFIXES,
     OPTIONS_NAME,
+    VECTORS,
     VOCAB_NAME,
+    WEIGHTS_WANTED,
     Array,
     File,
     Listing,
     ModelFiles,
     Shape,
+    read_hdf5,
     read_object,
+    write_hdf5,
     write_object,
 )
 from ..meta import FORMAT_KEY, META_NAME, make_file_meta, split_copy
@@ -54,7 +59,6 @@ from ..tensor_map import (
     whole,
     write_vocabulary,
 )
-from .hdf5 import FIRST_VECTORS, VECTORS, WEIGHTS_WANTED, read_hdf5, write_hdf5
 
 TOKEN_EMBEDDINGS_NAME = "token_embeddings.hdf5"
 
