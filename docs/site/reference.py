@@ -26,6 +26,7 @@ Definition = Union[ast.ClassDef, ast.FunctionDef, ast.Assign]
 API = ("spacy_elmo", "spacy_elmo.nn", "spacy_elmo.export")
 RETURNED = (
     ("pipeline.component", "ElmoComponent"),
+    ("pipeline.labelled_pipe", "LabelledPipe"),
     ("pipeline.crf_ner", "CRFNer"),
     ("pipeline.biaffine_parser", "BiaffineDependencyParser"),
     ("pipeline.suffix_lemmatizer", "SuffixLemmatizer"),
