@@ -431,8 +431,13 @@ def build_bilm_tf(
     )
     head = _take_softmax(arrays, softmax)
     is_shared = bool(options.get("share_embedding_softmax")) and table is not None and SOFTMAX_WEIGHT not in head
+    expected = {dataset.name: dataset.shape for dataset in tf_datasets(config)}
     head_shapes = softmax_shapes(SOFTMAX_NAMES, head, config, is_shared=is_shared, is_needed=softmax is not None)
-    _check_arrays(config, arrays, head_shapes, head, files.weights, softmax or files.weights, where)
+    checks = [(files.weights, expected, arrays), (softmax, head_shapes, head)]
+    if softmax is None:  # one error for all that is in the file
+        checks = [(files.weights, {**expected, **head_shapes}, {**arrays, **head})]
+    for path, shapes, values in checks:
+        raise_mismatches(find_mismatches(shapes, values), path, where)
     embeddings = _choose_embeddings(files, options, token_embeddings)
     vectors = None if embeddings is None else read_token_embeddings(embeddings, config.projection_width)
     rows = table_rows(table, head.get(SOFTMAX_BIAS), vectors)
@@ -473,23 +478,6 @@ def _take_softmax(arrays: Dict[str, Array], softmax: Optional[File]) -> Dict[str
         return head
     stored = read_hdf5(softmax)
     return {name: stored[name] for name in SOFTMAX_NAMES if name in stored}
-
-
-def _check_arrays(
-    config: BiLMConfig,
-    arrays: Mapping[str, Array],
-    head_shapes: Mapping[str, Shape],
-    head: Mapping[str, Array],
-    weights: File,
-    softmax: File,
-    where: object,
-) -> None:
-    """ValueError EL026 with all problems of the file of the weights, or of the softmax if it is another file."""
-    expected = {dataset.name: dataset.shape for dataset in tf_datasets(config)}
-    if softmax == weights:
-        expected, arrays = {**expected, **head_shapes}, {**arrays, **head}
-    raise_mismatches(find_mismatches(expected, arrays), weights, where)
-    raise_mismatches(find_mismatches(head_shapes, head), softmax, where)
 
 
 def _choose_embeddings(
