@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from .config import CharCNNConfig, TokenEmbedderConfig
 from .layers import LSTM, Highway, LayerNorm, Linear, constant_, find_hooked, new_parameter, normal_, uniform_
 
-N_BUCKETS = 6  # maximum number of groups of words of similar length, each computed by separate products
-MIN_BUCKET = 64  # minimum number of words in a group
-MIN_WINDOWS = 16  # minimum number of windows in a group: products of fewer rows have other rounding errors
+N_BUCKETS = 6  # maximum number of buckets of words of similar length, each computed by separate products
+MIN_BUCKET = 64  # minimum number of words in a bucket
+MIN_WINDOWS = 16  # minimum number of windows in a bucket: products of fewer rows have other rounding errors
 
 
 def has_mask_row(name: str) -> bool:
@@ -48,19 +48,19 @@ class CharFilter(nn.Module):
         scores = (rows @ weight.t())[:, :n]  # (U * windows, n): one large product
         return scores.reshape(n_words, n_windows, n).amax(dim=1) + self.bias
 
-    def train_on(self, groups: Sequence[Tensor], embedding: Tensor) -> Tensor:
+    def train_on(self, buckets: Sequence[Tensor], embedding: Tensor) -> Tensor:
         """The same as `forward` from character ids, with a backward pass at a third of the cost.
 
         There are few distinct characters. The product of each character with the weights of each position is computed
         once, and the score of a window is a sum of rows of that table. Only the maximum gets a gradient; of several
         equal ones, the first.
 
-        groups (Sequence[Tensor]): Each of shape (U_k, C_k), int64.
+        buckets (Sequence[Tensor]): Each of shape (U_k, C_k), int64.
         RETURNS (Tensor): Shape (sum U_k, n), before the activation.
         """
         n, embedding_width, width = self.weight.shape
         table = embedding @ self.weight.permute(1, 2, 0).reshape(embedding_width, width * n)  # (262, width * n)
-        pooled: Tensor = _LargestWindow.apply(table.view(-1, width, n), *groups)  # type: ignore[no-untyped-call]  # torch gives apply no types
+        pooled: Tensor = _LargestWindow.apply(table.view(-1, width, n), *buckets)  # type: ignore[no-untyped-call]  # torch gives apply no types
         return pooled + self.bias
 
 
@@ -108,22 +108,22 @@ class CharCNN(nn.Module):
 
     def pool(self, char_ids: Tensor, lengths: Optional[Sequence[int]] = None) -> Tensor:
         """The input of the highways, shape (U, F), see `forward`."""
-        groups = self._cut(char_ids, lengths)
+        buckets = self._bucket(char_ids, lengths)
         is_hooked = bool(find_hooked(self.filters))
         if char_ids.device.type != "cpu" and not is_hooked:
-            features = self._pool_at_once(groups, char_ids.shape[1])
+            features = self._pool_at_once(buckets, char_ids.shape[1])
         elif torch.is_grad_enabled() and not is_hooked:
-            features = self._pool_with_grad(groups)
+            features = self._pool_with_grad(buckets)
         else:
-            features = torch.cat([self._pool(rows) for rows in groups])  # (U, F)
+            features = torch.cat([self._pool(rows) for rows in buckets])  # (U, F)
         return torch.relu(features) if self.config.activation == "relu" else torch.tanh(features)
 
     def _pool(self, char_ids: Tensor) -> Tensor:
         characters = nn.functional.embedding(char_ids, self.embedding)  # (U, C, E)
         return torch.cat([char_filter(characters) for char_filter in self.filters], dim=1)  # (U, F)
 
-    def _pool_at_once(self, groups: Sequence[Tensor], n_columns: int) -> Tensor:
-        """One product for all filters of a group, for GPUs, where launching a product takes longer than its zeros.
+    def _pool_at_once(self, buckets: Sequence[Tensor], n_columns: int) -> Tensor:
+        """One product for all filters of a bucket, for GPUs, where launching a product takes longer than its zeros.
 
         Narrower filters are padded to the widest with zeros. Rows shorter than `n_columns` end with a window of
         padding for the widest filter, so that no other filter has a window that it lacks.
@@ -135,7 +135,7 @@ class CharCNN(nn.Module):
         matrix = torch.cat(padded).flatten(1).t()  # (E * widest, F)
         bias = torch.cat([char_filter.bias for char_filter in filters])
         pooled: List[Tensor] = []
-        for rows in groups:
+        for rows in buckets:
             if rows.shape[1] == n_columns:
                 pooled.append(self._pool(rows))
                 continue
@@ -144,19 +144,19 @@ class CharCNN(nn.Module):
             pooled.append(scores.view(*windows.shape[:2], -1).amax(dim=1) + bias)
         return torch.cat(pooled)  # (U, F)
 
-    def _pool_with_grad(self, groups: Sequence[Tensor]) -> Tensor:
+    def _pool_with_grad(self, buckets: Sequence[Tensor]) -> Tensor:
         with torch.autocast("cpu", enabled=False):  # mostly sums of rows, which need float32
-            columns = [char_filter.train_on(groups, self.embedding) for char_filter in self.filters]  # type: ignore[operator]  # a CharFilter
+            columns = [char_filter.train_on(buckets, self.embedding) for char_filter in self.filters]  # type: ignore[operator]  # a CharFilter
             return torch.cat(columns, dim=1)  # (U, F)
 
-    def _cut(self, char_ids: Tensor, lengths: Optional[Sequence[int]]) -> List[Tensor]:
+    def _bucket(self, char_ids: Tensor, lengths: Optional[Sequence[int]]) -> List[Tensor]:
         if lengths is None or not len(lengths):
             return [char_ids]
         size = max(MIN_BUCKET, -(-len(lengths) // N_BUCKETS))
         widest = max(width for width, _ in self.config.filters)
-        groups = char_ids.split(size)
-        longest = [max(lengths[i * size : (i + 1) * size]) for i in range(len(groups))]
-        return [rows[:, : max(n, -(-MIN_WINDOWS // len(rows))) + widest] for rows, n in zip(groups, longest)]
+        buckets = char_ids.split(size)
+        longest = [max(lengths[i * size : (i + 1) * size]) for i in range(len(buckets))]
+        return [rows[:, : max(n, -(-MIN_WINDOWS // len(rows))) + widest] for rows, n in zip(buckets, longest)]
 
 
 class CharLSTM(nn.Module):
@@ -233,11 +233,11 @@ class _LargestWindow(torch.autograd.Function):
     """Maximum over all windows of a word of the sum of table rows, for each filter. Table: (262, width, n)."""
 
     @staticmethod
-    def forward(ctx: Any, table: Tensor, *groups: Tensor) -> Tensor:
+    def forward(ctx: Any, table: Tensor, *buckets: Tensor) -> Tensor:
         _, width, n = table.shape
         pooled: List[Tensor] = []
         saved: List[Tensor] = []
-        for char_ids in groups:
+        for char_ids in buckets:
             rows = char_ids.unfold(1, width, 1) * width + torch.arange(width)  # (U, W, width), rows of the flat table
             scores = nn.functional.embedding_bag(rows.flatten(0, 1), table.flatten(0, 1), mode="sum")  # (U * W, n)
             scores = scores.view(*rows.shape[:2], n)
@@ -250,14 +250,14 @@ class _LargestWindow(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, d_pooled: Tensor) -> Tuple[Optional[Tensor], ...]:
         saved = ctx.saved_tensors
-        groups = list(zip(saved[::2], saved[1::2]))
+        buckets = list(zip(saved[::2], saved[1::2]))
         _, width, n = ctx.shape
         d_table = d_pooled.new_zeros(ctx.shape)
-        for (rows, at), d_part in zip(groups, d_pooled.split([len(rows) for rows, _ in groups])):
+        for (rows, at), d_part in zip(buckets, d_pooled.split([len(rows) for rows, _ in buckets])):
             winners = rows.mul(n).gather(1, at.unsqueeze(2).expand(-1, -1, width))  # (U, n, width)
             places = winners.add_(torch.arange(n).unsqueeze(1)).view(-1)
             d_table.view(-1).index_add_(0, places, d_part.unsqueeze(2).expand(-1, -1, width).reshape(-1))
-        return (d_table, *[None] * len(groups))
+        return (d_table, *[None] * len(buckets))
 
 
 def _first_equal(scores: Tensor, largest: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ input (pre-norm), layers below the top are the sums of the residual connection, 
 directions count positions in text order, from the first boundary of the sequence.
 
 Rows of all sequences are in one matrix, without padding. Only attention pads: sequences of similar length are attended
-to in one group. Padding follows the tokens, and the causal mask hides it from them.
+to in one bucket. Padding follows the tokens, and the causal mask hides it from them.
 """
 
 import math
@@ -24,19 +24,19 @@ from .layers import LayerNorm, constant_, new_parameter, normalize, uniform_
 from .state import State
 
 LARGEST_PERIOD = 10000.0
-MAX_PADDING = 1.25  # longest over shortest sequence of a group
-GROUP_ROWS = 4096  # maximum rows of a group, padding included, unless it is one sequence
+MAX_PADDING = 1.25  # longest over shortest sequence of a bucket
+BUCKET_ROWS = 4096  # maximum rows of a bucket, padding included, unless it is one sequence
 
 RowNumbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class SequenceGroups:
-    """Sequences grouped by length.
+class SequenceBuckets:
+    """Sequences in buckets of similar length; attention is computed once per bucket.
 
-    rows (Sequence[Tensor]): For each group shape (G, T), the row of each step in reading order.
-    unpadded (Sequence[Optional[Tensor]]): For each group the places of its rows without padding, None for all.
-    order (Tensor): Shape (N,), for each row its place in the concatenated groups without padding.
+    rows (Sequence[Tensor]): For each bucket shape (B, T), the row of each step in reading order.
+    unpadded (Sequence[Optional[Tensor]]): For each bucket the places of its rows without padding, None for all.
+    order (Tensor): Shape (N,), for each row its place in the concatenated buckets without padding.
     """
 
     rows: Sequence[Tensor]
@@ -80,7 +80,7 @@ class TransformerLayer(nn.Module):
         constant_(self.norm_weight, 1.0)
 
     def forward(
-        self, rows: Tensor, groups: SequenceGroups, dropout: float = 0.0, weight_dropout: float = 0.0
+        self, rows: Tensor, buckets: SequenceBuckets, dropout: float = 0.0, weight_dropout: float = 0.0
     ) -> Tensor:
         """Rows (d, N, P) of all sequences, each direction in its reading order, to (d, N, P).
 
@@ -88,7 +88,7 @@ class TransformerLayer(nn.Module):
         weight_dropout (float): Dropout of the attention weights during training.
         """
         mixed = _linear(self._norm(rows, 0), self.input_weight, self.input_bias)  # (d, N, 3P)
-        attended = attend(mixed, groups, self.n_heads, weight_dropout if self.training else 0.0)
+        attended = attend(mixed, buckets, self.n_heads, weight_dropout if self.training else 0.0)
         rows = rows + self._drop(_linear(attended, self.output_weight, self.output_bias), dropout)
         hidden = torch.relu(_linear(self._norm(rows, 1), self.up_weight, self.up_bias))  # (d, N, hidden)
         return rows + self._drop(_linear(self._drop(hidden, dropout), self.down_weight, self.down_bias), dropout)
@@ -137,7 +137,7 @@ class TransformerStack(nn.Module):
         begins = np.zeros((n_steps, n_lanes), dtype=bool) if resets is None else resets.cpu().numpy()
         firsts, lengths = _find_sequences(begins)
         check_lengths(lengths.tolist(), self.config)
-        groups = group_sequences(firsts, lengths, stride=n_lanes, device=index.device)
+        buckets = bucket_sequences(firsts, lengths, stride=n_lanes, device=index.device)
         if positions is None:
             positions = torch.from_numpy(_positions(firsts, lengths, n_lanes, d)).to(index.device)
         table = sinusoids(int(positions.max()) + 1, vectors.shape[1]).to(vectors.device)
@@ -145,16 +145,16 @@ class TransformerStack(nn.Module):
         rows = nn.functional.dropout(rows, input_dropout, self.training)
         layers: List[Tensor] = []
         for block in self.blocks:
-            rows = block(rows, groups, input_dropout, recurrent_dropout)
+            rows = block(rows, buckets, input_dropout, recurrent_dropout)
             layers.append(rows)
         layers[-1] = self.norm(rows)
         return [layer.view(d, n_steps, n_lanes, -1) for layer in layers], state
 
 
-def group_sequences(
+def bucket_sequences(
     firsts: RowNumbers, lengths: RowNumbers, *, stride: int = 1, device: Optional[torch.device] = None
-) -> SequenceGroups:
-    """Group sequences by length; together they cover all rows once.
+) -> SequenceBuckets:
+    """Divide sequences into buckets of similar length; together they cover all rows once.
 
     firsts (RowNumbers), lengths (RowNumbers): Shape (R,), the first row and the number of rows of each sequence.
     stride (int): Distance of two rows of a sequence.
@@ -163,22 +163,22 @@ def group_sequences(
     order = order[lengths[order] > 0]
     rows: List[RowNumbers] = []
     unpadded: List[Optional[RowNumbers]] = []
-    for start, stop in _edges(lengths[order].tolist()):
-        group = order[start:stop]
-        sizes = lengths[group, None]
+    for start, stop in _bucket_edges(lengths[order].tolist()):
+        bucket = order[start:stop]
+        sizes = lengths[bucket, None]
         steps = np.arange(sizes.max())[None]
-        rows.append(firsts[group, None] + stride * np.minimum(steps, sizes - 1))  # padding repeats the last row
+        rows.append(firsts[bucket, None] + stride * np.minimum(steps, sizes - 1))  # padding repeats the last row
         unpadded.append(None if sizes.min() == sizes.max() else np.flatnonzero(steps < sizes))
-    places = [group.ravel() if filled is None else group.ravel()[filled] for group, filled in zip(rows, unpadded)]
+    places = [bucket.ravel() if filled is None else bucket.ravel()[filled] for bucket, filled in zip(rows, unpadded)]
     inverse = np.argsort(np.concatenate([np.zeros(0, dtype="int64"), *places]))
-    return SequenceGroups(
-        [torch.from_numpy(group).to(device) for group in rows],
+    return SequenceBuckets(
+        [torch.from_numpy(bucket).to(device) for bucket in rows],
         [None if filled is None else torch.from_numpy(filled).to(device) for filled in unpadded],
         torch.from_numpy(inverse).to(device),
     )
 
 
-def attend(mixed: Tensor, groups: SequenceGroups, n_heads: int, dropout: float = 0.0) -> Tensor:
+def attend(mixed: Tensor, buckets: SequenceBuckets, n_heads: int, dropout: float = 0.0) -> Tensor:
     """Attend to all earlier rows of the same sequence: softmax(q k / sqrt(P / heads)) v.
 
     mixed (Tensor): Shape (d, N, 3P), queries, keys and values.
@@ -187,24 +187,24 @@ def attend(mixed: Tensor, groups: SequenceGroups, n_heads: int, dropout: float =
     """
     d, _, width = mixed.shape
     attended_rows: List[Tensor] = []
-    for rows, unpadded in zip(groups.rows, groups.unpadded):
+    for rows, unpadded in zip(buckets.rows, buckets.unpadded):
         n_sequences, n_steps = rows.shape
         chosen = mixed.index_select(1, rows.reshape(-1))
         heads = chosen.view(d * n_sequences, n_steps, 3, n_heads, width // 3 // n_heads)
-        query, key, value = heads.permute(2, 0, 3, 1, 4)  # 3 x (d * G, heads, T, P / heads)
+        query, key, value = heads.permute(2, 0, 3, 1, 4)  # 3 x (d * B, heads, T, P / heads)
         attended = nn.functional.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=True)
         flat = attended.transpose(1, 2).reshape(d, n_sequences * n_steps, width // 3)  # (d, G * T, P)
         attended_rows.append(flat if unpadded is None else flat.index_select(1, unpadded))
-    return torch.cat([mixed[:, :0, : width // 3], *attended_rows], dim=1).index_select(1, groups.order)
+    return torch.cat([mixed[:, :0, : width // 3], *attended_rows], dim=1).index_select(1, buckets.order)
 
 
-def _edges(lengths: Sequence[int]) -> List[Tuple[int, int]]:
-    """Consecutive groups of ascending lengths."""
+def _bucket_edges(lengths: Sequence[int]) -> List[Tuple[int, int]]:
+    """First sequence of each bucket and the one after its last, of sequences by ascending length."""
     edges: List[Tuple[int, int]] = []
     start = 0
     for i, length in enumerate(lengths):
         is_long = length > MAX_PADDING * lengths[start] + 1
-        if i > start and (is_long or (i + 1 - start) * length > GROUP_ROWS):
+        if i > start and (is_long or (i + 1 - start) * length > BUCKET_ROWS):
             edges.append((start, i))
             start = i
     return [*edges, (start, len(lengths))] if lengths else edges

@@ -18,7 +18,7 @@ from ..bilm.state import BiLMState
 from ..errors import Warnings
 from ..files import AnyPath, atomic_file, check_not_read, check_space, to_path
 from ..inference.bilm import check_sentences
-from ..inference.dispatch import MAX_LANES
+from ..inference.limits import MAX_LANES
 from ..inference.runner import Runner
 from ..inference.word_encoder import WeightVersions
 from ..settings import check_record, list_problems

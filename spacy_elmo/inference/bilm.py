@@ -16,7 +16,7 @@ from ..errors import Errors
 from ..text.words import Lexicon, Vocabulary
 from ..util import STATES
 from .digest import InputWords, RoundedCopy, WeightsByName, collect_weights, digest_weights
-from .encoder import Encoder, SequenceBatch, check_state_of, reject_state
+from .encoder import Encoder, SequenceBatch, require_state, resolve_state
 from .kernel import check_precision
 from .perplexity import (
     LanguageModel,
@@ -106,8 +106,7 @@ class BiLM:
     @property
     def version(self) -> int:
         """RETURNS (int): Changes whenever the weights change; unique among the biLMs of a process."""
-        self._encoder  # noqa: B018  notices changed weights
-        return self._derived.version
+        return self._current.version
 
     @property
     def digest(self) -> str:
@@ -139,7 +138,7 @@ class BiLM:
     @isolated
     def steady_state(self) -> BiLMState:
         """RETURNS (BiLMState): One row, the initial state of sequences with "steady". Raises EL340 without state."""
-        reject_state(self.config, "the steady state")
+        require_state(self.config, "the steady state")
         return BiLMState.from_state(self._encoder.steady_state)
 
     @isolated
@@ -238,11 +237,11 @@ class BiLM:
         """
         check_positive("batch_tokens", batch_tokens)
         text = check_sentences(sentences)
-        state = check_state_of(self.config, state, return_state=return_state)
+        state = resolve_state(self.config, state, return_state=return_state)
         choose = layer_choice(layers, self.config.n_layers)
         is_carried = isinstance(state, str) and state == "carry"
         if not is_carried and (return_state or not isinstance(state, str)):
-            start: Union[str, State] = self._start(state, len(text))
+            start: Union[str, State] = self._initial_states(state, len(text))
         else:
             start = check_state(state)
         ends: List[State] = []
@@ -391,11 +390,16 @@ class BiLM:
         return split_losses(losses, text, state)
 
     @property
-    def _encoder(self) -> Encoder:
-        """The encoder of the current weights; built again if these have changed."""
+    def _current(self) -> "DerivedData":
+        """What is derived from the current weights; discarded and begun anew if these have changed."""
         if self._derived.weight_versions.have_changed(self.network, self.token_embeddings):
             self._derive(None)
-        return self._derived.encoder
+        return self._derived
+
+    @property
+    def _encoder(self) -> Encoder:
+        """The encoder of the current weights."""
+        return self._current.encoder
 
     def _derive(self, steady_state: Optional[State]) -> None:
         self._derived = DerivedData(self, steady_state, self._derived.encoder.words.cache.max_bytes)
@@ -408,18 +412,18 @@ class BiLM:
     @isolated
     def _digest_values(self) -> str:
         """The digest of the float32 values of the weights; of a quantized matrix those before it was quantized."""
-        self._encoder  # noqa: B018  notices changed weights
-        if self._derived.digest is None:
+        derived = self._current
+        if derived.digest is None:
             weights = collect_weights(self.network, self.token_embeddings)
             words = InputWords(self.vocabulary, self.lexicon)
-            self._derived.digest = digest_weights(self.network, weights, words)
-        return self._derived.digest
+            derived.digest = digest_weights(self.network, weights, words)
+        return derived.digest
 
-    def _start(self, state: Union[str, BiLMState, None], n_rows: int) -> State:
+    def _initial_states(self, state: Union[str, BiLMState, None], n_rows: int) -> State:
         if isinstance(state, BiLMState):
             state.check(self.config)
             return state.to(self.device).pad(n_rows).to_state(self.config)
-        return self._encoder.start("reset" if state is None else check_state(state)).expand(n_rows)
+        return self._encoder.initial_state("reset" if state is None else check_state(state)).expand(n_rows)
 
 
 class DerivedData:

@@ -19,16 +19,16 @@ from ..errors import Errors, Warnings
 from ..text.lanes import Chunk, SentenceLanes, plan_lanes
 from ..text.words import CharacterCodec, Ids, Utf8Codec, WordTable, ranges
 from ..util import shorten
-from .dispatch import GPU_MAX_LANES, MAX_LANES
+from .limits import GPU_MAX_LANES, MAX_LANES
 from .runner import Runner, make_runner
 from .runtime import HeapTrimmer, Workspace, WorkspacePool, register_fork_handlers
 from .word_encoder import BOUNDARIES, WordEncoder
 
 BOS, EOS = 0, 1  # numbers of the boundaries in every slice
 MIN_COLUMNS = 4  # a word, and begin, content and end of its characters
-# Maximum number of empty sentences for the steady state, and of those between checks of convergence.
-STEADY_PASSES, STEADY_CHUNK = 50, 10
-STEADY_CHANGE = 1e-6
+# The steady state: maximum number of empty sentences, sentences between two checks of convergence, and the largest
+# change from check to check of a state that has converged.
+STEADY_SENTENCES, STEADY_CHECK_EVERY, STEADY_CHANGE = 50, 10, 1e-6
 
 
 class SequenceBatch(NamedTuple):
@@ -140,7 +140,7 @@ class Encoder:
         rows = np.concatenate([codec.encode(self.words.boundaries, ids.shape[1])[0], ids])
         return SequenceBatch.make(index, self.words.encode_ids(rows, codec.lengths(rows)))
 
-    def start(self, state: str) -> State:
+    def initial_state(self, state: str) -> State:
         """RETURNS (State): Initial state of a sequence under a policy, one row."""
         return self.steady_state if state == "steady" and self.config.has_state else self.network.zero_state(1)
 
@@ -170,14 +170,15 @@ class Encoder:
         YIELDS (Slice): In order.
         RAISES (ValueError): EL340 if the encoder has no state to continue from, EL341 for a sequence that is too long.
         """
-        calls_modules = self._check(batch, state)
+        self._check(batch, state)
+        uses_modules = self._uses_modules(state)
         is_carried, zero = state == "carry", self.network.zero_state(1)
         has_boundaries = with_boundaries or is_carried or isinstance(state, State) or not self.config.has_state
         group_stops, end = np.cumsum(group_lengths or [1] * len(batch.lengths)), State(())
         with self._workspaces.borrow() as workspace:
             for first, stop in split_slices(batch.lengths, batch_tokens):
-                numbered = self._number_words(batch, first, stop)
-                if calls_modules:
+                numbered = self._number_slice(batch, first, stop)
+                if uses_modules:
                     with torch.no_grad():
                         rows = self._call_modules(numbered, with_boundaries=has_boundaries)
                 elif is_carried:
@@ -189,34 +190,33 @@ class Encoder:
                     rows, end = self._run(numbered, state.rows(first, stop), workspace, with_end=True)
                 else:
                     # Without rows of boundaries, sequences start after the first boundary, which is computed once.
-                    start = self.start(state) if has_boundaries else self._state_after_boundary(state)
+                    start = self.initial_state(state) if has_boundaries else self._state_after_boundary(state)
                     rows, end = self._run(numbered, start, workspace, has_boundaries=has_boundaries)
                 yield Slice(first, stop, batch.lengths[first:stop], rows, has_boundaries, end)
                 self._trimmer.count(sum(batch.lengths[first:stop]))
 
-    def lanes(self, lanes: SentenceLanes, table: WordTable, n_steps: int) -> Iterator[Tuple[Chunk, Tensor]]:
+    def encode_lanes(self, lanes: SentenceLanes, table: WordTable, n_steps: int) -> Iterator[Tuple[Chunk, Tensor]]:
         """Compute lanes of text from the zero state, which is carried on from chunk to chunk of at most `n_steps`
         steps.
 
         YIELDS (Tuple[Chunk, Tensor]): The chunk, and its layers (L+1, S * B, D), ordered by step, then lane, each
             direction in its own reading order. They are valid until the next chunk.
         """
-        self._calls_modules("carry")
-        state = self.network.zero_state(lanes.n_lanes)
+        self._uses_modules("carry")  # warns of hooks, which have no effect here
+        state = self.network.zero_state(lanes.n_own_lanes)
         with self._workspaces.borrow() as workspace:
             while (chunk := lanes.next_chunk(n_steps)) is not None:
                 numbers, index = np.unique(chunk.inputs, return_inverse=True)
-                words = table.words
-                vectors = self.words.encode([words[i] for i in numbers])
-                steps, n_lanes = chunk.begins.shape
-                plan = plan_lanes([steps] * n_lanes, MAX_LANES)
-                slots = plan.slots().reshape(n_lanes, steps).T.reshape(-1)
+                vectors = self.words.encode([table.words[i] for i in numbers])
+                n_chunk_steps, n_lanes = chunk.begins.shape
+                plan = plan_lanes([n_chunk_steps] * n_lanes, MAX_LANES)
+                slots = plan.slots().reshape(n_lanes, n_chunk_steps).T.reshape(-1)  # by step, then lane
                 forward, backward = index.reshape(2, -1)
                 layers, state = self.runner.run(
                     vectors, (forward, backward), plan, state, slots=(slots, slots), with_end=True, workspace=workspace
                 )
                 yield chunk, layers
-                self._trimmer.count(steps * n_lanes)
+                self._trimmer.count(n_chunk_steps * n_lanes)
 
     def with_grad(self, batch: SequenceBatch, *, with_boundaries: bool = False) -> Tensor:
         """Layers (L+1, N, D) of every sequence from zero, attached to the graph."""
@@ -224,17 +224,18 @@ class Encoder:
         if not batch.lengths:
             sizes = (self.config.n_layers + 1, 0, self.config.output_width)
             return torch.zeros(sizes, dtype=torch.float32, device=self.device)
-        numbered = self._number_words(batch, 0, len(batch.lengths), has_gradients=True)
+        numbered = self._number_slice(batch, 0, len(batch.lengths), has_gradients=True)
         return self._call_modules(numbered, with_boundaries=with_boundaries)
 
-    def _check(self, batch: SequenceBatch, state: Union[str, State]) -> bool:
-        """RETURNS (bool): See `_calls_modules`."""
-        check_state_of(self.config, state)
+    def _check(self, batch: SequenceBatch, state: Union[str, State]) -> None:
+        """RAISES (ValueError): EL340 if the encoder has no state to continue from, EL341 for a sequence that is too
+        long.
+        """
+        resolve_state(self.config, state)
         if self.config.encoder == "transformer":
             check_lengths([length + 2 for length in batch.lengths], self.config)
-        return self._calls_modules(state)
 
-    def _calls_modules(self, state: Union[str, State]) -> bool:
+    def _uses_modules(self, state: Union[str, State]) -> bool:
         """Whether the encoder is computed by its modules, which have hooks or parametrizations; WL142 if it should be,
         but modules start each sequence from zero, in float32.
         """
@@ -248,7 +249,7 @@ class Encoder:
             return False
         return bool(hooked)
 
-    def _number_words(
+    def _number_slice(
         self, batch: SequenceBatch, start: int, stop: int, *, has_gradients: bool = False
     ) -> NumberedSequences:
         """The sequences from `start` to before `stop` as numbers of their distinct words."""
@@ -335,16 +336,17 @@ class Encoder:
         """
         if state not in self._after_boundary:
             words: Tuple[Ids, Ids] = (np.array([BOS]), np.array([EOS]))
-            _, end = self.runner.run(self._boundaries(), words, plan_lanes([1], 1), self.start(state), with_end=True)
+            start = self.initial_state(state)
+            _, end = self.runner.run(self._boundaries(), words, plan_lanes([1], 1), start, with_end=True)
             self._after_boundary[state] = end
         return self._after_boundary[state]
 
     def _compute_steady_state(self) -> State:
-        """A chunk of empty sentences is one sequence, `<S> </S> <S> </S> ...`, so that the state is carried on."""
+        """The empty sentences between two checks are one sequence, `<S> </S> <S> </S> ...`, which carries the state."""
         state = self.network.zero_state(1)
-        tokens = np.tile(np.array([BOS, EOS]), STEADY_CHUNK)
+        tokens = np.tile(np.array([BOS, EOS]), STEADY_CHECK_EVERY)
         plan = plan_lanes([len(tokens)], 1)
-        for _ in range(STEADY_PASSES // STEADY_CHUNK):
+        for _ in range(STEADY_SENTENCES // STEADY_CHECK_EVERY):
             before = state
             _, state = self.runner.run(self._boundaries(), (tokens, tokens), plan, before, with_end=True)
             if state.distance(before) < STEADY_CHANGE:
@@ -381,17 +383,20 @@ def split_groups(group_stops: Ids, start: int, stop: int) -> Tuple[List[int], bo
     return np.diff(edges).tolist(), bool(start > 0 and group_stops[first - 1] != start)
 
 
-def check_state_of(config: BiLMConfig, state: Any, *, return_state: bool = False) -> Any:
-    """The state; "reset" instead of None if the encoder has no state. EL340 if it has none and one is wanted."""
+def resolve_state(config: BiLMConfig, state: Any, *, return_state: bool = False) -> Any:
+    """The state; for an encoder without recurrent state "reset" instead of None.
+
+    RAISES (ValueError): EL340 if the encoder has no state, and one is given, carried on or to be returned.
+    """
     if config.has_state:
         return state
     is_value = state is not None and not isinstance(state, str)
     if return_state or state == "carry" or is_value:
-        reject_state(config, "return_state=True" if return_state else "a state" if is_value else 'state = "carry"')
+        require_state(config, "return_state=True" if return_state else "a state" if is_value else 'state = "carry"')
     return "reset" if state is None else state
 
 
-def reject_state(config: BiLMConfig, request: str) -> None:
+def require_state(config: BiLMConfig, request: str) -> None:
     """RAISES (ValueError): EL340 if the encoder has no state. `request` is what the user asks for."""
     if not config.has_state:
         raise ValueError(Errors.EL340.format(setting=request, encoder=config.encoder))

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from ..errors import Errors
 from ..util import PRECISIONS
-from .dispatch import MIN_THREAD_MULTIPLICATIONS
 from .installation import explain_missing_kernel, import_kernel, warn_missing_kernel
 from .kernel_records import WEIGHT_TYPES, KernelProduct, check_layout, pack_record
+from .limits import MIN_THREAD_MULTIPLICATIONS
 from .runtime import run_parallel
 
 native: Any = import_kernel()

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from ..bilm.state import LSTMState, State
 from ..text.lanes import plan_lanes
-from .dispatch import MAX_LANES, TASK_GATE_BYTES
 from .kernel import order_gates, pack_panels
 from .kernel_records import WEIGHT_TYPES
 from .kernel_stack import KernelStack, PackedLayer, StackConstants
+from .limits import MAX_LANES, TASK_GATE_BYTES
 from .packed_weights import PackedWeights
 from .runtime import isolated
 from .torch_lanes import LaneBatch

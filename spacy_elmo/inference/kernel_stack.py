@@ -14,9 +14,9 @@ from torch import Tensor
 from ..bilm.config import BiLMConfig
 from ..bilm.lstm import full_bias
 from ..bilm.state import LSTMState, State
-from .dispatch import CALL_MULTIPLICATIONS, FEW_LANES, GATE_BYTES, MIN_THREAD_LANES
 from .kernel import native, order_gates, pack_panels, pad_columns, pad_width
 from .kernel_records import WEIGHT_TYPES, KernelLayer, KernelTask, pack_record
+from .limits import CALL_MULTIPLICATIONS, FEW_LANES, GATE_BYTES, MIN_THREAD_LANES
 from .runtime import WorkspacePool, run_parallel
 from .torch_lanes import LaneBatch
 

@@ -13,7 +13,7 @@ from ..bilm.network import BiLMNetwork, LMHead
 from ..errors import Errors
 from ..text.lanes import NumberedText, SentenceLanes
 from ..text.words import SENTENCE_BEGIN, SENTENCE_END, Vocabulary, WordTable
-from .encoder import Encoder, SequenceBatch, check_state_of
+from .encoder import Encoder, SequenceBatch, resolve_state
 from .products import require_float32
 from .word_encoder import WordEncoder, check_has_targets
 
@@ -132,7 +132,7 @@ def text_losses(
     RAISES (ValueError): For "carry" in reduced precision, EL340 for "carry" without state.
     """
     network = model.encoder.network
-    if check_state_of(network.config, state) == "carry":
+    if resolve_state(network.config, state) == "carry":
         what, remedy = "The state 'carry' of perplexities", "Choose state 'reset' or 'steady'."
         require_float32(network.precision, what, remedy)
         return carried_losses(model, sentences, batch_size)
@@ -154,7 +154,7 @@ def carried_losses(model: LanguageModel, sentences: Sequence[Sequence[str]], bat
     n_lanes = min(batch_size, max(1, len(sentences) // SENTENCES_PER_LANE))
     lanes = SentenceLanes(NumberedText.from_sentences(sentences, table), blocks, n_lanes)
     d, ids = encoder.config.n_directions, vocabulary.ids(table.words)
-    for chunk, rows in encoder.lanes(lanes, table, LANE_STEPS):
+    for chunk, rows in encoder.encode_lanes(lanes, table, LANE_STEPS):
         targets = ids[chunk.targets[:d]].reshape(d, -1)
         yield Losses(_compute_losses(head, rows[-1].chunk(d, dim=1), targets), targets)
     yield Losses(np.zeros((d, 0), dtype="float32"), np.zeros((d, 0), dtype="int64"), lanes.n_dropped)

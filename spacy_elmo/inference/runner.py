@@ -10,7 +10,7 @@ from torch import Tensor
 from ..bilm.layers import normalize, uses_graphs
 from ..bilm.network import BiLMNetwork
 from ..bilm.state import LSTMState, State
-from ..bilm.transformer import SequenceGroups, attend, group_sequences, sinusoids
+from ..bilm.transformer import SequenceBuckets, attend, bucket_sequences, sinusoids
 from ..text.lanes import LanePlan
 from ..text.words import Ids
 from .kernel import has_kernel, warn_without_kernel
@@ -111,10 +111,10 @@ class PackedTransformerLayer:
         # Rows of the hidden layer that are in memory at once.
         self._block = max(MIN_HIDDEN_ROWS, HIDDEN_BYTES // (4 * layer.up_bias.shape[1]))
 
-    def run(self, rows: Tensor, groups: SequenceGroups) -> Tensor:
+    def run(self, rows: Tensor, buckets: SequenceBuckets) -> Tensor:
         """From rows (d, N, P) of all sequences to (d, N, P), new."""
         mixed = self._multiply(0, normalize(rows, *self._norms[0]))  # (d, N, 3P)
-        rows = self._multiply(1, attend(mixed, groups, self._n_heads)).add_(rows)
+        rows = self._multiply(1, attend(mixed, buckets, self._n_heads)).add_(rows)
         for some_rows in rows.split(self._block, dim=1):
             hidden = self._multiply(2, normalize(some_rows, *self._norms[1])).relu_()  # (d, n, hidden)
             some_rows.add_(self._multiply(3, hidden))
@@ -142,7 +142,7 @@ class TransformerRunner(Runner):
     def _run(self, batch: LaneBatch, layers: Tensor, with_end: bool) -> State:
         lengths, n_tokens = batch.plan.lengths, len(batch.words[0])
         firsts = np.cumsum(lengths) - lengths
-        groups = group_sequences(firsts, lengths, device=self.device)
+        buckets = bucket_sequences(firsts, lengths, device=self.device)
         steps = to_device(np.arange(n_tokens) - np.repeat(firsts, lengths), self.device)
         width = batch.vectors.shape[1]
         positions = sinusoids(int(lengths.max(initial=0)), width).to(self.device)[steps]  # (N, P)
@@ -157,7 +157,7 @@ class TransformerRunner(Runner):
             reading = readings[directions]
             rows = torch.stack([(row + positions).index_select(0, by) for row, by in zip(inputs, reading)])  # (d, N, P)
             for i, layer in enumerate(stack, start=1):
-                rows = layer.run(rows, groups)
+                rows = layer.run(rows, buckets)
                 is_top = i == len(stack)
                 outputs = normalize(rows, self._norm[0][directions], self._norm[1][directions]) if is_top else rows
                 in_text_order = [row.index_select(0, by) for row, by in zip(outputs, reading)]

@@ -33,7 +33,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .dispatch import TRIM_TIME, TRIM_TOKENS, WORKSPACE_MAX_KEPT, WORKSPACE_STEP
+from .limits import TRIM_TIME, TRIM_TOKENS, WORKSPACE_MAX_KEPT, WORKSPACE_STEP
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -24,8 +24,8 @@ from ..bilm.lstm import full_bias
 from ..bilm.state import State
 from ..text.lanes import LanePlan
 from ..text.words import Ids
-from .dispatch import CHUNK_GATE_BYTES, GRAPH_GATE_BYTES, GRAPH_MIN_LANES, GRAPH_STEPS, MIN_CHUNK_STEPS
 from .kernel import Product
+from .limits import CHUNK_GATE_BYTES, GRAPH_GATE_BYTES, GRAPH_MIN_LANES, GRAPH_STEPS, MIN_CHUNK_STEPS
 from .products import PROJECTION_SCALE, gate_scale, make_product
 from .runtime import Workspace, stream_of, to_device
 

@@ -26,7 +26,7 @@ from ..bilm.config import BiLMConfig
 from ..bilm.layers import find_hooked
 from ..bilm.network import BiLMNetwork
 from ..inference.bilm import BiLM
-from ..inference.encoder import check_state_of
+from ..inference.encoder import require_state
 from ..inference.runtime import isolated
 from ..settings import (
     KNOWN_NAMES,
@@ -192,7 +192,8 @@ def set_bilm(model: Model[List[Doc], ElmoBatch], bilm: Any) -> None:
             "`elmo.load_weights(path)`, or [initialize.components.elmo.loader] with @misc = "
             '"spacy-elmo.BiLMLoader.v1"; or set bilm = null to take the sizes from the weights.'
         )
-    check_state_of(bilm.config, get_settings(model).state)
+    if get_settings(model).state == "carry":
+        require_state(bilm.config, 'state = "carry"')
     get_shim(model).set_bilm(bilm)
     model.set_dim("nO", bilm.config.output_width, force=True)
     model.set_dim("nL", bilm.config.n_layers + 1, force=True)

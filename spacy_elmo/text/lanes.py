@@ -7,13 +7,14 @@ predicts `w1 .. wn </S>`, the backward model reads `</S> wn .. w1` and predicts 
 
 import heapq
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..util import batched
 from .words import Ids, WordTable, ranges
 
 
@@ -87,11 +88,11 @@ def plan_lanes(lengths: Union[Ids, Sequence[int]], max_lanes: int) -> LanePlan:
         lanes[sequence], offsets[sequence] = lane, load
         heapq.heapreplace(loads, (load + size, lane))
     ranked = sorted(loads, key=lambda item: (-item[0], item[1]))
-    new_number = np.empty(len(ranked), dtype="int64")
-    new_number[[lane for _, lane in ranked]] = np.arange(len(ranked))
+    ranks = np.empty(len(ranked), dtype="int64")
+    ranks[[lane for _, lane in ranked]] = np.arange(len(ranked))
     totals = np.array([load for load, _ in ranked], dtype="int64")
     n_active = (totals[None, :] > np.arange(totals[0])[:, None]).sum(axis=1)
-    return LanePlan(sizes, new_number[lanes], offsets, n_active.astype("int64"))
+    return LanePlan(sizes, ranks[lanes], offsets, n_active.astype("int64"))
 
 
 # Predictions that `WholeSentenceLanes` keeps ready, as a multiple of a chunk's: short sentences fill the room that long
@@ -160,7 +161,9 @@ class SentenceLanes:
     blocks (Iterable[SentenceBlock]): In the order in which they are read.
     n_lanes (int): B, of all ranks.
     own_lanes (slice): The lanes that chunks contain.
+    n_own_lanes (int): Number of these lanes.
     n_blocks (int), n_sentences (int), n_predictions (int): Assigned so far to all lanes.
+    n_dropped (int): Predictions that are in no chunk; known at the end.
     """
 
     def __init__(
@@ -169,7 +172,7 @@ class SentenceLanes:
         self.text = text
         self.n_blocks = self.n_sentences = self.n_predictions = self.n_dropped = 0
         self._own_lanes = range(n_lanes)[own_lanes]
-        self.n_lanes = len(self._own_lanes)
+        self.n_own_lanes = len(self._own_lanes)
         self._blocks = self._measure(blocks)
         self._free_at: List[Tuple[int, int]] = [(0, lane) for lane in range(n_lanes)]
         self._waiting: List[List[NDArray[np.int64]]] = [[] for _ in self._own_lanes]
@@ -188,7 +191,7 @@ class SentenceLanes:
         taken: List[NDArray[np.int64]] = []
         for waiting in self._waiting:
             _take(waiting, n_ready, taken)
-        by_lane = np.concatenate(taken, axis=1).reshape(5, self.n_lanes, n_ready)
+        by_lane = np.concatenate(taken, axis=1).reshape(5, self.n_own_lanes, n_ready)
         rows = np.ascontiguousarray(by_lane.transpose(0, 2, 1))  # (5, S, B)
         return Chunk(rows[0:2], rows[2:4], rows[4].astype(bool), n_ready * len(self._free_at))
 
@@ -200,11 +203,10 @@ class SentenceLanes:
 
     def _measure(self, blocks: Iterable[SentenceBlock]) -> Iterator[Tuple[SentenceBlock, int]]:
         """Blocks and their predictions. The lengths of many blocks are looked up at once."""
-        blocks = iter(blocks)
-        while group := list(islice(blocks, BLOCKS_AT_ONCE)):
-            edges = np.array(group)  # (blocks, 2)
+        for next_blocks in batched(blocks, BLOCKS_AT_ONCE):
+            edges = np.array(next_blocks)  # (blocks, 2)
             sizes = np.diff(self.text.offsets[edges] + edges)
-            yield from zip(group, sizes[:, 0].tolist())
+            yield from zip(next_blocks, sizes[:, 0].tolist())
 
     def _next_block(self) -> Optional[Tuple[SentenceBlock, int]]:
         measured = next(self._blocks, None)
@@ -256,7 +258,7 @@ class WholeSentenceLanes(SentenceLanes):
         placed, used = self._place(n_steps)
         if not used.any():
             return None
-        n_lanes = self.n_lanes
+        n_lanes = self.n_own_lanes
         places = np.array([place for place in placed if place[1] in self._own_lanes], dtype="int64").reshape(-1, 3)
         words, lengths = self.text.take(places[:, 0])
         sizes = lengths + 1

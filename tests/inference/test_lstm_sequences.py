@@ -6,7 +6,7 @@ from torch import nn
 
 from spacy_elmo.inference import lstm_sequences
 from spacy_elmo.inference.kernel_lstm import PackedLSTM
-from spacy_elmo.inference.lstm_sequences import group_lengths, run_groups, run_lstm, run_packed
+from spacy_elmo.inference.lstm_sequences import bucket_lengths, run_buckets, run_lstm, run_packed
 
 LENGTHS = [9, 2, 0, 5, 1, 9, 40]
 
@@ -17,7 +17,7 @@ def make_lstm(n_inputs=4, width=3):
     return lstm, [weight for direction in lstm.all_weights for weight in direction]
 
 
-@pytest.mark.parametrize("run", [run_groups, run_packed, lambda *inputs: run_lstm(*inputs, PackedLSTM())])
+@pytest.mark.parametrize("run", [run_buckets, run_packed, lambda *inputs: run_lstm(*inputs, PackedLSTM())])
 @pytest.mark.parametrize("is_training", [False, True])
 def test_outputs_and_gradients_are_those_of_packed_sequences(run, is_training):
     lstm, weights = make_lstm()
@@ -33,11 +33,11 @@ def test_outputs_and_gradients_are_those_of_packed_sequences(run, is_training):
             torch.testing.assert_close(one, other, atol=1e-5, rtol=0)
 
 
-def test_group_lengths_leaves_at_most_half_to_padding():
-    groups = group_lengths(LENGTHS)
-    assert [sizes.tolist() for _, sizes in groups] == [[40], [9, 9, 5], [2, 1]]
-    assert [starts.tolist() for starts, _ in groups] == [[26], [0, 17, 11], [9, 16]]
-    assert group_lengths([0, 0]) == []
+def test_bucket_lengths_leaves_at_most_half_to_padding():
+    buckets = bucket_lengths(LENGTHS)
+    assert [sizes.tolist() for _, sizes in buckets] == [[40], [9, 9, 5], [2, 1]]
+    assert [starts.tolist() for starts, _ in buckets] == [[26], [0, 17, 11], [9, 16]]
+    assert bucket_lengths([0, 0]) == []
 
 
 @pytest.mark.parametrize("is_training", [False, True])

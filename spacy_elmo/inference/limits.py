@@ -1,6 +1,7 @@
-"""Limits of the engine with their measurements (UD EWT, two threads of an AMD EPYC).
+"""Limits of the engine: sizes of batches, chunks and working memory, and what is worth another thread.
 
-Sizes are cell width/projection width: en_elmo_sm 640/128, small 1024/128, medium 2048/256, original 4096/512.
+They change speed and memory, but no result; with the kernel not a bit. Where nothing else is said, they were measured
+on UD EWT with two threads of an AMD EPYC.
 """
 
 # Maximum number of lanes of a batch.
