@@ -9,8 +9,6 @@ from .bilm import BiLM, check_positive, check_sentences, check_state
 from .perplexity import require_language_model
 from .runtime import isolated
 
-N_SPECIAL = 3  # <S>, </S> and <UNK> head every vocabulary
-
 
 class Substitute(NamedTuple):
     """A word of the vocabulary, and how probable it is in a place.
@@ -63,8 +61,9 @@ def find_substitutes(
     log_probs = torch.log_softmax(head(torch.stack(halves)).float(), dim=1)  # (d, V)
     scores = log_probs.sum(dim=0) - (n_directions - 1) * _log_frequencies(len(vocabulary)).to(top.device)
     joint = torch.log_softmax(scores, dim=0)
-    joint[:N_SPECIAL] = -torch.inf
-    best = joint.topk(min(k, len(joint) - N_SPECIAL)).indices.tolist()
+    special_ids = [vocabulary.bos_id, vocabulary.eos_id, vocabulary.unk_id]
+    joint[special_ids] = -torch.inf
+    best = joint.topk(min(k, len(joint) - len(special_ids))).indices.tolist()
     return [_make_substitute(vocabulary.words[i], joint[i], log_probs[:, i]) for i in best]
 
 

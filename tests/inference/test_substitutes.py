@@ -1,6 +1,7 @@
 """Words that a biLM expects in a place, against Bayes' rule on the losses of every word of the vocabulary."""
 
 import math
+from typing import Sequence
 
 import numpy as np
 import pytest
@@ -16,10 +17,10 @@ WORDS = ["<S>", "</S>", "<UNK>", *"the of bank river money sat on in".split()]
 SENTENCE = ["the", "bank", "of", "Xanadu"]
 
 
-def _bilm(directions: str = "both") -> BiLM:
+def _bilm(directions: str = "both", words: Sequence[str] = WORDS) -> BiLM:
     head = SoftmaxHead(len(WORDS), 8)
     torch.nn.init.normal_(head.weight, std=2.0, generator=torch.Generator().manual_seed(3))
-    return BiLM(make_network(3, directions=directions).eval(), vocabulary=Vocabulary(WORDS), head=head)
+    return BiLM(make_network(3, directions=directions).eval(), vocabulary=Vocabulary(words), head=head)
 
 
 @pytest.mark.parametrize("position", range(len(SENTENCE)))
@@ -43,6 +44,12 @@ def test_probabilities_are_those_of_the_losses(position: int) -> None:
     ratios = [one.probability / score for one, score in zip(found, joint)]
     assert ratios == pytest.approx([ratios[0]] * len(ratios), rel=1e-4)
     assert sum(one.probability for one in found) < 1
+
+
+@pytest.mark.issue(60)
+def test_special_words_are_no_substitutes_wherever_the_vocabulary_has_them() -> None:
+    found = find_substitutes(_bilm(words=[*WORDS[3:], *WORDS[:3]]), SENTENCE, 1, k=len(WORDS))
+    assert {one.word for one in found} == set(WORDS[3:])
 
 
 def test_word_in_the_place_is_not_read() -> None:
