@@ -60,10 +60,10 @@ INLINE float exp_minus(float x) {
     return power.value;
 }
 
-/* A step of the forward pass, one row: i, j, f, o of pre + added; raw = i j + f c; cells = clip(raw); squashed = o
+/* A step of the forward pass, one row: i, j, f, o of pre + added; raw = i j + f c; cells = clip(raw); cell_outputs = o
 tanh(cells). A row with values that are not finite gives NaN, since all values of its projection would be NaN too. */
 INLINE void forward_row(const float *pre, const float *added, const float *before, float *i, float *j, float *f, float *o, float *raw,
-                        float *cells, float *tanhs, float *squashed, Py_ssize_t width, float clip) {
+                        float *cells, float *tanhs, float *cell_outputs, Py_ssize_t width, float clip) {
     const Py_ssize_t J = width, F = 2 * width, O = 3 * width;
     int32_t is_bad = 0;
     ARRAYS_DIFFER
@@ -79,33 +79,33 @@ INLINE void forward_row(const float *pre, const float *added, const float *befor
         c = c < -clip ? -clip : c;
         c = c > clip ? clip : c;
         float e = exp_minus(2.0f * c), t = (1.0f - e) / (1.0f + e);
-        cells[k] = c, tanhs[k] = t, squashed[k] = a_o * t;
+        cells[k] = c, tanhs[k] = t, cell_outputs[k] = a_o * t;
     }
     if (is_bad)
-        memset(squashed, 0xff, width * sizeof(float));
+        memset(cell_outputs, 0xff, width * sizeof(float));
 }
 
 FOR_EACH_PROCESSOR
 static void forward_rows(const float *pre, const float *added, const float *before, float *acts, float *raw,
-                         float *cells, float *tanhs, float *squashed, Py_ssize_t gate, Py_ssize_t n_rows,
+                         float *cells, float *tanhs, float *cell_outputs, Py_ssize_t gate, Py_ssize_t n_rows,
                          Py_ssize_t width, float clip) {
     for (Py_ssize_t row = 0; row < n_rows; row++) {
         Py_ssize_t at = row * width;
         float *own = acts + at;
         forward_row(pre + 4 * at, added + 4 * at, before + at, own, own + gate, own + 2 * gate, own + 3 * gate,
-                    raw + at, cells + at, tanhs + at, squashed + at, width, clip);
+                    raw + at, cells + at, tanhs + at, cell_outputs + at, width, clip);
     }
 }
 
-/* A step of the backward pass, one row: from the gradients of `squashed` and of the cells to those of the
+/* A step of the backward pass, one row: from the gradients of `cell_outputs` and of the cells to those of the
 pre-activations and of the cells before. */
 INLINE void backward_row(const float *i, const float *j, const float *f, const float *o, const float *raw,
-                         const float *tanhs, const float *before, const float *d_squashed, float *d_c, float *d_pre,
+                         const float *tanhs, const float *before, const float *d_cell_outputs, float *d_c, float *d_pre,
                          Py_ssize_t width, float clip) {
     float *d_j = d_pre + width, *d_f = d_pre + 2 * width, *d_o = d_pre + 3 * width;
     ARRAYS_DIFFER
     for (Py_ssize_t k = 0; k < width; k++) {
-        float d = d_squashed[k], t = tanhs[k];
+        float d = d_cell_outputs[k], t = tanhs[k];
         d_o[k] = d * t * o[k] * (1.0f - o[k]);
         float d_cell = d * o[k] * (1.0f - t * t) + d_c[k];
         d_cell = fabsf(raw[k]) > clip ? 0.0f : d_cell;
@@ -118,13 +118,13 @@ INLINE void backward_row(const float *i, const float *j, const float *f, const f
 
 FOR_EACH_PROCESSOR
 static void backward_rows(float *d_pre, const float *acts, const float *raw, const float *tanhs, const float *before,
-                          const float *d_squashed, float *d_c, Py_ssize_t gate, Py_ssize_t n_rows, Py_ssize_t width,
+                          const float *d_cell_outputs, float *d_c, Py_ssize_t gate, Py_ssize_t n_rows, Py_ssize_t width,
                           float clip) {
     for (Py_ssize_t row = 0; row < n_rows; row++) {
         Py_ssize_t at = row * width;
         const float *own = acts + at;
         backward_row(own, own + gate, own + 2 * gate, own + 3 * gate, raw + at, tanhs + at, before + at,
-                     d_squashed + at, d_c + at, d_pre + 4 * at, width, clip);
+                     d_cell_outputs + at, d_c + at, d_pre + 4 * at, width, clip);
     }
 }
 

@@ -6,7 +6,7 @@ def forward(
     raw: int,
     cells: int,
     tanhs: int,
-    squashed: int,
+    cell_outputs: int,
     gate_stride: int,
     n_rows: int,
     width: int,
@@ -18,7 +18,7 @@ def forward(
     before (int): Shape (n_rows, width), cells of the previous step.
     acts (int): Output, (n_rows, width) for each gate, activations.
     raw (int), cells (int): Outputs, shape (n_rows, width), cells before and after the clip; may be one array.
-    tanhs (int), squashed (int): Outputs, shape (n_rows, width), tanh of the cells, and o * tanh.
+    tanhs (int), cell_outputs (int): Outputs, shape (n_rows, width), tanh of the cells, and o * tanh.
     gate_stride (int): Numbers from gate to gate in `acts`.
     clip (float): Bound of the cells.
     """
@@ -29,7 +29,7 @@ def backward(
     raw: int,
     tanhs: int,
     before: int,
-    d_squashed: int,
+    d_cell_outputs: int,
     d_c: int,
     gate_stride: int,
     n_rows: int,
@@ -39,6 +39,6 @@ def backward(
     """Compute the gradients of `pre` and `before`, see `forward`.
 
     d_pre (int): Output, shape (n_rows, 4, width).
-    d_squashed (int): Shape (n_rows, width), gradient of `squashed`.
+    d_cell_outputs (int): Shape (n_rows, width), gradient of `cell_outputs`.
     d_c (int): Shape (n_rows, width), gradient of `cells`; overwritten with that of `before`.
     """

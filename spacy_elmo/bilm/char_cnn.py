@@ -41,10 +41,12 @@ class CharFilter(nn.Module):
         n_words, n_windows = windows.shape[:2]
         rows = windows.reshape(n_words * n_windows, embedding_width * width)
         weight = self.weight.reshape(n, -1)
-        # Products of other sizes round by the place of a row in memory, and so by the company of a word.
-        zeros, more_filters = -rows.shape[1] % 4, int(n == 1)
-        if zeros or more_filters:
-            rows, weight = nn.functional.pad(rows, (0, zeros)), nn.functional.pad(weight, (0, zeros, 0, more_filters))
+        # Rounding errors of products with a single filter, or over a number of values that is no multiple of 4, depend
+        # on the place of a row in memory, and so on the other words of the batch: filters and values of 0 are added.
+        n_zeros, n_more_filters = -rows.shape[1] % 4, int(n == 1)
+        if n_zeros or n_more_filters:
+            rows = nn.functional.pad(rows, (0, n_zeros))
+            weight = nn.functional.pad(weight, (0, n_zeros, 0, n_more_filters))
         scores = (rows @ weight.t())[:, :n]  # (U * windows, n): one large product
         return scores.reshape(n_words, n_windows, n).amax(dim=1) + self.bias
 
@@ -95,15 +97,15 @@ class CharCNN(nn.Module):
         RETURNS (Tensor): Shape (U, P).
         """
         features = self.pool(char_ids, lengths)
-        for step in self.steps():
-            features = step(features)
+        for module in self.upper_modules():
+            features = module(features)
         return features  # (U, P)
 
-    def steps(self) -> List[nn.Module]:
+    def upper_modules(self) -> List[nn.Module]:
         """The modules after `pool`, in order."""
         projection = [] if self.projection is None else [self.projection]
-        is_first = self.config.projection == "after_cnn"
-        ordered = [*projection, *self.highways] if is_first else [*self.highways, *projection]
+        projects_first = self.config.projection == "after_cnn"
+        ordered = [*projection, *self.highways] if projects_first else [*self.highways, *projection]
         return ordered if self.norm is None else [*ordered, self.norm]
 
     def pool(self, char_ids: Tensor, lengths: Optional[Sequence[int]] = None) -> Tensor:
@@ -253,10 +255,10 @@ class _LargestWindow(torch.autograd.Function):
         buckets = list(zip(saved[::2], saved[1::2]))
         _, width, n = ctx.shape
         d_table = d_pooled.new_zeros(ctx.shape)
-        for (rows, at), d_part in zip(buckets, d_pooled.split([len(rows) for rows, _ in buckets])):
-            winners = rows.mul(n).gather(1, at.unsqueeze(2).expand(-1, -1, width))  # (U, n, width)
-            places = winners.add_(torch.arange(n).unsqueeze(1)).view(-1)
-            d_table.view(-1).index_add_(0, places, d_part.unsqueeze(2).expand(-1, -1, width).reshape(-1))
+        for (rows, largest_at), d_scores in zip(buckets, d_pooled.split([len(rows) for rows, _ in buckets])):
+            largest_rows = rows.mul(n).gather(1, largest_at.unsqueeze(2).expand(-1, -1, width))  # (U, n, width)
+            places = largest_rows.add_(torch.arange(n).unsqueeze(1)).view(-1)
+            d_table.view(-1).index_add_(0, places, d_scores.unsqueeze(2).expand(-1, -1, width).reshape(-1))
         return (d_table, *[None] * len(buckets))
 
 
@@ -267,5 +269,5 @@ def _first_equal(scores: Tensor, largest: Tensor) -> Tensor:
     n_windows = scores.shape[1]
     countdown = torch.arange(n_windows, 0, -1, dtype=torch.uint8 if n_windows < 256 else torch.int32).unsqueeze(1)
     is_largest = (scores == largest.unsqueeze(1)).to(countdown.dtype)
-    left = is_largest.mul_(countdown).amax(dim=1)
-    return (n_windows - left.long()).clamp_(max=n_windows - 1)  # NaN has no maximum: the last position
+    n_windows_left = is_largest.mul_(countdown).amax(dim=1)  # from the first largest one on
+    return (n_windows - n_windows_left.long()).clamp_(max=n_windows - 1)  # NaN has no maximum: the last position

@@ -13,9 +13,7 @@ from ..settings import KNOWN_NAMES, Count, Flag, Positive, Problem, Whole, check
 from ..util import shorten
 
 Activation = Literal["relu", "tanh"]
-# Character codecs, see `text/words.py`, and their numbers of characters; None: the table of a `Lexicon`.
-CODECS: Dict[str, Optional[int]] = {"utf8": 261, "lexicon": None}
-UTF8_CHARACTERS = 261
+UTF8_CHARACTERS = 261  # of the codec "utf8", see `text/words.py`; those of "lexicon" are in the `Lexicon` of the model
 LSTM_SETTINGS = ("cell_width", "cell_clip", "projection_clip", "has_skip", "highway_between", "always_project")
 
 MAX_ABSOLUTE = 1e18  # the product of two such numbers is still finite in float32
@@ -26,9 +24,9 @@ MAX_TABLE_WORDS = 2**31
 MAX_CUTOFFS = 100  # clusters of an adaptive softmax
 
 LayerCount = Annotated[Whole, Field(ge=1, le=MAX_LAYERS)]
-Highways = Annotated[Whole, Field(ge=0, le=MAX_LAYERS)]
+HighwayCount = Annotated[Whole, Field(ge=0, le=MAX_LAYERS)]
 Width = Annotated[Whole, Field(ge=1, le=MAX_WIDTH)]
-NoWidth = Annotated[Whole, Field(ge=0, le=MAX_WIDTH)]
+WidthOrZero = Annotated[Whole, Field(ge=0, le=MAX_WIDTH)]
 Filters = Tuple[Tuple[Count, Count], ...]
 Clip = Annotated[Positive, Field(le=MAX_ABSOLUTE)]
 Checks = List[Tuple[bool, Union[str, Problem]]]
@@ -54,7 +52,7 @@ class CharCNNConfig:
     embedding_width: Width = 16
     filters: Filters = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
     activation: Activation = "relu"
-    n_highway: Highways = 2
+    n_highway: HighwayCount = 2
     max_characters: Annotated[Whole, Field(ge=4, le=MAX_WORD_CHARACTERS)] = 50
     always_project: Flag = False
     codec: Literal["utf8", "lexicon"] = "utf8"
@@ -63,9 +61,9 @@ class CharCNNConfig:
     has_layer_norm: Flag = False
 
     def __post_init__(self) -> None:
-        n = CODECS[self.codec] or self.n_characters
-        problem = Problem(("n_characters",), f"is {self.n_characters}, should be {n}")
-        require((self.n_characters == n, problem), *_filter_checks(self.filters, self.max_characters))
+        is_fine = self.codec != "utf8" or self.n_characters == UTF8_CHARACTERS
+        problem = Problem(("n_characters",), f"is {self.n_characters}, should be {UTF8_CHARACTERS}")
+        require((is_fine, problem), *_filter_checks(self.filters, self.max_characters))
 
     @property
     def n_filters(self) -> int:
@@ -97,13 +95,13 @@ class TokenEmbedderConfig:
     """
 
     kind: Literal["cnn", "lstm"] = "cnn"
-    n_characters: NoWidth = 0
-    character_width: NoWidth = 0
+    n_characters: WidthOrZero = 0
+    character_width: WidthOrZero = 0
     n_words: Annotated[Whole, Field(ge=0, le=MAX_TABLE_WORDS)] = 0
-    word_width: NoWidth = 0
+    word_width: WidthOrZero = 0
     filters: Filters = ()
     activation: Activation = "relu"
-    n_highway: Highways = 2
+    n_highway: HighwayCount = 2
     max_characters: Optional[Annotated[Whole, Field(ge=2, le=MAX_WORD_CHARACTERS)]] = 50
 
     def __post_init__(self) -> None:
@@ -252,17 +250,16 @@ class BiLMConfig:
         return n_inputs == 1, "exactly one of char_cnn, n_words and token_embedder should be set"
 
     def _check_lstm(self) -> Checks:
-        width, limit = self.projection_width, self.cell_width
-        is_narrow = width <= limit or self.always_project or self.encoder == "bilstm"
+        width, limit, is_bilstm = self.projection_width, self.cell_width, self.encoder == "bilstm"
+        allows_width = width <= limit or self.always_project or is_bilstm
         limits = Problem(("projection_width",), f"is {width}, should be 1 to {{}} ({limit})", ("cell_width",))
         text = "should be false if {} is true, since the gate replaces the sum"
-        expected = {"n_layers": 1, "directions": "both", "highway_between": False}
-        if self.encoder != "bilstm":
-            expected = {"encoder_depth": 1}
+        bilstm_values = {"n_layers": 1, "directions": "both", "highway_between": False}
+        expected_values = bilstm_values if is_bilstm else {"encoder_depth": 1}
         return [
-            (is_narrow, limits),
+            (allows_width, limits),
             (not (self.has_skip and self.highway_between), Problem(("has_skip",), text, ("highway_between",))),
-            *(_equals(name, getattr(self, name), value, self.encoder) for name, value in expected.items()),
+            *(_equals(name, getattr(self, name), value, self.encoder) for name, value in expected_values.items()),
             (self.transformer is None, Problem(("transformer",), "should be null, since the encoder has none")),
         ]
 
@@ -286,8 +283,8 @@ class BiLMConfig:
 
 def _equals(name: str, value: Any, expected: Any, encoder: str) -> Tuple[bool, Problem]:
     """The check that a setting has the only value that an encoder allows."""
-    shown, wanted = (str(one).lower() if isinstance(one, bool) else repr(one) for one in (value, expected))
-    return value == expected, Problem((name,), f"is {shown}, should be {wanted} for '{encoder}'")
+    actual_text, expected_text = (str(x).lower() if isinstance(x, bool) else repr(x) for x in (value, expected))
+    return value == expected, Problem((name,), f"is {actual_text}, should be {expected_text} for '{encoder}'")
 
 
 def _filter_checks(filters: Filters, max_characters: int) -> Checks:

@@ -1,4 +1,5 @@
-"""Small parts of networks: new parameters, linear maps, PyTorch's LSTM, layer norms, highways, CUDA graphs.
+"""What the networks share: new parameters, linear maps, PyTorch's LSTM, layer norms, highways, checks for hooks, TF32,
+CUDA graphs.
 
 Parameters are float32 whatever the default of torch is. Tensors on the meta device are not initialized, since they are
 replaced when weights are read. `torch.nn.init` also works on the meta device, but then imports torch._dynamo, which
@@ -187,7 +188,8 @@ def no_tf32_in_backward(outputs: Tensor) -> Tensor:
     return outputs
 
 
-_flags_before: List[Tuple[Any, str, Any]] = []  # of those who forbid TF32 now: the first has the caller's
+# Values of the flag before each call that forbids TF32 at present; the first is the value of the caller.
+_flags_before: List[Tuple[Any, str, Any]] = []
 _flags_lock = threading.Lock()  # all threads share the flag
 
 

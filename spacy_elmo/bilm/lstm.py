@@ -226,7 +226,7 @@ def run_recurrence(
 
 
 class _Constants(NamedTuple):
-    """Arguments of `run_recurrence` that get no gradient; without a projection there is no clip of it."""
+    """Arguments of `run_recurrence` that get no gradient; `output_clip` is None without a projection."""
 
     h: Tensor
     c: Tensor
@@ -249,15 +249,17 @@ class _Recurrence(torch.autograd.Function):
         ctx.graph = graph
         if graph is not None:
             outputs, last_c = graph.forward(gates, recurrent_weight, projection_weight, constants)
-            ctx.turn = graph.turn
+            ctx.n_forwards = graph.n_forwards
         else:
             values = _allocate(gates, recurrent_weight.shape[1], constants)
-            exact = values.cells.dtype
+            state_dtype = values.cells.dtype
             recurrent = recurrent_weight.to(gates.dtype)
             projection = None if projection_weight is None else projection_weight.to(gates.dtype)
-            keeps = _keeps(constants.resets, gates.shape[1], exact)
-            layer = _Layer(recurrent, projection, keeps, constants.mask, constants.cell_clip, constants.output_clip)
-            start_h, start_c = constants.h.to(exact), constants.c.to(exact)
+            keeps = _keeps(constants.resets, gates.shape[1], state_dtype)
+            layer = _PreparedLayer(
+                recurrent, projection, keeps, constants.mask, constants.cell_clip, constants.output_clip
+            )
+            start_h, start_c = constants.h.to(state_dtype), constants.c.to(state_dtype)
             _run_forward(layer, values, gates, start_h, start_c)
             ctx.save_for_backward(*values, recurrent, projection, start_h, start_c, constants.mask)
             ctx.keeps, ctx.clips, ctx.gates_shape = keeps, (constants.cell_clip, constants.output_clip), gates.shape
@@ -272,9 +274,9 @@ class _Recurrence(torch.autograd.Function):
         if d_outputs is None:
             return (None,) * 5
         if ctx.graph is not None:
-            return (*ctx.graph.backward(d_outputs, ctx.turn), None, None)
+            return (*ctx.graph.backward(d_outputs, ctx.n_forwards), None, None)
         *tensors, recurrent, projection, h, c, mask = ctx.saved_tensors
-        layer = _Layer(recurrent, projection, ctx.keeps, mask, *ctx.clips)
+        layer = _PreparedLayer(recurrent, projection, ctx.keeps, mask, *ctx.clips)
         gradients = _gradients(layer, _StepValues(*tensors), d_outputs, h, c, recurrent.new_empty(ctx.gates_shape))
         return (*gradients, None, None)
 
@@ -304,8 +306,12 @@ class _StepValues(NamedTuple):
         return [_StepValues(*row) for row in zip(*columns)]
 
 
-class _Layer(NamedTuple):
-    """The weights in the dtype of the products, and the settings."""
+class _PreparedLayer(NamedTuple):
+    """What a loop over time reads: the weights in the dtype of the products, and the settings.
+
+    keeps (ResetMasks): For each step a factor (B, 1) of the state, 0 where it is reset; None where nothing is.
+    mask (Optional[Tensor]), cell_clip (Optional[float]), output_clip (Optional[float]): See `run_recurrence`.
+    """
 
     recurrent: Tensor
     projection: Optional[Tensor]
@@ -315,7 +321,7 @@ class _Layer(NamedTuple):
     output_clip: Optional[float]
 
 
-def _run_forward(layer: _Layer, values: _StepValues, gates: Tensor, h: Tensor, c: Tensor) -> None:
+def _run_forward(layer: _PreparedLayer, values: _StepValues, gates: Tensor, h: Tensor, c: Tensor) -> None:
     """Fill `values`. gates (d, S, B, 4H), h (d, B, R), c (d, B, H)."""
     d, _, n_lanes, width = gates.shape
     pre = torch.empty(d, n_lanes, width, dtype=gates.dtype, device=gates.device)
@@ -371,7 +377,7 @@ def _update_cells(step: _StepValues, c: Tensor, clip: Optional[float]) -> Tensor
     return o * step.tanhs
 
 
-def _project_outputs(step: _StepValues, cell_outputs: Tensor, layer: _Layer) -> None:
+def _project_outputs(step: _StepValues, cell_outputs: Tensor, layer: _PreparedLayer) -> None:
     if layer.projection is not None:
         cell_outputs = torch.bmm(cell_outputs.to(layer.projection.dtype), layer.projection)  # (d, B, R)
     step.raw_outputs.copy_(cell_outputs)
@@ -380,7 +386,7 @@ def _project_outputs(step: _StepValues, cell_outputs: Tensor, layer: _Layer) -> 
 
 
 def _gradients(
-    layer: _Layer, values: _StepValues, d_outputs: Tensor, h: Tensor, c: Tensor, d_gates: Tensor
+    layer: _PreparedLayer, values: _StepValues, d_outputs: Tensor, h: Tensor, c: Tensor, d_gates: Tensor
 ) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
     """Gradients of the gates (d, S, B, 4H), written to `d_gates`, and of both weights."""
     dtype = layer.recurrent.dtype
@@ -394,7 +400,7 @@ def _gradients(
     return d_gates, d_recurrent, d_projection
 
 
-def _run_backward(layer: _Layer, values: _StepValues, d_outputs: Tensor, c: Tensor, d_gates: Tensor) -> Tensor:
+def _run_backward(layer: _PreparedLayer, values: _StepValues, d_outputs: Tensor, c: Tensor, d_gates: Tensor) -> Tensor:
     """Set `d_gates` (d, S, B, 4H); return the gradients of the projections (d, S, B, R)."""
     recurrent = layer.recurrent.transpose(1, 2)
     d_projected = recurrent.new_empty(values.outputs.shape)
@@ -430,7 +436,7 @@ def _run_backward(layer: _Layer, values: _StepValues, d_outputs: Tensor, c: Tens
     return d_projected
 
 
-def _unproject(step: _StepValues, layer: _Layer, d_h: Tensor, d_projected: Tensor) -> Tensor:
+def _unproject(step: _StepValues, layer: _PreparedLayer, d_h: Tensor, d_projected: Tensor) -> Tensor:
     """The gradient of the input of the projection, shape (d, B, H), new."""
     if layer.projection is None:
         return d_h.clone(memory_format=torch.contiguous_format)
@@ -474,14 +480,14 @@ def _gates_backward(step: _StepValues, d_act: Tensor, d_pre: Tensor) -> None:
 def _allocate(gates: Tensor, output_width: int, constants: _Constants) -> _StepValues:
     """Allocate the tensors. Without a clip, values before and after it share one tensor."""
     d, n_steps, n_lanes, width = gates.shape
-    exact = torch.float32 if gates.dtype in HALF_PRECISION else gates.dtype
+    state_dtype = torch.float32 if gates.dtype in HALF_PRECISION else gates.dtype
 
-    def room(*shape: int) -> Tensor:
-        return torch.empty(*shape, dtype=exact, device=gates.device)
+    def empty(*shape: int) -> Tensor:
+        return torch.empty(*shape, dtype=state_dtype, device=gates.device)
 
-    cells, outputs = room(n_steps, d, n_lanes, width // 4), room(d, n_steps, n_lanes, output_width)
+    cells, outputs = empty(n_steps, d, n_lanes, width // 4), empty(d, n_steps, n_lanes, output_width)
     return _StepValues(
-        acts=room(n_steps, 4, d, n_lanes, width // 4),
+        acts=empty(n_steps, 4, d, n_lanes, width // 4),
         cells=cells,
         tanhs=torch.empty_like(cells),
         outputs=outputs,
@@ -492,8 +498,8 @@ def _allocate(gates: Tensor, output_width: int, constants: _Constants) -> _StepV
 
 def _unclip(gradient: Tensor, raw: Tensor, clip: float) -> Tensor:
     """The gradient where |raw| <= clip, else zero. The operation excludes its bounds, so they are one ulp larger."""
-    numbers = np.float64 if raw.dtype == torch.float64 else np.float32
-    bound = float(np.nextafter(numbers(clip), numbers(np.inf)))
+    to_float = np.float64 if raw.dtype == torch.float64 else np.float32
+    bound = float(np.nextafter(to_float(clip), to_float(np.inf)))
     unclipped: Tensor = torch.ops.aten.hardtanh_backward(gradient, raw, -bound, bound)
     return unclipped
 
@@ -540,8 +546,8 @@ def _find_graph(
 
 
 class _RecurrenceGraph:
-    """The graphs of one layer and shape, forward and backward. `turn` counts the forward passes, of which the last one
-    has a backward pass.
+    """The graphs of one layer and shape, forward and backward. `n_forwards` counts the forward passes: only the last
+    one can have a backward pass.
     """
 
     def __init__(
@@ -549,10 +555,9 @@ class _RecurrenceGraph:
     ) -> None:
         recurrent_weight, projection_weight = weights
         (d, n_steps, n_lanes, width), device = gates.shape, gates.device
-        self.turn = 0
-        self._gates = torch.zeros(
-            gates.shape, dtype=gates.dtype, device=device
-        )  # after the backward pass their gradient
+        self.n_forwards = 0
+        # After the backward pass the gradient of the gates.
+        self._gates = torch.zeros(gates.shape, dtype=gates.dtype, device=device)
         self._values = _allocate(gates, recurrent_weight.shape[1], constants)
         for tensor in self._values:
             tensor.zero_()
@@ -564,7 +569,7 @@ class _RecurrenceGraph:
         keeps: ResetMasks = [None] * n_steps if self._keep is None else list(self._keep.unbind(0))
         projection = None if projection_weight is None else projection_weight.to(gates.dtype, copy=True)
         recurrent = recurrent_weight.to(gates.dtype, copy=True)
-        self._layer = layer = _Layer(
+        self._layer = layer = _PreparedLayer(
             recurrent, projection, keeps, self._mask, constants.cell_clip, constants.output_clip
         )
 
@@ -590,19 +595,20 @@ class _RecurrenceGraph:
         self._h.copy_(constants.h)
         self._c.copy_(constants.c)
         self._gates.copy_(gates)
-        self.turn += 1
+        self.n_forwards += 1
         self._forward.replay()
         return self._values.outputs.clone(), self._values.cells[-1].clone()
 
-    def backward(self, d_outputs: Tensor, turn: int) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
+    def backward(self, d_outputs: Tensor, n_forwards: int) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
         """Gradients of the gates, valid until the next call of `forward`, and of both weights.
 
-        RAISES (RuntimeError): If `forward` was called again since `turn`, which has overwritten its values.
+        RAISES (RuntimeError): If `forward` was called again since, which has overwritten its values.
         """
-        if turn != self.turn:
+        if n_forwards != self.n_forwards:
             raise RuntimeError(
-                "The backward pass of a recurrence that was computed by a CUDA graph comes after the next forward "
-                f"pass. Set the environment variable {CUDA_GRAPHS} to 0 to compute several passes before gradients"
+                "The backward pass of an LSTM layer comes after another forward pass, which has overwritten the values "
+                "in its CUDA graph. Compute gradients after each forward pass, or set the environment variable "
+                f"{CUDA_GRAPHS} to 0."
             )
         self._d_outputs.copy_(d_outputs)
         d_gates, d_recurrent, d_projection = self._backward.replay()

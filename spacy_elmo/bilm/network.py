@@ -114,7 +114,7 @@ class BiLSTMStack(nn.Module):
         packed = nn.utils.rnn.pack_sequence(list(rows.split(list(lengths))), enforce_sorted=False)
         encoded, _ = self.lstm(packed)
         padded, _ = nn.utils.rnn.pad_packed_sequence(encoded, batch_first=True)  # (B, S, 2H)
-        outputs = torch.cat([rows_of[:n] for rows_of, n in zip(padded, lengths)])  # (N, 2H)
+        outputs = torch.cat([sequence_rows[:n] for sequence_rows, n in zip(padded, lengths)])  # (N, 2H)
         projected = self.projection(outputs.view(len(rows), 2, -1)).flatten(1)  # (N, 2P)
         return torch.stack([torch.cat([rows, rows], dim=1), projected])
 
@@ -136,9 +136,9 @@ ENCODERS: Dict[str, Callable[[BiLMConfig], nn.Module]] = {
 
 # The softmax
 
-# Scores in memory at once on a CPU without gradients: rows by words. They fit in the cache, and one array is reused.
-# With 30,000 words, all scores of a row at once take 2.2 times the CPU time, half of it for new pages.
-BLOCK_ROWS, BLOCK_WORDS = 512, 2048
+# A tile is the scores in memory at once on a CPU without gradients: rows by words. It fits in the cache, and one array
+# is reused. With 30,000 words, all scores of a row at once take 2.2 times the CPU time, half of it for new pages.
+TILE_ROWS, TILE_WORDS = 512, 2048
 
 
 class LMHead(nn.Module, ABC):
@@ -163,11 +163,11 @@ class LMHead(nn.Module, ABC):
         """The same as `token_losses`, for all rows at once."""
 
     def token_losses(self, outputs: Tensor, targets: Tensor, *, max_scores: int = 2**25) -> Tensor:
-        """Negative log likelihood (N,) of each target (N,), in nats, from outputs (N, P); computed in blocks of rows.
+        """Negative log likelihood (N,) of each target (N,), in nats, from outputs (N, P); computed some rows at a time.
 
         max_scores (int): Maximum number of scores in memory at once; on a CPU without gradients it is 2^20.
         """
-        n_rows = max(1, len(outputs) if _has_small_blocks(outputs) else max_scores // self.n_scores)
+        n_rows = max(1, len(outputs) if _uses_tiles(outputs) else max_scores // self.n_scores)
         losses = [
             self.row_losses(rows, row_targets)
             for rows, row_targets in zip(outputs.split(n_rows), targets.split(n_rows))
@@ -302,34 +302,35 @@ class AdaptiveHead(LMHead):
         return losses
 
 
-def _has_small_blocks(outputs: Tensor) -> bool:
+def _uses_tiles(outputs: Tensor) -> bool:
     return outputs.device.type == "cpu" and outputs.dtype not in HALF_PRECISION and not torch.is_grad_enabled()
 
 
 def _cross_entropy(outputs: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
     """-log softmax(x W + b) of the targets, shape (N,)."""
-    if not _has_small_blocks(outputs):
+    if not _uses_tiles(outputs):
         scores = nn.functional.linear(outputs, weight, bias)
         return nn.functional.cross_entropy(_exact(scores), targets, reduction="none")
     losses = outputs.new_empty(len(outputs))
-    buffer = outputs.new_empty(min(BLOCK_ROWS, len(outputs)) * min(BLOCK_WORDS, len(weight)))
-    for rows, row_targets, out in zip(outputs.split(BLOCK_ROWS), targets.split(BLOCK_ROWS), losses.split(BLOCK_ROWS)):
-        _block_losses(rows, row_targets, weight, bias, buffer, out)
+    buffer = outputs.new_empty(min(TILE_ROWS, len(outputs)) * min(TILE_WORDS, len(weight)))
+    for rows, row_targets, out in zip(outputs.split(TILE_ROWS), targets.split(TILE_ROWS), losses.split(TILE_ROWS)):
+        _tile_losses(rows, row_targets, weight, bias, buffer, out)
     return losses
 
 
-def _block_losses(rows: Tensor, targets: Tensor, weight: Tensor, bias: Tensor, buffer: Tensor, out: Tensor) -> None:
-    """Keep the largest score and the sum of exponentials relative to it, from block to block of words (Milakov &
+def _tile_losses(rows: Tensor, targets: Tensor, weight: Tensor, bias: Tensor, buffer: Tensor, out: Tensor) -> None:
+    """Keep the largest score and the sum of exponentials relative to it, from tile to tile of words (Milakov &
     Gimelshein 2018). These sums are more exact than in `torch.log_softmax`, which adds 30,000 terms of different
     size in a few accumulators and loses 3e-6 of the mean loss.
     """
-    largest = rows.new_full((len(rows), 1), torch.finfo(rows.dtype).min)  # finite: all words of a block may have -inf
+    largest = rows.new_full((len(rows), 1), torch.finfo(rows.dtype).min)  # finite: all words of a tile may have -inf
     total, target_scores, columns = torch.zeros_like(largest), largest * math.nan, targets.unsqueeze(1)  # (n, 1)
-    for first in range(0, len(weight), BLOCK_WORDS):
-        words = weight[first : first + BLOCK_WORDS]
-        scores = buffer[: len(rows) * len(words)].view(len(rows), len(words))
-        torch.addmm(bias[first : first + BLOCK_WORDS], rows, words.t(), out=scores)
-        place = (columns - first).clamp_(0, len(words) - 1)
+    for first in range(0, len(weight), TILE_WORDS):
+        tile_weight = weight[first : first + TILE_WORDS]
+        n_words = len(tile_weight)
+        scores = buffer[: len(rows) * n_words].view(len(rows), n_words)
+        torch.addmm(bias[first : first + TILE_WORDS], rows, tile_weight.t(), out=scores)
+        place = (columns - first).clamp_(0, n_words - 1)
         target_scores = torch.where(place == columns - first, scores.gather(1, place), target_scores)
         before, largest = largest, torch.maximum(largest, scores.amax(dim=1, keepdim=True))
         total.mul_(before.sub_(largest).exp_()).add_(scores.sub_(largest).exp_().sum(dim=1, keepdim=True))

@@ -111,10 +111,10 @@ class BiLMState:
 
     def pad(self, n_rows: int) -> "BiLMState":
         """RETURNS (BiLMState): The state padded with zeros to at least `n_rows` rows."""
-        missing = n_rows - self.n_rows
-        if missing <= 0:
+        n_missing = n_rows - self.n_rows
+        if n_missing <= 0:
             return self
-        return BiLMState(*(torch.nn.functional.pad(tensor, (0, 0, 0, missing)) for tensor in (self.h, self.c)))
+        return BiLMState(*(torch.nn.functional.pad(tensor, (0, 0, 0, n_missing)) for tensor in (self.h, self.c)))
 
     def row(self, i: int) -> "BiLMState":
         """RETURNS (BiLMState): A copy of one row, which does not keep the other rows in memory."""

@@ -12,11 +12,11 @@ from ..bilm.config import BiLMConfig
 from ..bilm.network import BiLSTMStack
 from ..bilm.state import BiLMState
 from ..inference.bilm import BiLM
-from ..inference.encoder import BOS, EOS, number_words
+from ..inference.encoder import BOS_NUMBER, EOS_NUMBER, number_words
 from ..inference.runtime import isolated
 from ..inference.word_encoder import WordEncoder
 from ..settings import Count
-from ..text.words import PAD
+from ..text.words import PAD_SYMBOL
 from ..util import batched
 from ..weights import load_bilm
 from .common import ConfigurationError as ConfigurationError
@@ -162,7 +162,9 @@ def _embed_padded(bilm: BiLM, batch: Sequence[Sequence[str]]) -> List[Array]:
     distinct, sequences = number_words(batch, words.boundaries)
     vectors = torch.cat([words.encode(distinct), _padding(bilm, words)])
     longest = max(map(len, sequences)) + 2
-    rows = [[BOS, *sequence, EOS] + [len(distinct)] * (longest - 2 - len(sequence)) for sequence in sequences]
+    rows = [
+        [BOS_NUMBER, *sequence, EOS_NUMBER] + [len(distinct)] * (longest - 2 - len(sequence)) for sequence in sequences
+    ]
     encoder = bilm.network.encoder
     assert isinstance(encoder, BiLSTMStack)  # checked by `_reads_padding`
     tokens = torch.tensor(rows, device=vectors.device).flatten()
@@ -175,8 +177,8 @@ def _padding(bilm: BiLM, words: WordEncoder) -> Tensor:
     """Shape (1, P), the vector of the word `<pad>`, all characters of which are `<pad>`."""
     lexicon, codec = bilm.lexicon, words.codec
     assert lexicon is not None and codec is not None  # a token embedder has both
-    ids = np.full((1, codec.max_characters or 1), lexicon.character_ids.get(PAD, 0) + 1, dtype="int64")
-    ids[0, 0] = lexicon.word_ids.get(PAD, 0) + 1
+    ids = np.full((1, codec.max_characters or 1), lexicon.character_ids.get(PAD_SYMBOL, 0) + 1, dtype="int64")
+    ids[0, 0] = lexicon.word_ids.get(PAD_SYMBOL, 0) + 1
     return words.encode_ids(ids, codec.lengths(ids))
 
 

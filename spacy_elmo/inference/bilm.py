@@ -439,7 +439,7 @@ class DerivedData:
 
 # Checks of the arguments
 
-NO_LISTS = (str, bytes, Mapping, set, frozenset)  # that can be iterated, but have no words in their order
+NOT_WORD_LISTS = (str, bytes, Mapping, set, frozenset)  # that can be iterated, but have no words in their order
 
 
 def check_sentences(sentences: Iterable[Sequence[str]]) -> List[List[str]]:
@@ -451,7 +451,7 @@ def check_sentences(sentences: Iterable[Sequence[str]]) -> List[List[str]]:
         )
     text: List[List[str]] = []
     for i, sentence in enumerate(sentences):
-        is_list = type(sentence) is list or isinstance(sentence, Iterable) and not isinstance(sentence, NO_LISTS)
+        is_list = type(sentence) is list or isinstance(sentence, Iterable) and not isinstance(sentence, NOT_WORD_LISTS)
         words = sentence if isinstance(sentence, list) else list(sentence) if is_list else []
         if not is_list or not _are_words(words):
             raise ValueError(Errors.EL011.format(i=i, kind=_kind(sentence)))
@@ -511,7 +511,7 @@ def layer_choice(layers: Union[str, int], n_layers: int) -> Callable[[Tensor], T
 def _kind(sentence: Any) -> str:
     if isinstance(sentence, str):
         return "string"
-    if isinstance(sentence, NO_LISTS):
+    if isinstance(sentence, NOT_WORD_LISTS):
         return type(sentence).__name__
     items = " with items that are not strings" if isinstance(sentence, Iterable) else ""
     return f"{type(sentence).__name__}{items}"

@@ -24,7 +24,7 @@ from .runner import Runner, make_runner
 from .runtime import HeapTrimmer, Workspace, WorkspacePool, register_fork_handlers
 from .word_encoder import BOUNDARIES, WordEncoder
 
-BOS, EOS = 0, 1  # numbers of the boundaries in every slice
+BOS_NUMBER, EOS_NUMBER = 0, 1  # of the boundaries in every slice
 MIN_COLUMNS = 4  # a word, and begin, content and end of its characters
 # The steady state: maximum number of empty sentences, sentences between two checks of convergence, and the largest
 # change from check to check of a state that has converged.
@@ -61,7 +61,9 @@ class NumberedSequences(NamedTuple):
 
     def tokens(self, *, with_boundaries: bool) -> Ids:
         """The concatenation of all sequences, shape (N,)."""
-        sequences = ([BOS, *sequence, EOS] for sequence in self.word_ids) if with_boundaries else self.word_ids
+        sequences = (
+            ([BOS_NUMBER, *sequence, EOS_NUMBER] for sequence in self.word_ids) if with_boundaries else self.word_ids
+        )
         return np.fromiter(chain.from_iterable(sequences), dtype="int64")
 
     def lengths(self, *, with_boundaries: bool) -> Ids:
@@ -258,7 +260,7 @@ class Encoder:
             words, word_ids = number_words(sequences, self.words.boundaries)
             return NumberedSequences(self.words.compute(words) if has_gradients else self.words.encode(words), word_ids)
         rows, numbers = np.unique(np.fromiter(chain.from_iterable(sequences), dtype="int64"), return_inverse=True)
-        used_rows = torch.from_numpy(np.concatenate([[BOS, EOS], rows + 2])).to(batch.vectors.device)
+        used_rows = torch.from_numpy(np.concatenate([[BOS_NUMBER, EOS_NUMBER], rows + 2])).to(batch.vectors.device)
         by_sequence = np.split(numbers + 2, np.cumsum(batch.lengths[start:stop])[:-1])
         return NumberedSequences(batch.vectors[used_rows], [word_ids.tolist() for word_ids in by_sequence])
 
@@ -335,7 +337,7 @@ class Encoder:
         The forward direction has read `<S>`, the backward direction `</S>`. The last boundary is not needed.
         """
         if state not in self._after_boundary:
-            words: Tuple[Ids, Ids] = (np.array([BOS]), np.array([EOS]))
+            words: Tuple[Ids, Ids] = (np.array([BOS_NUMBER]), np.array([EOS_NUMBER]))
             start = self.initial_state(state)
             _, end = self.runner.run(self._boundaries(), words, plan_lanes([1], 1), start, with_end=True)
             self._after_boundary[state] = end
@@ -344,7 +346,7 @@ class Encoder:
     def _compute_steady_state(self) -> State:
         """The empty sentences between two checks are one sequence, `<S> </S> <S> </S> ...`, which carries the state."""
         state = self.network.zero_state(1)
-        tokens = np.tile(np.array([BOS, EOS]), STEADY_CHECK_EVERY)
+        tokens = np.tile(np.array([BOS_NUMBER, EOS_NUMBER]), STEADY_CHECK_EVERY)
         plan = plan_lanes([len(tokens)], 1)
         for _ in range(STEADY_SENTENCES // STEADY_CHECK_EVERY):
             before = state

@@ -187,7 +187,7 @@ def kernel_product(panels: Tensor, n_out: int, precision: str = "float32") -> Pr
         n_threads = min(torch.get_num_threads(), 1 + inputs.numel() * n_out // MIN_THREAD_MULTIPLICATIONS)
         edges = [len(inputs) * k // n_threads for k in range(n_threads + 1)]
         run_parallel(
-            lambda block: multiply(inputs[block], panels, bias, outputs[block], precision),
+            lambda thread_rows: multiply(inputs[thread_rows], panels, bias, outputs[thread_rows], precision),
             [slice(*pair) for pair in zip(edges, edges[1:])],
         )
         return outputs[None, :, :n_out]

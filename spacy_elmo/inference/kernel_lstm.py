@@ -27,7 +27,18 @@ class PackedLSTM(PackedWeights[KernelStack]):
     """Holds the weights of a layer, and computes it."""
 
     def pack(self, weights: Sequence[Tensor]) -> KernelStack:
-        return pack_lstm(weights)
+        """weights (Sequence[Tensor]): See `lstm_sequences.run_lstm`."""
+        n_matrices, width = len(weights) // 2, weights[1].shape[1]
+        constants = StackConstants(
+            width=width,
+            cell_width=width,
+            has_skip=False,
+            type=WEIGHT_TYPES.index("float32"),
+            cell_clip=math.inf,
+            projection_clip=math.inf,
+        )
+        directions = [[_pack_direction(weights[:n_matrices])], [_pack_direction(weights[n_matrices:])]]
+        return KernelStack(directions, constants, TASK_GATE_BYTES)
 
     @isolated
     @torch.no_grad()
@@ -40,21 +51,6 @@ class PackedLSTM(PackedWeights[KernelStack]):
         outputs = torch.empty(1, len(rows), 2 * width, dtype=torch.float32)
         stack.run(LaneBatch(rows, (tokens, tokens), plan, start, (plan.slots(), plan.slots(backward=True))), outputs)
         return outputs[0]
-
-
-def pack_lstm(weights: Sequence[Tensor]) -> KernelStack:
-    """weights (Sequence[Tensor]): See `lstm_sequences.run_lstm`."""
-    n_matrices, width = len(weights) // 2, weights[1].shape[1]
-    constants = StackConstants(
-        width=width,
-        cell_width=width,
-        has_skip=False,
-        type=WEIGHT_TYPES.index("float32"),
-        cell_clip=math.inf,
-        projection_clip=math.inf,
-    )
-    directions = [[_pack_direction(weights[:n_matrices])], [_pack_direction(weights[n_matrices:])]]
-    return KernelStack(directions, constants, TASK_GATE_BYTES)
 
 
 def _pack_direction(weights: Sequence[Tensor]) -> PackedLayer:

@@ -25,7 +25,7 @@ from .kernel import PackedMatrix, Product, check_precision, find_unsupported, ha
 Scale = Union[float, Tensor]
 
 HALF_DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
-PROJECTION_SCALE = 2.0  # folded into the projection, since `lstm.update_cell` returns half of the cell's output
+PROJECTION_SCALE = 2.0  # folded into the projection, since `torch_lanes.update_cell` returns half of the cell's output
 
 
 def gate_scale(bias: Tensor) -> Tensor:
@@ -127,16 +127,24 @@ def has_bfloat16_units(device: torch.device = torch.device("cpu")) -> bool:
         with torch.cuda.device(device):
             return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     limit = os.environ.get("ONEDNN_MAX_CPU_ISA", os.environ.get("DNNL_MAX_CPU_ISA", ""))
-    is_known = bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
+    has_instructions = bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
     is_allowed = limit.upper() not in ISAS_WITHOUT_BFLOAT16
     is_allowed &= os.environ.get("SPACY_ELMO_CPU_ISA", "") in ("", "none", "avx512_bf16")
-    return torch.backends.mkldnn.is_available() and is_known and is_allowed
+    return torch.backends.mkldnn.is_available() and has_instructions and is_allowed
 
 
 # Networks in reduced precision
 
 PRODUCT_MODULES = (LSTMLayer, LayerHighway, TransformerLayer, Highway)
-MATRICES = tuple(f"{part}weight" for part in ("recurrent_", "projection_", "", "input_", "output_", "up_", "down_"))
+MATRIX_NAMES = (
+    "recurrent_weight",
+    "projection_weight",
+    "weight",
+    "input_weight",
+    "output_weight",
+    "up_weight",
+    "down_weight",
+)
 
 
 def require_float32(precision: str, what: str, remedy: str) -> None:
@@ -217,7 +225,7 @@ def _quantizable(network: BiLMNetwork) -> List[Tuple[str, nn.Module]]:
 
 def _matrices_of(module: nn.Module) -> Dict[str, Any]:
     """Matrices by name: parameters, or quantized ones. An LSTM without projection has None as its weight."""
-    matrices = {name: getattr(module, name, None) for name in MATRICES}
+    matrices = {name: getattr(module, name, None) for name in MATRIX_NAMES}
     return {name: matrix for name, matrix in matrices.items() if matrix is not None}
 
 
@@ -226,8 +234,8 @@ def _dense_matrices(module: nn.Module) -> Dict[str, Tensor]:
     weights = {}
     for name, matrix in _matrices_of(module).items():
         weight = matrix.detach() if isinstance(matrix, Tensor) else matrix.dense()
-        is_turned = isinstance(module, Highway) and not isinstance(matrix, Tensor)  # (1, n_in, n_out)
-        weights[name] = weight[0].t().contiguous() if is_turned else weight
+        is_transposed = isinstance(module, Highway) and not isinstance(matrix, Tensor)  # (1, n_in, n_out)
+        weights[name] = weight[0].t().contiguous() if is_transposed else weight
     return weights
 
 

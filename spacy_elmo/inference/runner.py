@@ -19,7 +19,8 @@ from .products import make_product, split_directions
 from .runtime import Workspace, WorkspacePool, to_device
 from .torch_lanes import ConstantStack, LaneBatch, LaneGraphs, LaneRun
 
-HIDDEN_BYTES = 8 * 2**20  # of a block of rows of the hidden layer of a transformer
+# Rows of the hidden layer of a transformer that are in memory at once: their bytes, and their minimum number.
+HIDDEN_BYTES = 8 * 2**20
 MIN_HIDDEN_ROWS = 64
 
 
@@ -108,14 +109,13 @@ class PackedTransformerLayer:
         biases = (layer.input_bias, layer.output_bias, layer.up_bias, layer.down_bias)
         self.products = [make_product(weight, directions) for weight in weights]
         self._biases = [bias.detach()[directions].unsqueeze(1) for bias in biases]  # (d, 1, n_out)
-        # Rows of the hidden layer that are in memory at once.
-        self._block = max(MIN_HIDDEN_ROWS, HIDDEN_BYTES // (4 * layer.up_bias.shape[1]))
+        self._n_hidden_rows = max(MIN_HIDDEN_ROWS, HIDDEN_BYTES // (4 * layer.up_bias.shape[1]))
 
     def run(self, rows: Tensor, buckets: SequenceBuckets) -> Tensor:
         """From rows (d, N, P) of all sequences to (d, N, P), new."""
         mixed = self._multiply(0, normalize(rows, *self._norms[0]))  # (d, N, 3P)
         rows = self._multiply(1, attend(mixed, buckets, self._n_heads)).add_(rows)
-        for some_rows in rows.split(self._block, dim=1):
+        for some_rows in rows.split(self._n_hidden_rows, dim=1):
             hidden = self._multiply(2, normalize(some_rows, *self._norms[1])).relu_()  # (d, n, hidden)
             some_rows.add_(self._multiply(3, hidden))
         return rows
@@ -146,21 +146,22 @@ class TransformerRunner(Runner):
         steps = to_device(np.arange(n_tokens) - np.repeat(firsts, lengths), self.device)
         width = batch.vectors.shape[1]
         positions = sinusoids(int(lengths.max(initial=0)), width).to(self.device)[steps]  # (N, P)
-        # The row of the text that each direction reads at each place; both are their own inverses.
+        # The row of the text that each direction reads at each place; both orders are their own inverses.
         ends = np.repeat(2 * firsts + lengths - 1, lengths)
-        readings = [to_device(reading, self.device) for reading in (np.arange(n_tokens), ends - np.arange(n_tokens))]
+        orders = [to_device(order, self.device) for order in (np.arange(n_tokens), ends - np.arange(n_tokens))]
         for directions, stack in zip(self._directions, self._layers):
             columns = slice(directions.start * width, directions.stop * width)
             words = [to_device(ids, self.device) for ids in batch.words[directions]]
             inputs = [batch.vectors.index_select(0, ids) for ids in words]  # (N, P), in text order
             layers[0, :, columns] = torch.cat(inputs, dim=1)
-            reading = readings[directions]
-            rows = torch.stack([(row + positions).index_select(0, by) for row, by in zip(inputs, reading)])  # (d, N, P)
+            reading_orders = orders[directions]
+            in_order = [(row + positions).index_select(0, order) for row, order in zip(inputs, reading_orders)]
+            rows = torch.stack(in_order)  # (d, N, P)
             for i, layer in enumerate(stack, start=1):
                 rows = layer.run(rows, buckets)
                 is_top = i == len(stack)
                 outputs = normalize(rows, self._norm[0][directions], self._norm[1][directions]) if is_top else rows
-                in_text_order = [row.index_select(0, by) for row, by in zip(outputs, reading)]
+                in_text_order = [row.index_select(0, order) for row, order in zip(outputs, reading_orders)]
                 layers[i, :, columns] = torch.cat(in_text_order, dim=1)
         return State(())
 

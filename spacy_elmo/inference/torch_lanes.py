@@ -29,7 +29,7 @@ from .limits import CHUNK_GATE_BYTES, GRAPH_GATE_BYTES, GRAPH_MIN_LANES, GRAPH_S
 from .products import PROJECTION_SCALE, gate_scale, make_product
 from .runtime import Workspace, stream_of, to_device
 
-Pairs = List[Tuple[Tensor, Tensor]]  # h (d, rows, P) and 2c, or c, (d, rows, H) of each layer
+LayerStates = List[Tuple[Tensor, Tensor]]  # h (d, rows, P) and 2c, or c, (d, rows, H) of each layer
 ALL = slice(None)  # directions
 
 
@@ -52,8 +52,8 @@ class LaneBatch(NamedTuple):
     def words_per_slot(self, n_steps: int, n_lanes: int) -> Tuple[Ids, List[Ids]]:
         """The word in each slot of a plan of at least this size, (d, S, B), 0 in empty slots; and the slots there."""
         words = np.zeros((len(self.words), n_steps, n_lanes), dtype="int64")
-        n = max(1, self.plan.n_lanes)
-        slots = [slots // n * n_lanes + slots % n for slots in self.slots]
+        n_plan_lanes = max(1, self.plan.n_lanes)
+        slots = [slots // n_plan_lanes * n_lanes + slots % n_plan_lanes for slots in self.slots]
         for words_of_slots, slots_of_tokens, tokens in zip(words, slots, self.words):
             words_of_slots.reshape(-1)[slots_of_tokens] = tokens
         return words, slots
@@ -141,10 +141,12 @@ class LaneRun:
         self._words, self._slots = batch.words_per_slot(plan.n_steps, n_lanes)
         self._begins = self._by_step(plan.begins())
         self._ends = self._by_step(plan.ends()) if with_end else []
-        self._start: Pairs = [(h, 2.0 * c) for h, c in start]
-        n = len(plan.lengths) if with_end else 0  # an empty sequence keeps its initial state
-        self.ends: Pairs = [(h.expand(-1, n, -1).clone(), c.expand(-1, n, -1).clone()) for h, c in start if with_end]
-        self._states: Pairs = [
+        self._start: LayerStates = [(h, 2.0 * c) for h, c in start]
+        self.ends: LayerStates = []
+        if with_end:  # an empty sequence keeps its initial state
+            n = len(plan.lengths)
+            self.ends = [(h.expand(-1, n, -1).clone(), c.expand(-1, n, -1).clone()) for h, c in start]
+        self._states: LayerStates = [
             (h.new_zeros(d, n_lanes, h.shape[2]), c.new_zeros(d, n_lanes, c.shape[2])) for h, c in start
         ]
         self._outputs = workspace.take("outputs", len(start), d, plan.n_steps, n_lanes, vectors.shape[1])
@@ -196,22 +198,22 @@ class LaneRun:
 def compute_chunk(
     stack: ConstantStack,
     gates: Tensor,
-    states: Pairs,
+    states: LayerStates,
     outputs: Sequence[Tensor],
     begin: Callable[[int, int, Tensor, Tensor], Tuple[Tensor, Tensor]],
     end: Optional[Callable[[int, int, Tensor, Tensor], None]] = None,
-) -> Pairs:
+) -> LayerStates:
     """Compute some steps of all layers.
 
     gates (Tensor): Shape (d, K, b, 4H), input side of the gates of layer 1.
-    states (Pairs): h and 2c before the first step.
+    states (LayerStates): h and 2c before the first step.
     outputs (Sequence[Tensor]): For each layer shape (d, K, b, P); they are set.
     begin (Callable[[int, int, Tensor, Tensor], Tuple[Tensor, Tensor]]): From layer, step, h and 2c to h and 2c with the
         initial states of sequences that begin at this step.
     end (Optional[Callable[[int, int, Tensor, Tensor], None]]): Reads layer, step, h and 2c after each step.
-    RETURNS (Pairs): h and 2c after the last step.
+    RETURNS (LayerStates): h and 2c after the last step.
     """
-    after: Pairs = []
+    after: LayerStates = []
     for i, (layer, (h, c2), layer_outputs) in enumerate(zip(stack.layers, states, outputs)):
         if i:
             gates = layer.input_gates(outputs[i - 1].flatten(1, 2)).view(*layer_outputs.shape[:3], -1)

@@ -29,8 +29,8 @@ DEFAULT_CACHE_BYTES = 64 * 2**20
 ENCODED_AT_ONCE = 1024
 BOUNDARIES = (SENTENCE_BEGIN, SENTENCE_END)  # of biLMs whose codec has no others
 
-_is_watching: List[Any] = []  # the hook, once it is registered
-INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes of an element
+_step_hooks: List[Any] = []  # the hook of `_watch_fused_optimizers`, once it is registered
+BIT_DTYPES = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes of an element
 
 
 class WordEncoder:
@@ -100,9 +100,9 @@ class WordEncoder:
             return torch.zeros(0, width, dtype=torch.float32, device=self.network.device)
         order = np.argsort(lengths, kind="stable")  # groups of words of similar length
         device = self.network.device
-        is_exact = self.network.precision == "float32"  # modules cannot compute in another one
-        calls_modules = is_exact and (torch.is_grad_enabled() or find_hooked(self.modules))
-        compute = self.network.word_vectors if calls_modules else self._constant_words()
+        is_float32 = self.network.precision == "float32"  # modules cannot compute in another precision
+        uses_modules = is_float32 and (torch.is_grad_enabled() or find_hooked(self.modules))
+        compute = self.network.word_vectors if uses_modules else self._constant_words()
         vectors = [
             compute(torch.from_numpy(char_ids[rows]).to(device), lengths[rows].tolist())
             for rows in np.split(order, range(ENCODED_AT_ONCE, len(order), ENCODED_AT_ONCE))
@@ -111,6 +111,7 @@ class WordEncoder:
         return torch.cat(vectors)[inverse]
 
     def pack(self) -> None:
+        """Derive now what is derived from the weights."""
         if self.codec is not None:
             self._constant_words()
 
@@ -247,23 +248,24 @@ class ConstantWords:
         self._module = module
         char_cnn: Optional[CharCNN] = module.char_cnn if isinstance(module, TokenEmbedder) else module
         self._char_cnn = char_cnn
-        self._steps = [] if char_cnn is None else [self._step(step) for step in char_cnn.steps()]
+        upper_modules = [] if char_cnn is None else char_cnn.upper_modules()
+        self._upper_maps = [self._make_map(upper) for upper in upper_modules]
         self._project = self._linear(module.projection) if isinstance(module, TokenEmbedder) else None
 
     @torch.no_grad()
     def __call__(self, ids: Tensor, lengths: Sequence[int]) -> Tensor:
         """From ids (U, C), and the number of character ids of each word without padding, to (U, P)."""
         if self._project is None:
-            return self._run_steps(ids, lengths)
-        return self._project(self._module.features(ids, lengths, char_cnn=self._run_steps))
+            return self._run_char_cnn(ids, lengths)
+        return self._project(self._module.features(ids, lengths, char_cnn=self._run_char_cnn))
 
-    def _run_steps(self, ids: Tensor, lengths: Sequence[int]) -> Tensor:
+    def _run_char_cnn(self, ids: Tensor, lengths: Sequence[int]) -> Tensor:
         features = self._char_cnn.pool(ids, lengths)  # type: ignore[union-attr]  # not None here; (U, F)
-        for step in self._steps:
-            features = step(features)
+        for upper_map in self._upper_maps:
+            features = upper_map(features)
         return features
 
-    def _step(self, module: nn.Module) -> Callable[[Tensor], Tensor]:
+    def _make_map(self, module: nn.Module) -> Callable[[Tensor], Tensor]:
         if isinstance(module, nn.Linear):
             return self._linear(module)
         if not isinstance(module, Highway):  # a layer norm
@@ -326,8 +328,8 @@ class WeightVersions:
 
 def _watch_fused_optimizers() -> None:
     """Count the changes of fused optimizers, on any device, as torch counts the changes of all others."""
-    if not _is_watching:
-        _is_watching.append(register_optimizer_step_post_hook(_count_fused_step))
+    if not _step_hooks:
+        _step_hooks.append(register_optimizer_step_post_hook(_count_fused_step))
 
 
 def _count_fused_step(optimizer: Any, args: Any, settings: Any) -> None:
@@ -344,4 +346,4 @@ def _last_value(weight: Tensor) -> Any:
     if weight.device.type != "cpu" or not weight.numel():
         return None
     with torch.no_grad():
-        return weight.detach()[(-1,) * weight.dim()].view(INTEGERS[weight.element_size()]).numpy()
+        return weight.detach()[(-1,) * weight.dim()].view(BIT_DTYPES[weight.element_size()]).numpy()

@@ -46,8 +46,8 @@ from .modules import (
 )
 
 IN_ALLENNLP = ALLENNLP_HINT.format(name="Elmo")
-FIRST_ID = BOW_CHARACTER + 1  # of words in UTF-8, shifted by one
-OF_MIXES = ("n_mixes", "initial_weights", "initial_gamma", "layer_norm")
+FIRST_ID = BOW_CHARACTER + 1  # with which each word in UTF-8 begins; ids are shifted by one
+MIX_SETTINGS = ("n_mixes", "initial_weights", "initial_gamma", "layer_norm")
 NETWORK, DIGEST = "network.", "digest"
 SHARING = "sharing"  # attribute of a network, see `Sharing`
 
@@ -160,7 +160,7 @@ class Elmo(nn.Module):
         RAISES (ValueError): EL060 for settings of the mixes, if there are no mixes, or they differ in their norm,
             and the errors of `load_bilm`.
         """
-        if names := ", ".join(name for name in OF_MIXES if name in settings):
+        if names := ", ".join(name for name in MIX_SETTINGS if name in settings):
             problem = f"{names} cannot be set, since the mixes are read from the model"
             raise ValueError(Errors.EL060.format(block="Elmo module from AllenNLP", problems=problem))
         bilm = load_bilm(path, options=options, weights=weights)

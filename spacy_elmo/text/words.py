@@ -20,11 +20,11 @@ EOW_CHARACTER = 259
 PAD_CHARACTER = 260
 
 # Symbols of a lexicon.
-BOS, EOS, OOV, PAD = "<bos>", "<eos>", "<oov>", "<pad>"
-# The original swaps begin and end of a word: the id of `<eow>` comes first.
-FIRST, LAST = "<eow>", "<bow>"
-CHARACTERS_NEEDED = (BOS, EOS, OOV, PAD, LAST, FIRST)
-WORDS_NEEDED = (OOV, PAD)
+BOS_SYMBOL, EOS_SYMBOL, OOV_SYMBOL, PAD_SYMBOL = "<bos>", "<eos>", "<oov>", "<pad>"
+# ELMoForManyLangs swaps begin and end of a word: the id of `<eow>` comes first.
+BOW_SYMBOL, EOW_SYMBOL = "<eow>", "<bow>"
+REQUIRED_CHARACTERS = (BOS_SYMBOL, EOS_SYMBOL, OOV_SYMBOL, PAD_SYMBOL, EOW_SYMBOL, BOW_SYMBOL)
+REQUIRED_WORDS = (OOV_SYMBOL, PAD_SYMBOL)
 MAX_SPELLED = 10_000  # characters of a word that an LSTM reads, since all words of a batch have rows of its length
 
 Ids = NDArray[np.int64]
@@ -98,16 +98,16 @@ class Lexicon:
     def __hash__(self) -> int:
         return hash((self.characters, self.words))
 
-    def problems(self, n_characters: int, n_words: int) -> "list[str]":
+    def problems(self, n_characters: int, n_words: int) -> List[str]:
         """What does not fit tables with these numbers of rows."""
         problems = []
-        for name, symbols, ids, n, needed in (
-            ("characters", self.characters, self.character_ids, n_characters, CHARACTERS_NEEDED),
-            ("words", self.words, self.word_ids, n_words, WORDS_NEEDED),
+        for name, symbols, ids, n, required in (
+            ("characters", self.characters, self.character_ids, n_characters, REQUIRED_CHARACTERS),
+            ("words", self.words, self.word_ids, n_words, REQUIRED_WORDS),
         ):
             if len(symbols) != n:
                 problems.append(f"it has {len(symbols):,} {name}, but their table has {n:,} rows")
-            missing = [symbol for symbol in needed if symbol not in ids]
+            missing = [symbol for symbol in required if symbol not in ids]
             if symbols and missing:
                 problems.append(f"its {name} lack {', '.join(missing)}")
             n_repeated = sum(symbol is not None for symbol in symbols) - len(ids)
@@ -170,12 +170,13 @@ class LexiconCodec:
     """
 
     # Not the symbols themselves: a text that has these as words may get them truncated.
-    boundaries = ("\0" + BOS, "\0" + EOS)
+    boundaries = ("\0" + BOS_SYMBOL, "\0" + EOS_SYMBOL)
 
     def __init__(self, lexicon: Lexicon, max_characters: Optional[int], *, is_fixed: bool) -> None:
         self.lexicon = lexicon
         self._max_content = None if max_characters is None else max_characters - 2
         self._has_characters = bool(lexicon.characters)
+        self._padding = lexicon.character_ids.get(PAD_SYMBOL, 0) + 1
         self.max_characters: Optional[int] = 1 if not self._has_characters else None
         if self._has_characters and is_fixed and max_characters is not None:
             self.max_characters = 1 + max_characters
@@ -185,9 +186,8 @@ class LexiconCodec:
         return np.array([n_words, *[n_characters] * (n_columns - 1)], dtype="int64")
 
     def lengths(self, ids: Ids) -> Ids:
-        padding = self.lexicon.character_ids.get(PAD, 0) + 1
-        least = 1 if self._has_characters else 0  # an LSTM reads at least one
-        lengths: Ids = np.maximum(_last_place(ids[:, 1:] != padding), least)
+        min_length = 1 if self._has_characters else 0  # an LSTM reads at least one
+        lengths: Ids = np.maximum(_last_place(ids[:, 1:] != self._padding), min_length)
         return lengths
 
     def encode(self, words: Sequence[str], n_columns: int = 0) -> Tuple[Ids, Ids]:
@@ -195,7 +195,7 @@ class LexiconCodec:
         spelled = [self._spell(word) for word in cut]
         lengths = np.array([len(ids) for ids in spelled], dtype="int64")
         width = self.max_characters or max(n_columns, 1 + int(lengths.max(initial=0)))
-        rows = np.full((len(words), width), self.lexicon.character_ids.get(PAD, 0) + 1, dtype="int64")
+        rows = np.full((len(words), width), self._padding, dtype="int64")
         rows[:, 0] = [self._word_id(word) for word in cut]
         for row, ids in zip(rows, spelled):
             row[1 : 1 + len(ids)] = ids
@@ -205,12 +205,13 @@ class LexiconCodec:
         if not self._has_characters:
             return []
         ids = self.lexicon.character_ids
-        content = (word,) if word in (BOS, EOS) else word[:MAX_SPELLED]
-        return [ids[symbol] + 1 for symbol in (FIRST, *(c if c in ids else OOV for c in content), LAST)]
+        content = (word,) if word in (BOS_SYMBOL, EOS_SYMBOL) else word[:MAX_SPELLED]
+        symbols = (BOW_SYMBOL, *(c if c in ids else OOV_SYMBOL for c in content), EOW_SYMBOL)
+        return [ids[symbol] + 1 for symbol in symbols]
 
     def _word_id(self, word: str) -> int:
         ids = self.lexicon.word_ids
-        return ids.get(word, ids.get(OOV, 0)) + 1
+        return ids.get(word, ids.get(OOV_SYMBOL, 0)) + 1
 
 
 def _last_place(is_content: NDArray[np.bool_]) -> Ids:

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 from ...bilm.config import BiLMConfig, SettingsReader, TokenEmbedderConfig
 from ...inference.bilm import BiLM
 from ...settings import check_record, list_problems
-from ...text.words import CHARACTERS_NEEDED, WORDS_NEEDED, Lexicon
+from ...text.words import REQUIRED_CHARACTERS, REQUIRED_WORDS, Lexicon
 from ...util import DIRECTIONS, MAX_SHOWN, listed, shorten
 from ..archive import CONFIG_NAME, File, Listing, ModelFiles, only_model, read_json
 from ..tensor_map import Dataset, TensorSlice, find_mismatches, load_network, raise_mismatches, whole
@@ -262,8 +262,8 @@ def read_manylangs(files: ModelFiles) -> BiLM:
     """The biLM, float32, with its lexicon, without a softmax. ValueError with all problems of all files."""
     names_needed = [CONFIG_NAME, EMBEDDER_NAME, ENCODER_NAME]
     tables = (
-        (CHARACTERS_NAME, "character_width", CHARACTERS_NEEDED),
-        (WORDS_NAME, "word_width", WORDS_NEEDED),
+        (CHARACTERS_NAME, "character_width", REQUIRED_CHARACTERS),
+        (WORDS_NAME, "word_width", REQUIRED_WORDS),
     )
     record: Dict[str, Any] = {}
     names: Dict[str, str] = {}
