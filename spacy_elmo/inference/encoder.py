@@ -174,7 +174,8 @@ class Encoder:
         """
         self._check(batch, state)
         uses_modules = self._uses_modules(state)
-        is_carried, zero = state == "carry", self.network.zero_state(1)
+        is_carried = state == "carry"
+        zero = self.network.zero_state(1) if is_carried else State(())
         has_boundaries = with_boundaries or is_carried or isinstance(state, State) or not self.config.has_state
         group_stops, end = np.cumsum(group_lengths or [1] * len(batch.lengths)), State(())
         with self._workspaces.borrow() as workspace:
