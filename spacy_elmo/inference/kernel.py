@@ -29,7 +29,7 @@ class Product(Protocol):
 
 
 N_PACKED = {"bfloat16": 2, "int8": 4}  # inputs in 32 bits
-LARGEST = 127  # largest absolute int8 weight
+MAX_INT8 = 127  # largest absolute int8 weight
 SMALLEST_SCALE = 1e-30
 SCALE_MASK = 0xFF  # low bits of a scale; cleared, it has 16 significant bits, so that 127 times the scale is exact
 
@@ -41,7 +41,7 @@ def to_int8(weight: Tensor, dim: int) -> Tuple[Tensor, Tensor]:
     RETURNS (Tuple[Tensor, Tensor]): int8 values of the same shape, and their float32 scales with `dim` of size 1.
         Rounding is idempotent: the product of both rounds to the same values and scales.
     """
-    scale = weight.abs().amax(dim, keepdim=True).clamp_(min=SMALLEST_SCALE).div_(LARGEST)
+    scale = weight.abs().amax(dim, keepdim=True).clamp_(min=SMALLEST_SCALE).div_(MAX_INT8)
     bits = scale.view(torch.int32)
     scale = bits.add_(SCALE_MASK).bitwise_and_(~SCALE_MASK).view(torch.float32)  # rounded up
     return weight.div(scale).round_().to(torch.int8), scale
