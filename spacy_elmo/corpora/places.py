@@ -24,7 +24,7 @@ from .sources import (
 MANIFEST = "_embed.json"  # readers of Parquet pass over files whose names begin with "_"
 SKIPPED = ".skipped.jsonl"  # ends the name of a list of texts that could not be read
 # Files in output folders of `embed`, `index` and `pretrain`.
-OUTPUT_MARKS = (MANIFEST, "tokens.sqlite", "checkpoints/vocab.txt")
+OUTPUT_MARKS = (MANIFEST, "tokens.sqlite", "text/numbers.bin", "model-last/weights.safetensors")
 VOCABULARY_START = b"<S>\n</S>\n<UNK>\n"  # of the output of `vocab`, and of the vocabulary of a biLM
 ANY_DEPTH = re.compile(r"(^|.*?[/\\])\*\*(?:[/\\]|$)(.*)", re.DOTALL)  # before and after the first `**` of a pattern
 

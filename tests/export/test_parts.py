@@ -176,9 +176,11 @@ def test_outputs_of_commands_among_the_texts_are_not_read(place: Path) -> None:
     for _ in range(2):
         call("index", place / "in", place / "in" / "index", "--bilm", place / "bilm")
         assert "in 23 sentences" in told("vocab", place / "in", place / "in" / "words.txt", "--force")
-    (place / "in" / "run" / "checkpoints").mkdir(parents=True)
-    for name in ("log.jsonl", "checkpoints/vocab.txt"):
-        (place / "in" / "run" / name).write_text("{}\n")
+    for run, result in (("started", "text/numbers.bin"), ("cached_text", "model-last/weights.safetensors")):
+        for name in ("log.jsonl", result):
+            path = place / "in" / run / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("{}\n")
     for output in ("in/words.txt", "in/../in/words.txt"):
         assert _find(place / "in", output=place / output) == [place / "in" / "b.jsonl"]
         assert len(_find(place / "in/**/*.*", output=place / output)) > 5  # a pattern names what it matches
