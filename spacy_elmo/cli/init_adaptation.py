@@ -1,4 +1,4 @@
-"""`elmo init-adaptation`: an initial config that continues the training of a biLM on other text."""
+"""`elmo init-adaptation`: a starter config that continues the training of a biLM on other text."""
 
 from pathlib import Path
 from typing import Optional

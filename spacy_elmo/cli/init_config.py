@@ -1,4 +1,4 @@
-"""`elmo init-config`: an initial config for a spaCy pipeline with ELMo."""
+"""`elmo init-config`: a starter config for a spaCy pipeline with ELMo."""
 
 import shlex
 from pathlib import Path

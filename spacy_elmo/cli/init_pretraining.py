@@ -1,4 +1,4 @@
-"""`elmo init-pretraining`: an initial config for the pretraining of a biLM from random weights."""
+"""`elmo init-pretraining`: a starter config for the pretraining of a biLM from random weights."""
 
 from pathlib import Path
 from typing import Optional

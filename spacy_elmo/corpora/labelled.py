@@ -17,7 +17,7 @@ from .sources import Source, make_source
 
 N_COLUMNS = 10
 NEW_DOCUMENT = b"# newdoc"
-NONE = "_"
+EMPTY_COLUMN = "_"
 UPOS = frozenset("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split())
 
 
@@ -73,11 +73,11 @@ def _parse_word(raw: bytes, where: str) -> List[Word]:
         return []
     elif not word_id.isdigit() or not form:
         problem = "it has no number or no form"
-    elif pos != NONE and pos not in UPOS:
+    elif pos != EMPTY_COLUMN and pos not in UPOS:
         problem = f"'{pos}' is not a universal part of speech"
     if problem:
         raise ValueError(f"Line {where} is not valid CoNLL-U: {problem}. Correct the line.")
-    return [Word(form, *("" if value == NONE else value for value in (pos, tag, morph, dep)))]
+    return [Word(form, *("" if value == EMPTY_COLUMN else value for value in (pos, tag, morph, dep)))]
 
 
 def _make_docs(sentences: List[List[Word]], vocab: Vocab, *, is_one: bool) -> Iterator[Doc]:

@@ -35,7 +35,7 @@ from .texts import Item
 # All fields of a record of JSON or a row of a data set, its text included; empty for other texts.
 Fields = Mapping[str, Any]
 # An item, the number of invalid UTF-8 sequences in it, and its fields.
-Read = Tuple[Item, int, Fields]
+ParsedItem = Tuple[Item, int, Fields]
 TOKEN_KEYS = frozenset(("start_char", "misc", "upos"))  # of Stanza
 SURROGATE = re.compile("[\ud800-\udfff]")
 SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -121,7 +121,7 @@ def _read_raw(
                 yield from ((kind, f"{name}:{n_lines}", line) for n_lines, line in lines)
 
 
-def _parse(content: Any, kind: str, place: str, keep: Sequence[str], vocab: Vocab) -> Read:
+def _parse(content: Any, kind: str, place: str, keep: Sequence[str], vocab: Vocab) -> ParsedItem:
     """RETURNS (Tuple[Item, int, Fields]): The text, the number of replaced surrogates, the fields kept."""
     if isinstance(content, bytes):
         content = _decode(content, place).rstrip("\r\n")
@@ -196,7 +196,7 @@ def _is_tokens(value: Any) -> bool:
     return all(isinstance(tokens, list) and all(isinstance(token, dict) for token in tokens) for tokens in value)
 
 
-def parse_json_text(line: str, where: str, vocab: Optional[Vocab] = None) -> Read:
+def parse_json_text(line: str, where: str, vocab: Optional[Vocab] = None) -> ParsedItem:
     """The text or the words of a line, the number of unpaired surrogates replaced by U+FFFD, and the object.
 
     line (str): A JSON object with `words` or `tokens`, or else with `text`, see `to_item`; a list of tokens or of

@@ -13,13 +13,13 @@ from ..files import AnyPath, to_path
 from .lines import Counts, decode_line, read_lines, skip_items
 from .parquet import read_parquet
 from .places import OnMessage, abbreviate, find_sources, ignore_message
-from .records import Fields, Read, parse_json_text, read_docbin, stream_json, to_item
+from .records import Fields, ParsedItem, parse_json_text, read_docbin, stream_json, to_item
 from .sources import Source, is_address
 from .texts import Item, Record, SentenceCutter, make_nlp
 
 CORPUS_FORMATS = ("auto", "text", "jsonl", "docbin", "parquet")
 # Data sets of the Hugging Face `datasets` package.
-PREFIX = "hf:"
+DATASET_PREFIX = "hf:"
 TRAIN = "train"  # the default split
 COLUMNS = ("tokens", "words", "text", "sentence")  # tried in this order if no column is named
 SAVED_NAMES = ("dataset_dict.json", "state.json")  # one of these is in every folder of `save_to_disk`
@@ -92,7 +92,7 @@ class _CutShard(Shard):
             yield record, fields
 
     @abstractmethod
-    def _read_items(self, skip: int) -> Iterator[Read]:
+    def _read_items(self, skip: int) -> Iterator[ParsedItem]:
         """Items without the first `skip` ones."""
 
 
@@ -135,7 +135,7 @@ class FileShard(_CutShard):
                     counts.n_empty += 1
                     yield []
 
-    def _read_items(self, skip: int) -> Iterator[Read]:
+    def _read_items(self, skip: int) -> Iterator[ParsedItem]:
         kind = self.kind
         if kind == "docbin":
             # A vocabulary per file: DocBin adds all its strings to it, and they are freed with the file.
@@ -175,10 +175,10 @@ class DatasetShard(_CutShard):
     def __init__(self, place: str, cutter: SentenceCutter) -> None:
         remedy = "`pip install datasets`, or use plain or .gz text"
         util.require_package(util.has_datasets, f"Reading '{place}'", "datasets", remedy)
-        named = place.startswith(PREFIX)
-        name, split, column, *_ = [*(place.removeprefix(PREFIX).split(":") if named else [place]), "", ""]
+        named = place.startswith(DATASET_PREFIX)
+        name, split, column, *_ = [*(place.removeprefix(DATASET_PREFIX).split(":") if named else [place]), "", ""]
         name = os.path.expanduser(name)
-        super().__init__(f"{PREFIX}{Path(name).name if Path(name).is_dir() else name}:{split or TRAIN}", cutter)
+        super().__init__(f"{DATASET_PREFIX}{Path(name).name if Path(name).is_dir() else name}:{split or TRAIN}", cutter)
         self._column: Optional[str] = column or None
         self._rows = self._open(name, split)
 
@@ -187,7 +187,7 @@ class DatasetShard(_CutShard):
         fingerprint = getattr(self._rows, "_fingerprint", None)
         return {"name": self.name, "column": self._column, "fingerprint": fingerprint}
 
-    def _read_items(self, skip: int) -> Iterator[Read]:
+    def _read_items(self, skip: int) -> Iterator[ParsedItem]:
         rows = iter(self._rows)
         if skip:
             try:  # one row earlier, to check that it exists; a data set on disk with too few rows raises IndexError
@@ -275,7 +275,7 @@ def find_shards(
     seen: Set[str] = set()
     repeated: List[str] = []
     for place in map(os.fsdecode, [places] if isinstance(places, (str, bytes, os.PathLike)) else places):
-        is_dataset = place.startswith(PREFIX) or _is_saved_dataset(to_path(place))
+        is_dataset = place.startswith(DATASET_PREFIX) or _is_saved_dataset(to_path(place))
         if is_address(place):
             raise ValueError(f"Only `elmo embed` reads addresses such as '{place}'. Copy the texts to a local disk.")
         for source in [Source(place)] if is_dataset else find_sources(place, on_message, output=output):

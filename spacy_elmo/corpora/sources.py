@@ -274,7 +274,7 @@ def import_arrow(module: str, name: object) -> Any:
     RETURNS (Any): The module.
     RAISES (ValueError): If pyarrow is not installed.
     """
-    remedy = '`pip install pyarrow`, or use another format (`to="docbin"` for a folder)'
+    remedy = "`pip install pyarrow`, or use another format"
     util.require_package(util.has_pyarrow, f"The Parquet file '{name}'", "pyarrow", remedy)
     return import_module(module)
 

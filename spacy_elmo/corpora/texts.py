@@ -114,8 +114,9 @@ def make_nlp(lang: str, *, name: str = "lang", instead: str = "leave it out") ->
     try:
         nlp = spacy.blank(lang)
     except ImportError as error:
+        reason = str(error).rstrip(".")
         raise ValueError(
-            f"There is no tokenizer for the language '{lang}': {error} Set `{name}` to a language code that "
+            f"There is no tokenizer for the language '{lang}': {reason}. Set `{name}` to a language code that "
             f"`spacy.blank` knows ('en', 'de', 'xx' for any language), or {instead} if the text is tokenized."
         ) from error
     nlp.max_length = sys.maxsize  # the default limit is for parsers

@@ -21,8 +21,7 @@ SLOTS = {
     "adam": ("step", "exp_avg", "exp_avg_sq"),
     "adamw": ("step", "exp_avg", "exp_avg_sq"),
 }
-# Loss scales.
-FIRST, LARGEST = 2.0**12, 2.0**24
+FIRST_LOSS_SCALE, MAX_LOSS_SCALE = 2.0**12, 2.0**24
 STEADY_UPDATES = 1000  # updates without an overflow before the factor is doubled
 # Consecutive overflows after which training stops: 24 halvings reduce the largest factor to 1, so no factor helps.
 MAX_OVERFLOWS = 30
@@ -168,7 +167,7 @@ class LossScale:
             for parameter in trained:
                 parameter.grad = None
         elif self.n_steady % STEADY_UPDATES == 0:
-            self.factor = min(LARGEST, self.factor * 2)
+            self.factor = min(MAX_LOSS_SCALE, self.factor * 2)
         return not is_fine
 
 

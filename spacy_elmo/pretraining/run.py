@@ -16,7 +16,7 @@ from ..errors import Errors
 from ..inference.bilm import BiLM
 from ..inference.perplexity import Perplexity, held_out_losses, summarize_losses
 from ..text.words import Vocabulary
-from ..util import MAX_NAMED
+from ..util import MAX_NAMED, finite_or_none
 from ..weights import save_bilm
 from .data import Sentences
 from .distributed import Ranks
@@ -78,9 +78,9 @@ class Report:
         row: Dict[str, Any] = {
             "step": self.step,
             "n_tokens": self.n_tokens,
-            "loss": _known(self.loss),
-            "learn_rate": _known(self.learn_rate),
-            "grad_norm": _known(self.grad_norm),
+            "loss": finite_or_none(self.loss),
+            "learn_rate": finite_or_none(self.learn_rate),
+            "grad_norm": finite_or_none(self.grad_norm),
             "elapsed_s": round(self.elapsed_s, 1),
             "tokens_per_s": round(self.tokens_per_s, 1),
             "data_share": round(self.data_share, 4),
@@ -320,7 +320,7 @@ class Pretraining:
             **snapshot.record,
             **self._settings(),
             "text": self._describe_text(),
-            "best": {**asdict(self.best), "mean": _known(self.best.mean)},
+            "best": {**asdict(self.best), "mean": finite_or_none(self.best.mean)},
             "validated_at": self._validated_at,
             "losses": self._losses,
             "elapsed_s": self.elapsed_s,
@@ -409,14 +409,10 @@ class Pretraining:
         )
 
 
-def _known(value: float) -> Optional[float]:
-    return value if math.isfinite(value) else None
-
-
 def perplexities(validation: Perplexity) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): Scores of a validation for the log and the model's meta data, plain JSON types."""
     return {
         "forward": round(validation.forward, 4),
-        "backward": _known(round(validation.backward, 4)),
+        "backward": finite_or_none(round(validation.backward, 4)),
         "unk_rate": round(validation.unk_rate, 5),
     }

@@ -24,7 +24,7 @@ from ..weights.formats.native import current_name, stored_name
 from .data import LaneReader, PreparedChunk, TrainingBatch
 from .distributed import Ranks
 from .objective import make_objective
-from .optimizer import FIRST, LossScale, PretrainOptimizer
+from .optimizer import FIRST_LOSS_SCALE, LossScale, PretrainOptimizer
 from .run_config import PretrainConfig
 from .run_folder import Snapshot
 from .stored_text import StoredText
@@ -114,7 +114,7 @@ class Trainer:
         self.state = network.zero_state(self.own_lanes.stop - self.own_lanes.start)
         self.generator = torch.Generator().manual_seed(config.seed)
         is_scaled = config.precision == "float16"
-        self.loss_scale = LossScale(is_scaled, FIRST if is_scaled else 1.0)
+        self.loss_scale = LossScale(is_scaled, FIRST_LOSS_SCALE if is_scaled else 1.0)
         self.step = self.n_tokens = 0
 
     def update(self) -> Update:

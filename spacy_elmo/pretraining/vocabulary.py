@@ -12,8 +12,7 @@ from tqdm import tqdm
 
 from ..corpora.lines import Counts
 from ..corpora.places import OnMessage, find_sources, ignore_message, is_vocabulary
-from ..corpora.shards import PREFIX as DATA_SET
-from ..corpora.shards import find_shards, read_shards
+from ..corpora.shards import DATASET_PREFIX, find_shards, read_shards
 from ..corpora.texts import PunctuationCheck, warn_of_raw_text
 from ..errors import Errors, Warnings
 from ..files import AnyPath, atomic_file, check_output_file, temporary_folder, to_path
@@ -143,8 +142,8 @@ def _check_output(output: Path, places: Sequence[str], *, force: bool) -> None:
     """An earlier vocabulary in a folder of texts is left out, and replaced; any other file there is a text."""
     sources: List[AnyPath] = []
     for place in places if output.exists() else ():
-        if place.startswith(DATA_SET):
-            sources.append(place.removeprefix(DATA_SET).split(":")[0])
+        if place.startswith(DATASET_PREFIX):
+            sources.append(place.removeprefix(DATASET_PREFIX).split(":")[0])
         elif not is_vocabulary(output) or to_path(place).is_file():
             sources += [source.name for source in find_sources(place)]
     check_output_file(output, force=force, sources=sources)

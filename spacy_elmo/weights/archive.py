@@ -155,7 +155,7 @@ class File:
         """The text in UTF-8, see `decode_text` and `read_bytes` for errors."""
         return decode_text(self.read_bytes(), self)
 
-    def place(self) -> Tuple[Union[Path, io.BytesIO], int]:
+    def path_or_buffer(self) -> Tuple[Union[Path, io.BytesIO], int]:
         """What a library opens: the path of a plain file on disk, else its content in memory; and its size in bytes.
         It raises the errors of `read_bytes`.
         """
@@ -481,8 +481,8 @@ def read_hdf5(file: File) -> Dict[str, Array]:
     """
     if file.kind == "pickle":
         raise pickled(file, "HDF5")
-    place, n_bytes = file.place()
-    with decoding(file, "HDF5"), h5py.File(place, "r") as opened:
+    path_or_buffer, n_bytes = file.path_or_buffer()
+    with decoding(file, "HDF5"), h5py.File(path_or_buffer, "r") as opened:
         datasets, problems = _list_datasets(opened)
         n_expanded = sum(dataset.nbytes for dataset in datasets.values())
         has_vectors = any(name in opened for name in FIRST_VECTORS)

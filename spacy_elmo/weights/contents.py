@@ -21,7 +21,7 @@ from .load import detect_format, detect_pair, locate_model, split_name
 from .meta import mixes_from_meta, read_record
 from .tensor_map import count_numbers, to_arrays
 
-N_DIGITS = 12
+N_DIGITS = 12  # of a sha256, in hexadecimal
 # Files beside the weights: settings and words, which change with the weights or do not matter to vectors.
 BESIDE = (".json", ".txt", ".md", ".tsv", ".jsonl")
 SAME, DIFFERENT, PERMUTED, RESHAPED, ONLY_A, ONLY_B = "same", "different", "permuted", "other shape", "only A", "only B"
@@ -364,7 +364,7 @@ def _lexicon_of(bilm: BiLM) -> Dict[str, str]:
 
 
 def _hash_words(words: Sequence[str]) -> str:
-    return hashlib.sha256("\n".join(words).encode("utf8", "surrogatepass")).hexdigest()[:12]
+    return hashlib.sha256("\n".join(words).encode("utf8", "surrogatepass")).hexdigest()[:N_DIGITS]
 
 
 def _arrays_of(bilm: BiLM) -> Dict[str, Array]:

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from ..about import __version__
 from ..errors import Errors
 from ..files import check_not_read, hash_file, is_hidden, naming, only_writer, write_text
-from .archive import HDF5_MAGIC, MIB, ZIP_MAGIC
+from .archive import GZIP_MAGIC, HDF5_MAGIC, MIB, ZIP_MAGIC
 from .meta import RECORD_NAME, read_record
 from .published import Published, PublishedFile
 from .save import find_replaceable
@@ -31,7 +31,7 @@ TIMEOUT_S = 30.0
 N_TRIES = 3  # per address
 RETRY_WAIT_S = 1.0  # before the second try, twice as long before the third
 BUSY = (408, 425, 429)  # statuses after which another try may succeed (RFC 9110, 6585, 8470), beside those from 500 on
-BEGINNINGS: Dict[str, bytes] = {".hdf5": HDF5_MAGIC, ".zip": ZIP_MAGIC, ".gz": b"\x1f\x8b", ".json": b"{"}
+BEGINNINGS: Dict[str, bytes] = {".hdf5": HDF5_MAGIC, ".zip": ZIP_MAGIC, ".gz": GZIP_MAGIC, ".json": b"{"}
 REFUSED_ADDRESS = (
     "The address '{url}' is refused: {reason}. Pass another address, or fetch the file by other means and pass it "
     "as `local_files`."

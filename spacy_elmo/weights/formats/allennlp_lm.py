@@ -22,6 +22,7 @@ from ...settings import Flag, Whole
 from ...text.words import UNKNOWN, Vocabulary
 from ...util import DIRECTIONS, listed, shorten
 from ..archive import Array, Shape
+from ..meta import FORMAT_KEY
 from ..tensor_map import (
     TRANSPOSED,
     Dataset,
@@ -319,4 +320,4 @@ def read_language_model(config: Any, arrays: Mapping[str, Array], words: Optiona
         )
     network = load_network(settings, table, _sum_biases(arrays))
     head, vocabulary = _read_softmax(arrays, words, where, is_sampled=is_sampled)
-    return BiLM(network, vocabulary=vocabulary, head=head, meta={"source_format": "allennlp"})
+    return BiLM(network, vocabulary=vocabulary, head=head, meta={FORMAT_KEY: "allennlp"})

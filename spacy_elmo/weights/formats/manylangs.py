@@ -14,6 +14,7 @@ from ...settings import check_record, list_problems
 from ...text.words import REQUIRED_CHARACTERS, REQUIRED_WORDS, Lexicon
 from ...util import DIRECTIONS, MAX_SHOWN, listed, shorten
 from ..archive import CONFIG_NAME, File, Listing, ModelFiles, only_model, read_json
+from ..meta import FORMAT_KEY
 from ..tensor_map import Dataset, TensorSlice, find_mismatches, load_network, raise_mismatches, whole
 from .allennlp_names import cell_datasets, filter_datasets, highway_datasets
 from .state_dict import read_state_dict
@@ -288,4 +289,4 @@ def read_manylangs(files: ModelFiles) -> BiLM:
     problems = find_mismatches({dataset.name: dataset.shape for dataset in table}, arrays)
     raise_mismatches(problems, files.where, where)
     network = load_network(config, table, arrays)
-    return BiLM(network, lexicon=Lexicon(characters, words), meta={"source_format": "manylangs"})
+    return BiLM(network, lexicon=Lexicon(characters, words), meta={FORMAT_KEY: "manylangs"})

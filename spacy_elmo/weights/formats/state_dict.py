@@ -39,8 +39,8 @@ def read_state_dict(source: File) -> Dict[str, Array]:
         content = source.read_bytes()
         with decoding(source, "safetensors"):
             return _to_arrays(load_safetensors(content))
-    place, n_bytes = source.place()
-    with decoding(source, STATE_DICT, SAVE), place.open("rb") if isinstance(place, Path) else place as file:
+    stored, n_bytes = source.path_or_buffer()
+    with decoding(source, STATE_DICT, SAVE), stored.open("rb") if isinstance(stored, Path) else stored as file:
         n_expanded = _check_zip(file) if zipfile.is_zipfile(file) else 0
         arrays = _to_arrays(_find_state(_load_pickle(file))) if n_expanded <= max_expanded(n_bytes) else {}
     check_expansion(source, n_expanded, n_bytes)

@@ -15,7 +15,7 @@ from ...errors import Errors
 from ...inference.bilm import BiLM
 from ...util import MAX_NAMED, listed, shorten
 from ..archive import OPTIONS_NAME, VOCAB_NAME, Array, File, Listing, ModelFiles, Shape, list_files, read_object
-from ..meta import LoadedMix, mixes_to_meta
+from ..meta import FORMAT_KEY, LoadedMix, mixes_to_meta
 from ..tensor_map import find_mismatches, raise_mismatches
 from .bilm_tf import (
     CHAR_TABLE,
@@ -172,7 +172,7 @@ def read_tf_checkpoint(files: ModelFiles, **words: Optional[File]) -> BiLM:
     checkpoint = Bundle(file)
     options = files.options or files.weights
     bilm = build_bilm_tf(files, _read_arrays(checkpoint, file), read_object(options, "options"), options, **words)
-    bilm.meta = {"source_format": "tf-checkpoint", "checkpoint": file.name}
+    bilm.meta = {FORMAT_KEY: "tf-checkpoint", "checkpoint": file.name}
     step = checkpoint.variables.get(GLOBAL_STEP)
     if step is not None and step.shape == () and step.dtype == 1:  # bilm-tf counts updates in floating point
         n_updates = float(checkpoint.read([GLOBAL_STEP])[GLOBAL_STEP])
@@ -196,7 +196,7 @@ def read_tf_hub(files: ModelFiles, **words: Optional[File]) -> BiLM:
         mix = {end: stored[name] for end, (name,) in names.items()}
         raise_mismatches(find_mismatches(expected, mix), index, "the layers of its biLM")
         mixes.append(LoadedMix(mix[MIX_WEIGHTS].tolist(), float(mix[MIX_SCALE])))
-    bilm.meta = {"source_format": "tf-hub", **mixes_to_meta(mixes)}
+    bilm.meta = {FORMAT_KEY: "tf-hub", **mixes_to_meta(mixes)}
     return bilm
 
 
