@@ -383,16 +383,15 @@ def _divide_long(is_start: NDArray[numpy.bool_]) -> Integers:
     n_divisions = -(-lengths // MAX_SCORED_WORDS)
     shares = numpy.repeat(lengths // n_divisions, n_divisions)
     place = numpy.arange(len(shares)) - numpy.repeat(n_divisions.cumsum() - n_divisions, n_divisions)
-    rest: Integers = shares + (place < numpy.repeat(lengths % n_divisions, n_divisions))
-    return rest
+    division_lengths: Integers = shares + (place < numpy.repeat(lengths % n_divisions, n_divisions))
+    return division_lengths
 
 
 def _group(lengths: Integers) -> Iterator[Tuple[Integers, Integers]]:
     """Group sentences of similar length, so that a group of several has at most `MAX_SCORES` arc scores.
 
     YIELDS (Tuple[Integers, Integers]): The words of each sentence, shape (B, T), padded with its last word; their
-        number,
-        shape (B,).
+        number, shape (B,).
     """
     firsts = lengths.cumsum() - lengths
     order = numpy.argsort(lengths, kind="stable")

@@ -17,13 +17,13 @@ from thinc.api import Model
 from ..errors import Errors, Warnings
 from ..util import shorten
 from ..weights.published import describe_published
+from .fine_tuning import SLANTED_TRIANGULAR
 from .listener import ElmoListener
 from .model import get_bilm, get_settings, get_shim
 from .replaced_listener import find_listener_blocks
 from .task_layers import has_elmo
 
 ANY_LANGUAGE = "xx"  # spaCy's code for a pipeline of several languages
-SLANTED_TRIANGULAR = "spacy-elmo.slanted_triangular.v1"
 MAX_MODEL_NAME = 60  # characters of the name of a model, which may list all of its layers
 Listeners = Mapping[str, Sequence[ElmoListener]]
 
@@ -101,7 +101,7 @@ def check_examples_have_words(
     )
 
 
-def has_loader(nlp: Optional[Language], name: str) -> bool:
+def names_loader(nlp: Optional[Language], name: str) -> bool:
     """RETURNS (bool): Whether the config of the pipeline has a loader for the ELMo component."""
     blocks: Mapping[str, Any] = {} if nlp is None else nlp.config["initialize"]["components"]
     return bool(blocks.get(name, {}).get("loader"))

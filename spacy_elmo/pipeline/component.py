@@ -32,11 +32,11 @@ from .checks import (
     check_model,
     check_schedules,
     check_weights,
-    has_loader,
+    names_loader,
 )
 from .doc_vectors import read_only, register_extensions, set_vector_hooks, set_vectors
 from .listener import ANY_UPSTREAM, BILM_ATTR, UNTRAINED, ElmoListener, LayersGradient, find_listeners
-from .mix import ElmoBatch, check_count, equal_weights
+from .mix import ElmoBatch, check_count, fill_weights
 from .model import (
     MODEL_NAME,
     BiLMLoader,
@@ -147,7 +147,7 @@ class ElmoComponent(TrainablePipe):  # type: ignore[misc]  # spaCy's class is co
         self.vocab, self.model, self.name = vocab, model, name
         self.cfg: Dict[str, Any] = {}
         checked = read_block(ComponentSettings, settings, f"[components.{name}] block")
-        self.weights, self._read = checked.weights, None if checked.weights is None else BiLMLoader(checked.weights)
+        self.weights, self._loader = checked.weights, None if checked.weights is None else BiLMLoader(checked.weights)
         own_mix = read_block(OwnMix, mix or {}, f"[components.{name}.mix] block")
         self.mix: Dict[str, Any] = asdict(own_mix)
         self.store, self.dtype, self.prefix = checked.store, checked.dtype, checked.prefix
@@ -156,7 +156,7 @@ class ElmoComponent(TrainablePipe):  # type: ignore[misc]  # spaCy's class is co
         self._gradient: Optional[LayersGradient] = None  # of the last training batch, None for a frozen biLM
         self._nlp: Optional[weakref.ReferenceType[Language]] = None
         self._linked_names: Optional[List[str]] = None  # enabled components when the listeners were linked
-        self._checked: Optional[weakref.ReferenceType[Any]] = None  # biLM that the listeners were compared with
+        self._checked_bilm: Optional[weakref.ReferenceType[Any]] = None  # biLM that the listeners were compared with
         self._has_warned = False  # that no component listens
         check_model(name, model, model.name == MODEL_NAME, "spacy-elmo.ElmoModel.v1")
         register_extensions(self.prefix)
@@ -207,14 +207,14 @@ class ElmoComponent(TrainablePipe):  # type: ignore[misc]  # spaCy's class is co
         RAISES (ValueError): If the config has other sizes, or a loader that was not called.
         """
         bilm = get_bilm(self.model) or self._load()
-        if self._checked is None or self._checked() is not bilm:
+        if self._checked_bilm is None or self._checked_bilm() is not bilm:
             self._check_mix()
-            self._checked = weakref.ref(bilm)
+            self._checked_bilm = weakref.ref(bilm)
             check_bilm(self)
         return bilm
 
     def _load(self) -> BiLM:
-        if has_loader(self._get_pipeline(), self.name):
+        if names_loader(self._get_pipeline(), self.name):
             raise ValueError(
                 f"The component '{self.name}' has no weights, but [initialize.components.{self.name}.loader] defines a "
                 f"loader that was not called. Load the weights with `nlp.get_pipe('{self.name}').load_weights(path)`; "
@@ -222,11 +222,11 @@ class ElmoComponent(TrainablePipe):  # type: ignore[misc]  # spaCy's class is co
                 "`frozen_components` or `disabled`, remove it there: spaCy does not initialize such components, and "
                 "`frozen = true` in its model already freezes the biLM."
             )
-        if self._read is None:
+        if self._loader is None:
             bilm = ensure_bilm(self.model)
             self._fit(bilm, ())
             return bilm
-        bilm = self._take(self._read())
+        bilm = self._take(self._loader())
         if self.weights in PACKAGED_NAMES:
             get_shim(self.model).set_packaged(self.weights)
         return bilm
@@ -245,7 +245,7 @@ class ElmoComponent(TrainablePipe):  # type: ignore[misc]  # spaCy's class is co
         return bilm
 
     def _fit(self, bilm: BiLM, names: Iterable[str]) -> None:
-        """RAISES (ValueError): EL068 if a listener of these components was trained for other sizes, for a mix."""
+        """RAISES (ValueError): EL068 if a listener of these components has other sizes; see `_check_mix`."""
         self._check_mix()
         for listener in chain.from_iterable(self.listener_map[name] for name in names):
             listener.set_sizes(bilm.config.n_layers + 1, bilm.config.output_width)
@@ -302,7 +302,7 @@ class ElmoComponent(TrainablePipe):  # type: ignore[misc]  # spaCy's class is co
             if listener.upstream_name in (ANY_UPSTREAM, self.name):
                 self.add_listener(listener, component.name)
                 infer_residual_widths(component.model)
-            self._checked = None  # later, since an ELMo component that is nearer may take the listeners over
+            self._checked_bilm = None  # later, since an ELMo component that is nearer may take the listeners over
 
     def _link_enabled(self) -> None:
         """Link components that have been enabled since spaCy linked the listeners."""
@@ -366,7 +366,7 @@ class ElmoComponent(TrainablePipe):  # type: ignore[misc]  # spaCy's class is co
         return DocVectors(
             mixed=xp.zeros((n_tokens, width), dtype=self.dtype) if has_mixed else None,
             layers=xp.zeros((mixture_size, n_tokens, width), dtype=self.dtype) if has_layers else None,
-            weights=equal_weights(self.mix["initial_weights"], mixture_size),
+            weights=fill_weights(self.mix["initial_weights"], mixture_size),
             gamma=float(self.mix["initial_gamma"]),
             norm=self.mix["layer_norm"],
             averages_merged=self.average_merged,
@@ -425,7 +425,7 @@ class ElmoComponent(TrainablePipe):  # type: ignore[misc]  # spaCy's class is co
             self._load()
         get_shim(self.model).begin_training()
         for listener in self.listeners:
-            listener.link(self, "")
+            listener.link(self)
         check_frozen(nlp, self)
         check_schedules(nlp, self)
         self._has_warned = nlp is not None and not self.listener_map and check_listeners(nlp, self.name)
@@ -450,7 +450,7 @@ class ElmoComponent(TrainablePipe):  # type: ignore[misc]  # spaCy's class is co
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
         examples = list(examples)
-        validate_examples(examples, "Elmo.update")
+        validate_examples(examples, "ElmoComponent.update")
         self._link_enabled()
         self.ensure_bilm()
         nlp = self._get_pipeline()
@@ -509,7 +509,7 @@ class ElmoComponent(TrainablePipe):  # type: ignore[misc]  # spaCy's class is co
         state = {
             name: value
             for name, value in self.__dict__.items()
-            if name not in ("_gradient", "_nlp", "_linked_names", "_checked")
+            if name not in ("_gradient", "_nlp", "_linked_names", "_checked_bilm")
         }
         to_worker = get_spawning_popen() is not None  # this pickle is for a process that is being spawned
         if to_worker:
@@ -533,7 +533,7 @@ def _restore_component(
     elmo.cfg = cfg
     elmo.__dict__.update(state)
     for listener in elmo.listeners:
-        listener.link(elmo, "")
+        listener.link(elmo)
     return elmo
 
 
@@ -581,8 +581,8 @@ def find_models(nlp: Language) -> Iterator[Tuple[str, Model[List[Doc], ElmoBatch
 
 
 def find_model(nlp: Language) -> Optional[Model[List[Doc], ElmoBatch]]:
-    """RETURNS (Optional[Model]): That of the first component `elmo`, with its weights; otherwise of the first component
-    with a biLM of its own (after `nlp.replace_listeners`, or with an ElmoTok2Vec); None if there is none.
+    """RETURNS (Optional[Model]): The model of the first component `elmo`, with its weights; otherwise of the first
+    component with a biLM of its own (after `nlp.replace_listeners`, or with an ElmoTok2Vec); None if there is none.
     """
     for _, pipe in nlp.components:
         if isinstance(pipe, ElmoComponent):

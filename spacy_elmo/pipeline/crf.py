@@ -248,6 +248,7 @@ def forward(
 def compute_loss(scores: CRFScores, words: Sequence[Integers], tags: Sequence[Integers]) -> Tuple[float, CRFScores]:
     """The negative log likelihood of annotated tags, summed over Docs, and its gradient.
 
+    words (Sequence[Integers]): The words of each Doc, see `find_words`.
     tags (Sequence[Integers]): Their tags, `MISSING` to sum over all tags. A Doc with nothing else has no loss.
     """
     xp = get_array_module(scores.transitions)
@@ -274,6 +275,7 @@ def compute_loss(scores: CRFScores, words: Sequence[Integers], tags: Sequence[In
 def decode_tags(scores: CRFScores, words: Sequence[Integers], tags: Sequence[Integers]) -> List[Integers]:
     """Find the most probable tag of each word of each Doc.
 
+    words (Sequence[Integers]): See `find_words`.
     tags (Sequence[Integers]): Tags that are known already, `MISSING` for those to find.
     """
     decoded = list(tags)

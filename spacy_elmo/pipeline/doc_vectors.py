@@ -322,8 +322,8 @@ def set_vector_hooks(doc: Doc, prefix: str = "elmo") -> None:
         "vector_norm": _vector_norm,
         "similarity": _similarity,
     }
-    for known in (doc.user_hooks, doc.user_span_hooks, doc.user_token_hooks):
-        known.update(hooks)
+    for registered in (doc.user_hooks, doc.user_span_hooks, doc.user_token_hooks):
+        registered.update(hooks)
 
 
 def _vector(prefix: str, owner: Owner) -> Any:

@@ -57,7 +57,7 @@ class FineTuner:
     def __init__(self, settings: FineTuning) -> None:
         self.settings = settings
         self.n_updates = 0
-        self._order: List[int] = []
+        self._layers_from_top: List[int] = []  # those to train
         self._pretrained: Dict[str, FloatsXd] = {}
 
     @property
@@ -67,10 +67,10 @@ class FineTuner:
 
     def find_left_frozen(self, n_updates: int) -> List[int]:
         """RETURNS (List[int]): The layers that no update of so many would change, ascending."""
-        return sorted(self._order[self._n_unfrozen(n_updates) :])
+        return sorted(self._layers_from_top[self._n_unfrozen(n_updates) :])
 
     def _n_unfrozen(self, n_updates: int) -> int:
-        return n_unfrozen(len(self._order), done=n_updates, every=self.settings.unfreeze_every, at_start=0)
+        return n_unfrozen(len(self._layers_from_top), done=n_updates, every=self.settings.unfreeze_every, at_start=0)
 
     @property
     def n_pretrained_bytes(self) -> int:
@@ -92,7 +92,7 @@ class FineTuner:
                 f"are {known} (0 is the token layer, {bilm.config.n_layers} the top LSTM layer). Correct the "
                 "list, or set layers = null to train all."
             )
-        self._order = sorted(trained, reverse=True)
+        self._layers_from_top = sorted(trained, reverse=True)
         self.n_updates = 0
         self._pretrained = {}
         self._freeze(bilm.network)
@@ -105,7 +105,7 @@ class FineTuner:
         """
         layers = layer_parameters(network)
         n_trained, is_changed = self.n_trained, False
-        for layer in self._order[:n_trained]:
+        for layer in self._layers_from_top[:n_trained]:
             rate = float(self.settings.top_rate * self.settings.layer_decay ** (network.config.n_layers - layer))
             for name, parameter in layers[layer].items():
                 if parameter.grad is not None:
@@ -118,7 +118,7 @@ class FineTuner:
 
     def _freeze(self, network: BiLMNetwork) -> None:
         """No gradients are computed for what is not trained, and none are kept."""
-        trained = self._order[: self.n_trained]
+        trained = self._layers_from_top[: self.n_trained]
         for layer, parameters in enumerate(layer_parameters(network)):
             for parameter in parameters.values():
                 parameter.requires_grad_(layer in trained)
@@ -176,7 +176,7 @@ def _scaled_radam(optimizer: Optimizer, rate: float) -> Iterator[float]:
         optimizer.learn_rate = learn_rate
 
 
-SCHEDULE = "schedule spacy-elmo.slanted_triangular.v1"
+SLANTED_TRIANGULAR = "spacy-elmo.slanted_triangular.v1"
 N_SPARE = 2  # `spacy train` makes max_steps + 1 updates, and asks for a rate after the last one
 
 
@@ -211,13 +211,13 @@ def slanted_triangular(
     lowest = f"{max_rate / ratio:g}"
     if t >= num_steps:
         warnings.warn(
-            f"The {SCHEDULE} starts after its end: t is {t}, num_steps is {num_steps}, so that all updates have the "
-            f"lowest rate, {lowest}. Set num_steps to the updates of the whole training, with those done before, and t "
-            "to the updates done before.",
+            f"The schedule {SLANTED_TRIANGULAR} starts after its end: t is {t}, num_steps is {num_steps}, so that all "
+            f"updates have the lowest rate, {lowest}. Set num_steps to the updates of the whole training, with those "
+            "done before, and t to the updates done before.",
             stacklevel=2,
         )
         return rates
-    text = Warnings.WL071.format(name=SCHEDULE, num_steps=num_steps, rate=lowest)
+    text = Warnings.WL071.format(name=f"schedule {SLANTED_TRIANGULAR}", num_steps=num_steps, rate=lowest)
     return _warn_after(rates, num_steps - t + N_SPARE, text)
 
 

@@ -1,6 +1,6 @@
 """Products of the layers of spaCy and Thinc by the native kernel, with `nlp.after_pipeline_creation`.
 
-Thinc multiplies by BLIS, of whose time the kernel takes a fifth (768 inputs and 321 outputs, AMD EPYC, family 26, model
+Thinc multiplies by BLIS; the kernel takes a fifth of its time (768 inputs and 321 outputs, AMD EPYC, family 26, model
 2). A row has the same bits in every batch.
 """
 

@@ -148,8 +148,9 @@ class LabelledPipe(TrainablePipe):  # type: ignore[misc]  # spaCy's class is com
             )
         else:
             labels = list(labels)
-            used, _ = self._collect_labels(get_examples(), enough=[label for label in labels if isinstance(label, str)])
-            if labels and used and used.isdisjoint(label for label in labels if isinstance(label, str)):
+            texts = [label for label in labels if isinstance(label, str)]
+            used, _ = self._collect_labels(get_examples(), enough=texts)
+            if labels and used and used.isdisjoint(texts):
                 warnings.warn(
                     f"None of the labels given for '{self.name}' ({_list_labels(labels)}) is in the training examples, "
                     f"whose {self.annotation} have {_list_labels(sorted(used))}: it would learn no label. Correct "

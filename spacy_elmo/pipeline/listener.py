@@ -146,13 +146,17 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         """RETURNS (bool): Whether it, or the listener that it is a copy of, is registered by a component."""
         return self.upstream is not None and self.owner in self.upstream.listener_map
 
-    def link(self, upstream: Any, component_name: str) -> None:
-        """Listen to a component; a listener with "*" stops listening to the previous one."""
+    def link(self, upstream: Any, component_name: Optional[str] = None) -> None:
+        """Listen to a component; a listener with "*" stops listening to the previous one.
+
+        component_name (Optional[str]): The component with this listener; None for the one that it has already.
+        """
+        self.owner = component_name or self.owner
         if self.upstream is not None and self.upstream is not upstream:
-            self.upstream.remove_listener(self, component_name)
+            self.upstream.remove_listener(self, self.owner)
             self.record_bilm()
         self._upstream = weakref.ref(upstream)
-        self.prefix, self.owner = upstream.prefix, component_name or self.owner
+        self.prefix = upstream.prefix
         # Sizes of a trained listener are kept; they are checked when vectors arrive.
         if upstream.sizes is not None and not self.is_initialized:
             self.set_sizes(*upstream.sizes)
@@ -205,10 +209,9 @@ class ElmoListener(Model[List[Doc], List[Floats2d]]):
         if batch_id != self._batch_id and self._backprop is not None and set(batch_id).intersection(self._batch_id):
             raise ValueError(
                 f"{_describe_listener(self)} got some Docs of the training batch, or all in another order, or with "
-                "other tokens "
-                "than before, so that their gradient would not reach the biLM, which is trained too (frozen = false). "
-                "Pass the Docs of the batch as they are, move components that change tokens before the ELMo component, "
-                "or set frozen = true."
+                "other tokens than before, so that their gradient would not reach the biLM, which is trained too "
+                "(frozen = false). Pass the Docs of the batch as they are, move components that change tokens before "
+                "the ELMo component, or set frozen = true."
             )
         return batch_id == self._batch_id
 

@@ -56,7 +56,7 @@ class MixSettings:
     def __post_init__(self) -> None:
         """RAISES (ValueError): For settings that have no effect with this `mix`."""
         weights, mix = self.initial_weights, f'with mix = "{self.mix}"'
-        is_constant, is_single = self.mix in ("mean", "top", "concat"), self.mix in ("top", "concat")
+        is_constant, weighs_none = self.mix in ("mean", "top", "concat"), self.mix in ("top", "concat")
         require(
             (weights is not None or self.mix != "fixed", f"initial_weights is null, should be a list of weights {mix}"),
             (weights is None or not is_constant, f"initial_weights is {weights}, should be null {mix}"),
@@ -66,7 +66,7 @@ class MixSettings:
                 "learn no weights",
             ),
             (
-                not (is_single and self.layer_dropout),
+                not (weighs_none and self.layer_dropout),
                 f"layer_dropout is {self.layer_dropout}, should be 0 {mix}, which weighs no layers",
             ),
         )
@@ -170,8 +170,8 @@ def layer_norm(layers: Floats3d, norm: str) -> Tuple[Floats3d, Callable[[Floats3
     return normed, backprop
 
 
-def equal_weights(weights: Optional[Sequence[float]], mixture_size: int) -> List[float]:
-    """Raw weights of `mixture_size` layers; None stands for the plain mean."""
+def fill_weights(weights: Optional[Sequence[float]], mixture_size: int) -> List[float]:
+    """Raw weights of `mixture_size` layers: those given, or equal ones for None, the plain mean."""
     return [0.0] * mixture_size if weights is None else [float(weight) for weight in weights]
 
 
@@ -226,7 +226,7 @@ def init(model: Model[Floats3d, Floats2d], X: Optional[Floats3d] = None, Y: Any 
         set_sizes(model, X.shape[0], X.shape[2])
     settings, ops = _get_mix_settings(model), model.ops
     # Of "top" and "concat", too: with `mix = "learned"` in a later training, all layers can gain weight.
-    model.set_param("w", ops.asarray1f(equal_weights(settings.initial_weights, model.get_dim("nL"))))
+    model.set_param("w", ops.asarray1f(fill_weights(settings.initial_weights, model.get_dim("nL"))))
     model.set_param("gamma", ops.asarray1f([settings.initial_gamma]))
     for projection in model.layers:
         projection.set_dim("nI", settings.get_width(model.get_dim("nL"), model.get_dim("nI")))
@@ -244,8 +244,10 @@ def get_weights(model: Model[Floats3d, Floats2d]) -> Floats1d:
         return weights
     _check_initial_weights(settings, len(weights))
     is_top = settings.mix == "top"
-    start = [DROPPED] * (len(weights) - 1) + [0.0] if is_top else equal_weights(settings.initial_weights, len(weights))
-    return model.ops.asarray1f(start)
+    constant = (
+        [DROPPED] * (len(weights) - 1) + [0.0] if is_top else fill_weights(settings.initial_weights, len(weights))
+    )
+    return model.ops.asarray1f(constant)
 
 
 def _check_initial_weights(settings: MixSettings, mixture_size: int, owner: str = "") -> None:

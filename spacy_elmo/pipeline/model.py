@@ -275,12 +275,12 @@ def _forward_with_grad(
     with enable_grad():
         places = xp2torch(positions, device=bilm.device)
         tensor = bilm.encode(doc_sequences.sequences, with_grad=True)[:, places]  # (L+1, N, D)
-    places = ops.xp.asarray(rows)
-    layers[:, places] = torch2xp(tensor, ops=ops)
+    token_rows = ops.xp.asarray(rows)
+    layers[:, token_rows] = torch2xp(tensor, ops=ops)
 
     @isolated
     def backprop(d_layers: Floats3d) -> List[Doc]:
-        tensor.backward(xp2torch(ops.xp.ascontiguousarray(d_layers[:, places]), device=tensor.device))
+        tensor.backward(xp2torch(ops.xp.ascontiguousarray(d_layers[:, token_rows]), device=tensor.device))
         return []
 
     return ElmoBatch(layers, doc_sequences.lengths), backprop

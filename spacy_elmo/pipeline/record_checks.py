@@ -19,9 +19,9 @@ LARGEST_PLACE = 2**40  # largest position of a character or token; sums of two f
 
 def find_problems(first: Any, record: Any) -> List[str]:
     """RETURNS (List[str]): What differs from the docstring of `VectorRecord`; sizes only if all types are right."""
-    problems = [] if _is_place(first) else [f"the key has {_describe_array(first)}, should have a character"]
+    problems = [] if _is_place(first) else [f"the key has {_describe_stored(first)}, should have a character"]
     if not isinstance(record, dict):
-        return [*problems, f"the record is {_describe_array(record)}, should be a dictionary"]
+        return [*problems, f"the record is {_describe_stored(record)}, should be a dictionary"]
     return [*problems, *(problem.describe() for problem in check_record(StoredRecord, record)[1])]
 
 
@@ -42,7 +42,7 @@ def _find_largest(array: Any) -> float:
     return float(abs(array).max()) if array.size else 0.0
 
 
-def _describe_array(value: Any) -> str:
+def _describe_stored(value: Any) -> str:
     if is_xp_array(value):
         return f"an array of {value.dtype} with shape {value.shape}"
     text = repr(value)
@@ -71,7 +71,7 @@ def _is_norm(value: Any) -> bool:
 
 def _must_be(is_fine: Callable[[Any], bool], expected: str) -> AfterValidator:
     def check(value: Any) -> Any:
-        require((is_fine(value), f"is {_describe_array(value)}, should be {expected}"))
+        require((is_fine(value), f"is {_describe_stored(value)}, should be {expected}"))
         return value
 
     return AfterValidator(check)

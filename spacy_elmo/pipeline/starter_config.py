@@ -26,6 +26,7 @@ from ..weights.published import describe_published
 from . import component as component  # registers the factory
 from .layer_weights import load_trained
 from .noun_chunks import NOUN_CHUNKS, lacks_ud_rules
+from .replaced_listener import LISTENER_ARCHITECTURE
 from .text_classifier import BAG_OF_WORDS
 
 # The file that this config wrote, on the first 300 training sentences of WNUT-17, and its baseline.
@@ -33,7 +34,7 @@ SCORES = "300 sentences of WNUT-17, test F1 23.7 with ELMo, 5.5 without (seeds 0
 PLACEMENTS = {"input": "at the input", "output": "at the output", "both": "at the input and at the output"}
 # Names to ignore: shared layers, which ELMo replaces, and empty names.
 SHARED = ("", "elmo", "tok2vec", "transformer")
-LISTENER_SETTINGS = {"@architectures": "spacy-elmo.ElmoListener.v1", "layer_norm": "token"}
+LISTENER_SETTINGS = {"@architectures": LISTENER_ARCHITECTURE, "layer_norm": "token"}
 NGRAM_LISTENER = {**LISTENER_SETTINGS, "mix": "concat", "initial_gamma": 0.1, "learn_gamma": False}
 LOADER = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": "${paths.bilm}"}
 # As in configs/elmo_ner_finetune.cfg.
@@ -273,7 +274,7 @@ def _add_logs(config: Config, folder: str, *, has_mixes: bool) -> None:
 
 def _weighs_layers(block: ConfigBlock) -> bool:
     """RETURNS (bool): Whether a listener in a block has layer weights: concatenated layers have none."""
-    is_listener = block.get("@architectures") == LISTENER_SETTINGS["@architectures"]
+    is_listener = block.get("@architectures") == LISTENER_ARCHITECTURE
     inner = (value for value in block.values() if isinstance(value, dict))
     return (is_listener and block.get("mix") != "concat") or any(map(_weighs_layers, inner))
 

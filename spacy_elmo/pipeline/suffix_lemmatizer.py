@@ -136,7 +136,7 @@ class SuffixLemmatizer(Pipe):
             )
         self.forms, self.lowercase_forms, self.rules, self._cache = {}, {}, {}, {}
         self.lowercased = sorted(pos for pos, lemmas in by_pos.items() if _is_lowercased(lemmas))
-        for pos, lemmas in by_pos.items():
+        for pos, lemmas in by_pos.items():  # each table has only what `lemmatize` gets wrong with those before it
             self.rules[pos] = _learn_rules(lemmas, lowercase=pos in self.lowercased)
             for tables, counts in ((self.lowercase_forms, _merge(lemmas, str.lower)), (self.forms, lemmas)):
                 tables[pos] = {form: lemma for form, lemma in _choose(counts) if self.lemmatize(form, pos) != lemma}

@@ -17,7 +17,7 @@ from ..inference.lstm_sequences import run_lstm
 from ..inference.runtime import isolated, register_fork_handlers
 from ..settings import Count, Even, Probability, check_arguments
 
-ELMO_LAYERS = ("elmo-listener", "elmo_tok2vec")  # names in `listener.py`
+ELMO_LAYERS = ("elmo-listener", "elmo_tok2vec")  # names in `listener.py` and `replaced_listener.py`
 
 
 def has_elmo(model: Model[Any, Any]) -> bool:

@@ -111,7 +111,7 @@ def _resize(model: DocModel, new_nO: int) -> DocModel:
 CHARACTER_NGRAMS = range(2, 6)  # lengths of n-grams of characters
 N_FREQUENCIES = 2**20  # n-grams are counted by the remainders of their hashes
 TINY = 1e-12  # of a length, for n-grams that training has not seen
-BITS = 2**32 - 1  # of a hash that count
+HASH_MASK = 2**32 - 1  # the bits of a hash that count
 RARE = -10.0  # bias of a category added later, which further training can raise
 LONG = 50  # letters of a word whose hashes are not cached
 Hashes = NDArray[numpy.int64]
@@ -197,7 +197,7 @@ def _forward_ngrams(model: DocModel, docs: List[Doc], is_train: bool) -> Tuple[F
     blocks = [block for doc in docs for block in _hash_ngrams(doc)]  # words and characters of each Doc
     rows = numpy.repeat(numpy.arange(len(blocks), dtype="int64"), [len(block) for block in blocks])
     ngrams, counts = numpy.unique(rows << 32 | numpy.concatenate(blocks), return_counts=True)
-    rows, hashes = ngrams >> 32, ngrams & BITS
+    rows, hashes = ngrams >> 32, ngrams & HASH_MASK
     frequencies = model.ops.to_numpy(model.get_param("frequencies"))
     places = hashes % N_FREQUENCIES
     if is_train:
@@ -239,5 +239,5 @@ _hash_cached = lru_cache(maxsize=100_000)(_hash_characters)
 
 def _hash(ngrams: List[str]) -> Hashes:
     ids = numpy.array([get_string_id(ngram) for ngram in ngrams], dtype="uint64")
-    hashes: Hashes = (ids & numpy.uint64(BITS)).astype("int64")
+    hashes: Hashes = (ids & numpy.uint64(HASH_MASK)).astype("int64")
     return hashes

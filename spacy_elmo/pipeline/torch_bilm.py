@@ -133,7 +133,7 @@ class LayerCache:
 
     def _open(self) -> None:
         free = shutil.disk_usage(tempfile.gettempdir()).free
-        self._max_bytes = int(min(self.max_mb * 2**20, LARGEST_SHARE * free))
+        self._max_bytes = int(min(self.max_mb * BYTES_PER_MB, LARGEST_SHARE * free))
         self._file = tempfile.TemporaryFile(prefix="spacy_elmo_", buffering=0)
         weakref.finalize(self, self._file.close)
 

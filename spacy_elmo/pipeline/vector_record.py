@@ -61,7 +61,7 @@ class VectorRecord(Dict[str, Any]):
     unclear (optional): First characters of tokens whose vectors are ambiguous.
 
     is_checked (bool): Whether this process created or checked the record; false for one read from bytes.
-    mean (Optional[Tuple[bytes, Any]]): See `_mean_of_doc`.
+    mean (Optional[Tuple[bytes, Any]]): First characters of the tokens, and the mean vector that was computed for them.
     """
 
     is_checked = False
@@ -252,10 +252,8 @@ def join_records(doc: Doc, prefix: str, records: List[Tuple[int, Dict[str, Any]]
     joined["orths"] = numpy.concatenate([record["orths"][rows] for _, record, rows in slices])
     older = [shift(record["unclear"], first) for first, record, _ in slices if "unclear" in record]
     joined["unclear"] = numpy.concatenate([unclear, *older])
-    xp, mixes = (
-        get_array_module(arrays[0]),
-        {(*record["weights"], record["gamma"], record["norm"]) for record in inside},
-    )
+    xp = get_array_module(arrays[0])
+    mixes = {(*record["weights"], record["gamma"], record["norm"]) for record in inside}
     if all("layers" in record for record in inside):
         joined["layers"] = xp.concatenate([record["layers"][:, rows] for _, record, rows in slices], axis=1)
     if len(mixes) > 1 or any("mixed" in record for record in inside):
