@@ -392,7 +392,7 @@ def score_answers(
     others = ours if theirs is None else theirs
     common = set.intersection(*({name for doc in docs for name in doc.predicted} for docs in (ours, others)))
     for name in sorted(common, key=lambda name: (ANSWER_KINDS.index(answer_kind(name)), name)):
-        sums, places = _find_all(name, ours, others)
+        sums, places = _count_hits(name, ours, others)
         metric = _find_metric(name)
         if metric is not None:
             their_table = None if theirs is None else _tabulate(theirs, name)
@@ -427,7 +427,7 @@ def _tabulate(docs: Sequence[DocAnswers], name: str) -> CategoryTable:
     return CategoryTable(labels, is_gold, is_answer, gold, np.array([list(doc.cat_scores.values()) for doc in docs]))
 
 
-def _find_all(
+def _count_hits(
     name: str, ours: Sequence[DocAnswers], theirs: Sequence[DocAnswers]
 ) -> Tuple[Floats, Dict[Tuple[bool, bool], List[Disagreement]]]:
     """Per sentence our hits, answers and right answers, and theirs; places by who is right there.
@@ -437,11 +437,13 @@ def _find_all(
     counts: List[Floats] = []
     places: Dict[Tuple[bool, bool], List[Disagreement]] = {(a, b): [] for a in (False, True) for b in (False, True)}
     is_of_docs = get_question(name).is_of_docs
-    for example, (our_doc, their_doc) in enumerate(zip(ours, theirs)):
+    for doc_number, (our_doc, their_doc) in enumerate(zip(ours, theirs)):
         starts = (0,) if is_of_docs else our_doc.starts
         rows = np.zeros((len(starts), 6))
         our_gold, their_gold = (doc.gold.get(name, set()) for doc in (our_doc, their_doc))
-        for place in _find_places(example, our_gold | their_gold, _of(our_doc, name), _of(their_doc, name)):
+        for place in _find_places(
+            doc_number, our_gold | their_gold, _scored_of(our_doc, name), _scored_of(their_doc, name)
+        ):
             our, their, gold = set(place.ours), set(place.theirs), set(place.gold)
             our_right, their_right = gold & our_gold, gold & their_gold
             sentence = np.searchsorted(starts, place.start, side="right") - 1
@@ -455,12 +457,12 @@ def _find_all(
     return np.concatenate(counts), places  # (sentences, 6)
 
 
-def _of(doc: DocAnswers, name: str) -> Set[Answer]:
+def _scored_of(doc: DocAnswers, name: str) -> Set[Answer]:
     """Answers on an annotated Doc; a Doc without annotation is left out, as by the scorers."""
     return doc.predicted.get(name, set()) if name in doc.gold else set()
 
 
-def _find_places(example: int, gold: Set[Answer], ours: Set[Answer], theirs: Set[Answer]) -> Iterator[Disagreement]:
+def _find_places(doc_number: int, gold: Set[Answer], ours: Set[Answer], theirs: Set[Answer]) -> Iterator[Disagreement]:
     groups: List[List[Answer]] = []
     end = -1
     for answer in sorted(gold | ours | theirs):
@@ -472,7 +474,7 @@ def _find_places(example: int, gold: Set[Answer], ours: Set[Answer], theirs: Set
         right, our, their = (
             tuple(answer for answer in group if answer in answers_of) for answers_of in (gold, ours, theirs)
         )
-        yield Disagreement(example, group[0][0], max(stop for _, stop, _ in group), right, our, their)
+        yield Disagreement(doc_number, group[0][0], max(stop for _, stop, _ in group), right, our, their)
 
 
 def _f1_of(sums: Floats) -> Tuple[Floats, Floats]:

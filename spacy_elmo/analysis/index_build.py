@@ -29,7 +29,7 @@ from ..inference.bilm import BiLM
 from ..util import batched, describe_changes, has_faiss
 from .neighbors import LayerName
 from .token_store import DOCUMENT, STORE_FILE, LockedError, StoredDocument, TokenStore, Value, to_stored
-from .vector_search import EXACT_TOKENS, OnProgress, is_search_lost, require_faiss, write_search
+from .vector_search import EXACT_TOKENS, SEARCH_FILES, OnProgress, is_search_lost, require_faiss, write_search
 from .vectors import Vectors, to_units
 
 INDEX_BATCH_TOKENS = 16_000
@@ -37,7 +37,6 @@ LARGEST = 2**63  # SQLite stores smaller numbers
 MAX_DOCUMENTS = 10_000  # whose fields are stored in one transaction
 MAX_SENTENCE_WORDS = 500  # of a stored sentence; longer ones are split
 NEW = "new.part"  # folder of an index that replaces another
-SEARCH_FILES = "vectors-*.faiss*"
 # Settings that must be the same when an index is changed.
 FIXED = ("bilm_digest", "layer", "content_words", "precision", "reading")
 Keep = Callable[[str], bool]

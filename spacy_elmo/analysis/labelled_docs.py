@@ -29,8 +29,6 @@ ATTRIBUTES: Dict[str, Callable[[Token], str]] = {
     "dep": lambda token: token.dep_,
     "ent_type": lambda token: token.ent_type_,
 }
-
-
 SENSE = "sense"
 ATTRS = (*ATTRIBUTES, SENSE)
 TAG_SUFFIXES, SENSE_SUFFIXES = (".spacy", ".conllu"), (".jsonl", ".ndjson", ".json")
@@ -200,11 +198,11 @@ def load_probe_data(
             "another file as `train`, or leave it out: the documents are then split."
         )
     test = read_labelled(path, attr)
-    known, test = split_documents(test, path, seed) if train is None else (read_labelled(train, attr), test)
-    known = sample_documents(known, limit, seed)
-    check_labels(known.labels)
-    known_labels = set(known.labels)
-    return ProbeData(attr, known, test, train is None, sum(label not in known_labels for label in test.labels))
+    training, test = split_documents(test, path, seed) if train is None else (read_labelled(train, attr), test)
+    training = sample_documents(training, limit, seed)
+    check_labels(training.labels)
+    known_labels = set(training.labels)
+    return ProbeData(attr, training, test, train is None, sum(label not in known_labels for label in test.labels))
 
 
 def read_labelled(path: Path, attr: str) -> LabelledDocs:

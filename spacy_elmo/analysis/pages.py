@@ -93,12 +93,12 @@ def draw_lines(lines: Sequence[Tuple[str, Points]], *, label: str, x_label: str 
     ticks = choose_ticks(y for points in finite for _, y in points)
     last = max((x for points in finite for x, _ in points), default=0.0) or 1.0
 
-    def place(x: float, y: float) -> Tuple[float, float]:
+    def to_point(x: float, y: float) -> Tuple[float, float]:
         across = LEFT + x / last * (WIDTH - LEFT - RIGHT)
         return across, TOP + (ticks[-1] - y) / (ticks[-1] - ticks[0]) * (HEIGHT - TOP - BOTTOM)
 
-    elements = [*_draw_grid(ticks, last, place), _write_label(WIDTH - RIGHT, HEIGHT - 4, x_label, "end")]
-    elements += [_draw_line(points, i, place) for i, points in enumerate(finite) if points]
+    elements = [*_draw_grid(ticks, last, to_point), _write_label(WIDTH - RIGHT, HEIGHT - 4, x_label, "end")]
+    elements += [_draw_line(points, i, to_point) for i, points in enumerate(finite) if points]
     return _wrap(elements, HEIGHT, label)
 
 
@@ -142,20 +142,20 @@ def choose_ticks(values: Iterable[float]) -> List[float]:
     return [k * step for k in range(low, max(high, low + 1) + 1)]
 
 
-def _draw_grid(ticks: Sequence[float], last: float, place: ToCoordinates) -> List[str]:
+def _draw_grid(ticks: Sequence[float], last: float, to_point: ToCoordinates) -> List[str]:
     elements = []
     for tick in ticks:
-        left, y = place(0.0, tick)
+        left, y = to_point(0.0, tick)
         elements.append(f'<path d="M{left:.1f} {y:.1f}H{WIDTH - RIGHT}" class="grid"/>')
         elements.append(_write_label(left - 5, y + 4, f"{tick:g} %", "end"))
     for x_value, anchor in ((0.0, "start"), (last / 2, "middle"), (last, "end")):
-        x, y = place(x_value, ticks[0])
+        x, y = to_point(x_value, ticks[0])
         elements.append(_write_label(x, y + 15, f"{x_value:,.0f}", anchor))
     return elements
 
 
-def _draw_line(points: Points, style: int, place: ToCoordinates) -> str:
-    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in points))
+def _draw_line(points: Points, style: int, to_point: ToCoordinates) -> str:
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (to_point(*point) for point in points))
     dashes = f' stroke-dasharray="{DASHES[style % len(DASHES)]}"' if style % len(DASHES) else ""
     return f'<polyline points="{path}" fill="none" stroke="{_colour(style)}" stroke-width="2"{dashes}/>'
 

@@ -251,7 +251,7 @@ def probe_data(
     }
     names = name_all(bilm) if layers is None else list(layers)
     if texts.attr == SENSE:
-        return {**counts, **_find_senses(bilm, texts, names, reading)}
+        return {**counts, **_score_senses(bilm, texts, names, reading)}
     probes = iter_probes(
         bilm,
         texts.train,
@@ -281,7 +281,7 @@ def _probe_record(probe: LayerProbe) -> ProbeRecord:
     }
 
 
-def _find_senses(
+def _score_senses(
     bilm: BiLM, texts: ProbeData, layers: Sequence[LayerName], reading: Optional[ElmoSettings]
 ) -> ProbeRecord:
     by_use = SenseVectors(bilm, reading=reading, nearest="use").fit(texts.train)
@@ -318,8 +318,10 @@ def draw_probe(record: ProbeRecord, path: Path, *, source: str = "", look: Optio
         label = NEAREST_SENSE if kind == "nearest" and "probe" not in record["layers"][0] else label
         bounds = [_find_bounds(row, kind) for row in record["layers"]]
         draw_curves(axes, _make_curves(bounds, numbered, label, style))
-        mean = [i for i in range(len(layers)) if i not in numbered]
-        draw_points(axes, _make_curves(bounds, mean, "" if numbered else label, style, dodge=LAYER_DODGE * (style - 1)))
+        means = [i for i in range(len(layers)) if i not in numbered]
+        draw_points(
+            axes, _make_curves(bounds, means, "" if numbered else label, style, dodge=LAYER_DODGE * (style - 1))
+        )
     for colour, (name, score) in zip(("black", "dimgrey"), record["baselines"].items()):
         label = f"{name if ' ' in name else f'{name} baseline'}, {100 * score['value']:.1f}"
         axes.axhline(100 * score["value"], color=colour, linestyle=":", label=label)

@@ -6,10 +6,10 @@ from typing import Any, Iterator, List, Optional, Sequence, Set, Tuple
 
 from spacy.language import Language
 
+from ..pipeline.replaced_listener import LISTENER_ARCHITECTURE
 from ..pipeline.starter_config import ConfigBlock
 from .answers import find_kinds
 
-ELMO_LISTENER = "spacy-elmo.ElmoListener.v1"
 # Networks in which a listener stands beside word features or n-grams.
 WITH_WORDS = ("spacy-elmo.Tok2VecWithElmo.v1", "spacy-elmo.ElmoTaskEncoder.v1")
 WITH_NGRAMS = "spacy-elmo.TextCatNgrams.v1"
@@ -104,7 +104,7 @@ def _find_listeners(block: ConfigBlock, parents: Sequence[str] = ()) -> List[Tup
     them.
     """
     name = block.get("@architectures", "")
-    if name == ELMO_LISTENER:
+    if name == LISTENER_ARCHITECTURE:
         return [(parents, block)]
     inner = [value for value in block.values() if isinstance(value, dict)]
     return [listener for value in inner for listener in _find_listeners(value, (*parents, name))]

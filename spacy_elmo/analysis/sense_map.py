@@ -95,7 +95,7 @@ def cluster_uses(uses: Sequence[Use], vectors: Vectors, n_senses: Optional[int] 
     sizes = np.bincount(labels).tolist()
     exemplars = [_find_exemplar(reduced, labels == label) for label in range(len(sizes))]
     shown = float("nan") if len(sizes) == 1 else silhouette
-    return SenseMap(labels, exemplars, _draw_map(reduced, seed), sizes, shown)
+    return SenseMap(labels, exemplars, _project(reduced, seed), sizes, shown)
 
 
 def draw_senses(
@@ -167,7 +167,7 @@ def _find_exemplar(points: Floats, is_member: NDArray[np.bool_]) -> int:
     return int(members[distances.argmin()])
 
 
-def _draw_map(points: Floats, seed: int) -> Floats:
+def _project(points: Floats, seed: int) -> Floats:
     from sklearn.manifold import TSNE
 
     perplexity = min(PERPLEXITY, (len(points) - 1) / 3)

@@ -18,6 +18,7 @@ from .vectors import Vectors
 
 # Tokens up to which all vectors are compared: about 20 ms.
 EXACT_TOKENS = 20_000
+SEARCH_FILES = "vectors-*.faiss*"
 MAX_CELLS = 4096
 SAMPLES_PER_CELL = 40
 N_PROBED = 24  # cells that are searched
@@ -120,7 +121,7 @@ def write_search(
     with store.change():
         store.forget_removed()
         store.write_meta(search=state, last_search=state)
-    for old in store.path.glob("vectors-*.faiss*"):
+    for old in store.path.glob(SEARCH_FILES):
         if old.name != state["file"]:
             old.unlink()
 

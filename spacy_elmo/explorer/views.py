@@ -100,7 +100,7 @@ def _check(name: str, kind: Any, value: Any) -> Any:
 class Explorer:
     """Answers the requests of the page. A lock lets one request at a time compute.
 
-    bilm (BiLM): The model.
+    bilm (BiLM), name (str): The model, and its name on the page.
     reader (Optional[TextSplitter]): Tokenizer and sentence splitter, by default for English.
     index (Optional[NeighborIndex]): For the views Neighbors and Senses.
     mixes (Sequence[TaskMix]): Learned mixes of a pipeline.
@@ -283,8 +283,8 @@ class Explorer:
 
     def senses(self, fields: RequestBody) -> Reply:
         """RETURNS (Dict[str, Any]): The number of uses of a word; these uses, or a sample, with their points and
-        groups, whose number is that with the highest silhouette if `n_senses` is null; sizes and exemplars of the
-            groups. For too few uses, words with more uses instead.
+        groups, whose number is the one with the highest silhouette if `n_senses` is null; sizes and exemplars of the
+        groups. For too few uses, words with more uses instead.
         """
         index = self._require_index()
         word = fields.text("word", MAX_WORD).strip()

@@ -159,8 +159,7 @@ class Embedder(VectorSettings):
         if isinstance(column, (str, bytes, Doc)) or not hasattr(column, "__len__"):
             raise ValueError(
                 f"The column '{self.column}' is {_describe_value(column)}, should be a list of texts: a batch of "
-                "rows. Put a "
-                "single text into a list; `datasets.map` passes batches with batched=True."
+                "rows. Put a single text into a list; `datasets.map` passes batches with batched=True."
             )
         values = column.to_pylist() if is_arrow else list(column)
         rows: List[Dict[str, Any]] = [{} for _ in values]
@@ -194,7 +193,7 @@ class Embedder(VectorSettings):
         return {**batch, **new}
 
     def __getstate__(self) -> Dict[str, Any]:
-        return {**self.__dict__, "_digest": _hash_model(self.model, _changed(self.model))}
+        return {**self.__dict__, "_digest": _hash_model(self.model, _list_file_states(self.model))}
 
     def _holds_texts(self, values: Sequence[Any], type_name: str) -> bool:
         """Whether the column has strings, not lists of strings."""
@@ -205,7 +204,7 @@ class Embedder(VectorSettings):
 
     def _embed(self, items: Sequence[Item]) -> Tuple[List[Any], Dict[str, List[Any]]]:
         """Tokens, and rows by the name of their column."""
-        loaded = _load_model(self, _changed(self.model))
+        loaded = _load_model(self, _list_file_states(self.model))
         tokens: List[List[str]] = []
         columns: Dict[str, List[Any]] = {}
         if loaded.is_split:
@@ -241,16 +240,16 @@ def load_pipeline(settings: VectorSettings, **files: Any) -> Language:
 
 
 @lru_cache(maxsize=4)
-def _load_model(settings: Embedder, changed: Tuple[Any, ...]) -> Loaded:
+def _load_model(settings: Embedder, file_states: Tuple[Any, ...]) -> Loaded:
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
-    place, is_pipeline = _find(settings.model)
+    place, is_pipeline = _find_model(settings.model)
     if is_pipeline:
         return _load_saved(settings, place)
     return Loaded(load_pipeline(settings), Lock(), is_split=settings.lang is None)
 
 
-def _find(model: str) -> Tuple[Path, bool]:
+def _find_model(model: str) -> Tuple[Path, bool]:
     """The path of a model, and whether it is a spaCy pipeline."""
     name = os.fspath(model)
     if spacy.util.is_package(name):
@@ -260,9 +259,9 @@ def _find(model: str) -> Tuple[Path, bool]:
     return place, component is None and (place / "config.cfg").is_file()
 
 
-def _changed(model: str) -> Tuple[Any, ...]:
+def _list_file_states(model: str) -> Tuple[Any, ...]:
     """Name, size, times and number of each file of a model; in a process, other files are another model."""
-    place, _ = _find(model)
+    place, _ = _find_model(model)
     if place.is_dir():
         files = walk_files(place)
     else:  # a file, or the prefix of a checkpoint, beside which are options and words
@@ -275,9 +274,9 @@ def _changed(model: str) -> Tuple[Any, ...]:
 
 
 @lru_cache(maxsize=4)
-def _hash_model(model: str, changed: Tuple[Any, ...]) -> str:
+def _hash_model(model: str, file_states: Tuple[Any, ...]) -> str:
     """A hash of the files of a model; their times may be the same after a replacement, or differ after a copy."""
-    return hashlib.sha256("".join(hash_file(Path(name)) for name, *_ in changed).encode("ascii")).hexdigest()
+    return hashlib.sha256("".join(hash_file(Path(name)) for name, *_ in file_states).encode("ascii")).hexdigest()
 
 
 def _load_saved(settings: Embedder, place: Path) -> Loaded:
@@ -403,8 +402,7 @@ def _to_item(value: Any, where: str, row: Mapping[str, Any]) -> Item:
     if not isinstance(value, str):
         raise ValueError(
             f"{where} is {_describe_value(value)}, should be a string, a list of strings or null. Cast the column, or "
-            "name "
-            "another column with `column`."
+            "name another column with `column`."
         )
     text: str = replace_surrogates(str(value))[0]  # spaCy cannot read NumPy's strings
     return text

@@ -297,7 +297,7 @@ def add_transformer_layers(
     places = _add_positions(graph, n_rows, lengths, last)
     rows = graph.add("Add", rows, graph.add("Gather", graph.constant(table), places, axis=0))
     masks = _add_masks(graph, lengths, last)[: config.n_directions]
-    stacks = [_add_stack(graph, config, arrays, k, rows, mask) for k, mask in enumerate(masks)]
+    stacks = [_add_stack(graph, config, arrays, direction, rows, mask) for direction, mask in enumerate(masks)]
     stacked = [_join_directions(graph, [vectors] * config.n_directions)]
     for layers in zip(*stacks):
         stacked.append(_join_directions(graph, [graph.add("Slice", layer, one, last, one) for layer in layers]))
@@ -326,28 +326,28 @@ def _add_masks(graph: OnnxGraph, lengths: str, last: str) -> Tuple[str, str]:
     return masks[0], masks[1]
 
 
-def _add_stack(graph: OnnxGraph, config: BiLMConfig, arrays: Arrays, k: int, rows: str, mask: str) -> List[str]:
-    """Values (B, T, P), the layers of direction k."""
+def _add_stack(graph: OnnxGraph, config: BiLMConfig, arrays: Arrays, direction: int, rows: str, mask: str) -> List[str]:
+    """Values (B, T, P), the layers of a direction."""
     layers = []
     for layer in range(config.n_layers):
         block = f"encoder.blocks.{layer}."
-        rows = _add_attention(graph, config, arrays, block, k, rows, mask)
-        weight, bias = (arrays.take(f"{block}norm_{key}")[k, 1] for key in ("weight", "bias"))
-        hidden = _add_linear(graph, arrays, f"{block}up", k, _add_norm(graph, rows, weight, bias))
-        changed = _add_linear(graph, arrays, f"{block}down", k, graph.add("Relu", hidden))
+        rows = _add_attention(graph, config, arrays, block, direction, rows, mask)
+        weight, bias = (arrays.take(f"{block}norm_{key}")[direction, 1] for key in ("weight", "bias"))
+        hidden = _add_linear(graph, arrays, f"{block}up", direction, _add_norm(graph, rows, weight, bias))
+        changed = _add_linear(graph, arrays, f"{block}down", direction, graph.add("Relu", hidden))
         rows = graph.add("Add", rows, changed)
         layers.append(rows)
-    layers[-1] = _add_norm(graph, rows, *(arrays.take(f"encoder.norm.{key}")[k] for key in ("weight", "bias")))
+    layers[-1] = _add_norm(graph, rows, *(arrays.take(f"encoder.norm.{key}")[direction] for key in ("weight", "bias")))
     return layers
 
 
 def _add_attention(
-    graph: OnnxGraph, config: BiLMConfig, arrays: Arrays, block: str, k: int, rows: str, mask: str
+    graph: OnnxGraph, config: BiLMConfig, arrays: Arrays, block: str, direction: int, rows: str, mask: str
 ) -> str:
     """Value (B, T, P), the rows plus the attended values."""
     width, n_heads = config.projection_width, transformer_of(config).n_heads
-    weight, bias = (arrays.take(f"{block}norm_{key}")[k, 0] for key in ("weight", "bias"))
-    mixed = _add_linear(graph, arrays, f"{block}input", k, _add_norm(graph, rows, weight, bias))  # (B, T, 3P)
+    weight, bias = (arrays.take(f"{block}norm_{key}")[direction, 0] for key in ("weight", "bias"))
+    mixed = _add_linear(graph, arrays, f"{block}input", direction, _add_norm(graph, rows, weight, bias))  # (B, T, 3P)
     projections = graph.add_many("Split", 3, mixed, graph.integers(width, width, width), axis=2)
     split = graph.integers(0, 0, n_heads, width // n_heads)
     query, key, value = (
@@ -358,8 +358,8 @@ def _add_attention(
     scores = graph.add("Add", graph.add("Mul", graph.add("MatMul", query, key), scale), mask)  # (B, heads, T, T)
     heads = graph.add("MatMul", graph.add("Softmax", scores, axis=-1), value)  # (B, heads, T, P / heads)
     joined = graph.add("Reshape", graph.add("Transpose", heads, perm=[0, 2, 1, 3]), graph.integers(0, 0, width))
-    return graph.add("Add", rows, _add_linear(graph, arrays, f"{block}output", k, joined))
+    return graph.add("Add", rows, _add_linear(graph, arrays, f"{block}output", direction, joined))
 
 
-def _add_linear(graph: OnnxGraph, arrays: Arrays, name: str, k: int, rows: str) -> str:
-    return _add_affine(graph, rows, *(arrays.take(f"{name}_{key}")[k] for key in ("weight", "bias")))
+def _add_linear(graph: OnnxGraph, arrays: Arrays, name: str, direction: int, rows: str) -> str:
+    return _add_affine(graph, rows, *(arrays.take(f"{name}_{key}")[direction] for key in ("weight", "bias")))

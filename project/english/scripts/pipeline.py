@@ -288,7 +288,7 @@ def train_stage(
         return settings
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    read_ud_chunks(config)  # behind the digest: it is not about training
+    use_ud_noun_chunks(config)  # behind the digest: it is not about training
     config.to_disk(folder / "config.cfg")
     overrides: Dict[str, Any] = {
         **paths,
@@ -315,7 +315,7 @@ def train_stage(
     return settings
 
 
-def read_ud_chunks(config: Config) -> None:
+def use_ud_noun_chunks(config: Config) -> None:
     """Let `doc.noun_chunks` read UD's labels, which spaCy's rules for English and German do not have."""
     if lacks_ud_rules(config["nlp"]["lang"]):
         config["nlp"]["after_creation"] = {"@callbacks": NOUN_CHUNKS}
@@ -461,7 +461,7 @@ def package_cli(
         nlp.config["paths"] = dict.fromkeys(nlp.config["paths"])  # those of this machine
         nlp.config["training"]["logger"] = {"@loggers": "spacy.ConsoleLogger.v1", "progress_bar": False}
         nlp.config["initialize"]["before_init"] = None  # a callback of this project
-        read_ud_chunks(nlp.config)
+        use_ud_noun_chunks(nlp.config)
         nlp.to_disk(Path(work) / "pipeline")
         licence = find_treebank(treebank, assets_dir)["train"].parent / "LICENSE.txt"  # as in UD's folders
         text = licence.read_text(encoding="utf8") if licence.is_file() else f"{nlp.meta['license']}\n"

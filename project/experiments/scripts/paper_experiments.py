@@ -1,4 +1,4 @@
-"""The runs of the workflow `paper`: data set, network, settings and share of the training data of each.
+"""The runs of all experiments: data set, network, settings and share of the training data of each.
 
 Peters et al. (2018), sec. 4 (gains), 5.1 (mixes), 5.2 (placements) and 5.4 (sample efficiency).
 """
@@ -57,7 +57,7 @@ class Run:
     """A training without its seed.
 
     task (str): Name in the tables and in names of files.
-    dataset (str): Name in `DATASETS`.
+    dataset (str): Name in `datasets.FILES`.
     condition (str): "elmo", "baseline", or the variant of an ablation.
     config (str): Name of a file in configs/, "init-config:<component>" for the output of `elmo init-config`,
         "minilm_<pipeline>.cfg" for a file with MiniLM in place of ELMo, or "minilm" for the plain classifier of
