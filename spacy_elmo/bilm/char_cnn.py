@@ -211,16 +211,17 @@ class TokenEmbedder(nn.Module):
         return self.projection(self.features(ids, lengths))  # type: ignore[no-any-return]  # a Linear's
 
     def features(
-        self, ids: Tensor, lengths: Optional[Sequence[int]], *, char_cnn: Optional[Callable[..., Tensor]] = None
+        self, ids: Tensor, lengths: Optional[Sequence[int]], *, characters: Optional[Callable[..., Tensor]] = None
     ) -> Tensor:
-        """What is projected, shape (U, features), see `forward`. `char_cnn` replaces the module of this name."""
+        """What is projected, shape (U, features), see `forward`. `characters` replaces `char_cnn` or `char_lstm`."""
         features: List[Tensor] = []
         if self.word_embedding is not None:
             features.append(nn.functional.embedding(ids[:, 0], self.word_embedding))
         if self.char_cnn is not None:
-            features.append((char_cnn or self.char_cnn)(ids[:, 1:], lengths))
+            features.append((characters or self.char_cnn)(ids[:, 1:], lengths))
         elif self.char_lstm is not None:
-            features.append(self.char_lstm(ids[:, 1:], [ids.shape[1] - 1] * len(ids) if lengths is None else lengths))
+            n_characters = [ids.shape[1] - 1] * len(ids) if lengths is None else lengths
+            features.append((characters or self.char_lstm)(ids[:, 1:], n_characters))
         return torch.cat(features, dim=1)
 
 

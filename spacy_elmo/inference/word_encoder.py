@@ -22,6 +22,8 @@ from ..bilm.layers import Highway, apply_highway, find_hooked
 from ..bilm.network import BiLMNetwork
 from ..text.words import SENTENCE_BEGIN, SENTENCE_END, CharacterCodec, Ids, Lexicon, LexiconCodec, Utf8Codec, Vocabulary
 from .kernel import has_kernel
+from .kernel_lstm import PackedLSTM
+from .lstm_sequences import run_lstm
 from .products import make_product
 from .runtime import CACHE_LOCK, isolated
 
@@ -239,8 +241,8 @@ class WordCache:
 
 
 class ConstantWords:
-    """A `CharCNN` or `TokenEmbedder` for inference, in any precision; its weights must not change afterwards. Highways
-    and projections are packed for the native kernel, if there is one; an LSTM over characters is PyTorch's.
+    """A `CharCNN` or `TokenEmbedder` for inference, in any precision; its weights must not change afterwards. Highways,
+    projections and an LSTM over characters are packed for the native kernel, if there is one.
     """
 
     @torch.no_grad()
@@ -251,19 +253,31 @@ class ConstantWords:
         upper_modules = [] if char_cnn is None else char_cnn.upper_modules()
         self._upper_maps = [self._make_map(upper) for upper in upper_modules]
         self._project = self._linear(module.projection) if isinstance(module, TokenEmbedder) else None
+        self._packed_lstm = PackedLSTM()
 
     @torch.no_grad()
     def __call__(self, ids: Tensor, lengths: Sequence[int]) -> Tensor:
         """From ids (U, C), and the number of character ids of each word without padding, to (U, P)."""
         if self._project is None:
             return self._run_char_cnn(ids, lengths)
-        return self._project(self._module.features(ids, lengths, char_cnn=self._run_char_cnn))
+        characters = self._run_char_lstm if self._char_cnn is None else self._run_char_cnn
+        return self._project(self._module.features(ids, lengths, characters=characters))
 
     def _run_char_cnn(self, ids: Tensor, lengths: Sequence[int]) -> Tensor:
         features = self._char_cnn.pool(ids, lengths)  # type: ignore[union-attr]  # not None here; (U, F)
         for upper_map in self._upper_maps:
             features = upper_map(features)
         return features
+
+    def _run_char_lstm(self, ids: Tensor, lengths: Sequence[int]) -> Tensor:
+        """`CharLSTM`: the output at the last character, and in the backward direction at the first."""
+        char_lstm, sizes = self._module.char_lstm, torch.tensor(lengths, device=ids.device)
+        read = torch.arange(ids.shape[1], device=ids.device) < sizes.unsqueeze(1)  # (U, C)
+        characters = nn.functional.embedding(ids[read], char_lstm.embedding)  # (T, E)
+        outputs = run_lstm(characters, lengths, list(char_lstm.lstm.parameters()), self._packed_lstm)  # (T, 2E)
+        forward, backward = outputs.chunk(2, dim=1)
+        stops = sizes.cumsum(0)
+        return torch.cat([forward[stops - 1], backward[stops - sizes]], dim=1)
 
     def _make_map(self, module: nn.Module) -> Callable[[Tensor], Tensor]:
         if isinstance(module, nn.Linear):

@@ -12,8 +12,10 @@ import torch
 from inference.forcing import needs_kernel
 from nn.tiny import make_bilm, make_language_model
 from own_process import run_script
+from reference.seeded_manylangs import MANYLANGS_KINDS, make_architecture, write_manylangs
 from unicode_texts import random_words
 
+from spacy_elmo import load_bilm
 from spacy_elmo.bilm.char_cnn import CharCNN
 from spacy_elmo.bilm.config import CharCNNConfig
 from spacy_elmo.inference import word_encoder as word_encoder
@@ -44,6 +46,18 @@ def test_vectors_are_bit_identical_in_every_batch(char_cnn, n_words):
     whole = encode(constant, MIXED)
     parts = [encode(constant, MIXED[i : i + n_words]) for i in range(0, len(MIXED), n_words)]
     assert torch.equal(torch.cat(parts), whole)
+
+
+@needs_kernel
+@pytest.mark.parametrize("kind", ["characters and words", "LSTM over characters", "LSTM over characters alone"])
+def test_vectors_of_elmo_for_many_langs_are_bit_identical_in_every_batch(kind, tmp_path):
+    write_manylangs(tmp_path / "model", make_architecture(**MANYLANGS_KINDS[kind]))
+    bilm = load_bilm(tmp_path / "model")
+    words = [*"abcdefgh", "the", *("lamp" * (i % 9) + "xyz"[: i % 4] + "a" for i in range(40))]
+    in_company = bilm.embed([words])[0][0]  # the lowest layer
+    for i, word in enumerate(words):
+        bilm.clear_caches()
+        assert np.array_equal(bilm.embed([[word]])[0][0, 0], in_company[i]), word
 
 
 @torch.no_grad()
