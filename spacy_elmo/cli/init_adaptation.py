@@ -47,4 +47,4 @@ def init_adaptation_cli(
             bilm=choose_bilm(bilm, lang or read_lang(bilm) or "en"),
             config_path=quote_path(output_path),
         )
-        save_configs("adaptation", {output_path: config}, corpus)
+        save_configs("an adaptation", {output_path: config}, corpus)

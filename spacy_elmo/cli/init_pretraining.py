@@ -38,7 +38,7 @@ def init_pretraining_cli(
         )
         if lang is None:
             _common.msg.info("The language is en, the default. Choose another with --lang.")
-        save_configs("pretraining", {output_path: config}, corpus)
+        save_configs("a pretraining", {output_path: config}, corpus)
 
 
 def _is_small(place: str) -> bool:
