@@ -48,10 +48,10 @@ def make_weights(folder: Path, size: str, *settings: str, seed: int = SEED, shar
 
 def make_pipeline(weights: str, **config: Any) -> Language:
     """RETURNS (Language): A pipeline with only this component, a packaged biLM or a path."""
-    if not Language.has_factory("elmo"):  # where the package is not installed
+    nlp = spacy.blank("en")  # loads the factories of installed packages
+    if not Language.has_factory("elmo"):
         import spacy_elmo.pipeline.component  # noqa: F401
 
-    nlp = spacy.blank("en")
     nlp.add_pipe("elmo", config=config)
     loader = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": weights}
     nlp.config["initialize"]["components"]["elmo"] = {"loader": loader}

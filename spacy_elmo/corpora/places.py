@@ -213,6 +213,7 @@ def _require_files(items: List[PlaceT], place: str) -> List[PlaceT]:
     if not items:
         suffixes = ", ".join([*TEXT_SUFFIXES, *COMPRESSION_SUFFIXES])
         raise ValueError(
-            f"There are no texts at '{place}'. Give a file, or a folder with files that end in {suffixes}."
+            f"There are no texts at '{place}': it does not exist, or is a folder without texts. Give a file, or a "
+            f"folder with files that end in {suffixes}."
         )
     return items

@@ -268,13 +268,14 @@ def format_by_suffix(file: AnyPath) -> Optional[str]:
     return "jsonl" if suffix == ".json" else TEXT_SUFFIXES.get(suffix)
 
 
-def import_arrow(module: str, name: object) -> Any:
+def import_arrow(module: str, name: object, other: str = "another format") -> Any:
     """module (str): A module of pyarrow.
     name (object): The file that requires it.
+    other (str): What to use instead.
     RETURNS (Any): The module.
     RAISES (ValueError): If pyarrow is not installed.
     """
-    remedy = "`pip install pyarrow`, or use another format"
+    remedy = f"`pip install pyarrow`, or use {other}"
     util.require_package(util.has_pyarrow, f"The Parquet file '{name}'", "pyarrow", remedy)
     return import_module(module)
 

@@ -30,7 +30,7 @@ from .parts import (
     has_parts,
     read_beginnings,
 )
-from .vector_files import check_choice, choose_format, is_output_folder, open_vectors
+from .vector_files import NO_ARROW, check_choice, choose_format, is_output_folder, open_vectors
 
 AS_TEXT = ":text"  # after a field of `keep`
 FilePath = Union[str, Path]
@@ -121,7 +121,7 @@ def embed_corpus(
     remedy = "`pip install 'ray[data]'`, or leave out `engine`"
     require_package(engine == "local" or has_ray, "The engine ray", "ray", remedy)
     if format == "parquet":
-        import_arrow("pyarrow", output)
+        import_arrow("pyarrow", output, NO_ARROW)
     if not is_folder:
         check_output(output, place, list_sources(str(model), options, vocab, token_embeddings), force=force)
     sources = find_sources(place, on_message, output=output)

@@ -28,6 +28,7 @@ from .embedder import name_rows, pipe_texts, read_vectors, to_arrow
 STDOUT = "-"
 # Formats of vectors, with the suffixes of their files.
 VECTOR_SUFFIXES = {"npz": ".npz", "docbin": ".spacy", "parquet": ".parquet", "hdf5": ".hdf5"}
+NO_ARROW = "another format (`to='docbin'` for a folder)"  # what to use where pyarrow is not installed
 PART_FORMATS = ("parquet", "docbin")  # of an output folder, and with fields of the texts
 SENTENCE_INDEX = "sentence_to_index"
 POOLED = {"mixed": "elmo_pooled", "layers": "elmo_pooled_layers"}  # keys in `doc.user_data`
@@ -101,7 +102,7 @@ def open_vectors(
     format = choose_format(path, to)
     check_choice(format, store, forget_sentences, list(keep))
     if format == "parquet":
-        import_arrow("pyarrow", path)
+        import_arrow("pyarrow", path, NO_ARROW)
     target, place = Path(path), None
     if path != STDOUT:
         check_output_file(target, force=force)
@@ -153,10 +154,11 @@ def choose_format(path: str, to: str = "auto") -> str:
         format = next((name for name, known in VECTOR_SUFFIXES.items() if suffix == known), "") if to == "auto" else to
         is_fitting = VECTOR_SUFFIXES.get(format) == suffix
     if not is_fitting:
+        remedy = "Choose one of these." if to == "auto" else "Choose one of these, and leave out `to`."
         raise ValueError(
             f"The output is '{path}' with `to='{to}'`, but should end in .npz (arrays), .hdf5 (a dataset per text), "
             ".parquet or .spacy (one DocBin), be '-' (.npz on stdout), or have no suffix (a folder of Parquet files; "
-            "with `to='docbin'` of DocBins). Choose one of these, and leave out `to`."
+            f"with `to='docbin'` of DocBins). {remedy}"
         )
     return format
 
@@ -290,7 +292,7 @@ class ParquetWriter(Writer):
     def __init__(self, folder: Path, store: str, pool: Optional[str], keep: Mapping[str, str] = {}) -> None:
         super().__init__(folder, store, pool)
         self._types = {"id": "string", "text": "string", **keep}
-        self._arrow, self._parquet = import_arrow("pyarrow", OUTPUT), import_arrow("pyarrow.parquet", OUTPUT)
+        self._arrow, self._parquet = import_arrow("pyarrow", OUTPUT, NO_ARROW), import_arrow("pyarrow.parquet", OUTPUT)
         self._columns: Dict[str, List[Any]] = {}
         self._file: Any = None
         self._n_rows = 0  # vectors in the columns

@@ -213,8 +213,9 @@ def _check_pipeline(pipeline: str, lang: str, base: Optional[Language]) -> List[
         nlp = blank(lang)  # also loads the factories of spaCy and of installed packages
     except ImportError as error:
         raise ValueError(
-            f"spaCy cannot create a pipeline for the language '{lang}' ({error}). Install the packages it requires, or "
-            "choose another code with `lang`, for example en, or xx for any language."
+            f"spaCy cannot create a pipeline for the language '{lang}' ({error}). If it has this "
+            "language, install the packages that it requires; if not, choose another code with `lang`, for example en, "
+            "or xx for any language."
         ) from error
     names = [name.strip() for name in pipeline.split(",") if name.strip() not in SHARED]
     known = [] if base is None else [name for name in base.component_names if name not in SHARED]
