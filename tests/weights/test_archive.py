@@ -1,4 +1,4 @@
-"""Files as people have them, all read alike: byte order marks, gzip, any name, files of macOS, zips of Windows."""
+"""`Listing` reads files as people have them: byte order marks, compression, any name, files of macOS and Windows."""
 
 import bz2
 import errno
