@@ -23,14 +23,6 @@ from .indexes import (
 )
 
 
-@pytest.fixture(scope="module")
-def exact(tmp_path_factory):
-    path = tmp_path_factory.mktemp("exact") / "index"
-    build_index(path, BILM)
-    with NeighborIndex.open(path) as index:
-        yield index
-
-
 def test_index_has_every_token(exact):
     sentences = {"a": make_sentences(20, 1), "b": make_sentences(30, 2)}
     expected = sorted((name, s, i) for name, some in sentences.items() for s in some for i in range(len(s)))

@@ -14,14 +14,6 @@ from .indexes import BILM, build_index, make_sentences, needs_faiss, open_builde
 
 
 @pytest.fixture(scope="module")
-def exact(tmp_path_factory):
-    path = tmp_path_factory.mktemp("exact") / "index"
-    build_index(path, BILM)
-    with NeighborIndex.open(path) as index:
-        yield index
-
-
-@pytest.fixture(scope="module")
 def approximate(tmp_path_factory):
     pytest.importorskip("faiss")
     path = tmp_path_factory.mktemp("approximate") / "index"

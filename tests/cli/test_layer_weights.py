@@ -1,18 +1,15 @@
 """`elmo layer-weights`: the table, its pictures, logs, several pipelines, and mistakes."""
 
 import io
-import re
 import shutil
 from dataclasses import asdict
 
 import pytest
 import spacy
-import srsly
 from cli.calls import call, call_json, refused
 from report_outputs import LISTENER, LOADER, write_classifier
 from spacy.training import Example
 
-from spacy_elmo.analysis.layer_weight_plots import draw_course, read_course
 from spacy_elmo.pipeline.layer_weights import LayerWeightsLogger, find_task_mixes
 
 ROW = '{"step": 0, "component": "tagger", "number": 1, "shares": [0.5, 0.3, 0.2]}\n'
@@ -60,24 +57,6 @@ def test_pictures_are_written_once(pipeline, log, tmp_path):
         assert "--force" in refused(*arguments)
         call(*arguments, "--force")
     assert sorted(file.name for file in path.parent.iterdir()) == ["a.png", "b.svg"]
-
-
-def test_rows_of_a_log_may_differ_in_depth_and_malformed_ones_are_named(log, tmp_path):
-    row = srsly.json_loads(ROW)
-    for change, problem in (
-        ({"shares": [0.5, 0.5, 1.5]}, "shares[2] is 1.5, should be at most 1"),
-        ({"shares": [0.5, 0.5]}, "shares has 2 numbers, should have 3, as in the first row"),
-        ({"component": None}, "component is None, should be a valid string"),
-        ({"place": 3}, "place is 3, should be a valid string"),
-        ({"step": "x", "shares": 1}, "step is 'x', should be a valid integer; shares is 1, should be a valid list"),
-    ):
-        srsly.write_jsonl(log, [row, {**row, "step": 1, **change}])
-        with pytest.raises(ValueError, match=f"log.jsonl.*line 2.*{re.escape(problem)}"):
-            read_course(log)
-    other = {**row, "component": "ner", "shares": [0.4, 0.2, 0.2, 0.2]}
-    srsly.write_jsonl(log, [row, other, {**row, "step": 1}, {**other, "step": 1, "shares": [0.1, 0.2, 0.2, 0.5]}])
-    draw_course(log, tmp_path / "course.svg")
-    assert "layer 3 gains most" in (tmp_path / "course.svg").read_text(encoding="utf8")
 
 
 def test_logs_of_other_trainings_are_refused(pipeline, log, tmp_path):

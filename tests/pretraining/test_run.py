@@ -44,16 +44,6 @@ def test_perplexity_falls_and_the_model_can_be_used(text, tmp_path, encoder, sof
         assert (tmp_path / "out" / "model-last" / "weights.safetensors").read_bytes().find(b"steady") > 0
 
 
-def test_halves_are_averaged_into_the_gradient_of_the_whole(text, tmp_path):
-    """Two chunks of 4 steps read the same tokens as one of 8, but the state's gradient is cut between them."""
-    whole, halves = make_run(tmp_path / "a", text, **PLAIN), make_run(tmp_path / "b", text, **PLAIN, accumulate=2)
-    for run in (whole, halves):
-        run.begin()
-    first, second, both = whole.trainer.update(), whole.trainer.update(), halves.trainer.update()
-    assert halves.trainer.n_tokens == whole.trainer.n_tokens
-    assert float(both.loss) == pytest.approx((float(first.loss) + float(second.loss)) / 2, rel=0.02)
-
-
 def test_the_run_ends_early_when_there_is_no_hope(text, tmp_path):
     reports = _pretrain(
         text, tmp_path / "out", eval_every=5, patience=2, schedule={"name": "constant"}, optimizer={"learn_rate": 1e-30}
