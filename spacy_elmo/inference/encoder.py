@@ -175,9 +175,14 @@ class Encoder:
         self._check(batch, state)
         uses_modules = self._uses_modules(state)
         is_carried = state == "carry"
-        zero = self.network.zero_state(1) if is_carried else State(())
         has_boundaries = with_boundaries or is_carried or isinstance(state, State) or not self.config.has_state
-        group_stops, end = np.cumsum(group_lengths or [1] * len(batch.lengths)), State(())
+        group_stops = np.cumsum(group_lengths or [1] * len(batch.lengths))
+        start = end = State(())
+        if is_carried:
+            start = self.network.zero_state(1)
+        elif not uses_modules and not isinstance(state, State):
+            # Without rows of boundaries, sequences start after the first boundary, which is computed once.
+            start = self.initial_state(state) if has_boundaries else self._state_after_boundary(state)
         with self._workspaces.borrow() as workspace:
             for first, stop in split_slices(batch.lengths, batch_tokens):
                 numbered = self._number_slice(batch, first, stop)
@@ -186,14 +191,12 @@ class Encoder:
                         rows = self._call_modules(numbered, with_boundaries=has_boundaries)
                 elif is_carried:
                     sizes, is_continued = split_groups(group_stops, first, stop)
-                    starts = State.cat([end if is_continued else zero, *[zero] * (len(sizes) - 1)])
+                    starts = State.cat([end if is_continued else start, *[start] * (len(sizes) - 1)])
                     rows, ends = self._run(numbered, starts, workspace, group_sizes=sizes, with_end=True)
                     end = ends.rows(len(sizes) - 1, None)
                 elif isinstance(state, State):
                     rows, end = self._run(numbered, state.rows(first, stop), workspace, with_end=True)
                 else:
-                    # Without rows of boundaries, sequences start after the first boundary, which is computed once.
-                    start = self.initial_state(state) if has_boundaries else self._state_after_boundary(state)
                     rows, end = self._run(numbered, start, workspace, has_boundaries=has_boundaries)
                 yield Slice(first, stop, batch.lengths[first:stop], rows, has_boundaries, end)
                 self._trimmer.count(sum(batch.lengths[first:stop]))
