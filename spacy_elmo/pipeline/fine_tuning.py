@@ -6,11 +6,11 @@ the L2 penalty towards the pretrained weights.
 
 import warnings
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count, islice
 from typing import Annotated, Any, Dict, Iterator, List, Optional, Tuple
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from thinc.api import Optimizer
 from thinc.types import FloatsXd
 from thinc.util import torch2xp, xp2torch
@@ -19,9 +19,21 @@ from torch import Tensor, nn
 from ..bilm.network import BiLMNetwork, layer_parameters, n_unfrozen, slanted_triangle
 from ..errors import Warnings
 from ..inference.bilm import BiLM
-from ..settings import Count, Factor, NotNegative, Positive, Probability, Share, WholeNumber, check_arguments, require
+from ..settings import (
+    Count,
+    Factor,
+    NotNegative,
+    Positive,
+    Probability,
+    Share,
+    WholeNumber,
+    check_arguments,
+    check_fields,
+    require,
+)
 
 
+@check_fields
 @dataclass(frozen=True)
 class FineTuning:
     """Settings of a biLM that is trained (`frozen = false`). The defaults train all layers like the task network.

@@ -149,8 +149,16 @@ class SuffixLemmatizer(Pipe):
         return text.encode("utf8")
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "SuffixLemmatizer":
-        """RETURNS (SuffixLemmatizer): This component, with tables of `to_bytes`."""
-        tables = srsly.json_loads(bytes_data.decode("utf8"))
+        """RETURNS (SuffixLemmatizer): This component, with tables of `to_bytes`.
+        RAISES (ValueError): For other bytes.
+        """
+        try:
+            tables = srsly.json_loads(bytes_data.decode("utf8"))
+            missing = [name for name in TABLES if name not in tables]
+        except (ValueError, TypeError) as e:
+            raise ValueError(f"The tables of '{self.name}' are not JSON: {e}. Save the pipeline again.") from e
+        if missing:
+            raise ValueError(f"The tables of '{self.name}' have no {', '.join(missing)}. Save the pipeline again.")
         for name in TABLES:
             setattr(self, name, tables[name])
         self._cache = {}

@@ -115,3 +115,11 @@ def test_training_data_without_lemmas_are_an_error():
     example = Example(nlp.make_doc("a"), Doc(nlp.vocab, words=["a"], pos=["DET"]))
     with pytest.raises(ValueError, match="'lemmas' has no tables.*token.lemma, token.pos"):
         nlp.initialize(lambda: [example])
+
+
+@pytest.mark.parametrize("content, problem", [(b'{"forms": {', "are not JSON"), (b'{"forms": {}}', "have no lower")])
+def test_tables_that_are_damaged_are_an_error(content, problem, tmp_path):
+    make_nlp().to_disk(tmp_path)
+    (tmp_path / "suffix_lemmatizer" / "tables.json").write_bytes(content)
+    with pytest.raises(ValueError, match=f"'suffix_lemmatizer' {problem}"):
+        spacy.load(tmp_path)
