@@ -8,16 +8,16 @@ import dataclasses
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import numpy
+import torch
 from pydantic.dataclasses import dataclass
 from thinc.api import Linear, Model
 from thinc.types import Floats1d, Floats2d, Floats3d
 from thinc.util import get_array_module
 
 from ..errors import Errors
+from ..inference.runtime import isolated
 from ..settings import KNOWN_NAMES, Count, Flag, Mix, MixNorm, NotNegative, Number, Probability, require
 from ..util import DROPPED, LAYER_NORMS
-
-CACHED_TOKENS = 256
 
 
 @dataclass(frozen=True, config=KNOWN_NAMES)
@@ -144,23 +144,16 @@ def layer_norm(layers: Floats3d, norm: str) -> Tuple[Floats3d, Callable[[Floats3
     """
     xp = get_array_module(layers)
     layers = layers.astype(xp.promote_types(layers.dtype, "float32"), copy=False)
-    axes = (2,) if norm == "token" else (1, 2)
-    mask = layers.any(axis=(0, 2))[None, :, None].astype(layers.dtype)  # (1, T, 1)
-    n_values = layers.shape[2] if norm == "token" else max(float(mask.sum()), 1.0) * layers.shape[2]
-    n_tokens = layers.shape[1]
-    # Tokens that are normalized at once stay in the caches of a core, where they do not depend on each other.
-    n_block = CACHED_TOKENS if norm == "token" and xp is numpy else max(n_tokens, 1)
-    normed = xp.empty_like(layers)
-    scale = xp.empty((len(layers), n_tokens if norm == "token" else 1, 1), dtype=layers.dtype)
-    for start in range(0, n_tokens, n_block):
-        tokens = slice(start, start + n_block)
-        mean = layers[:, tokens].sum(axis=axes, keepdims=True) / n_values  # (L+1, block or 1, 1)
-        normed[:, tokens] = (layers[:, tokens] - mean) * mask[:, tokens]
-        variance = (normed[:, tokens] ** 2).sum(axis=axes, keepdims=True) / n_values
-        scale[:, tokens] = 1.0 / xp.sqrt(variance + LAYER_NORMS[norm])
-        normed[:, tokens] *= scale[:, tokens]
+    axes, n_values = ((2,), layers.shape[2]) if norm == "token" else ((1, 2), _count_tokens(layers) * layers.shape[2])
+    if norm == "token" and xp is numpy:
+        normed, scale = _norm_tokens(layers, LAYER_NORMS[norm])
+    else:
+        normed = (layers - layers.sum(axis=axes, keepdims=True) / n_values) * _find_tokens(layers)
+        scale = 1.0 / xp.sqrt((normed**2).sum(axis=axes, keepdims=True) / n_values + LAYER_NORMS[norm])
+        normed *= scale
 
     def backprop(d_normed: Floats3d) -> Floats3d:
+        mask = _find_tokens(layers)
         d_normed = d_normed * mask
         mean = d_normed.sum(axis=axes, keepdims=True) / n_values
         slope = (d_normed * normed).sum(axis=axes, keepdims=True) / n_values
@@ -168,6 +161,27 @@ def layer_norm(layers: Floats3d, norm: str) -> Tuple[Floats3d, Callable[[Floats3
         return d_layers
 
     return normed, backprop
+
+
+def _find_tokens(layers: Floats3d) -> Floats3d:
+    """RETURNS (Floats3d): Shape (1, T, 1): 1 for a token, 0 for a row of zeros."""
+    mask: Floats3d = layers.any(axis=(0, 2))[None, :, None].astype(layers.dtype)
+    return mask
+
+
+def _count_tokens(layers: Floats3d) -> float:
+    return max(float(_find_tokens(layers).sum()), 1.0)
+
+
+@isolated
+@torch.no_grad()
+def _norm_tokens(layers: Floats3d, epsilon: float) -> Tuple[Floats3d, Floats3d]:
+    """RETURNS (Tuple[Floats3d, Floats3d]): Normalized tokens (L+1, T, D), which stay zeros if they were; and what they
+    were multiplied by, (L+1, T, 1).
+    """
+    rows = torch.from_numpy(numpy.require(layers, requirements=["C", "W"]))  # a stored array is read-only
+    normed, _, scale = torch.native_layer_norm(rows, rows.shape[-1:], None, None, epsilon)
+    return normed.numpy(), scale.numpy()
 
 
 def fill_weights(weights: Optional[Sequence[float]], mixture_size: int) -> List[float]:
