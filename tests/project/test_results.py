@@ -47,6 +47,18 @@ def test_scores_of_the_english_pipeline_are_of_one_recipe_and_on_its_page(script
     assert "F1 {} on the test data of Universal NER for English-EWT, {} on those of Wikigold".format(*entities) in page
 
 
+@pytest.mark.issue(61)
+def test_the_table_of_languages_is_what_is_drawn_from_the_stored_results(import_script, invoke, tmp_path):
+    languages = import_script("languages")
+    page = tmp_path / "README.md"
+    text = languages.README.read_text(encoding="utf8")
+    page.write_text(
+        re.sub(r"(?<=results: languages -->\n)\|.*?(?=<!-- end)", "", text, flags=re.DOTALL), encoding="utf8"
+    )
+    invoke(languages.app, "table", "--page", page)
+    assert page.read_text(encoding="utf8") == text
+
+
 # Pictures
 
 

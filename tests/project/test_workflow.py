@@ -25,9 +25,17 @@ def needs_entry_points():
 
 
 def _spacy_project(*arguments, cwd):
+    return _run_python("-m", "spacy", "project", "run", *arguments, cwd=cwd)
+
+
+def _run_script(folder, script, *arguments):
+    return _run_python(f"scripts/{script}.py", *arguments, cwd=folder)
+
+
+def _run_python(*arguments, cwd):
     path = os.pathsep.join([str(PACKAGE_PARENT), os.environ.get("PYTHONPATH", "")]).strip(os.pathsep)
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONWARNINGS": "default"}
-    command = [sys.executable, "-m", "spacy", "project", "run", *map(str, arguments)]
+    command = [sys.executable, *map(str, arguments)]
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=500)
 
 
@@ -50,22 +58,27 @@ def test_all_runs_from_the_root(project_copy, tiny_bilm):
     assert "Skipping 'train-elmo'" in again.stdout
 
 
-@pytest.mark.slow
-@pytest.mark.issue(51)
-def test_english_makes_a_package_of_any_treebank(project_copy, tiny_bilm, tmp_path):
-    bank = tmp_path / "bank"
-    bank.mkdir()
+def _write_bank(folder, lang, mark="."):
+    """Write a treebank and sentences with entities. Returns the folder of the treebank."""
     rows = [
         "1\tAda\tAda\tPROPN\tNNP\t_\t2\tnsubj\t_\t_",
         "2\tran\trun\tVERB\tVBD\tTense=Past\t0\troot\t_\tSpaceAfter=No",
     ]
-    sentence = "\n".join([*rows, "3\t.\t.\tPUNCT\t.\t_\t2\tpunct\t_\t_"]) + "\n\n"
+    sentence = "\n".join([*rows, f"3\t{mark}\t{mark}\tPUNCT\t{mark}\t_\t2\tpunct\t_\t_"]) + "\n\n"
+    (folder / "bank").mkdir()
     for split in ("train", "dev", "test"):
-        (bank / f"en_bank-ud-{split}.conllu").write_text(sentence * 30, encoding="utf8")
-    for folder, tagged in (("wikigold", "Ada\tB-PER\nsleeps\tO\n\n"), ("uner-ewt", "1\tAda\tB-PER\n2\tsleeps\tO\n\n")):
-        (tmp_path / "ner" / folder).mkdir(parents=True)
+        (folder / "bank" / f"{lang}_bank-ud-{split}.conllu").write_text(sentence * 30, encoding="utf8")
+    for name, tagged in (("wikigold", "Ada\tB-PER\nsleeps\tO\n\n"), ("uner-ewt", "1\tAda\tB-PER\n2\tsleeps\tO\n\n")):
+        (folder / "ner" / name).mkdir(parents=True)
         for split in ("train", "dev", "test"):
-            (tmp_path / "ner" / folder / f"{split}.iob2").write_text(tagged * 9, encoding="utf8")
+            (folder / "ner" / name / f"{split}.iob2").write_text(tagged * 9, encoding="utf8")
+    return folder / "bank"
+
+
+@pytest.mark.slow
+@pytest.mark.issue(51)
+def test_english_makes_a_package_of_any_treebank(project_copy, tiny_bilm, tmp_path):
+    bank = _write_bank(tmp_path, "en")
     variables = (
         "--vars.treebank",
         bank,
@@ -106,6 +119,47 @@ def test_english_makes_a_package_of_any_treebank(project_copy, tiny_bilm, tmp_pa
     wheel.write_bytes(b"PK")
     check = _spacy_project("check", ".", *variables, cwd=english)
     assert check.returncode == 1 and "Build the wheel again" in check.stdout, check.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.issue(61)
+@pytest.mark.parametrize(
+    "lang, mark, name, advice",
+    [
+        ("en", ".", "en_elmo_bank", "--bilm en_elmo_sm"),
+        ("be", "!", "xx_be_elmo_bank", "python -m spacy elmo pretrain pretrain.cfg runs/be_elmo"),
+    ],
+)
+def test_a_treebank_without_a_bilm_gets_a_package_of_word_features(lang, mark, name, advice, project_copy, tmp_path):
+    """Also of a language that spaCy does not have, with a tag that begins as those that spaCy's tagger excludes."""
+    bank = _write_bank(tmp_path, lang, mark)
+    variables = ("--vars.treebank", bank, "--vars.assets_dir", tmp_path, "--vars.bilm", "none", "--vars.max_steps", 1)
+    english = project_copy / "english"
+    result = _spacy_project("all", ".", *variables, cwd=english)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert advice in " ".join(result.stdout.split()) and f"{name}-0.1.0-py3-none-any.whl works" in result.stdout
+    nlp = spacy.load(english / "packages" / f"{name}-0.1.0" / name / f"{name}-0.1.0")
+    assert nlp.pipe_names[0] == "tok2vec" and ("ner" in nlp.pipe_names) == (lang == "en")
+    assert nlp.meta["description"].endswith("on word features")
+    speed = _run_script(english, "pipeline", "speed", "--treebank", bank, "--repeats", 1)
+    assert "words per CPU second" in speed.stdout and "ratio" not in speed.stdout, speed.stdout + speed.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.issue(61)
+def test_languages_are_compared_and_resume(project_copy, tmp_path):
+    bank, english = _write_bank(tmp_path, "hy"), project_copy / "english"
+    (english / "languages.jsonl").unlink(missing_ok=True)
+    train = ("languages", "train", bank, "--max-steps", 1)
+    first = _run_script(english, *train)
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert _run_script(english, *train).stdout.count("trained already") == 3
+    for command in (("speed", bank), ("table",)):
+        assert _run_script(english, "languages", *command).returncode == 0
+    rows = list(srsly.read_jsonl(english / "languages.jsonl"))
+    assert [row["system"] for row in rows] == ["spacy_parser", "biaffine_parser", "bilm", "parser_speed"]
+    assert [row["settings"]["bilm"] for row in rows[:3]] == ["none", "none", "own_text"]
+    assert "| bank | 90 | " in (english / "README.md").read_text(encoding="utf8")
 
 
 @pytest.mark.slow

@@ -1,8 +1,9 @@
 """A whole pipeline from a UD treebank: tags, features, lemmas, dependencies and sentences, for English also entities.
 
-All components listen to one frozen biLM. The components of the treebank are trained together, on one encoder; then the
-entity recognizer beside them, on other texts. `training/<name>-<seed>` has a folder for each of the two trainings, and
-the scores. A training that has ended is not repeated; with other settings it is an error.
+All components listen to one frozen biLM, or read word features alone. The components of the treebank are trained
+together, on one encoder; then the entity recognizer beside them, on other texts. `training/<name>-<seed>` has a folder
+for each of the two trainings, and the scores. A training that has ended is not repeated; with other settings it is an
+error.
 """
 
 import shutil
@@ -37,8 +38,9 @@ from spacy_elmo.about import __title__, __version__
 from spacy_elmo.files import hash_file
 from spacy_elmo.pipeline.kernel_ops import KERNEL_PRODUCTS
 from spacy_elmo.pipeline.noun_chunks import NOUN_CHUNKS, lacks_ud_rules
-from spacy_elmo.pipeline.starter_config import make_pipeline_config
+from spacy_elmo.pipeline.starter_config import find_language_bilm, make_pipeline_config, read_lang
 from spacy_elmo.weights.formats.native import PACKAGED_NAMES
+from spacy_elmo.weights.published import describe_published
 
 sys.path.append(str(Path(__file__).parents[2] / "scripts"))  # of the example: data.py, shared.py
 from conll18 import evaluate
@@ -97,6 +99,8 @@ ENTITY_SETTINGS: Dict[str, Any] = {
     },
 }
 PREDICTION = {"nlp": {"after_pipeline_creation": {"@callbacks": KERNEL_PRODUCTS}}}  # of all trained pipelines
+NO_BILM = "none"  # in place of a biLM: word features alone
+NEG_PREFIX = "!"  # of a tag that spaCy's tagger excludes: no XPOS may begin with it, but Vietnamese has "!"
 LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "upstream": "tok2vec"}
 LAYER_CACHE_MB = 4096.0  # all layers of EWT, so that no epoch computes them again
 N_WARM_UP = 20  # texts
@@ -118,7 +122,7 @@ for token in doc[:12]:
 TREEBANK_OPTION = typer.Option(
     "en_ewt", "--treebank", "-t", help="Folder of a UD treebank, or its name below the assets"
 )
-BILM = typer.Option("en_elmo_sm", "--bilm", "-b", help="Name or path of the biLM")
+BILM = typer.Option("en_elmo_sm", "--bilm", "-b", help="Name or path of the biLM; none for word features alone")
 SEED = typer.Option(0, "--seed", "-s", help="Seed of the training")
 app = typer.Typer(add_completion=False, help=__doc__)
 
@@ -132,14 +136,22 @@ def name_of(treebank: str, assets_dir: str) -> str:
 
 
 def lang_of(name: str) -> str:
-    """RETURNS (str): Code of the language of a pipeline in spaCy, "xx" for one that spaCy does not have."""
+    """RETURNS (str): Code of the language of a pipeline in spaCy, "xx" for one that spaCy does not have, or cannot
+    divide into words without another package.
+    """
     prefix = name.partition("_")[0]
     code = LANGUAGES.get(name, LANGUAGES.get(prefix, prefix))
     try:
-        spacy.util.get_lang_class(code)
+        spacy.blank(code)
     except ImportError:
         return "xx"
     return code
+
+
+def package_of(name: str) -> str:
+    """RETURNS (str): Name of the package of a pipeline, which begins with spaCy's code of the language."""
+    lang = lang_of(name)
+    return name if name.startswith(f"{lang}_") else f"{lang}_{name}"
 
 
 @app.command("prepare")
@@ -172,17 +184,48 @@ def train_cli(
     """Train the components of the treebank, then the entity recognizer; trainings that have ended are skipped."""
     name = name_of(treebank, assets_dir)
     corpus, output = PROJECT_DIR / "corpus" / name, folder_of(name, seed)
-    bilm = bilm if bilm in PACKAGED_NAMES else str((PROJECT_DIR / bilm).resolve())
     if not (corpus / "train.spacy").is_file():
         raise FileNotFoundError(f"There are no Docs in '{corpus}'. Write them with {command('prepare', treebank)}.")
-    config = make_treebank_config(lang_of(name), bilm, **find_annotation(corpus / "train.spacy"))
+    lang, bilm_path = lang_of(name), find_bilm(bilm)
+    if lang == "xx":
+        code = name.partition("_")[0]
+        msg.warn(f"'{name}' has the language 'xx': spaCy does not have '{code}', or needs another package for it.")
+    advise_bilm(name, lang, bilm_path)
+    config = make_treebank_config(lang, bilm_path, **find_annotation(corpus / "train.spacy"))
     paths = {"paths.train": str(corpus / "train.spacy"), "paths.dev": str(corpus / "dev.spacy")}
-    base_settings = train_stage(config, output / TREEBANK, paths, bilm, seed, max_steps)
+    base_settings = train_stage(config, output / TREEBANK, paths, bilm_path, seed, max_steps)
     if (corpus / "entities-train.spacy").is_file():
         base = output / TREEBANK / "out" / "model-best"
         paths = {f"paths.{split}": str(corpus / f"entities-{split}.spacy") for split in ("train", "dev")}
         base_digest = digest_config(base_settings)  # of the components that this training keeps
-        train_stage(make_entity_config(base), output / ENTITIES, paths, bilm, seed, max_steps, base=base_digest)
+        entity_config = make_entity_config(base, has_bilm=bilm_path is not None)
+        train_stage(entity_config, output / ENTITIES, paths, bilm_path, seed, max_steps, base=base_digest)
+
+
+def find_bilm(bilm: str) -> Optional[str]:
+    """RETURNS (Optional[str]): Name or absolute path of a biLM, None for word features alone."""
+    if bilm == NO_BILM:
+        return None
+    return bilm if bilm in PACKAGED_NAMES else str((PROJECT_DIR / bilm).resolve())
+
+
+def advise_bilm(name: str, lang: str, bilm: Optional[str]) -> None:
+    """Warn of a missing biLM, or of one of another language: what is missing, and which commands give it."""
+    code = name.partition("_")[0]
+    bilm_lang = read_lang(bilm) if bilm else None
+    if bilm and bilm_lang in (None, "xx", code, lang):
+        return
+    state = f"The biLM '{bilm}' is of the language '{bilm_lang}'." if bilm else "Without a biLM: word features alone."
+    packaged = find_language_bilm(code)
+    source = f"The package has it: `--bilm {packaged}`."
+    if not packaged:
+        source = (
+            f"{describe_published(code)} With more text than that of the treebank: `python -m spacy elmo "
+            f"init-pretraining pretrain.cfg --text TEXT --lang {lang}`, `python -m spacy elmo pretrain pretrain.cfg "
+            f"runs/{code}_elmo --paths.train TEXT --paths.valid HELD_OUT`, then `--bilm runs/{code}_elmo/model-best`. "
+            "See docs/pretraining.md."
+        )
+    msg.warn(state, f"What is missing is a biLM of '{code}', which gives each word a vector of its context. {source}")
 
 
 def folder_of(name: str, seed: int) -> Path:
@@ -210,34 +253,47 @@ def read_stages(folder: Path) -> Dict[str, Any]:
     return {path.parent.name: srsly.read_json(path) for path in sorted(folder.glob(f"*/{STAGE}"))}
 
 
-def find_annotation(train_path: Path) -> Dict[str, bool]:
-    """RETURNS (Dict[str, bool]): Annotation that not all treebanks have: arguments of `make_treebank_config`."""
+def find_annotation(train_path: Path) -> Dict[str, Any]:
+    """RETURNS (Dict[str, Any]): In what the annotation of treebanks differs: arguments of `make_treebank_config`."""
     tokens = list(chain.from_iterable(DocBin().from_disk(train_path).get_docs(Vocab())))
+    n_marks = max((len(token.tag_) - len(token.tag_.lstrip(NEG_PREFIX)) for token in tokens), default=0)
     return {  # without XPOS, spaCy's converter takes the coarse tag
         "has_xpos": any(token.tag_ != token.pos_ for token in tokens),
         "has_lemmas": any(token.lemma_ not in ("", NONE) for token in tokens),
+        "neg_prefix": NEG_PREFIX * (1 + n_marks),
     }
 
 
-def make_treebank_config(lang: str, bilm: str, *, has_xpos: bool = True, has_lemmas: bool = True) -> Config:
+def make_treebank_config(
+    lang: str,
+    bilm: Optional[str],
+    *,
+    parser: str = "biaffine_parser",
+    has_xpos: bool = True,
+    has_lemmas: bool = True,
+    neg_prefix: str = NEG_PREFIX,
+) -> Config:
     """RETURNS (Config): For the components that the treebank has annotation for: word features and mixed layers at the
-    input and output of one bidirectional LSTM.
+    input and output of one bidirectional LSTM; without a biLM, word features at its input.
     """
     names = [*(["tagger"] if has_xpos else []), "morphologizer"]
     names += [*(["suffix_lemmatizer"] if has_lemmas else []), "parser"]
-    width = ENCODER_WIDTH + load_bilm(bilm).config.output_width
-    factories = ",".join([*names[:-1], "biaffine_parser"])
-    text = make_pipeline_config(factories, lang=lang, bilm=bilm, placement="both")
+    width = ENCODER_WIDTH + (load_bilm(bilm).config.output_width if bilm else 0)
+    factories = ",".join([*names[:-1], parser])
+    text = make_pipeline_config(factories, lang=lang, bilm=bilm, placement="both", is_baseline=bilm is None)
     config = Config().from_str(text, interpolate=False)
-    config["components"]["parser"] = config["components"].pop("biaffine_parser")
+    config["components"]["parser"] = config["components"].pop(parser)
+    if has_xpos:
+        config["components"]["tagger"]["neg_prefix"] = neg_prefix
     encoder = config["components"][names[0]]["model"]["tok2vec"]
     encoder["encode"].update(width=ENCODER_WIDTH, depth=ENCODER_DEPTH)
-    encoder["elmo_output"]["output_dropout"] = DROPOUT  # that of its input and its own output is that of [training]
+    if bilm:
+        encoder["elmo_output"]["output_dropout"] = DROPOUT  # that of its input and its own output is that of [training]
     for name in names:
         if "model" in config["components"][name]:
             config["components"][name]["model"]["tok2vec"] = {**LISTENER, "width": width}
     config["components"]["tok2vec"] = {"factory": "tok2vec", "model": encoder}
-    config["nlp"]["pipeline"] = ["elmo", "tok2vec", *names]
+    config["nlp"]["pipeline"] = [*(["elmo"] if bilm else []), "tok2vec", *names]
     config["initialize"]["before_init"] = {"@callbacks": "fit_tokenizer", "path": "${paths.train}"}
     if bilm in PACKAGED_NAMES:  # the saved pipeline has its name in place of the weights
         config["components"]["elmo"]["weights"] = bilm
@@ -245,9 +301,9 @@ def make_treebank_config(lang: str, bilm: str, *, has_xpos: bool = True, has_lem
     return _set(config, TREEBANK_SETTINGS, SCORE_WEIGHTS)
 
 
-def make_entity_config(base: Path) -> Config:
+def make_entity_config(base: Path, *, has_bilm: bool = True) -> Config:
     """RETURNS (Config): For an entity recognizer on the biLM of a trained pipeline, whose components do not change."""
-    text = make_pipeline_config("ner", optimize="accuracy", base=str(base))
+    text = make_pipeline_config("ner", optimize="accuracy", base=str(base), is_baseline=not has_bilm)
     config = Config().from_str(text, interpolate=False)
     config["nlp"]["after_pipeline_creation"] = None  # of `PREDICTION`
     return _set(config, ENTITY_SETTINGS, {"ents_f": 1.0})
@@ -266,14 +322,15 @@ def _set(config: Config, settings: Dict[str, Any], score_weights: Dict[str, floa
 
 
 def train_stage(
-    config: Config, folder: Path, paths: Dict[str, str], bilm: str, seed: int, max_steps: int, **more: str
+    config: Config, folder: Path, paths: Dict[str, str], bilm: Optional[str], seed: int, max_steps: int, **more: str
 ) -> Dict[str, Any]:
     """Train, and store settings, CPU time and scores by update, unless they are stored already.
 
     RETURNS (Dict[str, Any]): The settings, with digests of all files in place of their paths.
     RAISES (FileExistsError): If a training with other settings is there.
     """
-    settings = {"config_digest": digest_config(config), **identify(bilm), "seed": seed, "max_steps": max_steps, **more}
+    weights = identify(bilm) if bilm else {"bilm": NO_BILM}
+    settings = {"config_digest": digest_config(config), **weights, "seed": seed, "max_steps": max_steps, **more}
     settings.update({name: hash_file(Path(path))[:12] for name, path in paths.items()})
     if (folder / STAGE).is_file():
         stored = srsly.read_json(folder / STAGE)["settings"]
@@ -297,7 +354,7 @@ def train_stage(
         "training.logger.output_file": str(folder / "log.jsonl"),
         "training.logger.progress_bar": "train" if sys.stderr.isatty() else None,
     }
-    if config["components"]["elmo"].get("model"):
+    if config["components"].get("elmo", {}).get("model"):
         overrides["components.elmo.model.layer_cache_mb"] = LAYER_CACHE_MB
     if max_steps:
         overrides["training.max_steps"] = overrides["training.optimizer.learn_rate.total_steps"] = max_steps
@@ -341,7 +398,7 @@ def evaluate_cli(
     record: Dict[str, Any] = {"name": name, "seed": seed, **score_treebank(nlp, path)}
     corpus = PROJECT_DIR / "corpus" / name
     for test in TESTS if "ner" in nlp.pipe_names else ():
-        with nlp.select_pipes(enable=["elmo", "ner"]):
+        with nlp.select_pipes(enable=[name for name in ("elmo", "ner") if name in nlp.pipe_names]):
             scores = nlp.evaluate(list(Corpus(corpus / f"entities-{test}.spacy")(nlp)))
         record[test] = {key: round(scores[key], 5) for key in ("ents_p", "ents_r", "ents_f")}
     folder = folder_of(name, seed)
@@ -385,15 +442,17 @@ def speed_cli(
     # fmt: on
 ) -> None:
     """Print words per second on the test texts, in turns with the same networks without ELMo, whose weights are random,
-    and the share of each component. CPU time is that of all threads.
+    if the pipeline has a biLM, and the share of each component. CPU time is that of all threads.
     """
     name = name_of(treebank, assets_dir)
     torch.set_num_threads(threads)
     texts = [doc.text for doc in make_docs(find_treebank(treebank, assets_dir)["test"])]
     full = spacy.load(find_pipeline(treebank, seed, assets_dir), config=PREDICTION)
-    corpus = PROJECT_DIR / "corpus" / name
-    docs = [*_read(full.vocab, corpus / "train.spacy"), *_read(full.vocab, corpus / "entities-dev.spacy")]
-    pipelines = {name: full, "without ELMo": make_baseline(full, docs)}
+    pipelines = {name: full}
+    if "elmo" in full.pipe_names:
+        corpus = PROJECT_DIR / "corpus" / name
+        docs = [*_read(full.vocab, corpus / "train.spacy"), *_read(full.vocab, corpus / "entities-dev.spacy")]
+        pipelines["without ELMo"] = make_baseline(full, docs)
     rates: Dict[str, List[Tuple[float, float]]] = {label: [] for label in pipelines}
     for turn in range(repeats + 1):  # the first fills the caches
         for label, nlp in pipelines.items():
@@ -411,6 +470,8 @@ def speed_cli(
         listing = ", ".join(f"{component} {value / sum(shares.values()):.0%}" for component, value in shares.items())
         wall, cpu = (median(rate) for rate in zip(*rates[label]))
         msg.text(f"{label}: {wall:,.0f} words/s, {cpu:,.0f} words per CPU second; {listing}")
+    if len(pipelines) == 1:
+        return
     ratios = [[full_rate[i] / rate[i] for full_rate, rate in zip(*rates.values())] for i in (0, 1)]
     msg.text("ratio: {:.2f} by wall time, {:.2f} by CPU time".format(*map(median, ratios)))
 
@@ -456,7 +517,7 @@ def package_cli(
     packages.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as work:
         nlp = spacy.load(find_pipeline(treebank, seed, assets_dir), config=PREDICTION)
-        nlp.meta.update(describe(name, treebank, seed, has_entities="ner" in nlp.pipe_names))
+        nlp.meta.update(describe(name, treebank, seed, nlp.pipe_names))
         round_parameters(nlp)
         nlp.config["paths"] = dict.fromkeys(nlp.config["paths"])  # those of this machine
         nlp.config["training"]["logger"] = {"@loggers": "spacy.ConsoleLogger.v1", "progress_bar": False}
@@ -467,9 +528,9 @@ def package_cli(
         text = licence.read_text(encoding="utf8") if licence.is_file() else f"{nlp.meta['license']}\n"
         (Path(work) / "pipeline" / "LICENSE").write_text(text, encoding="utf8")
         no_builds = {"create_sdist": False, "create_wheel": False}  # which would download setuptools
-        short_name = name.partition("_")[2]
+        short_name = package_of(name).partition("_")[2]
         spacy_package(Path(work) / "pipeline", packages, name=short_name, version=VERSION, force=True, **no_builds)
-    folder = packages / f"{name}-{VERSION}"
+    folder = packages / f"{package_of(name)}-{VERSION}"
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index", "--no-build-isolation"]
     _run(
         [*pip, "--wheel-dir", folder / "dist", folder],
@@ -487,7 +548,7 @@ def _run(arguments: Sequence[Any], remedy: str, cwd: Optional[str] = None) -> No
 
 def find_wheel(treebank: str, assets_dir: str) -> Path:
     """RETURNS (Path): The wheel. RAISES (FileNotFoundError): If there is none."""
-    folder = PROJECT_DIR / "packages" / f"{name_of(treebank, assets_dir)}-{VERSION}" / "dist"
+    folder = PROJECT_DIR / "packages" / f"{package_of(name_of(treebank, assets_dir))}-{VERSION}" / "dist"
     wheel = next(iter(folder.glob("*.whl")), None)
     if wheel is None:
         raise FileNotFoundError(f"There is no wheel in '{folder}'. Build it with {command('package', treebank)}.")
@@ -510,7 +571,7 @@ def round_parameters(nlp: Language) -> None:
                 node.set_param(name, rounded)
 
 
-def describe(name: str, treebank: str, seed: int, *, has_entities: bool) -> Dict[str, Any]:
+def describe(name: str, treebank: str, seed: int, components: Sequence[str]) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): Meta data of the package, with its scores on the test data if they were measured.
     RAISES (ValueError): If they are those of another training.
     """
@@ -524,11 +585,12 @@ def describe(name: str, treebank: str, seed: int, *, has_entities: bool) -> Dict
     scores = {kind: record[kind] for kind in ("raw", "gold", *TESTS) if kind in record}
     recipe = {stage: stored["settings"] for stage, stored in read_stages(folder).items()}
     sources = [{"name": f"Universal Dependencies, {Path(treebank).name}", "url": "https://universaldependencies.org"}]
-    if has_entities:
+    if "ner" in components:
         sources += ENTITY_SOURCES
+    annotation = f"Tags, features, lemmas, dependencies{', entities' if 'ner' in components else ''}"
     return {
         "version": VERSION,
-        "description": f"Tags, features, lemmas, dependencies{', entities' if has_entities else ''} on a frozen biLM",
+        "description": f"{annotation} on {'a frozen biLM' if 'elmo' in components else 'word features'}",
         "license": "CC BY-SA 4.0" if name == "en_elmo_ewt" else "that of the treebank",
         "sources": sources,
         "recipe": recipe,
@@ -550,7 +612,6 @@ def check_cli(
     # fmt: on
 ) -> None:
     """Install the wheel in a new virtual environment, which sees the packages that are installed here, and use it."""
-    name = name_of(treebank, assets_dir)
     wheel = find_wheel(treebank, assets_dir)
     text = text or next(make_docs(find_treebank(treebank, assets_dir)["test"])).text
     with tempfile.TemporaryDirectory() as work:
@@ -565,7 +626,7 @@ def check_cli(
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", site, wheel]
         remedy = f"Build the wheel again with {command('package', treebank)}."
         _run(pip, remedy)
-        _run([python, "-I", "-c", CHECK, name, text], remedy, cwd=work)
+        _run([python, "-I", "-c", CHECK, package_of(name_of(treebank, assets_dir)), text], remedy, cwd=work)
     msg.good(f"{wheel.name} works")
 
 
