@@ -1,4 +1,4 @@
-"""The data sets of the experiments, those of the example included, and raw text.
+"""The data sets of the experiments, those of the example included, parts of them, and raw text.
 
 `prepare` writes .spacy files; `check` names all files that are missing; `hwu64` divides the texts of Liu et al. (2019).
 """
@@ -6,12 +6,16 @@
 import csv
 import random
 import sys
+from collections import Counter
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Sequence
 
 import srsly
 import typer
+from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
 from wasabi import msg
 
 from spacy_elmo.corpora.shards import find_shards, read_shards
@@ -23,12 +27,17 @@ from shared import ASSETS, SPLITS, report_errors
 # Fold 1 of NLU-Evaluation-Data, below a clone of https://github.com/xliuhw/NLU-Evaluation-Data.
 HWU64_FOLD = "CrossValidation/autoGeneFromRealAnno/autoGene_2018_03_22-13_01_25_169/CrossValidation/KFold_1"
 HWU64_DEV_SHARE = 10  # percent of the fold's training texts
+N_FREQUENT = 8  # categories of goemotions8
 BLOCK = 100  # sentences of raw text, of which a share takes the first ones
+# Treebanks of the grid, and data sets that are made of others.
+TREEBANKS = ("af_afribooms", "hy_bsut", "tr_framenet", "vi_vtb", "fr_sequoia")
+PARTS = {**{f"{name}_spans": name for name in ("wnut17", "wikigold", "ncbi_disease")}, "goemotions8": "goemotions"}
 FILES: Dict[str, data.Files] = {
     **data.FILES,
-    "fr_sequoia": data.list_paths("ud/fr_sequoia", "spacy conllu.gz conllu"),
     "ru_taiga": data.list_paths("ud/ru_taiga-r2.7", "spacy conllu.gz conllu"),
+    **{name: data.list_paths(f"ud/{name}", "spacy conllu.gz conllu") for name in TREEBANKS},
     "goemotions": data.list_paths("goemotions", "jsonl.gz"),
+    "sentiment": data.list_paths("sentiment/sentence-polarity", "jsonl.gz"),
     # Read as they are, by layers.py and contexts.py.
     "semcor": {split: (f"wsd/semcor-noad-{split}.jsonl.gz",) for split in ("train", "test")},
     "contexts": {
@@ -37,7 +46,8 @@ FILES: Dict[str, data.Files] = {
         **{split: (f"ud/en_ewt/{split}.spacy",) for split in ("train", "dev")},
     },
 }
-prepare, find_sources = partial(data.prepare, files=FILES), partial(data.find_sources, files=FILES)
+FILES |= {name: FILES[whole] for name, whole in PARTS.items()}
+find_sources = partial(data.find_sources, files=FILES)
 app = typer.Typer(add_completion=False, help=__doc__)
 
 
@@ -88,6 +98,37 @@ def hwu64_cli(
     for split, texts in zip(SPLITS, (train[n_dev:], train[:n_dev], test)):
         srsly.write_jsonl(output_dir / f"{split}.jsonl", texts)
         msg.good(f"{output_dir / split}.jsonl: {len(texts):,} texts")
+
+
+def prepare(name: str, output_dir: Path, assets_dir: str = "") -> List[Path]:
+    """Write the .spacy files of a data set. "<name>_spans" has the entities as spans, too; "goemotions8" has the texts
+    with a single category that is one of the most frequent ones.
+
+    RETURNS (List[Path]): The files.
+    """
+    paths = list(data.prepare(name, output_dir, assets_dir, files=FILES))
+    if name not in PARTS:
+        return paths
+    splits = [list(DocBin().from_disk(path).get_docs(Vocab())) for path in paths]
+    if name == "goemotions8":
+        splits = _keep_frequent(splits)
+    else:
+        for doc in chain.from_iterable(splits):
+            doc.spans["sc"] = list(doc.ents)
+    for path, docs in zip(paths, splits):
+        DocBin(docs=docs).to_disk(path)
+    return paths
+
+
+def _keep_frequent(splits: List[List[Doc]]) -> List[List[Doc]]:
+    """splits (List[List[Doc]]): Training docs first."""
+    splits = [[doc for doc in docs if sum(doc.cats.values()) == 1] for docs in splits]
+    counts = Counter(label for doc in splits[0] for label, value in doc.cats.items() if value)
+    labels = sorted(label for label, _ in counts.most_common(N_FREQUENT))
+    splits = [[doc for doc in docs if any(doc.cats[label] for label in labels)] for docs in splits]
+    for doc in chain.from_iterable(splits):
+        doc.cats = {label: doc.cats[label] for label in labels}
+    return splits
 
 
 def read_sentences(texts: Sequence[str], share: int = 100) -> Iterator[List[str]]:

@@ -2,6 +2,7 @@
 place, or `elmo init-config`.
 """
 
+from functools import cache
 from typing import Any, Dict
 
 from shared import read_config
@@ -12,14 +13,19 @@ from spacy_elmo.pipeline.starter_config import make_pipeline_config
 LOGGER = {"@loggers": "spacy.ConsoleLogger.v3", "progress_bar": "eval", "console_output": True, "output_file": None}
 
 
-def read_any_config(name: str) -> Config:
+def read_any_config(name: str, bilm: str = "en_elmo_sm") -> Config:
     """name (str): "elmo_<pipeline>.cfg", a file of configs/; "baseline_<pipeline>.cfg" for the same without ELMo;
-        "minilm_<pipeline>.cfg" for the same with a transformer of spacy-transformers; "init-config:<component>", or
-        "task_<component>.cfg" with a logger to a file, for what `elmo init-config --pipeline <component> --placement
-        both` writes.
+        "minilm_<pipeline>.cfg" for the same with a transformer of spacy-transformers; "elmo_init-config:<component>"
+        and "baseline_init-config:<component>" for the two files that `elmo init-config --pipeline <component> --bilm
+        <bilm> --baseline` writes; "init-config:<component>", or "task_<component>.cfg" with a logger to a file, for
+        what `elmo init-config --pipeline <component> --placement both` writes.
+    bilm (str): Name or path of a biLM.
     RETURNS (Config): Not interpolated.
     """
     kind, _, component = name.partition(":")
+    if kind.endswith("_init-config"):
+        text = _write_starter_config(component, bilm, kind.startswith("baseline_"))
+        return Config().from_str(text, interpolate=False)
     if name.startswith("task_"):
         component = name.removeprefix("task_").removesuffix(".cfg")
     if component:
@@ -30,6 +36,11 @@ def read_any_config(name: str) -> Config:
     if name.startswith("minilm_"):
         replace_elmo(config)
     return config
+
+
+@cache
+def _write_starter_config(component: str, bilm: str, is_baseline: bool) -> str:
+    return make_pipeline_config(pipeline=component, bilm=bilm, is_baseline=is_baseline)
 
 
 def replace_elmo(config: Dict[str, Any]) -> None:

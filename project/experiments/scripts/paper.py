@@ -21,7 +21,8 @@ from stored import RESULTS_DIR, name_of, read_results, store_result
 
 Settings = Dict[str, Any]
 # Settings that say which weights a result was measured with. If these have changed, the run is trained again; all other
-# settings of results with the same weights have to be equal.
+# settings of results with the same weights have to be equal. The grid is trained again also for what `elmo init-config`
+# writes anew.
 WEIGHTS = ("bilm_digest", "source", "minilm_digest")
 
 
@@ -85,7 +86,7 @@ def find_pending(
             of_weights = {
                 name: result
                 for name, result in stored.items()
-                if name.startswith(run.name("")) and _weights(result["settings"]) == _weights(settings)
+                if name.startswith(run.name("")) and _weights(result["settings"], run) == _weights(settings, run)
             }
             for name, result in of_weights.items():  # of all seeds
                 _check_settings(name, result["settings"], settings, results)
@@ -110,8 +111,8 @@ def _check_settings(name: str, stored: Settings, settings: Settings, results: Pa
         )
 
 
-def _weights(settings: Settings) -> List[Any]:
-    return [settings.get(name) for name in WEIGHTS]
+def _weights(settings: Settings, run: Run) -> List[Any]:
+    return [settings.get(name) for name in (*WEIGHTS, *(["config_digest"] if run.is_starter else []))]
 
 
 if __name__ == "__main__":

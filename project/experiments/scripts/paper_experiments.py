@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple, Union
 
+from datasets import TREEBANKS
 from minilm import MINILM_DIR
 from pretrain import ALTERNATIVES_DIR
 
@@ -20,6 +21,20 @@ TRAINING = (
     ("training.optimizer.learn_rate", 0.001),
 )
 Settings = Tuple[Tuple[str, Any], ...]
+# The grid: training sentences of each size, 0 for all; components of each data set, and of each treebank that is also
+# the text of its biLM.
+GRID_SIZES = {"100": 100, "1000": 1000, "all": 0}
+ENTITIES = ("ner", "crf_ner", "spancat")
+GRID = {
+    "ud_en_ewt": ("tagger", "morphologizer", "parser", "biaffine_parser"),
+    "wnut17": ENTITIES,
+    "wikigold": ENTITIES,
+    "ncbi_disease": ENTITIES,
+    "goemotions8": ("textcat",),
+    "sentiment": ("textcat",),
+    "goemotions": ("textcat_multilabel",),
+}
+GRID |= dict.fromkeys(TREEBANKS, ("morphologizer", "parser", "biaffine_parser"))
 # Texts, few of each category: as in examples/README.md; the weight of ELMo beside n-grams is chosen.
 TEXTS: Settings = (("training.max_steps", 1000), ("training.patience", 0), ("training.eval_frequency", 50))
 # Treebanks whose training text is also that of a biLM; UPOS alone, since the French one has no XPOS.
@@ -60,6 +75,7 @@ class Run:
     dataset (str): Name in `datasets.FILES`.
     condition (str): "elmo", "baseline", or the variant of an ablation.
     config (str): Name of a file in configs/, "init-config:<component>" for the output of `elmo init-config`,
+        "elmo_init-config:<component>" and "baseline_init-config:<component>" for the same as it stands,
         "minilm_<pipeline>.cfg" for a file with MiniLM in place of ELMo, or "minilm" for the plain classifier of
         minilm.py, whose settings are those of `Tuning`, and "kind".
     component (str): Component whose network is changed.
@@ -67,6 +83,7 @@ class Run:
         the network of the config file.
     settings (Settings): More settings, by their dotted name.
     share (int): Percentage of the training docs, 1 to 100.
+    n_sentences (int): Training sentences, or texts without sentence boundaries, in whole docs; 0 for all of the share.
     per_category (int): Training docs of each category, drawn with the seed of the run; 0 for all.
     source (Optional[str]): What was made from raw text within a time limit: "tok2vec", pretrained weights, "floret",
         static vectors, or "bilm", in place of `Options.bilm`; None for nothing.
@@ -81,6 +98,7 @@ class Run:
     placement: Optional[str] = None
     settings: Settings = ()
     share: int = 100
+    n_sentences: int = 0
     per_category: int = 0
     source: Optional[str] = None
     without: Tuple[str, ...] = ()
@@ -94,6 +112,11 @@ class Run:
     def has_minilm(self) -> bool:
         """RETURNS (bool): Whether the network reads MiniLM."""
         return self.config.startswith("minilm")
+
+    @property
+    def is_starter(self) -> bool:
+        """RETURNS (bool): Whether it trains what `elmo init-config` writes, as it stands."""
+        return "_init-config:" in self.config
 
     @property
     def is_classifier(self) -> bool:
@@ -124,10 +147,11 @@ class Options:
         """RETURNS (Dict[str, Any]): Updates, patience, evaluations, learning rate; of the plain classifier its own."""
         if run.is_classifier:
             return {**dict(run.settings), "max_steps": self.max_steps}
-        settings = {**dict(TRAINING), **dict(run.settings)}
+        settings = {**({} if run.is_starter else dict(TRAINING)), **dict(run.settings)}
         if self.max_steps:
+            eval_frequency = settings.get("training.eval_frequency", self.max_steps)
             settings["training.max_steps"] = self.max_steps
-            settings["training.eval_frequency"] = min(self.max_steps, settings["training.eval_frequency"])
+            settings["training.eval_frequency"] = min(self.max_steps, eval_frequency)
         return settings
 
 
@@ -146,6 +170,23 @@ def _pair(task: str, dataset: str, pipeline: str) -> List[Run]:
 def _bilstm_pair(task: str, dataset: str, config: str, component: str, settings: Settings = ()) -> List[Run]:
     with_elmo = Run(task, dataset, "elmo", config, component, "both", settings)
     return [replace(with_elmo, condition="baseline", placement="none"), with_elmo]
+
+
+def find_grid(dataset: str, size: str, *components: str) -> List[Run]:
+    """components (str): By default all of the data set.
+    RETURNS (List[Run]): Each component on so many sentences of a data set, without and with ELMo.
+    """
+    return [
+        Run(
+            f"{dataset}-{component}-{size}",
+            f"{dataset}_spans" if component == "spancat" else dataset,
+            condition,
+            f"{condition}_init-config:{component}",
+            n_sentences=GRID_SIZES[size],
+        )
+        for component in components or GRID[dataset]
+        for condition in ("baseline", "elmo")
+    ]
 
 
 def _mixes() -> List[Run]:
@@ -305,6 +346,11 @@ EXPERIMENTS: Dict[str, List[Run]] = {
     "placements": _placements(),
     "shares-wnut17": [replace(run, share=share) for share in SHARES for run in WNUT17],
     "shares-ewt-tags": [replace(run, share=share) for share in SHARES for run in EWT_TAGS],
+    **{
+        f"grid-{size}": [run for dataset in GRID if dataset not in TREEBANKS for run in find_grid(dataset, size)]
+        for size in GRID_SIZES
+    },
+    **{f"grid-{name}": [run for size in GRID_SIZES for run in find_grid(name, size)] for name in TREEBANKS},
 }
 # The table that each run was first made for: the name of its file of results.
 TABLE_OF = {run.name(""): name.partition("-")[0] for name, runs in reversed(EXPERIMENTS.items()) for run in runs}

@@ -5,12 +5,14 @@ import random
 import shutil
 import tempfile
 import time
+from bisect import bisect_left
 from collections import defaultdict
 from contextlib import nullcontext
 from copy import deepcopy
 from datetime import datetime, timezone
 from functools import reduce
 from importlib.metadata import version
+from itertools import accumulate
 from math import ceil
 from operator import getitem
 from pathlib import Path
@@ -92,6 +94,7 @@ def describe_settings(run: Run, seed: int, options: Options) -> Dict[str, Any]:
         **(identify(options.bilm) if run.has_elmo and not run.source else {"bilm": None}),
         **({"source": load_source(options.alternatives, run.source, run.config)} if run.source else {}),
         **({"minilm_digest": digest_minilm(find_minilm(options.minilm))} if run.has_minilm else {}),
+        **({"n_sentences": run.n_sentences} if run.n_sentences else {}),
         **({"per_category": run.per_category} if run.per_category else {}),
         **options.training_settings(run),
     }
@@ -99,7 +102,9 @@ def describe_settings(run: Run, seed: int, options: Options) -> Dict[str, Any]:
 
 def make_config(run: Run, options: Options) -> Config:
     """RETURNS (Config): The config of the run, not interpolated, before the overrides."""
-    config = read_any_config(run.config)
+    config = read_any_config(run.config, options.bilm)
+    if run.is_starter:
+        return config
     if run.placement is not None:
         _place(config, run.component, run.placement)
     for name in run.without:
@@ -135,7 +140,7 @@ def make_overrides(run: Run, seed: int, work_dir: Path, corpus_dir: Path, option
         "training.logger.progress_bar": None,
         **options.training_settings(run),
     }
-    del overrides[LEARN_RATE]  # a part of the config, in its digest
+    overrides.pop(LEARN_RATE, None)  # a part of the config, in its digest
     if run.has_minilm:
         overrides = {name: value for name, value in overrides.items() if not isinstance(value, dict)}
         overrides["paths.minilm"] = str(make_transformer(find_minilm(options.minilm)))
@@ -150,13 +155,20 @@ def make_overrides(run: Run, seed: int, work_dir: Path, corpus_dir: Path, option
     return overrides
 
 
-def write_share(source: Path, target: Path, share: int, *, per_category: int = 0, seed: int = 0) -> Tuple[int, int]:
-    """Write the first docs of a shuffled file, or the first of each category of a file shuffled with the seed.
+def write_share(
+    source: Path, target: Path, share: int, *, n_sentences: int = 0, per_category: int = 0, seed: int = 0
+) -> Tuple[int, int]:
+    """Write the first docs of a shuffled file, those with the first `n_sentences` of these, or the first of each
+    category of a file shuffled with the seed.
+
     RETURNS (Tuple[int, int]): Number of docs and words written.
     """
     docs = list(DocBin().from_disk(source).get_docs(Vocab()))
     random.Random(seed if per_category else SHUFFLE_SEED).shuffle(docs)
     docs = docs[: ceil(len(docs) * share / 100)]
+    if n_sentences:
+        sizes = [len(list(doc.sents)) if doc.has_annotation("SENT_START") else 1 for doc in docs]
+        docs = docs[: bisect_left(list(accumulate(sizes)), n_sentences) + 1]
     if per_category:
         by_category: Dict[str, List[Doc]] = defaultdict(list)
         for doc in docs:
@@ -213,7 +225,7 @@ def choose_threshold(nlp: Language, examples: List[Example]) -> float:
 
 def _train_and_score(run: Run, seed: int, work_dir: Path, corpus_dir: Path, options: Options) -> Dict[str, Any]:
     """Leave the best pipeline in `work_dir`. RETURNS (Dict[str, Any]): What was measured."""
-    drawn = {"per_category": run.per_category, "seed": seed}
+    drawn = {"n_sentences": run.n_sentences, "per_category": run.per_category, "seed": seed}
     n_docs, n_words = write_share(corpus_dir / "train.spacy", work_dir / "train.spacy", run.share, **drawn)
     sizes = {"train_docs": n_docs, "train_words": n_words}
     if run.is_classifier:

@@ -21,7 +21,7 @@ from spacy_elmo.files import write_text
 sys.path.append(str(Path(__file__).parents[2] / "scripts"))  # of the example: data.py, shared.py
 import tables
 from pictures import draw_choice, draw_shares, from_percent
-from sections import SECTIONS, choice_section, errors_section, read_records
+from sections import SECTIONS, choice_section, errors_section, grid_section, read_records
 from shared import report_errors
 from stored import EXPERIMENTS_DIR, RESULTS_DIR, Result, read_results
 
@@ -111,6 +111,7 @@ def make_sections(results: List[Result], folder: Path, image_dir: Path) -> Dict[
         "languages": ("Other languages", tables.make_gains(in_use, tables.LANGUAGES)),
         "alternatives": ("Alternatives: spacy pretrain and floret vectors", tables.make_alternatives(in_use)),
         "finetuned": ("Fine-tuning the biLM", tables.make_finetuned(in_use)),
+        "grid": ("Grid", grid_section(in_use)),
         "mixes": ("Mix of the layers", tables.make_mixes(in_use)),
         "placements": ("Placement", tables.make_placements(in_use)),
         "shares": ("Sample efficiency", shares),

@@ -1,6 +1,7 @@
-"""Sections of docs/results.md and RESULTS.md from files that errors.py, layers.py, contexts.py and choice.py write.
+"""Sections of docs/results.md and RESULTS.md: the grid of trainings, and files that errors.py, layers.py, contexts.py
+and choice.py write.
 
-Each function takes the record of a file, and returns Markdown.
+Each function takes results or the record of a file, and returns Markdown.
 """
 
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import srsly
 from errors import MISSED
 from pictures import draw_choice
-from tables import make_choice, make_table, note_earlier
+from tables import make_choice, make_grid, make_table, note_earlier
 
 Record = Dict[str, Any]
 ERROR_TITLES = {
@@ -183,6 +184,22 @@ SECTIONS: Dict[str, Tuple[str, str, Callable[[Record], str]]] = {
     "pos": ("Parts of speech by layer", "layers-pos.json", pos_section),
     "contexts": ("Contexts and states", "contexts.json", contexts_section),
 }
+
+
+# The grid
+
+
+def grid_section(results: List[Record]) -> Optional[str]:
+    """What `elmo init-config` writes, with and without ELMo."""
+    table = make_grid(results)
+    preface = (
+        "Each row is the config that `elmo init-config --component` writes, as it stands, and that of `--baseline`, on "
+        "the same training sentences; both stop by its patience. The biLM is `en_elmo_sm` for English; of another "
+        "treebank it is trained on the same training part, with `configs/pretrain_small_text.cfg` as it stands. Means "
+        "over three seeds in percent, ± the sample standard deviation; differences ± their standard error."
+    )
+    command = "`python -m spacy project run grid project/experiments` trains what has no result."
+    return None if table is None else f"{preface}\n\n{table}\n\n{command}"
 
 
 # Score against speed

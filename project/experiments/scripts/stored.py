@@ -12,7 +12,7 @@ EXPERIMENTS_DIR = Path(__file__).resolve().parents[1]
 RESULTS_DIR = EXPERIMENTS_DIR / "results"
 TRAINING_DIR = EXPERIMENTS_DIR / "training"
 # Files of results: the tables that the runs were first made for. Other tables have some of these runs as well.
-TABLES = ("sample", "gains", "alternatives", "finetuned", "choice", "language", "mixes", "placements", "shares")
+TABLES = ("sample", "gains", "alternatives", "finetuned", "choice", "language", "mixes", "placements", "shares", "grid")
 Result = Dict[str, Any]
 
 

@@ -4,13 +4,15 @@ Tables and plots have the results of the weights in use, beside those without a 
 """
 
 import hashlib
+from itertools import product
+from math import sqrt
 from pathlib import Path
-from statistics import mean, mode
+from statistics import mean, mode, stdev
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import srsly
-from paper_experiments import SHARES
-from shared import summarize
+from paper_experiments import GRID, GRID_SIZES, SHARES, find_grid
+from shared import N_SEEDS, summarize
 from stored import Result
 
 from spacy_elmo.pipeline.layer_weights import TaskMix
@@ -80,6 +82,30 @@ COLUMNS = {
     "Wikigold, F": (("wikigold", "wikigold-crf"), "ents_f"),
     "EWT, UPOS": (("ewt-tags",), "pos_acc"),
     "HWU64, accuracy": (("hwu64",), "cats_micro_f"),
+}
+# The grid: titles of its data sets, and label and key of the score of each component.
+GRID_TITLES = {
+    "ud_en_ewt": "UD EWT",
+    "wnut17": "WNUT-17",
+    "wikigold": "Wikigold",
+    "ncbi_disease": "NCBI-disease",
+    "goemotions8": "GoEmotions, 8 categories",
+    "sentiment": "sentence polarity",
+    "goemotions": "GoEmotions",
+    "af_afribooms": "Afrikaans, UD AfriBooms",
+    "hy_bsut": "Armenian, UD BSUT",
+    "tr_framenet": "Turkish, UD FrameNet",
+    "vi_vtb": "Vietnamese, UD VTB",
+    "fr_sequoia": "French, UD Sequoia",
+}
+GRID_SCORES = {
+    "tagger": ("XPOS", "tag_acc"),
+    "morphologizer": ("UPOS", "pos_acc"),
+    **dict.fromkeys(("parser", "biaffine_parser"), ("LAS", "dep_las")),
+    **dict.fromkeys(("ner", "crf_ner"), ("F", "ents_f")),
+    "spancat": ("F", "spans_sc_f"),
+    "textcat": ("macro F", "cats_macro_f"),
+    "textcat_multilabel": ("macro AUC", "cats_macro_auc"),
 }
 MEASURED = "speed.jsonl"  # of choice.py, in the folder of the results
 FINETUNED = {"baseline": "without ELMo", "elmo": "frozen biLM", "elmo-finetuned": "fine-tuned biLM"}
@@ -225,6 +251,52 @@ def make_shares(results: List[Result]) -> Optional[str]:
             scores = [summarize(percents(group, key)) for group in (without, with_elmo)]
             rows.append([title, f"{share} %", words, *scores])
     return make_table(["test score", "share", "training words", "without ELMo", "with ELMo"], rows)
+
+
+def make_grid(results: List[Result]) -> Optional[str]:
+    """RETURNS (Optional[str]): Test scores of what `elmo init-config` writes, by data set, component and size, without
+    and with ELMo, and how many are above and below.
+    """
+    rows, cells = [], []
+    for dataset, components in GRID.items():
+        for component, size in product(components, GRID_SIZES):
+            label, key = GRID_SCORES[component]
+            pair = find_grid(dataset, size, component)
+            without, with_elmo = (_keep_newest(select(results, run.task, run.condition)) for run in pair)
+            if gains := paired_differences(without, with_elmo, key):
+                scores = [summarize(percents(group, key)) for group in (without, with_elmo)]
+                updates = " / ".join(_mean_updates(group) for group in (without, with_elmo))
+                title = [GRID_TITLES[dataset], f"`{component}`, {label}", size]
+                rows.append([*title, *scores, _add_standard_error(gains), updates])
+                cells.append(gains)
+    header = ["data set", "component, test score", "sentences or texts", "without ELMo", "with ELMo"]
+    updates = "updates to the best score, without / with"
+    table = make_table([*header, "difference, same seeds", updates], rows)
+    return None if table is None else f"{table}\n\n{_count_cells(cells)}"
+
+
+def _keep_newest(results: List[Result]) -> List[Result]:
+    """RETURNS (List[Result]): Those of the newest config: `elmo init-config` may have written others before."""
+    newest = [result["settings"]["config_digest"] for result in _sort_by_time(results)[-1:]]
+    return [result for result in results if result["settings"]["config_digest"] in newest]
+
+
+def _add_standard_error(gains: List[float]) -> str:
+    error = f" ± {stdev(gains) / sqrt(len(gains)):.2f}" if len(gains) > 1 else ""
+    return f"{mean(gains):+.2f}{error}" + ("" if len(gains) == N_SEEDS else f" (n = {len(gains)})")
+
+
+def _count_cells(cells: List[List[float]]) -> str:
+    """RETURNS (str): Number of cells above and below the baseline by more than a standard error, or with one seed."""
+    counts = []
+    for label, group in (
+        ("several seeds, by more than a standard error", [gains for gains in cells if len(gains) > 1]),
+        ("one seed", [gains for gains in cells if len(gains) == 1]),
+    ):
+        pairs = [(mean(gains), stdev(gains) / sqrt(len(gains)) if len(gains) > 1 else 0.0) for gains in group]
+        below, above = sum(gain < -error for gain, error in pairs), sum(gain > error for gain, error in pairs)
+        counts += [f"{below} of {len(group)} are below the baseline and {above} above ({label})"] if group else []
+    return f"With ELMo {'; '.join(counts)}."
 
 
 def make_choice(results: List[Result], measured: List[Result]) -> Optional[str]:
