@@ -60,7 +60,8 @@ class BiaffineDependencyParser(LabelledPipe):
     """Finds the head and the label of each word: the tree of the highest score for each sentence, projective or not.
 
     Sentence boundaries that a Doc has are kept. Where it is not known whether a word begins a sentence, that is
-    predicted first. White space is not read: it depends on the word before it, or on the next one.
+    predicted first; behind a blank line it does. White space is not read: it depends on the word before it, or on the
+    next one.
 
     RAISES (ValueError): For a model of another kind.
     """
@@ -98,7 +99,7 @@ class BiaffineDependencyParser(LabelledPipe):
         if not any(map(len, words)):
             nothing = numpy.zeros(0, dtype="int64")
             return [ParseAnnotation(nothing, nothing, nothing, nothing) for _ in docs]
-        starts = [_find_starts(_read_starts(doc), doc_words) for doc, doc_words in zip(docs, words)]
+        starts = [_end_paragraphs(doc, doc_words) for doc, doc_words in zip(docs, words)]
         return predict_parses(self.model.predict(docs), words, starts, self._find_root_label())
 
     def _find_root_label(self) -> Optional[int]:
@@ -198,6 +199,18 @@ def _find_starts(starts: Integers, words: Integers) -> Integers:
     after_word = numpy.concatenate([[0], words[:-1] + 1])
     has_start = n_before[words + 1] > n_before[after_word]
     return numpy.where(has_start, KNOWN_START, starts[words])
+
+
+def _end_paragraphs(doc: Doc, words: Integers) -> Integers:
+    """RETURNS (Integers): Shape (words,), the starts that are known, with those behind blank lines."""
+    starts = _find_starts(_read_starts(doc), words)
+    if len(words) < len(doc):
+        spaces = numpy.setdiff1d(numpy.arange(len(doc)), words)
+        breaks = [i for i in spaces.tolist() if doc[i].text.count("\n") > 1]
+        behind = numpy.searchsorted(words, breaks)
+        behind = behind[behind < len(words)]
+        starts[behind] = numpy.where(starts[behind] == UNKNOWN_START, KNOWN_START, starts[behind])
+    return starts
 
 
 def _place_starts(starts: Integers, parse: ParseAnnotation) -> Mask:

@@ -197,6 +197,16 @@ def test_boundaries_of_a_sentencizer_are_kept(trained: Language) -> None:
     assert _read(doc)[3] == (4, "dep") and _read(doc)[7] == (7, "ROOT"), "next word; a sentence of white space"
 
 
+@pytest.mark.parametrize("space, wanted", [("\n\n", [0, 3]), ("\r\n \r\n", [0, 3]), ("\n", [0]), ("  ", [0])])
+def test_a_blank_line_ends_a_sentence(trained: Language, space: str, wanted: List[int]) -> None:
+    words = ["She", "ate", space, "cake", "."]
+    doc = trained(Doc(trained.vocab, words=words))
+    assert _starts(doc) == wanted
+    assert all(token.head.sent == token.sent for token in doc)
+    known = trained(Doc(trained.vocab, words=words, sent_starts=[1, -1, -1, -1, -1]))
+    assert _starts(known) == [0], "a boundary that is known is kept"
+
+
 def test_white_space_depends_on_the_word_before_it(trained: Language) -> None:
     words = ["\n", "She", " ", "ate", "cake", ".", " ", "\n", "Dogs", "bark", "!", " "]
     doc = trained(Doc(trained.vocab, words=words))

@@ -53,7 +53,8 @@ def test_the_wheel_was_made_by_the_present_recipe(script, site, meta, tmp_path):
     """Settings, biLM and version; the entity recognizer is trained on the other components."""
     assert meta["version"] == __version__, BUILD
     recipe = {stage: meta["recipe"][stage]["config_digest"] for stage in ("treebank", "entities")}
-    base = spacy.load(site / NAME / f"{NAME}-{__version__}", exclude=["ner"])
+    added = ["attribute_ruler", "ner"]  # behind the training of the treebank
+    base = spacy.load(site / NAME / f"{NAME}-{__version__}", exclude=added)
     base.to_disk(tmp_path / "base")
     configs = {
         "treebank": script.make_treebank_config("en", "en_elmo_sm"),
@@ -107,3 +108,10 @@ def test_the_wheel_refers_to_the_packaged_bilm_by_name(nlp):
     text = "He broke the record."
     layers = load_bilm("en_elmo_sm").embed([[token.text for token in nlp.make_doc(text)]])[0]
     assert nlp(text)._.elmo_layers == pytest.approx(layers, abs=1e-5)
+
+
+def test_white_space_is_annotated_as_in_pipelines_of_spacy(nlp):
+    doc = nlp("Hello world.\n\nNew  paragraph here.")
+    spaces = [(token.text, token.pos_, token.tag_, str(token.morph)) for token in doc if token.is_space]
+    assert spaces == [(text, "SPACE", "_SP", "") for text in ("\n\n", " ")]
+    assert [sentence.text for sentence in doc.sents] == ["Hello world.\n\n", "New  paragraph here."]

@@ -372,6 +372,13 @@ def train_stage(
     return settings
 
 
+def tag_spaces(nlp: Language) -> None:
+    """Annotate white space as spaCy's own pipelines do; treebanks have none, so that the networks would guess."""
+    tagger = [name for name in ("tagger", "morphologizer") if name in nlp.pipe_names]
+    ruler = nlp.add_pipe("attribute_ruler", after=tagger[-1])
+    ruler.add([[{"IS_SPACE": True}]], {"POS": "SPACE", "MORPH": "_", **({"TAG": "_SP"} if "tagger" in tagger else {})})
+
+
 def use_ud_noun_chunks(config: Config) -> None:
     """Let `doc.noun_chunks` read UD's labels, which spaCy's rules for English and German do not have."""
     if lacks_ud_rules(config["nlp"]["lang"]):
@@ -393,6 +400,7 @@ def evaluate_cli(
     """
     name = name_of(treebank, assets_dir)
     nlp = spacy.load(find_pipeline(treebank, seed, assets_dir), config=PREDICTION)
+    tag_spaces(nlp)
     round_parameters(nlp)
     path = find_treebank(treebank, assets_dir)["test"]
     record: Dict[str, Any] = {"name": name, "seed": seed, **score_treebank(nlp, path)}
@@ -518,6 +526,7 @@ def package_cli(
     with tempfile.TemporaryDirectory() as work:
         nlp = spacy.load(find_pipeline(treebank, seed, assets_dir), config=PREDICTION)
         nlp.meta.update(describe(name, treebank, seed, nlp.pipe_names))
+        tag_spaces(nlp)
         round_parameters(nlp)
         nlp.config["paths"] = dict.fromkeys(nlp.config["paths"])  # those of this machine
         nlp.config["training"]["logger"] = {"@loggers": "spacy.ConsoleLogger.v1", "progress_bar": False}
