@@ -309,8 +309,8 @@ def test_grid_counts_cells_below_and_above(import_script):
     table = tables.make_grid(results)
     assert "| `crf_ner`, F | 100 | 31.00 ± 1.00 | 29.67 ± 0.58 | -1.33 ± 0.33 | 200 / 200 |" in table
     assert "| 30.00 (n = 1) | 60.00 (n = 1) | +30.00 (n = 1) |" in table
-    several = "1 of 2 are below the baseline and 1 above (several seeds, by more than a standard error)"
-    assert table.endswith(f"With ELMo {several}; 0 of 1 are below the baseline and 1 above (one seed).")
+    several = "1 of 2 rows are below the baseline and 1 above (several seeds, by more than a standard error)"
+    assert table.endswith(f"With ELMo {several}; 0 of 1 rows are below the baseline and 1 above (one seed).")
 
 
 # Alternatives: minilm.py and pretrain.py

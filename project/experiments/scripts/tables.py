@@ -287,7 +287,7 @@ def _add_standard_error(gains: List[float]) -> str:
 
 
 def _count_cells(cells: List[List[float]]) -> str:
-    """RETURNS (str): Number of cells above and below the baseline by more than a standard error, or with one seed."""
+    """RETURNS (str): Number of rows above and below the baseline by more than a standard error, or with one seed."""
     counts = []
     for label, group in (
         ("several seeds, by more than a standard error", [gains for gains in cells if len(gains) > 1]),
@@ -295,7 +295,7 @@ def _count_cells(cells: List[List[float]]) -> str:
     ):
         pairs = [(mean(gains), stdev(gains) / sqrt(len(gains)) if len(gains) > 1 else 0.0) for gains in group]
         below, above = sum(gain < -error for gain, error in pairs), sum(gain > error for gain, error in pairs)
-        counts += [f"{below} of {len(group)} are below the baseline and {above} above ({label})"] if group else []
+        counts += [f"{below} of {len(group)} rows are below the baseline and {above} above ({label})"] if group else []
     return f"With ELMo {'; '.join(counts)}."
 
 
