@@ -8,7 +8,7 @@ import torch
 from spacy.tokens import Doc
 from thinc.api import Dropout, Linear, Model, chain, concatenate, glorot_uniform_init, with_array
 from thinc.layers.residual import init as init_residual
-from thinc.types import Floats2d
+from thinc.types import Floats2d, Ints1d
 from thinc.util import get_width, torch2xp, xp2torch
 from torch import Tensor
 
@@ -16,6 +16,7 @@ from ..inference.kernel_lstm import PackedLSTM
 from ..inference.lstm_sequences import run_lstm
 from ..inference.runtime import isolated, register_fork_handlers
 from ..settings import Count, Even, Probability, check_arguments
+from .crf import find_words
 
 ELMO_LAYERS = ("elmo-listener", "elmo_tok2vec")  # names in `listener.py` and `replaced_listener.py`
 
@@ -186,7 +187,7 @@ def ElmoTaskEncoder(
     """
     _check_layers({"embed": embed, "elmo_input": elmo_input, "elmo_output": elmo_output}, encode)
     projection = [] if encode.attrs.get(ANY_WIDTH) else [_make_projection(encode)]
-    hidden: Tok2Vec = chain(_join_listener(embed, elmo_input), _make_dropout(dropout), *projection, encode)  # h
+    hidden = _encode_words(_join_listener(embed, elmo_input), _make_dropout(dropout), *projection, encode)  # h
     encoder = _join_listener(hidden, elmo_output)  # [h; ELMo']
     for name, layer in (("embed", embed), ("encode", encode), ("elmo_input", elmo_input), ("elmo_output", elmo_output)):
         encoder.set_ref(name, layer)
@@ -208,6 +209,47 @@ def Tok2VecWithElmo(embed: Tok2Vec, elmo: Tok2Vec, encode: Optional[Model[Sequen
     _check_layers({"embed": embed, "elmo": elmo}, encode)
     joined = _join_listener(embed, elmo)
     return joined if encode is None else chain(joined, _make_projection(encode), encode)
+
+
+def _encode_words(reader: Tok2Vec, *layers: Model[Sequences, Sequences]) -> Tok2Vec:
+    """A chain whose layers, behind the one that reads Docs, do not see white space; its rows are zeros."""
+    chained: Tok2Vec = chain(reader, *layers)
+    dims = {name: chained.maybe_get_dim(name) for name in chained.dim_names}
+    return Model(chained.name, _forward_words, init=chained.init, dims=dims, layers=chained.layers)
+
+
+def _forward_words(
+    model: Tok2Vec, docs: List[Doc], is_train: bool
+) -> Tuple[Sequences, Callable[[Sequences], List[Doc]]]:
+    reader, *layers = model.layers
+    vectors, backprop_reader = reader(docs, is_train)
+    words = [model.ops.asarray1i(find_words(doc)) for doc in docs]
+    rows = [doc_vectors[doc_words] for doc_vectors, doc_words in zip(vectors, words)]
+    backprops = []
+    for layer in layers:
+        rows, backprop_layer = layer(rows, is_train)
+        backprops.append(backprop_layer)
+
+    def backprop(d_outputs: Sequences) -> List[Doc]:
+        d_rows = [d_output[doc_words] for d_output, doc_words in zip(d_outputs, words)]
+        for backprop_layer in reversed(backprops):
+            d_rows = backprop_layer(d_rows)
+        d_docs: List[Doc] = backprop_reader(_place_words(model, d_rows, words, docs))
+        return d_docs
+
+    return _place_words(model, rows, words, docs), backprop
+
+
+def _place_words(model: Tok2Vec, rows: Sequences, words: List[Ints1d], docs: List[Doc]) -> Sequences:
+    """RETURNS (List[Floats2d]): A row for each token, zeros for white space."""
+    placed = []
+    for doc, doc_words, doc_rows in zip(docs, words, rows):
+        if len(doc_rows) < len(doc):
+            tokens = model.ops.alloc2f(len(doc), doc_rows.shape[1])
+            tokens[doc_words] = doc_rows
+            doc_rows = tokens
+        placed.append(doc_rows)
+    return placed
 
 
 def _join_listener(layer: Tok2Vec, listener: Optional[Tok2Vec]) -> Tok2Vec:

@@ -62,10 +62,27 @@ def test_vectors_are_the_concatenations_of_the_paper(placement, encode):
         if encode is WINDOW:
             (projection,) = [node for node in tok2vec.walk() if node.name == "linear" and node.get_dim("nO") == 8]
             joined = joined @ projection.get_param("W").T + projection.get_param("b")
-        wanted = tok2vec.get_ref("encode").predict([joined.astype("f")])[0]
+        is_word = numpy.array([not token.is_space for token in doc])
+        encoded = tok2vec.get_ref("encode").predict([joined.astype("f")[is_word]])[0]
+        wanted = numpy.zeros((len(doc), encoded.shape[1]))
+        wanted[is_word] = encoded
         if "elmo_output" in PLACEMENTS[placement]:
             wanted = numpy.hstack([wanted, mix_by_hand(doc, tok2vec.get_ref("elmo_output"))])
         numpy.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("encode", [BILSTM, WINDOW], ids=["bilstm", "window"])
+def test_white_space_changes_no_vector_of_a_word(encode):
+    nlp = make_tagger(task_encoder("input", encode))
+    train(nlp)
+    spaced, plain = list(nlp.pipe(["She  sat\non the bank. ", "She sat on the bank."]))
+    found, wanted = tok2vec_of(nlp).predict([spaced, plain])
+    is_space = numpy.array([token.is_space for token in spaced])
+    assert is_space.sum() == 2 and len(found) == len(spaced)
+    assert not found[is_space].any()
+    numpy.testing.assert_allclose(found[~is_space], wanted, atol=1e-6)
+    only_spaces, empty = tok2vec_of(nlp).predict([nlp.make_doc(" \n "), nlp.make_doc("")])
+    assert not only_spaces.any() and len(only_spaces) == 1 and len(empty) == 0
 
 
 @pytest.mark.parametrize("is_reversed", [False, True])

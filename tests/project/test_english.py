@@ -115,3 +115,15 @@ def test_white_space_is_annotated_as_in_pipelines_of_spacy(nlp):
     spaces = [(token.text, token.pos_, token.tag_, str(token.morph)) for token in doc if token.is_space]
     assert spaces == [(text, "SPACE", "_SP", "") for text in ("\n\n", " ")]
     assert [sentence.text for sentence in doc.sents] == ["Hello world.\n\n", "New  paragraph here."]
+
+
+@pytest.mark.parametrize("gap", ["  ", "\n", " \n "])
+def test_gaps_between_sentences_change_no_annotation(nlp, gap):
+    text = "It rained all day. Then we left. Nobody spoke."
+    read = [
+        [(token.text, token.tag_, token.pos_, token.lemma_, token.dep_, token.head.text) for token in doc if token.dep]
+        for doc in nlp.pipe([text, text.replace(". ", f".{gap}")], disable=["ner"])
+    ]
+    plain, spaced = ([row for row in rows if row[2] != "SPACE"] for rows in read)
+    assert spaced == plain
+    assert len(list(nlp(text.replace(". ", f".{gap}")).sents)) == 3
