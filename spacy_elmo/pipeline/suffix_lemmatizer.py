@@ -23,6 +23,7 @@ from spacy.vocab import Vocab
 
 # A rule is learned for the characters that change with up to so many before them, from so many forms at least.
 MAX_CONTEXT, MIN_FORMS = 3, 2
+MIN_STEM = 2  # characters that a rule leaves
 MAX_CACHED = 100_000  # forms with their part of speech
 FILE = "tables.json"
 TABLES = ("forms", "lowercase_forms", "rules", "lowercased")
@@ -55,8 +56,8 @@ class SuffixLemmatizer(Pipe):
     """Looks lemmas up by form and part of speech, and applies suffix rules to other forms.
 
     Tables are by part of speech: `rules` has the rule of a suffix; `lowercase_forms` the lemma of a form in lower case,
-    where that is not the one of the rules; `forms` that of a form, where it is another one. The lemmas of the parts of
-    speech in `lowercased` are in lower case, unless they are in a table.
+    where that is not the one of the rules, and lemmas that were not among the forms; `forms` that of a form, where it
+    is another one. The lemmas of the parts of speech in `lowercased` are in lower case, unless they are in a table.
     """
 
     def __init__(
@@ -111,9 +112,9 @@ class SuffixLemmatizer(Pipe):
     def _apply_rules(self, form: str, pos: str) -> str:
         base, rules = form.lower() if pos in self.lowercased else form, self.rules.get(pos, {})
         for start in range(len(base) + 1):
-            if base[start:] in rules:
-                n_cut, ending = rules[base[start:]]
-                return base[: len(base) - n_cut] + ending or base
+            n_cut, ending = rules.get(base[start:], (len(base), ""))
+            if len(base) - n_cut >= MIN_STEM:
+                return base[: len(base) - n_cut] + ending
         return base
 
     # Training
@@ -138,7 +139,11 @@ class SuffixLemmatizer(Pipe):
         self.lowercased = sorted(pos for pos, lemmas in by_pos.items() if _is_lowercased(lemmas))
         for pos, lemmas in by_pos.items():  # each table has only what `lemmatize` gets wrong with those before it
             self.rules[pos] = _learn_rules(lemmas, lowercase=pos in self.lowercased)
-            for tables, counts in ((self.lowercase_forms, _merge(lemmas, str.lower)), (self.forms, lemmas)):
+            merged = _merge(lemmas, str.lower)
+            for lemma in {lemma for counts in lemmas.values() for lemma in counts} - merged.keys():
+                if lemma == lemma.lower():  # "sing", where only "sang" and "sings" were seen
+                    merged[lemma][lemma] += 1
+            for tables, counts in ((self.lowercase_forms, merged), (self.forms, lemmas)):
                 tables[pos] = {form: lemma for form, lemma in _choose(counts) if self.lemmatize(form, pos) != lemma}
 
     # Serialization

@@ -58,6 +58,13 @@ def test_other_forms_follow_the_rules_of_their_suffix(form, pos, lemma):
     assert nlp(Doc(nlp.vocab, words=[form], pos=[pos]))[0].lemma_ == lemma
 
 
+def test_lemmas_and_short_words_are_not_cut():
+    texts = [*TRAINED, "sang VERB sing / shaking VERB shake / joking VERB joke / taking VERB take"]
+    lemmatizer = make_nlp(texts).get_pipe("suffix_lemmatizer")
+    assert lemmatizer.lemmatize("smoking", "VERB") == "smoke"
+    assert [lemmatizer.lemmatize(form, "VERB") for form in ("sing", "king", "Sing")] == ["sing", "king", "sing"]
+
+
 def test_the_most_frequent_lemma_is_chosen():
     nlp = make_nlp(["left VERB leave", "left VERB left", "left VERB leave"])
     assert nlp(Doc(nlp.vocab, words=["left"], pos=["VERB"]))[0].lemma_ == "leave"
