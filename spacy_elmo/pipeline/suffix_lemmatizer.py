@@ -140,7 +140,7 @@ class SuffixLemmatizer(Pipe):
         for pos, lemmas in by_pos.items():  # each table has only what `lemmatize` gets wrong with those before it
             self.rules[pos] = _learn_rules(lemmas, lowercase=pos in self.lowercased)
             merged = _merge(lemmas, str.lower)
-            for lemma in {lemma for counts in lemmas.values() for lemma in counts} - merged.keys():
+            for lemma in sorted({lemma for counts in lemmas.values() for lemma in counts} - merged.keys()):
                 if lemma == lemma.lower():  # "sing", where only "sang" and "sings" were seen
                     merged[lemma][lemma] += 1
             for tables, counts in ((self.lowercase_forms, merged), (self.forms, lemmas)):

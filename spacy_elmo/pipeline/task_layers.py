@@ -224,20 +224,24 @@ def _forward_words(
     reader, *layers = model.layers
     vectors, backprop_reader = reader(docs, is_train)
     words = [model.ops.asarray1i(find_words(doc)) for doc in docs]
-    rows = [doc_vectors[doc_words] for doc_vectors, doc_words in zip(vectors, words)]
+    rows = _take_words(vectors, words)
     backprops = []
     for layer in layers:
         rows, backprop_layer = layer(rows, is_train)
         backprops.append(backprop_layer)
 
     def backprop(d_outputs: Sequences) -> List[Doc]:
-        d_rows = [d_output[doc_words] for d_output, doc_words in zip(d_outputs, words)]
+        d_rows = _take_words(d_outputs, words)
         for backprop_layer in reversed(backprops):
             d_rows = backprop_layer(d_rows)
         d_docs: List[Doc] = backprop_reader(_place_words(model, d_rows, words, docs))
         return d_docs
 
     return _place_words(model, rows, words, docs), backprop
+
+
+def _take_words(sequences: Sequences, words: List[Ints1d]) -> Sequences:
+    return [rows if len(rows) == len(doc_words) else rows[doc_words] for rows, doc_words in zip(sequences, words)]
 
 
 def _place_words(model: Tok2Vec, rows: Sequences, words: List[Ints1d], docs: List[Doc]) -> Sequences:

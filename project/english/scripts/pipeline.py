@@ -220,7 +220,7 @@ def advise_bilm(name: str, lang: str, bilm: Optional[str]) -> None:
     source = f"The package has it: `--bilm {packaged}`."
     if not packaged:
         source = (
-            f"{describe_published(code)} With more text than that of the treebank: `python -m spacy elmo "
+            f"{describe_published(code)} With more text than the treebank has: `python -m spacy elmo "
             f"init-pretraining pretrain.cfg --text TEXT --lang {lang}`, `python -m spacy elmo pretrain pretrain.cfg "
             f"runs/{code}_elmo --paths.train TEXT --paths.valid HELD_OUT`, then `--bilm runs/{code}_elmo/model-best`. "
             "See docs/pretraining.md."
