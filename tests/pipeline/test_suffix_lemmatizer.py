@@ -59,10 +59,10 @@ def test_other_forms_follow_the_rules_of_their_suffix(form, pos, lemma):
 
 
 def test_lemmas_and_short_words_are_not_cut():
-    texts = [*TRAINED, "sang VERB sing / shaking VERB shake / joking VERB joke / taking VERB take"]
+    texts = [*TRAINED, "sprang VERB spring / shaking VERB shake / joking VERB joke / taking VERB take"]
     lemmatizer = make_nlp(texts).get_pipe("suffix_lemmatizer")
     assert lemmatizer.lemmatize("smoking", "VERB") == "smoke"
-    assert [lemmatizer.lemmatize(form, "VERB") for form in ("sing", "king", "Sing")] == ["sing", "king", "sing"]
+    assert [lemmatizer.lemmatize(form, "VERB") for form in ("spring", "king", "Spring")] == ["spring", "king", "spring"]
 
 
 def test_the_most_frequent_lemma_is_chosen():
