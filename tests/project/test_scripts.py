@@ -207,7 +207,7 @@ def test_every_run_makes_a_pipeline(import_script, tmp_path):
         run for runs in experiments.EXPERIMENTS.values() for run in runs if run.share == 100 and not run.is_starter
     ]
     for run in {run.name(0): run for run in every if not run.condition.startswith("minilm")}.values():
-        overrides = script.make_overrides(run, 0, tmp_path, tmp_path, experiments.Options())
+        overrides = script.make_overrides(run, 0, tmp_path, experiments.Options())
         script.make_config(run, experiments.Options()).to_disk(tmp_path / "run.cfg")
         config = script.Config().from_disk(tmp_path / "run.cfg", interpolate=True, overrides=overrides)
         has_elmo[run.task, run.condition] = "elmo" in load_model_from_config(config, auto_fill=True).pipe_names
@@ -252,7 +252,7 @@ def test_grid_trains_what_init_config_writes(import_script, invoke, tmp_path, co
         for block in (config, written):
             del block["training"]["logger"], block["paths"]
         assert config == written
-        overrides = paper_run.make_overrides(run, 0, tmp_path, tmp_path, experiments.Options())
+        overrides = paper_run.make_overrides(run, 0, tmp_path, experiments.Options())
         ours = ("paths.", "system.seed", "training.logger.", "components.elmo.model.layer_cache_mb")
         assert [name for name in overrides if not name.startswith(ours)] == []
 

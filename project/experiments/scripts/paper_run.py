@@ -35,6 +35,7 @@ from thinc.api import Config
 from spacy_elmo.pipeline.layer_weights import find_task_mixes
 
 RESULT = "result.json"  # in the folder of a kept pipeline, written last: without it the folder is not complete
+DEV_SENTENCES = 500  # at most, beside few training sentences: nobody who labels 100 has a large development part
 SHUFFLE_SEED = 0  # of the training docs; the same for all seeds and conditions, so that shares contain each other
 BEST = Path("out", "model-best")  # the best pipeline, in the folder of a training
 LEARN_RATE = "training.optimizer.learn_rate"
@@ -94,7 +95,7 @@ def describe_settings(run: Run, seed: int, options: Options) -> Dict[str, Any]:
         **(identify(options.bilm) if run.has_elmo and not run.source else {"bilm": None}),
         **({"source": load_source(options.alternatives, run.source, run.config)} if run.source else {}),
         **({"minilm_digest": digest_minilm(find_minilm(options.minilm))} if run.has_minilm else {}),
-        **({"n_sentences": run.n_sentences} if run.n_sentences else {}),
+        **({"n_sentences": run.n_sentences, "dev_sentences": DEV_SENTENCES} if run.n_sentences else {}),
         **({"per_category": run.per_category} if run.per_category else {}),
         **options.training_settings(run),
     }
@@ -129,11 +130,11 @@ def make_config(run: Run, options: Options) -> Config:
     return config
 
 
-def make_overrides(run: Run, seed: int, work_dir: Path, corpus_dir: Path, options: Options) -> Dict[str, Any]:
+def make_overrides(run: Run, seed: int, work_dir: Path, options: Options) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): Overrides of the config: paths, seed, log, training and the settings of the run."""
     overrides: Dict[str, Any] = {
         "paths.train": str(work_dir / "train.spacy"),
-        "paths.dev": str(corpus_dir / "dev.spacy"),
+        "paths.dev": str(work_dir / "dev.spacy"),
         "system.seed": seed,
         "training.logger.@loggers": "spacy.ConsoleLogger.v3",
         "training.logger.output_file": str(work_dir / "log.jsonl"),
@@ -224,18 +225,23 @@ def choose_threshold(nlp: Language, examples: List[Example]) -> float:
 
 
 def _train_and_score(run: Run, seed: int, work_dir: Path, corpus_dir: Path, options: Options) -> Dict[str, Any]:
-    """Leave the best pipeline in `work_dir`. RETURNS (Dict[str, Any]): What was measured."""
+    """Leave the data and the best pipeline in `work_dir`. RETURNS (Dict[str, Any]): What was measured."""
     drawn = {"n_sentences": run.n_sentences, "per_category": run.per_category, "seed": seed}
     n_docs, n_words = write_share(corpus_dir / "train.spacy", work_dir / "train.spacy", run.share, **drawn)
+    if run.n_sentences:
+        write_share(corpus_dir / "dev.spacy", work_dir / "dev.spacy", 100, n_sentences=DEV_SENTENCES)
+    else:
+        shutil.copy(corpus_dir / "dev.spacy", work_dir)
+    shutil.copy(corpus_dir / "test.spacy", work_dir)
     sizes = {"train_docs": n_docs, "train_words": n_words}
     if run.is_classifier:
         settings = dict(run.settings)
         kind, shared = settings.pop("kind"), {"weights": find_minilm(options.minilm), "max_steps": options.max_steps}
-        corpora = (work_dir / "train.spacy", corpus_dir / "dev.spacy")
+        corpora = (work_dir / "train.spacy", work_dir / "dev.spacy")
         measured = train_minilm(kind, Tuning(**settings), seed, corpora, work_dir / BEST, **shared)
-        return {**score(work_dir / BEST, corpus_dir), **measured, **sizes}
+        return {**score(work_dir / BEST, work_dir), **measured, **sizes}
     make_config(run, options).to_disk(work_dir / "config.cfg")
-    overrides = make_overrides(run, seed, work_dir, corpus_dir, options)
+    overrides = make_overrides(run, seed, work_dir, options)
     start_s = time.process_time()
     with cache_frozen_transformer() if run.has_minilm else nullcontext():
         train_pipeline(work_dir / "config.cfg", work_dir / BEST.parent, overrides)
@@ -244,7 +250,7 @@ def _train_and_score(run: Run, seed: int, work_dir: Path, corpus_dir: Path, opti
     curve = [(int(row["step"]), round(float(row["score"]), 5)) for row in evaluations]
     best_step, best_score = max(curve, key=lambda row: (row[1], row[0]))  # of equals spaCy keeps the last
     best = {"best_dev_score": best_score, "best_step": best_step, "last_step": curve[-1][0], "curve": curve}
-    return {**score(work_dir / BEST, corpus_dir), **best, "cpu_seconds": round(cpu_seconds, 1), **sizes}
+    return {**score(work_dir / BEST, work_dir), **best, "cpu_seconds": round(cpu_seconds, 1), **sizes}
 
 
 def _place(config: Config, name: str, placement: str) -> None:

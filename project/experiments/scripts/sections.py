@@ -194,9 +194,10 @@ def grid_section(results: List[Record]) -> Optional[str]:
     table = make_grid(results)
     preface = (
         "Each row is the config that `elmo init-config --component` writes, as it stands, and that of `--baseline`, on "
-        "the same training sentences; both stop by its patience. The biLM is `en_elmo_sm` for English; of another "
-        "treebank it is trained on the same training part, with `configs/pretrain_small_text.cfg` as it stands. Means "
-        "over three seeds in percent, ± the sample standard deviation; differences ± their standard error."
+        "the same training sentences; both stop by its patience, on at most 500 development sentences beside 100 and "
+        "1,000 for training. The biLM is `en_elmo_sm` for English; of another treebank it is trained on the whole "
+        "training part, with `configs/pretrain_small_text.cfg` as it stands, and with the components. Means over three "
+        "seeds in percent, ± the sample standard deviation; differences ± their standard error."
     )
     command = "`python -m spacy project run grid project/experiments` trains what has no result."
     return None if table is None else f"{preface}\n\n{table}\n\n{command}"
