@@ -127,6 +127,7 @@ def pretrain(corpus: Path, folder: Path, lang: str) -> float:
         "paths.train": corpus / "train.spacy",
         "paths.valid": corpus / "dev.spacy",
         "pretraining.max_passes": PASSES,
+        "pretraining.dropout": 0.1,
         "pretraining.eval_every": 200,
         "meta.name": OWN_TEXT,
         "meta.lang": lang,
