@@ -60,11 +60,11 @@ def init_config_cli(
         "-P",
         help="A BiLSTM over word features in place of the network of --optimize, with ELMo at its input, its output or both.",
     ),
-    fine_tune: bool = Opt(
-        False,
-        "--fine-tune",
+    fine_tune: Optional[bool] = Opt(
+        None,
+        "--fine-tune/--frozen",
         "-ft",
-        help="Train the biLM together with the components: higher scores, longer training, the same speed afterwards.",
+        help="Train the biLM together with the components: higher scores, longer training, the same speed afterwards. The default with a biLM of `elmo pretrain` that is narrower than en_elmo_sm, except for textcat and textcat_multilabel.",
     ),
     bilm: Optional[str] = Opt(
         None,

@@ -40,11 +40,15 @@ LOADER = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": "${paths.bilm}"}
 # As in configs/elmo_ner_finetune.cfg.
 FINE_TUNING = {"@misc": "spacy-elmo.FineTuning.v1", "top_rate": 0.385, "layer_decay": 0.385}
 FINE_TUNING_UPDATES = {"max_steps": 1000, "patience": 0}
+# A biLM with narrower projections than en_elmo_sm is fine-tuned by default, but not by text classifiers, which learn a
+# few texts by heart then. Its updates cost little, so that these trainings end by spaCy's patience.
+NARROW = 128
 # Components by the token attribute that they learn, and components that learn other annotations.
 ANNOTATED = {"TAG": "tagger", "POS": "morphologizer", "MORPH": "morphologizer"}
 ANNOTATED |= {"LEMMA": "trainable_lemmatizer", "DEP": "parser"}
 OTHERS = ("senter", "ner", "spancat", "textcat", "textcat_multilabel")
 PARSERS = ("parser", "beam_parser", "biaffine_parser")
+CLASSIFIERS = {"textcat", "textcat_multilabel"}
 ENCODER_WIDTH = 200  # of the BiLSTM, both directions together
 PIPE_BATCH_SIZE = 256  # Docs per batch of `nlp.pipe`; with spaCy's 1,000 the layers need four times as much memory
 NO_LISTENER = "it has no component that could listen to ELMo"
@@ -59,7 +63,7 @@ def make_pipeline_config(
     placement: Optional[str] = None,
     bilm: Optional[str] = None,
     base: Optional[str] = None,
-    fine_tune: bool = False,
+    fine_tune: Optional[bool] = None,
     is_baseline: bool = False,
     logs: Optional[str] = None,
     has_ud_labels: bool = False,
@@ -79,7 +83,8 @@ def make_pipeline_config(
     bilm (Optional[str]): Name or path of a biLM; None: the packaged one of the language, or null.
     base (Optional[str]): Name or path of a trained pipeline. The components of `pipeline` have the settings that they
         have there, and all others are taken from it, frozen.
-    fine_tune (bool): Train the biLM too.
+    fine_tune (Optional[bool]): Train the biLM too. None for True with a biLM in native format that is narrower than
+        en_elmo_sm, and without text classifiers.
     is_baseline (bool): Without ELMo: the components read word features through an encoder.
     logs (Optional[str]): Output folder of the training, for the logs that `elmo report` draws; None for no logs.
     has_ud_labels (bool): A parser will learn the labels of Universal Dependencies: `doc.noun_chunks` will read them.
@@ -104,6 +109,8 @@ def make_pipeline_config(
             )
     lang = (base_nlp.lang if base_nlp else lang or read_lang(bilm)) or "en"
     names = _check_pipeline(pipeline, lang, base_nlp)
+    is_narrow = not elmo_names and _is_narrow(bilm)
+    fine_tune = is_narrow and not CLASSIFIERS & set(names) if fine_tune is None else fine_tune
     has_bilm = is_baseline or bool(elmo_names)
     bilm = None if has_bilm else choose_bilm(bilm, lang)
     is_known = has_bilm or bilm in PACKAGED_NAMES
@@ -117,7 +124,7 @@ def make_pipeline_config(
     if not has_bilm:
         _add_elmo(config, bilm, fine_tune=fine_tune)
     if fine_tune:
-        config["training"].update(FINE_TUNING_UPDATES)
+        config["training"].update({} if is_narrow else FINE_TUNING_UPDATES)
         config["training"]["optimizer"]["use_averages"] = True
     if logs is not None:
         _add_logs(config, logs, has_mixes=_weighs_layers(config["components"]))
@@ -137,8 +144,9 @@ def make_pipeline_config(
         place = "" if is_baseline else f", with ELMo {PLACEMENTS[placement]}"
         lines.append(f"Differs from it: a BiLSTM over word features{place}.")
     if fine_tune:
-        trained, n_updates = "" if is_baseline else "trains the biLM too, ", FINE_TUNING_UPDATES["max_steps"]
-        lines.append(f"Differs from it: {trained}ends after {n_updates} updates, and saves averaged weights.")
+        differing = [] if is_baseline else ["trains the biLM too"]
+        differing += [] if is_narrow else [f"ends after {FINE_TUNING_UPDATES['max_steps']} updates"]
+        lines.append(f"Differs from it: {', '.join([*differing, 'saves averaged weights'])}.")
     models = [block.get("model", {}) for block in filled["components"].values()]
     if any("TextCatNgrams" in model.get("@architectures", "") for model in models):
         beside = "" if is_baseline else ", and from all layers, without a mix of their own"
@@ -202,6 +210,15 @@ def read_lang(bilm: Optional[str]) -> Optional[str]:
     record = read_json(File(meta)) if meta is not None and meta.is_file() else None
     lang = record.get("lang") if isinstance(record, dict) else None
     return lang if isinstance(lang, str) and lang.strip() else None
+
+
+def _is_narrow(bilm: Optional[str]) -> bool:
+    """RETURNS (bool): Whether it is in native format, and narrower than the packaged ones."""
+    path = None if bilm is None or bilm in PACKAGED_NAMES else locate_model(bilm) / "config.json"
+    record = read_json(File(path)) if path is not None and path.is_file() else None
+    sizes = record.get("bilm") if isinstance(record, dict) else None
+    width = sizes.get("projection_width") if isinstance(sizes, dict) else None
+    return isinstance(width, int) and width < NARROW
 
 
 def _check_pipeline(pipeline: str, lang: str, base: Optional[Language]) -> List[str]:

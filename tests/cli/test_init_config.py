@@ -1,6 +1,7 @@
 """`elmo init-config`: configs that are complete, in which every component listens, and which train as they are."""
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy
@@ -8,7 +9,7 @@ import pytest
 import spacy
 from annotated_docs import make_docs
 from cli.calls import call, make_overrides, read_config, refused, told
-from nn.tiny import make_language_model
+from nn.tiny import CONFIG, make_language_model
 from spacy.cli.init_config import fill_config
 from spacy.cli.train import train
 from spacy.language import Language
@@ -18,10 +19,13 @@ from spacy.vocab import Vocab
 from thinc.api import Config
 
 from spacy_elmo import load_bilm, save_bilm
+from spacy_elmo.bilm.network import BiLMNetwork
+from spacy_elmo.inference.bilm import BiLM
 from spacy_elmo.pipeline.listener import get_listeners
 from spacy_elmo.pipeline.model import get_bilm
 from spacy_elmo.pipeline.noun_chunks import find_noun_chunks
 from spacy_elmo.pipeline.starter_config import make_pipeline_config
+from spacy_elmo.text.words import Vocabulary
 
 FAST = ["ner"]
 SLOW = [
@@ -210,6 +214,36 @@ def test_any_bilm_but_a_packaged_one_has_word_features_beside_it_by_default(tmp_
         assert f"spacy init config` for {wanted}" in (tmp_path / "tagger.cfg").read_text(encoding="utf8")
 
 
+@pytest.mark.issue(62)
+def test_a_narrow_bilm_is_trained_with_the_components_by_default(tmp_path):
+    """Both files end by spaCy's patience, and save averages; with a wide biLM and with --frozen neither does."""
+    words = ["<S>", "</S>", "<UNK>"]
+    save_bilm(make_language_model(words), tmp_path / "narrow")
+    wide = BiLM(BiLMNetwork(replace(CONFIG, cell_width=128, projection_width=128)).eval(), vocabulary=Vocabulary(words))
+    save_bilm(wide, tmp_path / "wide")
+    path, trainings = tmp_path / "tagger.cfg", {}
+    call("init-config", path, "--component", "tagger,textcat", "--bilm", tmp_path / "narrow")
+    assert read_config(path)["components"]["elmo"]["model"]["frozen"], "a text classifier would learn texts by heart"
+    for bilm, given, is_tuned in (
+        (tmp_path / "narrow", [], True),
+        (tmp_path / "narrow", ["--frozen"], False),
+        (tmp_path / "wide", [], False),
+        ("en_elmo_sm", [], False),
+    ):
+        call("init-config", path, "--component", "tagger", "--bilm", bilm, "--baseline", "--force", *given)
+        config, baseline = read_config(path), read_config(tmp_path / "tagger_baseline.cfg")
+        model = config["components"]["elmo"]["model"]
+        assert (model["frozen"], model["fine_tuning"] is None) == (not is_tuned, not is_tuned), (bilm, given)
+        assert config["training"]["optimizer"]["use_averages"] is is_tuned
+        assert (path.read_text(encoding="utf8").find("trains the biLM too, saves averaged weights") > 0) is is_tuned
+        for training in (config["training"], baseline["training"]):
+            training.pop("logger")
+        assert config["training"] == baseline["training"]
+        trainings[is_tuned] = config["training"]
+    assert trainings[True].pop("optimizer") != trainings[False].pop("optimizer")
+    assert trainings[True] == trainings[False]
+
+
 @pytest.mark.issue(59)
 def test_concatenated_layers_get_no_log_of_weights(tmp_path):
     call("init-config", tmp_path / "texts.cfg", "--component", "textcat", "--baseline")
@@ -313,7 +347,7 @@ def _cases():
 @pytest.mark.parametrize("name, settings, n_listeners", _cases())
 def test_component_trains_and_learns_its_mix(name, settings, n_listeners, bilm_path, tmp_path):
     (tmp_path / "config.cfg").write_text(
-        make_pipeline_config(pipeline=name, bilm=str(bilm_path), **settings), encoding="utf8"
+        make_pipeline_config(pipeline=name, bilm=str(bilm_path), **{"fine_tune": False, **settings}), encoding="utf8"
     )
     overrides = {**make_overrides(tmp_path), "training.max_steps": 3, "training.eval_frequency": 3}
     train(tmp_path / "config.cfg", tmp_path / "out", overrides=overrides)
