@@ -122,8 +122,8 @@ class Errors(metaclass=Catalogue):
         "them from there to train them further."
     )
     EL098 = (
-        "The component '{name}' is not initialized: it has no weights (as spaCy's E109). Train it (`nlp.initialize`, "
-        "then `nlp.update`; or `spacy train`), load a trained pipeline, or disable the component."
+        "The component '{name}' is not initialized: it has no weights, or no tables (as spaCy's E109). Train it "
+        "(`nlp.initialize`, then `nlp.update`; or `spacy train`), load a trained pipeline, or disable the component."
     )
 
     # Pretraining

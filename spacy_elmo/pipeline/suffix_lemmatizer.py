@@ -21,6 +21,8 @@ from spacy.tokens import Doc
 from spacy.training import Example, validate_get_examples
 from spacy.vocab import Vocab
 
+from ..errors import Errors
+
 # A rule is learned for the characters that change with up to so many before them, from so many forms at least.
 MAX_CONTEXT, MIN_FORMS = 3, 2
 MIN_STEM = 2  # characters that a rule leaves
@@ -81,7 +83,11 @@ class SuffixLemmatizer(Pipe):
     def __call__(self, doc: Doc) -> Doc:
         """Set the lemmas of the tokens. Warns (W108 of spaCy) of tokens without a part of speech, which keep their
         form.
+
+        RAISES (ValueError): EL098 if the component is not initialized.
         """
+        if not self.rules:
+            raise ValueError(Errors.EL098.format(name=self.name))
         if len(doc) == 0:
             return doc
         rows = doc.to_array([ORTH, POS, LEMMA])

@@ -116,6 +116,13 @@ def test_copies_give_the_same_lemmas(copy, tmp_path):
         assert all(token.lemma_ for token in one)
 
 
+def test_without_tables_it_is_an_error():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("suffix_lemmatizer")
+    with pytest.raises(ValueError, match="EL098.*'suffix_lemmatizer' is not initialized"):
+        nlp("Dogs bark.")
+
+
 def test_training_data_without_lemmas_are_an_error():
     nlp = spacy.blank("en")
     nlp.add_pipe("suffix_lemmatizer", name="lemmas")
