@@ -58,8 +58,8 @@ class SuffixLemmatizer(Pipe):
     """Looks lemmas up by form and part of speech, and applies suffix rules to other forms.
 
     Tables are by part of speech: `rules` has the rule of a suffix; `lowercase_forms` the lemma of a form in lower case,
-    where that is not the one of the rules, and lemmas that were not among the forms; `forms` that of a form, where it
-    is another one. The lemmas of the parts of speech in `lowercased` are in lower case, unless they are in a table.
+    where that is not the one of the rules, and lemmas that were not among the forms; `forms` the lemma of a form, where
+    it is another one. The lemmas of the parts of speech in `lowercased` are in lower case, unless they are in a table.
     """
 
     def __init__(

@@ -277,9 +277,26 @@ def test_grid_has_spans_frequent_categories_and_a_number_of_sentences(import_scr
     assert all(list(doc.cats) == list("12345678") and sum(doc.cats.values()) == 1 for doc in texts)
 
 
+@pytest.mark.issue(62)
+@pytest.mark.parametrize("n_sentences, n_docs", [(4, (2, 1, 3)), (0, (3, 3, 3))])
+def test_development_data_are_cut_beside_few_training_sentences(
+    import_script, monkeypatch, tmp_path, n_sentences, n_docs
+):
+    experiments, paper_run = import_script("paper_experiments"), import_script("paper_run")
+    monkeypatch.setattr(paper_run, "DEV_SENTENCES", 2)
+    doc = Doc(VOCAB, ["in", "Turin"] * 2, sent_starts=[True, False] * 2)
+    (tmp_path / "work").mkdir()
+    for split in SPLITS:
+        DocBin(docs=[doc] * 3).to_disk(tmp_path / f"{split}.spacy")
+    run = replace(experiments.find_grid("wnut17", "100", "ner")[0], n_sentences=n_sentences)
+    assert paper_run.write_corpus(run, 0, tmp_path, tmp_path / "work") == (n_docs[0], 4 * n_docs[0])
+    written = [DocBin().from_disk(tmp_path / "work" / f"{split}.spacy") for split in ("train", "dev", "test")]
+    assert tuple(map(len, written)) == n_docs
+
+
 @pytest.mark.slow
 @pytest.mark.issue(62)
-def test_grid_is_trained_trained_again_for_another_config_and_in_the_table(
+def test_grid_is_trained_again_for_another_config_and_in_the_table(
     import_script, invoke, monkeypatch, tiny_bilm, tmp_path
 ):
     experiments, paper = import_script("paper_experiments"), import_script("paper")

@@ -179,6 +179,21 @@ def write_share(
     return len(docs), sum(len(doc) for doc in docs)
 
 
+def write_corpus(run: Run, seed: int, corpus_dir: Path, work_dir: Path) -> Tuple[int, int]:
+    """Write the files of a training: its share of the training data, the development data, of which at most
+    `DEV_SENTENCES` sentences if the training sentences are limited, and the test data.
+
+    RETURNS (Tuple[int, int]): Number of training docs and words.
+    """
+    if run.n_sentences:
+        write_share(corpus_dir / "dev.spacy", work_dir / "dev.spacy", 100, n_sentences=DEV_SENTENCES)
+    else:
+        shutil.copy(corpus_dir / "dev.spacy", work_dir)
+    shutil.copy(corpus_dir / "test.spacy", work_dir)
+    drawn = {"n_sentences": run.n_sentences, "per_category": run.per_category, "seed": seed}
+    return write_share(corpus_dir / "train.spacy", work_dir / "train.spacy", run.share, **drawn)
+
+
 def score(pipeline_dir: Path, corpus_dir: Path) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): Under "test" the scores on the test data that are single numbers, 0 to 1; under "mixes"
     component, place, shares of the layers (the token layer first) and gamma of each mix with weights, if any; under
@@ -226,13 +241,7 @@ def choose_threshold(nlp: Language, examples: List[Example]) -> float:
 
 def _train_and_score(run: Run, seed: int, work_dir: Path, corpus_dir: Path, options: Options) -> Dict[str, Any]:
     """Leave the data and the best pipeline in `work_dir`. RETURNS (Dict[str, Any]): What was measured."""
-    drawn = {"n_sentences": run.n_sentences, "per_category": run.per_category, "seed": seed}
-    n_docs, n_words = write_share(corpus_dir / "train.spacy", work_dir / "train.spacy", run.share, **drawn)
-    if run.n_sentences:
-        write_share(corpus_dir / "dev.spacy", work_dir / "dev.spacy", 100, n_sentences=DEV_SENTENCES)
-    else:
-        shutil.copy(corpus_dir / "dev.spacy", work_dir)
-    shutil.copy(corpus_dir / "test.spacy", work_dir)
+    n_docs, n_words = write_corpus(run, seed, corpus_dir, work_dir)
     sizes = {"train_docs": n_docs, "train_words": n_words}
     if run.is_classifier:
         settings = dict(run.settings)
