@@ -123,9 +123,9 @@ def make_pipeline_config(
         config["paths"]["base"] = base
     if not has_bilm:
         _add_elmo(config, bilm, fine_tune=fine_tune)
-    if fine_tune:
-        config["training"].update({} if is_narrow else FINE_TUNING_UPDATES)
-        config["training"]["optimizer"]["use_averages"] = True
+    is_short = fine_tune and not is_narrow
+    config["training"].update(FINE_TUNING_UPDATES if is_short else {})
+    config["training"]["optimizer"]["use_averages"] = True  # a single evaluation chooses less by luck
     if logs is not None:
         _add_logs(config, logs, has_mixes=_weighs_layers(config["components"]))
     if has_ud_labels and lacks_ud_rules(lang) and set(names) & set(PARSERS):
@@ -143,10 +143,9 @@ def make_pipeline_config(
     elif placement is not None:
         place = "" if is_baseline else f", with ELMo {PLACEMENTS[placement]}"
         lines.append(f"Differs from it: a BiLSTM over word features{place}.")
-    if fine_tune:
-        differing = [] if is_baseline else ["trains the biLM too"]
-        differing += [] if is_narrow else [f"ends after {FINE_TUNING_UPDATES['max_steps']} updates"]
-        lines.append(f"Differs from it: {', '.join([*differing, 'saves averaged weights'])}.")
+    differing = ["trains the biLM too"] if fine_tune and not is_baseline else []
+    differing += [f"ends after {FINE_TUNING_UPDATES['max_steps']} updates"] if is_short else []
+    lines.append(f"Differs from it: {', '.join([*differing, 'saves averaged weights'])}.")
     models = [block.get("model", {}) for block in filled["components"].values()]
     if any("TextCatNgrams" in model.get("@architectures", "") for model in models):
         beside = "" if is_baseline else ", and from all layers, without a mix of their own"

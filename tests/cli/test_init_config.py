@@ -216,7 +216,7 @@ def test_any_bilm_but_a_packaged_one_has_word_features_beside_it_by_default(tmp_
 
 @pytest.mark.issue(62)
 def test_a_narrow_bilm_is_trained_with_the_components_by_default(tmp_path):
-    """Both files end by spaCy's patience, and save averages; with a wide biLM and with --frozen neither does."""
+    """Both files end by spaCy's patience."""
     words = ["<S>", "</S>", "<UNK>"]
     save_bilm(make_language_model(words), tmp_path / "narrow")
     wide = BiLM(BiLMNetwork(replace(CONFIG, cell_width=128, projection_width=128)).eval(), vocabulary=Vocabulary(words))
@@ -234,14 +234,22 @@ def test_a_narrow_bilm_is_trained_with_the_components_by_default(tmp_path):
         config, baseline = read_config(path), read_config(tmp_path / "tagger_baseline.cfg")
         model = config["components"]["elmo"]["model"]
         assert (model["frozen"], model["fine_tuning"] is None) == (not is_tuned, not is_tuned), (bilm, given)
-        assert config["training"]["optimizer"]["use_averages"] is is_tuned
         assert (path.read_text(encoding="utf8").find("trains the biLM too, saves averaged weights") > 0) is is_tuned
         for training in (config["training"], baseline["training"]):
             training.pop("logger")
         assert config["training"] == baseline["training"]
         trainings[is_tuned] = config["training"]
-    assert trainings[True].pop("optimizer") != trainings[False].pop("optimizer")
     assert trainings[True] == trainings[False]
+
+
+@pytest.mark.issue(62)
+@pytest.mark.parametrize("options", [[], ["--fine-tune"], ["--placement", "both"]])
+def test_averaged_weights_are_saved(options, tmp_path):
+    """Without them, the best of a few noisy evaluations is taken: texts were worse with ELMo than without."""
+    call("init-config", tmp_path / "any.cfg", "--component", "ner,textcat", "--baseline", *options)
+    for name in ("any.cfg", "any_baseline.cfg"):
+        assert read_config(tmp_path / name)["training"]["optimizer"]["use_averages"], name
+        assert "saves averaged weights" in (tmp_path / name).read_text(encoding="utf8")
 
 
 @pytest.mark.issue(59)
@@ -254,7 +262,7 @@ def test_concatenated_layers_get_no_log_of_weights(tmp_path):
 @pytest.mark.issue(51)
 @pytest.mark.parametrize("options", [[], ["--optimize", "accuracy"], ["--placement", "both"]])
 def test_fine_tune_differs_only_in_what_trains_the_bilm(options, tmp_path):
-    """As configs/elmo_ner_finetune.cfg does it; the baseline has the same updates and averages."""
+    """As configs/elmo_ner_finetune.cfg does it."""
     recipe = read_config(Path(__file__).parents[2] / "configs" / "elmo_ner_finetune.cfg")
     path, frozen = tmp_path / "tuned.cfg", tmp_path / "frozen.cfg"
     call("init-config", path, "--component", "ner,tagger", "--fine-tune", *options)
@@ -268,7 +276,6 @@ def test_fine_tune_differs_only_in_what_trains_the_bilm(options, tmp_path):
     call("init-config", frozen, "--component", "ner,tagger", *options)
     plain = read_config(frozen)
     tuned["components"]["elmo"]["model"].update(frozen=True, fine_tuning=None)
-    assert tuned["training"]["optimizer"].pop("use_averages") and not plain["training"]["optimizer"].pop("use_averages")
     tuned["training"].update({name: plain["training"][name] for name in changed})
     assert tuned == plain
 

@@ -306,6 +306,7 @@ def test_grid_is_trained_again_for_another_config_and_in_the_table(
     invoke(paper.paper_cli, *arguments)
     stored = list(srsly.read_jsonl(tmp_path / "grid.jsonl"))
     assert [one["settings"]["n_sentences"] for one in stored] == [20, 20] and stored[0]["train_docs"] < 20
+    assert all(one["words_per_second"] > 0 for one in stored)
     assert invoke(paper.paper_cli, *arguments).output.count("is finished") == 2
     stored[1]["settings"]["config_digest"] = "another"
     srsly.write_jsonl(tmp_path / "grid.jsonl", stored)
@@ -322,9 +323,11 @@ def test_grid_counts_cells_below_and_above(import_script):
             for seed, score in enumerate(scores):
                 test = dict.fromkeys(("ents_f", "spans_sc_f"), score if run.condition == "elmo" else 0.3 + seed / 100)
                 settings = {"task": run.task, "condition": run.condition, "share": 100, "config_digest": ""}
-                results.append({"settings": {**settings, "seed": seed}, "test": test, "best_step": 200})
+                result = {"settings": {**settings, "seed": seed}, "test": test, "best_step": 200, "cpu_seconds": seed}
+                results.append({**result, **({"words_per_second": 9000} if component == "ner" else {})})
     table = tables.make_grid(results)
-    assert "| `crf_ner`, F | 100 | 31.00 ± 1.00 | 29.67 ± 0.58 | -1.33 ± 0.33 | 200 / 200 |" in table
+    assert "| `crf_ner`, F | 100 | 31.00 ± 1.00 | 29.67 ± 0.58 | -1.33 ± 0.33 | 200 / 200 | 1 / 1 | - / - |" in table
+    assert table.count("| 9,000 / 9,000 |") == 1
     assert "| 30.00 (n = 1) | 60.00 (n = 1) | +30.00 (n = 1) |" in table
     several = "1 of 2 rows are below the baseline and 1 above (several seeds, by more than a standard error)"
     assert table.endswith(f"With ELMo {several}; 0 of 1 rows are below the baseline and 1 above (one seed).")

@@ -32,6 +32,7 @@ GRID = {
     "ncbi_disease": ENTITIES,
     "goemotions8": ("textcat",),
     "sentiment": ("textcat",),
+    "hwu64": ("textcat",),
     "goemotions": ("textcat_multilabel",),
 }
 GRID |= dict.fromkeys(TREEBANKS, ("morphologizer", "parser", "biaffine_parser"))

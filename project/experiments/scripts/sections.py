@@ -192,12 +192,15 @@ SECTIONS: Dict[str, Tuple[str, str, Callable[[Record], str]]] = {
 def grid_section(results: List[Record]) -> Optional[str]:
     """What `elmo init-config` writes, with and without ELMo."""
     table = make_grid(results)
+    trained = [result for result in results if "_init-config:" in result["settings"]["config"]]
+    processors = " or ".join(sorted({result["processor"] for result in trained}))
     preface = (
         "Each row is the config that `elmo init-config --component` writes, as it stands, and that of `--baseline`, on "
         "the same training sentences; both stop by its patience, on at most 500 development sentences beside 100 and "
         "1,000 for training. The biLM is `en_elmo_sm` for English; of another treebank it is trained on the whole "
         "training part, with `configs/pretrain_small_text.cfg` as it stands, and with the components. Means over three "
-        "seeds in percent, ± the sample standard deviation; differences ± their standard error."
+        "seeds in percent, ± the sample standard deviation; differences ± their standard error. CPU times of one "
+        f"thread of an {processors}, beside another training; words per second of CPU time on the test data."
     )
     command = "`python -m spacy project run grid project/experiments` trains what has no result."
     return None if table is None else f"{preface}\n\n{table}\n\n{command}"

@@ -91,6 +91,7 @@ GRID_TITLES = {
     "ncbi_disease": "NCBI-disease",
     "goemotions8": "GoEmotions, 8 categories",
     "sentiment": "sentence polarity",
+    "hwu64": "HWU64, 64 intents",
     "goemotions": "GoEmotions",
     "af_afribooms": "Afrikaans, UD AfriBooms",
     "hy_bsut": "Armenian, UD BSUT",
@@ -107,6 +108,11 @@ GRID_SCORES = {
     "textcat": ("macro F", "cats_macro_f"),
     "textcat_multilabel": ("macro AUC", "cats_macro_auc"),
 }
+GRID_COLUMNS = {
+    "best_step": "updates to the best score",
+    "cpu_seconds": "CPU seconds of training",
+    "words_per_second": "words per second",
+}
 MEASURED = "speed.jsonl"  # of choice.py, in the folder of the results
 FINETUNED = {"baseline": "without ELMo", "elmo": "frozen biLM", "elmo-finetuned": "fine-tuned biLM"}
 
@@ -116,7 +122,7 @@ def make_gains(results: List[Result], tasks: Tasks = TASKS) -> Optional[str]:
     rows = []
     for task, (title, scores) in tasks.items():
         without, with_elmo = (select(results, task, condition) for condition in ("baseline", "elmo"))
-        updates = " / ".join(_mean_updates(group) for group in (without, with_elmo))
+        updates = " / ".join(_mean_number(group) for group in (without, with_elmo))
         for label, key in scores.items():
             if percents(without, key) or percents(with_elmo, key):
                 gain = summarize(paired_differences(without, with_elmo, key), sign="+")
@@ -265,13 +271,13 @@ def make_grid(results: List[Result]) -> Optional[str]:
             without, with_elmo = (_keep_newest(select(results, run.task, run.condition)) for run in pair)
             if gains := paired_differences(without, with_elmo, key):
                 scores = [summarize(percents(group, key)) for group in (without, with_elmo)]
-                updates = " / ".join(_mean_updates(group) for group in (without, with_elmo))
+                means = [" / ".join(_mean_number(group, key) for group in (without, with_elmo)) for key in GRID_COLUMNS]
                 title = [GRID_TITLES[dataset], f"`{component}`, {label}", size]
-                rows.append([*title, *scores, _add_standard_error(gains), updates])
+                rows.append([*title, *scores, _add_standard_error(gains), *means])
                 cells.append(gains)
     header = ["data set", "component, test score", "sentences or texts", "without ELMo", "with ELMo"]
-    updates = "updates to the best score, without / with"
-    table = make_table([*header, "difference, same seeds", updates], rows)
+    means = [f"{label}, without / with" for label in GRID_COLUMNS.values()]
+    table = make_table([*header, "difference, same seeds", *means], rows)
     return None if table is None else f"{table}\n\n{_count_cells(cells)}"
 
 
@@ -383,8 +389,10 @@ def _group(results: List[Result], task: str, labels: Dict[str, str]) -> List[Tup
     return [(labels[name], group) for name, group in groups.items()] if groups.keys() - {"baseline", "elmo"} else []
 
 
-def _mean_updates(results: List[Result]) -> str:
-    return f"{mean(result['best_step'] for result in results):,.0f}" if results else "-"
+def _mean_number(results: List[Result], key: str = "best_step") -> str:
+    """RETURNS (str): Mean of those that have it; results from before it was measured do not."""
+    values = [result[key] for result in results if key in result]
+    return f"{mean(values):,.0f}" if values else "-"
 
 
 # Weights in use
