@@ -40,6 +40,8 @@ LOADER = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": "${paths.bilm}"}
 # As in configs/elmo_ner_finetune.cfg.
 FINE_TUNING = {"@misc": "spacy-elmo.FineTuning.v1", "top_rate": 0.385, "layer_decay": 0.385}
 FINE_TUNING_UPDATES = {"max_steps": 1000, "patience": 0}
+# Layers are learned early and n-grams late, with a plateau of the score between.
+TEXT_UPDATES = {"patience": 4000}
 # A biLM with narrower projections than en_elmo_sm is fine-tuned by default, but not by text classifiers, which learn a
 # few texts by heart then. Its updates cost little, so that these trainings end by spaCy's patience.
 NARROW = 128
@@ -123,8 +125,8 @@ def make_pipeline_config(
         config["paths"]["base"] = base
     if not has_bilm:
         _add_elmo(config, bilm, fine_tune=fine_tune)
-    is_short = fine_tune and not is_narrow
-    config["training"].update(FINE_TUNING_UPDATES if is_short else {})
+    is_short, is_long = fine_tune and not is_narrow, bool(CLASSIFIERS & set(names))
+    config["training"].update(FINE_TUNING_UPDATES if is_short else TEXT_UPDATES if is_long else {})
     config["training"]["optimizer"]["use_averages"] = True  # a single evaluation chooses less by luck
     if logs is not None:
         _add_logs(config, logs, has_mixes=_weighs_layers(config["components"]))
@@ -144,7 +146,10 @@ def make_pipeline_config(
         place = "" if is_baseline else f", with ELMo {PLACEMENTS[placement]}"
         lines.append(f"Differs from it: a BiLSTM over word features{place}.")
     differing = ["trains the biLM too"] if fine_tune and not is_baseline else []
-    differing += [f"ends after {FINE_TUNING_UPDATES['max_steps']} updates"] if is_short else []
+    if is_short:
+        differing.append(f"ends after {FINE_TUNING_UPDATES['max_steps']:,} updates")
+    elif is_long:
+        differing.append(f"ends after {TEXT_UPDATES['patience']:,} updates without a better score")
     lines.append(f"Differs from it: {', '.join([*differing, 'saves averaged weights'])}.")
     models = [block.get("model", {}) for block in filled["components"].values()]
     if any("TextCatNgrams" in model.get("@architectures", "") for model in models):

@@ -252,6 +252,24 @@ def test_averaged_weights_are_saved(options, tmp_path):
         assert "saves averaged weights" in (tmp_path / name).read_text(encoding="utf8")
 
 
+@pytest.mark.issue(62)
+@pytest.mark.parametrize(
+    "components, options, patience, text",
+    [
+        ("ner", [], 1600, "Differs from it: saves"),
+        ("textcat", [], 4000, "ends after 4,000 updates without a better score, saves"),
+        ("textcat_multilabel,ner", [], 4000, "ends after 4,000 updates without a better score, saves"),
+        ("textcat", ["--fine-tune"], 0, "ends after 1,000 updates, saves"),
+    ],
+)
+def test_patience_is_long_for_text_categories(components, options, patience, text, tmp_path):
+    """Layers are learned first, then there is a plateau until the n-grams are."""
+    call("init-config", tmp_path / "any.cfg", "--component", components, "--baseline", *options)
+    for name in ("any.cfg", "any_baseline.cfg"):
+        assert read_config(tmp_path / name)["training"]["patience"] == patience, name
+        assert text in (tmp_path / name).read_text(encoding="utf8")
+
+
 @pytest.mark.issue(59)
 def test_concatenated_layers_get_no_log_of_weights(tmp_path):
     call("init-config", tmp_path / "texts.cfg", "--component", "textcat", "--baseline")
