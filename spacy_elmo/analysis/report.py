@@ -131,7 +131,7 @@ def _look_for_pipeline(path: Path) -> Optional[Path]:
 
 def _find_seeds(path: Path) -> List[Path]:
     """Folders beside a folder that differ from it in the number at the end, which one of them may lack, without those
-    whose configs differ in more than seeds and paths.
+    whose configs differ in more than seeds, paths and loggers.
     """
     folder = path.resolve()
     stem = re.fullmatch(r"(.*?)[-_]?\d*", folder.name)
@@ -144,12 +144,12 @@ def _find_seeds(path: Path) -> List[Path]:
 
 
 def _experiment_of(folder: Path) -> Any:
-    """The config of a training without seeds and paths; None without a config."""
+    """The config of a training without seeds, paths and logger, which has paths too; None without a config."""
     pipeline = _look_for_pipeline(folder)
     if pipeline is None:
         return None
     config = _read_config(pipeline)
-    for block, names in (("system", ("seed",)), ("training", ("seed",)), ("paths", tuple(config.get("paths", {})))):
+    for block, names in (("system", ("seed",)), ("training", ("seed", "logger")), ("paths", tuple(config.get("paths", {})))):
         for name in names:
             config.get(block, {}).pop(name, None)
     return config

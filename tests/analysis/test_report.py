@@ -43,6 +43,7 @@ def test_seeds_are_the_folders_beside_and_logs_are_known_by_their_rows(folder):
         shutil.copytree(folder, folder.parent / name)
         config = folder.parent / name / "model-best" / "config.cfg"
         changed = re.sub(r"(?m)^seed = .*$", "seed = 7", config.read_text(encoding="utf8"))
+        changed = changed.replace("[training.logger]", f'[training.logger]\noutput_file = "{name}.jsonl"')
         config.write_text(re.sub(r"(?m)^batch_size = .*$", "batch_size = 9", changed) if name == "out-2" else changed)
     assert {seed.name for seed in read_output(folder).seeds} == {"out-0", "out-3", "out-12", "out", "out_1"}
     write_logs(folder)  # known by their rows
