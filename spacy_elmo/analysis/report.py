@@ -149,7 +149,8 @@ def _experiment_of(folder: Path) -> Any:
     if pipeline is None:
         return None
     config = _read_config(pipeline)
-    for block, names in (("system", ("seed",)), ("training", ("seed", "logger")), ("paths", tuple(config.get("paths", {})))):
+    ignored = {"system": ["seed"], "training": ["seed", "logger"], "paths": [*config.get("paths", {})]}
+    for block, names in ignored.items():
         for name in names:
             config.get(block, {}).pop(name, None)
     return config

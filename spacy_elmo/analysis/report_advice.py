@@ -79,7 +79,8 @@ def _find_remedies(nlp: Language, kinds: Set[str]) -> Iterator[str]:
         yield (
             f"word features beside ELMo, which {', '.join(alone)} {'reads' if len(alone) == 1 else 'read'} alone: "
             f"`python -m spacy elmo init-config accuracy.cfg --component {','.join(alone)} --optimize accuracy "
-            f"{options}--baseline`, then train both configs. This helps most with a narrow biLM, or one of little text."
+            f"{options}--baseline`, then train both configs. This helps most with a biLM of little text or of another "
+            "kind of text."
         )
     for name in readers:
         for parents, listener in _find_listeners(blocks[name]):

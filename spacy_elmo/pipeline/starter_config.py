@@ -29,8 +29,6 @@ from .noun_chunks import NOUN_CHUNKS, lacks_ud_rules
 from .replaced_listener import LISTENER_ARCHITECTURE
 from .text_classifier import BAG_OF_WORDS
 
-# The file that this config wrote, on the first 300 training sentences of WNUT-17, and its baseline.
-SCORES = "300 sentences of WNUT-17, test F1 23.7 with ELMo, 5.5 without (seeds 0 to 2), 2026-11-27; two minutes each"
 PLACEMENTS = {"input": "at the input", "output": "at the output", "both": "at the input and at the output"}
 # Names to ignore: shared layers, which ELMo replaces, and empty names.
 SHARED = ("", "elmo", "tok2vec", "transformer")
@@ -61,7 +59,7 @@ def make_pipeline_config(
     pipeline: str,
     *,
     lang: Optional[str] = None,
-    optimize: Optional[str] = None,
+    optimize: str = "accuracy",
     placement: Optional[str] = None,
     bilm: Optional[str] = None,
     base: Optional[str] = None,
@@ -77,9 +75,8 @@ def make_pipeline_config(
 
     pipeline (str): Names of components, separated by commas.
     lang (Optional[str]): Language code; None for the language of `base` or of the biLM, or "en".
-    optimize (Optional[str]): "efficiency": each component reads a listener; "accuracy": a listener and word features,
-        followed by an encoder. None for efficiency with a packaged biLM and without a placement, otherwise accuracy: a
-        biLM trained on little text knows less of a word than its prefix and suffix say.
+    optimize (str): "efficiency": each component reads a listener; "accuracy": a listener and word features, followed by
+        an encoder: a biLM of other or of little text knows less of a word than its prefix and suffix say.
     placement (Optional[str]): ELMo at the "input", the "output" or "both" of a BiLSTM over word features, in place of
         the network of `optimize`.
     bilm (Optional[str]): Name or path of a biLM; None: the packaged one of the language, or null.
@@ -115,8 +112,6 @@ def make_pipeline_config(
     fine_tune = is_narrow and not CLASSIFIERS & set(names) if fine_tune is None else fine_tune
     has_bilm = is_baseline or bool(elmo_names)
     bilm = None if has_bilm else choose_bilm(bilm, lang)
-    is_known = has_bilm or bilm in PACKAGED_NAMES
-    optimize = optimize or ("efficiency" if placement is None and is_known else "accuracy")
     tok2vec = _make_tok2vec(lang, optimize, placement, is_baseline)
     config = _make_blocks(names, lang, optimize, tok2vec, placement, base_nlp)
     frozen_blocks: Dict[str, ConfigBlock] = {}
@@ -135,14 +130,10 @@ def make_pipeline_config(
     config["system"]["gpu_allocator"] = "pytorch" if use_gpu else None
     filled = load_model_from_config(config, auto_fill=True).config
     filled["components"].update(frozen_blocks)  # spaCy fills in their settings
-    is_measured = names == ["ner"] and lang == "en" and optimize == "efficiency" and not base
-    is_measured &= not fine_tune and (is_baseline or bilm == find_language_bilm(lang))
     elmo, owner = ("without ELMo", "network") if is_baseline else ("with ELMo", "mix of layers")
     source = f"the config of `spacy init config` for {optimize}"
     lines = [f"{', '.join(names)} {elmo}: {source}, each component with its own {owner}."]
-    if is_measured:
-        lines.append(f"Scores: {SCORES}.")
-    elif placement is not None:
+    if placement is not None:
         place = "" if is_baseline else f", with ELMo {PLACEMENTS[placement]}"
         lines.append(f"Differs from it: a BiLSTM over word features{place}.")
     differing = ["trains the biLM too"] if fine_tune and not is_baseline else []
