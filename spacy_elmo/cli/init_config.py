@@ -52,7 +52,7 @@ def init_config_cli(
         "accuracy",
         "--optimize",
         "-o",
-        help="accuracy: components read ELMo concatenated with spaCy's word features, through an encoder. efficiency: components read ELMo alone, nearly twice as fast; on text unlike that of the biLM, scores may be below those without ELMo.",
+        help="accuracy: components read ELMo concatenated with spaCy's word features, through an encoder. efficiency: components read ELMo alone, nearly twice as fast; on text unlike the biLM's own, scores may be below the baseline's.",
     ),
     placement: Optional[Literal["input", "output", "both"]] = Opt(
         None,

@@ -197,8 +197,8 @@ def write_corpus(run: Run, seed: int, corpus_dir: Path, work_dir: Path) -> Tuple
 def score(pipeline_dir: Path, corpus_dir: Path) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): Under "test" the scores on the test data that are single numbers, 0 to 1; under
     "words_per_second" the words that it predicts in a second of CPU time there; under "mixes" component, place, shares
-    of the layers (the token layer first) and gamma of each mix with weights, if any; under "threshold" that of a
-    component for several categories, chosen on the development data.
+    of the layers (the token layer first) and gamma of each mix with weights, if any; under "threshold" the
+    threshold of a component for several categories, chosen on the development data.
     """
     nlp = spacy.load(pipeline_dir)
     threshold = {}

@@ -195,7 +195,7 @@ def grid_section(results: List[Record]) -> Optional[str]:
     trained = [result for result in results if "_init-config:" in result["settings"]["config"]]
     processors = " or ".join(sorted({result["processor"] for result in trained}))
     preface = (
-        "Each row is the config that `elmo init-config --component` writes, as it stands, and that of `--baseline`, on "
+        "Each row is the config that `elmo init-config --component` writes, as it stands, and its baseline, on "
         "the same training sentences; both stop by its patience, on at most 500 development sentences beside 100 and "
         "1,000 for training. The biLM is `en_elmo_sm` for English; of another treebank it is trained on the whole "
         "training part, with `configs/pretrain_small_text.cfg` as it stands, and with the components. Means over three "
