@@ -35,11 +35,18 @@ def make_pipeline(patterns: Dict[str, str], *, has_elmo: bool) -> Language:
 
 
 def write_output(
-    folder: Path, patterns: Dict[str, str], *, has_elmo: bool = True, metrics: Optional[Dict[str, Any]] = None
+    folder: Path,
+    patterns: Dict[str, str],
+    *,
+    has_elmo: bool = True,
+    metrics: Optional[Dict[str, Any]] = None,
+    seed: int = 0,
 ) -> Path:
     """What `spacy train` leaves, and metrics.json if there are metrics."""
     folder.mkdir(parents=True, exist_ok=True)
-    make_pipeline(patterns, has_elmo=has_elmo).to_disk(folder / "model-best")
+    nlp = make_pipeline(patterns, has_elmo=has_elmo)
+    nlp.config["system"]["seed"] = seed
+    nlp.to_disk(folder / "model-best")
     if metrics is not None:
         srsly.write_json(folder / "metrics.json", metrics)
     return folder

@@ -143,10 +143,12 @@ def read_answers(nlp: Language, path: Path) -> List[DocAnswers]:
     categorizer, linker = _find_last(nlp, TextCategorizer), _find_last(nlp, EntityLinker)
     unlabelled = _find_unlabelled(nlp)
     has_cats = has_links = False
+    given: Set[str] = set()  # what the pipeline predicts for some Doc
     for batch in minibatch(_read_examples(nlp, path), SCORING_BATCH_SIZE):
         examples = [example for example in batch if len(example.reference) or example.reference.cats]
         for example, doc in zip(examples, nlp.pipe([example.predicted for example in examples])):
             example.predicted = doc
+            given |= {name for name, annotation in ANNOTATIONS.items() if _is_given(doc, annotation)}
         linked = examples if linker is None else _link(linker, examples)
         for example, linked_example in zip(examples, linked):
             row = _answers_of(example, unlabelled)
@@ -159,12 +161,20 @@ def read_answers(nlp: Language, path: Path) -> List[DocAnswers]:
             answers.append(row)
     if not answers:
         raise _no_docs(path, "there is no Doc with tokens")
-    missing = [kind for kind, is_annotated in (("cats", has_cats), ("nel", has_links)) if not is_annotated]
+    missing = {kind for kind, is_annotated in (("cats", has_cats), ("nel", has_links)) if not is_annotated}
+    missing |= ANNOTATIONS.keys() - given
     for row in answers:
         for annotated in (row.gold, row.predicted):
             for name in [name for name in annotated if answer_kind(name) in missing]:
                 del annotated[name]
     return answers
+
+
+def _is_given(doc: Doc, annotation: str) -> bool:
+    """RETURNS (bool): Whether a component has annotated the Doc. To spaCy a Doc without tokens has all annotations, and
+    a Doc of one token has sentence boundaries.
+    """
+    return len(doc) > (annotation == "SENT_START") and doc.has_annotation(annotation)
 
 
 def _find_last(nlp: Language, component: type) -> Any:

@@ -22,6 +22,7 @@ from ..files import AnyPath
 from ..pipeline.component import find_models
 from ..pipeline.layer_weights import TaskMix, find_task_mixes
 from ..pipeline.model import get_bilm
+from ..pipeline.task_layers import has_elmo
 from ..util import is_number
 from ..weights.contents import hash_weights
 from .answers import (
@@ -79,10 +80,10 @@ class TrainingOutput:
     pipeline (Path): The trained pipeline in it: model-best, model-last or the folder itself.
     config (Dict[str, Any]): Its config, variables not filled in.
     seeds (Tuple[SeedScores, ...]): The folder first, then other seeds: folders beside it whose names differ in the
-        number at the end. Only those with a metrics.json.
+        number at the end. Only those with scores in a metrics.json.
     dev_seeds (Tuple[SeedScores, ...]): The same folders, with the scores on the development data that `spacy train`
         writes into the meta.json of a pipeline. Only those with such scores.
-    has_metrics (bool): Whether the folder itself has a metrics.json.
+    has_metrics (bool): Whether the folder itself has scores in a metrics.json.
     score_log (Tuple[ReportRow, ...]): A row per evaluation: step, score, scores. Empty without a log.
     weight_log (Dict[Tuple[str, int], List[ReportRow]]): See `read_course`. Empty without a log.
     """
@@ -109,14 +110,16 @@ def read_output(path: Path) -> TrainingOutput:
         raise ValueError(Errors.EL430.format(path=path, problem=problem if path.exists() else "it does not exist"))
     folders = [path, *_find_seeds(path)]
     score_log, weight_log = _read_logs(path)
+    seeds = [_read_seed(folder) for folder in folders if (folder / METRICS).is_file()]
+    seeds = [seed for seed in seeds if seed.scores]
     return TrainingOutput(
         path=path,
         pipeline=pipeline,
         config=_read_config(pipeline),
         meta=_read_object(pipeline / META),
-        seeds=tuple(_read_seed(folder) for folder in folders if (folder / METRICS).is_file()),
+        seeds=tuple(seeds),
         dev_seeds=tuple(seed for seed in map(_read_dev_seed, folders) if seed is not None),
-        has_metrics=(path / METRICS).is_file(),
+        has_metrics=bool(seeds) and seeds[0].name == path.resolve().name,
         score_log=score_log,
         weight_log=weight_log,
     )
@@ -130,30 +133,36 @@ def _look_for_pipeline(path: Path) -> Optional[Path]:
 
 
 def _find_seeds(path: Path) -> List[Path]:
-    """Folders beside a folder that differ from it in the number at the end, which one of them may lack, without those
-    whose configs differ in more than seeds, paths and loggers.
+    """Folders beside a folder that differ from it in the number at the end, which one of them may lack. Where they have
+    configs, these differ in nothing but the seed, and in loggers and their folder.
     """
     folder = path.resolve()
     stem = re.fullmatch(r"(.*?)[-_]?\d*", folder.name)
     names = re.compile(re.escape("" if stem is None else stem[1]) + r"[-_]?(\d*)")
     beside = [(names.fullmatch(other.name), other) for other in folder.parent.iterdir()]
-    seeds = sorted((int(name[1] or -1), other) for name, other in beside if name is not None and other.is_dir())
-    others = [other for _, other in seeds if other != folder]
-    ours = _experiment_of(folder)
-    return [other for other in others if _experiment_of(other) in (None, ours)]
+    numbered = sorted((int(name[1] or -1), other) for name, other in beside if name is not None and other.is_dir())
+    experiment, seed = _read_experiment(folder)
+    seeds, others = [seed], []
+    for other in (other for _, other in numbered if other != folder):
+        other_experiment, seed = _read_experiment(other)
+        if other_experiment is None or (other_experiment == experiment and seed not in seeds):
+            seeds.append(seed)
+            others.append(other)
+    return others
 
 
-def _experiment_of(folder: Path) -> Any:
-    """The config of a training without seeds, paths and logger, which has paths too; None without a config."""
+def _read_experiment(folder: Path) -> Tuple[Optional[Dict[str, Any]], List[object]]:
+    """RETURNS (Tuple[Optional[Dict[str, Any]], List[object]]): The config of a training, without seeds, loggers and
+    their folder, and its seeds; None without a config.
+    """
     pipeline = _look_for_pipeline(folder)
     if pipeline is None:
-        return None
+        return None, []
     config = _read_config(pipeline)
-    ignored = {"system": ["seed"], "training": ["seed", "logger"], "paths": [*config.get("paths", {})]}
-    for block, names in ignored.items():
-        for name in names:
-            config.get(block, {}).pop(name, None)
-    return config
+    seeds = [config.get(block, {}).pop("seed", None) for block in ("system", "training")]
+    for block, name in (("training", "logger"), ("paths", "logs")):
+        config.get(block, {}).pop(name, None)
+    return config, seeds
 
 
 def _read_seed(folder: Path) -> SeedScores:
@@ -356,18 +365,27 @@ def make_report(
     return replace(
         report,
         advice=list(_advise(report, nlp, their_nlp)),
-        notes=[*_find_notes(report), *_note_unscored(report, nlp), *_note_baseline(report, their_nlp)],
+        notes=[*_find_notes(report, nlp), *_note_unscored(report, nlp), *_note_baseline(report, nlp, their_nlp)],
         hints=list(_find_hints(report)),
     )
 
 
 def _advise(report: TrainingReport, nlp: Language, their_nlp: Optional[Language]) -> Iterator[str]:
-    if their_nlp is not None and not _uses_bilm(their_nlp):
-        yield from find_advice(_find_differences(report), nlp)
+    if their_nlp is not None and not _find_readers(their_nlp):
+        yield from find_advice(_find_differences(report), nlp, report.code)
 
 
-def _uses_bilm(nlp: Language) -> bool:
-    return any(get_bilm(model) is not None for _, model in find_models(nlp))
+def _find_trained(nlp: Language) -> List[str]:
+    """RETURNS (List[str]): Components that the training of the pipeline changed, without shared layers."""
+    frozen = nlp.config["training"]["frozen_components"]
+    names = [name for name, pipe in nlp.pipeline if getattr(pipe, "is_trainable", False) and name not in frozen]
+    return [name for name in names if nlp.get_pipe_meta(name).factory not in SHARED_FACTORIES]
+
+
+def _find_readers(nlp: Language) -> List[str]:
+    """RETURNS (List[str]): Trained components that read a biLM."""
+    models: Dict[str, Any] = {name: getattr(nlp.get_pipe(name), "model", None) for name in _find_trained(nlp)}
+    return [name for name, model in models.items() if hasattr(model, "walk") and has_elmo(model)]
 
 
 def _find_differences(report: TrainingReport) -> List[Difference]:
@@ -467,16 +485,18 @@ def _find_log(output: TrainingOutput) -> str:
     return f"[paths] logs of its training is '{logs}': copy it from there, or train with --paths.logs {output.path}."
 
 
-def _find_notes(report: TrainingReport) -> Iterator[str]:
+def _find_notes(report: TrainingReport, nlp: Language) -> Iterator[str]:
     if report.output.pipeline.name == "model-last":
         yield "There is no model-best: the report is on model-last."
     if not report.mixes:
         yield "No component of this pipeline mixes the layers of a biLM: there are no layer weights."
     titles = ", ".join(dict.fromkeys(question.title.lower() for question in QUESTIONS.values()))
     if report.data is not None and not report.outcomes:
+        others = [name for name in _find_trained(nlp) if not find_kinds(nlp)[name]]
+        command = f" Scores of {', '.join(others)}: {_write_command(report.output, report.data, report.code)}"
         yield (
-            f"'{report.data}' is not scored here: the Docs and the pipelines have none of these in common: {titles}. "
-            f"Scores of other components: {_write_command(report.output, report.data, report.code)}"
+            f"'{report.data}' is not scored here: the Docs and the pipelines have none of these in common: {titles}."
+            f"{command if others else ''}"
         )
     baseline = report.baseline
     if baseline is not None and bool(report.output.score_log) != bool(baseline.score_log):
@@ -509,11 +529,18 @@ def _note_unscored(report: TrainingReport, nlp: Language) -> Iterator[str]:
             yield f"Of {', '.join(names)} only '{names[-1]}' is scored, as by `spacy evaluate`."
 
 
-def _note_baseline(report: TrainingReport, their_nlp: Optional[Language]) -> Iterator[str]:
+def _note_baseline(report: TrainingReport, nlp: Language, their_nlp: Optional[Language]) -> Iterator[str]:
     if their_nlp is None:
         return
-    if _uses_bilm(their_nlp):
-        yield "The baseline has a biLM, too, so the differences do not measure the effect of ELMo."
+    if _find_readers(their_nlp):
+        is_swapped = not _find_readers(nlp)
+        problem = "and the pipeline does not: exchange the folders" if is_swapped else "too"
+        yield f"The baseline reads a biLM, {problem}. The differences do not measure the effect of ELMo."
+    ours, theirs = (find_kinds(pipe) for pipe in (nlp, their_nlp))
+    learned = {kind for name in _find_trained(their_nlp) for kind in theirs[name]}
+    missing = [name for name in _find_trained(nlp) if ours[name] and not ours[name] & learned]
+    if missing:
+        yield f"The baseline has not learned what {', '.join(missing)} predicts: it is another training."
     n_ours, n_theirs = len(report.seeds), len(report.baseline_seeds)
     if n_ours == n_theirs == 1:
         yield (

@@ -2,6 +2,7 @@
 
 import shlex
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Iterator, List, Optional, Sequence, Set, Tuple
 
 from spacy.language import Language
@@ -13,7 +14,7 @@ from .answers import find_kinds
 # Networks in which a listener stands beside word features or n-grams.
 WITH_WORDS = ("spacy-elmo.Tok2VecWithElmo.v1", "spacy-elmo.ElmoTaskEncoder.v1")
 WITH_NGRAMS = "spacy-elmo.TextCatNgrams.v1"
-KEYWORD_GAMMA = 0.04  # initial_gamma that README and docstring recommend for keywords
+KEYWORD_GAMMA, STYLE_GAMMA = 0.04, 0.2  # values of initial_gamma, see `TextCatNgrams`
 
 
 @dataclass(frozen=True)
@@ -43,21 +44,22 @@ class Difference:
         return self.value == 0 if self.low is None or self.high is None else self.low <= 0 <= self.high
 
 
-def find_advice(differences: Sequence[Difference], nlp: Language) -> Iterator[str]:
+def find_advice(differences: Sequence[Difference], nlp: Language, code: Optional[Path] = None) -> Iterator[str]:
     """differences (Sequence[Difference]): From the baseline, the same training without ELMo.
     nlp (Language): The trained pipeline with ELMo.
+    code (Optional[Path]): Python file that it needs.
     RETURNS (Iterator[str]): A sentence on the scores that ELMo does not raise, then one on each thing to try.
     """
     below = [difference for difference in differences if difference.is_below]
     within = [difference for difference in differences if difference.is_open]
     if below:
-        unknown = "" if below[0].high is not None else " Other seeds may differ: there is one of each."
+        unknown = "" if below[0].high is not None else " With one seed the noise is not known."
         yield f"ELMo is below the baseline: {_list_points(below)}.{unknown}"
     if within:
         yield f"ELMo is within the noise, neither above nor below the baseline: {_list_points(within)}."
     if below or within:
         kinds = {difference.kind for difference in (*below, *within) if difference.kind is not None}
-        yield from (f"Try: {text}" for text in _find_remedies(nlp, kinds))
+        yield from (f"Try: {text}" for text in _find_remedies(nlp, kinds, code))
     if below:
         yield "If it stays below, take the baseline for these components: it is faster."
 
@@ -67,7 +69,7 @@ def _list_points(differences: Sequence[Difference]) -> str:
     return ", ".join(texts) + " points"
 
 
-def _find_remedies(nlp: Language, kinds: Set[str]) -> Iterator[str]:
+def _find_remedies(nlp: Language, kinds: Set[str], code: Optional[Path]) -> Iterator[str]:
     """kinds (Set[str]): The kinds of answers that are not better; empty for all."""
     config, assigned = nlp.config.interpolate(), find_kinds(nlp)
     blocks = {name: config["components"].get(name, {}) for name in nlp.pipe_names}
@@ -75,28 +77,32 @@ def _find_remedies(nlp: Language, kinds: Set[str]) -> Iterator[str]:
     readers = [name for name in readers if not kinds or assigned[name] & kinds] or readers
     alone = [name for name in readers if any(_is_alone(parents) for parents, _ in _find_listeners(blocks[name]))]
     if alone:
-        options = _init_config_options(config)
+        factories = ",".join(dict.fromkeys(blocks[name]["factory"] for name in alone))
         yield (
             f"word features beside ELMo, which {', '.join(alone)} {'reads' if len(alone) == 1 else 'read'} alone: "
-            f"`python -m spacy elmo init-config accuracy.cfg --component {','.join(alone)} --optimize accuracy "
-            f"{options}--baseline`, then train both configs. This helps most with a biLM of little text or of another "
-            "kind of text."
+            f"`python -m spacy elmo init-config accuracy.cfg --component {factories} --optimize accuracy "
+            f"{_init_config_options(config, code)}--baseline`, then train both configs. This helps most with a biLM of "
+            "little text or of another kind of text."
         )
+    weighed = []
     for name in readers:
         for parents, listener in _find_listeners(blocks[name]):
-            gamma = float(listener.get("initial_gamma", 1.0))
-            if WITH_NGRAMS in parents and gamma > KEYWORD_GAMMA:
+            if WITH_NGRAMS in parents:
+                weighed.append(name)
                 yield (
-                    f"less weight for ELMo beside the n-grams of {name}, for categories that keywords show: train with "
-                    f"--components.{name}.model.tok2vec.initial_gamma {KEYWORD_GAMMA} instead of {gamma:g}."
+                    f"another weight of ELMo beside the n-grams of {name} than "
+                    f"{float(listener.get('initial_gamma', 1.0)):g}: train with --components.{name}.model.tok2vec."
+                    f"initial_gamma {KEYWORD_GAMMA} for categories that keywords show, {STYLE_GAMMA} for wording and "
+                    "style."
                 )
     elmo = [block for block in blocks.values() if block.get("factory") == "elmo"]
-    if any(block.get("model", {}).get("frozen", True) for block in elmo):
+    if any(block.get("model", {}).get("frozen", True) for block in elmo) and set(readers) - set(weighed):
         yield "fine-tuning: `init-config --fine-tune` trains the biLM too; the pipeline is as fast afterwards."
     if readers:
         yield (
             "a biLM of your kind of text: `init-adaptation` writes a config that continues its training on your text "
-            "without labels."
+            "without labels. The gain was small where it was measured: 0.4 points of F on NCBI-disease, none on "
+            "GoEmotions."
         )
 
 
@@ -115,7 +121,7 @@ def _is_alone(parents: Sequence[str]) -> bool:
     return not {*WITH_WORDS, WITH_NGRAMS} & set(parents)
 
 
-def _init_config_options(config: Any) -> str:
-    """RETURNS (str): The options of `init-config` for the language and the biLM of a config."""
-    bilm = config.get("paths", {}).get("bilm")
-    return f"--lang {config['nlp']['lang']} " + (f"--bilm {shlex.quote(str(bilm))} " if bilm else "")
+def _init_config_options(config: Any, code: Optional[Path]) -> str:
+    """RETURNS (str): The options of `init-config` for the language and the biLM of a config, and for its code."""
+    values = {"lang": config["nlp"]["lang"], "bilm": config.get("paths", {}).get("bilm"), "code": code}
+    return "".join(f"--{name} {shlex.quote(str(value))} " for name, value in values.items() if value)

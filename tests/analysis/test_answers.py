@@ -98,6 +98,21 @@ def test_sentences_begin_where_the_data_say_and_other_files_are_refused(tmp_path
             read_answers(nlp, tmp_path / "test.spacy")
 
 
+@pytest.mark.issue(62)
+def test_what_no_component_sets_is_not_scored(nlp, tmp_path):
+    """A Doc of one token has sentences, to spaCy, and an empty one has everything."""
+    nlp.remove_pipe("attribute_ruler")
+    docs = [Doc(nlp.vocab, words=["Acme"], tags=["X"], ents=["B-ORG"], sent_starts=[True]), Doc(nlp.vocab)]
+    docs.append(Doc(nlp.vocab, words=["Hi", "Acme"], ents=["O", "B-ORG"], sent_starts=[True, False]))
+    docs[1].cats = {"empty": 1.0}
+    DocBin(docs=docs, store_user_data=True).to_disk(tmp_path / "test.spacy")
+    answers = read_answers(nlp, tmp_path / "test.spacy")
+    assert [outcome.name for outcome in score_answers(answers)] == ["ents"]
+    nlp.add_pipe("sentencizer")
+    outcomes = score_answers(read_answers(nlp, tmp_path / "test.spacy"))
+    assert [(outcome.name, outcome.ours) for outcome in outcomes] == [("ents", 1.0), ("sents", 1.0)]
+
+
 NAMES = tuple("Ada Lovelace met Acme in New York .".split())
 
 

@@ -39,12 +39,20 @@ def test_seeds_are_the_folders_beside_and_logs_are_known_by_their_rows(folder):
     output = read_output(folder)
     assert [seed.name for seed in output.seeds] == ["out-0", "out-3", "out-12"]
     assert output.seeds[0].scores == {"tag_acc": 0.5} and output.seeds[0].elapsed_s == 2.5 and output.has_metrics
-    for name in ("out", "out_1", "out-2"):  # the last one is another experiment
+    for number, (name, before, after) in enumerate(
+        [
+            ("out", "[training.logger]", '[training.logger]\noutput_file = "a.jsonl"'),
+            ("out_1", "[paths]", '[paths]\nlogs = "runs/out_1"'),
+            ("out-2", "batch_size = 1000", "batch_size = 9"),  # other experiments
+            ("out-100", "train = null", 'train = "100.spacy"'),
+            ("out-01", "seed = 8", "seed = 0"),  # the seed of `folder`
+        ]
+    ):
         shutil.copytree(folder, folder.parent / name)
         config = folder.parent / name / "model-best" / "config.cfg"
-        changed = re.sub(r"(?m)^seed = .*$", "seed = 7", config.read_text(encoding="utf8"))
-        changed = changed.replace("[training.logger]", f'[training.logger]\noutput_file = "{name}.jsonl"')
-        config.write_text(re.sub(r"(?m)^batch_size = .*$", "batch_size = 9", changed) if name == "out-2" else changed)
+        content = re.sub(r"(?m)^seed = 0", f"seed = {number + 4}", config.read_text(encoding="utf8"))
+        assert before in content
+        config.write_text(content.replace(before, after), encoding="utf8")
     assert {seed.name for seed in read_output(folder).seeds} == {"out-0", "out-3", "out-12", "out", "out_1"}
     write_logs(folder)  # known by their rows
     (folder / "other.jsonl").write_text('{"text": "no log"}\n', encoding="utf8")

@@ -1,5 +1,7 @@
 """What is said where ELMo is below its baseline, or within the noise, and what to try there."""
 
+from pathlib import Path
+
 import pytest
 import spacy
 from report_outputs import make_pipeline, write_classifier
@@ -16,7 +18,7 @@ ABOVE = Difference("TAG", "tag", 0.03, 0.01, 0.05)
     "differences, first",
     [
         ([BELOW], "ELMo is below the baseline: TAG \u22127.00 points."),
-        ([UNKNOWN], "ELMo is below the baseline: TAG \u22127.00 points. Other seeds may differ: there is one of each."),
+        ([UNKNOWN], "ELMo is below the baseline: TAG \u22127.00 points. With one seed the noise is not known."),
         ([WITHIN, ABOVE], "ELMo is within the noise, neither above nor below the baseline: TAG +1.00 points."),
     ],
 )
@@ -29,12 +31,20 @@ def test_differences_are_said_in_words_with_what_to_try(differences, first):
     assert "--fine-tune" in tried and "initial_gamma" not in tried
 
 
+def test_the_command_has_factories_and_the_code_that_they_need():
+    nlp = make_pipeline({}, has_elmo=True)
+    nlp.rename_pipe("tagger", "words")
+    said = " ".join(find_advice([BELOW], nlp, Path("my code.py")))
+    assert "which words reads alone" in said
+    assert "--component tagger --optimize accuracy --lang en --code 'my code.py' --baseline" in said
+
+
 def test_nothing_is_said_of_scores_above_or_without_known_noise():
     assert list(find_advice([ABOVE, Difference("TAG", "tag", 0.01, None, None)], spacy.blank("en"))) == []
 
 
-def test_n_grams_get_more_weight_for_categories_of_keywords(tmp_path):
+def test_n_grams_can_get_more_weight(tmp_path):
     nlp = spacy.load(write_classifier(tmp_path) / "model-best")
     said = " ".join(find_advice([Difference("TEXTCAT (macro F)", "cats", -0.1, -0.2, -0.05)], nlp))
-    assert "--components.textcat.model.tok2vec.initial_gamma 0.04 instead of 0.1" in said
-    assert "word features beside ELMo" not in said  # it has n-grams beside it
+    assert "--components.textcat.model.tok2vec.initial_gamma 0.04 for categories that keywords show, 0.2" in said
+    assert "word features beside ELMo" not in said and "--fine-tune" not in said  # it has n-grams beside it
