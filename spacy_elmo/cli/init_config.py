@@ -40,7 +40,7 @@ def init_config_cli(
         False,
         "--baseline",
         "-B",
-        help="Also write a config without ELMo, to NAME_baseline.cfg: word features through an encoder, and for text categories n-grams alone. With --optimize efficiency it is another network, otherwise the same network without ELMo. Both write the logs that `elmo report` draws.",
+        help="Also write a config without ELMo, to NAME_baseline.cfg: word features through an encoder, and for text categories n-grams alone. With --optimize efficiency the components read ELMo in place of that, otherwise beside it. Both write the logs that `elmo report` draws.",
     ),
     base: Optional[str] = Opt(
         None,
@@ -52,7 +52,7 @@ def init_config_cli(
         "accuracy",
         "--optimize",
         "-o",
-        help="accuracy: components read ELMo concatenated with spaCy's word features, through an encoder. efficiency: components read ELMo alone, nearly twice as fast; on text unlike the biLM's own, scores may be below the baseline's.",
+        help="accuracy: components read ELMo concatenated with spaCy's word features, through an encoder. efficiency: components read ELMo alone, nearly twice as fast; on specialist text scores may be below the baseline's. Text categories are learned from n-grams and ELMo with both.",
     ),
     placement: Optional[Literal["input", "output", "both"]] = Opt(
         None,
@@ -70,7 +70,7 @@ def init_config_cli(
         None,
         "--bilm",
         "-b",
-        help="Name of a packaged biLM, or path to weights in any known format. Defaults to en_elmo_sm for English, otherwise to null (pass --paths.bilm when training).",
+        help="Name of a packaged biLM, or path to weights in any known format. Defaults to en_elmo_sm for English, otherwise to null (pass --paths.bilm when training; such a biLM is frozen unless --fine-tune is given).",
     ),
     code_path: Optional[Path] = _common.CODE_OPT,
     gpu: bool = Opt(False, "--gpu", "-G", help="The pipeline will be trained on a GPU."),
@@ -79,8 +79,8 @@ def init_config_cli(
 ) -> None:
     """Write a starter config for a spaCy pipeline that uses ELMo.
 
-    It is the config of `spacy init config` with the component `elmo` first in the pipeline, and with a listener as the
-    tok2vec of every trainable component. The config is complete and can be passed to `spacy train` unchanged.
+    It is the config of `spacy init config` with the component `elmo` first in the pipeline, which every trainable
+    component listens to. The config is complete and can be passed to `spacy train` unchanged.
     """
     with _common.show_errors():
         if baseline and is_stdout(output_path):

@@ -30,6 +30,7 @@ from .replaced_listener import LISTENER_ARCHITECTURE
 from .text_classifier import BAG_OF_WORDS
 
 PLACEMENTS = {"input": "at the input", "output": "at the output", "both": "at the input and at the output"}
+READS = {"accuracy": "ELMo beside word features, through an encoder", "efficiency": "ELMo alone"}
 # Names to ignore: shared layers, which ELMo replaces, and empty names.
 SHARED = ("", "elmo", "tok2vec", "transformer")
 LISTENER_SETTINGS = {"@architectures": LISTENER_ARCHITECTURE, "layer_norm": "token"}
@@ -51,6 +52,8 @@ PARSERS = ("parser", "beam_parser", "biaffine_parser")
 CLASSIFIERS = {"textcat", "textcat_multilabel"}
 ENCODER_WIDTH = 200  # of the BiLSTM, both directions together
 PIPE_BATCH_SIZE = 256  # Docs per batch of `nlp.pipe`; with spaCy's 1,000 the layers need four times as much memory
+N_GRAMS = "spacy-elmo.TextCatNgrams.v1"
+READ_N_GRAMS = (BAG_OF_WORDS, N_GRAMS)
 NO_LISTENER = "it has no component that could listen to ELMo"
 ConfigBlock = Dict[str, Any]
 
@@ -113,7 +116,7 @@ def make_pipeline_config(
     has_bilm = is_baseline or bool(elmo_names)
     bilm = None if has_bilm else choose_bilm(bilm, lang)
     tok2vec = _make_tok2vec(lang, optimize, placement, is_baseline)
-    config = _make_blocks(names, lang, optimize, tok2vec, placement, base_nlp)
+    config = _make_blocks(names, lang, optimize, tok2vec, placement, base_nlp, is_baseline=is_baseline)
     frozen_blocks: Dict[str, ConfigBlock] = {}
     if base_nlp is not None:
         frozen_blocks = _freeze_others(config, names, base_nlp)
@@ -131,19 +134,18 @@ def make_pipeline_config(
     filled = load_model_from_config(config, auto_fill=True).config
     filled["components"].update(frozen_blocks)  # spaCy fills in their settings
     elmo, owner = ("without ELMo", "network") if is_baseline else ("with ELMo", "mix of layers")
-    source = f"the config of `spacy init config` for {optimize}"
-    lines = [f"{', '.join(names)} {elmo}: {source}, each component with its own {owner}."]
-    if placement is not None:
-        place = "" if is_baseline else f", with ELMo {PLACEMENTS[placement]}"
-        lines.append(f"Differs from it: a BiLSTM over word features{place}.")
+    lines = [f"{', '.join(names)} {elmo}: the config of `spacy init config`, each component with its own {owner}."]
+    models = [block["model"] for block in filled["components"].values() if _can_listen(block.get("model"))]
+    reads_ngrams = [model["@architectures"] == N_GRAMS for model in models]
+    if not all(reads_ngrams):
+        lines.append(f"Components read {_describe_tok2vec(optimize, placement, is_baseline)}.")
     differing = ["trains the biLM too"] if fine_tune and not is_baseline else []
     if is_short:
         differing.append(f"ends after {FINE_TUNING_UPDATES['max_steps']:,} updates")
     elif is_long:
         differing.append(f"ends after {TEXT_UPDATES['patience']:,} updates without a better score")
     lines.append(f"Differs from it: {', '.join([*differing, 'saves averaged weights'])}.")
-    models = [block.get("model", {}) for block in filled["components"].values()]
-    if any("TextCatNgrams" in model.get("@architectures", "") for model in models):
+    if any(reads_ngrams):
         beside = "" if is_baseline else ", and from all layers, without a mix of their own"
         lines.append(f"Differs from it: text categories from n-grams of words and characters{beside}.")
     if base:
@@ -160,7 +162,8 @@ def find_annotated(docs: Iterable[Doc]) -> List[str]:
     factories: Set[str] = set()
     n_true = []
     for doc in docs:
-        factories |= {factory for name, factory in ANNOTATED.items() if doc.has_annotation(name)}
+        # To spaCy a Doc without tokens has all annotations.
+        factories |= {factory for name, factory in ANNOTATED.items() if len(doc) and doc.has_annotation(name)}
         factories |= {"ner"} if doc.ents else set()
         factories |= {"spancat"} if doc.spans.get("sc") else set()
         factories |= {"senter"} if len(list(doc.sents if doc.has_annotation("SENT_START") else ())) > 1 else set()
@@ -243,18 +246,25 @@ def _check_pipeline(pipeline: str, lang: str, base: Optional[Language]) -> List[
 
 
 def _make_blocks(
-    names: List[str], lang: str, optimize: str, tok2vec: ConfigBlock, placement: Optional[str], base: Optional[Language]
+    names: List[str],
+    lang: str,
+    optimize: str,
+    tok2vec: ConfigBlock,
+    placement: Optional[str],
+    base: Optional[Language],
+    *,
+    is_baseline: bool,
 ) -> Config:
     """RETURNS (Config): That of spaCy, with another `tok2vec` in the components, and with their settings of `base`.
     RAISES (ValueError): EL210 if no component has a model that could listen to ELMo.
     """
     settings = {} if base is None else base.config.interpolate()["components"]
-    order = names if base is None else _order(names, base)
+    order = names if base is None else _order(names, base, is_baseline=is_baseline)
     names = [name for name in order if name in names or name not in settings]
     config = make_spacy_config(lang=lang, pipeline=[name for name in names if name not in settings], optimize=optimize)
     blocks = {name: settings.get(name) or config["components"][name] for name in names}
     components = {name: _listen(name, blocks[name], tok2vec, placement) for name in names}
-    if components == blocks:
+    if not any(_can_listen(block.get("model")) for block in blocks.values()):
         raise ValueError(Errors.EL210.format(pipeline=",".join(names), lang=lang, problems=NO_LISTENER))
     config["components"] = components
     config["nlp"].update(pipeline=order, batch_size=PIPE_BATCH_SIZE)
@@ -292,12 +302,12 @@ def _weighs_layers(block: ConfigBlock) -> bool:
     return (is_listener and block.get("mix") != "concat") or any(map(_weighs_layers, inner))
 
 
-def _order(names: List[str], base: Language) -> List[str]:
+def _order(names: List[str], base: Language, *, is_baseline: bool) -> List[str]:
     """RETURNS (List[str]): The components of `base`, without shared layers that only `names` read, and the new
-    components. All `names` come after an ELMo component of `base`.
+    components. All `names` come after an ELMo component of `base`, which a baseline does not read.
     """
     read_by = {name: getattr(pipe, "listening_components", ()) for name, pipe in base.components}
-    elmo = _find_elmo(base)
+    elmo = [] if is_baseline else _find_elmo(base)
     unread = [name for name, readers in read_by.items() if readers and name not in elmo and set(readers) <= set(names)]
     order = [name for name in base.component_names if name not in unread]
     order += [name for name in names if name not in order]
@@ -352,28 +362,44 @@ def _make_tok2vec(lang: str, optimize: str, placement: Optional[str], is_baselin
     return {"@architectures": name, "embed": embed, "encode": encode, **dict.fromkeys(places, LISTENER_SETTINGS)}
 
 
+def _describe_tok2vec(optimize: str, placement: Optional[str], is_baseline: bool) -> str:
+    """RETURNS (str): What `_make_tok2vec` reads."""
+    if placement is not None:
+        return "word features through a BiLSTM" + ("" if is_baseline else f", with ELMo {PLACEMENTS[placement]}")
+    return "word features through an encoder" if is_baseline else READS[optimize]
+
+
 def _listen(name: str, component: ConfigBlock, tok2vec: ConfigBlock, placement: Optional[str]) -> ConfigBlock:
-    """RETURNS (ConfigBlock): The component with its `tok2vec` replaced; a classifier with a bag of words reads n-grams
-    and ELMo, or with a placement the maximum and the mean of the vectors.
+    """RETURNS (ConfigBlock): The component with its `tok2vec` replaced; a classifier with a bag of words or n-grams
+    reads n-grams and ELMo, or with a placement the maximum and the mean of the vectors.
     """
-    model = component.get("model")
-    if not isinstance(model, dict):
+    model: Any = component.get("model")
+    if not _can_listen(model):
+        if model is not None:
+            text = f"The component '{name}' does not listen to ELMo, because its model has no `tok2vec` block. The "
+            warnings.warn(text + "config contains it as spaCy creates it.", stacklevel=2)
         return component
     bag = model.get("linear_model", model)  # alone or in an ensemble
     exclusive = {"exclusive_classes": bag.get("exclusive_classes")}
-    if not bag["@architectures"].startswith(BAG_OF_WORDS):
+    if not bag["@architectures"].startswith(READ_N_GRAMS):
         rewritten = _replace_tok2vec(model, tok2vec)
     elif placement is None:
         is_baseline = tok2vec["@architectures"].startswith("spacy.")
         listener = None if is_baseline else deepcopy(NGRAM_LISTENER)
-        rewritten = {"@architectures": "spacy-elmo.TextCatNgrams.v1", "tok2vec": listener, **exclusive}
+        kept = model if model["@architectures"] == N_GRAMS else {}
+        rewritten = {**kept, "@architectures": N_GRAMS, "tok2vec": listener, **exclusive}
     else:
         pooled = {"use_reduce_max": True, "use_reduce_mean": True, "tok2vec": deepcopy(tok2vec)}
         rewritten = {"@architectures": "spacy-elmo.TextCatReduce.v1", **pooled, **exclusive}
-    if rewritten == model:
-        text = f"The component '{name}' does not listen to ELMo, because its model has no `tok2vec` block. The config "
-        warnings.warn(text + "contains it as spaCy creates it.", stacklevel=2)
     return {**component, "model": rewritten}
+
+
+def _can_listen(block: Any) -> bool:
+    """RETURNS (bool): Whether a model, or a block in it, reads n-grams or vectors of words."""
+    if not isinstance(block, dict):
+        return False
+    reads_n_grams = str(block.get("@architectures", "")).startswith(READ_N_GRAMS)
+    return reads_n_grams or "tok2vec" in block or any(map(_can_listen, block.values()))
 
 
 def _replace_tok2vec(block: ConfigBlock, tok2vec: ConfigBlock) -> ConfigBlock:
