@@ -38,11 +38,10 @@ NGRAM_LISTENER = {**LISTENER_SETTINGS, "mix": "concat", "initial_gamma": 0.1, "l
 LOADER = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": "${paths.bilm}"}
 # As in configs/elmo_ner_finetune.cfg.
 FINE_TUNING = {"@misc": "spacy-elmo.FineTuning.v1", "top_rate": 0.385, "layer_decay": 0.385}
-FINE_TUNING_UPDATES = {"max_steps": 1000, "patience": 0}
 # Layers are learned early and n-grams late, with a plateau of the score between.
 TEXT_UPDATES = {"patience": 4000}
 # A biLM with narrower projections than en_elmo_sm is fine-tuned by default, but not by text classifiers, which learn a
-# few texts by heart then. Its updates cost little, so that these trainings end by spaCy's patience.
+# few texts by heart then.
 NARROW = 128
 # Components by the token attribute that they learn, and components that learn other annotations.
 ANNOTATED = {"TAG": "tagger", "POS": "morphologizer", "MORPH": "morphologizer"}
@@ -111,8 +110,9 @@ def make_pipeline_config(
             )
     lang = (base_nlp.lang if base_nlp else lang or read_lang(bilm)) or "en"
     names = _check_pipeline(pipeline, lang, base_nlp)
-    is_narrow = not elmo_names and _is_narrow(bilm)
-    fine_tune = is_narrow and not CLASSIFIERS & set(names) if fine_tune is None else fine_tune
+    has_classifier = bool(CLASSIFIERS & set(names))
+    if fine_tune is None:
+        fine_tune = not elmo_names and not has_classifier and _is_narrow(bilm)
     has_bilm = is_baseline or bool(elmo_names)
     bilm = None if has_bilm else choose_bilm(bilm, lang)
     tok2vec = _make_tok2vec(lang, optimize, placement, is_baseline)
@@ -123,8 +123,7 @@ def make_pipeline_config(
         config["paths"]["base"] = base
     if not has_bilm:
         _add_elmo(config, bilm, fine_tune=fine_tune)
-    is_short, is_long = fine_tune and not is_narrow, bool(CLASSIFIERS & set(names))
-    config["training"].update(FINE_TUNING_UPDATES if is_short else TEXT_UPDATES if is_long else {})
+    config["training"].update(TEXT_UPDATES if has_classifier else {})
     config["training"]["optimizer"]["use_averages"] = True  # a single evaluation chooses less by luck
     if logs is not None:
         _add_logs(config, logs, has_mixes=_weighs_layers(config["components"]))
@@ -140,9 +139,7 @@ def make_pipeline_config(
     if not all(reads_ngrams):
         lines.append(f"Components read {_describe_tok2vec(optimize, placement, is_baseline)}.")
     differing = ["trains the biLM too"] if fine_tune and not is_baseline else []
-    if is_short:
-        differing.append(f"ends after {FINE_TUNING_UPDATES['max_steps']:,} updates")
-    elif is_long:
+    if has_classifier:
         differing.append(f"ends after {TEXT_UPDATES['patience']:,} updates without a better score")
     lines.append(f"Differs from it: {', '.join([*differing, 'saves averaged weights'])}.")
     if any(reads_ngrams):
