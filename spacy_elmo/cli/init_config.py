@@ -64,7 +64,7 @@ def init_config_cli(
         None,
         "--fine-tune/--frozen",
         "-ft",
-        help="Train the biLM together with the components: higher scores, longer training, the same speed afterwards. The default with a biLM of `elmo pretrain` that is narrower than en_elmo_sm, except for textcat and textcat_multilabel.",
+        help="Train the biLM together with the components: higher scores, several times the training time, the same speed afterwards. The default with a biLM of `elmo pretrain` that is narrower than en_elmo_sm, except for textcat and textcat_multilabel.",
     ),
     bilm: Optional[str] = Opt(
         None,
