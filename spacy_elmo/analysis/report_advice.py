@@ -8,12 +8,11 @@ from typing import Any, Iterator, List, Optional, Sequence, Set, Tuple
 from spacy.language import Language
 
 from ..pipeline.replaced_listener import LISTENER_ARCHITECTURE
-from ..pipeline.starter_config import ConfigBlock
+from ..pipeline.starter_config import N_GRAMS, ConfigBlock
 from .answers import find_kinds
 
-# Networks in which a listener stands beside word features or n-grams.
+# Networks in which a listener stands beside word features.
 WITH_WORDS = ("spacy-elmo.Tok2VecWithElmo.v1", "spacy-elmo.ElmoTaskEncoder.v1")
-WITH_NGRAMS = "spacy-elmo.TextCatNgrams.v1"
 KEYWORD_GAMMA, STYLE_GAMMA = 0.04, 0.2  # values of initial_gamma, see `TextCatNgrams`
 
 
@@ -87,7 +86,7 @@ def _find_remedies(nlp: Language, kinds: Set[str], code: Optional[Path]) -> Iter
     weighed = []
     for name in readers:
         for parents, listener in _find_listeners(blocks[name]):
-            if WITH_NGRAMS in parents:
+            if N_GRAMS in parents:
                 weighed.append(name)
                 yield (
                     f"another weight of ELMo beside the n-grams of {name} than "
@@ -118,7 +117,7 @@ def _find_listeners(block: ConfigBlock, parents: Sequence[str] = ()) -> List[Tup
 
 
 def _is_alone(parents: Sequence[str]) -> bool:
-    return not {*WITH_WORDS, WITH_NGRAMS} & set(parents)
+    return not {*WITH_WORDS, N_GRAMS} & set(parents)
 
 
 def _init_config_options(config: Any, code: Optional[Path]) -> str:
