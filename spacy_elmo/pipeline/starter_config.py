@@ -110,13 +110,13 @@ def make_pipeline_config(
             )
     lang = (base_nlp.lang if base_nlp else lang or read_lang(bilm)) or "en"
     names = _check_pipeline(pipeline, lang, base_nlp)
-    has_classifier = bool(CLASSIFIERS & set(names))
-    if fine_tune is None:
-        fine_tune = not elmo_names and not has_classifier and _is_narrow(bilm)
     has_bilm = is_baseline or bool(elmo_names)
     bilm = None if has_bilm else choose_bilm(bilm, lang)
     tok2vec = _make_tok2vec(lang, optimize, placement, is_baseline)
     config = _make_blocks(names, lang, optimize, tok2vec, placement, base_nlp, is_baseline=is_baseline)
+    has_classifier = bool(CLASSIFIERS & {block["factory"] for block in config["components"].values()})
+    if fine_tune is None:
+        fine_tune = not elmo_names and not has_classifier and _is_narrow(bilm)
     frozen_blocks: Dict[str, ConfigBlock] = {}
     if base_nlp is not None:
         frozen_blocks = _freeze_others(config, names, base_nlp)

@@ -386,11 +386,13 @@ def test_a_trained_classifier_of_n_grams_moves_to_elmo(bilm_path, tmp_path):
     """With its settings."""
     nlp = spacy.blank("en")
     model = {"@architectures": "spacy-elmo.TextCatNgrams.v1", "tok2vec": None, "exclusive_classes": True, "width": 64}
-    nlp.add_pipe("textcat", config={"model": model})
+    nlp.add_pipe("textcat", name="intents", config={"model": model})
     nlp.initialize(lambda: [Example.from_dict(nlp.make_doc("a"), {"cats": {"a": 1.0, "b": 0.0}})])
     nlp.to_disk(tmp_path / "base")
-    call("init-config", tmp_path / "a.cfg", "--from", tmp_path / "base", "-p", "textcat", "-B", "--bilm", bilm_path)
-    ours, theirs = (read_config(tmp_path / f"{name}.cfg")["components"]["textcat"] for name in ("a", "a_baseline"))
+    call("init-config", tmp_path / "a.cfg", "--from", tmp_path / "base", "-p", "intents", "-B", "--bilm", bilm_path)
+    configs = [read_config(tmp_path / f"{name}.cfg") for name in ("a", "a_baseline")]
+    assert [config["training"]["patience"] for config in configs] == [4000, 4000]
+    ours, theirs = (config["components"]["intents"] for config in configs)
     assert ours["model"]["tok2vec"]["mix"] == "concat" and theirs["model"]["tok2vec"] is None
     assert ours["model"]["width"] == theirs["model"]["width"] == 64
 
