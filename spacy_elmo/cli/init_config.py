@@ -11,7 +11,7 @@ from ..corpora.records import read_docbin
 from ..corpora.sources import Source
 from ..corpora.texts import make_nlp
 from ..pipeline.noun_chunks import has_ud_labels
-from ..pipeline.starter_config import find_annotated, make_pipeline_config, read_lang
+from ..pipeline.starter_config import find_annotated, find_neg_prefix, make_pipeline_config, read_lang
 from . import _common
 from ._app import Opt, app
 from ._init import OUTPUT_ARG, check_config_files, is_stdout, quote_path, save_configs
@@ -93,6 +93,7 @@ def init_config_cli(
         _common.import_code(code_path)
         names = pipeline or (_find_components(str(data), annotated) if annotated else "")
         is_ud = has_ud_labels(_read_docs(annotated))
+        neg_prefix = find_neg_prefix(_read_docs(annotated))
         configs = {
             path: make_pipeline_config(
                 names,
@@ -105,6 +106,7 @@ def init_config_cli(
                 is_baseline=path != output_path,
                 logs=_output_of(path) if baseline else None,
                 has_ud_labels=is_ud,
+                neg_prefix=neg_prefix,
                 use_gpu=gpu,
                 code=code_path,
                 config_path=quote_path(path),

@@ -13,6 +13,7 @@ from spacy.cli._util import parse_config_overrides
 from tqdm import tqdm
 
 from ..analysis.plots import draw_perplexities, read_validations
+from ..corpora.texts import make_nlp
 from ..files import check_output_folder, only_writer
 from ..pretraining.distributed import connect, report_lost_ranks, restart_count
 from ..pretraining.prepare import make_run
@@ -207,11 +208,21 @@ def _finish(run: Pretraining) -> None:
         "a table for texts of other sizes"
     )
     best, lang = shlex.quote(str(run.output / BEST)), run.meta.get("lang")
-    language = f"--lang {shlex.quote(str(lang))} " if lang else ""
-    train = f"python -m spacy elmo init-config ner.cfg --component ner {language}--bilm {best}"
+    language = f"--lang {shlex.quote(_find_language(str(lang)))} " if lang else ""
+    train = f"python -m spacy elmo init-config pipeline.cfg --data train.spacy --baseline {language}--bilm {best}"
     _common.print_next(
-        "Look at it in the browser, or train a pipeline on it:", [f"python -m spacy elmo explore --bilm {best}", train]
+        "Look at it in the browser, or train a pipeline on annotated Docs, with and without it:",
+        [f"python -m spacy elmo explore --bilm {best}", train],
     )
+
+
+def _find_language(lang: str) -> str:
+    """RETURNS (str): The code, "xx" if spaCy does not have the language."""
+    try:
+        make_nlp(lang)
+    except ValueError:
+        return "xx"
+    return lang
 
 
 def _draw_curve(output: Path) -> str:

@@ -47,8 +47,13 @@ NARROW = 128
 ANNOTATED = {"TAG": "tagger", "POS": "morphologizer", "MORPH": "morphologizer"}
 ANNOTATED |= {"LEMMA": "trainable_lemmatizer", "DEP": "parser"}
 OTHERS = ("senter", "ner", "spancat", "textcat", "textcat_multilabel")
+NEG_PREFIX = "!"  # spaCy's default
 PARSERS = ("parser", "beam_parser", "biaffine_parser")
 CLASSIFIERS = {"textcat", "textcat_multilabel"}
+LATER = (
+    f" Then it stays frozen. If its projections are narrower than {NARROW} values, as after `init-pretraining "
+    "--small`, scores are higher when it is trained too: name it when it exists, or set `fine_tune`."
+)
 ENCODER_WIDTH = 200  # of the BiLSTM, both directions together
 PIPE_BATCH_SIZE = 256  # Docs per batch of `nlp.pipe`; with spaCy's 1,000 the layers need four times as much memory
 N_GRAMS = "spacy-elmo.TextCatNgrams.v1"
@@ -69,6 +74,7 @@ def make_pipeline_config(
     is_baseline: bool = False,
     logs: Optional[str] = None,
     has_ud_labels: bool = False,
+    neg_prefix: str = NEG_PREFIX,
     use_gpu: bool = False,
     code: Optional[AnyPath] = None,
     config_path: str = "config.cfg",
@@ -89,6 +95,7 @@ def make_pipeline_config(
     is_baseline (bool): Without ELMo: the components read word features through an encoder.
     logs (Optional[str]): Output folder of the training, for the logs that `elmo report` draws; None for no logs.
     has_ud_labels (bool): A parser will learn the labels of Universal Dependencies: `doc.noun_chunks` will read them.
+    neg_prefix (str): What no tag begins with, for taggers: spaCy reads such a tag as one that the word does not have.
     use_gpu (bool): Let PyTorch and Thinc share the memory of a GPU.
     code (Optional[AnyPath]): Python file that the caller has imported for the pipeline, for that command.
     config_path (str): Path of the config, for the command in its header.
@@ -111,10 +118,11 @@ def make_pipeline_config(
     lang = (base_nlp.lang if base_nlp else lang or read_lang(bilm)) or "en"
     names = _check_pipeline(pipeline, lang, base_nlp)
     has_bilm = is_baseline or bool(elmo_names)
-    bilm = None if has_bilm else choose_bilm(bilm, lang)
     tok2vec = _make_tok2vec(lang, optimize, placement, is_baseline)
     config = _make_blocks(names, lang, optimize, tok2vec, placement, base_nlp, is_baseline=is_baseline)
     has_classifier = bool(CLASSIFIERS & {block["factory"] for block in config["components"].values()})
+    advice = LATER if fine_tune is None and not has_classifier else ""
+    bilm = None if has_bilm else choose_bilm(bilm, lang, advice)
     if fine_tune is None:
         fine_tune = not elmo_names and not has_classifier and _is_narrow(bilm)
     frozen_blocks: Dict[str, ConfigBlock] = {}
@@ -129,6 +137,9 @@ def make_pipeline_config(
         _add_logs(config, logs, has_mixes=_weighs_layers(config["components"]))
     if has_ud_labels and lacks_ud_rules(lang) and set(names) & set(PARSERS):
         config["nlp"]["after_creation"] = {"@callbacks": NOUN_CHUNKS}
+    taggers = [block for name, block in config["components"].items() if name in names and block["factory"] == "tagger"]
+    for block in taggers if neg_prefix != NEG_PREFIX else ():
+        block["neg_prefix"] = neg_prefix
     config["system"]["gpu_allocator"] = "pytorch" if use_gpu else None
     filled = load_model_from_config(config, auto_fill=True).config
     filled["components"].update(frozen_blocks)  # spaCy fills in their settings
@@ -145,6 +156,10 @@ def make_pipeline_config(
     if any(reads_ngrams):
         beside = "" if is_baseline else ", and from all layers, without a mix of their own"
         lines.append(f"Differs from it: text categories from n-grams of words and characters{beside}.")
+    if taggers and neg_prefix != NEG_PREFIX:
+        lines.append(
+            f"Differs from it: tags begin with {NEG_PREFIX}, which spaCy takes for a mark, so neg_prefix is longer."
+        )
     if base:
         lines.append(f"All other components are from {base}, and are not trained.")
     command = f"python -m spacy train {config_path} --output {shlex.quote(logs or 'training')}"
@@ -171,14 +186,22 @@ def find_annotated(docs: Iterable[Doc]) -> List[str]:
     return [name for name in dict.fromkeys([*ANNOTATED.values(), *OTHERS]) if name in factories]
 
 
+def find_neg_prefix(docs: Iterable[Doc]) -> str:
+    """RETURNS (str): A `neg_prefix` that no tag of the Docs begins with, spaCy's own if possible: a tagger takes the
+    tag "!" for a mark without a tag, and ends with a KeyError.
+    """
+    tags = {token.tag_ for doc in docs for token in doc}
+    return NEG_PREFIX * (1 + max((len(tag) - len(tag.lstrip(NEG_PREFIX)) for tag in tags), default=0))
+
+
 def find_language_bilm(lang: str) -> Optional[str]:
     """RETURNS (Optional[str]): The packaged biLM of a language, None if there is none."""
     return next((name for name in PACKAGED_NAMES if name.startswith(f"{lang}_")), None)
 
 
-def choose_bilm(bilm: Optional[str], lang: str) -> Optional[str]:
+def choose_bilm(bilm: Optional[str], lang: str, advice: str = "") -> Optional[str]:
     """RETURNS (Optional[str]): The given biLM, with a warning if it does not exist; otherwise a packaged biLM of the
-    language, or None with a warning.
+    language, or None with a warning. The advice is the end of both.
     """
     if bilm is None:
         bilm = find_language_bilm(lang)
@@ -186,14 +209,14 @@ def choose_bilm(bilm: Optional[str], lang: str) -> Optional[str]:
             text = (
                 f"The package contains no biLM for the language '{lang}', so the config specifies none. "
                 f"{describe_published(lang)} Name one now with `bilm`, or with paths.bilm (paths.init for adaptation) "
-                "when you train."
+                f"when you train.{advice}"
             )
             warnings.warn(text, stacklevel=2)
         return bilm
     if bilm not in PACKAGED_NAMES and not Path(bilm).exists():
         text = (
             f"'{bilm}' is neither a packaged biLM ({', '.join(PACKAGED_NAMES)}) nor an existing file or folder. The "
-            "config specifies it nevertheless: put the weights there before you train."
+            f"config specifies it nevertheless: put the weights there before you train.{advice}"
         )
         warnings.warn(text, stacklevel=2)
     return bilm

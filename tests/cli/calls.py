@@ -38,6 +38,14 @@ def refused(*arguments, code=1, **settings):
     return " ".join(result.stderr.split())
 
 
+def follow(command, folder):
+    """Call a printed command of `init-config --data train.spacy`, given as a list of words, in a folder."""
+    DocBin(docs=make_docs(), store_user_data=True).to_disk(folder / "train.spacy")
+    options = [folder / word if word == "train.spacy" else word for word in command[6:]]
+    assert folder / "train.spacy" in options
+    call(command[4], folder / "next.cfg", *options)
+
+
 SMALL_RUN = {
     "pretraining.batch_size": 4,
     "pretraining.unroll_steps": 8,

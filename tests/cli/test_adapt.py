@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import srsly
 import torch
-from cli.calls import SMALL_RUN, as_options, call, call_json
+from cli.calls import SMALL_RUN, as_options, call, call_json, follow
 from cli.conftest import WORDS
 from reference.seeded_weights import make_arrays, make_options, make_softmax
 from reference.tensorflow_files import write_checkpoint
@@ -136,7 +136,7 @@ def test_next_commands_are_in_the_language_of_the_initial_bilm(bilm, lang, corpu
     assert load_bilm(tmp_path / "out" / "model-best").meta.get("lang") == lang
     train = result.stderr.splitlines()[-1].split()
     assert train[train.index("--lang") + 1] == lang if lang else "--lang" not in train
-    call("init-config", tmp_path / "next.cfg", *train[6:])
+    follow(train, tmp_path)
 
 
 @pytest.mark.issue(59)

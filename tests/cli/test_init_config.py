@@ -135,6 +135,39 @@ def test_components_are_those_that_the_data_have_annotations_for(tmp_path):
     assert "no annotations" in refused("init-config", tmp_path / "b.cfg", "--data", tmp_path / "none.spacy")
 
 
+@pytest.mark.issue(62)
+@pytest.mark.parametrize("tag, prefix", [("!", "!!"), ("!!A", "!!!"), ("A!", "!")])
+def test_tags_that_begin_with_the_mark_of_spacy_are_learned(tag, prefix, tmp_path):
+    """Vietnamese and Russian treebanks have the tag "!"; training ended with a KeyError."""
+    docs = make_docs()
+    for doc in docs:
+        doc[0].tag_ = tag
+    DocBin(docs=docs).to_disk(tmp_path / "train.spacy")
+    call(
+        "init-config", tmp_path / "tags.cfg", "--data", tmp_path / "train.spacy", "--component", "tagger", "--baseline"
+    )
+    for name in ("tags", "tags_baseline"):
+        path = tmp_path / f"{name}.cfg"
+        assert read_config(path)["components"]["tagger"]["neg_prefix"] == prefix
+        assert ("neg_prefix is longer" in path.read_text("utf-8")) is (prefix != "!")
+    data = {f"paths.{part}": str(tmp_path / "train.spacy") for part in ("train", "dev")}
+    logs = {"paths.logs": str(tmp_path / "logs"), "training.max_steps": 2}
+    train(tmp_path / "tags_baseline.cfg", tmp_path / "out", overrides={**data, **logs})
+    assert tag in spacy.load(tmp_path / "out" / "model-last").get_pipe("tagger").labels
+
+
+@pytest.mark.issue(62)
+@pytest.mark.filterwarnings("default:The package contains no biLM", "default:'.*' is neither a packaged biLM")
+def test_a_bilm_that_is_named_later_stays_frozen_and_is_said_to(tmp_path):
+    said = "Then it stays frozen"
+    options = ["--component", "tagger", "--lang", "xx"]
+    assert said in told("init-config", tmp_path / "a.cfg", *options)
+    assert said in told("init-config", tmp_path / "b.cfg", *options, "--bilm", tmp_path / "later")
+    assert said not in told("init-config", tmp_path / "c.cfg", *options, "--frozen")
+    assert said not in told("init-config", tmp_path / "d.cfg", "--component", "textcat", "--lang", "xx")
+    assert said not in told("init-config", tmp_path / "e.cfg", "--component", "tagger")
+
+
 @pytest.mark.issue(59)
 @pytest.mark.parametrize(
     "options, label, is_ud",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import srsly
 import torch
-from cli.calls import SMALL_BILM, SMALL_RUN, as_options, call, refused, told
+from cli.calls import SMALL_BILM, SMALL_RUN, as_options, call, follow, refused, told
 
 from spacy_elmo import load_bilm
 from spacy_elmo.pretraining import trainer
@@ -258,9 +258,19 @@ def test_what_a_run_prints_without_a_terminal(text, tmp_path):
     explore, train = (line.split() for line in result.stderr.splitlines()[-2:])  # each can be copied as it is
     assert explore[:5] == ["python", "-m", "spacy", "elmo", "explore"] and explore[-1] == train[-1]
     assert load_bilm(explore[-1]).meta["lang"] == "la" and train[-4:-2] == ["--lang", "la"]
-    call("init-config", tmp_path / "next.cfg", *train[6:])
+    follow(train, tmp_path)
     again = _run(tmp_path / "b", text, "--paths.init", output / "model-last")
     assert "updates, and" not in again  # it knows the language already
+
+
+@pytest.mark.issue(62)
+def test_next_command_is_in_a_language_that_spacy_has(text, tmp_path):
+    """Maltese is none: a pipeline is one of any language, though the biLM is Maltese."""
+    paths = ("--paths.train", text, "--paths.valid", text)
+    result = call("pretrain", CONFIG, tmp_path / "out", *paths, *SMALL, "--meta.lang", "mt")
+    train = result.stderr.splitlines()[-1].split()
+    assert train[-4:-2] == ["--lang", "xx"] and load_bilm(train[-1]).meta["lang"] == "mt"
+    follow(train, tmp_path)
 
 
 def test_a_vocabulary_or_sizes_that_differ_from_the_initial_bilm_are_refused(text, tmp_path):

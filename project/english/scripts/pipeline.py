@@ -38,7 +38,13 @@ from spacy_elmo.about import __title__, __version__
 from spacy_elmo.files import hash_file
 from spacy_elmo.pipeline.kernel_ops import KERNEL_PRODUCTS
 from spacy_elmo.pipeline.noun_chunks import NOUN_CHUNKS, lacks_ud_rules
-from spacy_elmo.pipeline.starter_config import find_language_bilm, make_pipeline_config, read_lang
+from spacy_elmo.pipeline.starter_config import (
+    NEG_PREFIX,
+    find_language_bilm,
+    find_neg_prefix,
+    make_pipeline_config,
+    read_lang,
+)
 from spacy_elmo.weights.formats.native import PACKAGED_NAMES
 from spacy_elmo.weights.published import describe_published
 
@@ -102,7 +108,6 @@ ENTITY_SETTINGS: Dict[str, Any] = {
 }
 PREDICTION = {"nlp": {"after_pipeline_creation": {"@callbacks": KERNEL_PRODUCTS}}}  # of all trained pipelines
 NO_BILM = "none"  # in place of a biLM: word features alone
-NEG_PREFIX = "!"  # of a tag that spaCy's tagger excludes: no XPOS may begin with it, but Vietnamese has "!"
 LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "upstream": "tok2vec"}
 LAYER_CACHE_MB = 4096.0  # all layers of EWT, so that no epoch computes them again
 N_WARM_UP = 20  # texts
@@ -257,12 +262,12 @@ def read_stages(folder: Path) -> Dict[str, Any]:
 
 def find_annotation(train_path: Path) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): In what the annotation of treebanks differs: arguments of `make_treebank_config`."""
-    tokens = list(chain.from_iterable(DocBin().from_disk(train_path).get_docs(Vocab())))
-    n_marks = max((len(token.tag_) - len(token.tag_.lstrip(NEG_PREFIX)) for token in tokens), default=0)
+    docs = list(DocBin().from_disk(train_path).get_docs(Vocab()))
+    tokens = list(chain.from_iterable(docs))
     return {  # without XPOS, spaCy's converter takes the coarse tag
         "has_xpos": any(token.tag_ != token.pos_ for token in tokens),
         "has_lemmas": any(token.lemma_ not in ("", NONE) for token in tokens),
-        "neg_prefix": NEG_PREFIX * (1 + n_marks),
+        "neg_prefix": find_neg_prefix(docs),
     }
 
 
@@ -282,11 +287,11 @@ def make_treebank_config(
     names += [*(["suffix_lemmatizer"] if has_lemmas else []), "parser"]
     width = ENCODER_WIDTH + (load_bilm(bilm).config.output_width if bilm else 0)
     factories = ",".join([*names[:-1], parser])
-    text = make_pipeline_config(factories, lang=lang, bilm=bilm, placement="both", is_baseline=bilm is None)
+    text = make_pipeline_config(
+        factories, lang=lang, bilm=bilm, placement="both", is_baseline=bilm is None, neg_prefix=neg_prefix
+    )
     config = Config().from_str(text, interpolate=False)
     config["components"]["parser"] = config["components"].pop(parser)
-    if has_xpos:
-        config["components"]["tagger"]["neg_prefix"] = neg_prefix
     encoder = config["components"][names[0]]["model"]["tok2vec"]
     encoder["encode"].update(width=ENCODER_WIDTH, depth=ENCODER_DEPTH)
     if bilm:
