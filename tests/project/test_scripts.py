@@ -195,6 +195,8 @@ def test_each_run_is_one_line_of_the_file_of_its_table(import_script):
         for result in srsly.read_jsonl(path) if path.stem in stored.TABLES else ():
             assert table_of["{task}-{condition}-{share}pct-seed".format(**result["settings"])] == path.stem
             assert result["processor"] and "seed" in result["settings"]
+            if "n_sentences" in result["settings"]:
+                assert result["settings"].get("draw_seed", 0) == result["settings"]["seed"]
             names.append(stored.name_of(result))
     assert len(set(names)) == len(names) > 200
 
@@ -292,6 +294,42 @@ def test_development_data_are_cut_beside_few_training_sentences(
     assert paper_run.write_corpus(run, 0, tmp_path, tmp_path / "work") == (n_docs[0], 4 * n_docs[0])
     written = [DocBin().from_disk(tmp_path / "work" / f"{split}.spacy") for split in ("train", "dev", "test")]
     assert tuple(map(len, written)) == n_docs
+
+
+@pytest.mark.issue(62)
+def test_each_seed_of_the_grid_draws_its_training_sentences(import_script, tmp_path):
+    """The same for both networks; without a number of sentences, and for development, those of all seeds."""
+    experiments, paper_run = import_script("paper_experiments"), import_script("paper_run")
+    texts = {split: [Doc(VOCAB, [f"{split}{i}"]) for i in range(1500)] for split in SPLITS}
+    for split, docs in texts.items():
+        DocBin(docs=docs).to_disk(tmp_path / f"{split}.spacy")
+
+    def draw(run, seed, split):
+        (work := tmp_path / "work").mkdir(exist_ok=True)
+        paper_run.write_corpus(run, seed, tmp_path, work)
+        return [doc.text for doc in DocBin().from_disk(work / f"{split}.spacy").get_docs(VOCAB)]
+
+    pair = experiments.find_grid("sentiment", "100", "textcat")
+    drawn = [[draw(run, seed, "train") for run in pair] for seed in (0, 1, 2)]
+    assert all(without == with_elmo for without, with_elmo in drawn)
+    assert len({frozenset(without) for without, _ in drawn}) == 3
+    assert draw(pair[0], 0, "dev") == draw(pair[0], 1, "dev")
+    for others in ({"n_sentences": 0}, {"n_sentences": 0, "share": 10}):
+        run = replace(pair[0], **others)
+        assert draw(run, 0, "train") == draw(run, 1, "train")
+
+
+@pytest.mark.issue(62)
+def test_a_result_of_another_draw_is_not_finished(import_script, tmp_path):
+    """All seeds drew the sentences of seed 0 before."""
+    experiments, paper, paper_run = map(import_script, ("paper_experiments", "paper", "paper_run"))
+    run, options = experiments.find_grid("sentiment", "100", "textcat")[0], experiments.Options()
+    for seed in (0, 1, 2):
+        settings = paper_run.describe_settings(run, seed, options)
+        if seed == 2:
+            del settings["draw_seed"]
+        import_script("stored").store_result({"settings": settings}, tmp_path / "grid.jsonl")
+    assert paper.find_pending([run], [0, 1, 2], options, results=tmp_path) == [(run, 2)]
 
 
 @pytest.mark.slow

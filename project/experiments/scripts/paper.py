@@ -24,6 +24,7 @@ Settings = Dict[str, Any]
 # settings of results with the same weights have to be equal. The grid is trained again also for what `elmo init-config`
 # writes anew.
 WEIGHTS = ("bilm_digest", "source", "minilm_digest")
+DRAW = "draw_seed"  # setting of a result whose training sentences were drawn with its seed
 
 
 @report_errors("Cannot run the experiment")
@@ -75,7 +76,7 @@ def find_pending(
     """Compare the stored results with the runs; all seeds of one run before the next seed of any, so that every
     variant has a first result early. A result of other weights is not finished, and will be replaced.
 
-    RETURNS (List[Tuple[Run, int]]): Run and seed without a result.
+    RETURNS (List[Tuple[Run, int]]): Run and seed without a result of the same training docs.
     RAISES (ValueError): If a stored result has other settings.
     """
     stored = {name_of(result): result for result in read_results(results)}
@@ -91,7 +92,9 @@ def find_pending(
             for name, result in of_weights.items():  # of all seeds
                 _check_settings(name, result["settings"], settings, results)
             name = run.name(seed)
-            if name in of_weights and (keep is None or load_kept(keep / name) == of_weights[name]):
+            result = of_weights.get(name)
+            is_finished = result is not None and result["settings"].get(DRAW) == settings.get(DRAW)
+            if is_finished and (keep is None or load_kept(keep / name) == result):
                 msg.info(f"{name} is finished, skipped")
             else:
                 pending.append((run, seed))
@@ -99,7 +102,7 @@ def find_pending(
 
 
 def _check_settings(name: str, stored: Settings, settings: Settings, results: Path) -> None:
-    names = sorted({*stored, *settings} - {"seed", *WEIGHTS})
+    names = sorted({*stored, *settings} - {"seed", DRAW, *WEIGHTS})
     if "config_digest" not in stored:  # results of the first version
         names.remove("config_digest")
     differing = [key for key in names if stored.get(key) != settings.get(key)]

@@ -84,7 +84,8 @@ class Run:
         the network of the config file.
     settings (Settings): More settings, by their dotted name.
     share (int): Percentage of the training docs, 1 to 100.
-    n_sentences (int): Training sentences, or texts without sentence boundaries, in whole docs; 0 for all of the share.
+    n_sentences (int): Training sentences, or texts without sentence boundaries, in whole docs, drawn with the seed of
+        the run; 0 for all of the share.
     per_category (int): Training docs of each category, drawn with the seed of the run; 0 for all.
     source (Optional[str]): What was made from raw text within a time limit: "tok2vec", pretrained weights, "floret",
         static vectors, or "bilm", in place of `Options.bilm`; None for nothing.

@@ -36,7 +36,7 @@ from spacy_elmo.pipeline.layer_weights import find_task_mixes
 
 RESULT = "result.json"  # in the folder of a kept pipeline, written last: without it the folder is not complete
 DEV_SENTENCES = 500  # at most, beside few training sentences: nobody who labels 100 has a large development part
-SHUFFLE_SEED = 0  # of the training docs; the same for all seeds and conditions, so that shares contain each other
+SHUFFLE_SEED = 0  # of the training docs of all seeds, so that shares contain each other
 BEST = Path("out", "model-best")  # the best pipeline, in the folder of a training
 LEARN_RATE = "training.optimizer.learn_rate"
 MULTILABEL = "textcat_multilabel"
@@ -96,6 +96,8 @@ def describe_settings(run: Run, seed: int, options: Options) -> Dict[str, Any]:
         **({"source": load_source(options.alternatives, run.source, run.config)} if run.source else {}),
         **({"minilm_digest": digest_minilm(find_minilm(options.minilm))} if run.has_minilm else {}),
         **({"n_sentences": run.n_sentences, "dev_sentences": DEV_SENTENCES} if run.n_sentences else {}),
+        # All seeds drew as seed 0 before; its results stay valid.
+        **({"draw_seed": seed} if run.n_sentences and seed else {}),
         **({"per_category": run.per_category} if run.per_category else {}),
         **options.training_settings(run),
     }
@@ -159,13 +161,13 @@ def make_overrides(run: Run, seed: int, work_dir: Path, options: Options) -> Dic
 def write_share(
     source: Path, target: Path, share: int, *, n_sentences: int = 0, per_category: int = 0, seed: int = 0
 ) -> Tuple[int, int]:
-    """Write the first docs of a shuffled file, those with the first `n_sentences` of these, or the first of each
-    category of a file shuffled with the seed.
+    """Write the first docs of a shuffled file; or, shuffled with the seed, those with the first `n_sentences`, or the
+    first of each category.
 
     RETURNS (Tuple[int, int]): Number of docs and words written.
     """
     docs = list(DocBin().from_disk(source).get_docs(Vocab()))
-    random.Random(seed if per_category else SHUFFLE_SEED).shuffle(docs)
+    random.Random(seed if n_sentences or per_category else SHUFFLE_SEED).shuffle(docs)
     docs = docs[: ceil(len(docs) * share / 100)]
     if n_sentences:
         sizes = [len(list(doc.sents)) if doc.has_annotation("SENT_START") else 1 for doc in docs]

@@ -199,7 +199,9 @@ def grid_section(results: List[Record]) -> Optional[str]:
         "the same training sentences; both stop by its patience, on at most 500 development sentences beside 100 and "
         "1,000 for training. The biLM is `en_elmo_sm` for English; of another treebank it is trained on the whole "
         "training part, with `configs/pretrain_small_text.cfg` as it stands, and with the components. Means over three "
-        "seeds in percent, ± the sample standard deviation; differences ± their standard error. CPU times of one "
+        "seeds in percent, ± the sample standard deviation; differences ± their standard error. Each seed has its own "
+        "random weights and its own draw of 100 or 1,000 training sentences, so ± covers both; the development and "
+        "test data are the same for all, and their sampling error is not in it. CPU times of one "
         f"thread of an {processors}, beside another training; words per second of CPU time on the test data."
     )
     command = "`python -m spacy project run grid project/experiments` trains what has no result."
