@@ -1,7 +1,10 @@
 """Scripts of the project, each run once on a few sentences or random weights; test_workflow.py runs the others."""
 
 import gzip
+import multiprocessing
+import shutil
 import sys
+import time
 import zipfile
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
@@ -18,6 +21,7 @@ from spacy.util import load_model_from_config
 from spacy_elmo import BiLM, save_bilm
 from spacy_elmo.bilm.network import SoftmaxHead
 from spacy_elmo.cli.init_config import init_config_cli
+from spacy_elmo.files import fcntl
 from spacy_elmo.text.words import Vocabulary
 from spacy_elmo.weights.contents import hash_weights
 
@@ -199,6 +203,88 @@ def test_each_run_is_one_line_of_the_file_of_its_table(import_script):
                 assert result["settings"].get("draw_seed", 0) == result["settings"]["seed"]
             names.append(stored.name_of(result))
     assert len(set(names)) == len(names) > 200
+
+
+def store_results(import_by_name, path, seed, score):
+    for number in range(20):
+        settings = {"task": f"task{number}", "condition": "elmo", "share": 100, "seed": seed}
+        result = {"settings": settings, "test": {"ents_f": score}, "curve": list(range(2000))}
+        import_by_name("stored").store_result(result, path)
+
+
+def train_stubs(import_by_name, folder):
+    """Train the pairs of two components with a stub, which writes down what it trains."""
+    paper, describe_settings = import_by_name("paper"), import_by_name("paper_run").describe_settings
+
+    def run_stub(run, seed, corpus_dir, options, *, pipeline_dir):
+        time.sleep(0.2)
+        with (folder / "trained").open("a") as file:
+            file.write(f"{run.name(seed)}\n")
+        settings = describe_settings(run, seed, options)
+        return {"settings": settings, "words_per_second": 1, "cpu_seconds": 0}
+
+    paper.run_experiment, paper.prepare = run_stub, lambda *arguments: None
+    experiments = import_by_name("paper_experiments")
+    pairs = [run for name in ("ner", "crf_ner") for run in experiments.find_grid("wnut17", "100", name)]
+    experiments.EXPERIMENTS["stubs"] = pairs
+    paper.paper_cli(
+        ["stubs"], [0, 1], [], 0, "", folder, str(folder / "tiny"), None, experiments.Options().alternatives, Path()
+    )
+
+
+def run_at_the_same_time(work, *arguments):
+    processes = [multiprocessing.get_context("fork").Process(target=work, args=one) for one in arguments]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * len(processes)
+
+
+needs_locks = pytest.mark.skipif(fcntl is None, reason="Windows has neither flock nor fork")
+
+
+@needs_locks
+@pytest.mark.issue(62)
+def test_processes_that_replace_lines_lose_none(import_script, tmp_path):
+    path = tmp_path / "grid.jsonl"
+    for seed in (0, 1):
+        store_results(import_script, path, seed, 0.1)
+    run_at_the_same_time(store_results, *((import_script, path, seed, 0.2) for seed in (0, 1)))
+    assert [result["test"]["ents_f"] for result in srsly.read_jsonl(path)] == [0.2] * 40
+
+
+@needs_locks
+@pytest.mark.issue(62)
+def test_processes_share_the_runs_of_a_command(import_script, tiny_bilm, tmp_path):
+    shutil.copytree(tiny_bilm, tmp_path / "tiny")
+    import_script("paper")
+    run_at_the_same_time(train_stubs, *[(import_script, tmp_path)] * 2)
+    trained = (tmp_path / "trained").read_text().split()
+    assert len(trained) == len(set(trained)) == len(list(srsly.read_jsonl(tmp_path / "grid.jsonl"))) == 8
+
+
+@needs_locks
+@pytest.mark.issue(62)
+def test_a_killed_process_leaves_its_run_to_the_next(import_script, tmp_path):
+    stored = import_script("stored")
+    context = multiprocessing.get_context("fork")
+    holds = context.Event()
+
+    def hold():
+        with stored.lock(tmp_path, "run", wait=False):
+            holds.set()
+            time.sleep(60)
+
+    process = context.Process(target=hold)
+    process.start()
+    assert holds.wait(30)
+    with stored.lock(tmp_path, "run", wait=False) as is_ours:
+        assert not is_ours
+    process.kill()
+    process.join()
+    with stored.lock(tmp_path, "run", wait=False) as is_ours:
+        assert is_ours
 
 
 @pytest.mark.slow

@@ -1,4 +1,6 @@
-"""Train the runs of experiments, and store each as a line of the file of its table; a finished run is skipped."""
+"""Train the runs of experiments, and store each as a line of the file of its table; a run that is finished, or that
+another process trains, is skipped.
+"""
 
 import sys
 import tempfile
@@ -17,7 +19,7 @@ from paper_experiments import EXPERIMENTS, TABLE_OF, Options, Run, find_experime
 from paper_run import describe_settings, load_kept, run_experiment
 from pretrain import ALTERNATIVES_DIR
 from shared import ASSETS, report_errors
-from stored import RESULTS_DIR, name_of, read_results, store_result
+from stored import RESULTS_DIR, lock, name_of, read_results, store_result
 
 Settings = Dict[str, Any]
 # Settings that say which weights a result was measured with. If these have changed, the run is trained again; all other
@@ -64,10 +66,16 @@ def paper_cli(
             load_bilm(options.bilm)  # raises its error now, not after the training of a baseline
         for run, run_seed in pending:
             name = run.name(run_seed)
-            msg.divider(name)
-            result = run_experiment(run, run_seed, corpora[run.dataset], options, pipeline_dir=keep and keep / name)
-            store_result(result, results / f"{TABLE_OF[run.name('')]}.jsonl")
-            msg.good(f"{name}: {result['cpu_seconds']:.0f} s of CPU time")
+            with lock(results, name, wait=False) as is_ours:
+                if not is_ours:
+                    msg.info(f"{name} is trained by another process, skipped")
+                    continue
+                if not find_pending([run], [run_seed], options, results=results, keep=keep):
+                    continue  # another process has finished it
+                msg.divider(name)
+                result = run_experiment(run, run_seed, corpora[run.dataset], options, pipeline_dir=keep and keep / name)
+                store_result(result, results / f"{TABLE_OF[run.name('')]}.jsonl")
+                msg.good(f"{name}: {result['cpu_seconds']:.0f} s of CPU time")
 
 
 def find_pending(
