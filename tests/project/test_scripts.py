@@ -414,8 +414,20 @@ def test_a_result_of_another_draw_is_not_finished(import_script, tmp_path):
         settings = paper_run.describe_settings(run, seed, options)
         if seed == 2:
             del settings["draw_seed"]
-        import_script("stored").store_result({"settings": settings}, tmp_path / "grid.jsonl")
+        result = {"settings": settings, "words_per_second": 9000}
+        import_script("stored").store_result(result, tmp_path / "grid.jsonl")
     assert paper.find_pending([run], [0, 1, 2], options, results=tmp_path) == [(run, 2)]
+
+
+@pytest.mark.issue(62)
+@pytest.mark.parametrize("experiment, is_finished", [("grid-100", False), ("gains-wnut17", True)])
+def test_cells_without_words_per_second_are_trained_again(import_script, tmp_path, experiment, is_finished):
+    """Tables of other experiments do not have them."""
+    experiments, paper, paper_run = map(import_script, ("paper_experiments", "paper", "paper_run"))
+    run, options = experiments.EXPERIMENTS[experiment][0], experiments.Options()
+    result = {"settings": paper_run.describe_settings(run, 0, options)}
+    import_script("stored").store_result(result, tmp_path / "grid.jsonl")
+    assert paper.find_pending([run], [0], options, results=tmp_path) == ([] if is_finished else [(run, 0)])
 
 
 @pytest.mark.slow

@@ -82,7 +82,8 @@ def find_pending(
     runs: List[Run], seeds: List[int], options: Options, *, results: Path, keep: Optional[Path] = None
 ) -> List[Tuple[Run, int]]:
     """Compare the stored results with the runs; all seeds of one run before the next seed of any, so that every
-    variant has a first result early. A result of other weights is not finished, and will be replaced.
+    variant has a first result early. A result of other weights is not finished, and will be replaced; of the grid, also
+    one from before words per second were measured.
 
     RETURNS (List[Tuple[Run, int]]): Run and seed without a result of the same training docs.
     RAISES (ValueError): If a stored result has other settings.
@@ -101,8 +102,13 @@ def find_pending(
                 _check_settings(name, result["settings"], settings, results)
             name = run.name(seed)
             result = of_weights.get(name)
-            is_finished = result is not None and result["settings"].get(DRAW) == settings.get(DRAW)
-            if is_finished and (keep is None or load_kept(keep / name) == result):
+            is_finished = (
+                result is not None
+                and result["settings"].get(DRAW) == settings.get(DRAW)
+                and ("words_per_second" in result or not run.is_starter)
+                and (keep is None or load_kept(keep / name) == result)
+            )
+            if is_finished:
                 msg.info(f"{name} is finished, skipped")
             else:
                 pending.append((run, seed))
