@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import srsly
 from errors import MISSED
+from named_configs import read_any_config
 from pictures import draw_choice
 from tables import make_choice, make_grid, make_table, note_earlier
 
@@ -193,16 +194,18 @@ def grid_section(results: List[Record]) -> Optional[str]:
     """What `elmo init-config` writes, with and without ELMo."""
     table = make_grid(results)
     trained = [result for result in results if "_init-config:" in result["settings"]["config"]]
+    max_steps = read_any_config("elmo_init-config:textcat")["training"]["max_steps"]  # of all components
     processors = " or ".join(sorted({result["processor"] for result in trained}))
     preface = (
         "Each row is the config that `elmo init-config --component` writes, as it stands, and its baseline, on "
-        "the same training sentences; both stop by its patience, on at most 500 development sentences beside 100 and "
-        "1,000 for training. The biLM is `en_elmo_sm` for English; of another treebank it is trained on the whole "
-        "training part, with `configs/pretrain_small_text.cfg` as it stands, and with the components. Means over three "
-        "seeds in percent, ± the sample standard deviation; differences ± their standard error. Each seed has its own "
-        "random weights and its own draw of 100 or 1,000 training sentences, so ± covers both; the development and "
-        "test data are the same for all, and their sampling error is not in it. CPU times of one "
-        f"thread of an {processors}, beside another training; words per second of CPU time on the test data."
+        f"the same training sentences; both stop by its patience or after {max_steps:,} updates, on at most 500 "
+        "development sentences beside 100 and 1,000 for training. The biLM is `en_elmo_sm` for English; of another "
+        "treebank it is trained on the whole training part, with `configs/pretrain_small_text.cfg` as it stands, and "
+        "with the components. Means over three seeds in percent, ± the sample standard deviation; differences ± their "
+        "standard error. Each seed has its own random weights and its own draw of 100 or 1,000 training sentences, so "
+        "± covers both; the development and test data are the same for all, and their sampling error is not in it. CPU "
+        f"times of one thread of an {processors}, beside another training; words per second of CPU time on the test "
+        "data."
     )
     command = "`python -m spacy project run grid project/experiments` trains what has no result."
     return None if table is None else f"{preface}\n\n{table}\n\n{command}"
