@@ -1,6 +1,7 @@
 """The commands that a user types, run in a copy of the project."""
 
 import os
+import shutil
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -160,6 +161,29 @@ def test_languages_are_compared_and_resume(project_copy, tmp_path):
     assert [row["system"] for row in rows] == ["spacy_parser", "biaffine_parser", "bilm", "parser_speed"]
     assert [row["settings"]["bilm"] for row in rows[:3]] == ["none", "none", "own_text"]
     assert "| bank | 90 | " in (english / "README.md").read_text(encoding="utf8")
+
+
+@pytest.mark.slow
+@pytest.mark.issue(62)
+def test_complete_bilms_of_the_grid_are_kept(project_copy, tmp_path):
+    """After a stop in the last pretraining, the first ones are not repeated."""
+    doc = Doc(spacy.blank("xx").vocab, ["La", "banque", "déborde", "."] * 9, sent_starts=([True] + [False] * 3) * 9)
+    treebanks = ("af_afribooms", "hy_bsut", "tr_framenet", "vi_vtb", "fr_sequoia")
+    for folder in (tmp_path / "ud" / name for name in treebanks):
+        folder.mkdir(parents=True)
+        for split in ("train", "dev", "test"):
+            DocBin(docs=[doc] * 3).to_disk(folder / f"{split}.spacy")
+    experiments = project_copy / "experiments"
+    command = ("pretrain-treebanks", ".", "--vars.assets_dir", tmp_path)
+    first = _spacy_project(*command, cwd=experiments)
+    assert first.returncode == 0, first.stdout + first.stderr
+    logs = [experiments / "training" / f"{name}_small" / "log.jsonl" for name in treebanks]
+    written = [log.read_text(encoding="utf8") for log in logs]
+    shutil.rmtree(logs[-1].parent)
+    (experiments / "project.lock").unlink()
+    again = _spacy_project(*command, cwd=experiments)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert [log.read_text(encoding="utf8") for log in logs[:-1]] == written[:-1] and logs[-1].is_file()
 
 
 @pytest.mark.slow
