@@ -86,6 +86,12 @@ def make_texts(nlp: Language, n_copies: int = 5) -> List[Doc]:
     return docs
 
 
+def write_scores(folder: Path, scores: Dict[str, Any]) -> None:
+    """Scores on the development data, as `spacy train` writes them."""
+    path = folder / "model-best" / "meta.json"
+    srsly.write_json(path, {**srsly.read_json(path), "performance": scores})
+
+
 def write_logs(folder: Path) -> None:
     """Two evaluations, with scores and layer weights."""
     scores = [

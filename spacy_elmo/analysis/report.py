@@ -389,7 +389,9 @@ def _find_readers(nlp: Language) -> List[str]:
 
 
 def _find_differences(report: TrainingReport) -> List[Difference]:
-    """With their intervals on the data, else with two standard errors over seeds; of one score of each kind."""
+    """With their intervals on the data, else with two standard errors over seeds; of one score of each kind, for text
+    categories that of `spacy evaluate`.
+    """
     if report.outcomes:
         scored = [(get_question(outcome.name), answer_kind(outcome.name), outcome.score) for outcome in report.outcomes]
         return [
@@ -397,10 +399,13 @@ def _find_differences(report: TrainingReport) -> List[Difference]:
             for question, kind, score in scored
             if question.has_list
         ]
-    kinds = {question.score_name: answer_kind(name) for name, question in QUESTIONS.items() if question.has_list}
+    listed = [item for item in QUESTIONS.items() if item[1].has_list and item[1].score != "cats_score"]
+    kinds = {question.score_name: answer_kind(name) for name, question in listed}
+    if report.categories is not None:
+        kinds[name_score("cats_score", report.categories)] = "cats"
     differences = []
     for name, (ours, theirs) in report.scores.items():
-        kind = "cats" if report.categories and name == name_score("cats_score", report.categories) else kinds.get(name)
+        kind = kinds.get(name)
         if kind is None or not ours or not theirs:
             continue
         value, low, high = mean(ours) - mean(theirs), None, None

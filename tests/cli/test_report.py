@@ -7,7 +7,7 @@ import spacy
 import srsly
 from cli.calls import call
 from page_texts import Elements, check_rows, check_texts
-from report_outputs import make_texts, write_classifier, write_docs, write_logs, write_output
+from report_outputs import make_texts, write_classifier, write_docs, write_logs, write_output, write_scores
 from spacy.tokens import DocBin
 from spacy.training import Example
 from thinc.api import Config
@@ -52,9 +52,8 @@ def test_page_has_every_section_and_hostile_text_is_only_text(outputs, tmp_path)
 def test_a_training_alone_shows_its_scores_first(tmp_path):
     """As `spacy train` leaves it: scores in meta.json, on the development data, and losses among them."""
     folder = write_output(tmp_path / "training", {"Acme": "ORG"})
-    meta = srsly.read_json(folder / "model-best" / "meta.json")
-    meta["performance"] = {"ents_f": 0.446, "ents_per_type": {"ORG": {"f": 0.4}}, "tag_acc": 0.25, "ner_loss": 3108.2}
-    srsly.write_json(folder / "model-best" / "meta.json", meta)
+    scores = {"ents_f": 0.446, "ents_per_type": {"ORG": {"f": 0.4}}, "tag_acc": 0.25, "ner_loss": 3108.2}
+    write_scores(folder, scores)
     result = call("report", folder)
     lines = result.stdout.splitlines()
     assert lines[0] == "NER F 44.60% on the development data." and "TAG 25.00%" in lines[1]
@@ -71,8 +70,7 @@ def test_a_training_alone_shows_its_scores_first(tmp_path):
 def test_seeds_without_metrics_have_a_mean(tmp_path):
     for name, has_elmo, score in (("elmo-0", True, 0.4), ("elmo-1", True, 0.6), ("baseline-0", False, 0.3)):
         folder = write_output(tmp_path / name, {"Acme": "ORG"}, has_elmo=has_elmo, seed=int(name[-1]))
-        meta = srsly.read_json(folder / "model-best" / "meta.json")
-        srsly.write_json(folder / "model-best" / "meta.json", {**meta, "performance": {"ents_f": score}})
+        write_scores(folder, {"ents_f": score})
     (tmp_path / "elmo-2").mkdir()
     srsly.write_json(tmp_path / "elmo-0" / "metrics.json", {"ents_f": 0.9})  # of other data than the baseline has
     result = call("report", tmp_path / "elmo-0", "--baseline", tmp_path / "baseline-0")
@@ -134,9 +132,7 @@ def test_scores_without_annotations_are_not_scored(tmp_path):
     """`spacy train` writes 0 for a score that the data have no annotations for, if its weight is null."""
     for name in ("elmo-0", "baseline-0"):
         write_output(tmp_path / name, {}, has_elmo=name == "elmo-0")
-        meta = srsly.read_json(tmp_path / name / "model-best" / "meta.json")
-        meta["performance"] = {"ents_f": 0.0, "tag_acc": 0.0, "pos_acc": 0.5, "ents_per_type": 0.0}
-        srsly.write_json(tmp_path / name / "model-best" / "meta.json", meta)
+        write_scores(tmp_path / name, {"ents_f": 0.0, "tag_acc": 0.0, "pos_acc": 0.5, "ents_per_type": 0.0})
         config = Config().from_disk(tmp_path / name / "model-best" / "config.cfg", interpolate=False)
         weights = {"ents_f": 1.0, "tag_acc": None, "pos_acc": None, "ents_per_type": None}
         config["training"]["score_weights"] = weights
@@ -210,8 +206,7 @@ def test_elmo_below_or_within_the_noise_is_said_with_what_to_try(tmp_path, ours,
     for name, values in (("elmo", ours), ("baseline", theirs)):
         for seed, value in enumerate(values):
             folder = write_output(tmp_path / f"{name}-{seed}", {}, has_elmo=name == "elmo", seed=seed)
-            meta = srsly.read_json(folder / "model-best" / "meta.json")
-            srsly.write_json(folder / "model-best" / "meta.json", {**meta, "performance": {"tag_acc": value}})
+            write_scores(folder, {"tag_acc": value})
     shown = call("report", tmp_path / "elmo-0", "--baseline", tmp_path / "baseline-0").stdout
     page = Elements((tmp_path / "elmo-0" / "report.html").read_text(encoding="utf8")).text
     if said is None:
@@ -220,3 +215,16 @@ def test_elmo_below_or_within_the_noise_is_said_with_what_to_try(tmp_path, ours,
     command = "init-config accuracy.cfg --component tagger --optimize accuracy --lang en --baseline"
     check_texts(shown, said, command, "which tagger reads alone", "--fine-tune")
     check_texts(page, said, command)
+
+
+@pytest.mark.issue(62)
+@pytest.mark.parametrize("macro_f, says_below", [(0.52, False), (0.48, True)])
+def test_text_categories_are_judged_by_the_score_of_their_component(tmp_path, macro_f, says_below):
+    """Without data: macro F for exclusive categories, whatever the other averages are."""
+    for name, value, auc in (("elmo", macro_f, 0.90), ("baseline", 0.50, 0.91)):
+        folder = write_classifier(tmp_path / name, has_elmo=name == "elmo")
+        scores = {"cats_score": value, "cats_macro_f": value, "cats_macro_auc": auc, "cats_micro_f": 1 - value}
+        write_scores(folder, scores)
+    shown = call("report", tmp_path / "elmo", "--baseline", tmp_path / "baseline").stdout
+    assert ("ELMo is below the baseline: TEXTCAT (macro F) \u22122.00 points. With" in shown) == says_below
+    assert ("below the baseline" in shown) == says_below, shown
