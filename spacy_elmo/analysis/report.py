@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import mean, variance
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
 
 import spacy
 import srsly
@@ -97,6 +97,13 @@ class TrainingOutput:
     has_metrics: bool
     score_log: Tuple[ReportRow, ...]
     weight_log: Dict[Tuple[str, int], List[ReportRow]]
+
+    @property
+    def is_unfinished(self) -> bool:
+        """RETURNS (bool): Whether the training ended before its first evaluation: `spacy train` has left a model-last,
+        without scores.
+        """
+        return self.pipeline.name == PIPELINES[1] and "performance" not in self.meta
 
 
 def read_output(path: Path) -> TrainingOutput:
@@ -371,8 +378,14 @@ def make_report(
 
 
 def _advise(report: TrainingReport, nlp: Language, their_nlp: Optional[Language]) -> Iterator[str]:
-    if their_nlp is not None and not _find_readers(their_nlp):
-        yield from find_advice(_find_differences(report), nlp, report.code)
+    if their_nlp is None or _find_readers(their_nlp) or _is_unfinished(report):
+        return
+    differences = [difference for difference in _find_differences(report, nlp) if difference.is_learned]
+    yield from find_advice(differences, nlp, report.code)
+
+
+def _is_unfinished(report: TrainingReport) -> bool:
+    return any(folder is not None and folder.is_unfinished for folder in (report.output, report.baseline))
 
 
 def _find_trained(nlp: Language) -> List[str]:
@@ -382,37 +395,43 @@ def _find_trained(nlp: Language) -> List[str]:
     return [name for name in names if nlp.get_pipe_meta(name).factory not in SHARED_FACTORIES]
 
 
+def _find_trained_kinds(nlp: Language) -> Set[str]:
+    """RETURNS (Set[str]): Kinds of answers that trained components give."""
+    kinds = find_kinds(nlp)
+    return {kind for name in _find_trained(nlp) for kind in kinds[name]}
+
+
 def _find_readers(nlp: Language) -> List[str]:
     """RETURNS (List[str]): Trained components that read a biLM."""
     models: Dict[str, Any] = {name: getattr(nlp.get_pipe(name), "model", None) for name in _find_trained(nlp)}
     return [name for name, model in models.items() if hasattr(model, "walk") and has_elmo(model)]
 
 
-def _find_differences(report: TrainingReport) -> List[Difference]:
-    """With their intervals on the data, else with two standard errors over seeds; of one score of each kind, for text
-    categories that of `spacy evaluate`.
+def _find_differences(report: TrainingReport, nlp: Language) -> List[Difference]:
+    """With their intervals on the data, else with two standard errors over seeds; of one score of each kind that was
+    trained, for text categories that of `spacy evaluate`.
     """
+    trained, differences = _find_trained_kinds(nlp), []
     if report.outcomes:
-        scored = [(get_question(outcome.name), answer_kind(outcome.name), outcome.score) for outcome in report.outcomes]
-        return [
-            Difference(question.score_name, kind, score.value, score.low, score.high)
-            for question, kind, score in scored
-            if question.has_list
-        ]
+        for outcome in report.outcomes:
+            question, kind, score = get_question(outcome.name), answer_kind(outcome.name), outcome.score
+            if question.has_list and kind in trained:
+                is_learned, bounds = bool(outcome.ours or outcome.theirs), (score.low, score.high)
+                differences.append(Difference(question.score_name, kind, score.value, *bounds, is_learned))
+        return differences
     listed = [item for item in QUESTIONS.items() if item[1].has_list and item[1].score != "cats_score"]
     kinds = {question.score_name: answer_kind(name) for name, question in listed}
     if report.categories is not None:
         kinds[name_score("cats_score", report.categories)] = "cats"
-    differences = []
     for name, (ours, theirs) in report.scores.items():
-        kind = kinds.get(name)
-        if kind is None or not ours or not theirs:
+        kind = kinds.get(name, "")
+        if kind not in trained or not ours or not theirs:
             continue
         value, low, high = mean(ours) - mean(theirs), None, None
         if len(ours) > 1 and len(theirs) > 1:
             error = (variance(ours) / len(ours) + variance(theirs) / len(theirs)) ** 0.5
             low, high = value - 2 * error, value + 2 * error
-        differences.append(Difference(name, kind, value, low, high))
+        differences.append(Difference(name, kind, value, low, high, any((*ours, *theirs))))
     return differences
 
 
@@ -491,8 +510,14 @@ def _find_log(output: TrainingOutput) -> str:
 
 
 def _find_notes(report: TrainingReport, nlp: Language) -> Iterator[str]:
-    if report.output.pipeline.name == "model-last":
-        yield "There is no model-best: the report is on model-last."
+    for folder in (report.output, report.baseline):
+        if folder is not None and folder.is_unfinished:
+            yield (
+                f"The training of '{folder.path}' ended before its first evaluation: there is no model-best, and the "
+                "scores of model-last say nothing about ELMo."
+            )
+        elif folder is not None and folder.pipeline == folder.path / PIPELINES[1]:
+            yield f"There is no model-best in '{folder.path}': the report is on model-last."
     if not report.mixes:
         yield "No component of this pipeline mixes the layers of a biLM: there are no layer weights."
     titles = ", ".join(dict.fromkeys(question.title.lower() for question in QUESTIONS.values()))
@@ -541,11 +566,13 @@ def _note_baseline(report: TrainingReport, nlp: Language, their_nlp: Optional[La
         is_swapped = not _find_readers(nlp)
         problem = "and the pipeline does not: exchange the folders" if is_swapped else "too"
         yield f"The baseline reads a biLM, {problem}. The differences do not measure the effect of ELMo."
-    ours, theirs = (find_kinds(pipe) for pipe in (nlp, their_nlp))
-    learned = {kind for name in _find_trained(their_nlp) for kind in theirs[name]}
+    ours, learned = find_kinds(nlp), _find_trained_kinds(their_nlp)
     missing = [name for name in _find_trained(nlp) if ours[name] and not ours[name] & learned]
     if missing:
         yield f"The baseline has not learned what {', '.join(missing)} predicts: it is another training."
+    zero = [difference.name for difference in _find_differences(report, nlp) if not difference.is_learned]
+    if zero and not _is_unfinished(report):
+        yield f"Neither training has learned anything that is scored as {', '.join(zero)}: both have 0. Train longer."
     n_ours, n_theirs = len(report.seeds), len(report.baseline_seeds)
     if n_ours == n_theirs == 1:
         yield (

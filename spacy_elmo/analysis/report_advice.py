@@ -24,6 +24,7 @@ class Difference:
     kind (Optional[str]): The kind of answers, see `find_kinds`; None if it is not known.
     value (float): With ELMo minus without, from -1 to 1.
     low (Optional[float]), high (Optional[float]): Its interval; None if the noise is not known.
+    is_learned (bool): Whether any score is above 0.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Difference:
     value: float
     low: Optional[float]
     high: Optional[float]
+    is_learned: bool = True
 
     @property
     def is_below(self) -> bool:
@@ -71,17 +73,19 @@ def _list_points(differences: Sequence[Difference]) -> str:
 def _find_remedies(nlp: Language, kinds: Set[str], code: Optional[Path]) -> Iterator[str]:
     """kinds (Set[str]): The kinds of answers that are not better; empty for all."""
     config, assigned = nlp.config.interpolate(), find_kinds(nlp)
-    blocks = {name: config["components"].get(name, {}) for name in nlp.pipe_names}
+    frozen = config["training"]["frozen_components"]
+    blocks = {name: config["components"].get(name, {}) for name in nlp.pipe_names if name not in frozen}
     readers = [name for name, block in blocks.items() if _find_listeners(block)]
     readers = [name for name in readers if not kinds or assigned[name] & kinds] or readers
     alone = [name for name in readers if any(_is_alone(parents) for parents, _ in _find_listeners(blocks[name]))]
     if alone:
-        factories = ",".join(dict.fromkeys(blocks[name]["factory"] for name in alone))
+        base = config["paths"].get("base") if frozen else None
+        components = dict.fromkeys(alone if base else (blocks[name]["factory"] for name in alone))
         yield (
             f"word features beside ELMo, which {', '.join(alone)} {'reads' if len(alone) == 1 else 'read'} alone: "
-            f"`python -m spacy elmo init-config accuracy.cfg --component {factories} --optimize accuracy "
-            f"{_init_config_options(config, code)}--baseline`, then train both configs. This helps most with a biLM of "
-            "little text or of another kind of text."
+            f"`python -m spacy elmo init-config accuracy.cfg --component {shlex.quote(','.join(components))} "
+            f"--optimize accuracy {_init_config_options(config, base, code)}--baseline`, then train both configs. This "
+            "helps most with a biLM of little text or of another kind of text."
         )
     weighed = []
     for name in readers:
@@ -120,7 +124,9 @@ def _is_alone(parents: Sequence[str]) -> bool:
     return not {*WITH_WORDS, N_GRAMS} & set(parents)
 
 
-def _init_config_options(config: Any, code: Optional[Path]) -> str:
-    """RETURNS (str): The options of `init-config` for the language and the biLM of a config, and for its code."""
-    values = {"lang": config["nlp"]["lang"], "bilm": config.get("paths", {}).get("bilm"), "code": code}
+def _init_config_options(config: Any, base: Optional[str], code: Optional[Path]) -> str:
+    """RETURNS (str): The options of `init-config` for the language and the biLM of a config, for the pipeline that its
+    frozen components are from, and for its code.
+    """
+    values = {"lang": config["nlp"]["lang"], "bilm": config["paths"].get("bilm"), "from": base, "code": code}
     return "".join(f"--{name} {shlex.quote(str(value))} " for name, value in values.items() if value)

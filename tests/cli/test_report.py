@@ -8,7 +8,7 @@ import srsly
 from cli.calls import call
 from page_texts import Elements, check_rows, check_texts
 from report_outputs import make_texts, write_classifier, write_docs, write_logs, write_output, write_scores
-from spacy.tokens import DocBin
+from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 from thinc.api import Config
 
@@ -228,3 +228,38 @@ def test_text_categories_are_judged_by_the_score_of_their_component(tmp_path, ma
     shown = call("report", tmp_path / "elmo", "--baseline", tmp_path / "baseline").stdout
     assert ("ELMo is below the baseline: TEXTCAT (macro F) \u22122.00 points. With" in shown) == says_below
     assert ("below the baseline" in shown) == says_below, shown
+
+
+@pytest.mark.issue(62)
+def test_advice_is_only_on_what_was_learned(tmp_path):
+    """Not on frozen components, nor on scores of 0 with ELMo and without; a new config keeps the frozen components."""
+    for name in ("elmo", "baseline"):
+        folder = write_output(tmp_path / name, {}, has_elmo=name == "elmo")
+        nlp = spacy.load(folder / "model-best")
+        example = Example.from_dict(Doc(nlp.vocab, ["a"]), {"sent_starts": [1]})
+        nlp.add_pipe("senter").initialize(lambda examples=(example,): examples)
+        nlp.config["training"]["frozen_components"] = ["senter"]
+        nlp.config["paths"]["base"] = "my pipe"
+        nlp.to_disk(folder / "model-best")
+        write_scores(folder, {"tag_acc": 0.8 if name == "elmo" else 0.9, "sents_f": 0.3, "pos_acc": 0.0})
+    arguments = ("report", tmp_path / "elmo", "--baseline", tmp_path / "baseline")
+    shown = call(*arguments).stdout
+    check_texts(shown, "below the baseline: TAG \u221210.00 points.", without=["SENT F +0.00,", "SENT F +0.00 points."])
+    check_texts(shown, "--component tagger --optimize accuracy --lang en --from 'my pipe' --baseline")
+    for name in ("elmo", "baseline"):
+        write_scores(tmp_path / name, {"tag_acc": 0.0, "sents_f": 0.3})
+    result = call(*arguments)
+    check_texts(result.stdout, without=["below the baseline", "neither", "Try:"])
+    check_texts(" ".join(result.stderr.split()), "Neither training has learned anything that is scored as TAG:")
+
+
+@pytest.mark.issue(62)
+def test_trainings_that_ended_before_an_evaluation_are_not_judged(outputs, tmp_path):
+    """They leave a model-last, which answers at random."""
+    for name in ("elmo", "baseline"):
+        write_output(tmp_path / name, {"Acme": "ORG"}, has_elmo=name == "elmo")
+    (tmp_path / "elmo" / "model-best").rename(tmp_path / "elmo" / "model-last")
+    arguments = ("--baseline", tmp_path / "baseline", "--data", outputs / "test.spacy")
+    result = call("report", tmp_path / "elmo", *arguments)
+    check_texts(result.stdout, "TAG", without=["Try:", "below the baseline"])
+    check_texts(" ".join(result.stderr.split()), "elmo' ended before its first evaluation")
