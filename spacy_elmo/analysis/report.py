@@ -6,6 +6,7 @@ Notes state the limits of the numbers, hints what would complete the page.
 import os
 import platform
 import re
+import shlex
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -300,7 +301,7 @@ class TrainingReport:
     categories (Optional[str]): Name of the question whose score is the pipeline's score of text categories.
     versions (Dict[str, str]): Versions of the packages that wrote the report.
     advice (Sequence[str]): Where ELMo is below the baseline or within the noise, and what to try, in sentences.
-    notes (Sequence[str]): Limits of the numbers, in sentences.
+    notes (Sequence[str]): Limits of the numbers, in sentences; lines after the first are commands.
     hints (Sequence[str]): What would add to the page, in sentences, the most important first.
     """
 
@@ -497,16 +498,21 @@ def _find_hints(report: TrainingReport) -> Iterator[str]:
 
 
 def _write_command(output: TrainingOutput, data: object, code: Optional[Path]) -> str:
-    command = f"python -m spacy evaluate {output.pipeline} {data} --output {output.path}/{METRICS}"
-    return command if code is None else f"{command} --code {code}"
+    words = ["python", "-m", "spacy", "evaluate", output.pipeline, data, "--output", output.path / METRICS]
+    return _join_command(words, code)
+
+
+def _join_command(words: Sequence[object], code: Optional[Path]) -> str:
+    """RETURNS (str): A command for a shell, in which paths may have spaces."""
+    return shlex.join(map(str, [*words, *([] if code is None else ["--code", code])]))
 
 
 def _find_log(output: TrainingOutput) -> str:
     """RETURNS (str): Where the log of the scores may be, or how it is written."""
-    logs = output.config.get("paths", {}).get("logs")
+    logs, command = output.config.get("paths", {}).get("logs"), _join_command(["--paths.logs", output.path], None)
     if logs is None:
         return f"Set output_file in [training.logger], for instance to {output.path}/scores.jsonl."
-    return f"[paths] logs of its training is '{logs}': copy it from there, or train with --paths.logs {output.path}."
+    return f"[paths] logs of its training is '{logs}': copy it from there, or train with {command}."
 
 
 def _find_notes(report: TrainingReport, nlp: Language) -> Iterator[str]:
@@ -575,12 +581,40 @@ def _note_baseline(report: TrainingReport, nlp: Language, their_nlp: Optional[La
         yield f"Neither training has learned anything that is scored as {', '.join(zero)}: both have 0. Train longer."
     n_ours, n_theirs = len(report.seeds), len(report.baseline_seeds)
     if n_ours == n_theirs == 1:
-        yield (
-            "There is one seed each. Another seed can change a score as much as ELMo does: train several, with other "
-            f"values of --training.seed, into {report.output.path.name}_1 and so on."
+        commands = [*_write_trainings(report, (nlp, their_nlp))]
+        configs = " CONFIG is the name of the config of this training." if "CONFIG.cfg" in commands[0] else ""
+        sentence = (
+            "There is one seed each. Another seed can change a score as much as ELMo does. Train a second, and more"
         )
+        yield "\n".join([f"{sentence} in the same way, with other numbers:{configs}", *commands])
     elif n_ours != n_theirs and n_ours and n_theirs:
         yield f"The means are over different numbers of seeds: {n_ours} with ELMo, {n_theirs} without."
+
+
+def _write_trainings(report: TrainingReport, pipelines: Sequence[Language]) -> Iterator[str]:
+    """RETURNS (Iterator[str]): Commands that train both pipelines with the next seed, into folders that the report
+    takes for seeds, and score them where these are scored.
+    """
+    folders = [folder for folder in (report.output, report.baseline) if folder is not None]
+    configs = [nlp.config.interpolate() for nlp in pipelines]
+    seeds = [config["training"]["seed"] for config in configs]
+    paths = [folder.path if folder.path.name.strip(".") else folder.path.resolve() for folder in folders]
+    separator = "-" if re.search(r"-\d+$", paths[0].name) else "_"
+    stems = [re.sub(r"[-_]?\d+$", "", str(path)) + separator for path in paths]
+    seed = 1
+    while seed in seeds or any(Path(f"{stem}{seed}").exists() for stem in stems):
+        seed += 1
+    for folder, config, stem, name in zip(folders, configs, stems, ("CONFIG.cfg", "CONFIG_baseline.cfg")):
+        words: List[object] = [folder.pipeline / "config.cfg"]
+        if config["training"]["frozen_components"]:  # their weights are not read by the saved config, without `source`
+            data = [(f"--paths.{key}", config["paths"].get(key)) for key in ("train", "dev")]
+            words = [name, *(word for option in data if option[1] is not None for word in option)]
+        words += ["--output", f"{stem}{seed}", "--training.seed", seed]
+        words += ["--paths.logs", f"{stem}{seed}"] if "logs" in config["paths"] else []
+        yield _join_command(["python", "-m", "spacy", "train", *words], report.code)
+        if report.source == METRICS:
+            new = replace(folder, path=Path(f"{stem}{seed}"), pipeline=Path(f"{stem}{seed}", PIPELINES[0]))
+            yield _write_command(new, report.data or "TEST.spacy", report.code)
 
 
 def _note_contradictions(report: TrainingReport) -> Iterator[str]:

@@ -27,7 +27,7 @@ def render_report(report: TrainingReport) -> str:
     """RETURNS (str): A page of HTML; all text is escaped."""
     title = f"Training report: {report.output.path.resolve().name}"
     findings = "".join(f'<p class="finding">{to_html(line)}</p>' for line in summarize_report(report))
-    notes = "".join(f"<li>{to_html(note)}</li>" for note in report.notes)
+    notes = "".join(f"<li>{'<br>'.join(map(to_html, note.splitlines()))}</li>" for note in report.notes)
     data = report.data.name if report.data is not None else ""
     notes = f'<div class="notes"><b>What is uncertain</b><ul>{notes}</ul></div>' if notes else ""
     hints = "".join(f"<li>{to_html(hint)}</li>" for hint in report.hints)

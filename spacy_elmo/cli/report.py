@@ -1,5 +1,6 @@
 """`elmo report`: a page on a training, with and without ELMo."""
 
+import sys
 from pathlib import Path
 from typing import Optional
 
@@ -51,7 +52,10 @@ def report_cli(
     for line in report.advice:
         print(line, flush=True)
     for note in report.notes:
-        _common.msg.warn(note)
+        sentence, *commands = note.splitlines()
+        _common.msg.warn(sentence)
+        for command in commands:  # in one line each, to be copied
+            print(command, file=sys.stderr, flush=True)
     if report.baseline is None:
         _common.msg.info(report.hints[0])
     print(f"Report: {path.resolve()}")

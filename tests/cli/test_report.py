@@ -1,6 +1,8 @@
 """`elmo report`: its page with everything, with hostile text, and with nothing but a pipeline; what is refused."""
 
 import re
+import shlex
+import shutil
 
 import pytest
 import spacy
@@ -263,3 +265,46 @@ def test_trainings_that_ended_before_an_evaluation_are_not_judged(outputs, tmp_p
     result = call("report", tmp_path / "elmo", *arguments)
     check_texts(result.stdout, "TAG", without=["Try:", "below the baseline"])
     check_texts(" ".join(result.stderr.split()), "elmo' ended before its first evaluation")
+
+
+@pytest.mark.issue(62)
+@pytest.mark.parametrize("frozen, config", [([], "{}/model-best/config.cfg"), (["tagger"], "CONFIG{}.cfg")])
+def test_commands_for_the_next_seed_are_whole(tmp_path, frozen, config):
+    """Quoted, with a folder for logs, unused by others; frozen components have no weights in the saved config."""
+    ours, theirs = (tmp_path / name for name in ("my run", "my baseline"))
+    for folder in (ours, theirs):
+        write_output(folder, {"Acme": "ORG"}, has_elmo=folder == ours, metrics={"tag_acc": 0.5})
+        nlp = spacy.load(folder / "model-best")
+        nlp.config["training"]["frozen_components"] = frozen
+        nlp.config["paths"].update(logs=str(folder), train="a b.spacy")
+        nlp.to_disk(folder / "model-best")
+    (tmp_path / "my baseline_1").mkdir()  # in use
+    result = call("report", ours, "--baseline", theirs)
+    commands = [shlex.split(line) for line in result.stderr.splitlines() if line.startswith("python -m spacy")]
+    assert len(commands) == 4, result.stderr
+    for folder, suffix, (train, score) in zip((ours, theirs), ("", "_baseline"), (commands[:2], commands[2:])):
+        new = f"{folder}_2"
+        data = ["--paths.train", "a b.spacy"] if frozen else []
+        name = config.format(suffix if frozen else folder)
+        options = ["--output", new, "--training.seed", "2", "--paths.logs", new]
+        assert train[3:] == ["train", name, *data, *options]
+        assert score[3:] == ["evaluate", f"{new}/model-best", "TEST.spacy", "--output", f"{new}/metrics.json"]
+    shutil.copytree(ours, f"{ours}_2")
+    config = Config().from_disk(f"{ours}_2/model-best/config.cfg", interpolate=False)
+    config["training"]["seed"], config["paths"]["logs"] = 2, f"{ours}_2"
+    config.to_disk(f"{ours}_2/model-best/config.cfg")
+    call("report", ours, "--baseline", theirs)
+    page = Elements((ours / "report.html").read_text(encoding="utf8")).text
+    check_texts(page, "2 seeds with ELMo, 1 seed without")
+
+
+@pytest.mark.issue(62)
+def test_paths_in_commands_of_the_page_are_quoted(tmp_path):
+    folder = write_output(tmp_path / "my run", {"Acme": "ORG"})
+    config = Config().from_disk(folder / "model-best" / "config.cfg", interpolate=False)
+    config["paths"]["logs"] = "runs/other"
+    config.to_disk(folder / "model-best" / "config.cfg")
+    call("report", folder)
+    page = Elements((folder / "report.html").read_text(encoding="utf8")).text
+    check_texts(page, f"evaluate '{folder}/model-best' TEST.spacy --output '{folder}/metrics.json'")
+    check_texts(page, f"train with --paths.logs '{folder}'")
