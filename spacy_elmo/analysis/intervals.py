@@ -1,12 +1,13 @@
 """Scores with confidence intervals: percentile bootstrap over sentences (Efron and Tibshirani 1993).
 
 Tokens of a sentence are not independent, so that sentences are drawn, not tokens. Shares of few tokens, down to none,
-have the interval of Wilson (1927), with the design effect of their documents (Rao and Scott 1992).
+have the interval of Wilson (1927), with the design effect of their documents (Rao and Scott 1992). Differences of means
+over seeds have the interval of Student (1908).
 """
 
 from dataclasses import dataclass
-from statistics import NormalDist
-from typing import Any, Callable, Iterator
+from statistics import NormalDist, mean
+from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -127,6 +128,31 @@ def score_share(n_hits: float, n: int, *, effect: float = 1.0, confidence: float
     middle = (share + z**2 / (2 * n_effective)) / scale
     half = z / scale * (share * (1 - share) / n_effective + z**2 / (4 * n_effective**2)) ** 0.5
     return Score(share, max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half)), n)
+
+
+def compare_means(ours: Sequence[float], theirs: Sequence[float], confidence: float = CONFIDENCE) -> Score:
+    """Difference of two means of independent values with equal variance, by Student's t for two samples:
+    d +- t(n + m - 2) * s * sqrt(1 / n + 1 / m), where s ** 2 is the pooled variance (Student 1908, Fisher 1925).
+
+    ours (Sequence[float]), theirs (Sequence[float]): n and m values, each 1 or more, together 3 or more.
+    RETURNS (Score): With n + m as `n`.
+    """
+    n_degrees = len(ours) + len(theirs) - 2
+    squares = sum((value - mean(values)) ** 2 for values in (ours, theirs) for value in values)
+    error = (squares / n_degrees * (1 / len(ours) + 1 / len(theirs))) ** 0.5
+    value, half = mean(ours) - mean(theirs), student_quantile(n_degrees, confidence) * error
+    return Score(value, value - half, value + half, n_degrees + 2)
+
+
+def student_quantile(n_degrees: int, confidence: float = CONFIDENCE) -> float:
+    """The bound that the absolute value of Student's t does not exceed with probability `confidence`.
+
+    t = sqrt(n_degrees) * tan(angle), and the angle has a density in proportion to cos(angle) ** (n_degrees - 1).
+    """
+    angles = np.linspace(0, np.pi / 2, 10_001)
+    density = np.cos(angles) ** (n_degrees - 1)
+    probs = np.cumsum(density[1:] + density[:-1])  # trapezoids
+    return float(n_degrees**0.5 * np.tan(np.interp(confidence * probs[-1], probs, angles[1:])))
 
 
 def find_design_effect(labels: ArrayLike, documents: ArrayLike, groups: ArrayLike) -> float:

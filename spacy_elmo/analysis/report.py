@@ -10,7 +10,7 @@ import shlex
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from statistics import mean, variance
+from statistics import mean
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
 
 import spacy
@@ -37,6 +37,7 @@ from .answers import (
     read_answers,
     score_answers,
 )
+from .intervals import compare_means
 from .layer_weight_plots import read_course
 from .report_advice import Difference, find_advice
 
@@ -409,7 +410,7 @@ def _find_readers(nlp: Language) -> List[str]:
 
 
 def _find_differences(report: TrainingReport, nlp: Language) -> List[Difference]:
-    """With their intervals on the data, else with two standard errors over seeds; of one score of each kind that was
+    """With their intervals on the data, else over seeds by Student's t; of one score of each kind that was
     trained, for text categories that of `spacy evaluate`.
     """
     trained, differences = _find_trained_kinds(nlp), []
@@ -428,11 +429,11 @@ def _find_differences(report: TrainingReport, nlp: Language) -> List[Difference]
         kind = kinds.get(name, "")
         if kind not in trained or not ours or not theirs:
             continue
-        value, low, high = mean(ours) - mean(theirs), None, None
+        low = high = None
         if len(ours) > 1 and len(theirs) > 1:
-            error = (variance(ours) / len(ours) + variance(theirs) / len(theirs)) ** 0.5
-            low, high = value - 2 * error, value + 2 * error
-        differences.append(Difference(name, kind, value, low, high, any((*ours, *theirs))))
+            score = compare_means(ours, theirs)
+            low, high = score.low, score.high
+        differences.append(Difference(name, kind, mean(ours) - mean(theirs), low, high, any((*ours, *theirs))))
     return differences
 
 

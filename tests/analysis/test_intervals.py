@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spacy_elmo.analysis.intervals import bootstrap_accuracy, bootstrap_f1
+from spacy_elmo.analysis.intervals import bootstrap_accuracy, bootstrap_f1, compare_means, student_quantile
 
 
 def test_interval_has_the_width_of_a_binomial():
@@ -41,3 +41,17 @@ def test_f1_counts_missing_answers_for_recall_only():
 def test_nothing_to_score_is_an_error(n, options, problem):
     with pytest.raises(ValueError, match=problem):
         bootstrap_accuracy(np.ones(n), np.zeros(n), **options)
+
+
+@pytest.mark.parametrize("n_degrees, bound", [(1, 12.706), (2, 4.303), (4, 2.776), (10, 2.228), (30, 2.042)])
+def test_quantiles_are_those_of_the_table_of_student(n_degrees, bound):
+    assert student_quantile(n_degrees) == pytest.approx(bound, abs=5e-4)
+
+
+@pytest.mark.issue(62)
+@pytest.mark.parametrize("n_seeds", [2, 3, 5])
+def test_means_over_few_seeds_differ_by_chance_in_one_of_twenty_cases(n_seeds):
+    """Two standard errors say so in 18 % of the cases with two seeds each, and in 12 % with three."""
+    rng = np.random.default_rng(0)
+    scores = [compare_means(*rng.normal(0.8, 0.01, (2, n_seeds)).tolist()) for _ in range(1000)]
+    assert sum(score.low > 0 or score.high < 0 for score in scores) / 1000 == pytest.approx(0.05, abs=0.02)

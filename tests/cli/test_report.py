@@ -199,7 +199,8 @@ def test_what_the_data_do_not_annotate_is_named(tmp_path):
         ([0.80, 0.81], [0.87, 0.88], "ELMo is below the baseline: TAG \u22127.00 points."),
         ([0.80, 0.90], [0.84, 0.88], "ELMo is within the noise, neither above nor below the baseline: TAG \u22121.00"),
         ([0.80], [0.87], "ELMo is below the baseline: TAG \u22127.00 points. With one seed"),
-        ([0.90, 0.91], [0.87, 0.88], None),
+        ([0.84, 0.85], [0.87, 0.88], "ELMo is within the noise, neither above nor below the baseline: TAG \u22123.00"),
+        ([0.91, 0.92], [0.87, 0.88], None),
         ([0.90], [0.87], None),
     ],
 )
