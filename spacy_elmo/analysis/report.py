@@ -301,7 +301,7 @@ class TrainingReport:
     bilms (List[Fact]): What is known of those in the pipeline.
     categories (Optional[str]): Name of the question whose score is the pipeline's score of text categories.
     versions (Dict[str, str]): Versions of the packages that wrote the report.
-    advice (Sequence[str]): Where ELMo is below the baseline or within the noise, and what to try, in sentences.
+    advice (Sequence[str]): Where ELMo is not significantly above the baseline, and what to try, in sentences.
     notes (Sequence[str]): Limits of the numbers, in sentences; lines after the first are commands.
     hints (Sequence[str]): What would add to the page, in sentences, the most important first.
     """

@@ -1,4 +1,4 @@
-"""What to say where ELMo is below the baseline, or within the noise, and what to try there: from the trained config."""
+"""What to say where ELMo is not significantly above the baseline, and what to try there: from the trained config."""
 
 import shlex
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Difference:
     name (str): The score, for people.
     kind (Optional[str]): The kind of answers, see `find_kinds`; None if it is not known.
     value (float): With ELMo minus without, from -1 to 1.
-    low (Optional[float]), high (Optional[float]): Its interval; None if the noise is not known.
+    low (Optional[float]), high (Optional[float]): Its 95 % interval; None if it is not known.
     is_learned (bool): Whether any score is above 0.
     """
 
@@ -36,12 +36,12 @@ class Difference:
 
     @property
     def is_below(self) -> bool:
-        """RETURNS (bool): By more than the noise, if the noise is known."""
+        """RETURNS (bool): Significantly, if there is an interval."""
         return self.value < 0 if self.high is None else self.high < 0
 
     @property
     def is_open(self) -> bool:
-        """RETURNS (bool): Within the noise; with no difference at all also if the noise is not known."""
+        """RETURNS (bool): Not significant; without an interval, no difference at all."""
         return self.value == 0 if self.low is None or self.high is None else self.low <= 0 <= self.high
 
 
@@ -54,10 +54,10 @@ def find_advice(differences: Sequence[Difference], nlp: Language, code: Optional
     below = [difference for difference in differences if difference.is_below]
     within = [difference for difference in differences if difference.is_open]
     if below:
-        unknown = "" if below[0].high is not None else " With one seed the noise is not known."
+        unknown = "" if below[0].high is not None else " With one seed its significance is not known."
         yield f"ELMo is below the baseline: {_list_points(below)}.{unknown}"
     if within:
-        yield f"ELMo is within the noise, neither above nor below the baseline: {_list_points(within)}."
+        yield f"ELMo is not significantly above or below the baseline: {_list_points(within)}."
     if below or within:
         kinds = {difference.kind for difference in (*below, *within) if difference.kind is not None}
         yield from (f"Try: {text}" for text in _find_remedies(nlp, kinds, code))

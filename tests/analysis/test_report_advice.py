@@ -1,4 +1,4 @@
-"""What is said where ELMo is below its baseline, or within the noise, and what to try there."""
+"""What is said where ELMo is not above its baseline, and what to try there."""
 
 from pathlib import Path
 
@@ -18,8 +18,11 @@ ABOVE = Difference("TAG", "tag", 0.03, 0.01, 0.05)
     "differences, first",
     [
         ([BELOW], "ELMo is below the baseline: TAG \u22127.00 points."),
-        ([UNKNOWN], "ELMo is below the baseline: TAG \u22127.00 points. With one seed the noise is not known."),
-        ([WITHIN, ABOVE], "ELMo is within the noise, neither above nor below the baseline: TAG +1.00 points."),
+        (
+            [UNKNOWN],
+            "ELMo is below the baseline: TAG \u22127.00 points. With one seed its significance is not known.",
+        ),
+        ([WITHIN, ABOVE], "ELMo is not significantly above or below the baseline: TAG +1.00 points."),
     ],
 )
 def test_differences_are_said_in_words_with_what_to_try(differences, first):
@@ -39,7 +42,7 @@ def test_the_command_has_factories_and_the_code_that_they_need():
     assert "--component tagger --optimize accuracy --lang en --code 'my code.py' --baseline" in said
 
 
-def test_nothing_is_said_of_scores_above_or_without_known_noise():
+def test_nothing_is_said_of_scores_above():
     assert list(find_advice([ABOVE, Difference("TAG", "tag", 0.01, None, None)], spacy.blank("en"))) == []
 
 
