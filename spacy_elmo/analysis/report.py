@@ -410,8 +410,8 @@ def _find_readers(nlp: Language) -> List[str]:
 
 
 def _find_differences(report: TrainingReport, nlp: Language) -> List[Difference]:
-    """With their intervals on the data, else over seeds by Student's t; of one score of each kind that was
-    trained, for text categories that of `spacy evaluate`.
+    """RETURNS (List[Difference]): One score of each kind that was trained, for text categories the score that
+    `spacy evaluate` prints; with intervals on the data, else by Student's t over seeds.
     """
     trained, differences = _find_trained_kinds(nlp), []
     if report.outcomes:

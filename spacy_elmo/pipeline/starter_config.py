@@ -137,8 +137,9 @@ def make_pipeline_config(
         _add_logs(config, logs, has_mixes=_weighs_layers(config["components"]))
     if has_ud_labels and lacks_ud_rules(lang) and set(names) & set(PARSERS):
         config["nlp"]["after_creation"] = {"@callbacks": NOUN_CHUNKS}
-    taggers = [block for name, block in config["components"].items() if name in names and block["factory"] == "tagger"]
-    for block in taggers if neg_prefix != NEG_PREFIX else ():
+    trained = [block for name, block in config["components"].items() if name in names]
+    taggers = [block for block in trained if block["factory"] == "tagger" and neg_prefix != NEG_PREFIX]
+    for block in taggers:
         block["neg_prefix"] = neg_prefix
     config["system"]["gpu_allocator"] = "pytorch" if use_gpu else None
     filled = load_model_from_config(config, auto_fill=True).config
@@ -156,7 +157,7 @@ def make_pipeline_config(
     if any(reads_ngrams):
         beside = "" if is_baseline else ", and from all layers, without a mix of their own"
         lines.append(f"Differs from it: text categories from n-grams of words and characters{beside}.")
-    if taggers and neg_prefix != NEG_PREFIX:
+    if taggers:
         lines.append(
             f"Differs from it: tags begin with {NEG_PREFIX}, which spaCy takes for a mark, so neg_prefix is longer."
         )
