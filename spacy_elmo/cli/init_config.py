@@ -40,7 +40,7 @@ def init_config_cli(
         False,
         "--baseline",
         "-B",
-        help="Also write a config without ELMo, to NAME_baseline.cfg: word features through an encoder, and for text categories n-grams alone. With --optimize efficiency the components read ELMo in place of that, otherwise beside it. Both write the logs that `elmo report` draws.",
+        help="Also write a config without ELMo, to NAME_baseline.cfg: word features through an encoder, and for text categories n-grams alone; with --placement, word features through its BiLSTM. With --optimize efficiency the components read ELMo in place of that, otherwise beside it. Both write the logs that `elmo report` draws.",
     ),
     base: Optional[str] = Opt(
         None,
@@ -52,7 +52,7 @@ def init_config_cli(
         "accuracy",
         "--optimize",
         "-o",
-        help="accuracy: components read ELMo concatenated with spaCy's word features, through an encoder. efficiency: components read ELMo alone, nearly twice as fast; on specialist text scores may be below the baseline's. Text categories are learned from n-grams and ELMo with both.",
+        help="accuracy: components read ELMo concatenated with spaCy's word features, through an encoder. efficiency: components read ELMo alone, nearly twice as fast; with a biLM of little text, or on specialist text, scores may be below the baseline's. Text categories are learned from n-grams and ELMo with both.",
     ),
     placement: Optional[Literal["input", "output", "both"]] = Opt(
         None,

@@ -38,8 +38,12 @@ NGRAM_LISTENER = {**LISTENER_SETTINGS, "mix": "concat", "initial_gamma": 0.1, "l
 LOADER = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": "${paths.bilm}"}
 # As in configs/elmo_ner_finetune.cfg.
 FINE_TUNING = {"@misc": "spacy-elmo.FineTuning.v1", "top_rate": 0.385, "layer_decay": 0.385}
-# Layers are learned early and n-grams late, with a plateau of the score between.
+# Beside other components, layers are learned early and n-grams late, with a plateau of the score between.
 TEXT_UPDATES = {"patience": 4000}
+# Alone: the longer and the faster a linear classifier is trained, the weaker is its regularization. A rate that rises
+# from 0 leads from the strongest to the weakest in one training, and the evaluations choose between them.
+NGRAM_UPDATES = {"patience": 3000}
+RISING_RATE = {"@schedules": "warmup_linear.v1", "initial_rate": 0.03, "warmup_steps": 6000, "total_steps": 20000}
 # A biLM with narrower projections than en_elmo_sm is fine-tuned by default, but not by text classifiers, which learn a
 # few texts by heart then.
 NARROW = 128
@@ -131,13 +135,19 @@ def make_pipeline_config(
         config["paths"]["base"] = base
     if not has_bilm:
         _add_elmo(config, bilm, fine_tune=fine_tune)
-    config["training"].update(TEXT_UPDATES if has_classifier else {})
     config["training"]["optimizer"]["use_averages"] = True  # a single evaluation chooses less by luck
+    trained = [block for name, block in config["components"].items() if name in names]
+    architectures = {(block.get("model") or {}).get("@architectures") for block in trained}
+    learns_ngrams_alone = architectures == {N_GRAMS} and not fine_tune
+    if learns_ngrams_alone:
+        config["training"].update(NGRAM_UPDATES)
+        config["training"]["optimizer"]["learn_rate"] = RISING_RATE
+    elif has_classifier:
+        config["training"].update(TEXT_UPDATES)
     if logs is not None:
         _add_logs(config, logs, has_mixes=_weighs_layers(config["components"]))
     if has_ud_labels and lacks_ud_rules(lang) and set(names) & set(PARSERS):
         config["nlp"]["after_creation"] = {"@callbacks": NOUN_CHUNKS}
-    trained = [block for name, block in config["components"].items() if name in names]
     taggers = [block for block in trained if block["factory"] == "tagger" and neg_prefix != NEG_PREFIX]
     for block in taggers:
         block["neg_prefix"] = neg_prefix
@@ -151,8 +161,9 @@ def make_pipeline_config(
     if not all(reads_ngrams):
         lines.append(f"Components read {_describe_tok2vec(optimize, placement, is_baseline)}.")
     differing = ["trains the biLM too"] if fine_tune and not is_baseline else []
+    differing += ["trains with a learning rate that rises from 0"] if learns_ngrams_alone else []
     if has_classifier:
-        differing.append(f"ends after {TEXT_UPDATES['patience']:,} updates without a better score")
+        differing.append(f"ends after {config['training']['patience']:,} updates without a better score")
     lines.append(f"Differs from it: {', '.join([*differing, 'saves averaged weights'])}.")
     if any(reads_ngrams):
         beside = "" if is_baseline else ", and from all layers, without a mix of their own"

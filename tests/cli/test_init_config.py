@@ -287,23 +287,32 @@ def test_averaged_weights_are_saved(options, tmp_path):
         assert "saves averaged weights" in (tmp_path / name).read_text(encoding="utf8")
 
 
+RISING = {"@schedules": "warmup_linear.v1", "initial_rate": 0.03, "warmup_steps": 6000, "total_steps": 20000}
+
+
 @pytest.mark.issue(62)
 @pytest.mark.parametrize(
-    "components, options, patience, text",
+    "components, options, rate, patience, text",
     [
-        ("ner", [], 1600, "Differs from it: saves"),
-        ("textcat", [], 4000, "ends after 4,000 updates without a better score, saves"),
-        ("textcat_multilabel,ner", [], 4000, "ends after 4,000 updates without a better score, saves"),
-        ("textcat", ["--fine-tune"], 4000, "ends after 4,000 updates without a better score, saves"),
-        ("ner", ["--fine-tune"], 1600, "saves"),
+        ("ner", [], 0.001, 1600, "Differs from it: saves"),
+        ("textcat", [], RISING, 3000, "ends after 3,000 updates without a better score, saves"),
+        ("textcat_multilabel", [], RISING, 3000, "a learning rate that rises"),
+        ("textcat", ["--placement", "both"], 0.001, 4000, "ends after 4,000 updates without a better score, saves"),
+        ("textcat_multilabel,ner", [], 0.001, 4000, "ends after 4,000 updates without a better score, saves"),
+        ("textcat", ["--fine-tune"], 0.001, 4000, "ends after 4,000 updates without a better score, saves"),
+        ("ner", ["--fine-tune"], 0.001, 1600, "saves"),
     ],
 )
-def test_patience_is_long_for_text_categories(components, options, patience, text, tmp_path):
-    """Layers are learned first, then there is a plateau until the n-grams are."""
+def test_n_grams_alone_are_learned_with_a_rising_rate(components, options, rate, patience, text, tmp_path):
+    """It leads from strong to weak regularization; networks that read word features or a biLM would diverge by it.
+    Beside them, layers are learned first, then there is a plateau until the n-grams are.
+    """
     call("init-config", tmp_path / "any.cfg", "--component", components, "--baseline", *options)
     for name in ("any.cfg", "any_baseline.cfg"):
-        assert read_config(tmp_path / name)["training"]["patience"] == patience, name
+        training = read_config(tmp_path / name)["training"]
+        assert (training["optimizer"]["learn_rate"], training["patience"]) == (rate, patience), name
         assert text in (tmp_path / name).read_text(encoding="utf8")
+        assert training["max_steps"] == RISING["total_steps"], "the rate is 0 when training ends"
 
 
 @pytest.mark.issue(59)
@@ -424,7 +433,7 @@ def test_a_trained_classifier_of_n_grams_moves_to_elmo(bilm_path, tmp_path):
     nlp.to_disk(tmp_path / "base")
     call("init-config", tmp_path / "a.cfg", "--from", tmp_path / "base", "-p", "intents", "-B", "--bilm", bilm_path)
     configs = [read_config(tmp_path / f"{name}.cfg") for name in ("a", "a_baseline")]
-    assert [config["training"]["patience"] for config in configs] == [4000, 4000]
+    assert [config["training"]["patience"] for config in configs] == [3000, 3000]
     ours, theirs = (config["components"]["intents"] for config in configs)
     assert ours["model"]["tok2vec"]["mix"] == "concat" and theirs["model"]["tok2vec"] is None
     assert ours["model"]["width"] == theirs["model"]["width"] == 64
