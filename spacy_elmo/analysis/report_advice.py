@@ -13,7 +13,7 @@ from .answers import find_kinds
 
 # Networks in which a listener stands beside word features.
 WITH_WORDS = ("spacy-elmo.Tok2VecWithElmo.v1", "spacy-elmo.ElmoTaskEncoder.v1")
-KEYWORD_GAMMA, STYLE_GAMMA = 0.04, 0.2  # values of initial_gamma, see `TextCatNgrams`
+KEYWORD_GAMMA, STYLE_GAMMA = 0.02, 0.2  # values of initial_gamma, see `TextCatNgrams`
 
 
 @dataclass(frozen=True)

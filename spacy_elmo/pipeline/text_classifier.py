@@ -133,7 +133,7 @@ def TextCatNgrams(
     ten examples of each category, regression on the vectors of a sentence transformer is 8 points better on HWU64.
 
     tok2vec (Optional[Model[List[Doc], List[Floats2d]]]): The vectors to average: a listener with mix "concat", whose
-        initial_gamma weighs ELMo against the n-grams (0.2 for wording and style, 0.04 for keywords); null for n-grams
+        initial_gamma weighs ELMo against the n-grams (0.2 for wording and style, 0.02 for keywords); null for n-grams
         alone.
     exclusive_classes (bool): Whether each Doc has exactly one category.
     width (int): Width of the vector of n-grams; even.

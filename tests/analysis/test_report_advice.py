@@ -49,5 +49,5 @@ def test_nothing_is_said_of_scores_above():
 def test_n_grams_can_get_more_weight(tmp_path):
     nlp = spacy.load(write_classifier(tmp_path) / "model-best")
     said = " ".join(find_advice([Difference("TEXTCAT (macro F)", "cats", -0.1, -0.2, -0.05)], nlp))
-    assert "--components.textcat.model.tok2vec.initial_gamma 0.04 for categories that keywords show, 0.2" in said
+    assert "--components.textcat.model.tok2vec.initial_gamma 0.02 for categories that keywords show, 0.2" in said
     assert "word features beside ELMo" not in said and "--fine-tune" not in said  # it has n-grams beside it
