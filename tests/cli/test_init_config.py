@@ -304,7 +304,7 @@ RISING = {"@schedules": "warmup_linear.v1", "initial_rate": 0.03, "warmup_steps"
     ],
 )
 def test_n_grams_alone_are_learned_with_a_rising_rate(components, options, rate, patience, text, tmp_path):
-    """It leads from strong to weak regularization; networks that read word features or a biLM would diverge by it.
+    """It leads from strong to weak regularization; it is thirty times that of other components, which keep theirs.
     Beside them, layers are learned first, then there is a plateau until the n-grams are.
     """
     call("init-config", tmp_path / "any.cfg", "--component", components, "--baseline", *options)

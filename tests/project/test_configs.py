@@ -16,6 +16,7 @@ from trained import MIX, find_changed
 
 import spacy_elmo.pipeline.component  # noqa: F401  registers the factory
 from spacy_elmo import load_bilm
+from spacy_elmo.pipeline.starter_config import make_pipeline_config
 
 CONFIG_DIR = Path(__file__).parents[2] / "configs"
 CONFIGS = sorted(path for path in CONFIG_DIR.glob("*.cfg") if path.name.startswith(("elmo_", "baseline_")))
@@ -123,3 +124,9 @@ def test_fine_tuning_config_trains_the_bilm(overrides: Dict[str, Any], tiny_bilm
         name for name, weights in load_bilm(tiny_bilm).network.state_dict().items() if not weights.equal(trained[name])
     ]
     assert changed_names and all(name.startswith("encoder.layers.1.") for name in changed_names)
+
+
+@pytest.mark.issue(62)
+def test_the_config_of_text_categories_is_that_of_init_config():
+    written = Config().from_str(make_pipeline_config("textcat", bilm="en_elmo_sm"), interpolate=False)
+    assert dict(written) == _read(CONFIG_DIR / "elmo_textcat.cfg")
