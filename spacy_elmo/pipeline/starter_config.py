@@ -24,6 +24,7 @@ from ..weights.formats.native import PACKAGED_NAMES
 from ..weights.load import locate_model
 from ..weights.published import describe_published
 from . import component as component  # registers the factory
+from .fine_tuning import SLANTED_TRIANGULAR
 from .layer_weights import load_trained
 from .noun_chunks import NOUN_CHUNKS, lacks_ud_rules
 from .replaced_listener import LISTENER_ARCHITECTURE
@@ -41,9 +42,15 @@ FINE_TUNING = {"@misc": "spacy-elmo.FineTuning.v1", "top_rate": 0.385, "layer_de
 # Beside other components, layers are learned early and n-grams late, with a plateau of the score between.
 TEXT_UPDATES = {"patience": 4000}
 # Alone: the longer and the faster a linear classifier is trained, the weaker is its regularization. A rate that rises
-# from 0 leads from the strongest to the weakest in one training, and the evaluations choose between them.
+# leads from the strongest to the weakest in one training, and the evaluations choose between them.
 NGRAM_UPDATES = {"patience": 3000}
-RISING_RATE = {"@schedules": "warmup_linear.v1", "initial_rate": 0.03, "warmup_steps": 6000, "total_steps": 20000}
+RISING_RATE = {
+    "@schedules": SLANTED_TRIANGULAR,
+    "max_rate": 0.03,
+    "num_steps": "${training.max_steps}",
+    "cut_frac": 0.3,
+    "ratio": 32.0,
+}
 # A biLM with narrower projections than en_elmo_sm is fine-tuned by default, but not by text classifiers, which learn a
 # few texts by heart then.
 NARROW = 128
@@ -161,7 +168,7 @@ def make_pipeline_config(
     if not all(reads_ngrams):
         lines.append(f"Components read {_describe_tok2vec(optimize, placement, is_baseline)}.")
     differing = ["trains the biLM too"] if fine_tune and not is_baseline else []
-    differing += ["trains with a learning rate that rises from 0"] if learns_ngrams_alone else []
+    differing += ["trains with a learning rate that rises, then falls"] if learns_ngrams_alone else []
     if has_classifier:
         differing.append(f"ends after {config['training']['patience']:,} updates without a better score")
     lines.append(f"Differs from it: {', '.join([*differing, 'saves averaged weights'])}.")
