@@ -35,7 +35,7 @@ READS = {"accuracy": "ELMo beside word features, through an encoder", "efficienc
 # Names to ignore: shared layers, which ELMo replaces, and empty names.
 SHARED = ("", "elmo", "tok2vec", "transformer")
 LISTENER_SETTINGS = {"@architectures": LISTENER_ARCHITECTURE, "layer_norm": "token"}
-NGRAM_LISTENER = {**LISTENER_SETTINGS, "mix": "concat", "initial_gamma": 0.05, "learn_gamma": False}
+NGRAM_LISTENER = {**LISTENER_SETTINGS, "mix": "concat", "initial_gamma": 0.1, "learn_gamma": False}
 LOADER = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": "${paths.bilm}"}
 # As in configs/elmo_ner_finetune.cfg.
 FINE_TUNING = {"@misc": "spacy-elmo.FineTuning.v1", "top_rate": 0.385, "layer_decay": 0.385}
