@@ -29,7 +29,6 @@ from ..inference.runtime import isolated, register_fork_handlers
 from ..settings import Even, check_arguments
 
 DocModel = Model[List[Doc], Floats2d]
-Scorer = Model[Floats2d, Floats2d]
 BAG_OF_WORDS = "spacy.TextCatBOW."  # any version
 RESIZE = "resize_output"  # attribute that spaCy's component calls when a label is added
 
@@ -114,7 +113,6 @@ N_FREQUENCIES = 2**20  # n-grams are counted by the remainders of their hashes
 TINY = 1e-12  # of a length, for n-grams that training has not seen
 HASH_MASK = 2**32 - 1  # the bits of a hash that count
 RARE = -10.0  # bias of a category added later, which further training can raise
-OWN_SHARE = 0.5  # of the loss of the n-grams: that of their scores without the vectors beside them
 LONG = 50  # letters of a word whose hashes are not cached
 Hashes = NDArray[numpy.int64]
 
@@ -133,7 +131,6 @@ def TextCatNgrams(
     which a Fourier transform rotates (Ailon and Chazelle 2006): inner products stay, and no value belongs to single
     n-grams. So Adam, which learns rare features as fast as frequent ones, finds what regression on TF-IDF finds. With
     ten examples of each category, regression on the vectors of a sentence transformer is 8 points better on HWU64.
-    Half of the gradient of the n-grams is of their own scores, so that beside vectors they are as good as alone.
 
     tok2vec (Optional[Model[List[Doc], List[Floats2d]]]): The vectors to average: a listener with mix "concat", whose
         initial_gamma weighs ELMo against the n-grams (0.2 for wording and style, 0.02 for keywords); null for n-grams
@@ -152,8 +149,6 @@ def TextCatNgrams(
         vectors = concatenate(vectors, chain(tok2vec, list2ragged(), reduce_mean()))
         vectors.init = partial(_init_without_scores, vectors.init)
     scorer = Softmax(nO) if exclusive_classes else Linear(nO, init_W=zero_init, init_b=_init_prior)
-    if tok2vec is not None:
-        scorer = _learn_ngrams_alone_too(scorer, width, exclusive_classes=exclusive_classes)
     output = resizable(scorer, resize_layer=partial(resize_linear_weighted, fill_defaults={"W": 0.0, "b": RARE}))
     classifier = (
         chain(vectors, output)
@@ -173,41 +168,7 @@ def _init_without_scores(init: Callable[..., None], model: DocModel, X: Any = No
     init(model, X)
 
 
-def _learn_ngrams_alone_too(scorer: Scorer, width: int, *, exclusive_classes: bool) -> Scorer:
-    """The same layer, with another gradient of the weights of the first `width` values, the n-grams: half of it is of
-    their own scores, without the vectors, so that they learn what they would learn without them.
-    """
-    return Model(
-        scorer.name,
-        _forward_scorer,
-        init=scorer.init,
-        dims={name: scorer.maybe_get_dim(name) for name in scorer.dim_names},
-        params=dict.fromkeys(scorer.param_names),
-        attrs={"width": width, "exclusive_classes": exclusive_classes},
-    )
-
-
-def _forward_scorer(model: Scorer, X: Floats2d, is_train: bool) -> Tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
-    """Map vectors to probabilities if there is one category per text, else to logits; as `Softmax` and `Linear`."""
-    ops, width, W, b = model.ops, model.attrs["width"], model.get_param("W"), model.get_param("b")
-    activate = ops.softmax if model.attrs["exclusive_classes"] else ops.sigmoid
-    logits = ops.gemm(X, W, trans2=True) + b
-    probabilities = activate(logits)
-
-    def backprop(d_scores: Floats2d) -> Floats2d:
-        """d_scores (Floats2d): Probabilities minus truth, 0 for what is not annotated."""
-        ngrams, vectors = X[:, :width], X[:, width:]
-        alone = activate(ops.gemm(ngrams, W[:, :width], trans2=True) + b)
-        d_ngrams = d_scores + OWN_SHARE * (alone - probabilities) * (d_scores != 0)
-        d_W = (ops.gemm(d_ngrams, ngrams, trans1=True), ops.gemm(d_scores, vectors, trans1=True))
-        model.inc_grad("W", ops.xp.hstack(d_W))
-        model.inc_grad("b", d_ngrams.sum(axis=0))
-        return ops.gemm(d_scores, W)
-
-    return probabilities if model.attrs["exclusive_classes"] else logits, backprop
-
-
-def _resize_output(output: Scorer, classifier: DocModel, new_nO: int) -> DocModel:
+def _resize_output(output: Model[Floats2d, Floats2d], classifier: DocModel, new_nO: int) -> DocModel:
     resize_model(output, new_nO)
     classifier.set_dim("nO", new_nO, force=True)
     return classifier

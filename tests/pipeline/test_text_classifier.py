@@ -3,11 +3,8 @@
 import numpy
 import pytest
 import spacy
-import torch
 from spacy.training import Example
 from spacy.util import fix_random_seed, registry
-from torch.autograd import grad
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from .tiny import add_elmo, task_encoder
 
@@ -165,31 +162,3 @@ def test_its_gradient_is_that_of_the_cross_entropy(factory):
     backprop(differences)
     (scorer,) = [node for node in model.walk() if node.has_grad("b")]
     numpy.testing.assert_allclose(scorer.get_grad("b"), differences.sum(axis=0), atol=1e-6)
-
-
-@pytest.mark.issue(62)
-@pytest.mark.parametrize("factory", ["textcat", "textcat_multilabel"])
-def test_half_of_what_n_grams_learn_is_without_elmo(factory):
-    """So that they are not worse beside it than alone; a text without annotation teaches nothing."""
-    nlp = train(factory, steps=10)
-    model, docs = nlp.get_pipe(factory).model, list(nlp.pipe(TEXTS))
-    truth = torch.eye(2)[[0, 1] * 3]
-    found, backprop = model(docs, True)
-    differences = found - truth.numpy()
-    differences[-1] = 0.0
-    (scorer,) = [node for node in model.walk() if node.has_param("W")]
-    for name in scorer.param_names:
-        scorer.set_grad(name, scorer.get_param(name) * 0)
-    backprop(differences)
-
-    vectors = model.layers[0].layers[0]
-    X, width = torch.from_numpy(vectors.predict(docs)), NGRAMS["width"]
-    W, b = (torch.tensor(scorer.get_param(name), requires_grad=True) for name in ("W", "b"))
-    logits = [X @ W.T + b, X[:, :width] @ W[:, :width].T + b]
-    loss = cross_entropy if factory == "textcat" else binary_cross_entropy_with_logits
-    beside, alone = (grad(loss(each[:-1], truth[:-1], reduction="sum"), (W, b), retain_graph=True) for each in logits)
-    assert (beside[0] - alone[0])[:, :width].abs().max() > 1e-3
-    torch.testing.assert_close(torch.from_numpy(scorer.get_grad("W"))[:, width:], beside[0][:, width:])
-    for name, n, both in zip(("W", "b"), (width, None), zip(beside, alone)):
-        expected = sum(both)[..., :n] / 2
-        torch.testing.assert_close(torch.from_numpy(scorer.get_grad(name))[..., :n], expected, atol=1e-5, rtol=1e-4)
