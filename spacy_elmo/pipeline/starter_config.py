@@ -47,7 +47,7 @@ NGRAM_UPDATES = {"patience": 3000}
 RISING_RATE = {
     "@schedules": SLANTED_TRIANGULAR,
     "max_rate": 0.03,
-    "num_steps": "${training.max_steps}",
+    "num_steps": 20000,  # max_steps; spaCy reads no variables in an optimizer
     "cut_frac": 0.3,
     "ratio": 32.0,
 }

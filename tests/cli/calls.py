@@ -67,6 +67,14 @@ def read_config(path):
     return Config().from_disk(path, interpolate=False)
 
 
+def shorten(path, n_updates):
+    """RETURNS (Dict[str, int]): Overrides that end the training of a config after so many updates."""
+    rate = read_config(path)["training"]["optimizer"]["learn_rate"]
+    has_length = isinstance(rate, dict) and "num_steps" in rate
+    names = ["training.max_steps", *(["training.optimizer.learn_rate.num_steps"] if has_length else [])]
+    return dict.fromkeys(names, n_updates)
+
+
 def make_overrides(folder):
     """RETURNS (Dict[str, str]): What a user must supply for `spacy train`: data."""
     DocBin(docs=make_docs(), store_user_data=True).to_disk(folder / "train.spacy")

@@ -8,7 +8,7 @@ import numpy
 import pytest
 import spacy
 from annotated_docs import make_docs
-from cli.calls import call, make_overrides, read_config, refused, told
+from cli.calls import call, make_overrides, read_config, refused, shorten, told
 from nn.tiny import CONFIG, make_language_model
 from spacy.cli.init_config import fill_config
 from spacy.cli.train import train
@@ -287,7 +287,7 @@ def test_averaged_weights_are_saved(options, tmp_path):
         assert "saves averaged weights" in (tmp_path / name).read_text(encoding="utf8")
 
 
-RISING = {"@schedules": "spacy-elmo.slanted_triangular.v1", "max_rate": 0.03, "num_steps": "${training.max_steps}"}
+RISING = {"@schedules": "spacy-elmo.slanted_triangular.v1", "max_rate": 0.03, "num_steps": 20000}
 RISING = {**RISING, "cut_frac": 0.3, "ratio": 32.0, "t": 0}
 
 
@@ -313,6 +313,7 @@ def test_n_grams_alone_are_learned_with_a_rising_rate(components, options, rate,
         training = read_config(tmp_path / name)["training"]
         assert (training["optimizer"]["learn_rate"], training["patience"]) == (rate, patience), name
         assert text in (tmp_path / name).read_text(encoding="utf8")
+        assert training["max_steps"] == RISING["num_steps"], "the rate falls until training ends"
 
 
 @pytest.mark.issue(59)
@@ -377,7 +378,7 @@ def test_one_component_of_a_trained_pipeline_moves_to_elmo(component, second, is
     call("init-config", path, "--from", tmp_path / "base", "--component", component, *bilm)
     fill_config(tmp_path / "filled.cfg", path, silent=True)
     assert read_config(path)["components"] == read_config(tmp_path / "filled.cfg")["components"]
-    overrides = {**make_overrides(tmp_path), "training.max_steps": 2, "training.eval_frequency": 1}
+    overrides = {**make_overrides(tmp_path), **shorten(path, 2), "training.eval_frequency": 1}
     train(path, tmp_path / "out", overrides=overrides)
     after = spacy.load(tmp_path / "out" / "model-last")
     names = component.split(",")
@@ -454,7 +455,7 @@ def test_component_trains_and_learns_its_mix(name, settings, n_listeners, bilm_p
     (tmp_path / "config.cfg").write_text(
         make_pipeline_config(pipeline=name, bilm=str(bilm_path), **{"fine_tune": False, **settings}), encoding="utf8"
     )
-    overrides = {**make_overrides(tmp_path), "training.max_steps": 3, "training.eval_frequency": 3}
+    overrides = {**make_overrides(tmp_path), **shorten(tmp_path / "config.cfg", 3), "training.eval_frequency": 3}
     train(tmp_path / "config.cfg", tmp_path / "out", overrides=overrides)
     nlp = spacy.load(tmp_path / "out" / "model-last")
     weights = [bilm.network.state_dict() for bilm in (load_bilm(bilm_path), get_bilm(nlp.get_pipe("elmo").model))]
