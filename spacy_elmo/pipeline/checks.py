@@ -189,12 +189,12 @@ def check_schedules(nlp: Optional[Language], elmo: Any) -> None:
             stacklevel=4,
         )
     if isinstance(rate, dict) and rate.get("@schedules") == SLANTED_TRIANGULAR:
-        num_steps = rate.get("num_steps")
-        if isinstance(num_steps, int) and 0 < max_steps < num_steps - rate.get("t", 0):
+        num_steps, all_steps = rate.get("num_steps"), max_steps + rate.get("t", 0)
+        if isinstance(num_steps, int) and max_steps and all_steps < num_steps:
             warnings.warn(
-                f"The learning rate will not fall to its lowest value: num_steps of {SLANTED_TRIANGULAR} is "
-                f"{num_steps}, but training ends after {max_steps} updates. Set num_steps to the max_steps of "
-                "[training].",
+                f"The learning rate will not rise and fall as a whole: num_steps of {SLANTED_TRIANGULAR} is "
+                f"{num_steps}, but training ends after {max_steps} updates. Pass "
+                f"--training.optimizer.learn_rate.num_steps {all_steps} too.",
                 stacklevel=4,
             )
 

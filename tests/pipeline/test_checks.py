@@ -430,7 +430,7 @@ def test_sentence_contexts_without_boundaries_are_an_error():
             use()
 
 
-@pytest.mark.parametrize("num_steps", [1, 4])
+@pytest.mark.parametrize("num_steps", [1, 4, 9])
 def test_another_length_of_the_schedule_than_of_the_training_is_told(num_steps, tmp_path):
     rate = {"@schedules": "spacy-elmo.slanted_triangular.v1", "max_rate": 0.001, "num_steps": num_steps}
     settings = {"max_steps": 4, "eval_frequency": 10, "optimizer.learn_rate": rate}
