@@ -20,6 +20,7 @@ from ..bilm.network import BiLMNetwork, layer_parameters, n_unfrozen, slanted_tr
 from ..errors import Warnings
 from ..inference.bilm import BiLM
 from ..settings import (
+    Count,
     Factor,
     NotNegative,
     Positive,
@@ -194,7 +195,7 @@ N_SPARE = 2  # `spacy train` makes max_steps + 1 updates, and asks for a rate af
 @check_arguments
 def slanted_triangular(
     max_rate: Positive,
-    num_steps: WholeNumber,
+    num_steps: Count,
     *,
     cut_frac: Probability = 0.1,
     ratio: Factor = 32.0,
@@ -214,12 +215,6 @@ def slanted_triangular(
     RETURNS (Iterator[float]): The rate of each update, without end.
     RAISES (ValueError): For invalid settings.
     """
-    if not num_steps:
-        raise ValueError(
-            f"The schedule {SLANTED_TRIANGULAR} needs the number of updates of the whole training, but num_steps is 0. "
-            "If it is that of training.max_steps, where 0 means no limit, set training.max_steps to the updates that "
-            "you expect."
-        )
     cut = int(num_steps * cut_frac)
     steps = (min(step, num_steps) for step in count(t))
     rates = (max_rate * slanted_triangle(step, total=num_steps, cut=cut, ratio=ratio) for step in steps)
