@@ -39,6 +39,7 @@ MAX_SCORED_WORDS = 1000  # of a sentence whose arcs are scored at once
 # starts are predicted (with 64 words, labels take half the time that they take with 1,024).
 MAX_GROUP_WORDS, MAX_SCORES, N_ROWS = 1024, 2**20, 64
 SLOPE = 0.1  # of the leaky ReLU for negative values
+TINY_GRADIENT = 1e-15  # of a score, where those of mistakes are up to 1; Adam adds 1e-8 to the root of its square
 HIDDEN = ("arc_dependent", "arc_head", "label_dependent", "label_head", "start")  # hidden layers
 KNOWN_START, UNKNOWN_START, KNOWN_INSIDE = 1, 0, -1  # as in `token.sent_start`
 
@@ -203,14 +204,15 @@ def _compute_arc_loss(vectors: Tensor, lengths: Integers, heads: Integers, netwo
         targets = _to(vectors, numpy.where(is_word, columns[places], MISSING).ravel())
         index = _to(vectors, places)
         scores = _score_arcs(dependents[index], candidates[index], _to(vectors, n_words), network)
-        loss = loss + functional.cross_entropy(scores.flatten(0, 1), targets, ignore_index=MISSING, reduction="sum")
+        scores = _drop_tiny_gradients(scores.flatten(0, 1))
+        loss = loss + functional.cross_entropy(scores, targets, ignore_index=MISSING, reduction="sum")
     return loss
 
 
 def _compute_label_loss(vectors: Tensor, joined: ParseAnnotation, network: _Network) -> Tensor:
     labelled = numpy.flatnonzero((joined.labels != MISSING) & (joined.heads != MISSING))
     words, heads = _to(vectors, labelled), _to(vectors, joined.heads[labelled])
-    scores = _score_labels(vectors[words], vectors[heads], words == heads, network)
+    scores = _drop_tiny_gradients(_score_labels(vectors[words], vectors[heads], words == heads, network))
     return functional.cross_entropy(scores, _to(vectors, joined.labels[labelled]), reduction="sum")
 
 
@@ -219,6 +221,14 @@ def _compute_start_loss(vectors: Tensor, starts: Integers, network: _Network) ->
     scores = _score_starts(vectors[_to(vectors, known)], network)
     targets = _to(vectors, starts[known] == KNOWN_START).float()
     return functional.binary_cross_entropy_with_logits(scores, targets, reduction="sum")
+
+
+def _drop_tiny_gradients(scores: Tensor) -> Tensor:
+    """The same scores. Where a network is sure, gradients of other answers are so small that processors compute with
+    them many times slower (subnormal numbers).
+    """
+    scores.register_hook(partial(functional.hardshrink, lambd=TINY_GRADIENT))
+    return scores
 
 
 # Prediction

@@ -122,6 +122,18 @@ def test_gradient_agrees_with_finite_differences() -> None:
         assert (gradient * direction).sum() == pytest.approx((losses[0] - losses[1]) / 2e-3, rel=0.02, abs=0.05), name
 
 
+@pytest.mark.parametrize("name", ["arcs", "labels"])
+def test_a_sure_network_has_no_subnormal_gradients(name: str) -> None:
+    """Processors compute with subnormal numbers many times slower."""
+    inputs = _make_inputs([6])
+    annotations = _predict(inputs)
+    for scale in numpy.geomspace(1, 1000, 50):
+        weights = {**inputs.weights, name: inputs.weights[name] * numpy.float32(scale)}
+        _, gradients = compute_parse_loss(BiaffineInputs(inputs.vectors, weights), annotations)
+        for array in _parameters(gradients).values():
+            assert not ((array != 0) & (abs(array) < numpy.finfo("float32").tiny)).any()
+
+
 def _trees(n_words: int) -> Iterator[Tuple[int, ...]]:
     """YIELDS (Tuple[int, ...]): The head of each word, itself for the root."""
     for heads in product(range(n_words), repeat=n_words):
