@@ -39,7 +39,7 @@ MAX_SCORED_WORDS = 1000  # of a sentence whose arcs are scored at once
 # starts are predicted (with 64 words, labels take half the time that they take with 1,024).
 MAX_GROUP_WORDS, MAX_SCORES, N_ROWS = 1024, 2**20, 64
 SLOPE = 0.1  # of the leaky ReLU for negative values
-TINY_GRADIENT = 1e-15  # of a score, where those of mistakes are up to 1; Adam adds 1e-8 to the root of its square
+TINY_GRADIENT = 1e-15  # of a score: a mistake has a gradient of up to 1, and Adam an epsilon of 1e-8
 HIDDEN = ("arc_dependent", "arc_head", "label_dependent", "label_head", "start")  # hidden layers
 KNOWN_START, UNKNOWN_START, KNOWN_INSIDE = 1, 0, -1  # as in `token.sent_start`
 
@@ -224,8 +224,8 @@ def _compute_start_loss(vectors: Tensor, starts: Integers, network: _Network) ->
 
 
 def _drop_tiny_gradients(scores: Tensor) -> Tensor:
-    """The same scores. Where a network is sure, gradients of other answers are so small that processors compute with
-    them many times slower (subnormal numbers).
+    """RETURNS (Tensor): The same scores. Where a network is sure, the gradients of all other heads and labels are
+    subnormal numbers, with which processors multiply many times slower; they become zero.
     """
     scores.register_hook(partial(functional.hardshrink, lambd=TINY_GRADIENT))
     return scores
