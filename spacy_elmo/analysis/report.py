@@ -57,6 +57,7 @@ SPANS_SCORE = re.compile(r"spans_(.+)_([prf])")
 MEAN_SCORE = re.compile(r"(cats|nel)_(micro|macro)_(p|r|f|auc)")
 # Equal to the accuracy, with one label per token.
 REPEATED = ("tag_micro_", "pos_micro_", "morph_micro_", "lemma_micro_")
+NUMBER = re.compile(r"[-_]?\d+$")  # at the end of the name of a folder, of a seed or another
 ReportRow = Dict[str, Any]
 Fact = Tuple[str, object]
 # By name for people: shares from 0 to 1 of the seeds of a training, and of its baseline.
@@ -102,9 +103,11 @@ class TrainingOutput:
 
     @property
     def is_unfinished(self) -> bool:
-        """RETURNS (bool): Whether the training ended before its first evaluation: `spacy train` has left a model-last,
-        without scores.
+        """RETURNS (bool): Whether the training ended before an evaluation after its first update: `spacy train` has
+        left a model-last, without scores, or the model-best of update 0.
         """
+        if self.score_log:
+            return not any(row["step"] for row in self.score_log)
         return self.pipeline.name == PIPELINES[1] and "performance" not in self.meta
 
 
@@ -142,12 +145,12 @@ def _look_for_pipeline(path: Path) -> Optional[Path]:
 
 
 def _find_seeds(path: Path) -> List[Path]:
-    """Folders beside a folder that differ from it in the number at the end, which one of them may lack. Where they have
-    configs, these differ in nothing but the seed, and in loggers and their folder.
+    """Folders beside a folder that differ from it in the number at the end, which one of them may lack, or in a second
+    number. Where they have configs, these differ in nothing but the seed, and in loggers and their folder.
     """
     folder = path.resolve()
-    stem = re.fullmatch(r"(.*?)[-_]?\d*", folder.name)
-    names = re.compile(re.escape("" if stem is None else stem[1]) + r"[-_]?(\d*)")
+    stems = dict.fromkeys((re.sub(NUMBER, "", folder.name), folder.name))
+    names = re.compile(f"(?:{'|'.join(map(re.escape, stems))})(?:[-_]?(\\d+))?")
     beside = [(names.fullmatch(other.name), other) for other in folder.parent.iterdir()]
     numbered = sorted((int(name[1] or -1), other) for name, other in beside if name is not None and other.is_dir())
     experiment, seed = _read_experiment(folder)
@@ -511,8 +514,15 @@ def _join_command(words: Sequence[object], code: Optional[Path]) -> str:
 def _find_log(output: TrainingOutput) -> str:
     """RETURNS (str): Where the log of the scores may be, or how it is written."""
     logs, command = output.config.get("paths", {}).get("logs"), _join_command(["--paths.logs", output.path], None)
-    if logs is None:
-        return f"Set output_file in [training.logger], for instance to {output.path}/scores.jsonl."
+    logger = output.config.get("training", {}).get("logger", {})
+    if not logger.get("output_file"):
+        return (
+            f"'{logger.get('@loggers')}' in [training.logger] of its config writes no file: train with "
+            f'spacy.ConsoleLogger.v3 and output_file = "{output.path}/scores.jsonl"; `init-config --baseline` writes '
+            "both."
+        )
+    if logs is None or Path(logs).resolve() == output.path.resolve():
+        return f"Its training writes {logger['output_file']} at each evaluation."
     return f"[paths] logs of its training is '{logs}': copy it from there, or train with {command}."
 
 
@@ -520,8 +530,8 @@ def _find_notes(report: TrainingReport, nlp: Language) -> Iterator[str]:
     for folder in (report.output, report.baseline):
         if folder is not None and folder.is_unfinished:
             yield (
-                f"The training of '{folder.path}' ended before its first evaluation: there is no model-best, and the "
-                "scores of model-last say nothing about ELMo."
+                f"The training of '{folder.path}' ended before its first evaluation after an update: the scores of "
+                f"its {folder.pipeline.name} say nothing about ELMo. Train longer."
             )
         elif folder is not None and folder.pipeline == folder.path / PIPELINES[1]:
             yield f"There is no model-best in '{folder.path}': the report is on model-last."
@@ -573,6 +583,7 @@ def _note_baseline(report: TrainingReport, nlp: Language, their_nlp: Optional[La
         is_swapped = not _find_readers(nlp)
         problem = "and the pipeline does not: exchange the folders" if is_swapped else "too"
         yield f"The baseline reads a biLM, {problem}. The differences do not measure the effect of ELMo."
+    yield from _note_differing_trainings(report)
     ours, learned = find_kinds(nlp), _find_trained_kinds(their_nlp)
     missing = [name for name in _find_trained(nlp) if ours[name] and not ours[name] & learned]
     if missing:
@@ -592,6 +603,18 @@ def _note_baseline(report: TrainingReport, nlp: Language, their_nlp: Optional[La
         yield f"The means are over different numbers of seeds: {n_ours} with ELMo, {n_theirs} without."
 
 
+def _note_differing_trainings(report: TrainingReport) -> Iterator[str]:
+    """Data that are still there, and updates: other folders can have the same data."""
+    configs = [folder.config for folder in (report.output, report.baseline) if folder is not None]
+    for key, kind in (("train", "training"), ("dev", "development")):
+        files = [config.get("paths", {}).get(key) for config in configs]
+        if all(file is not None and Path(file).exists() for file in files) and not os.path.samefile(*files):
+            yield f"The {kind} data are '{files[0]}' with ELMo, '{files[1]}' without: they have to be the same."
+    limits = [config.get("training", {}).get("max_steps") for config in configs]
+    if limits[0] != limits[-1]:
+        yield f"max_steps of [training] is {limits[0]} with ELMo, {limits[-1]} without: it has to be the same."
+
+
 def _write_trainings(report: TrainingReport, pipelines: Sequence[Language]) -> Iterator[str]:
     """RETURNS (Iterator[str]): Commands that train both pipelines with the next seed, into folders that the report
     takes for seeds, and score them where these are scored.
@@ -601,7 +624,9 @@ def _write_trainings(report: TrainingReport, pipelines: Sequence[Language]) -> I
     seeds = [config["training"]["seed"] for config in configs]
     paths = [folder.path if folder.path.name.strip(".") else folder.path.resolve() for folder in folders]
     separator = "-" if re.search(r"-\d+$", paths[0].name) else "_"
-    stems = [re.sub(r"[-_]?\d+$", "", str(path)) + separator for path in paths]
+    # Another number than the seed, as that of the training texts, belongs to the name.
+    ends = [re.compile(rf"[-_]?(?<!\d)0*{seed}$") for seed in seeds]
+    stems = [end.sub("", str(path)) + separator for end, path in zip(ends, paths)]
     seed = 1
     while seed in seeds or any(Path(f"{stem}{seed}").exists() for stem in stems):
         seed += 1

@@ -20,6 +20,19 @@ ENTITIES = [[(0, 1, "ORG"), (2, 3, "PER")], [(0, 1, "PER"), (2, 3, "ORG")], [(0,
 METRICS = {"ents_f": 0.5, "tag_acc": 0.25, "speed": 100.0, "ents_per_type": {"ORG": {"f": 0.5}}}
 
 
+FILE_LOGGER = {"@loggers": "spacy.ConsoleLogger.v3", "output_file": "${paths.logs}/scores.jsonl"}
+
+
+def change_config(folder, logger=None, max_steps=None, **paths):
+    """In the pipeline of a folder: settings of [training], and [paths]."""
+    path = folder / "model-best" / "config.cfg"
+    config = Config().from_disk(path, interpolate=False)
+    config["paths"].update(paths)
+    config["training"].update({} if logger is None else {"logger": logger})
+    config["training"].update({} if max_steps is None else {"max_steps": max_steps})
+    config.to_disk(path)
+
+
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory):
     """A training with ELMo, one without, and their test data."""
@@ -123,10 +136,47 @@ def test_what_cannot_be_compared_is_noted(outputs, tmp_path):
         assert "none of these in common: entities, tags" in noted(*arguments, *data)
     assert "model-last" in noted(tmp_path / "blank")
     theirs = write_output(tmp_path / "moved", {}, has_elmo=False, metrics={"tag_acc": 0.5})
-    config = theirs / "model-best" / "config.cfg"
-    config.write_text(config.read_text(encoding="utf8").replace("[paths]", '[paths]\nlogs = "runs/other"'))
+    change_config(theirs, logs="runs/other", logger=FILE_LOGGER)
     curves = noted(outputs / "elmo-0", "--baseline", theirs)
     assert f"'{theirs}' has no scores.jsonl" in curves and "'runs/other'" in curves and "--paths.logs" in curves
+
+
+@pytest.mark.issue(62)
+@pytest.mark.parametrize(
+    "logger, said",
+    [
+        (
+            {"@loggers": "spacy.ConsoleLogger.v1"},
+            "'spacy.ConsoleLogger.v1' in [training.logger] of its config writes no",
+        ),
+        (FILE_LOGGER, "Its training writes ${paths.logs}/scores.jsonl at each evaluation."),
+    ],
+)
+def test_a_log_that_its_own_folder_lacks_is_not_looked_for_there(tmp_path, logger, said):
+    change_config(write_output(tmp_path / "run", {}), logs=str(tmp_path / "run"), logger=logger)
+    call("report", tmp_path / "run")
+    page = Elements((tmp_path / "run" / "report.html").read_text(encoding="utf8")).text
+    check_texts(page, said, without=["copy it from there"])
+
+
+@pytest.mark.issue(62)
+def test_trainings_that_differ_in_more_than_elmo_are_noted(tmp_path):
+    ours = write_output(tmp_path / "ours", {"Acme": "ORG"})
+    theirs = write_output(tmp_path / "theirs", {"Acme": "ORG"}, has_elmo=False)
+    for name in ("few", "many", "dev"):
+        write_docs(tmp_path / f"{name}.spacy", SENTENCES, ENTITIES)
+
+    def noted(train, dev, max_steps):
+        for folder, values in ((ours, ("few", "dev", 20)), (theirs, (train, dev, max_steps))):
+            paths = {key: str(tmp_path / f"{name}.spacy") for key, name in zip(("train", "dev"), values)}
+            change_config(folder, max_steps=values[2], **paths)
+        return " ".join(call("report", ours, "--baseline", theirs).stderr.split())
+
+    same, other = "have to be the same", "max_steps of [training] is 20 with ELMo, 30 without"
+    check_texts(noted("few", "dev", 20), without=[same, "max_steps"])
+    check_texts(noted("many", "dev", 20), "training data are", "many.spacy' without", same, without=["max_steps"])
+    check_texts(noted("few", "few", 30), "development data are", other)
+    check_texts(noted("gone", "dev", 20), without=[same])  # moved since
 
 
 @pytest.mark.issue(48)
@@ -257,15 +307,23 @@ def test_advice_is_only_on_what_was_learned(tmp_path):
 
 
 @pytest.mark.issue(62)
-def test_trainings_that_ended_before_an_evaluation_are_not_judged(outputs, tmp_path):
-    """They leave a model-last, which answers at random."""
+@pytest.mark.parametrize("ended", ["elmo", "baseline"])
+@pytest.mark.parametrize("steps", [(), (0,), (0, 200)])
+def test_trainings_that_ended_before_an_evaluation_are_not_judged(outputs, tmp_path, ended, steps):
+    """They leave a model-last, or the model-best of update 0, which answer at random."""
     for name in ("elmo", "baseline"):
         write_output(tmp_path / name, {"Acme": "ORG"}, has_elmo=name == "elmo")
-    (tmp_path / "elmo" / "model-best").rename(tmp_path / "elmo" / "model-last")
+    if steps:
+        rows = [{"step": step, "score": 0.25, "scores": {"tag_acc": 0.25}} for step in steps]
+        srsly.write_jsonl(tmp_path / ended / "scores.jsonl", rows)
+    else:
+        (tmp_path / ended / "model-best").rename(tmp_path / ended / "model-last")
     arguments = ("--baseline", tmp_path / "baseline", "--data", outputs / "test.spacy")
     result = call("report", tmp_path / "elmo", *arguments)
-    check_texts(result.stdout, "TAG", without=["Try:", "below the baseline"])
-    check_texts(" ".join(result.stderr.split()), "elmo' ended before its first evaluation")
+    said, said_if_judged = f"{ended}' ended before its first evaluation", "not significantly above or below"
+    is_judged = 200 in steps
+    assert (said_if_judged in result.stdout, said in " ".join(result.stderr.split())) == (is_judged, not is_judged)
+    check_texts(result.stdout, "TAG", without=[] if is_judged else ["Try:", "below the baseline"])
 
 
 @pytest.mark.issue(62)
@@ -300,11 +358,22 @@ def test_commands_for_the_next_seed_are_whole(tmp_path, frozen, config):
 
 
 @pytest.mark.issue(62)
+def test_a_number_that_is_not_the_seed_stays_in_the_name_of_the_next(tmp_path):
+    """As in names by training texts; else both trainings would have the same next folder."""
+    for size in ("1000", "_5000"):
+        ours = write_output(tmp_path / f"texts{size}", {"Acme": "ORG"}, metrics=METRICS)
+        theirs = write_output(tmp_path / f"plain{size}", {"Acme": "ORG"}, has_elmo=False, metrics=METRICS)
+        result = call("report", ours, "--baseline", theirs)
+        check_texts(result.stderr, f"--output {ours}_1 ", f"--output {theirs}_1 ")
+        write_output(tmp_path / f"texts{size}_1", {"Acme": "ORG"}, metrics=METRICS, seed=1)
+        result = call("report", ours, "--baseline", theirs)
+        check_texts(" ".join(result.stderr.split()), "over different numbers of seeds: 2 with ELMo, 1 without")
+
+
+@pytest.mark.issue(62)
 def test_paths_in_commands_of_the_page_are_quoted(tmp_path):
     folder = write_output(tmp_path / "my run", {"Acme": "ORG"})
-    config = Config().from_disk(folder / "model-best" / "config.cfg", interpolate=False)
-    config["paths"]["logs"] = "runs/other"
-    config.to_disk(folder / "model-best" / "config.cfg")
+    change_config(folder, logs="runs/other", logger=FILE_LOGGER)
     call("report", folder)
     page = Elements((folder / "report.html").read_text(encoding="utf8")).text
     check_texts(page, f"evaluate '{folder}/model-best' TEST.spacy --output '{folder}/metrics.json'")
