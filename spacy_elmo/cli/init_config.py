@@ -4,6 +4,7 @@ import shlex
 from pathlib import Path
 from typing import Iterator, Literal, Optional, Sequence
 
+from spacy.language import Language
 from spacy.tokens import Doc
 
 from ..corpora.places import find_sources
@@ -11,7 +12,13 @@ from ..corpora.records import read_docbin
 from ..corpora.sources import Source
 from ..corpora.texts import make_nlp
 from ..pipeline.noun_chunks import has_ud_labels
-from ..pipeline.starter_config import find_annotated, find_neg_prefix, make_pipeline_config, read_lang
+from ..pipeline.starter_config import (
+    find_annotated,
+    find_neg_prefix,
+    find_unannotated,
+    make_pipeline_config,
+    read_lang,
+)
 from . import _common
 from ._app import Opt, app
 from ._init import OUTPUT_ARG, check_config_files, is_stdout, quote_path, save_configs
@@ -52,7 +59,7 @@ def init_config_cli(
         "accuracy",
         "--optimize",
         "-o",
-        help="accuracy: components read ELMo concatenated with spaCy's word features, through an encoder. efficiency: components read ELMo alone, nearly twice as fast; with a biLM of little text, or on specialist text, scores may be below the baseline's. Text categories are learned from n-grams and ELMo with both.",
+        help="accuracy: components read ELMo concatenated with spaCy's word features, through an encoder. efficiency: components read ELMo alone, nearly twice as fast; with a biLM of little text, or on specialist text, scores may be below the baseline's. Text categories are learned from n-grams and ELMo with both; where keywords tell them, the baseline can be as good.",
     ),
     placement: Optional[Literal["input", "output", "both"]] = Opt(
         None,
@@ -113,6 +120,8 @@ def init_config_cli(
             )
             for path in paths
         }
+        if pipeline and annotated:
+            _warn_unannotated(pipeline, str(data), annotated)
         if data is not None and lang is None and base is None and read_lang(bilm) is None:
             _common.msg.info("The language is en, the default. Choose another with --lang.")
         code = "" if code_path is None else f" --code {shlex.quote(str(code_path))}"
@@ -136,6 +145,13 @@ def _find_components(place: str, sources: Sequence[Source]) -> str:
         )
     _common.msg.info(f"Components that '{place}' has annotations for: {', '.join(names)}")
     return ",".join(names)
+
+
+def _warn_unannotated(pipeline: str, place: str, sources: Sequence[Source]) -> None:
+    names = [name.strip() for name in pipeline.split(",")]
+    missing = find_unannotated([name for name in names if Language.has_factory(name)], _read_docs(sources))
+    if missing:
+        _common.msg.warn(f"'{place}' has no annotations for {', '.join(missing)}, which cannot learn from it.")
 
 
 def _read_docs(sources: Sequence[Source]) -> Iterator[Doc]:

@@ -205,6 +205,17 @@ def find_annotated(docs: Iterable[Doc]) -> List[str]:
     return [name for name in dict.fromkeys([*ANNOTATED.values(), *OTHERS]) if name in factories]
 
 
+def find_unannotated(factories: List[str], docs: Iterable[Doc]) -> List[str]:
+    """RETURNS (List[str]): Of the factories those that learn what some component of `find_annotated` learns, but
+    nothing that the Docs have.
+    """
+    nlp = blank("xx")  # also loads the factories of installed packages
+    assigned = {name: set(nlp.get_factory_meta(name).assigns) for name in [*ANNOTATED.values(), *OTHERS, *factories]}
+    known = set().union(*(assigned[name] for name in [*ANNOTATED.values(), *OTHERS]))
+    there = set().union(*(assigned[name] for name in find_annotated(docs)))
+    return [name for name in factories if assigned[name] & known and not assigned[name] & there]
+
+
 def find_neg_prefix(docs: Iterable[Doc]) -> str:
     """RETURNS (str): A `neg_prefix` that no tag of the Docs begins with, spaCy's own if possible: a tagger takes the
     tag "!" for a mark without a tag, and ends with a KeyError.

@@ -136,6 +136,21 @@ def test_components_are_those_that_the_data_have_annotations_for(tmp_path):
 
 
 @pytest.mark.issue(62)
+@pytest.mark.parametrize(
+    "components, named",
+    [("ner, tagger,spancat", "tagger, spancat"), ("crf_ner", ""), ("biaffine_parser,ner", "biaffine_parser")],
+)
+def test_components_that_the_data_have_no_annotations_for_are_named(components, named, tmp_path):
+    """NER without entities was trained to an F of 0, without a word."""
+    doc = Doc(spacy.blank("en").vocab, words=["Ada", "codes"])
+    doc.ents = [Span(doc, 0, 1, label="PERSON")]
+    DocBin(docs=[doc]).to_disk(tmp_path / "ents.spacy")
+    shown = told("init-config", tmp_path / "a.cfg", "--data", tmp_path / "ents.spacy", "--component", components)
+    assert ("has no annotations for" in shown) is bool(named)
+    assert f"has no annotations for {named}" in shown or not named
+
+
+@pytest.mark.issue(62)
 @pytest.mark.parametrize("tag, prefix", [("!", "!!"), ("!!A", "!!!"), ("A!", "!")])
 def test_tags_that_begin_with_the_mark_of_spacy_are_learned(tag, prefix, tmp_path):
     """Vietnamese and Russian treebanks have the tag "!"; training ended with a KeyError."""
