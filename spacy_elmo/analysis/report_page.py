@@ -216,7 +216,7 @@ def render_outcomes(outcomes: Sequence[Outcome], docs: Sequence[DocAnswers], dat
         )
     text = (
         f"{pipelines} run on {len(docs):,} Docs, {n_words:,} tokens. {more}The interval is a bootstrap over "
-        f"{_describe_units(outcomes)}; it does not cover other seeds."
+        f"{_describe_units(outcomes)}; the interval does not cover other seeds."
     )
     header = ["", *(to_html(get_question(outcome.name).score_name) for outcome in outcomes)]
     table = make_table(header, [[name, *cells] for name, *cells in zip(rows, *map(_make_column, outcomes))])
@@ -226,7 +226,7 @@ def render_outcomes(outcomes: Sequence[Outcome], docs: Sequence[DocAnswers], dat
 def _describe_units(outcomes: Sequence[Outcome]) -> str:
     is_of_docs = [get_question(outcome.name).is_of_docs for outcome in outcomes]
     if all(is_of_docs):
-        accuracy = "; the micro F of one category per Doc is the accuracy" if len(outcomes) > 1 else ""
+        accuracy = " (the micro F of one category per Doc is the accuracy)" if len(outcomes) > 1 else ""
         return f"the Docs{accuracy}"
     n_sentences = outcomes[is_of_docs.index(False)].score.n
     units = f"{n_sentences:,} sentences (Docs without sentence boundaries count as one)"

@@ -30,7 +30,7 @@ def text_opt(more: str = ".") -> Optional[str]:
 
 def lang_opt(default: str) -> Optional[str]:
     """RETURNS (Optional[str]): The option --lang of a config for `elmo pretrain`."""
-    more = "Raw text is then tokenized by spaCy for this language (corpus.lang)."
+    more = "With this option raw text is tokenized by spaCy for the language (corpus.lang), without it at white space."
     option: Optional[str] = Opt(None, "--lang", "-l", help=f"Code of the language, by default {default}. {more}")
     return option
 

@@ -37,8 +37,9 @@ def report_cli(
     """Write a page about a training run: scores, errors, layer weights, curves, settings; with a baseline what ELMo
     changes.
 
-    The page is one HTML file that needs no other file. It shows what is available, and lists what would complete it.
-    Folders beside OUTPUT_DIR whose names differ in the number at the end are taken for other seeds.
+    The page is one HTML file that needs no other file. It shows what is available, and lists what would complete it;
+    without --html an earlier page is replaced. Folders beside OUTPUT_DIR whose names differ in a number at the end are
+    taken for other seeds.
     """
     path = output_dir / DEFAULT_NAME if html is None else html
     with _common.show_errors():

@@ -211,9 +211,9 @@ def is_vocabulary(file: Path) -> bool:
 
 def _require_files(items: List[PlaceT], place: str) -> List[PlaceT]:
     if not items:
-        suffixes = ", ".join([*TEXT_SUFFIXES, *COMPRESSION_SUFFIXES])
-        raise ValueError(
-            f"There are no texts at '{place}': it does not exist, or is a folder without texts. Give a file, or a "
-            f"folder with files that end in {suffixes}."
-        )
+        problem = "no file or folder has this path, or matches it as a pattern"
+        if Path(place).is_dir():
+            suffixes = ", ".join([*TEXT_SUFFIXES, *COMPRESSION_SUFFIXES])
+            problem = f"the folder has no files that end in {suffixes}"
+        raise ValueError(f"There are no texts at '{place}': {problem}.")
     return items

@@ -75,7 +75,8 @@ BAD = {
     "docbin": ("a.spacy", "x", r"[^.]\. Write"),
     "null in Parquet": ("a.parquet", {"words": [["a"], ["a", None]]}, "a.parquet, row 2 has a null"),
     "data set": ("hf:null words", None, "column 'tokens' of the data set 'hf:null words:train' has a null"),
-    "no files": ("*.none", None, "There are no texts"),
+    "no files": ("*.none", None, "There are no texts .*: no file or folder has this path, or matches"),
+    "no texts": ("", None, "There are no texts .*: the folder has no files that end in .txt, "),
     "surrogate": ("hf:caf\udce9:train", None, r"caf\\\\udce9"),
     "surrogate in a name": ("caf\udce9.txt", "a\n", r"caf\\\\udce9"),
 }
