@@ -193,13 +193,14 @@ def test_stored_results_are_of_the_configs_of_their_experiments(import_script):
 
 def test_each_run_is_one_line_of_the_file_of_its_table(import_script):
     stored, table_of = import_script("stored"), import_script("paper_experiments").TABLE_OF
+    undivided = import_script("datasets").UNDIVIDED
     assert set(table_of.values()) == set(stored.TABLES)
     names = []
     for path in stored.RESULTS_DIR.glob("*.jsonl"):
         for result in srsly.read_jsonl(path) if path.stem in stored.TABLES else ():
             assert table_of["{task}-{condition}-{share}pct-seed".format(**result["settings"])] == path.stem
             assert result["processor"] and "seed" in result["settings"]
-            if "n_sentences" in result["settings"]:
+            if "n_sentences" in result["settings"] or result["settings"]["dataset"] in undivided:
                 assert result["settings"].get("draw_seed", 0) == result["settings"]["seed"]
             names.append(stored.name_of(result))
     assert len(set(names)) == len(names) > 200
@@ -395,7 +396,7 @@ def test_each_seed_of_the_grid_draws_its_training_sentences(import_script, tmp_p
         paper_run.write_corpus(run, seed, tmp_path, work)
         return [doc.text for doc in DocBin().from_disk(work / f"{split}.spacy").get_docs(VOCAB)]
 
-    pair = experiments.find_grid("sentiment", "100", "textcat")
+    pair = experiments.find_grid("hwu64", "100", "textcat")
     drawn = [[draw(run, seed, "train") for run in pair] for seed in (0, 1, 2)]
     assert all(without == with_elmo for without, with_elmo in drawn)
     assert len({frozenset(without) for without, _ in drawn}) == 3
@@ -403,6 +404,33 @@ def test_each_seed_of_the_grid_draws_its_training_sentences(import_script, tmp_p
     for others in ({"n_sentences": 0}, {"n_sentences": 0, "share": 10}):
         run = replace(pair[0], **others)
         assert draw(run, 0, "train") == draw(run, 1, "train")
+
+
+@pytest.mark.issue(62)
+@pytest.mark.parametrize("n_sentences", [0, 5])
+def test_each_seed_divides_a_data_set_that_its_authors_do_not_divide(import_script, tmp_path, n_sentences):
+    """Else three seeds of all film reviews are one measurement. Seed 0 has the parts of the folder."""
+    experiments, paper_run = import_script("paper_experiments"), import_script("paper_run")
+    sizes = {"train": 20, "dev": 4, "test": 8}
+    for split, n_docs in sizes.items():
+        DocBin(docs=[Doc(VOCAB, [f"{split}{i}"]) for i in range(n_docs)]).to_disk(tmp_path / f"{split}.spacy")
+
+    def divide(run, seed):
+        (work := tmp_path / "work").mkdir(exist_ok=True)
+        paper_run.write_corpus(run, seed, tmp_path, work)
+        docs = {split: DocBin().from_disk(work / f"{split}.spacy").get_docs(VOCAB) for split in SPLITS}
+        return {split: frozenset(doc.text for doc in docs[split]) for split in SPLITS}
+
+    pair = [replace(run, n_sentences=n_sentences) for run in experiments.find_grid("sentiment", "all", "textcat")]
+    parts = [divide(pair[0], seed) for seed in (0, 1, 2)]
+    assert parts == [divide(pair[1], seed) for seed in (0, 1, 2)]
+    assert all(text.startswith(split) for split in SPLITS for text in parts[0][split])
+    assert len({part["test"] for part in parts}) == 3
+    for part in parts:
+        assert {split: len(part[split]) for split in SPLITS} == {**sizes, "train": n_sentences or 20}
+        assert len(frozenset().union(*part.values())) == sum(map(len, part.values()))  # no text is in two parts
+    settings = [paper_run.describe_settings(pair[0], seed, experiments.Options()) for seed in (0, 1)]
+    assert [one.get("draw_seed") for one in settings] == [None, 1]
 
 
 @pytest.mark.issue(62)

@@ -32,6 +32,8 @@ BLOCK = 100  # sentences of raw text, of which a share takes the first ones
 # Treebanks of the grid, and data sets that are made of others.
 TREEBANKS = ("af_afribooms", "hy_bsut", "tr_framenet", "vi_vtb", "fr_sequoia")
 PARTS = {**{f"{name}_spans": name for name in ("wnut17", "wikigold", "ncbi_disease")}, "goemotions8": "goemotions"}
+# Their authors give no parts (Pang & Lee 2005: ten-fold cross-validation): each seed but 0 has parts of its own.
+UNDIVIDED = ("sentiment",)
 FILES: Dict[str, data.Files] = {
     **data.FILES,
     "ru_taiga": data.list_paths("ud/ru_taiga-r2.7", "spacy conllu.gz conllu"),
@@ -118,6 +120,21 @@ def prepare(name: str, output_dir: Path, assets_dir: str = "") -> List[Path]:
     for path, docs in zip(paths, splits):
         DocBin(docs=docs).to_disk(path)
     return paths
+
+
+def divide(corpus_dir: Path, output_dir: Path, seed: int) -> Path:
+    """Write the docs of all parts of a data set as other parts, as large as those.
+
+    RETURNS (Path): Their folder.
+    """
+    parts = [list(DocBin().from_disk(corpus_dir / f"{split}.spacy").get_docs(Vocab())) for split in SPLITS]
+    docs = list(chain.from_iterable(parts))
+    random.Random(seed).shuffle(docs)
+    output_dir.mkdir(parents=True, exist_ok=True)
+    for split, part in zip(SPLITS, parts):
+        DocBin(docs=docs[: len(part)]).to_disk(output_dir / f"{split}.spacy")
+        docs = docs[len(part) :]
+    return output_dir
 
 
 def _keep_frequent(splits: List[List[Doc]]) -> List[List[Doc]]:

@@ -26,7 +26,7 @@ Settings = Dict[str, Any]
 # settings of results with the same weights have to be equal. The grid is trained again also for what `elmo init-config`
 # writes anew.
 WEIGHTS = ("bilm_digest", "source", "minilm_digest")
-DRAW = "draw_seed"  # setting of a result whose training sentences were drawn with its seed
+DRAW = "draw_seed"  # setting of a result whose training sentences, or all parts of the data, were drawn with its seed
 
 
 @report_errors("Cannot run the experiment")

@@ -20,6 +20,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import spacy
 import srsly
+from datasets import UNDIVIDED, divide
 from minilm import Tuning, cache_frozen_transformer, digest_minilm, find_minilm, make_transformer, train_minilm
 from named_configs import read_any_config
 from paper_experiments import Options, Run
@@ -97,7 +98,7 @@ def describe_settings(run: Run, seed: int, options: Options) -> Dict[str, Any]:
         **({"minilm_digest": digest_minilm(find_minilm(options.minilm))} if run.has_minilm else {}),
         **({"n_sentences": run.n_sentences, "dev_sentences": DEV_SENTENCES} if run.n_sentences else {}),
         # All seeds drew as seed 0 before; its results stay valid.
-        **({"draw_seed": seed} if run.n_sentences and seed else {}),
+        **({"draw_seed": seed} if seed and (run.n_sentences or run.dataset in UNDIVIDED) else {}),
         **({"per_category": run.per_category} if run.per_category else {}),
         **options.training_settings(run),
     }
@@ -187,6 +188,8 @@ def write_corpus(run: Run, seed: int, corpus_dir: Path, work_dir: Path) -> Tuple
 
     RETURNS (Tuple[int, int]): Number of training docs and words.
     """
+    if seed and run.dataset in UNDIVIDED:
+        corpus_dir = divide(corpus_dir, work_dir / "parts", seed)
     if run.n_sentences:
         write_share(corpus_dir / "dev.spacy", work_dir / "dev.spacy", 100, n_sentences=DEV_SENTENCES)
     else:
