@@ -609,10 +609,10 @@ def _note_differing_trainings(report: TrainingReport) -> Iterator[str]:
     for key, kind in (("train", "training"), ("dev", "development")):
         files = [config.get("paths", {}).get(key) for config in configs]
         if all(file is not None and Path(file).exists() for file in files) and not os.path.samefile(*files):
-            yield f"The {kind} data are '{files[0]}' with ELMo, '{files[1]}' without: they have to be the same."
+            yield f"The {kind} data are '{files[0]}' with ELMo, '{files[1]}' without: differences are of data, too."
     limits = [config.get("training", {}).get("max_steps") for config in configs]
     if limits[0] != limits[-1]:
-        yield f"max_steps of [training] is {limits[0]} with ELMo, {limits[-1]} without: it has to be the same."
+        yield f"max_steps is {limits[0]} with ELMo, {limits[-1]} without: differences are of longer training, too."
 
 
 def _write_trainings(report: TrainingReport, pipelines: Sequence[Language]) -> Iterator[str]:

@@ -172,11 +172,11 @@ def test_trainings_that_differ_in_more_than_elmo_are_noted(tmp_path):
             change_config(folder, max_steps=values[2], **paths)
         return " ".join(call("report", ours, "--baseline", theirs).stderr.split())
 
-    same, other = "have to be the same", "max_steps of [training] is 20 with ELMo, 30 without"
-    check_texts(noted("few", "dev", 20), without=[same, "max_steps"])
-    check_texts(noted("many", "dev", 20), "training data are", "many.spacy' without", same, without=["max_steps"])
-    check_texts(noted("few", "few", 30), "development data are", other)
-    check_texts(noted("gone", "dev", 20), without=[same])  # moved since
+    data, steps = "differences are of data, too", "max_steps is 20 with ELMo, 30 without"
+    check_texts(noted("few", "dev", 20), without=[data, "max_steps"])
+    check_texts(noted("many", "dev", 20), "training data are", "many.spacy' without", data, without=["max_steps"])
+    check_texts(noted("few", "few", 30), "development data are", steps)
+    check_texts(noted("gone", "dev", 20), without=[data])  # moved since
 
 
 @pytest.mark.issue(48)
