@@ -383,7 +383,7 @@ def make_report(
 
 
 def _advise(report: TrainingReport, nlp: Language, their_nlp: Optional[Language]) -> Iterator[str]:
-    if their_nlp is None or _find_readers(their_nlp) or _is_unfinished(report):
+    if their_nlp is None or _find_readers(their_nlp) or _is_unfinished(report) or any(_note_settings(report)):
         return
     differences = [difference for difference in _find_differences(report, nlp) if difference.is_learned]
     yield from find_advice(differences, nlp, report.code)
@@ -515,14 +515,16 @@ def _find_log(output: TrainingOutput) -> str:
     """RETURNS (str): Where the log of the scores may be, or how it is written."""
     logs, command = output.config.get("paths", {}).get("logs"), _join_command(["--paths.logs", output.path], None)
     logger = output.config.get("training", {}).get("logger", {})
-    if not logger.get("output_file"):
+    loggers = [logger, *(block for block in logger.values() if isinstance(block, dict))]  # a chain has several
+    files = [block["output_file"] for block in loggers if block.get("output_file")]
+    if not files:
         return (
-            f"'{logger.get('@loggers')}' in [training.logger] of its config writes no file: train with "
-            f'spacy.ConsoleLogger.v3 and output_file = "{output.path}/scores.jsonl"; `init-config --baseline` writes '
-            "both."
+            f"{logger.get('@loggers')} in [training.logger] of its config does not write it: train with "
+            f'spacy.ConsoleLogger.v3 and output_file = "{output.path}/scores.jsonl", as `init-config --baseline` '
+            "writes them."
         )
     if logs is None or Path(logs).resolve() == output.path.resolve():
-        return f"Its training writes {logger['output_file']} at each evaluation."
+        return f"Its training writes {files[0]} at each evaluation."
     return f"[paths] logs of its training is '{logs}': copy it from there, or train with {command}."
 
 
@@ -583,7 +585,7 @@ def _note_baseline(report: TrainingReport, nlp: Language, their_nlp: Optional[La
         is_swapped = not _find_readers(nlp)
         problem = "and the pipeline does not: exchange the folders" if is_swapped else "too"
         yield f"The baseline reads a biLM, {problem}. The differences do not measure the effect of ELMo."
-    yield from _note_differing_trainings(report)
+    yield from _note_settings(report)
     ours, learned = find_kinds(nlp), _find_trained_kinds(their_nlp)
     missing = [name for name in _find_trained(nlp) if ours[name] and not ours[name] & learned]
     if missing:
@@ -603,16 +605,18 @@ def _note_baseline(report: TrainingReport, nlp: Language, their_nlp: Optional[La
         yield f"The means are over different numbers of seeds: {n_ours} with ELMo, {n_theirs} without."
 
 
-def _note_differing_trainings(report: TrainingReport) -> Iterator[str]:
-    """Data that are still there, and updates: other folders can have the same data."""
+def _note_settings(report: TrainingReport) -> Iterator[str]:
+    """RETURNS (Iterator[str]): A note on each setting that changes scores and differs from the baseline's: the limit of
+    updates, and data whose files still exist.
+    """
     configs = [folder.config for folder in (report.output, report.baseline) if folder is not None]
     for key, kind in (("train", "training"), ("dev", "development")):
         files = [config.get("paths", {}).get(key) for config in configs]
         if all(file is not None and Path(file).exists() for file in files) and not os.path.samefile(*files):
-            yield f"The {kind} data are '{files[0]}' with ELMo, '{files[1]}' without: differences are of data, too."
+            yield f"The {kind} data are '{files[0]}' with ELMo, '{files[1]}' without, which changes scores as well."
     limits = [config.get("training", {}).get("max_steps") for config in configs]
     if limits[0] != limits[-1]:
-        yield f"max_steps is {limits[0]} with ELMo, {limits[-1]} without: differences are of longer training, too."
+        yield f"max_steps is {limits[0]} with ELMo, {limits[-1]} without, which can change scores as well."
 
 
 def _write_trainings(report: TrainingReport, pipelines: Sequence[Language]) -> Iterator[str]:
@@ -624,7 +628,7 @@ def _write_trainings(report: TrainingReport, pipelines: Sequence[Language]) -> I
     seeds = [config["training"]["seed"] for config in configs]
     paths = [folder.path if folder.path.name.strip(".") else folder.path.resolve() for folder in folders]
     separator = "-" if re.search(r"-\d+$", paths[0].name) else "_"
-    # Another number than the seed, as that of the training texts, belongs to the name.
+    # A number that is not the seed, for instance of training texts, belongs to the name.
     ends = [re.compile(rf"[-_]?(?<!\d)0*{seed}$") for seed in seeds]
     stems = [end.sub("", str(path)) + separator for end, path in zip(ends, paths)]
     seed = 1

@@ -69,8 +69,8 @@ def find_sources(
     if left_out:
         named = abbreviate([f"{name} ({reason})" for name, reason in sorted(left_out.items())])
         on_message(f"Not read in '{place}': {named}")
-    sources = [make_source(str(file)) for file in sorted(_require_files(files, place), key=lambda file: file.parts)]
-    return drop_repeated(sources, on_message)
+    files = sorted(_require_files(files, place, is_folder=path.is_dir()), key=lambda file: file.parts)
+    return drop_repeated([make_source(str(file)) for file in files], on_message)
 
 
 def _locate_output(output: str, place: str) -> Optional[Path]:
@@ -83,12 +83,13 @@ def _locate_output(output: str, place: str) -> Optional[Path]:
 def _find_remote(place: str, on_message: OnMessage, target: Optional[Path]) -> List[str]:
     """RETURNS (List[str]): Addresses of the files at an address, sorted."""
     remote, root = filesystem_of(place)
-    if remote.isdir(root):
+    is_folder = remote.isdir(root)
+    if is_folder:
         files = _select_files([Path(name) for name in remote.find(root)], Path(root), place, on_message, target)
         names = [str(file) for file in files]
     else:
         names = [name for name in remote.glob(root) if remote.isfile(name)]
-    return sorted(map(remote.unstrip_protocol, _require_files(names, place)))
+    return sorted(map(remote.unstrip_protocol, _require_files(names, place, is_folder=is_folder)))
 
 
 def drop_repeated(sources: Sequence[Source], on_message: OnMessage) -> List[Source]:
@@ -209,10 +210,10 @@ def is_vocabulary(file: Path) -> bool:
         return False
 
 
-def _require_files(items: List[PlaceT], place: str) -> List[PlaceT]:
+def _require_files(items: List[PlaceT], place: str, *, is_folder: bool) -> List[PlaceT]:
     if not items:
         problem = "no file or folder has this path, or matches it as a pattern"
-        if Path(place).is_dir():
+        if is_folder:
             suffixes = ", ".join([*TEXT_SUFFIXES, *COMPRESSION_SUFFIXES])
             problem = f"the folder has no files that end in {suffixes}"
         raise ValueError(f"There are no texts at '{place}': {problem}.")

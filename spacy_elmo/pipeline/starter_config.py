@@ -206,14 +206,16 @@ def find_annotated(docs: Iterable[Doc]) -> List[str]:
 
 
 def find_unannotated(factories: List[str], docs: Iterable[Doc]) -> List[str]:
-    """RETURNS (List[str]): Of the factories those that learn what some component of `find_annotated` learns, but
-    nothing that the Docs have.
+    """RETURNS (List[str]): Factories with a model that learns annotations which the Docs do not have, of those that
+    `find_annotated` looks for.
     """
     nlp = blank("xx")  # also loads the factories of installed packages
-    assigned = {name: set(nlp.get_factory_meta(name).assigns) for name in [*ANNOTATED.values(), *OTHERS, *factories]}
-    known = set().union(*(assigned[name] for name in [*ANNOTATED.values(), *OTHERS]))
-    there = set().union(*(assigned[name] for name in find_annotated(docs)))
-    return [name for name in factories if assigned[name] & known and not assigned[name] & there]
+    learned = [*ANNOTATED.values(), *OTHERS]
+    metas = {name: nlp.get_factory_meta(name) for name in [*learned, *factories]}
+    known = {attr for name in learned for attr in metas[name].assigns}
+    there = {attr for name in find_annotated(docs) for attr in metas[name].assigns}
+    trained = [name for name in factories if (metas[name].default_config or {}).get("model")]
+    return [name for name in trained if not known.intersection(metas[name].assigns) <= there]
 
 
 def find_neg_prefix(docs: Iterable[Doc]) -> str:

@@ -138,11 +138,16 @@ def test_components_are_those_that_the_data_have_annotations_for(tmp_path):
 @pytest.mark.issue(62)
 @pytest.mark.parametrize(
     "components, named",
-    [("ner, tagger,spancat", "tagger, spancat"), ("crf_ner", ""), ("biaffine_parser,ner", "biaffine_parser")],
+    [
+        ("ner, tagger,spancat", "tagger, spancat"),
+        ("crf_ner", ""),
+        ("biaffine_parser,ner", "biaffine_parser"),  # the Docs have sentences
+        ("ner,sentencizer,lemmatizer,entity_linker", ""),  # rules, and what is not looked for
+    ],
 )
 def test_components_that_the_data_have_no_annotations_for_are_named(components, named, tmp_path):
     """NER without entities was trained to an F of 0, without a word."""
-    doc = Doc(spacy.blank("en").vocab, words=["Ada", "codes"])
+    doc = Doc(spacy.blank("en").vocab, words=["Ada", "codes"], sent_starts=[True, True])
     doc.ents = [Span(doc, 0, 1, label="PERSON")]
     DocBin(docs=[doc]).to_disk(tmp_path / "ents.spacy")
     shown = told("init-config", tmp_path / "a.cfg", "--data", tmp_path / "ents.spacy", "--component", components)

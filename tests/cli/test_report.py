@@ -147,9 +147,13 @@ def test_what_cannot_be_compared_is_noted(outputs, tmp_path):
     [
         (
             {"@loggers": "spacy.ConsoleLogger.v1"},
-            "'spacy.ConsoleLogger.v1' in [training.logger] of its config writes no",
+            "spacy.ConsoleLogger.v1 in [training.logger] of its config does not write it",
         ),
         (FILE_LOGGER, "Its training writes ${paths.logs}/scores.jsonl at each evaluation."),
+        (
+            {"@loggers": "spacy.ChainLogger.v1", "logger1": FILE_LOGGER},
+            "Its training writes ${paths.logs}/scores.jsonl at each evaluation.",
+        ),
     ],
 )
 def test_a_log_that_its_own_folder_lacks_is_not_looked_for_there(tmp_path, logger, said):
@@ -166,13 +170,19 @@ def test_trainings_that_differ_in_more_than_elmo_are_noted(tmp_path):
     for name in ("few", "many", "dev"):
         write_docs(tmp_path / f"{name}.spacy", SENTENCES, ENTITIES)
 
+    for folder, score in ((ours, 0.5), (theirs, 0.75)):
+        srsly.write_json(folder / "metrics.json", {"tag_acc": score})
+
     def noted(train, dev, max_steps):
         for folder, values in ((ours, ("few", "dev", 20)), (theirs, (train, dev, max_steps))):
             paths = {key: str(tmp_path / f"{name}.spacy") for key, name in zip(("train", "dev"), values)}
             change_config(folder, max_steps=values[2], **paths)
-        return " ".join(call("report", ours, "--baseline", theirs).stderr.split())
+        result = call("report", ours, "--baseline", theirs)
+        is_same = (train, dev, max_steps) in (("few", "dev", 20), ("gone", "dev", 20))
+        assert ("ELMo is below the baseline" in result.stdout) is is_same
+        return " ".join(result.stderr.split())
 
-    data, steps = "differences are of data, too", "max_steps is 20 with ELMo, 30 without"
+    data, steps = "which changes scores as well", "max_steps is 20 with ELMo, 30 without"
     check_texts(noted("few", "dev", 20), without=[data, "max_steps"])
     check_texts(noted("many", "dev", 20), "training data are", "many.spacy' without", data, without=["max_steps"])
     check_texts(noted("few", "few", 30), "development data are", steps)

@@ -203,8 +203,8 @@ def grid_section(results: List[Record]) -> Optional[str]:
         "treebank it is trained on the whole training part, with `configs/pretrain_small_text.cfg` as it stands, and "
         "with the components. Means over three seeds in percent, ± the sample standard deviation; differences ± their "
         "standard error. Each seed has its own random weights and its own draw of 100 or 1,000 training sentences, so "
-        "± covers both; the development and test data are the same for all, and their sampling error is not in it, but "
-        "for sentence polarity: its authors give no parts of it, and each seed but 0 divides it anew. CPU times of one "
+        "± covers both; the development and test data are the same for all, and their sampling error is not in it. "
+        "Only sentence polarity, which its authors do not divide, has other parts with each seed. CPU times of one "
         f"thread of an {processors}, beside another training; words per second of CPU time on the test data."
     )
     command = "`python -m spacy project run grid project/experiments` trains what has no result."
