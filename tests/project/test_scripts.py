@@ -448,6 +448,24 @@ def test_a_result_of_another_draw_is_not_finished(import_script, tmp_path):
 
 
 @pytest.mark.issue(62)
+@pytest.mark.parametrize("setting, is_finished", [("bilm_digest", True), ("pretraining", False)])
+def test_the_bilm_of_a_treebank_may_be_of_another_machine(import_script, tiny_bilm, tmp_path, setting, is_finished):
+    """Rounding gives it other weights there; another config of the pretraining gives it another quality."""
+    names = ("paper_experiments", "paper", "paper_run", "tables", "stored")
+    experiments, paper, paper_run, tables, stored = map(import_script, names)
+    shutil.copytree(tiny_bilm, bilm := tmp_path / "fr_sequoia_small" / "model-best")
+    run, options = experiments.find_grid("fr_sequoia", "100", "morphologizer")[1], experiments.Options(str(bilm))
+    settings = paper_run.describe_settings(run, 0, options)
+    elsewhere = {**settings, setting: "0123456789ab"}
+    stored.store_result({"settings": elsewhere, "words_per_second": 9000}, tmp_path / "grid.jsonl")
+    assert paper.find_pending([run], [0], options, results=tmp_path) == ([] if is_finished else [(run, 0)])
+    results = [{"settings": elsewhere, "finished_at": "1"}, {"settings": settings, "finished_at": "2"}]
+    assert tables.keep_in_use(results) == (results if is_finished else results[1:])
+    with_packaged = paper_run.describe_settings(run, 0, experiments.Options())
+    assert "pretraining" not in with_packaged
+
+
+@pytest.mark.issue(62)
 @pytest.mark.parametrize("experiment, is_finished", [("grid-100", False), ("gains-wnut17", True)])
 def test_cells_without_words_per_second_are_trained_again(import_script, tmp_path, experiment, is_finished):
     """Tables of other experiments do not have them."""

@@ -24,8 +24,8 @@ from stored import RESULTS_DIR, lock, name_of, read_results, store_result
 Settings = Dict[str, Any]
 # Settings that say which weights a result was measured with. If these have changed, the run is trained again; all other
 # settings of results with the same weights have to be equal. The grid is trained again also for what `elmo init-config`
-# writes anew.
-WEIGHTS = ("bilm_digest", "source", "minilm_digest")
+# writes anew. The biLM of a treebank is pretrained on each machine anew, and rounding gives it other weights there.
+WEIGHTS = ("bilm_digest", "pretraining", "source", "minilm_digest")
 DRAW = "draw_seed"  # setting of a result whose training sentences, or all parts of the data, were drawn with its seed
 
 
@@ -129,7 +129,8 @@ def _check_settings(name: str, stored: Settings, settings: Settings, results: Pa
 
 
 def _weights(settings: Settings, run: Run) -> List[Any]:
-    return [settings.get(name) for name in (*WEIGHTS, *(["config_digest"] if run.is_starter else []))]
+    names = WEIGHTS[1:] if "pretraining" in settings else WEIGHTS
+    return [settings.get(name) for name in (*names, *(["config_digest"] if run.is_starter else []))]
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from minilm import Tuning, cache_frozen_transformer, digest_minilm, find_minilm,
 from named_configs import read_any_config
 from paper_experiments import Options, Run
 from pretrain import BILM, WEIGHTS, add_pretraining, load_source, source_dir
-from shared import digest_config, find_processor, identify, train_pipeline, write_json
+from shared import CONFIG_DIR, digest_config, find_processor, identify, train_pipeline, write_json
 from spacy.language import Language
 from spacy.scorer import Scorer
 from spacy.tokens import Doc, DocBin
@@ -37,6 +37,7 @@ from spacy_elmo.pipeline.layer_weights import find_task_mixes
 
 RESULT = "result.json"  # in the folder of a kept pipeline, written last: without it the folder is not complete
 DEV_SENTENCES = 500  # at most, beside few training sentences: nobody who labels 100 has a large development part
+SMALL_TEXT = CONFIG_DIR / "pretrain_small_text.cfg"  # pretrains the biLM DATASET_small of a treebank
 SHUFFLE_SEED = 0  # of the training docs of all seeds, so that shares contain each other
 BEST = Path("out", "model-best")  # the best pipeline, in the folder of a training
 LEARN_RATE = "training.optimizer.learn_rate"
@@ -81,9 +82,11 @@ def load_kept(folder: Path) -> Optional[Dict[str, Any]]:
 
 def describe_settings(run: Run, seed: int, options: Options) -> Dict[str, Any]:
     """RETURNS (Dict[str, Any]): What a result depends on, without paths: a biLM is named by its last part and the
-    digest of its weights, an alternative by its record, a config by its file and digest. RAISES (FileNotFoundError):
-    Without them.
+    digest of its weights, and of the config that pretrained it if that is the biLM of a treebank; an alternative by its
+    record, a config by its file and digest. RAISES (FileNotFoundError): Without them.
     """
+    bilm = identify(options.bilm) if run.has_elmo and not run.source else {"bilm": None}
+    has_own_text = bilm["bilm"] == f"{run.dataset}_small"
     return {
         "task": run.task,
         "dataset": run.dataset,
@@ -93,7 +96,8 @@ def describe_settings(run: Run, seed: int, options: Options) -> Dict[str, Any]:
         "placement": run.placement,
         "share": run.share,
         "seed": seed,
-        **(identify(options.bilm) if run.has_elmo and not run.source else {"bilm": None}),
+        **bilm,
+        **({"pretraining": digest_config(Config().from_disk(SMALL_TEXT, interpolate=False))} if has_own_text else {}),
         **({"source": load_source(options.alternatives, run.source, run.config)} if run.source else {}),
         **({"minilm_digest": digest_minilm(find_minilm(options.minilm))} if run.has_minilm else {}),
         **({"n_sentences": run.n_sentences, "dev_sentences": DEV_SENTENCES} if run.n_sentences else {}),

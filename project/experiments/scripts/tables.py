@@ -427,7 +427,7 @@ def describe_weights(results: List[Result], records: Iterable[Settings]) -> Opti
     names = "; ".join(f"`{name}` {digest}" for name, digest in in_use.items())
     n_others = sum(not _is_of(result["settings"], in_use) for result in results)
     others = f" Results of other weights, not shown: {n_others}." if n_others else ""
-    return f"Weights, first digits of the sha256 of their file: {names}.{others}"
+    return f"Weights, first digits of the sha256 of their file, or of the pretraining config: {names}.{others}"
 
 
 def note_earlier(record: Settings) -> str:
@@ -438,9 +438,11 @@ def note_earlier(record: Settings) -> str:
 
 
 def _identify(settings: Settings) -> Tuple[str, str]:
-    """RETURNS (Tuple[str, str]): Name and digest of the weights that a result was made with; "" for none."""
+    """RETURNS (Tuple[str, str]): Name and digest of the weights that a result was made with, or of the config of their
+    pretraining; "" for none.
+    """
     if settings["bilm"]:
-        return settings["bilm"], settings["bilm_digest"]
+        return settings["bilm"], settings.get("pretraining", settings["bilm_digest"])
     source = settings.get("source")
     return (f"{source['kind']} for {settings['task']}", source["digest"]) if source else ("", "")
 
