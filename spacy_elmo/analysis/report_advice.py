@@ -37,12 +37,12 @@ class Difference:
     @property
     def is_below(self) -> bool:
         """RETURNS (bool): Significantly, if there is an interval."""
-        return self.value < 0 if self.high is None else self.high < 0
+        return round(self.value, 4) < 0 if self.high is None else self.high < 0
 
     @property
     def is_open(self) -> bool:
-        """RETURNS (bool): Not significant; without an interval, no difference at all."""
-        return self.value == 0 if self.low is None or self.high is None else self.low <= 0 <= self.high
+        """RETURNS (bool): Not significant; without an interval, no difference in what is shown."""
+        return round(self.value, 4) == 0 if self.low is None or self.high is None else self.low <= 0 <= self.high
 
 
 def find_advice(differences: Sequence[Difference], nlp: Language, code: Optional[Path] = None) -> Iterator[str]:
@@ -65,9 +65,13 @@ def find_advice(differences: Sequence[Difference], nlp: Language, code: Optional
         yield "If it stays below, take the baseline for these components: it is faster."
 
 
+def format_points(value: float) -> str:
+    """RETURNS (str): Points of a percentage, with their sign: "+18.27"; 0 is never negative."""
+    return f"{round(value * 100, 2) + 0.0:+.2f}".replace("-", "\u2212")
+
+
 def _list_points(differences: Sequence[Difference]) -> str:
-    texts = [f"{item.name} {item.value * 100:+.2f}".replace("-", "\u2212") for item in differences]
-    return ", ".join(texts) + " points"
+    return ", ".join(f"{item.name} {format_points(item.value)}" for item in differences) + " points"
 
 
 def _find_remedies(nlp: Language, kinds: Set[str], code: Optional[Path]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from .answers import Answer, Disagreement, DocAnswers, Outcome, Question, get_qu
 from .layer_weight_plots import name_layers, name_mixes
 from .pages import draw_key, draw_lines, draw_share_bar, make_page, make_section, make_table, to_html
 from .report import METRICS, ReportRow, TrainingReport, name_score, order_scores
+from .report_advice import format_points
 
 VARIANTS = ("with ELMo", "without ELMo")
 N_FINDINGS = 3  # scores named at the top, if there is no comparison of errors
@@ -55,7 +56,7 @@ def summarize_report(report: TrainingReport) -> List[str]:
     place, texts = "" if report.source == METRICS else " on the development data", []
     for name, (ours, theirs) in [item for item in report.scores.items() if item[1][0]][:N_FINDINGS]:
         seeds = f", mean of {len(ours)} seeds" if len(ours) > 1 else ""
-        versus = f", {_format_points(mean(ours) - mean(theirs))} points against the baseline" if theirs else ""
+        versus = f", {format_points(mean(ours) - mean(theirs))} points against the baseline" if theirs else ""
         texts.append(f"{name} {mean(ours):.2%}{place}{seeds}{versus}.")
     return texts or [f"No scores are known: '{report.output.pipeline}' has none in its meta.json."]
 
@@ -67,7 +68,7 @@ def _summarize(outcome: Outcome, data: object) -> str:
         return f"{score_text} (95 % interval {_format_interval(outcome)}) on {data}; {_count_errors(n_other)}."
     is_open = outcome.score.low <= 0 <= outcome.score.high
     doubt = ", which includes 0: the difference is not significant" if is_open else ""
-    difference = f"{_format_points(outcome.score.value)} points (95 % interval {_format_interval(outcome)}{doubt})"
+    difference = f"{format_points(outcome.score.value)} points (95 % interval {_format_interval(outcome)}{doubt})"
     versus = f"{outcome.theirs:.2%} without, {difference}"
     return f"{score_text} with ELMo, {versus}; {_count_errors(n_one)} fixed, {n_other:,} introduced."
 
@@ -82,7 +83,7 @@ def _render_scores(report: TrainingReport) -> str:
     has_baseline = report.baseline is not None
     rows = []
     for name, (ours, theirs) in report.scores.items():
-        difference = _format_points(mean(ours) - mean(theirs)) if ours and theirs else "\u2013"
+        difference = format_points(mean(ours) - mean(theirs)) if ours and theirs else "\u2013"
         rows.append([to_html(name), _format(ours), *([_format(theirs), difference] if has_baseline else [])])
     counts = [len(report.seeds), len(report.baseline_seeds)]
     seeds = ", ".join(f"{n} {'seed' if n == 1 else 'seeds'} {name}" for n, name in zip(counts, VARIANTS) if n)
@@ -236,20 +237,15 @@ def _describe_units(outcomes: Sequence[Outcome]) -> str:
 def _make_column(outcome: Outcome) -> List[str]:
     scores, counts = [f"{outcome.ours * 100:.2f}"], [len(places) for places in outcome.listed]
     if outcome.theirs is not None:
-        scores += [f"{outcome.theirs * 100:.2f}", _format_points(outcome.score.value)]
+        scores += [f"{outcome.theirs * 100:.2f}", format_points(outcome.score.value)]
         counts += [len(outcome.places[is_right, is_right]) for is_right in (True, False)]
     return [*scores, _format_interval(outcome), *(f"{count:,}" for count in counts)]
-
-
-def _format_points(value: float) -> str:
-    """Points of a percentage, with their sign: "+18.27"."""
-    return f"{value * 100:+.2f}".replace("-", "\u2212")
 
 
 def _format_interval(outcome: Outcome) -> str:
     if outcome.theirs is None:
         return f"{outcome.score.low * 100:.1f} to {outcome.score.high * 100:.1f}"
-    return f"{_format_points(outcome.score.low)} to {_format_points(outcome.score.high)}"
+    return f"{format_points(outcome.score.low)} to {format_points(outcome.score.high)}"
 
 
 def render_errors(outcomes: Sequence[Outcome], docs: Sequence[DocAnswers]) -> str:

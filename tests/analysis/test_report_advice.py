@@ -11,6 +11,7 @@ from spacy_elmo.analysis.report_advice import Difference, find_advice
 BELOW = Difference("TAG", "tag", -0.07, -0.09, -0.05)
 UNKNOWN = Difference("TAG", "tag", -0.07, None, None)
 WITHIN = Difference("TAG", "tag", 0.01, -0.02, 0.04)
+NONE, NONE_KNOWN = Difference("TAG", "tag", -0.00004, -0.004, 0.004), Difference("TAG", "tag", -0.00004, None, None)
 ABOVE = Difference("TAG", "tag", 0.03, 0.01, 0.05)
 
 
@@ -23,12 +24,14 @@ ABOVE = Difference("TAG", "tag", 0.03, 0.01, 0.05)
             "ELMo is below the baseline: TAG \u22127.00 points. With one seed its significance is not known.",
         ),
         ([WITHIN, ABOVE], "ELMo is not significantly above or below the baseline: TAG +1.00 points."),
+        ([NONE], "ELMo is not significantly above or below the baseline: TAG +0.00 points."),
+        ([NONE_KNOWN], "ELMo is not significantly above or below the baseline: TAG +0.00 points."),
     ],
 )
 def test_differences_are_said_in_words_with_what_to_try(differences, first):
     said = list(find_advice(differences, make_pipeline({}, has_elmo=True)))
     assert said[0] == first
-    assert ("take the baseline" in said[-1]) == (differences[0] is not WITHIN)
+    assert ("take the baseline" in said[-1]) == (differences[0] in (BELOW, UNKNOWN))
     tried = " ".join(line for line in said if line.startswith("Try: "))
     assert "init-config accuracy.cfg --component tagger --optimize accuracy --lang en --baseline" in tried
     assert "--fine-tune" in tried and "initial_gamma" not in tried
