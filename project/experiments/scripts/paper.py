@@ -129,8 +129,10 @@ def _check_settings(name: str, stored: Settings, settings: Settings, results: Pa
 
 
 def _weights(settings: Settings, run: Run) -> List[Any]:
-    names = WEIGHTS[1:] if "pretraining" in settings else WEIGHTS
-    return [settings.get(name) for name in (*names, *(["config_digest"] if run.is_starter else []))]
+    names = [*WEIGHTS, *(["config_digest"] if run.is_starter else [])]
+    if "pretraining" in settings:
+        names.remove("bilm_digest")
+    return [settings.get(name) for name in names]
 
 
 if __name__ == "__main__":
