@@ -7,6 +7,7 @@ from typing import Any, Iterator, List, Optional, Sequence, Set, Tuple
 
 from spacy.language import Language
 
+from ..pipeline.gamma_choice import CHOOSE_GAMMA
 from ..pipeline.replaced_listener import LISTENER_ARCHITECTURE
 from ..pipeline.starter_config import N_GRAMS, ConfigBlock
 from .answers import find_kinds
@@ -92,10 +93,12 @@ def _find_remedies(nlp: Language, kinds: Set[str], code: Optional[Path]) -> Iter
             "helps most with a biLM of little text or of another kind of text."
         )
     weighed = []
+    is_chosen = (config["initialize"].get("after_init") or {}).get("@callbacks") == CHOOSE_GAMMA
     for name in readers:
         for parents, listener in _find_listeners(blocks[name]):
             if N_GRAMS in parents:
                 weighed.append(name)
+            if N_GRAMS in parents and not is_chosen:
                 yield (
                     f"another weight of ELMo beside the n-grams of {name} than "
                     f"{float(listener.get('initial_gamma', 1.0)):g}: train with --components.{name}.model.tok2vec."

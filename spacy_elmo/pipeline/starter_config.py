@@ -25,6 +25,7 @@ from ..weights.load import locate_model
 from ..weights.published import describe_published
 from . import component as component  # registers the factory
 from .fine_tuning import SLANTED_TRIANGULAR
+from .gamma_choice import CHOOSE_GAMMA, STARTER_GAMMA
 from .layer_weights import load_trained
 from .noun_chunks import NOUN_CHUNKS, lacks_ud_rules
 from .replaced_listener import LISTENER_ARCHITECTURE
@@ -35,7 +36,7 @@ READS = {"accuracy": "ELMo beside word features, through an encoder", "efficienc
 # Names to ignore: shared layers, which ELMo replaces, and empty names.
 SHARED = ("", "elmo", "tok2vec", "transformer")
 LISTENER_SETTINGS = {"@architectures": LISTENER_ARCHITECTURE, "layer_norm": "token"}
-NGRAM_LISTENER = {**LISTENER_SETTINGS, "mix": "concat", "initial_gamma": 0.1, "learn_gamma": False}
+NGRAM_LISTENER = {**LISTENER_SETTINGS, "mix": "concat", "initial_gamma": STARTER_GAMMA, "learn_gamma": False}
 LOADER = {"@misc": "spacy-elmo.BiLMLoader.v1", "path": "${paths.bilm}"}
 # As in configs/elmo_ner_finetune.cfg.
 FINE_TUNING = {"@misc": "spacy-elmo.FineTuning.v1", "top_rate": 0.385, "layer_decay": 0.385}
@@ -151,6 +152,8 @@ def make_pipeline_config(
         config["training"]["optimizer"]["learn_rate"] = RISING_RATE
     elif has_classifier:
         config["training"].update(TEXT_UPDATES)
+    if any((block["model"].get("tok2vec") or {}).get("mix") == "concat" for block in trained if block.get("model")):
+        config["initialize"]["after_init"] = {"@callbacks": CHOOSE_GAMMA}
     if logs is not None:
         _add_logs(config, logs, has_mixes=_weighs_layers(config["components"]))
     if has_ud_labels and lacks_ud_rules(lang) and set(names) & set(PARSERS):

@@ -30,6 +30,7 @@ from ..settings import Even, check_arguments
 
 DocModel = Model[List[Doc], Floats2d]
 BAG_OF_WORDS = "spacy.TextCatBOW."  # any version
+NGRAM_VECTORS = "ngram_vectors"  # name of the layer
 RESIZE = "resize_output"  # attribute that spaCy's component calls when a label is added
 
 
@@ -133,8 +134,8 @@ def TextCatNgrams(
     ten examples of each category, regression on the vectors of a sentence transformer is 8 points better on HWU64.
 
     tok2vec (Optional[Model[List[Doc], List[Floats2d]]]): The vectors to average: a listener with mix "concat", whose
-        initial_gamma weighs ELMo against the n-grams (0.2 for wording and style, 0.02 for keywords); null for n-grams
-        alone.
+        initial_gamma weighs ELMo against the n-grams (0.2 for wording and style, 0.02 for keywords;
+        `spacy-elmo.ChooseGamma.v1` chooses it); null for n-grams alone.
     exclusive_classes (bool): Whether each Doc has exactly one category.
     width (int): Width of the vector of n-grams; even.
     nO (Optional[int]): Number of categories; null to infer it from the data.
@@ -143,7 +144,7 @@ def TextCatNgrams(
     """
     register_fork_handlers()
     vectors: DocModel = Model(
-        "ngram_vectors", _forward_ngrams, init=_init_ngrams, dims={"nO": width}, params={"frequencies": None}
+        NGRAM_VECTORS, _forward_ngrams, init=_init_ngrams, dims={"nO": width}, params={"frequencies": None}
     )
     if tok2vec is not None:
         vectors = concatenate(vectors, chain(tok2vec, list2ragged(), reduce_mean()))

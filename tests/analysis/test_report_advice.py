@@ -54,3 +54,10 @@ def test_n_grams_can_get_more_weight(tmp_path):
     said = " ".join(find_advice([Difference("TEXTCAT (macro F)", "cats", -0.1, -0.2, -0.05)], nlp))
     assert "--components.textcat.model.tok2vec.initial_gamma 0.02 for categories that keywords show, 0.2" in said
     assert "word features beside ELMo" not in said and "--fine-tune" not in said  # it has n-grams beside it
+
+
+def test_a_weight_that_was_chosen_on_the_texts_is_not_to_be_tried_again(tmp_path):
+    nlp = spacy.load(write_classifier(tmp_path) / "model-best")
+    nlp.config["initialize"]["after_init"] = {"@callbacks": "spacy-elmo.ChooseGamma.v1"}
+    said = " ".join(find_advice([Difference("TEXTCAT (macro F)", "cats", -0.1, -0.2, -0.05)], nlp))
+    assert "init-adaptation" in said and "initial_gamma" not in said and "--fine-tune" not in said
