@@ -7,7 +7,7 @@ from typing import Any, Iterator, List, Optional, Sequence, Set, Tuple
 
 from spacy.language import Language
 
-from ..pipeline.gamma_choice import CHOOSE_GAMMA
+from ..pipeline.gamma_choice import CHOOSE_GAMMA, STARTER_GAMMA
 from ..pipeline.replaced_listener import LISTENER_ARCHITECTURE
 from ..pipeline.starter_config import N_GRAMS, ConfigBlock
 from .answers import find_kinds
@@ -93,17 +93,18 @@ def _find_remedies(nlp: Language, kinds: Set[str], code: Optional[Path]) -> Iter
             "helps most with a biLM of little text or of another kind of text."
         )
     weighed = []
-    is_chosen = (config["initialize"].get("after_init") or {}).get("@callbacks") == CHOOSE_GAMMA
+    chooses = (config["initialize"].get("after_init") or {}).get("@callbacks") == CHOOSE_GAMMA
     for name in readers:
         for parents, listener in _find_listeners(blocks[name]):
             if N_GRAMS in parents:
                 weighed.append(name)
-            if N_GRAMS in parents and not is_chosen:
+            gamma = float(listener.get("initial_gamma", 1.0))
+            if N_GRAMS in parents and not (chooses and gamma != STARTER_GAMMA):
+                setting = f"--components.{name}.model.tok2vec.initial_gamma"
                 yield (
-                    f"another weight of ELMo beside the n-grams of {name} than "
-                    f"{float(listener.get('initial_gamma', 1.0)):g}: train with --components.{name}.model.tok2vec."
-                    f"initial_gamma {KEYWORD_GAMMA} for categories that keywords show, {STYLE_GAMMA} for wording and "
-                    "style."
+                    f"another weight of ELMo beside the n-grams of {name} than {gamma:g}: train with {setting} "
+                    f"{KEYWORD_GAMMA} for categories that keywords show, {STYLE_GAMMA} for wording and "
+                    f"style{', and --initialize.after_init null' if chooses else ''}."
                 )
     elmo = [block for block in blocks.values() if block.get("factory") == "elmo"]
     if any(block.get("model", {}).get("frozen", True) for block in elmo) and set(readers) - set(weighed):

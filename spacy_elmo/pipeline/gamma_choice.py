@@ -3,16 +3,19 @@
 import logging
 import random
 from itertools import islice
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Sequence, Tuple
 
 import numpy
 from numpy.typing import NDArray
 from spacy.language import Language
+from spacy.tokens import Doc
 from spacy.training import Example
+from spacy.training.batchers import minibatch_by_words
 from spacy.util import logger, resolve_dot_names
 from thinc.api import Model
 
 from .listener import ElmoListener
+from .model import get_shim
 from .replaced_listener import LISTENER_ARCHITECTURE
 from .text_classifier import NGRAM_VECTORS
 
@@ -23,12 +26,13 @@ CANDIDATES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4)  # values of initial_gamma; 0 for 
 # for more than their length says: ridge regression is as accurate with a fifth of the candidate.
 RIDGE_SHARE = 0.2
 PENALTY = 0.1  # of ridge regression, in mean squared lengths of a text's vector
-N_READ = 20_000  # texts, of which the sample is drawn
-N_TEXTS = 1000  # in the sample: two seconds of one processor for kernels of short texts
+READ_TEXTS, READ_TOKENS = 20_000, 1_000_000  # of the corpus; the sample is drawn of these
+N_TEXTS, N_TOKENS = 1000, 100_000  # in the sample
+TEXT_TOKENS = 500  # read of each text
+BATCH_TOKENS = 2000
 N_FOLDS = 5
 N_PREDICTIONS = 500  # at least; few texts are divided several times
 MIN_TEXTS = 2 * N_FOLDS
-BATCH = 100
 Floats = NDArray[numpy.float64]
 
 
@@ -37,73 +41,112 @@ def ChooseGamma() -> Callable[[Language], None]:
     `initialize.after_init`.
 
     The value is the one with the lowest squared error in five-fold cross-validation of ridge regression, on up to 1,000
-    texts of the training corpus: small where keywords show the categories, large where wording and style do, and 0,
-    with a warning, where the n-grams alone are best.
+    texts, of 100,000 tokens together, drawn of the first 20,000 of the training corpus, of 1,000,000 tokens together.
+    It is small where keywords show the categories, large where wording and style show them, and 0, with a warning,
+    where n-grams alone are best and the biLM is frozen.
     """
     return choose_gamma
 
 
 def choose_gamma(nlp: Language) -> None:
     """Set gamma in the listeners of the classifiers, and `initial_gamma` in their configs. Where it cannot be chosen,
-    it stays, with a warning: `nlp.initialize` in Python gives callbacks no texts but those of the config's corpus.
+    it stays, with a warning. Frozen, sourced and disabled classifiers keep theirs. `nlp.initialize` in Python gives
+    callbacks no texts but those of the config's corpus.
 
     RAISES (ValueError): Without such a classifier.
     """
-    found = {name: parts for name in nlp.pipe_names if (parts := _find_parts(nlp, name)) is not None}
-    if not found:
+    classifiers = [name for name in nlp.component_names if _is_classifier(nlp, name)]
+    if not classifiers:
         raise ValueError(
             f"{CHOOSE_GAMMA} in [initialize.after_init] found no component with spacy-elmo.TextCatNgrams.v1 and a "
-            f'listener with mix = "concat" in {nlp.pipe_names}. Remove the callback, or add such a component.'
+            f'listener with mix = "concat" in {nlp.component_names}. Remove the callback, or add such a component.'
         )
+    for name in classifiers:
+        if name in nlp.pipe_names:
+            _choose(nlp, name)
+
+
+def _is_classifier(nlp: Language, name: str) -> bool:
+    model = nlp.get_pipe_config(name).get("model")
+    block = model.get("tok2vec") if isinstance(model, dict) else None
+    if not isinstance(block, dict) or block.get("@architectures") != LISTENER_ARCHITECTURE:
+        return False
+    return block.get("mix") == "concat" and NGRAM_VECTORS in _nodes(nlp, name)
+
+
+def _nodes(nlp: Language, name: str) -> Dict[str, Model[Any, Any]]:
+    model: Model[Any, Any] = nlp.get_pipe(name).model  # type: ignore[attr-defined]  # it has one in its config
+    return {node.name: node for node in model.walk()}
+
+
+def _choose(nlp: Language, name: str) -> None:
+    block = nlp.get_pipe_config(name)["model"]["tok2vec"]
+    former, corpus = block["initial_gamma"], nlp.config["training"]["train_corpus"]
+    labels: Sequence[str] = nlp.get_pipe(name).labels  # type: ignore[attr-defined]  # text classifiers have them
     try:
-        examples = _draw_examples(nlp)
-        reason = f"it is chosen on {MIN_TEXTS} training texts or more, and there are {len(examples)}"
-    except (OSError, ValueError) as error:  # without a path; without a file
-        examples, reason = [], f"the training corpus of the config was not read: {error}"
-    for name, (ngrams, listener) in found.items():
-        block = nlp.get_pipe_config(name)["model"]["tok2vec"]
+        examples = _draw_examples(nlp, labels)
         if len(examples) < MIN_TEXTS:
-            logger.warning("%s: initial_gamma stays %g; %s", name, block["initial_gamma"], reason)
-            continue
-        labels: Sequence[str] = nlp.get_pipe(name).labels  # type: ignore[attr-defined]  # text classifiers have them
-        truth = numpy.array([[example.reference.cats.get(label, 0.0) for label in labels] for example in examples])
-        errors = measure_errors(*_make_kernels(examples, ngrams, listener), truth)
-        gamma = CANDIDATES[int(numpy.argmin(errors))]
-        listener.mix.set_param("gamma", listener.ops.asarray1f([gamma]))
-        _tell(name, block["initial_gamma"], gamma, len(examples))
-        block["initial_gamma"] = gamma
+            raise ValueError(f"it takes {MIN_TEXTS} texts with its categories, and there are {len(examples)}")
+        nodes = _nodes(nlp, name)
+        listener = next(node for node in nodes.values() if isinstance(node, ElmoListener))
+        gamma = _find_best(examples, labels, nodes[NGRAM_VECTORS], listener, is_learned=block["learn_gamma"])
+    except (OSError, ValueError) as error:  # also of a corpus without a path or a file
+        logger.warning("%s: initial_gamma stays %g; it was not chosen on %s: %s", name, former, corpus, error)
+        return
+    listener.mix.set_param("gamma", listener.ops.asarray1f([gamma]))
+    block["initial_gamma"] = gamma
+    _log_choice(name, f"{len(examples):,} texts of {corpus}", former, gamma)
 
 
-def _find_parts(nlp: Language, name: str) -> Optional[Tuple[Model[Any, Any], ElmoListener]]:
-    """RETURNS (Optional[Tuple[Model, ElmoListener]]): The n-grams and the listener of a classifier; None for others."""
-    model: Dict[str, Any] = nlp.get_pipe_config(name).get("model") or {}
-    block = model.get("tok2vec") or {}
-    if block.get("@architectures") != LISTENER_ARCHITECTURE or block.get("mix") != "concat":
-        return None
-    nodes = list(nlp.get_pipe(name).model.walk())  # type: ignore[attr-defined]  # it has a model in its config
-    ngrams = [node for node in nodes if node.name == NGRAM_VECTORS]
-    listeners = [node for node in nodes if isinstance(node, ElmoListener)]
-    return (ngrams[0], listeners[0]) if ngrams and listeners else None
-
-
-def _tell(name: str, former: float, gamma: float, n_texts: int) -> None:
-    """Warn of a weight of 0, and of a replaced value that somebody chose; spaCy shows the rest with --verbose."""
+def _log_choice(name: str, texts: str, former: float, gamma: float) -> None:
+    """A weight of 0 and a replaced value of the user are warnings; spaCy shows the rest with --verbose."""
     is_expected = gamma and former in (STARTER_GAMMA, gamma)
-    text = (
-        "%s: initial_gamma %g, chosen on %d training texts, replaces %g of the config, which stays with "
-        "--initialize.after_init null"
-    )
+    message = f"{name}: initial_gamma {gamma:g} was chosen on {texts}."
+    if former != gamma:
+        message += f" To keep the {former:g} of the config, train with --initialize.after_init null."
     if not gamma:
-        text += ". With 0 it reads n-grams alone; a config of init-config --baseline does so, too, and is faster"
-    logger.log(logging.INFO if is_expected else logging.WARNING, text, name, gamma, n_texts, former)
+        message += " With 0 it reads n-grams alone, as in a config of init-config --baseline, which is faster."
+    logger.log(logging.INFO if is_expected else logging.WARNING, "%s", message)
 
 
-def _draw_examples(nlp: Language) -> List[Example]:
-    """RETURNS (List[Example]): A sample of the training corpus, the same in each training, of texts with tokens."""
+def _draw_examples(nlp: Language, labels: Sequence[str]) -> List[Example]:
+    """RETURNS (List[Example]): A sample of the training corpus, the same in each training, of texts with tokens and one
+    of the labels, whose values may be 0.
+    """
     config = nlp.config.interpolate()
     (corpus,) = resolve_dot_names(config, [config["training"]["train_corpus"]])
-    examples = [example for example in islice(corpus(nlp), N_READ) if len(example.predicted)]
-    return random.Random(0).sample(examples, min(N_TEXTS, len(examples)))
+    usable: List[Example] = []
+    n_read = 0
+    for example in islice(corpus(nlp), READ_TEXTS):
+        if len(example.predicted) and not example.reference.cats.keys().isdisjoint(labels):
+            usable.append(example)
+        n_read += len(example.predicted)
+        if n_read > READ_TOKENS:
+            break
+    sample = random.Random(0).sample(usable, min(N_TEXTS, len(usable)))
+    n_tokens = numpy.cumsum([min(len(example.predicted), TEXT_TOKENS) for example in sample])
+    return sample[: numpy.searchsorted(n_tokens, N_TOKENS, side="right")]
+
+
+def _find_best(
+    examples: Sequence[Example],
+    labels: Sequence[str],
+    ngrams: Model[Any, Any],
+    listener: ElmoListener,
+    *,
+    is_learned: bool,
+) -> float:
+    """RETURNS (float): The candidate with the lowest error; not 0, which has no gradient, where gamma or the biLM is
+    trained. RAISES (ValueError): If the candidates do not differ.
+    """
+    truth = numpy.array([[example.reference.cats.get(label, numpy.nan) for label in labels] for example in examples])
+    truth = truth[:, ~numpy.isnan(truth).all(axis=0)]
+    truth = numpy.where(numpy.isnan(truth), numpy.nanmean(truth, axis=0), truth)  # spaCy learns nothing from these
+    errors = measure_errors(*_make_kernels(examples, ngrams, listener), truth)
+    if not max(errors) > min(errors):  # also of NaN
+        raise ValueError(f"its categories are the same in all of {len(examples):,} texts, or its vectors not finite")
+    is_trained = is_learned or get_shim(listener.upstream.model).is_trained
+    return min((error, gamma) for error, gamma in zip(errors, CANDIDATES) if gamma or not is_trained)[1]
 
 
 def _make_kernels(
@@ -114,18 +157,25 @@ def _make_kernels(
     """
     counted = ngrams.copy()  # its frequencies are those of the training, which counts them itself
     counted.initialize()
-    batches = [examples[start : start + BATCH] for start in range(0, len(examples), BATCH)]
-    for batch in batches:
-        counted([example.predicted for example in batch], is_train=True)
-    listener.mix.set_param("gamma", listener.ops.asarray1f([1.0]))  # until one is chosen
+    for docs in _copy_docs(examples):
+        counted(docs, is_train=True)
+    former = listener.mix.get_param("gamma")
+    listener.mix.set_param("gamma", listener.ops.asarray1f([1.0]))
     rows, means = [], []
-    for batch in batches:
-        docs = [example.predicted.copy() for example in batch]  # layers of all texts would need much memory
+    for docs in _copy_docs(examples):  # anew: layers of all texts would need much memory
         rows.append(listener.ops.to_numpy(counted.predict(docs)))
-        docs = list(listener.upstream.pipe(docs, batch_size=BATCH))
+        docs = list(listener.upstream.pipe(docs, batch_size=len(docs)))
         means += [listener.ops.to_numpy(vectors).mean(axis=0) for vectors in listener.predict(docs)]
+    listener.mix.set_param("gamma", former)
     n_gram_rows, elmo_rows = numpy.concatenate(rows), numpy.stack(means).astype("float64")
     return (n_gram_rows @ n_gram_rows.T).astype("float64"), elmo_rows @ elmo_rows.T
+
+
+def _copy_docs(examples: Sequence[Example]) -> Iterable[List[Doc]]:
+    """YIELDS (List[Doc]): Batches of the beginnings of the texts."""
+    docs = (example.predicted for example in examples)
+    cut = (doc[:TEXT_TOKENS].as_doc() if len(doc) > TEXT_TOKENS else doc.copy() for doc in docs)
+    return minibatch_by_words(cut, BATCH_TOKENS)
 
 
 def measure_errors(n_grams: Floats, elmo: Floats, truth: Floats) -> List[float]:

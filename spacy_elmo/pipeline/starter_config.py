@@ -145,14 +145,15 @@ def make_pipeline_config(
         _add_elmo(config, bilm, fine_tune=fine_tune)
     config["training"]["optimizer"]["use_averages"] = True  # a single evaluation chooses less by luck
     trained = [block for name, block in config["components"].items() if name in names]
-    architectures = {(block.get("model") or {}).get("@architectures") for block in trained}
+    models = [model if isinstance(model := block.get("model"), dict) else {} for block in trained]
+    architectures = {model.get("@architectures") for model in models}
     learns_ngrams_alone = architectures == {N_GRAMS} and not fine_tune
     if learns_ngrams_alone:
         config["training"].update(NGRAM_UPDATES)
         config["training"]["optimizer"]["learn_rate"] = RISING_RATE
     elif has_classifier:
         config["training"].update(TEXT_UPDATES)
-    if any((block["model"].get("tok2vec") or {}).get("mix") == "concat" for block in trained if block.get("model")):
+    if not is_baseline and N_GRAMS in architectures:
         config["initialize"]["after_init"] = {"@callbacks": CHOOSE_GAMMA}
     if logs is not None:
         _add_logs(config, logs, has_mixes=_weighs_layers(config["components"]))

@@ -59,5 +59,8 @@ def test_n_grams_can_get_more_weight(tmp_path):
 def test_a_weight_that_was_chosen_on_the_texts_is_not_to_be_tried_again(tmp_path):
     nlp = spacy.load(write_classifier(tmp_path) / "model-best")
     nlp.config["initialize"]["after_init"] = {"@callbacks": "spacy-elmo.ChooseGamma.v1"}
-    said = " ".join(find_advice([Difference("TEXTCAT (macro F)", "cats", -0.1, -0.2, -0.05)], nlp))
+    difference = Difference("TEXTCAT (macro F)", "cats", -0.1, -0.2, -0.05)
+    assert "0.2 for wording and style, and --initialize.after_init null" in " ".join(find_advice([difference], nlp))
+    nlp.get_pipe_config("textcat")["model"]["tok2vec"]["initial_gamma"] = 0.05
+    said = " ".join(find_advice([difference], nlp))
     assert "init-adaptation" in said and "initial_gamma" not in said and "--fine-tune" not in said

@@ -1,11 +1,14 @@
 """The weight of ELMo beside n-grams, which `spacy-elmo.ChooseGamma.v1` chooses on training texts."""
 
 import logging
+import random
+import string
 
 import numpy
 import pytest
 import spacy
 from nn.tiny import make_bilm
+from spacy.language import Language
 from spacy.tokens import DocBin
 from spacy.training.initialize import init_nlp
 from thinc.api import Config
@@ -17,6 +20,7 @@ from spacy_elmo.weights import save_bilm
 
 pytestmark = pytest.mark.issue(62)
 CATEGORIES = ("sport", "music")
+CALLBACK = {"@callbacks": "spacy-elmo.ChooseGamma.v1"}
 
 
 @pytest.mark.parametrize("has_wording", [False, True])
@@ -28,81 +32,145 @@ def test_what_shows_the_categories_gets_the_weight(has_wording):
     assert errors.index(min(errors)) in ((3, 4, 5) if has_wording else (0,))
 
 
+def _write_keywords(nlp, n_texts):
+    """Texts whose categories n-grams show."""
+    for i in range(n_texts):
+        doc = nlp.make_doc(f"They {'won a match' if i % 2 else 'sang a song'} on day {i}")
+        doc.cats = {name: float(number == i % 2) for number, name in enumerate(CATEGORIES)}
+        yield doc
+
+
+def _write_wording(nlp, n_texts):
+    """Texts of random words, whose categories are the sign of the first principal component of ELMo's vectors."""
+    generator = random.Random(0)
+    words = ["".join(generator.choices(string.ascii_letters, k=5)) for _ in range(6 * n_texts)]
+    docs = [nlp.make_doc(" ".join(words[start : start + 6])) for start in range(0, len(words), 6)]
+    means = numpy.stack([doc._.elmo_layers.mean(axis=0).ravel() for doc in nlp.pipe([doc.copy() for doc in docs])])
+    scores = numpy.linalg.svd(means - means.mean(axis=0))[0][:, 0]
+    for doc, score in zip(docs, scores):
+        doc.cats = {name: float((score > 0) == bool(number)) for number, name in enumerate(CATEGORIES)}
+        yield doc
+
+
 @pytest.fixture
 def initialize(tmp_path):
     save_bilm(make_bilm(), tmp_path / "tiny")
 
-    def initialize_pipeline(component="textcat", n_texts=30, **overrides):
-        nlp, docs = spacy.blank("en"), DocBin()
-        for i in range(n_texts):
-            doc = nlp.make_doc(f"They {'won a match' if i % 2 else 'sang a song'} on day {i}")
-            doc.cats = {name: float(number == i % 2) for number, name in enumerate(CATEGORIES)}
-            docs.add(doc)
-        docs.add(nlp.make_doc(""))
-        docs.to_disk(tmp_path / "train.spacy")
-        config = Config().from_str(make_pipeline_config(component, bilm=str(tmp_path / "tiny")), interpolate=False)
+    def initialize_pipeline(component="textcat", n_texts=30, write=_write_keywords, after_init=CALLBACK, **settings):
+        nlp = spacy.blank("en")
+        nlp.add_pipe("elmo", config={"store": "layers"}).load_weights(tmp_path / "tiny")
+        docs = [*write(nlp, n_texts), nlp.make_doc("")]
+        docs += [nlp.make_doc(f"without a category {i}") for i in range(20)]
+        DocBin(docs=docs).to_disk(tmp_path / "train.spacy")
+        text = make_pipeline_config(component, bilm=str(tmp_path / "tiny"), **settings)
+        config = Config().from_str(text, interpolate=False)
         config["paths"].update(train=str(tmp_path / "train.spacy"), dev=str(tmp_path / "train.spacy"))
-        for name, value in overrides.items():
-            config["initialize"][name] = value
+        config["initialize"]["after_init"] = after_init
         return init_nlp(config)
 
     return initialize_pipeline
 
 
-def _find_listener(nlp, component):
+def _find_listener(nlp, component="textcat"):
     return next(node for node in nlp.get_pipe(component).model.walk() if isinstance(node, ElmoListener))
 
 
-@pytest.mark.parametrize("component", ["textcat", "textcat_multilabel"])
-def test_trained_and_saved_pipelines_have_the_chosen_weight(initialize, caplog, component, tmp_path, monkeypatch):
+def _find_gamma(nlp, component="textcat"):
+    gamma = float(_find_listener(nlp, component).mix.get_param("gamma")[0])
+    assert nlp.get_pipe_config(component)["model"]["tok2vec"]["initial_gamma"] == pytest.approx(gamma)
+    return gamma
+
+
+def test_init_config_writes_it_for_text_classifiers_with_elmo():
+    for options in ({"is_baseline": True}, {}):
+        config = Config().from_str(make_pipeline_config("textcat", lang="en", **options), interpolate=False)
+        assert config["initialize"]["after_init"] == (None if options else CALLBACK)
+    assert "ChooseGamma" not in make_pipeline_config("ner", lang="en")
+
+
+def test_both_classifiers_of_a_pipeline_get_a_weight_which_is_saved(initialize, caplog, tmp_path):
     caplog.set_level(logging.INFO, "spacy")
-    monkeypatch.setattr("spacy_elmo.pipeline.gamma_choice.measure_errors", lambda *_: [3.0, 2.0, 1.0, 2.0, 3.0, 4.0])
-    nlp = initialize(component)
-    listener = _find_listener(nlp, component)
-    assert float(listener.mix.get_param("gamma")[0]) == pytest.approx(0.05)
-    assert f"{component}: initial_gamma 0.05, chosen on 30 training texts" in caplog.text
-    ngrams = next(node for node in nlp.get_pipe(component).model.walk() if node.name == "ngram_vectors")
-    assert not ngrams.get_param("frequencies").any()  # training counts them
+    nlp = initialize("textcat,textcat_multilabel", 60, _write_wording)
+    for component in ("textcat", "textcat_multilabel"):
+        gamma = _find_gamma(nlp, component)
+        assert gamma > 0.1  # ELMo's vectors show the categories, random words do not
+        assert f"{component}: initial_gamma {gamma:g} was chosen on 60 texts of corpora.train." in caplog.text
+        ngrams = next(node for node in nlp.get_pipe(component).model.walk() if node.name == "ngram_vectors")
+        assert not ngrams.get_param("frequencies").any()  # training counts them
+    assert {record.levelname for record in caplog.records if "gamma" in record.message} == {"INFO"}
     nlp.to_disk(tmp_path / "saved")
     loaded = spacy.load(tmp_path / "saved")
-    assert loaded.config["components"][component]["model"]["tok2vec"]["initial_gamma"] == 0.05
-    assert _find_listener(loaded, component).mix.get_param("gamma")[0] == listener.mix.get_param("gamma")[0]
+    assert _find_gamma(loaded, "textcat") == _find_gamma(nlp, "textcat")
 
 
 def test_without_gain_elmo_gets_no_weight_with_a_warning(initialize, caplog):
-    nlp = initialize()  # keywords show the categories
-    assert _find_listener(nlp, "textcat").mix.get_param("gamma")[0] == 0
-    assert (
-        "With 0 it reads n-grams alone; a config of init-config --baseline does so, too, and is faster" in caplog.text
-    )
+    assert _find_gamma(initialize()) == 0
+    assert "With 0 it reads n-grams alone, as in a config of init-config --baseline, which is faster" in caplog.text
+
+
+def test_a_bilm_that_is_fine_tuned_gets_a_weight(initialize):
+    assert _find_gamma(initialize(fine_tune=True)) == pytest.approx(0.02)  # with 0 it would get no gradient
 
 
 def test_without_the_callback_the_setting_stays(initialize):
-    nlp = initialize(after_init=None)
-    assert _find_listener(nlp, "textcat").mix.get_param("gamma")[0] == pytest.approx(0.1)
+    assert _find_gamma(initialize(after_init=None)) == pytest.approx(0.1)
 
 
-def test_few_texts_leave_the_setting(initialize, caplog):
-    nlp = initialize(n_texts=9)
-    assert _find_listener(nlp, "textcat").mix.get_param("gamma")[0] == pytest.approx(0.1)
-    assert "textcat: initial_gamma stays 0.1; it is chosen on 10 training texts or more, and there are 9" in caplog.text
+def test_few_texts_with_categories_leave_the_setting(initialize, caplog):
+    assert _find_gamma(initialize(n_texts=9)) == pytest.approx(0.1)
+    text = "textcat: initial_gamma stays 0.1; it was not chosen on corpora.train: it takes 10 texts with its categories"
+    assert f"{text}, and there are 9" in caplog.text
+
+
+def test_categories_that_do_not_differ_leave_the_setting(initialize, caplog):
+    def write(nlp, n_texts):
+        for doc in _write_keywords(nlp, n_texts):
+            doc.cats = dict.fromkeys(CATEGORIES, 1.0)
+            yield doc
+
+    assert _find_gamma(initialize("textcat_multilabel", write=write), "textcat_multilabel") == pytest.approx(0.1)
+    assert "its categories are the same in all of 30 texts" in caplog.text
 
 
 def test_a_corpus_that_is_not_there_leaves_the_setting(initialize, caplog):
     nlp = initialize()
-    gamma = _find_listener(nlp, "textcat").mix.get_param("gamma")[0]
     nlp.config["paths"]["train"] = None  # as in Python, where nlp.initialize has the texts
     choose_gamma(nlp)
-    assert "textcat: initial_gamma stays 0; the training corpus of the config was not read: [E913]" in caplog.text
-    assert _find_listener(nlp, "textcat").mix.get_param("gamma")[0] == gamma
+    assert "textcat: initial_gamma stays 0; it was not chosen on corpora.train: [E913]" in caplog.text
+    assert _find_gamma(nlp) == 0
 
 
 def test_a_value_of_the_user_is_not_replaced_in_silence(initialize, caplog):
-    nlp = initialize()
-    caplog.clear()
-    nlp.get_pipe_config("textcat")["model"]["tok2vec"]["initial_gamma"] = 0.2
+    nlp = initialize(write=_write_wording, n_texts=60)
+    assert not caplog.records
+    nlp.get_pipe_config("textcat")["model"]["tok2vec"]["initial_gamma"] = 0.03
     choose_gamma(nlp)
-    assert "replaces 0.2 of the config, which stays with --initialize.after_init null" in caplog.text
+    assert "To keep the 0.03 of the config, train with --initialize.after_init null." in caplog.text
+
+
+def test_frozen_classifiers_and_other_components_stay(initialize):
+    nlp = initialize(after_init=None)
+
+    @Language.factory("named_model", default_config={"model": "small"})
+    def make_named(nlp, name, model):
+        return lambda doc: doc
+
+    nlp.add_pipe("named_model")
+    with nlp.select_pipes(disable=["textcat"]):  # as spaCy does with frozen and sourced components
+        choose_gamma(nlp)
+    assert _find_gamma(nlp) == pytest.approx(0.1)
+
+
+def test_long_texts_are_read_in_part(initialize, caplog):
+    def write(nlp, n_texts):
+        for doc in _write_keywords(nlp, n_texts):
+            long = nlp.make_doc(f"{doc.text} " * 80)
+            long.cats = doc.cats
+            yield long
+
+    caplog.set_level(logging.INFO, "spacy")
+    initialize(write=write, n_texts=210)
+    assert "was chosen on 200 texts" in caplog.text  # of 500 tokens each
 
 
 def test_a_pipeline_without_such_a_classifier_is_refused():
