@@ -59,7 +59,7 @@ def init_config_cli(
         "accuracy",
         "--optimize",
         "-o",
-        help="accuracy: components read ELMo concatenated with spaCy's word features, through an encoder. efficiency: components read ELMo alone, nearly twice as fast; with a biLM of little text, or on specialist text, scores may be below the baseline's. Text categories are learned from n-grams and ELMo with both; where keywords tell them, the baseline can be as good.",
+        help="accuracy: components read ELMo concatenated with spaCy's word features, through an encoder. efficiency: components read ELMo alone, nearly twice as fast; with a biLM of little text, or on specialist text, scores may be below the baseline's. Text categories are learned from n-grams and ELMo with both, and the weight of ELMo is chosen on the training texts; where keywords show the categories, the baseline can be as good.",
     ),
     placement: Optional[Literal["input", "output", "both"]] = Opt(
         None,

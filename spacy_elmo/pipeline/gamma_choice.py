@@ -3,7 +3,7 @@
 import logging
 import random
 from itertools import islice
-from typing import Any, Callable, Dict, Iterable, List, Sequence, Tuple
+from typing import Any, Callable, Iterable, List, Sequence, Tuple
 
 import numpy
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from spacy.training.batchers import minibatch_by_words
 from spacy.util import logger, resolve_dot_names
 from thinc.api import Model
 
-from .listener import ElmoListener
+from .listener import ElmoListener, find_listeners
 from .model import get_shim
 from .replaced_listener import LISTENER_ARCHITECTURE
 from .text_classifier import NGRAM_VECTORS
@@ -22,18 +22,18 @@ from .text_classifier import NGRAM_VECTORS
 CHOOSE_GAMMA = "spacy-elmo.ChooseGamma.v1"
 STARTER_GAMMA = 0.1  # in the configs of init-config
 CANDIDATES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4)  # values of initial_gamma; 0 for n-grams alone
-# Adam moves the weight of each value as far as that of any other, so that the many small values of the n-grams count
-# for more than their length says: ridge regression is as accurate with a fifth of the candidate.
+# Adam moves all weights equally far, so that the many small values of the n-grams count for more than their length
+# says. Ridge regression is as accurate with a fifth of the candidate.
 RIDGE_SHARE = 0.2
 PENALTY = 0.1  # of ridge regression, in mean squared lengths of a text's vector
 READ_TEXTS, READ_TOKENS = 20_000, 1_000_000  # of the corpus; the sample is drawn of these
 N_TEXTS, N_TOKENS = 1000, 100_000  # in the sample
 TEXT_TOKENS = 500  # read of each text
-BATCH_TOKENS = 2000
+BATCH_WORDS = 2000
 N_FOLDS = 5
 N_PREDICTIONS = 500  # at least; few texts are divided several times
 MIN_TEXTS = 2 * N_FOLDS
-Floats = NDArray[numpy.float64]
+FloatArray = NDArray[numpy.float64]
 
 
 def ChooseGamma() -> Callable[[Language], None]:
@@ -50,8 +50,8 @@ def ChooseGamma() -> Callable[[Language], None]:
 
 def choose_gamma(nlp: Language) -> None:
     """Set gamma in the listeners of the classifiers, and `initial_gamma` in their configs. Where it cannot be chosen,
-    it stays, with a warning. Frozen, sourced and disabled classifiers keep theirs. `nlp.initialize` in Python gives
-    callbacks no texts but those of the config's corpus.
+    it stays, with a warning. Frozen, sourced and disabled classifiers keep their value. Callbacks do not get the texts
+    that `nlp.initialize` is called with in Python: the training corpus of the config is read.
 
     RAISES (ValueError): Without such a classifier.
     """
@@ -63,7 +63,7 @@ def choose_gamma(nlp: Language) -> None:
         )
     for name in classifiers:
         if name in nlp.pipe_names:
-            _choose(nlp, name)
+            _set_gamma(nlp, name)
 
 
 def _is_classifier(nlp: Language, name: str) -> bool:
@@ -71,25 +71,24 @@ def _is_classifier(nlp: Language, name: str) -> bool:
     block = model.get("tok2vec") if isinstance(model, dict) else None
     if not isinstance(block, dict) or block.get("@architectures") != LISTENER_ARCHITECTURE:
         return False
-    return block.get("mix") == "concat" and NGRAM_VECTORS in _nodes(nlp, name)
+    return block.get("mix") == "concat" and bool(_find_ngrams(nlp.get_pipe(name)))
 
 
-def _nodes(nlp: Language, name: str) -> Dict[str, Model[Any, Any]]:
-    model: Model[Any, Any] = nlp.get_pipe(name).model  # type: ignore[attr-defined]  # it has one in its config
-    return {node.name: node for node in model.walk()}
+def _find_ngrams(component: Any) -> List[Model[Any, Any]]:
+    return [node for node in component.model.walk() if node.name == NGRAM_VECTORS]
 
 
-def _choose(nlp: Language, name: str) -> None:
+def _set_gamma(nlp: Language, name: str) -> None:
     block = nlp.get_pipe_config(name)["model"]["tok2vec"]
     former, corpus = block["initial_gamma"], nlp.config["training"]["train_corpus"]
-    labels: Sequence[str] = nlp.get_pipe(name).labels  # type: ignore[attr-defined]  # text classifiers have them
+    classifier: Any = nlp.get_pipe(name)
+    labels: Sequence[str] = classifier.labels
     try:
         examples = _draw_examples(nlp, labels)
         if len(examples) < MIN_TEXTS:
             raise ValueError(f"it takes {MIN_TEXTS} texts with its categories, and there are {len(examples)}")
-        nodes = _nodes(nlp, name)
-        listener = next(node for node in nodes.values() if isinstance(node, ElmoListener))
-        gamma = _find_best(examples, labels, nodes[NGRAM_VECTORS], listener, is_learned=block["learn_gamma"])
+        ngrams, listener = _find_ngrams(classifier)[0], find_listeners(classifier)[0]
+        gamma = _find_best(examples, labels, ngrams, listener, is_learned=block["learn_gamma"])
     except (OSError, ValueError) as error:  # also of a corpus without a path or a file
         logger.warning("%s: initial_gamma stays %g; it was not chosen on %s: %s", name, former, corpus, error)
         return
@@ -151,11 +150,11 @@ def _find_best(
 
 def _make_kernels(
     examples: Sequence[Example], ngrams: Model[Any, Any], listener: ElmoListener
-) -> Tuple[Floats, Floats]:
-    """RETURNS (Tuple[Floats, Floats]): Inner products of the texts, shape (texts, texts): of n-grams, and of ELMo with
-    a gamma of 1.
+) -> Tuple[FloatArray, FloatArray]:
+    """RETURNS (Tuple[FloatArray, FloatArray]): Inner products of the texts, shape (texts, texts): of n-grams, and of
+    ELMo with a gamma of 1.
     """
-    counted = ngrams.copy()  # its frequencies are those of the training, which counts them itself
+    counted = ngrams.copy()  # training counts frequencies itself
     counted.initialize()
     for docs in _copy_docs(examples):
         counted(docs, is_train=True)
@@ -175,11 +174,11 @@ def _copy_docs(examples: Sequence[Example]) -> Iterable[List[Doc]]:
     """YIELDS (List[Doc]): Batches of the beginnings of the texts."""
     docs = (example.predicted for example in examples)
     cut = (doc[:TEXT_TOKENS].as_doc() if len(doc) > TEXT_TOKENS else doc.copy() for doc in docs)
-    return minibatch_by_words(cut, BATCH_TOKENS)
+    return minibatch_by_words(cut, BATCH_WORDS)
 
 
-def measure_errors(n_grams: Floats, elmo: Floats, truth: Floats) -> List[float]:
-    """truth (Floats): Shape (texts, categories).
+def measure_errors(n_grams: FloatArray, elmo: FloatArray, truth: FloatArray) -> List[float]:
+    """truth (FloatArray): Shape (texts, categories).
     RETURNS (List[float]): The squared error of each candidate, for texts that ridge regression was not fitted to.
     """
     generator = numpy.random.default_rng(0)
@@ -189,7 +188,7 @@ def measure_errors(n_grams: Floats, elmo: Floats, truth: Floats) -> List[float]:
     return [sum(_predict_fold(kernel, truth, fold) for fold in folds) for kernel in kernels]
 
 
-def _predict_fold(kernel: Floats, truth: Floats, fold: NDArray[numpy.int64]) -> float:
+def _predict_fold(kernel: FloatArray, truth: FloatArray, fold: NDArray[numpy.int64]) -> float:
     """RETURNS (float): The sum of squared errors for the texts of a fold, fitted to all others."""
     others = numpy.setdiff1d(numpy.arange(len(truth)), fold)
     known, mean = kernel[numpy.ix_(others, others)], truth[others].mean(axis=0)

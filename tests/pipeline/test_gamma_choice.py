@@ -32,6 +32,11 @@ def test_what_shows_the_categories_gets_the_weight(has_wording):
     assert errors.index(min(errors)) in ((3, 4, 5) if has_wording else (0,))
 
 
+def test_regression_has_an_intercept():
+    kernel = numpy.eye(20)
+    assert max(measure_errors(kernel, kernel, numpy.ones((20, 1)))) == pytest.approx(0)
+
+
 def _write_keywords(nlp, n_texts):
     """Texts whose categories n-grams show."""
     for i in range(n_texts):
@@ -130,6 +135,16 @@ def test_categories_that_do_not_differ_leave_the_setting(initialize, caplog):
 
     assert _find_gamma(initialize("textcat_multilabel", write=write), "textcat_multilabel") == pytest.approx(0.1)
     assert "its categories are the same in all of 30 texts" in caplog.text
+
+
+def test_texts_with_some_of_the_categories_are_read(initialize, caplog):
+    def write(nlp, n_texts):
+        for number, doc in enumerate(_write_keywords(nlp, n_texts)):
+            doc.cats = {CATEGORIES[0]: doc.cats[CATEGORIES[0]]} if number % 3 else doc.cats
+            yield doc
+
+    assert _find_gamma(initialize("textcat_multilabel", write=write), "textcat_multilabel") == 0
+    assert "initial_gamma 0 was chosen on 30 texts" in caplog.text
 
 
 def test_a_corpus_that_is_not_there_leaves_the_setting(initialize, caplog):

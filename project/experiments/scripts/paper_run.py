@@ -120,8 +120,7 @@ def make_config(run: Run, options: Options) -> Config:
         del config["components"][name]
     config["training"]["optimizer"]["learn_rate"] = options.training_settings(run)[LEARN_RATE]
     config["training"]["optimizer"]["use_averages"] = False  # as everywhere, unless the settings of the run say so
-    if config["initialize"]["after_init"]:
-        config["initialize"]["after_init"] = None  # it would choose initial_gamma; the runs of texts differ in it
+    config["initialize"]["after_init"] = None  # it would choose initial_gamma; the runs of texts differ in it
     for name, value in run.settings:
         if run.has_minilm and isinstance(value, dict):  # a block, which an override cannot replace
             *path, last = name.split(".")
