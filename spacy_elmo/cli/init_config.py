@@ -111,7 +111,8 @@ def init_config_cli(
                 base=base,
                 fine_tune=fine_tune,
                 is_baseline=path != output_path,
-                logs=_output_of(path) if baseline else None,
+                output=_output_of(path),
+                writes_logs=baseline,
                 has_ud_labels=is_ud,
                 neg_prefix=neg_prefix,
                 use_gpu=gpu,
@@ -130,7 +131,7 @@ def init_config_cli(
 
 
 def _output_of(config_path: Path) -> str:
-    return f"runs/{config_path.stem}"
+    return f"runs/{'config' if is_stdout(config_path) else config_path.stem}"
 
 
 def _find_components(place: str, sources: Sequence[Source]) -> str:

@@ -84,7 +84,8 @@ def make_pipeline_config(
     base: Optional[str] = None,
     fine_tune: Optional[bool] = None,
     is_baseline: bool = False,
-    logs: Optional[str] = None,
+    output: str = "runs/config",
+    writes_logs: bool = False,
     has_ud_labels: bool = False,
     neg_prefix: str = NEG_PREFIX,
     use_gpu: bool = False,
@@ -105,7 +106,8 @@ def make_pipeline_config(
     fine_tune (Optional[bool]): Train the biLM too. None for True with a biLM in native format that is narrower than
         en_elmo_sm, and without text classifiers.
     is_baseline (bool): Without ELMo: the components read word features through an encoder.
-    logs (Optional[str]): Output folder of the training, for the logs that `elmo report` draws; None for no logs.
+    output (str): Output folder of the training, for the command in the header.
+    writes_logs (bool): Write into that folder the logs that `elmo report` draws.
     has_ud_labels (bool): A parser will learn the labels of Universal Dependencies: `doc.noun_chunks` will read them.
     neg_prefix (str): What no tag begins with, for taggers: spaCy reads such a tag as one that the word does not have.
     use_gpu (bool): Let PyTorch and Thinc share the memory of a GPU.
@@ -155,8 +157,8 @@ def make_pipeline_config(
         config["training"].update(TEXT_UPDATES)
     if not is_baseline and N_GRAMS in architectures:
         config["initialize"]["after_init"] = {"@callbacks": CHOOSE_GAMMA}
-    if logs is not None:
-        _add_logs(config, logs, has_mixes=_weighs_layers(config["components"]))
+    if writes_logs:
+        _add_logs(config, output, has_mixes=_weighs_layers(config["components"]))
     if has_ud_labels and lacks_ud_rules(lang) and set(names) & set(PARSERS):
         config["nlp"]["after_creation"] = {"@callbacks": NOUN_CHUNKS}
     taggers = [block for block in trained if block["factory"] == "tagger" and neg_prefix != NEG_PREFIX]
@@ -185,7 +187,7 @@ def make_pipeline_config(
         )
     if base:
         lines.append(f"All other components are from {base}, and are not trained.")
-    command = f"python -m spacy train {config_path} --output {shlex.quote(logs or 'training')}"
+    command = f"python -m spacy train {config_path} --output {shlex.quote(output)}"
     options = "" if bilm or has_bilm else " --paths.bilm BILM"
     options += "" if code is None else f" --code {shlex.quote(os.fsdecode(code))}"
     lines.append(f"{command} --paths.train train.spacy --paths.dev dev.spacy{options}")

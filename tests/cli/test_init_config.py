@@ -1,5 +1,6 @@
 """`elmo init-config`: configs that are complete, in which every component listens, and which train as they are."""
 
+import shlex
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -250,6 +251,15 @@ def test_baseline_is_the_same_training_without_elmo(options, tmp_path):
     assert "elmo report runs/ner --baseline runs/ner_baseline" in shown
     path.unlink()
     assert "ner_baseline.cfg" in refused("init-config", path, "--component", "ner", "--baseline")
+
+
+@pytest.mark.issue(62)
+def test_each_config_has_its_own_output_folder(tmp_path):
+    for name in ("ner", "my tags"):
+        shown = told("init-config", tmp_path / f"{name}.cfg", "--component", "tagger")
+        assert f"--output {shlex.quote(f'runs/{name}')} --paths.train" in shown
+        assert "logs" not in read_config(tmp_path / f"{name}.cfg")["paths"]
+    assert "train config.cfg --output runs/config --paths.train" in told("init-config", "-", "--component", "tagger")
 
 
 @pytest.mark.issue(62)

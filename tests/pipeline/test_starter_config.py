@@ -10,7 +10,7 @@ from spacy_elmo.pipeline.starter_config import make_pipeline_config, read_commen
 
 OURS = ("elmo", "crf_ner", "biaffine_parser", "components.elmo.mix", "paths", "training", "nlp")
 CONFIGS: Dict[str, Dict[str, Any]] = {
-    "ner,parser": {"logs": "runs/a"},
+    "ner,parser": {"output": "runs/a", "writes_logs": True},
     "ner": {"fine_tune": True, "optimize": "accuracy"},
     "crf_ner,textcat": {"placement": "both"},
     "biaffine_parser,textcat_multilabel": {"has_ud_labels": True, "lang": "fr", "bilm": "en_elmo_sm"},
