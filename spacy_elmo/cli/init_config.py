@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import Iterator, Literal, Optional, Sequence
+from typing import Iterator, List, Literal, Optional, Sequence
 
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -95,7 +95,7 @@ def init_config_cli(
         baseline_path = output_path.with_name(f"{output_path.stem}_baseline{output_path.suffix}")
         paths = [output_path, baseline_path] if baseline else [output_path]
         check_config_files(paths, data, base, code_path, bilm=bilm, force=force)
-        annotated = [] if data is None else find_sources(data)
+        annotated = [] if data is None else _find_docbins(data)
         next(_read_docs(annotated), None)
         _common.import_code(code_path)
         names = pipeline or (_find_components(str(data), annotated) if annotated else "")
@@ -132,6 +132,17 @@ def init_config_cli(
 
 def _output_of(config_path: Path) -> str:
     return f"runs/{'config' if is_stdout(config_path) else config_path.stem}"
+
+
+def _find_docbins(place: str) -> List[Source]:
+    """RETURNS (List[Source]): The files at a place; of a folder those that `spacy train` reads.
+    RAISES (ValueError): For a place without such files.
+    """
+    if not Path(place).is_dir():
+        return find_sources(place)
+    if not any(Path(place).rglob("*.spacy")):
+        raise ValueError(f"There are no .spacy files in the folder '{place}'. Write them with `DocBin.to_disk`.")
+    return [source for source in find_sources(place) if source.name.endswith(".spacy")]
 
 
 def _find_components(place: str, sources: Sequence[Source]) -> str:

@@ -137,6 +137,19 @@ def test_components_are_those_that_the_data_have_annotations_for(tmp_path):
 
 
 @pytest.mark.issue(62)
+def test_folder_of_data_may_have_other_files(tmp_path):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (folder / "README.txt").write_text("Not a DocBin", encoding="utf8")
+    assert "no .spacy files in the folder" in refused("init-config", tmp_path / "a.cfg", "--data", folder)
+    doc = make_docs()[0]
+    doc.set_ents([Span(doc, 0, 1, label="PERSON")])
+    DocBin(docs=[doc]).to_disk(folder / "train.spacy")
+    told("init-config", tmp_path / "a.cfg", "--data", folder)
+    assert "ner" in read_config(tmp_path / "a.cfg")["nlp"]["pipeline"]
+
+
+@pytest.mark.issue(62)
 @pytest.mark.parametrize(
     "components, named",
     [
