@@ -9,6 +9,7 @@ import re
 import shlex
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
+from math import isclose
 from pathlib import Path
 from statistics import mean
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
@@ -109,6 +110,23 @@ class TrainingOutput:
         if self.score_log:
             return not any(row["step"] for row in self.score_log)
         return self.pipeline.name == PIPELINES[1] and "performance" not in self.meta
+
+    @property
+    def has_foreign_log(self) -> bool:
+        """RETURNS (bool): Whether the log of the scores is of another training: the pipeline has the scores of none of
+        its evaluations. False where they have no score in common.
+        """
+        performance = self.meta.get("performance")
+        kept = performance if isinstance(performance, dict) else {}
+        matches = [
+            [
+                isclose(percent, 100 * kept[name], abs_tol=0.01)
+                for name, percent in row["scores"].items()
+                if name != "speed" and is_number(percent) and is_number(kept.get(name))
+            ]
+            for row in self.score_log
+        ]
+        return any(matches) and not any(row and all(row) for row in matches)
 
 
 def read_output(path: Path) -> TrainingOutput:
@@ -537,6 +555,12 @@ def _find_notes(report: TrainingReport, nlp: Language) -> Iterator[str]:
             )
         elif folder is not None and folder.pipeline == folder.path / PIPELINES[1]:
             yield f"There is no model-best in '{folder.path}': the report is on model-last."
+        if folder is not None and folder.has_foreign_log:
+            yield (
+                f"No evaluation in the log of '{folder.path}' has the scores of its {folder.pipeline.name}: it is the "
+                "log of another training. The logger of spaCy does not replace a log: move it away before you train "
+                "in the same folder."
+            )
     if not report.mixes:
         yield "No component of this pipeline mixes the layers of a biLM: there are no layer weights."
     titles = ", ".join(dict.fromkeys(question.title.lower() for question in QUESTIONS.values()))

@@ -337,6 +337,20 @@ def test_trainings_that_ended_before_an_evaluation_are_not_judged(outputs, tmp_p
 
 
 @pytest.mark.issue(62)
+@pytest.mark.parametrize("name", ["elmo", "baseline"])
+@pytest.mark.parametrize("scores, is_foreign", [({"tag_acc": 0.7}, False), ({"tag_acc": 0.6}, True), ({}, False)])
+def test_log_of_an_earlier_training_is_noted(tmp_path, name, scores, is_foreign):
+    """The logger of spaCy keeps a log that exists, so that a second training in the same folder leaves the first's."""
+    for folder in ("elmo", "baseline"):
+        write_output(tmp_path / folder, {"Acme": "ORG"}, has_elmo=folder == "elmo", metrics={"tag_acc": 0.5})
+        write_logs(tmp_path / folder)
+    write_scores(tmp_path / name, {**scores, "speed": 9000.0, "tagger_loss": 3.5})
+    notes = " ".join(call("report", tmp_path / "elmo", "--baseline", tmp_path / "baseline").stderr.split())
+    said = f"{name}' has the scores of its model-best: it is the log of another training."
+    assert (said in notes) == is_foreign
+
+
+@pytest.mark.issue(62)
 @pytest.mark.parametrize("frozen, config", [([], "{}/model-best/config.cfg"), (["tagger"], "CONFIG{}.cfg")])
 def test_commands_for_the_next_seed_are_whole(tmp_path, frozen, config):
     """Quoted, with a folder for logs, unused by others; frozen components have no weights in the saved config."""
