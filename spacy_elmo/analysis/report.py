@@ -88,7 +88,8 @@ class TrainingOutput:
     dev_seeds (Tuple[SeedScores, ...]): The same folders, with the scores on the development data that `spacy train`
         writes into the meta.json of a pipeline. Only those with such scores.
     has_metrics (bool): Whether the folder itself has scores in a metrics.json.
-    score_log (Tuple[ReportRow, ...]): A row per evaluation: step, score, scores. Empty without a log.
+    score_log (Tuple[ReportRow, ...]): A row per evaluation: step, score, scores. Empty without a log of this training.
+    has_other_log (bool): Whether the folder has the log of another training, which spaCy's logger does not replace.
     weight_log (Dict[Tuple[str, int], List[ReportRow]]): See `read_course`. Empty without a log.
     """
 
@@ -100,6 +101,7 @@ class TrainingOutput:
     dev_seeds: Tuple[SeedScores, ...]
     has_metrics: bool
     score_log: Tuple[ReportRow, ...]
+    has_other_log: bool
     weight_log: Dict[Tuple[str, int], List[ReportRow]]
 
     @property
@@ -110,23 +112,6 @@ class TrainingOutput:
         if self.score_log:
             return not any(row["step"] for row in self.score_log)
         return self.pipeline.name == PIPELINES[1] and "performance" not in self.meta
-
-    @property
-    def has_foreign_log(self) -> bool:
-        """RETURNS (bool): Whether the log of the scores is of another training: the pipeline has the scores of none of
-        its evaluations. False where they have no score in common.
-        """
-        performance = self.meta.get("performance")
-        kept = performance if isinstance(performance, dict) else {}
-        matches = [
-            [
-                isclose(percent, 100 * kept[name], abs_tol=0.01)
-                for name, percent in row["scores"].items()
-                if name != "speed" and is_number(percent) and is_number(kept.get(name))
-            ]
-            for row in self.score_log
-        ]
-        return any(matches) and not any(row and all(row) for row in matches)
 
 
 def read_output(path: Path) -> TrainingOutput:
@@ -139,18 +124,20 @@ def read_output(path: Path) -> TrainingOutput:
         problem = "it is a file" if path.is_file() else f"the folder contains {', '.join(names[:5]) or 'nothing'}"
         raise ValueError(Errors.EL430.format(path=path, problem=problem if path.exists() else "it does not exist"))
     folders = [path, *_find_seeds(path)]
-    score_log, weight_log = _read_logs(path)
+    meta, (score_log, weight_log) = _read_object(pipeline / META), _read_logs(path)
+    has_other_log = _is_of_another(score_log, meta)
     seeds = [_read_seed(folder) for folder in folders if (folder / METRICS).is_file()]
     seeds = [seed for seed in seeds if seed.scores]
     return TrainingOutput(
         path=path,
         pipeline=pipeline,
         config=_read_config(pipeline),
-        meta=_read_object(pipeline / META),
+        meta=meta,
         seeds=tuple(seeds),
         dev_seeds=tuple(seed for seed in map(_read_dev_seed, folders) if seed is not None),
         has_metrics=bool(seeds) and seeds[0].name == path.resolve().name,
-        score_log=score_log,
+        score_log=() if has_other_log else score_log,
+        has_other_log=has_other_log,
         weight_log=weight_log,
     )
 
@@ -263,6 +250,23 @@ def _read_logs(path: Path) -> Tuple[Tuple[ReportRow, ...], Dict[Tuple[str, int],
 
 def _is_score_row(row: ReportRow) -> bool:
     return all(is_number(row.get(name)) for name in ("step", "score")) and isinstance(row.get("scores"), dict)
+
+
+def _is_of_another(score_log: Sequence[ReportRow], meta: Dict[str, Any]) -> bool:
+    """RETURNS (bool): Whether no evaluation of a log has the scores that `spacy train` wrote into the meta.json of the
+    pipeline; False where they have none in common.
+    """
+    performance = meta.get("performance")
+    kept = performance if isinstance(performance, dict) else {}
+    matches = [
+        [
+            isclose(percent, 100 * kept[name], abs_tol=0.01)
+            for name, percent in row["scores"].items()
+            if name != "speed" and is_number(percent) and is_number(kept.get(name))
+        ]
+        for row in score_log
+    ]
+    return any(matches) and not any(row and all(row) for row in matches)
 
 
 def name_score(score: str, categories: Optional[str] = None) -> str:
@@ -502,6 +506,7 @@ def _find_versions() -> Dict[str, str]:
 
 def _find_hints(report: TrainingReport) -> Iterator[str]:
     output = report.output
+    folders = [folder for folder in (output, report.baseline) if folder is not None]
     if report.baseline is None:
         yield (
             "--baseline FOLDER, the same training without ELMo, adds what ELMo changes: differences of scores, with "
@@ -509,11 +514,11 @@ def _find_hints(report: TrainingReport) -> Iterator[str]:
         )
     if report.data is None:
         yield "--data DOCS.spacy adds scores on annotated Docs with 95 % intervals, and errors in their sentences."
-    for folder in (output, report.baseline):
-        if folder is not None and not folder.has_metrics:
+    for folder in folders:
+        if not folder.has_metrics:
             command = _write_command(folder, "TEST.spacy", report.code)
             yield f"Scores on test data instead of development data, also over seeds: {command}"
-    if not output.score_log and (report.baseline is None or not report.baseline.score_log):
+    if not any(folder.score_log or folder.has_other_log for folder in folders):
         yield f"A curve of the scores. '{output.path}' has no scores.jsonl. {_find_log(output)}"
     if any(not mix.is_concatenated for mix in report.mixes) and not output.weight_log:
         yield "Layer weights over the training, not only at its end: the logger spacy-elmo.LayerWeightsLogger.v1."
@@ -555,11 +560,11 @@ def _find_notes(report: TrainingReport, nlp: Language) -> Iterator[str]:
             )
         elif folder is not None and folder.pipeline == folder.path / PIPELINES[1]:
             yield f"There is no model-best in '{folder.path}': the report is on model-last."
-        if folder is not None and folder.has_foreign_log:
+        if folder is not None and folder.has_other_log:
             yield (
                 f"No evaluation in the log of '{folder.path}' has the scores of its {folder.pipeline.name}: it is the "
-                "log of another training. The logger of spaCy does not replace a log: move it away before you train "
-                "in the same folder."
+                "log of another training, and is not drawn. The logger of spaCy does not replace a log: move it away "
+                "before you train in the same folder."
             )
     if not report.mixes:
         yield "No component of this pipeline mixes the layers of a biLM: there are no layer weights."
@@ -574,7 +579,8 @@ def _find_notes(report: TrainingReport, nlp: Language) -> Iterator[str]:
     baseline = report.baseline
     if baseline is not None and bool(report.output.score_log) != bool(baseline.score_log):
         missing = baseline if report.output.score_log else report.output
-        yield f"There are curves of one training only: '{missing.path}' has no scores.jsonl. {_find_log(missing)}"
+        if not missing.has_other_log:
+            yield f"There are curves of one training only: '{missing.path}' has no scores.jsonl. {_find_log(missing)}"
     yield from _note_contradictions(report)
 
 

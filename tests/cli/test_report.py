@@ -14,6 +14,8 @@ from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 from thinc.api import Config
 
+from spacy_elmo.analysis.report import read_output
+
 HOSTILE = '"><script>alert(1)</script>\u202e&\x01'
 SENTENCES = [["Acme", "hires", "Ada"], ["Ada", "hires", HOSTILE], ["Acme", "today"]]
 ENTITIES = [[(0, 1, "ORG"), (2, 3, "PER")], [(0, 1, "PER"), (2, 3, "ORG")], [(0, 1, "ORG")]]
@@ -338,16 +340,35 @@ def test_trainings_that_ended_before_an_evaluation_are_not_judged(outputs, tmp_p
 
 @pytest.mark.issue(62)
 @pytest.mark.parametrize("name", ["elmo", "baseline"])
-@pytest.mark.parametrize("scores, is_foreign", [({"tag_acc": 0.7}, False), ({"tag_acc": 0.6}, True), ({}, False)])
-def test_log_of_an_earlier_training_is_noted(tmp_path, name, scores, is_foreign):
+@pytest.mark.parametrize(
+    "scores, is_other",
+    [({"tag_acc": 0.7}, False), ({"tag_acc": 0.6}, True), ({"tag_acc": 0.7, "ents_p": 0.5}, True), ({}, False)],
+)
+def test_log_of_an_earlier_training_is_noted_and_not_drawn(tmp_path, name, scores, is_other):
     """The logger of spaCy keeps a log that exists, so that a second training in the same folder leaves the first's."""
-    for folder in ("elmo", "baseline"):
-        write_output(tmp_path / folder, {"Acme": "ORG"}, has_elmo=folder == "elmo", metrics={"tag_acc": 0.5})
-        write_logs(tmp_path / folder)
+    folders = [tmp_path / folder for folder in ("elmo", "baseline")]
+    for folder in folders:
+        write_output(folder, {"Acme": "ORG"}, has_elmo=folder.name == "elmo", metrics={"tag_acc": 0.5})
+        write_logs(folder)
     write_scores(tmp_path / name, {**scores, "speed": 9000.0, "tagger_loss": 3.5})
-    notes = " ".join(call("report", tmp_path / "elmo", "--baseline", tmp_path / "baseline").stderr.split())
-    said = f"{name}' has the scores of its model-best: it is the log of another training."
-    assert (said in notes) == is_foreign
+    notes = " ".join(call("report", folders[0], "--baseline", folders[1]).stderr.split())
+    said = f"{name}' has the scores of its model-best: it is the log of another training, and is not drawn."
+    assert (said in notes) == is_other and "no scores.jsonl" not in notes
+    outputs = {folder.name: read_output(folder) for folder in folders}
+    assert [bool(outputs[folder].score_log) for folder in ("elmo", "baseline")] == [
+        folder != name or not is_other for folder in ("elmo", "baseline")
+    ]
+
+
+@pytest.mark.issue(62)
+def test_log_of_a_training_that_ended_early_does_not_speak_for_the_next(tmp_path):
+    folder = write_output(tmp_path / "elmo", {"Acme": "ORG"})
+    srsly.write_jsonl(folder / "scores.jsonl", [{"step": 0, "score": 0.02, "scores": {"tag_acc": 2.0}}])
+    write_scores(folder, {"tag_acc": 0.6})
+    notes = " ".join(call("report", folder).stderr.split())
+    page = Elements((folder / "report.html").read_text(encoding="utf8")).text
+    check_texts(notes, "the log of another training", without=["ended before its first evaluation"])
+    check_texts(page, "the log of another training", without=["no scores.jsonl", "Scores on the development data at"])
 
 
 @pytest.mark.issue(62)
